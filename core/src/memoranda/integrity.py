@@ -104,7 +104,7 @@ def remnants(history: Sequence[MemoryItem]) -> set[int]:
     return {at for at, group in sized if counts[group] < (history[at].group_size or 0)}
 
 
-class Answer(NamedTuple):
+class AnsweredCall(NamedTuple):
     """That a result answers a call: the positions of the two items, and the id that the call has in both."""
 
     result: int
@@ -112,7 +112,7 @@ class Answer(NamedTuple):
     caller: int
 
 
-def answers(items: Sequence[MemoryItem]) -> list[Answer]:
+def answers(items: Sequence[MemoryItem]) -> list[AnsweredCall]:
     """Return which result answers which call, in the order of the results. The module says how that is told."""
     return linked_by_calls(items).links
 
@@ -134,7 +134,7 @@ def shown_together(items: Sequence[MemoryItem]) -> list[list[int]]:
 class Linked(NamedTuple):
     """How items, told by their positions, belong together by calls."""
 
-    links: list[Answer]
+    links: list[AnsweredCall]
     missing: dict[int, int]  # how many results each caller lacks
     orphans: set[int]  # the results with an id that answers nothing
     unclaimed: list[tuple[int, CallKey]]  # the results whose own task and agent made no such call before
@@ -142,7 +142,7 @@ class Linked(NamedTuple):
 
 def linked_by_calls(items: Sequence[MemoryItem]) -> Linked:
     """Return how items belong together by calls, oldest first. The module says how that is told."""
-    links: list[Answer] = []
+    links: list[AnsweredCall] = []
     missing: dict[int, int] = {}
     orphans: set[int] = set()
     waiting: dict[CallKey, list[int]] = {}
@@ -155,7 +155,7 @@ def linked_by_calls(items: Sequence[MemoryItem]) -> Linked:
                 own = _own(item, call_id)
                 calls = waiting.get(own)
                 if calls and call_id:
-                    links.append(Answer(position, call_id, calls.pop()))
+                    links.append(AnsweredCall(position, call_id, calls.pop()))
                 elif calls is None and call_id:
                     unclaimed.append((position, own))
                 else:
@@ -204,7 +204,7 @@ def answers_another_agent(items: Sequence[MemoryItem]) -> bool:
     return any(position in answering for position, _ in linked.unclaimed)
 
 
-def _together(items: Sequence[MemoryItem], links: Sequence[Answer]) -> Iterable[list[int]]:
+def _together(items: Sequence[MemoryItem], links: Sequence[AnsweredCall]) -> Iterable[list[int]]:
     """Return the positions that ties connect, at any remove: of a result to its calls, and of a group to itself."""
     ties = [(link.caller, link.result) for link in links]
     first: dict[tuple[str | None, str | None, str], int] = {}
@@ -245,8 +245,8 @@ def _own(item: MemoryItem, call_id: str) -> CallKey:
 
 
 def _sub_agents_answers(
-    items: Sequence[MemoryItem], results: Sequence[tuple[int, CallKey]], links: Sequence[Answer]
-) -> list[Answer]:
+    items: Sequence[MemoryItem], results: Sequence[tuple[int, CallKey]], links: Sequence[AnsweredCall]
+) -> list[AnsweredCall]:
     """Return which call each of these results answers, none of them of a task and agent that made such a call.
 
     What a task and agent answered itself is left to it, also where its answer comes later.
@@ -256,12 +256,12 @@ def _sub_agents_answers(
     foreign: dict[int, list[CallKey]] = {}
     for position, own in results:
         foreign.setdefault(position, []).append(own)
-    found: list[Answer] = []
+    found: list[AnsweredCall] = []
     for position, item in enumerate(items):
         for own in foreign.get(position, ()):
             candidates = [calls for calls in waiting.get(own[:3], {}).values() if calls]
             if len(candidates) == 1:
-                found.append(Answer(position, own[0], candidates[0].pop()))
+                found.append(AnsweredCall(position, own[0], candidates[0].pop()))
         for call_id, count in Counter(call_ids(item)).items():
             own = _own(item, call_id)
             waiting.setdefault(own[:3], {})[own] = [position] * (count - answered[position, call_id])

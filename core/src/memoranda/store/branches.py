@@ -99,7 +99,7 @@ class Branching(Engine):
         wanted = self._filter(metadata=MemoryMetadata(session_id=made.id), archived=None)
         here = wanted.also(FieldEquals("id", made.id))
         found = [stored async for stored in self._scan(here, can_hide, "added")]
-        told = [await self._told(copy_item(each), wanted, hidden) for each in found for hidden in (False, can_hide)]
+        told = [await self._portable(copy_item(each), wanted, hidden) for each in found for hidden in (False, can_hide)]
         known = [each.model_copy(update={"version": 0}) for each in (*found, *told)]
         return made in known or made.model_copy(update={"places": {}}) in known
 
@@ -137,7 +137,7 @@ class Branching(Engine):
         record = None if session is None else await self._record(session)
         return wanted if record is None or not record.places else _in_branch(wanted, record)
 
-    async def _told(self, item: MemoryItem, wanted: Filter, include_deleted: bool) -> MemoryItem:
+    async def _portable(self, item: MemoryItem, wanted: Filter, include_deleted: bool) -> MemoryItem:
         """Return an item as a scan yields it: a record without places, naming what else of its past the scan yields."""
         if type(item) is not BranchMemory or Capability.FORK not in self.capabilities:
             return item

@@ -341,7 +341,7 @@ class Engine(ABC):
     async def _lineage(self, session_id: str, item: MemoryItem) -> dict[str, int]:
         raise UnsupportedError(repr(self), Capability.FORK)
 
-    async def _told(self, item: MemoryItem, wanted: Filter, include_deleted: bool) -> MemoryItem:
+    async def _portable(self, item: MemoryItem, wanted: Filter, include_deleted: bool) -> MemoryItem:
         raise UnsupportedError(repr(self), Capability.FORK)
 
     # Lifetimes

@@ -278,7 +278,7 @@ class Reading(Engine):
             where=where,
         )
         async for item in self._scan(wanted, include_deleted, self._order(order)):
-            yield item if item.memory_type != "branch" else await self._told(item, wanted, include_deleted)
+            yield item if item.memory_type != "branch" else await self._portable(item, wanted, include_deleted)
 
     async def owners(
         self,

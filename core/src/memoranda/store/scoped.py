@@ -155,8 +155,8 @@ class ScopedEngine(Engine):
     async def _lineage(self, session_id: str, item: MemoryItem) -> dict[str, int]:
         return await self._store._lineage(session_id, item)
 
-    async def _told(self, item: MemoryItem, wanted: Filter, include_deleted: bool) -> MemoryItem:
-        return await self._store._told(item, wanted.narrowed(self.scope), include_deleted)
+    async def _portable(self, item: MemoryItem, wanted: Filter, include_deleted: bool) -> MemoryItem:
+        return await self._store._portable(item, wanted.narrowed(self.scope), include_deleted)
 
     async def _owners(self, listing: Listing, wanted: Filter) -> AsyncGenerator[Owner, None]:
         async for owner in self._store._owners(listing, wanted.narrowed(self.scope)):

@@ -22,7 +22,15 @@ from memoranda.tool_calls import call_arguments, call_name
 from memoranda_messages import shapes
 from memoranda_messages.payload_json import plain
 from memoranda_messages.payloads import Fields, Message, UsablePayload, item_from, messages_of, refuse_calls_of_others
-from memoranda_messages.request import Dropped, Request, Turn, answer_text, legal_tool_name, spoken, with_first_ids
+from memoranda_messages.request import (
+    Dropped,
+    OutgoingItem,
+    Request,
+    answer_text,
+    legal_tool_name,
+    spoken,
+    with_first_ids,
+)
 from memoranda_messages.shapes import JsonObject, calls_of, joined_text
 
 FORMAT = "anthropic"
@@ -88,21 +96,21 @@ def to_anthropic(
     messages: list[Message] = []
     behind_result = False
     first: MemoryItem | None = None
-    for turn in request.turns(behind_calls=True):
-        payload = request.payloads.get(turn.at)
-        if turn.item.memory_type == "system" and not (payload and "role" in payload.message):
-            system += _filled([payload.message if payload else _system_block(turn.item)], turn, request)
+    for outgoing in request.outgoing(behind_calls=True):
+        payload = request.payloads.get(outgoing.at)
+        if outgoing.item.memory_type == "system" and not (payload and "role" in payload.message):
+            system += _filled([payload.message if payload else _system_block(outgoing.item)], outgoing, request)
             continue
-        message, joins = _message_of(turn, request, payload)
-        if not message["content"] and turn.item.memory_type != "tool":
-            request.report(turn.item, "blank text", "repaired")
+        message, joins = _message_of(outgoing, request, payload)
+        if not message["content"] and outgoing.item.memory_type != "tool":
+            request.report(outgoing.item, "blank text", "repaired")
             continue
         if behind_result and joins and isinstance(messages[-1]["content"], list):
             messages[-1]["content"] += message["content"]
         else:
             messages.append(message)
-            first = first or (turn.item if message["role"] != "system" else None)
-        behind_result = turn.item.memory_type == "tool"
+            first = first or (outgoing.item if message["role"] != "system" else None)
+        behind_result = outgoing.item.memory_type == "tool"
     speaking = next((message for message in messages if message["role"] != "system"), None)
     if first is not None and speaking and speaking["role"] == "assistant" and not getattr(first, "opens", False):
         request.report(first, "the assistant's opening", "repaired")
@@ -242,34 +250,34 @@ def _from_fields(item: MemoryItem, ids: Sequence[str], tool_name: Callable[[str]
     return {"role": "assistant" if item.memory_type == "ai" else "user", "content": blocks}
 
 
-def _message_of(turn: Turn, request: Request, payload: UsablePayload | None) -> tuple[Message, bool]:
+def _message_of(outgoing: OutgoingItem, request: Request, payload: UsablePayload | None) -> tuple[Message, bool]:
     """Return the message of an item, and True if it continues the message of the results before it."""
-    item = turn.item
+    item = outgoing.item
     if item.memory_type == "tool":
-        if payload and not turn.further:
+        if payload and not outgoing.further:
             message = payload.message if isinstance(payload.message, dict) else {"content": payload.message}
-            block = message["content"][0] | {"tool_use_id": turn.ids[0]}
+            block = message["content"][0] | {"tool_use_id": outgoing.ids[0]}
             return {**message, "role": "user", "content": [block]}, isinstance(payload.message, list)
-        return {"role": "user", "content": [_result_block(item, turn.ids[0], answer_text(turn))]}, True
+        return {"role": "user", "content": [_result_block(item, outgoing.ids[0], answer_text(outgoing))]}, True
     if payload:
         message = payload.message if isinstance(payload.message, dict) else {"role": "user", "content": payload.message}
         content = message.get("content", [])
         if not isinstance(content, str):
-            uses = iter(turn.ids)
+            uses = iter(outgoing.ids)
             content = [
                 block | {"id": next(uses)} if block.get("type") == "tool_use" else block for block in content or []
             ]
-        return message | {"content": _filled(content, turn, request)}, isinstance(payload.message, list)
-    return _from_fields(item, turn.ids, partial(request.tool_name, item)), False
+        return message | {"content": _filled(content, outgoing, request)}, isinstance(payload.message, list)
+    return _from_fields(item, outgoing.ids, partial(request.tool_name, item)), False
 
 
-def _filled(content: Any, turn: Turn, request: Request) -> Any:
+def _filled(content: Any, outgoing: OutgoingItem, request: Request) -> Any:
     """Return content without blank text."""
     if isinstance(content, str):
         return content if content.strip() else ""
     filled = [block for block in content if block.get("type") != "text" or str(block.get("text") or "").strip()]
     if len(filled) < len(content) and filled:
-        request.report(turn.item, "blank text", "repaired")
+        request.report(outgoing.item, "blank text", "repaired")
     return filled
 
 

@@ -12,7 +12,15 @@ from memoranda.shapes import owner_of, wrong
 from memoranda.tool_calls import call_arguments, call_name
 from memoranda_messages import shapes
 from memoranda_messages.payloads import Fields, Message, UsablePayload, item_from, messages_of, refuse_calls_of_others
-from memoranda_messages.request import Dropped, Request, Turn, answer_text, legal_tool_name, spoken, with_first_ids
+from memoranda_messages.request import (
+    Dropped,
+    OutgoingItem,
+    Request,
+    answer_text,
+    legal_tool_name,
+    spoken,
+    with_first_ids,
+)
 from memoranda_messages.shapes import JsonObject, calls_of, is_foreign, joined_text, parsed
 from memoranda_messages.speakers import is_role, plain_name
 
@@ -58,20 +66,20 @@ def to_openai(
     request = Request(FORMAT, items, _read, legal=lambda name: name[:_MAX_ID], strict=strict, dropped=dropped)
     messages: list[Message] = []
     by_name: str | None = None
-    for turn in request.turns(behind_calls=True):
-        payload = request.payloads.get(turn.at)
-        if turn.item.memory_type == "tool":
-            messages.append(_result(turn, payload, by_name=by_name))
+    for outgoing in request.outgoing(behind_calls=True):
+        payload = request.payloads.get(outgoing.at)
+        if outgoing.item.memory_type == "tool":
+            messages.append(_result(outgoing, payload, by_name=by_name))
             continue
-        if request.has_nothing_to_say(turn.at):
+        if request.has_nothing_to_say(outgoing.at):
             continue
         if payload and payload.whole:
-            message = payload.message | _ids_in(payload.message, turn.ids)
+            message = payload.message | _ids_in(payload.message, outgoing.ids)
         else:
-            message = _from_fields(turn.item, turn.ids, partial(request.tool_name, turn.item), payload)
+            message = _from_fields(outgoing.item, outgoing.ids, partial(request.tool_name, outgoing.item), payload)
         by_name = message["function_call"]["name"] if message.get("function_call") else None
         if isinstance(message.get("name"), str):
-            _repair_name(message, turn.item, request)
+            _repair_name(message, outgoing.item, request)
         messages.append(message)
     return messages
 
@@ -182,14 +190,14 @@ def _ids_in(message: JsonObject, ids: Sequence[str]) -> Message:
     return {"tool_calls": [call | {"id": call_id} for call, call_id in zip(calls, ids, strict=True)]}
 
 
-def _result(turn: Turn, payload: UsablePayload | None, *, by_name: str | None) -> Message:
+def _result(outgoing: OutgoingItem, payload: UsablePayload | None, *, by_name: str | None) -> Message:
     """Return the message of a result, in the form that its call has; ``by_name`` is whom one of the old form called."""
     role = "tool" if by_name is None else "function"
-    identity = {"tool_call_id": turn.ids[0]} if by_name is None else {"name": by_name}
-    if payload and payload.whole and payload.message["role"] == role and not turn.further:
+    identity = {"tool_call_id": outgoing.ids[0]} if by_name is None else {"name": by_name}
+    if payload and payload.whole and payload.message["role"] == role and not outgoing.further:
         message: Message = payload.message | identity
         return message
-    return {"role": role, "content": answer_text(turn), **identity}
+    return {"role": role, "content": answer_text(outgoing), **identity}
 
 
 def _repair_name(message: Message, item: MemoryItem, request: Request) -> None:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 from memoranda.errors import InputError
-from memoranda.integrity import Answer, answered_ids, answers, call_ids, whole_groups
+from memoranda.integrity import AnsweredCall, answered_ids, answers, call_ids, whole_groups
 from memoranda.items import MemoryItem
 from memoranda.shapes import checked_json, items_of, json_text, wrong
 from memoranda_messages.payloads import Read, UsablePayload, lost_parts, usable_payload
@@ -47,7 +47,7 @@ class Dropped:
         return f"item {self.item_id!r}: {self.what} {_SENTENCES[self.reason]}"
 
 
-class Turn(NamedTuple):
+class OutgoingItem(NamedTuple):
     """An item on its way out, with the ids that its calls, or the call it answers, have in the request.
 
     ``further`` is set where a result answers one more call than its first: its text has gone out already.
@@ -110,20 +110,20 @@ class Request:
         if self._dropped is not None:
             self._dropped.append(loss)
 
-    def turns(self, *, behind_calls: bool) -> Iterator[Turn]:
+    def outgoing(self, *, behind_calls: bool) -> Iterator[OutgoingItem]:
         """Yield the items in their order; with ``behind_calls``, each result right behind the item that called."""
         ids, result_ids = sent_ids(
             self.items, self.links, lambda at, name: name if at in self.payloads else self._legal(name)
         )
-        answered: dict[int, list[Turn]] = {}
+        answered: dict[int, list[OutgoingItem]] = {}
         seen: set[int] = set()
         for link, new_id in zip(self.links, result_ids, strict=True):
-            turn = Turn(link.result, self.items[link.result], [new_id], link.result in seen)
-            answered.setdefault(link.caller if behind_calls else link.result, []).append(turn)
+            outgoing = OutgoingItem(link.result, self.items[link.result], [new_id], link.result in seen)
+            answered.setdefault(link.caller if behind_calls else link.result, []).append(outgoing)
             seen.add(link.result)
         for position, item in enumerate(self.items):
             if item.memory_type != "tool":
-                yield Turn(position, item, ids.get(position, []))
+                yield OutgoingItem(position, item, ids.get(position, []))
             yield from answered.get(position, ())
 
     def has_nothing_to_say(self, at: int) -> bool:
@@ -146,7 +146,7 @@ def legal_tool_name(name: str) -> str:
 
 
 def sent_ids(
-    items: Sequence[MemoryItem], links: Sequence[Answer], legal: Callable[[int, str], str]
+    items: Sequence[MemoryItem], links: Sequence[AnsweredCall], legal: Callable[[int, str], str]
 ) -> tuple[dict[int, list[str]], list[str]]:
     """Return the ids that the calls of each item have in a request, by its position, and those that the links have.
 
@@ -213,9 +213,9 @@ def spoken(item: MemoryItem) -> str:
     return (LASTING_HEADING if getattr(item, "lasting", False) else SUMMARY_HEADING) + item.content
 
 
-def answer_text(turn: Turn) -> str:
+def answer_text(outgoing: OutgoingItem) -> str:
     """Return what a result says for the call that it answers here."""
-    return "Answered together with another call." if turn.further else turn.item.content
+    return "Answered together with another call." if outgoing.further else outgoing.item.content
 
 
 def _check_calls(item: MemoryItem) -> None:

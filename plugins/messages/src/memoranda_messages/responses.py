@@ -22,7 +22,15 @@ from memoranda_messages.payloads import (
     messages_of,
     refuse_calls_of_others,
 )
-from memoranda_messages.request import Dropped, Request, Turn, answer_text, legal_tool_name, spoken, with_first_ids
+from memoranda_messages.request import (
+    Dropped,
+    OutgoingItem,
+    Request,
+    answer_text,
+    legal_tool_name,
+    spoken,
+    with_first_ids,
+)
 from memoranda_messages.shapes import JsonObject, calls_of, is_foreign, joined_text, parsed
 
 FORMAT = "responses"
@@ -77,19 +85,19 @@ def to_responses(
     _settle_kinds(request)
     answered_by: dict[str, str] = {}
     sent: list[tuple[Message, MemoryItem]] = []
-    for turn in request.turns(behind_calls=False):
-        payload = request.payloads.get(turn.at)
-        if turn.item.memory_type == "tool":
-            written = [_result(turn, payload, answered_by[turn.ids[0]])]
-        elif request.has_nothing_to_say(turn.at):
+    for outgoing in request.outgoing(behind_calls=False):
+        payload = request.payloads.get(outgoing.at)
+        if outgoing.item.memory_type == "tool":
+            written = [_result(outgoing, payload, answered_by[outgoing.ids[0]])]
+        elif request.has_nothing_to_say(outgoing.at):
             written = []
         else:
-            written = _from_fields(turn.item, turn.ids, partial(request.tool_name, turn.item), payload)
+            written = _from_fields(outgoing.item, outgoing.ids, partial(request.tool_name, outgoing.item), payload)
             calls = [each for each in written if _kind(each) in OUTPUTS]
             answered_by |= {
-                call_id: OUTPUTS[_kind(call)] for call, call_id in zip(calls, turn.ids, strict=bool(turn.ids))
+                call_id: OUTPUTS[_kind(call)] for call, call_id in zip(calls, outgoing.ids, strict=bool(outgoing.ids))
             }
-        sent += [(message, turn.item) for message in written]
+        sent += [(message, outgoing.item) for message in written]
     return _followed_reasoning(_distinct(sent, request), request)
 
 
@@ -241,11 +249,11 @@ def _written_call(call: Any, call_id: str, name: str) -> Message:
     return {"type": "function_call", "call_id": call_id, "name": name, "arguments": call_arguments(call)}
 
 
-def _result(turn: Turn, payload: UsablePayload | None, kind: str) -> Message:
-    if payload and payload.whole and _kind(payload.message) == kind and not turn.further:
-        message: Message = payload.message | {_id_key(payload.message, kind): turn.ids[0]}
+def _result(outgoing: OutgoingItem, payload: UsablePayload | None, kind: str) -> Message:
+    if payload and payload.whole and _kind(payload.message) == kind and not outgoing.further:
+        message: Message = payload.message | {_id_key(payload.message, kind): outgoing.ids[0]}
         return message
-    return {"type": kind, "call_id": turn.ids[0], "output": answer_text(turn)}
+    return {"type": kind, "call_id": outgoing.ids[0], "output": answer_text(outgoing)}
 
 
 def _distinct(sent: Iterable[tuple[Message, MemoryItem]], request: Request) -> list[tuple[Message, MemoryItem]]:
