@@ -40,8 +40,9 @@ DOCS = ROOT / "docs" / "mkdocs.yml"
 EXAMPLE = ROOT / "docs" / "examples" / "memoranda-jsonl"
 REPORTS = ROOT / ".nox" / "reports"
 # Each worker of a test run starts servers of its own, so more of them than this cost more than they bring. A module's
-# tests stay with one of them, which makes its clusters, large tables and environments once.
-WORKERS = ["-n", str(min(4, os.cpu_count() or 1)), "--dist=loadfile"]
+# tests stay with one of them, which makes its clusters, large tables and environments once. They run in the order of
+# SUITES: by default the modules with the fewest tests come last, which are often the longest.
+WORKERS = ["-n", str(min(4, os.cpu_count() or 1)), "--dist=loadfile", "--no-loadscope-reorder"]
 EVERYTHING = "--everything"
 SCALE = [
     *(f"plugins/postgres/tests/test_postgres_{name}.py" for name in ("pooler", "replicas", "failover", "locking")),
