@@ -21,7 +21,7 @@ from mcp import Client
 import memoranda
 from memoranda.store import BaseStore
 from memoranda_anthropic import AsyncMemoryTool
-from memoranda_mcp import Desk, Rights, make_server
+from memoranda_mcp import Rights, ScopedMemory, make_server
 from servers import ENGINES, Engines
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -58,7 +58,7 @@ async def call(client: Client, tool: str, **arguments: Any) -> Any:
 
 async def test_every_tool_of_the_server_works(store: BaseStore, user: str) -> None:
     scoped = store.scoped(user_id=user)
-    async with Client(make_server(Desk(scoped, scoped, Rights(allow_purge=True, graph=True)))) as client:
+    async with Client(make_server(ScopedMemory(scoped, scoped, Rights(allow_purge=True, graph=True)))) as client:
         memory = await call(client, "remember", content="Ada takes tea.", tags=["food"], ttl_seconds=3600)
         assert (await call(client, "search", query="tea", tags=["food"]))["memories"][0]["id"] == memory["id"]
         assert len((await call(client, "recall", since="2000-01-01T00:00:00Z"))["memories"]) == 1

@@ -21,6 +21,9 @@ from memoranda.sync import open as open_store
 from memoranda_cli.app import app
 from memoranda_testing.servers import postgres_server, redis_server
 
+# Long, and other modules see most faults first: a sample runs by default.
+pytestmark = pytest.mark.rare("copied histories")
+
 USERS = ("ada", "bob")
 SESSIONS = ("s", "t", None)
 DAYS = ("2024-01-01", "2024-01-02", "2024-01-03")

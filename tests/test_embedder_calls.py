@@ -18,6 +18,9 @@ from memoranda_summary import SummaryConfig, compact
 from memoranda_testing.servers import postgres_server
 from memoranda_vector import VectorMemoryStore
 
+# Long, and other modules see most faults first: a sample runs by default.
+pytestmark = pytest.mark.rare("embedder calls")
+
 BLANKS = ["", "   ", "\n\t\r\n", "\u00a0\u2003\u3000", "\x1c\x1f\x85\u2028"]
 TEA, CAT = "green tea in the morning", "the cat sleeps on the radiator"
 

@@ -23,6 +23,9 @@ from memoranda.store import dump_item
 from memoranda.sync import open as open_store
 from memoranda_testing.servers import postgres_server, redis_server
 
+# Long, and other modules see most faults first: a sample runs by default.
+pytestmark = pytest.mark.rare("killed transfers")
+
 EVENTS = ("before_add 700", "added 1", "added 2", "cleared 5")
 """Where to die: before an item is stored, after a batch of 500 was, or after an item was hidden by a call of its own.
 

@@ -93,7 +93,7 @@ LONGEST = "random or sizes or cancelled or megabytes or large"
 
 
 @pytest.mark.parametrize(
-    "kind", [kind if kind is Kind.BACKEND else pytest.param(kind, marks=pytest.mark.slow) for kind in Kind]
+    "kind", [kind if kind is Kind.RANKER else pytest.param(kind, marks=pytest.mark.slow) for kind in Kind]
 )
 def test_a_new_plugin_passes_its_own_tests(new_plugins: NewPlugins, kind: str, request: pytest.FixtureRequest) -> None:
     plugin = new_plugins.folder / f"memoranda-my-{kind}"

@@ -23,6 +23,9 @@ from memoranda_sqlite import SQLiteMemoryStore
 from memoranda_testing.servers import postgres_server, redis_server
 from memoranda_vector import VectorMemoryStore
 
+# Long, and other modules see most faults first: a sample runs by default.
+pytestmark = pytest.mark.rare("odd words")
+
 USER = MemoryMetadata(user_id="ada")
 ODD = (
     "ـــ", "ـ", "مـــرحبا", "\u064b\u064c\u064d", "\u0301\u0301\u0301", "\u200b\u200c\u200d", "\ufe0f\ufe0e",

@@ -18,6 +18,9 @@ from memoranda import HumanMemory, MemoryMetadata, SummaryMemory
 from memoranda.store import BaseStore
 from memoranda_inspector.text import json_text, one_line, shown_name, visible
 
+# Long, and other modules see most faults first: a sample runs by default.
+pytestmark = pytest.mark.rare("inspector characters")
+
 ODD = [
     *("/", "//", ".", "..", "../..", "a/b", "/a", "a/", "a/text", "text", "sources", "%2F", "a%2Fb", "%", "%00", "\\"),
     *("?", "?a=1", "#", "a#b", "a b", " a", "a ", "  ", "\t", "a\nb", "a\rb", "a\r\nb", "a\x1bb", "a\u2028b", ";", ":"),

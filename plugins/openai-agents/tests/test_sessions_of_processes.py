@@ -14,6 +14,9 @@ import pytest
 import memoranda
 from memoranda_openai_agents import MemorandaSession
 
+# Long, and other modules see most faults first: a sample runs by default.
+pytestmark = pytest.mark.rare("sessions of processes")
+
 POPPING = textwrap.dedent(
     """
     import asyncio, json, sys

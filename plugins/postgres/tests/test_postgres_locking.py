@@ -17,6 +17,9 @@ from memoranda.errors import OtherModelError
 from memoranda_postgres import PostgresMemoryStore
 from memoranda_ranking import HashingEmbeddings
 
+# Long, and other modules see most faults first: a sample runs by default.
+pytestmark = pytest.mark.rare("postgres locking")
+
 PARTITIONS = pytest.mark.rare("partitions")
 MIXED_WRITES = Path(__file__).parent / "mixed_writes.py"
 

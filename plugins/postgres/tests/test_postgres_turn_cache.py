@@ -14,6 +14,9 @@ from memoranda.store.backend import Lifetimes
 from memoranda_postgres import PostgresMemoryStore
 from memoranda_ranking import candidates, turns
 
+# Long, and other modules see most faults first: a sample runs by default.
+pytestmark = pytest.mark.rare("postgres turn cache")
+
 ADA = MemoryMetadata(user_id="ada")
 WORDS = ("amber", "birch", "cedar", "delta", "ember", "fjord", "green", "tea")
 BY_HAND = (

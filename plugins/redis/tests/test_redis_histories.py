@@ -9,6 +9,9 @@ import pytest
 from memoranda_redis import RedisMemoryStore
 from memoranda_testing.model import compare
 
+# Long, and other modules see most faults first: a sample runs by default.
+pytestmark = pytest.mark.rare("redis histories")
+
 
 @pytest.mark.parametrize("seed", range(12))
 async def test_random_calls_are_answered_as_the_model_answers(url: str, seed: int) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from memoranda import HumanMemory, MemoryMetadata
-from memoranda.store.backend import lifetimes
+from memoranda.store import lifetimes
 from memoranda_sqlite import SQLiteMemoryStore, erasing
 
 ADA = MemoryMetadata(user_id="ada", session_id="s")

@@ -18,6 +18,9 @@ from memoranda.store import BaseStore, InMemoryStore, RankedItem
 from memoranda_ranking import candidates
 from memoranda_sqlite import SQLiteMemoryStore, scope_rows
 
+# Long, and other modules see most faults first: a sample runs by default.
+pytestmark = pytest.mark.rare("sqlite scopes")
+
 MINE = MemoryMetadata(user_id="ada", session_id="mine", task_id="mine", agent_id="mine", extra={"team": "mine"})
 THEIRS = MemoryMetadata(user_id="ada", session_id="s", task_id="t", agent_id="a", extra={"team": "theirs"})
 """Only the user is the same: every other field tells them apart, each by itself."""

@@ -15,6 +15,9 @@ from memoranda.store import InMemoryStore
 from memoranda.store.backend import ITEM_FIELDS, Filter, value_conditions
 from memoranda_sqlite import SQLiteMemoryStore
 
+# Long, and other modules see most faults first: a sample runs by default.
+pytestmark = pytest.mark.rare("sqlite values")
+
 MANY = 1_000
 TEXTS = ["", "a", "A", "é", "z", "10", "9", "true", "null", '"', "x'y", "\U0001f600", "￿"]
 NUMBERS = [0, 1, -1, 1.0, 1.5, 2**53, 2**53 + 1, 2**63, -(2**70), 1e300]

@@ -14,6 +14,9 @@ from memoranda import HumanMemory, MemoryItem, MemoryMetadata
 from memoranda_ranking import HashingEmbeddings
 from memoranda_vector import VectorMemoryStore
 
+# Long, and other modules see most faults first: a sample runs by default.
+pytestmark = pytest.mark.rare("vector growth")
+
 DIMENSION = 4
 FEW, MANY = 500, 16_000
 ROUNDS = 7

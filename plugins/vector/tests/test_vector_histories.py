@@ -15,6 +15,9 @@ from memoranda_ranking import HashingEmbeddings
 from memoranda_testing.model import compare
 from memoranda_vector import VectorMemoryStore
 
+# Long, and other modules see most faults first: a sample runs by default.
+pytestmark = pytest.mark.rare("vector histories")
+
 ADA = MemoryMetadata(user_id="ada", session_id="s")
 
 

@@ -13,6 +13,9 @@ from memoranda_ranking import HashingEmbeddings
 from memoranda_testing.event_loop import longest_block
 from memoranda_vector import VectorMemoryStore
 
+# Long, and other modules see most faults first: a sample runs by default.
+pytestmark = pytest.mark.rare("vector turns")
+
 ADA = MemoryMetadata(user_id="ada")
 SOME = MemoryMetadata(user_id="ada", extra={"kept": True})
 WORDS = ("saffron", "telescope", "radiator", "bicycle", "lemon", "winter", "revenue", "region", "garden", "violin")
