@@ -13,14 +13,10 @@ as well:
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from importlib import import_module
-from pathlib import Path
 from typing import Any
-
-_IMPORT = re.compile(r"^from ([\w.]+) import (\w+) as \2$", re.MULTILINE)
 
 
 def lazy_names(
@@ -56,6 +52,9 @@ def lazy_names(
 def names_of_stub(file: str) -> dict[str, list[str]]:
     """Return what the stub of a package imports, by module: lines like ``from package.module import Name as Name``."""
     homes: dict[str, list[str]] = {}
-    for home, name in _IMPORT.findall(Path(file).with_suffix(".pyi").read_text()):
-        homes.setdefault(home, []).append(name)
+    with open(f"{file}i", encoding="utf-8") as stub:  # noqa: PTH123 - importing pathlib takes longer than all the rest
+        for line in stub:
+            if line.startswith("from "):
+                _, home, _, name, *_ = line.split()
+                homes.setdefault(home, []).append(name)
     return homes
