@@ -15,7 +15,7 @@ import memoranda
 from memoranda import HumanMemory, MemoryError, MemoryItem
 from memoranda.errors import InputError, PluginError, UnknownSchemeError, UnsupportedError
 from memoranda.opening import data_folder, default_url
-from memoranda.plugins import Registry
+from memoranda.plugins import Registry, RerankerSpec
 from memoranda.store import InMemoryStore, Observer, RankedItem
 from memoranda.store.ranked import installed_ranker
 
@@ -147,6 +147,23 @@ def test_a_ranker_of_another_author_replaces_ours(registry: Registry, monkeypatc
     monkeypatch.setattr("memoranda.plugins.default_registry", lambda: registry)
 
     assert type(installed_ranker()).__name__ == "Longest"
+
+
+def test_a_reranker_of_the_backend_stays_unless_another_is_given(registry: Registry) -> None:
+    store = memoranda.open("shelf://x", registry=registry)
+
+    assert store.reranker is None
+    backwards = registry.make(registry.find(RerankerSpec, "backwards"))
+    type(store).reranker = backwards
+    assert memoranda.open("shelf://x", registry=registry).reranker is backwards
+
+
+async def test_a_ranker_that_is_broken_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    broken = Registry([EntryPoint("ranking", "no_such_ranking_module", "memoranda")], allow=None)
+    monkeypatch.setattr("memoranda.plugins.default_registry", lambda: broken)
+
+    with pytest.raises(UnsupportedError, match=r"without a ranker\."):
+        await InMemoryStore().search(query="tea", mode="text")
 
 
 async def test_text_search_without_a_ranker_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -271,6 +271,16 @@ async def test_a_filter_by_type_is_a_listing() -> None:
     assert await memory.search(memory_type="ai", limit=0) == []
 
 
+async def test_a_ranked_mode_without_a_query_is_a_listing_newest_first() -> None:
+    memory = ShortTermMemory(scope="session")
+    await memory.add_many(
+        [HumanMemory(content=text, created_at=f"2024-05-0{day}") for day, text in ((1, "a"), (2, "b"))]
+    )
+
+    assert [item.content for item in await memory.search(mode="text")] == ["b", "a"]
+    assert [item.content for item in await memory.search()] == ["a", "b"]
+
+
 async def test_a_ranked_mode_is_a_listing_best_first() -> None:
     memory = await filled(ShortTermMemory(), *turns("h green tea", "a red wine", "h tea"))
     found = said(await memory.search(query="wine", mode="text"))

@@ -37,6 +37,7 @@ class PluginNotFoundError(PluginError, LookupError):
         super().__init__(f"{message} {remedy}".rstrip())
         self.kind = kind
         self.name = name
+        self.remedy = remedy
 
 
 class UnknownSchemeError(PluginNotFoundError):

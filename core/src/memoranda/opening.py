@@ -62,8 +62,10 @@ def open(
     # Some engines are ready at once and others are not. Changing the URL must not make that difference.
     getattr(store, "_expect_opening", lambda: None)()
     _attach(store, registry, observers)
-    store.ranker = _named(registry, RankerSpec, ranker)
-    store.reranker = _named(registry, RerankerSpec, reranker)
+    if ranker is not None:
+        store.ranker = _named(registry, RankerSpec, ranker)
+    if reranker is not None:
+        store.reranker = _named(registry, RerankerSpec, reranker)
     return store
 
 

@@ -17,6 +17,7 @@ from typing import Any, ClassVar, Literal, Self, TypeVar
 from memoranda.errors import (
     InputError,
     MemoryError,
+    PluginNotFoundError,
     StoreClosedError,
     StoreNotFoundError,
     UnsupportedError,
@@ -270,12 +271,11 @@ class Engine(ABC):
     async def _text_ranker(self) -> Ranker:
         """Return this store's ranker. Raises UnsupportedError, saying what to install, if there is none."""
         if self.ranker is None:
-            self.ranker = await asyncio.to_thread(installed_ranker)  # Importing one takes a while.
-        if self.ranker is None:
-            from memoranda.plugins import how_to_install
-
-            remedy = f"Try: {how_to_install('memoranda-ranking')}"
-            raise UnsupportedError(repr(self), "ranked search without a ranker", remedy=remedy)
+            try:
+                self.ranker = await asyncio.to_thread(installed_ranker)  # Importing one takes a while.
+            except PluginNotFoundError as error:
+                what = "ranked search without a ranker"
+                raise UnsupportedError(repr(self), what, remedy=error.remedy) from error
         return self.ranker
 
     async def _get_many(self, ids: Sequence[str]) -> list[MemoryItem]:

@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple, Protocol
 
-from memoranda.errors import InputError, MemoryError, PluginError, PluginNotFoundError
+from memoranda.errors import InputError, MemoryError, PluginError
 from memoranda.items import MemoryItem
 
 OWN_RANKER = "text"
-"""The ranker of memoranda-ranking, which any other takes the place of."""
+"""The ranker of memoranda-ranking. Any other replaces it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +52,10 @@ class ScopeIndex(Protocol):
     ) -> list[RankedItem]:
         """Return the best items of a scope for a query, best first, and nothing that has no relation to it.
 
-        ``entries`` come oldest first; those that do not ``belongs`` are no part of the scope and must not change any
-        score. Of the scope, only ``wanted`` items are returned; None wants all. Several threads may call it. An item
-        that was changed since the last call comes in a new entry; an entry that is the same object is unchanged.
+        ``entries`` come oldest first; those for which ``belongs`` is False are no part of the scope and must not
+        change any score. Of the scope, only ``wanted`` items are returned; None wants all. Several threads may call
+        it. An item that was changed since the last call comes in a new entry; an entry that is the same object is
+        unchanged.
         """
         ...
 
@@ -67,10 +68,11 @@ class Ranker(Protocol):
         ...
 
 
-def installed_ranker() -> Ranker | None:
-    """Return a ranker of the installed plugins, or None if there is none. One that is not ours comes first.
+def installed_ranker() -> Ranker:
+    """Return a ranker of the installed plugins. One that is not ours comes first.
 
-    Raises InputError if several others are installed: the store has to be given one then.
+    Raises PluginNotFoundError, saying what to install, if there is none, and InputError if several others are
+    installed: the store has to be given one then.
     """
     from memoranda.plugins import RankerSpec, default_registry  # Looked for on use: most programs never rank.
 
@@ -81,10 +83,7 @@ def installed_ranker() -> Ranker | None:
         raise InputError(
             f"Several rankers are installed: {', '.join(others)}. Set store.ranker to one.", field="ranker"
         )
-    try:
-        ranker: Ranker = registry.make(registry.find(RankerSpec, (others or [OWN_RANKER])[0]))
-    except PluginNotFoundError:
-        return None
+    ranker: Ranker = registry.make(registry.find(RankerSpec, (others or [OWN_RANKER])[0]))
     return ranker
 
 

@@ -100,9 +100,8 @@ class Reading(Engine):
         self._ensure_open()
         mode = self._checked_mode(mode)
         page = Page.checked(limit, offset, self._order(order))
-        is_ranked = mode != "substring" and bool(query)
         wanted = self._filter(
-            query="" if is_ranked else query,
+            query="" if query and mode != "substring" else query,
             metadata=metadata,
             memory_type=memory_type,
             status=status,
@@ -110,12 +109,18 @@ class Reading(Engine):
             until=until,
             where=where,
         )
-        if is_ranked:
-            ranked = await self._ranked(query, wanted, page, mode)
-            return await self._refreshed([each.item for each in ranked], refresh)
-        found = await self._search(wanted, page) if page.limit else []
-        if self._observers:
-            self._observers.searched(query, found)
+        return await self._listed(query, wanted, page, mode, refresh)
+
+    async def _listed(
+        self, query: str, wanted: Filter, page: Page, mode: SearchMode, refresh: bool
+    ) -> list[MemoryItem]:
+        """Return the items that match, newest first; where the mode ranks and there is a query, best first."""
+        if mode != "substring" and query:
+            found = [ranked.item for ranked in await self._ranked(query, wanted, page, mode)]
+        else:
+            found = await self._search(wanted, page) if page.limit else []
+            if self._observers:
+                self._observers.searched(query, found)
         return found if refresh is False else await self._refreshed(found, refresh)
 
     async def search_ranked(
@@ -146,7 +151,7 @@ class Reading(Engine):
             mode = "text"
         self._require(Capability(mode))
         page = Page.checked(limit, offset, "created")
-        if not query:
+        if not check_text(query, "query"):
             raise InputError("A ranked search needs a query.", field="query")
         wanted = self._filter(
             metadata=metadata, memory_type=memory_type, status=status, since=since, until=until, where=where

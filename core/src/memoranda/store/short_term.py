@@ -73,9 +73,8 @@ class Conversation(BaseStore):
         self._ensure_open()
         metadata = self._in_scope(metadata)
         page, mode = Page.checked(limit, offset, self._order(order)), self._checked_mode(mode)
-        is_ranked = mode != "substring" and bool(query)
         wanted = self._filter(
-            query="" if is_ranked else query,
+            query="" if query and mode != "substring" else query,
             metadata=metadata,
             memory_type=memory_type,
             status=status,
@@ -83,9 +82,8 @@ class Conversation(BaseStore):
             until=until,
             where=where,
         )
-        if is_ranked:
-            ranked = await self._ranked(query, wanted, page, mode)
-            return await self._refreshed([each.item for each in ranked], refresh)
+        if mode != "substring":
+            return await self._listed(query, wanted, page, mode, refresh)
         bounds = self._bounds(metadata)
         session = None if bounds is None else bounds.session_id
         if page.order == "added" and not page.offset and _scope_of(wanted) is wanted:

@@ -65,6 +65,10 @@ class _Wanted:
             return enough
         return enough and set(places).issuperset(latest[len(latest) - (self.limit or 0) :])
 
+    def is_told_by(self, said: Sequence[MemoryItem], *, is_one: bool) -> bool:
+        """Return True if these items tell the window, and whose calls the results in it answer."""
+        return self.has_enough(said, is_one=is_one) and not answers_another_agent(said)
+
     def cut(self, said: Sequence[MemoryItem], earlier: Sequence[MemoryItem] = ()) -> list[MemoryItem]:
         """Return the window of a conversation, or of as much of it as :meth:`has_enough` asks for.
 
@@ -114,7 +118,7 @@ async def read_window(
         said = await read(wanted, Page(size, order="added"))
         if len(said) < size:
             return await offload(filter_weight(len(said)), much.cut, as_said(said))
-        if await offload(len(said), much.has_enough, said, is_one=is_one) and not answers_another_agent(said):
+        if await offload(len(said), much.is_told_by, said, is_one=is_one):
             break
         size *= _FURTHER
     known = {item.id for item in said}
