@@ -49,7 +49,7 @@ SIZES = {
     "cli": 5_261,
     "context": 1_012,
     "embed-static": 241,
-    "eval": 700,
+    "eval": 1_090,
     "inspector": 1_679,
     "langgraph": 1_694,
     "mcp": 2_528,

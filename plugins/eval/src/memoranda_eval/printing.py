@@ -65,6 +65,8 @@ def summary(report: Report, read: QuestionFile) -> str:
     if report.partly_unknown:
         which = _lines(report.partly_unknown, place)
         parts.append(f"{_questions(len(report.partly_unknown))} scored without right items that are missing: {which}.")
+    if read.note:
+        parts.append(f"The file says: {read.note}")
     return " ".join(parts)
 
 
@@ -89,13 +91,13 @@ def misses_of(report: Report) -> RenderableType:
         found.append(Text(f"\n{miss['line'] or '–'}. {preview(miss['question'])}", style="bold"))
         for right in miss["right"]:
             ranks = ", ".join(f"{name} {rank or '–'}" for name, rank in right["ranks"].items())
-            found.append(Padding(Text(f"right: {_quoted(right)}"), (0, 0, 0, 3)))
-            found.append(Padding(Text(f"rank: {ranks}"), (0, 0, 0, 5)))
+            found.append(Padding(Text(f"right: {_quoted(right)}"), (0, 0, 0, 3), expand=False))
+            found.append(Padding(Text(f"rank: {ranks}"), (0, 0, 0, 5), expand=False))
         by_item: dict[str, list[str]] = {}
         for name, first in miss["first"].items():
             by_item.setdefault(_quoted(first) if first else "nothing", []).append(name)
         for text, names in by_item.items():
-            found.append(Padding(Text(f"first by {', '.join(names)}: {text}", style="dim"), (0, 0, 0, 3)))
+            found.append(Padding(Text(f"first by {', '.join(names)}: {text}", style="dim"), (0, 0, 0, 3), expand=False))
     if not found:
         return Text(f"Every right item is among the first {report.main_k} results in every mode.")
     return Group(

@@ -61,6 +61,8 @@ class QuestionFile:
     items: list[MemoryItem] = field(default_factory=list, repr=False)
     left_out: int = 0
     """How many questions of a LoCoMo file have no answer, or name no turn as evidence."""
+    note: str = ""
+    """What the header says about the questions."""
 
 
 def read_questions(path: Path, *, default: MemoryMetadata | None = None, prefix: str = "") -> QuestionFile:
@@ -96,13 +98,14 @@ def question_lines(questions: Iterable[EvalQuestion], note: str = "") -> Iterato
 def _from_lines(text: str, name: str, default: MemoryMetadata | None) -> QuestionFile:
     questions: list[EvalQuestion] = []
     problems: list[str] = []
+    note = ""
     for number, line in enumerate(text.splitlines(), 1):
         if not line.strip():
             continue
         try:
             value = parsed(line, name, number)
             if isinstance(value, dict) and MARK in value:
-                _check_header(value, number)
+                note = _header_note(value, number)
             else:
                 questions.append(_question(value, number, default))
         except _MistakeError as mistake:
@@ -110,7 +113,7 @@ def _from_lines(text: str, name: str, default: MemoryMetadata | None) -> Questio
         except InputError as error:
             problems.append(str(error).removeprefix(f"{name}, "))
     _raise(problems, name)
-    return QuestionFile(questions)
+    return QuestionFile(questions, note=note)
 
 
 class _MistakeError(Exception):
@@ -126,13 +129,14 @@ def _raise(problems: list[str], name: str) -> None:
         raise InputError(f"{name} has {what}:\n{listed}{further}", field="file")
 
 
-def _check_header(header: Mapping[str, Any], number: int) -> None:
+def _header_note(header: Mapping[str, Any], number: int) -> str:
     if header[MARK] != HEADER:
         raise _MistakeError(f"this is a file of memories, not of questions: a question needs {_listed('question')}.")
     if number != 1:
         raise _MistakeError("a header stands in the first line.")
     if header.get("format") != FORMAT:
         raise _MistakeError(f"this release reads format {FORMAT}. Upgrade memoranda.")
+    return str(header.get("note") or "")
 
 
 def _question(value: Any, number: int, default: MemoryMetadata | None) -> EvalQuestion:
