@@ -24,7 +24,11 @@ def test_a_table_has_a_row_for_each_mode_and_embedder(command: Command, url: str
     assert result.exit_code == 0, result.output
     rows = [line.split() for line in result.stdout.splitlines() if line.strip()]
     assert rows[0] == ["mode", "embedder", "R@1", "R@3", "P@3", "MRR", "found", "ms"]
-    assert [row[:2] for row in rows[2:]] == [["text", "–"], ["semantic", "hashing"], ["hybrid", "hashing"]]
+    assert [row[:2] for row in rows[2:]] == [
+        ["text", "–"],
+        ["recall", "–"],
+        *([mode, "hashing"] for mode in ("semantic", "hybrid", "recall")),
+    ]
     assert rows[2][2] == "1.00"
     assert "1 question asked." in result.stderr
     assert "hashing was measured on a temporary copy" in result.stderr
@@ -38,8 +42,8 @@ def test_content_is_shown_only_with_misses(command: Command, url: str, questions
     assert all(text not in plain.output for text in (*said.values(), SEAT["question"]))
     assert "2. What is called Biscuit?" in listed.stdout
     assert f"right: “{said['tea']}” (tea)" in listed.stdout
-    assert "rank: text –" in listed.stdout
-    assert f"first by text: “{said['dog']}” (dog)" in listed.stdout
+    assert "rank: text –, recall –" in listed.stdout
+    assert f"first by text, recall: “{said['dog']}” (dog)" in listed.stdout
     assert SEAT["question"] not in listed.stdout
 
 
@@ -59,7 +63,7 @@ def test_json_holds_the_figures_and_the_misses_on_request(
 
     assert document["questions"] == 2
     assert document["unknown_lines"] == [3]
-    (score,) = document["scores"]
+    score, _ = document["scores"]
     assert score["recall"]["1"] == 0.5
     assert score["precision"]["1"] == 0.5
     assert "misses" not in document

@@ -65,7 +65,7 @@ async def test_every_mode_of_a_store_is_asked_within_the_scope(store: BaseStore)
     report = await evaluate(store, [EvalQuestion("Who likes a window seat?", ("seat",), metadata=ADA)])
 
     assert [score.mode for score in report.scores] == [
-        mode for mode in ("text", "semantic", "hybrid") if mode in store.capabilities
+        mode for mode in ("text", "semantic", "hybrid", "recall") if mode in (*store.capabilities, "recall")
     ]
     assert report.scores[0].recall(1) == 1
     assert all(outcome.first is None or outcome.first.id != "bob" for s in report.scores for outcome in s.outcomes)
@@ -81,6 +81,16 @@ async def test_a_text_stands_for_the_item_that_says_it_or_contains_it(store: Bas
 
     assert [[item.id for item in outcome.right] for outcome in outcomes] == [["seat"], ["dog"]]
     assert [outcome.ranks for outcome in outcomes] == [(1,), (1,)]
+
+
+async def test_recall_is_measured_with_its_floor_and_finds_what_was_archived(store: BaseStore) -> None:
+    await store.add(HumanMemory(id="boat", content="Sails of the boat are torn.", metadata=ADA, archived_by="summary"))
+    asked = [EvalQuestion("Who has torn sails on the boat?", texts=("sails of the boat",), metadata=ADA)]
+
+    text, recall = (await evaluate(store, asked, modes=["text", "recall"])).scores
+
+    assert (text.recall(10), recall.recall(10)) == (0, 1)
+    assert recall.precision(10) == 1
 
 
 async def test_any_of_several_items_with_the_same_text_will_do() -> None:
@@ -110,13 +120,13 @@ async def test_questions_about_what_is_not_stored_are_listed_and_not_scored(stor
 
 async def test_an_embedder_is_measured_on_a_copy_and_the_store_stays_as_it_is(store: BaseStore) -> None:
     before = [item async for item in store.scan()]
-    asked = [EvalQuestion("My dog is called Biscuit, and he sleeps on the sofa.", ("dog",), metadata=ADA)]
+    asked = [EvalQuestion("My dog is called Biscuit and sleeps on the sofa", ("dog",), metadata=ADA)]
 
     report = await evaluate(store, asked, embedders=["hashing", HashingEmbeddings(64)])
 
     copies = [(score.mode, score.embedder) for score in report.scores if score.embedder]
     other = HashingEmbeddings(64).identity()
-    assert copies == [("semantic", "hashing"), ("hybrid", "hashing"), ("semantic", other), ("hybrid", other)]
+    assert copies == [(mode, name) for name in ("hashing", other) for mode in ("semantic", "hybrid", "recall")]
     assert all(score.recall(1) == 1 for score in report.scores)
     assert [item async for item in store.scan()] == before
 

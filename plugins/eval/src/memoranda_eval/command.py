@@ -34,6 +34,7 @@ class Mode(StrEnum):
     TEXT = "text"
     SEMANTIC = "semantic"
     HYBRID = "hybrid"
+    RECALL = "recall"
 
 
 @options.scoped

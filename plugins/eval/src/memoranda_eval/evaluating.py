@@ -17,7 +17,8 @@ from memoranda.store import EVERYTHING, BaseStore
 from memoranda_eval.questions import EvalQuestion
 from memoranda_sqlite import SQLiteMemoryStore
 
-Mode = Literal["text", "semantic", "hybrid"]
+Mode = Literal["text", "semantic", "hybrid", "recall"]
+"""A mode of ``search``, or the store's ``recall`` with its relevance floor."""
 MODES: tuple[Mode, ...] = get_args(Mode)
 CUTS = (1, 5, 10, 20)
 BATCH = 200
@@ -172,8 +173,9 @@ def _label(embedder: str | Embeddings) -> str:
 def _planned(store: BaseStore, modes: Iterable[Mode] | None, *, with_embedder: bool) -> tuple[list[Mode], list[Mode]]:
     """Return the modes to ask the store in, and those to ask its copies in."""
     asked = MODES if modes is None else tuple(dict.fromkeys(modes))
-    own = [mode for mode in asked if mode in store.capabilities]
-    copied = [mode for mode in asked if with_embedder and mode != "text"]
+    has = {*store.capabilities, *(["recall"] if "text" in store.capabilities else [])}
+    own: list[Mode] = [mode for mode in asked if mode in has]
+    copied: list[Mode] = [mode for mode in asked if with_embedder and mode in MODES[1:]]
     for mode in asked:
         if mode not in MODES:
             raise InputError(f"There is no mode {mode!r}. The modes are {', '.join(MODES)}.", field="modes")
@@ -199,7 +201,9 @@ async def _resolved(store: BaseStore, question: EvalQuestion) -> _Target:
     found = [[item] for item in await store.get_many(question.ids, metadata=question.metadata)]
     for text in question.texts:
         query = text.strip()
-        holding = await store.search(query=query, metadata=question.metadata, mode="substring", limit=EVERYTHING)
+        holding = await store.search(
+            query=query, metadata=question.metadata, mode="substring", archived=None, limit=EVERYTHING
+        )
         same = [item for item in holding if item.content.strip() == query]
         if holding:
             found.append(same or holding)
@@ -231,6 +235,8 @@ async def _scored(
 
 
 async def _found(store: BaseStore, question: EvalQuestion, mode: Mode, limit: int) -> list[MemoryItem]:
+    if mode == "recall":
+        return await store.recall(question.question, metadata=question.metadata, limit=limit)
     return await store.search(query=question.question, metadata=question.metadata, mode=mode, limit=limit)
 
 

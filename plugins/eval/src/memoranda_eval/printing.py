@@ -27,11 +27,13 @@ def table_of(report: Report) -> RenderableType:
     """Return the figures of every mode and embedder, side by side."""
     right: dict[str, Any] = {"justify": "right", "no_wrap": True}
     k = report.main_k
+    semantic = any(score.mode == "semantic" and not score.embedder for score in report.scores)
+    by_meaning = ("semantic", "hybrid", "recall") if semantic else ("semantic", "hybrid")
     columns = [*(f"R@{cut}" for cut in report.k), f"P@{k}", "MRR", "found", "ms"]
     rows = [
         (
             score.mode,
-            _embedder(score),
+            score.embedder or (OWN if score.mode in by_meaning else "–"),
             *(_share(score.recall(cut)) for cut in report.k),
             _share(score.precision(k)),
             _share(score.mrr),
@@ -47,10 +49,6 @@ def table_of(report: Report) -> RenderableType:
 def _share(value: float) -> str:
     """Return a number between 0 and 1 in four characters."""
     return "1.00" if value > 0.9995 else f"{value:.3f}".removeprefix("0")
-
-
-def _embedder(score: Score) -> str:
-    return score.embedder or ("–" if score.mode == "text" else OWN)
 
 
 def summary(report: Report, read: QuestionFile) -> str:
