@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from memoranda_cli.characters import preview, visible
 from memoranda_cli.plot import svg_plot
 from memoranda_cli.terminal import table
-from memoranda_eval.evaluating import Report, Score
+from memoranda_eval.evaluating import Report
 from memoranda_eval.questions import EvalQuestion, QuestionFile
 
 if TYPE_CHECKING:
