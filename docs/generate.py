@@ -23,6 +23,9 @@ from memoranda_cli.exits import MEANINGS
 
 PAGES = Path(__file__).parent / "pages" / "reference"
 
+DOCUMENTED = ("cli", "context", "eval", "summary")
+"""The plugins whose commands are on the page of the command: those of the standard set."""
+
 STORES = {
     "memory": ("memory://", "none"),
     "sqlite": ("sqlite:///agent.db", "none; SQLite comes with Python"),
@@ -109,7 +112,7 @@ def _mark(capability: Capability, plain: frozenset[Capability], with_embedder: f
 
 
 def cli_page() -> str:
-    """Return the reference of the command: what memoranda-cli, memoranda-context and memoranda-summary offer."""
+    """Return the reference of the command: what the plugins of the standard set offer."""
     root: Any = typer.main.get_command(app)
     context = root.make_context("memoranda", [], resilient_parsing=True)
     lines = [
@@ -120,7 +123,7 @@ def cli_page() -> str:
         "line, shows where an error happened. Plugins may add commands.",
         "",
     ]
-    documented = [plugin for plugin in default_registry().plugins if plugin.name in ("cli", "context", "summary")]
+    documented = [plugin for plugin in default_registry().plugins if plugin.name in DOCUMENTED]
     commands = [spec for plugin in documented for spec in plugin.specs if isinstance(spec, CommandSpec)]
     for section in SECTIONS:
         lines += [f"## {section}", ""]

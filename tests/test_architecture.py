@@ -26,13 +26,14 @@ LAYERS = (
         *("sqlite", "postgres", "redis", "vector", "context", "summary", "openai", "embed-static", "redact"),
         *("summary-conversation", "summary-facts", "summary-profiles"),
     },
-    {"cli", "mcp", "inspector", "testing", "openai-agents", "langgraph", "pydantic-ai", "anthropic"},
+    {"cli", "mcp", "inspector", "eval", "testing", "openai-agents", "langgraph", "pydantic-ai", "anthropic"},
 )
 """Which distributions make up each layer. One imports what lies below it, and never its neighbours."""
 
 BETWEEN_NEIGHBOURS = {
     *((f"memoranda_summary_{name}", "memoranda_summary") for name in ("conversation", "facts", "profiles")),
     ("memoranda_inspector", "memoranda_cli"),
+    ("memoranda_eval", "memoranda_cli"),
     # A name of one is offered by the other as well, and the command runs the kit: both are extras.
     ("memoranda_vector", "memoranda_openai"),
     ("memoranda_cli", "memoranda_testing"),
@@ -48,6 +49,7 @@ SIZES = {
     "cli": 5_261,
     "context": 1_012,
     "embed-static": 241,
+    "eval": 1_090,
     "inspector": 1_679,
     "langgraph": 1_694,
     "mcp": 2_528,

@@ -28,6 +28,7 @@ _DISTRIBUTIONS = {
     "cli": _Distribution(needs="messages ranking context summary"),
     "context": _Distribution(needs="messages ranking", public="ContextManager context"),
     "embed-static": _Distribution(offers="static minilm"),
+    "eval": _Distribution(needs="messages ranking context summary cli sql sqlite", offers="eval"),
     "inspector": _Distribution(needs="messages ranking context summary cli", offers="inspect"),
     "langgraph": _Distribution(needs="messages ranking", offers="langgraph-store langgraph-checkpointer"),
     "mcp": _Distribution(needs="messages ranking context summary cli", offers="mcp"),

@@ -47,7 +47,7 @@ def bench(
 
     steps = _sizes(sizes)
     if plot is not None:
-        _check_plot(plot)
+        check_plot(plot)
     further = options.pairs(store_options, "--option")
     found: dict[str, list[Cost]] = {}
     with tempfile.TemporaryDirectory(prefix="memoranda-bench-") as folder:
@@ -68,8 +68,8 @@ def bench(
         say(f"The plot is in {plot}.")
 
 
-def _check_plot(plot: Path) -> None:
-    """Refuse a name that a plot cannot have, before anything is measured."""
+def check_plot(plot: Path) -> None:
+    """Refuse a name that a plot cannot have, before anything is measured. ``memoranda eval`` uses this, too."""
     if plot.suffix.lower() != ".svg":
         raise InputError(f"A plot is SVG: name it {plot.with_suffix('.svg').name}, not {plot.name}.", field="plot")
     if not plot.parent.is_dir():

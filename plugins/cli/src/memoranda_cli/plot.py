@@ -1,4 +1,4 @@
-"""Line plots as SVG on logarithmic axes: enough to see how cost grows with size, without a plotting library."""
+"""Line plots as SVG: enough to see how cost grows with size, or recall with depth, without a plotting library."""
 
 from __future__ import annotations
 
@@ -15,14 +15,17 @@ COLOURS = ("#1f77b4", "#d62728", "#2ca02c", "#9467bd", "#ff7f0e", "#17becf", "#8
 Points = Sequence[tuple[float, float]]
 
 
-def svg_plot(title: str, x_label: str, y_label: str, panels: Mapping[str, Mapping[str, Points]]) -> str:
+def svg_plot(
+    title: str, x_label: str, y_label: str, panels: Mapping[str, Mapping[str, Points]], *, shares: bool = False
+) -> str:
     """Return an SVG with a panel for each name, and in it a line for each name of its own.
 
     Lines of one name have one colour in all panels; one whose name ends with an asterisk is dashed. All axes are
-    logarithmic, so values must be above 0; there must be some.
+    logarithmic, so values must be above 0; there must be some. With ``shares``, values up are between 0 and 1 on a
+    linear axis, and each value across has its own tick.
     """
     points = [point for lines in panels.values() for line in lines.values() for point in line]
-    if not points or any(value <= 0 for point in points for value in point):
+    if not points or any(x <= 0 or (y <= 0 and not shares) for x, y in points):
         raise ValueError("a plot needs points, all of them above 0")
     names = list(dict.fromkeys(name for lines in panels.values() for name in lines))
     solid = list(dict.fromkeys(name.rstrip("*") for name in names))
@@ -37,10 +40,11 @@ def svg_plot(title: str, x_label: str, y_label: str, panels: Mapping[str, Mappin
         _text(16, height - 10, f"across: {x_label}; up: {y_label}", size=11),
         *_legend(colours),
     ]
-    across = _Axis([x for x, _ in points], LEFT, PANEL_WIDTH - RIGHT)
+    made = _ValueAxis if shares else _Axis
+    across = made([x for x, _ in points], LEFT, PANEL_WIDTH - RIGHT)
     for number, (name, lines) in enumerate(panels.items()):
         x, y = number % columns * PANEL_WIDTH, HEAD + number // columns * PANEL_HEIGHT
-        parts += [f'<g transform="translate({x} {y})">', *_panel(name, lines, colours, across), "</g>"]
+        parts += [f'<g transform="translate({x} {y})">', *_panel(name, lines, colours, across, shares=shares), "</g>"]
     return "\n".join([*parts, "</svg>", ""])
 
 
@@ -53,8 +57,11 @@ def _legend(colours: Mapping[str, str]) -> list[str]:
     return parts
 
 
-def _panel(name: str, lines: Mapping[str, Points], colours: Mapping[str, str], across: _Axis) -> list[str]:
-    up = _Axis([y for line in lines.values() for _, y in line], PANEL_HEIGHT - BOTTOM, TOP)
+def _panel(
+    name: str, lines: Mapping[str, Points], colours: Mapping[str, str], across: _Axis, *, shares: bool
+) -> list[str]:
+    heights = [y for line in lines.values() for _, y in line]
+    up = (_ShareAxis if shares else _Axis)(heights, PANEL_HEIGHT - BOTTOM, TOP)
     parts = [_text(LEFT, 20, name, size=13)]
     for at, label in across.ticks():
         parts.append(_path(f"{at:.1f},{TOP} {at:.1f},{PANEL_HEIGHT - BOTTOM}", "#ddd", thin=True))
@@ -74,8 +81,8 @@ class _Axis:
     """One logarithmic axis: from a value to its place, and the powers of ten on it."""
 
     def __init__(self, values: Sequence[float], start: float, end: float) -> None:
-        self._low = math.floor(math.log10(min(values)) + 1e-9)
-        self._high = max(math.ceil(math.log10(max(values)) - 1e-9), self._low + 1)
+        self._low: float = math.floor(math.log10(min(values)) + 1e-9)
+        self._high: float = max(math.ceil(math.log10(max(values)) - 1e-9), self._low + 1)
         self._start, self._end = start, end
 
     def at(self, value: float) -> float:
@@ -85,8 +92,38 @@ class _Axis:
 
     def ticks(self) -> list[tuple[float, str]]:
         """Return the position and the label of every power of ten."""
-        powers = [10.0**power for power in range(self._low, self._high + 1)]
+        powers = [10.0**power for power in range(int(self._low), int(self._high) + 1)]
         return [(self.at(value), _label(value)) for value in powers]
+
+
+class _ValueAxis(_Axis):
+    """A logarithmic axis from the first value to the last, with a tick at each."""
+
+    def __init__(self, values: Sequence[float], start: float, end: float) -> None:
+        super().__init__(values, start, end)
+        self._values = sorted(set(values))
+        self._low, self._high = math.log10(self._values[0]), math.log10(self._values[-1])
+        if self._low == self._high:
+            self._high += 1
+
+    def ticks(self) -> list[tuple[float, str]]:
+        """Return the position and the label of every value."""
+        return [(self.at(value), _label(value)) for value in self._values]
+
+
+class _ShareAxis(_Axis):
+    """A linear axis from 0 to 1, whatever the values are."""
+
+    def __init__(self, values: Sequence[float], start: float, end: float) -> None:
+        super().__init__([1.0], start, end)
+
+    def at(self, value: float) -> float:
+        """Return the position of a share."""
+        return self._start + value * (self._end - self._start)
+
+    def ticks(self) -> list[tuple[float, str]]:
+        """Return the position and the label of every fifth."""
+        return [(self.at(fifths / 5), f"{fifths / 5:g}") for fifths in range(6)]
 
 
 def _label(value: float) -> str:
