@@ -20,11 +20,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from memoranda_inspector.serving import serve
 
 import memoranda
 from memoranda.store import BaseStore
 from memoranda_inspector import Inspector
+from memoranda_inspector.command import serve
 from memoranda_inspector.demo import DemoModel, fill
 from memoranda_testing.servers import postgres_server
 
