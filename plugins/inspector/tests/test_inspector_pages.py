@@ -284,3 +284,19 @@ async def test_all_of_an_item_is_shown(client: Any, store: BaseStore, plain: Any
     assert item.id in page
     assert '"archives"' in page
     assert "version 1" in page
+
+
+async def test_meaning_is_switched_on_from_the_page_and_nothing_is_written(
+    demo: BaseStore, inspecting: Any, plain: Any
+) -> None:
+    before = [item async for item in demo.scan(archived=None)]
+    async with inspecting(demo) as client:
+        address = await client.owner("ada")
+        assert "semantic with hashing" in await client.get(address + "search")
+        for mode in ("semantic with hashing", "hybrid with hashing"):
+            page = plain(await client.post(address + "search", {"query": "window seat", "mode": mode}))
+            assert "I like a window seat" in page
+            assert "meaning" in page
+        refused = await client.http.post(address + "search", data={"query": "seat", "mode": "semantic with nothing"})
+        assert refused.status_code == 400
+    assert [item async for item in demo.scan(archived=None)] == before

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -131,14 +131,12 @@ async def window_view(store: BaseStore, metadata: MemoryMetadata | None, setting
     newer = newer if paged else 0
     page = await store.search(metadata=metadata, limit=LOOKED_AT, offset=newer, order="added", mode="substring")
     looked_at = page[::-1]
-    if paged:
-        cut = window_of(as_said(looked_at), rounds=setting.rounds, tokens=setting.tokens, count=counted)
-        window = cut.shown
-    else:
-        window = await store.window(metadata=metadata, rounds=setting.rounds, tokens=setting.tokens, counter=counted)
-        known = {item.id for item in looked_at}
-        said = as_said([*(item for item in window if item.id not in known), *looked_at])
-        cut = window_of(said, rounds=setting.rounds, tokens=setting.tokens, count=counted)
+    limits = {"rounds": setting.rounds, "tokens": setting.tokens}
+    exact = [] if paged else await store.window(metadata=metadata, **limits, counter=counted)
+    known = {item.id for item in looked_at}
+    said = as_said([*(item for item in exact if item.id not in known), *looked_at])
+    cut = window_of(said, **limits, count=counted)
+    window = cut.shown if paged else exact
     left_out = [*_unshown(looked_at, window, cut), *_by_template(window, setting)]
     live = len({item.id for item in [*looked_at, *window]})
     archived = await _archived(store, metadata) if total > live else 0
@@ -230,9 +228,8 @@ def bar(costs: Iterable[tuple[str, int]]) -> list[Part]:
 
 def differences(one: View, other: View) -> dict[str, list[MemoryItem]]:
     """Return what each of two views shows and the other does not."""
-    first: Mapping[str, MemoryItem] = {item.id: item for item in one.stored}
-    second: Mapping[str, MemoryItem] = {item.id: item for item in other.stored}
+    ids = [{item.id for item in view.stored} for view in (one, other)]
     return {
-        "A": [item for item in one.stored if item.id not in second],
-        "B": [item for item in other.stored if item.id not in first],
+        "A": [item for item in one.stored if item.id not in ids[1]],
+        "B": [item for item in other.stored if item.id not in ids[0]],
     }

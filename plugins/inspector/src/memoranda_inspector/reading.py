@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -25,9 +26,10 @@ from memoranda_inspector.context import (
     window_view,
 )
 from memoranda_inspector.conversation import PAGE, entry_of, read_conversation
+from memoranda_inspector.embedded_copy import EmbeddedCopy, installed_embedders
 from memoranda_inspector.pages import decimal_of, form_of, in_page, number_of, rendered
 from memoranda_inspector.scopes import Owner, Owners
-from memoranda_inspector.searching import MOVABLE, modes_of, search, weights_of
+from memoranda_inspector.searching import MOVABLE, modes_of, modes_with, search, weights_of
 from memoranda_inspector.text import SHOWN_ALONE, json_text, shortened, shown_name
 from memoranda_ranking import Weights
 from memoranda_summary import expand
@@ -46,6 +48,7 @@ class ReadingPages:
         self._owners = owners
         self._soul = soul
         self._shared = shared
+        self._copy = EmbeddedCopy(store)
 
     async def owners(self, request: Request) -> Response:
         """List the owners. The search is a form, so that no name appears in an address."""
@@ -197,13 +200,18 @@ class ReadingPages:
         form = await form_of(request) if request.method == "POST" else {}
         usual = Weights()
         weights = weights_of({name: decimal_of(form, name, getattr(usual, name), 1.0) for name in MOVABLE})
-        modes = modes_of(self._store)
+        modes, copied_modes = modes_of(self._store), modes_with(installed_embedders(self._store))
         mode, query = form.get("mode", modes[0]), form.get("query", "")
+        plain_mode, _, embedder = mode.partition(" with ")
+        copied = mode in copied_modes and query.strip()
+        async with self._copy.of(owner.metadata, embedder) if copied else nullcontext(self._store) as searched:
+            results = await search(searched, owner.metadata, query, plain_mode if copied else mode, weights)
         values = {
-            "results": await search(self._store, owner.metadata, query, mode, weights),
+            "results": results,
             "query": query,
             "mode": mode,
             "modes": modes,
+            "copied_modes": copied_modes,
             "weights": {name: (getattr(weights, name), getattr(usual, name)) for name in MOVABLE},
             "moved": weights != usual,
         }
