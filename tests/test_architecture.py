@@ -48,7 +48,7 @@ SIZES = {
     "cli": 5_261,
     "context": 1_012,
     "embed-static": 241,
-    "inspector": 1_679,
+    "inspector": 1_846,
     "langgraph": 1_694,
     "mcp": 2_528,
     "messages": 1_684,

@@ -178,9 +178,9 @@ async def test_an_item_says_if_the_model_would_see_it_now(client: Any, plain: An
     seen = plain(await client.get(await client.item(trip, "Did it work?")))
     assert "Does the model see it now? yes It is in the window" in seen
     mail = plain(await client.get(await client.item(trip, "Half answered")))
-    assert "no a call without all its results" in mail
+    assert "no Left out: a call without all its results" in mail
     archived = plain(await client.get(await client.item(kitchen, "A risotto with peas")))
-    assert "no a summary stands for it" in archived
+    assert "no Left out: a summary stands for it" in archived
 
 
 async def test_names_are_shown_where_there_are_names(store: BaseStore, inspecting: Any, plain: Any) -> None:

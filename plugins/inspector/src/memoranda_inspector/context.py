@@ -13,7 +13,7 @@ from memoranda.store import BaseStore
 from memoranda.tokens import estimate_tokens
 from memoranda.windowing import as_said
 from memoranda_context import AssembledContext, ContextManager
-from memoranda_context.explaining import Window, why_incomplete, window_of
+from memoranda_context.explaining import why_incomplete, window_of
 from memoranda_context.prompt import WRITERS
 
 LOOKED_AT = 2_000
@@ -105,10 +105,7 @@ class View:
         """Return what is sent to a provider. Raises InputError for an unknown format, and for what cannot be sent."""
         if form not in FORMATS:
             raise InputError(f"The formats are {', '.join(FORMATS)}.", field="format")
-        if self.assembled is not None:
-            sent = self.assembled.messages(form)
-        else:
-            sent = WRITERS[form](self.shown)
+        sent = WRITERS[form](self.shown) if self.assembled is None else self.assembled.messages(form)
         if form == "anthropic":
             system, messages = sent
             return {"system": system, "messages": messages}
@@ -126,25 +123,30 @@ async def window_view(store: BaseStore, metadata: MemoryMetadata | None, setting
         return estimate_tokens(item) if setting.shows(item) else 0
 
     total = await store.count(metadata=metadata)
-    is_one = metadata is not None and metadata.user_id is not None and metadata.session_id is not None
+    is_one = metadata is not None and None not in (metadata.user_id, metadata.session_id)
     paged = total > LOOKED_AT and not is_one
     newer = newer if paged else 0
     page = await store.search(metadata=metadata, limit=LOOKED_AT, offset=newer, order="added", mode="substring")
     looked_at = page[::-1]
-    limits = {"rounds": setting.rounds, "tokens": setting.tokens}
-    exact = [] if paged else await store.window(metadata=metadata, **limits, counter=counted)
+    rounds, tokens = setting.rounds, setting.tokens
+    exact = [] if paged else await store.window(metadata=metadata, rounds=rounds, tokens=tokens, counter=counted)
     known = {item.id for item in looked_at}
     said = as_said([*(item for item in exact if item.id not in known), *looked_at])
-    cut = window_of(said, **limits, count=counted)
+    cut = window_of(said, rounds=rounds, tokens=tokens, count=counted)
     window = cut.shown if paged else exact
-    left_out = [*_unshown(looked_at, window, cut), *_by_template(window, setting)]
+    inside, reasons = {item.id for item in window}, {item.id: reason for item, reason in cut.left_out}
+    left_out = [
+        LeftOut(item, reasons.get(item.id) or why_incomplete(item), estimate_tokens(item))
+        for item in looked_at
+        if item.id not in inside
+    ]
+    left_out += _by_template(window, setting)
     live = len({item.id for item in [*looked_at, *window]})
     archived = await _archived(store, metadata) if total > live else 0
     older = max(total - archived - live - newer, 0)
     shown = [item for item in window if setting.shows(item)]
     parts = bar((_PARTS.get(item.memory_type, item.memory_type), estimate_tokens(item)) for item in shown)
-    tokens = sum(part.tokens for part in parts)
-    return View(setting, shown, tokens, parts, left_out, older, newer, archived, paged)
+    return View(setting, shown, sum(part.tokens for part in parts), parts, left_out, older, newer, archived, paged)
 
 
 async def why_unseen(store: BaseStore, item: MemoryItem, setting: Setting) -> str:
@@ -162,17 +164,6 @@ async def why_unseen(store: BaseStore, item: MemoryItem, setting: Setting) -> st
 async def _archived(store: BaseStore, metadata: MemoryMetadata | None) -> int:
     """Return how many items summaries stand for, which no search shows."""
     return sum([1 async for _ in store.scan(metadata=metadata, archived=True)])
-
-
-def _unshown(newest: Sequence[MemoryItem], window: Sequence[MemoryItem], cut: Window) -> list[LeftOut]:
-    """Return why each of the newest items, oldest first, is not in the window."""
-    inside = {item.id for item in window}
-    reasons = {item.id: reason for item, reason in cut.left_out}
-    return [
-        LeftOut(item, reasons.get(item.id) or why_incomplete(item), estimate_tokens(item))
-        for item in newest
-        if item.id not in inside
-    ]
 
 
 def _by_template(window: Sequence[MemoryItem], setting: Setting) -> list[LeftOut]:

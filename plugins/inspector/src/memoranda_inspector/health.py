@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import time
 from typing import Any
 
@@ -15,10 +14,7 @@ from memoranda.store import BaseStore, Examinable, Finding
 from memoranda_cli.doctor import item_findings, plugin_findings
 from memoranda_inspector.pages import in_page, rendered
 
-logger = logging.getLogger(__name__)
-
-WAIT = 1.0
-"""How many seconds a page waits for the end of a check before it shows what was found so far."""
+WAIT = 1.0  # How many seconds a page waits for the end of a check before it shows what was found so far.
 
 
 class HealthCheck:
@@ -39,18 +35,16 @@ class HealthCheck:
         return int(time.monotonic() - self._started)
 
     async def run(self) -> None:
-        """Check everything. An error is a finding; of an unexpected one only the type is shown and logged."""
+        """Check everything. An error is a finding; of an unexpected one only the type is shown."""
         try:
             self.total = await self._store.count()
             self.findings += await item_findings(self._store, self._advance)
             if isinstance(self._store, Examinable):
                 self.doing = "The store is checking itself"
                 self.findings += await self._store.doctor()
-        except MemoryError as error:
-            self.findings.append(Finding("check", False, str(error), "Run it again."))
         except Exception as error:  # noqa: BLE001  # its message may quote what is stored
-            logger.error("The health check failed with %s.", type(error).__name__)
-            self.findings.append(Finding("check", False, f"It failed with {type(error).__name__}.", "Run it again."))
+            said = str(error) if isinstance(error, MemoryError) else f"It failed with {type(error).__name__}."
+            self.findings.append(Finding("check", False, said, "Run it again."))
         self.doing = ""
 
     def _advance(self, read: int) -> None:

@@ -177,10 +177,9 @@ class ReadingPages:
         return JSONResponse(views["A"].payload(form.get("format", "openai")), headers=headers)
 
     async def _views(self, owner: Owner, form: dict[str, str]) -> dict[str, View]:
-        question = form.get("question", "").strip()
+        question, newer = form.get("question", "").strip(), number_of(form, "newer", 0, _MOST_OWNERS)
         views = {}
         for name in ("A", "B") if form.get("compare") == "1" else ("A",):
-            newer = number_of(form, "newer", 0, _MOST_OWNERS)
             view = await window_view(self._store, owner.metadata, _setting(form, name.lower()), newer)
             if question:
                 view = await assembled_view(self._store, owner.metadata, view, question, self._soul)
