@@ -205,6 +205,13 @@ def browser(session: nox.Session) -> None:
     run_pytest(session, BROWSER_TESTS)
 
 
+@nox.session(default=False)
+def pictures(session: nox.Session) -> None:
+    """Take the pictures of the inspector for the documentation."""
+    session.install(*paths("plugins/inspector", ("test", "browser")), "-e", "plugins/embed-static")
+    session.run("python", f"{BROWSER_TESTS}/pictures.py")
+
+
 def main_tests(distribution: str) -> list[str]:
     """Return the tests to take a sample of: of a backend its conformance kit, else the whole suite."""
     kit = sorted(ROOT.glob(f"{distribution}/tests/test_*_conformance.py"))

@@ -50,7 +50,7 @@ SIZES = {
     "context": 1_012,
     "embed-static": 241,
     "eval": 1_090,
-    "inspector": 1_679,
+    "inspector": 1_846,
     "langgraph": 1_694,
     "mcp": 2_528,
     "messages": 1_684,

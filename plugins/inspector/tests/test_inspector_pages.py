@@ -142,11 +142,57 @@ async def test_everything_that_is_left_out_has_its_reason(client: Any, plain: An
     address = await client.owner("trip", "session_id")
     page = plain(await client.post(address + "context", {"a_rounds": "2", "a_tokens_off": "1"}))
     assert "Left out: 13" in page
-    assert "window seat, and I eat no meat. before the last 2 rounds" in page
+    assert re.search(r"before the last 2 rounds (\d+) items .*window seat, and I eat no meat\.", page)
     assert "a call without all its results" in page
     assert "a result without its whole call" in page
     tight = plain(await client.post(address + "context", {"a_rounds_off": "1", "a_tokens": "60"}))
     assert "over the budget of 60 tokens" in tight
+
+
+async def test_the_payload_comes_before_what_is_left_out_which_can_be_filtered(client: Any, plain: Any) -> None:
+    address = await client.owner("trip", "session_id")
+    page = await client.post(address + "context", {"a_rounds": "2", "a_tokens_off": "1"})
+    assert page.index('id="payload-A"') < page.index("before the last 2 rounds")
+    assert '<details class="reason">' in page
+    found = await client.post(address + "context", {"a_rounds": "2", "a_tokens_off": "1", "filter": "NO MEAT"})
+    assert re.findall(r'<details class="reason" open>', found) == ['<details class="reason" open>']
+    assert "before the last 2 rounds 1 item" in plain(found)
+
+
+async def test_the_context_of_many_conversations_comes_in_pages(store: BaseStore, inspecting: Any, plain: Any) -> None:
+    await store.add_many(
+        HumanMemory(content=f"turn-{n:04}", metadata=MemoryMetadata(user_id=f"u{n % 100}")) for n in range(2_100)
+    )
+    async with inspecting(store) as client:
+        everybody = (await client.http.post(f"{client.root}/everybody")).headers["location"]
+        page = await client.post(everybody + "context", {"a_rounds": "1"})
+        assert [message["content"] for message in payload_of(page)["messages"]] == ["turn-2099"]
+        assert "On other pages: 100 items" in plain(page)
+        older = await client.post(everybody + "context", {"a_rounds": "1", "newer": "2000"})
+        assert [message["content"] for message in payload_of(older)["messages"]] == ["turn-0099"]
+        assert "Left out: 2099" in plain(older)
+
+
+async def test_an_item_says_if_the_model_would_see_it_now(client: Any, plain: Any) -> None:
+    trip, kitchen = await client.owner("trip", "session_id"), await client.owner("kitchen", "session_id")
+    seen = plain(await client.get(await client.item(trip, "Did it work?")))
+    assert "Does the model see it now? yes It is in the window" in seen
+    mail = plain(await client.get(await client.item(trip, "Half answered")))
+    assert "no Left out: a call without all its results" in mail
+    archived = plain(await client.get(await client.item(kitchen, "A risotto with peas")))
+    assert "no Left out: a summary stands for it" in archived
+
+
+async def test_names_are_shown_where_there_are_names(store: BaseStore, inspecting: Any, plain: Any) -> None:
+    said = HumanMemory(content="We have a dog.", name="Caroline", metadata=MemoryMetadata(user_id="ada"))
+    await store.add_many([said, HumanMemory(content="And now?", metadata=said.metadata)])
+    async with inspecting(store) as client:
+        address = await client.owner("ada")
+        assert "Caroline user" in plain(await client.get(address))
+        assert "Caroline user" in plain(await client.get(await client.item(address, "We have a dog.")))
+        left_out = plain(await client.post(address + "context", {"a_rounds": "1", "filter": "caroline"}))
+        assert "tokens Caroline user We have a dog." in left_out
+        assert "Caroline user" in plain(await client.post(address + "search", {"query": "dog", "mode": "text"}))
 
 
 async def test_shown_and_left_out_are_all_there_is(client: Any, store: BaseStore, plain: Any) -> None:
@@ -238,3 +284,19 @@ async def test_all_of_an_item_is_shown(client: Any, store: BaseStore, plain: Any
     assert item.id in page
     assert '"archives"' in page
     assert "version 1" in page
+
+
+async def test_meaning_is_switched_on_from_the_page_and_nothing_is_written(
+    demo: BaseStore, inspecting: Any, plain: Any
+) -> None:
+    before = [item async for item in demo.scan(archived=None)]
+    async with inspecting(demo) as client:
+        address = await client.owner("ada")
+        assert "semantic with hashing" in await client.get(address + "search")
+        for mode in ("semantic with hashing", "hybrid with hashing"):
+            page = plain(await client.post(address + "search", {"query": "window seat", "mode": mode}))
+            assert "I like a window seat" in page
+            assert "meaning" in page
+        refused = await client.http.post(address + "search", data={"query": "seat", "mode": "semantic with nothing"})
+        assert refused.status_code == 400
+    assert [item async for item in demo.scan(archived=None)] == before

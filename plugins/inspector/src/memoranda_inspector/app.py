@@ -19,7 +19,8 @@ from starlette.types import ASGIApp
 from memoranda.errors import MemoryError
 from memoranda.store import BaseStore
 from memoranda_inspector.actions import ActionPages, Actions
-from memoranda_inspector.pages import prepare, rendered
+from memoranda_inspector.health import HealthPages
+from memoranda_inspector.pages import in_page, prepare, rendered
 from memoranda_inspector.reading import ReadingPages
 from memoranda_inspector.scopes import Owners
 from memoranda_inspector.security import Gate
@@ -55,7 +56,7 @@ def create_app(inspector: Inspector, *, port: int, token: str) -> ASGIApp:
     routes = [
         Route("/", reading.owners, methods=["GET", "POST"]),
         Route("/everybody", reading.everybody, methods=["POST"]),
-        Route("/health", reading.health),
+        Route("/health", HealthPages(inspector.store, shared).health),
         Route("/o/{key}/", reading.conversation),
         Route("/o/{key}/live", reading.live),
         Route("/o/{key}/sessions", reading.sessions),
@@ -92,9 +93,9 @@ def _guarded(handler: Handler, root: str) -> Handler:
         except Exception as error:  # noqa: BLE001  # its message may quote what is stored
             logger.error("A page failed with %s.", type(error).__name__)
             sentence, status = f"The page failed with {type(error).__name__}.", 500
-        in_page = request.headers.get("hx-request") == "true"
         values = {"root": root, "store_name": "", "read_only": True, "owner": None, "sentence": sentence}
         # htmx shows only successful responses, and the sentence must be shown.
-        return rendered("_error.html" if in_page else "error.html", values, 200 if in_page else status)
+        partial = in_page(request)
+        return rendered("_error.html" if partial else "error.html", values, 200 if partial else status)
 
     return answer

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from memoranda.errors import InputError
 from memoranda.items import MemoryItem, MemoryMetadata
 from memoranda.store import BaseStore
-from memoranda.tokens import TokenCounter, estimate_tokens
+from memoranda.tokens import estimate_tokens
 from memoranda.windowing import as_said
 from memoranda_context import AssembledContext, ContextManager
 from memoranda_context.explaining import why_incomplete, window_of
 from memoranda_context.prompt import WRITERS
 
-LOOKED_AT = 400
-"""How many of the newest items that are left out are named; the older ones are counted."""
+LOOKED_AT = 2_000
+"""How many items of an owner are looked at together: a page of a window over many conversations."""
 
 FORMATS = {"openai": "OpenAI chat", "responses": "OpenAI Responses", "anthropic": "Anthropic"}
 EVERY, NO = "every", "none"
@@ -61,7 +61,11 @@ class Part:
 
 @dataclass(slots=True)
 class View:
-    """A window or a context, as the page shows it."""
+    """A window or a context, as the page shows it.
+
+    ``older`` items lie before those that were looked at, ``newer`` ones behind them, on other pages. A summary stands
+    for ``archived`` items.
+    """
 
     setting: Setting
     shown: list[MemoryItem]
@@ -69,7 +73,9 @@ class View:
     parts: list[Part]
     left_out: list[LeftOut]
     older: int = 0
+    newer: int = 0
     archived: int = 0
+    paged: bool = False
     warnings: list[str] = field(default_factory=list)
     assembled: AssembledContext | None = None
 
@@ -81,59 +87,83 @@ class View:
         parts = self.assembled.parts
         return [*parts.long_term, *parts.recent, *parts.conversation]
 
+    @property
+    def left_out_count(self) -> int:
+        """How many items are left out, those that are not listed included."""
+        return len(self.left_out) + self.older + self.newer + self.archived
+
+    def groups(self, containing: str = "") -> dict[str, list[LeftOut]]:
+        """Return what is left out by its reason, newest first: items that contain a text, or are said by that name."""
+        sought = containing.strip().casefold()
+        groups: dict[str, list[LeftOut]] = {}
+        for left in reversed(self.left_out):
+            if sought in left.item.content.casefold() or sought in (left.item.name or "").casefold():
+                groups.setdefault(left.reason, []).append(left)
+        return groups
+
     def payload(self, form: str) -> Any:
         """Return what is sent to a provider. Raises InputError for an unknown format, and for what cannot be sent."""
         if form not in FORMATS:
             raise InputError(f"The formats are {', '.join(FORMATS)}.", field="format")
-        if self.assembled is not None:
-            sent = self.assembled.messages(form)
-        else:
-            sent = WRITERS[form](self.shown)
+        sent = WRITERS[form](self.shown) if self.assembled is None else self.assembled.messages(form)
         if form == "anthropic":
             system, messages = sent
             return {"system": system, "messages": messages}
         return {"messages" if form == "openai" else "input": sent}
 
 
-async def window_view(store: BaseStore, metadata: MemoryMetadata | None, setting: Setting) -> View:
-    """Return the window of a setting, and what is left out of it."""
+async def window_view(store: BaseStore, metadata: MemoryMetadata | None, setting: Setting, newer: int = 0) -> View:
+    """Return the window of a setting, and what is left out of it.
+
+    The window of one session is the store's own. That of many conversations would take all of their items to be
+    exact, so from :data:`LOOKED_AT` items on it is cut from a page of them, behind which ``newer`` items lie.
+    """
 
     def counted(item: MemoryItem) -> int:
         return estimate_tokens(item) if setting.shows(item) else 0
 
-    window = await store.window(metadata=metadata, rounds=setting.rounds, tokens=setting.tokens, counter=counted)
-    shown = [item for item in window if setting.shows(item)]
-    newest = await store.search(metadata=metadata, limit=LOOKED_AT, order="added", mode="substring")
-    left_out = [*_unshown(newest[::-1], window, setting, counted), *_by_template(window, setting)]
     total = await store.count(metadata=metadata)
-    live = len({item.id for item in [*newest, *window]})
-    archived, older = 0, 0
-    if total > live:
-        archived = await _archived(store, metadata)
-        older = max(total - archived - live, 0)
+    is_one = metadata is not None and None not in (metadata.user_id, metadata.session_id)
+    paged = total > LOOKED_AT and not is_one
+    newer = newer if paged else 0
+    page = await store.search(metadata=metadata, limit=LOOKED_AT, offset=newer, order="added", mode="substring")
+    looked_at = page[::-1]
+    rounds, tokens = setting.rounds, setting.tokens
+    exact = [] if paged else await store.window(metadata=metadata, rounds=rounds, tokens=tokens, counter=counted)
+    known = {item.id for item in looked_at}
+    said = as_said([*(item for item in exact if item.id not in known), *looked_at])
+    cut = window_of(said, rounds=rounds, tokens=tokens, count=counted)
+    window = cut.shown if paged else exact
+    inside, reasons = {item.id for item in window}, {item.id: reason for item, reason in cut.left_out}
+    left_out = [
+        LeftOut(item, reasons.get(item.id) or why_incomplete(item), estimate_tokens(item))
+        for item in looked_at
+        if item.id not in inside
+    ]
+    left_out += _by_template(window, setting)
+    live = len({item.id for item in [*looked_at, *window]})
+    archived = await _archived(store, metadata) if total > live else 0
+    older = max(total - archived - live - newer, 0)
+    shown = [item for item in window if setting.shows(item)]
     parts = bar((_PARTS.get(item.memory_type, item.memory_type), estimate_tokens(item)) for item in shown)
-    return View(setting, shown, sum(part.tokens for part in parts), parts, left_out, older, archived)
+    return View(setting, shown, sum(part.tokens for part in parts), parts, left_out, older, newer, archived, paged)
+
+
+async def why_unseen(store: BaseStore, item: MemoryItem, setting: Setting) -> str:
+    """Return why a model would not see an item now, in the window of its session; empty if it would."""
+    if item.archived_by is not None:
+        return "a summary stands for it"
+    session = MemoryMetadata(user_id=item.metadata.user_id, session_id=item.metadata.session_id)
+    view = await window_view(store, session, setting)
+    if any(shown.id == item.id for shown in view.shown):
+        return ""
+    reasons = (left.reason for left in view.left_out if left.item.id == item.id)
+    return next(reasons, f"older than the newest {LOOKED_AT:,} items of its session")
 
 
 async def _archived(store: BaseStore, metadata: MemoryMetadata | None) -> int:
     """Return how many items summaries stand for, which no search shows."""
     return sum([1 async for _ in store.scan(metadata=metadata, archived=True)])
-
-
-def _unshown(
-    newest: Sequence[MemoryItem], window: Sequence[MemoryItem], setting: Setting, count: TokenCounter
-) -> list[LeftOut]:
-    """Return why each of the newest items, oldest first, is not in the window."""
-    inside = {item.id for item in window}
-    known = {item.id for item in newest}
-    said = as_said([*(item for item in window if item.id not in known), *newest])
-    cut = window_of(said, rounds=setting.rounds, tokens=setting.tokens, count=count)
-    reasons = {item.id: reason for item, reason in cut.left_out}
-    return [
-        LeftOut(item, reasons.get(item.id) or why_incomplete(item), estimate_tokens(item))
-        for item in newest
-        if item.id not in inside
-    ]
 
 
 def _by_template(window: Sequence[MemoryItem], setting: Setting) -> list[LeftOut]:
@@ -162,14 +192,12 @@ async def assembled_view(
         if decision.item_id in items and decision.item_id not in kept and decision.item_id not in left_out:
             reason = f"{decision.source}: {decision.reason}"
             left_out[decision.item_id] = LeftOut(items[decision.item_id], reason, decision.tokens)
-    return View(
-        setting,
-        list(context.parts.items()),
-        context.tokens,
-        parts,
-        list(left_out.values()),
-        window.older,
-        window.archived,
+    return replace(
+        window,
+        shown=list(context.parts.items()),
+        tokens=context.tokens,
+        parts=parts,
+        left_out=list(left_out.values()),
         warnings=list(explanation.warnings),
         assembled=context,
     )
@@ -191,9 +219,8 @@ def bar(costs: Iterable[tuple[str, int]]) -> list[Part]:
 
 def differences(one: View, other: View) -> dict[str, list[MemoryItem]]:
     """Return what each of two views shows and the other does not."""
-    first: Mapping[str, MemoryItem] = {item.id: item for item in one.stored}
-    second: Mapping[str, MemoryItem] = {item.id: item for item in other.stored}
+    ids = [{item.id for item in view.stored} for view in (one, other)]
     return {
-        "A": [item for item in one.stored if item.id not in second],
-        "B": [item for item in other.stored if item.id not in first],
+        "A": [item for item in one.stored if item.id not in ids[1]],
+        "B": [item for item in other.stored if item.id not in ids[0]],
     }

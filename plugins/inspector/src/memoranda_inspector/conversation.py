@@ -12,7 +12,6 @@ from memoranda.integrity import answers, call_ids
 from memoranda.items import MemoryItem, MemoryMetadata
 from memoranda.store import BaseStore, Capability
 from memoranda.tool_calls import call_arguments, call_name
-from memoranda_messages.speakers import speaker
 
 PAGE = 50
 """How many items a page shows."""
@@ -38,11 +37,6 @@ class Entry:
     calls: list[Call] = field(default_factory=list)
     state: str = ""
     """Empty for what is shown to models; ``archived``, ``deleted`` or ``orphan`` (a result without its call)."""
-
-    @property
-    def speaker(self) -> str:
-        """Who speaks."""
-        return speaker(self.item, {"human": "user", "ai": "assistant"})
 
     @property
     def missing(self) -> list[str]:

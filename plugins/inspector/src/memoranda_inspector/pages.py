@@ -35,7 +35,7 @@ def environment() -> Environment:
         "json": text.json_text,
         "moment": text.moment,
     }
-    made.globals |= {"count_of": text.count, "shortened": text.shortened}
+    made.globals |= {"count_of": text.count, "shortened": text.shortened, "speaker_of": text.speaker_of}
     return made
 
 
@@ -48,6 +48,11 @@ def prepare() -> None:
 def rendered(template: str, values: Mapping[str, Any], status: int = 200) -> HTMLResponse:
     """Return a page."""
     return HTMLResponse(environment().get_template(template).render(values), status_code=status)
+
+
+def in_page(request: Request) -> bool:
+    """Return True if a page asks for a part of itself."""
+    return request.headers.get("hx-request") == "true"
 
 
 async def form_of(request: Request) -> dict[str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -10,23 +11,25 @@ from starlette.responses import JSONResponse, PlainTextResponse, RedirectRespons
 
 from memoranda.errors import InputError
 from memoranda.items import MemoryItem, MemoryMetadata
-from memoranda.store import BaseStore, Examinable, dump_item
+from memoranda.store import BaseStore, dump_item
 from memoranda.store import Owner as Listed
-from memoranda_cli.doctor import item_findings, plugin_findings
 from memoranda_inspector.context import (
     EVERY,
     FORMATS,
+    LOOKED_AT,
     NO,
     Setting,
     View,
     assembled_view,
     differences,
+    why_unseen,
     window_view,
 )
 from memoranda_inspector.conversation import PAGE, entry_of, read_conversation
-from memoranda_inspector.pages import decimal_of, form_of, number_of, rendered
+from memoranda_inspector.embedded_copy import EmbeddedCopy, installed_embedders
+from memoranda_inspector.pages import decimal_of, form_of, in_page, number_of, rendered
 from memoranda_inspector.scopes import Owner, Owners
-from memoranda_inspector.searching import MOVABLE, modes_of, search, weights_of
+from memoranda_inspector.searching import MOVABLE, modes_of, modes_with, search, weights_of
 from memoranda_inspector.text import SHOWN_ALONE, json_text, shortened, shown_name
 from memoranda_ranking import Weights
 from memoranda_summary import expand
@@ -45,6 +48,7 @@ class ReadingPages:
         self._owners = owners
         self._soul = soul
         self._shared = shared
+        self._copy = EmbeddedCopy(store)
 
     async def owners(self, request: Request) -> Response:
         """List the owners. The search is a form, so that no name appears in an address."""
@@ -57,7 +61,7 @@ class ReadingPages:
         found, more = await self._listed(by, wanted, offset)
         rows = [(self._owners.named(MemoryMetadata.model_validate({by: owner.value})), owner) for owner in found]
         values = {"owner": None, "by": by, "kinds": KINDS, "rows": rows, "find": wanted, "offset": offset, "more": more}
-        part = "_owners.html" if _in_page(request) else "owners.html"
+        part = "_owners.html" if in_page(request) else "owners.html"
         return rendered(part, {**self._shared, **values, "page_size": OWNERS_SHOWN})
 
     async def _listed(self, by: str, wanted: str, offset: int) -> tuple[list[Listed], bool]:
@@ -97,7 +101,7 @@ class ReadingPages:
         async for found in self._store.owners("session_id", within=owner.metadata, limit=OWNERS_SHOWN):
             narrower = within.model_copy(update={"session_id": found.value})
             sessions.append((self._owners.named(narrower), found))
-        return self._page("_sessions.html" if _in_page(request) else "sessions.html", owner, sessions=sessions)
+        return self._page("_sessions.html" if in_page(request) else "sessions.html", owner, sessions=sessions)
 
     async def live(self, request: Request) -> Response:
         """Answer a page that polls: with nothing, unless something changed."""
@@ -124,6 +128,7 @@ class ReadingPages:
         content, hidden = shortened(fields.pop("content"), SHOWN_ALONE)
         written = json_text(fields)
         values = {"entry": entry_of(item), "content": content, "hidden": hidden, "fields": written[:PAYLOAD_SHOWN]}
+        values |= {"unseen": await why_unseen(self._store, item, Setting()), "setting": Setting()}
         return self._page("item.html", owner, **values)
 
     async def text(self, request: Request) -> Response:
@@ -154,12 +159,14 @@ class ReadingPages:
             "format": shown_form,
             "formats": FORMATS,
             "question": form.get("question", ""),
+            "filter": form.get("filter", ""),
+            "page_size": LOOKED_AT,
             "difference": differences(*views.values()) if len(views) == 2 else None,
             # The settings themselves are not drawn again while they are moved.
-            "templates": [] if _in_page(request) else await self._templates(owner),
+            "templates": [] if in_page(request) else await self._templates(owner),
             "defaults": Setting(),
         }
-        part = "_context.html" if _in_page(request) else "context.html"
+        part = "_answer.html" if in_page(request) else "context.html"
         return self._page(part, owner, **values)
 
     async def payload(self, request: Request) -> Response:
@@ -170,10 +177,10 @@ class ReadingPages:
         return JSONResponse(views["A"].payload(form.get("format", "openai")), headers=headers)
 
     async def _views(self, owner: Owner, form: dict[str, str]) -> dict[str, View]:
-        question = form.get("question", "").strip()
+        question, newer = form.get("question", "").strip(), number_of(form, "newer", 0, _MOST_OWNERS)
         views = {}
         for name in ("A", "B") if form.get("compare") == "1" else ("A",):
-            view = await window_view(self._store, owner.metadata, _setting(form, name.lower()))
+            view = await window_view(self._store, owner.metadata, _setting(form, name.lower()), newer)
             if question:
                 view = await assembled_view(self._store, owner.metadata, view, question, self._soul)
             views[name] = view
@@ -192,24 +199,23 @@ class ReadingPages:
         form = await form_of(request) if request.method == "POST" else {}
         usual = Weights()
         weights = weights_of({name: decimal_of(form, name, getattr(usual, name), 1.0) for name in MOVABLE})
-        modes = modes_of(self._store)
+        modes, copied_modes = modes_of(self._store), modes_with(installed_embedders(self._store))
         mode, query = form.get("mode", modes[0]), form.get("query", "")
+        plain_mode, _, embedder = mode.partition(" with ")
+        copied = mode in copied_modes and query.strip()
+        async with self._copy.of(owner.metadata, embedder) if copied else nullcontext(self._store) as searched:
+            results = await search(searched, owner.metadata, query, plain_mode if copied else mode, weights)
         values = {
-            "results": await search(self._store, owner.metadata, query, mode, weights),
+            "results": results,
             "query": query,
             "mode": mode,
             "modes": modes,
+            "copied_modes": copied_modes,
             "weights": {name: (getattr(weights, name), getattr(usual, name)) for name in MOVABLE},
             "moved": weights != usual,
         }
-        part = "_results.html" if _in_page(request) else "search.html"
+        part = "_results.html" if in_page(request) else "search.html"
         return self._page(part, owner, **values)
-
-    async def health(self, request: Request) -> Response:
-        """Show what ``memoranda doctor`` would find."""
-        findings = [*plugin_findings(), *(await self._store.doctor() if isinstance(self._store, Examinable) else [])]
-        findings += await item_findings(self._store)
-        return rendered("health.html", {**self._shared, "owner": None, "findings": findings})
 
     async def _item(self, request: Request, owner: Owner) -> MemoryItem:
         item = await self._store.get(owner.item_id(request.path_params["item"]), metadata=owner.metadata)
@@ -219,11 +225,6 @@ class ReadingPages:
 
     def _page(self, template: str, owner: Owner, **values: Any) -> Response:
         return rendered(template, {**self._shared, "owner": owner, **values})
-
-
-def _in_page(request: Request) -> bool:
-    """Return True if a page asks for a part of itself."""
-    return request.headers.get("hx-request") == "true"
 
 
 def _setting(form: dict[str, str], prefix: str) -> Setting:

@@ -54,14 +54,19 @@ def modes_of(store: BaseStore) -> list[str]:
     return [*(mode.value for mode in ranked if mode in store.capabilities), "substring"]
 
 
+def modes_with(embedders: Sequence[str]) -> list[str]:
+    """Return the modes of a copy with each of these embedders, such as ``hybrid with static``."""
+    return [f"{mode} with {name}" for name in embedders for mode in ("hybrid", "semantic")]
+
+
 async def search(
     store: BaseStore, metadata: MemoryMetadata | None, query: str, mode: str, weights: Weights
 ) -> list[Result]:
     """Return what a store finds, best first. Other weights than its own rank the newest items of the owner again."""
-    if mode not in modes_of(store):
-        raise InputError(f"This store has the modes {', '.join(modes_of(store))}.", field="mode")
     if not query.strip():
         return []
+    if mode not in modes_of(store):
+        raise InputError(f"This store has the modes {', '.join(modes_of(store))}.", field="mode")
     if mode == "substring":
         found = await store.search(query=query, metadata=metadata, limit=LIMIT, mode="substring")
         return [Result(item, None, [], _around(item.content, _substring(item.content, query))) for item in found]

@@ -6,10 +6,13 @@ import json
 import re
 from typing import Any
 
+from memoranda.items import MemoryItem
 from memoranda_cli.characters import sign_of, visible, visible_json
 
 _BLANKS = re.compile(r"^\s|\s\Z|(?<=\s)\s|[^\S ]")
 
+
+_ROLES = {"human": "user", "ai": "assistant"}
 
 SHOWN = 2_000
 """How much of an item is shown in a list; its own page shows more."""
@@ -22,6 +25,12 @@ def shown_name(text: str, length: int = 120) -> str:
     """Return the beginning of a name or an id as one line that also shows every blank but single spaces in it."""
     line = visible(_BLANKS.sub(lambda found: sign_of(ord(found[0])), text[: length + 1]))
     return (line if len(line) <= length else line[: length - 1] + "…") or "\u27e8empty\u27e9"
+
+
+def speaker_of(item: MemoryItem) -> tuple[str, str]:
+    """Return the name of the speaker, empty without one, and the role. Show both: a name may be that of a role."""
+    name = str(getattr(item, "tool_name", "") or item.name or "")
+    return shown_name(name) if name else "", shown_name(_ROLES.get(item.memory_type, item.memory_type))
 
 
 def shortened(text: str, length: int = SHOWN) -> tuple[str, int]:

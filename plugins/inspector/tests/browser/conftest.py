@@ -20,20 +20,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from memoranda_inspector.serving import serve
 
 import memoranda
 from memoranda.store import BaseStore
 from memoranda_inspector import Inspector
+from memoranda_inspector.command import serve
 from memoranda_inspector.demo import DemoModel, fill
 from memoranda_testing.servers import postgres_server
 
 TOKEN = "a-token-for-tests"
-_ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars"]
+ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars"]
 _UNPACK = "import('@sparticuz/chromium').then(m => m.default.executablePath()).then(p => console.log(p))"
 
 
-def _executable(folder: Path) -> str:
+def executable(folder: Path) -> str:
     """Return the browser to use; npm's is installed into a folder of the test run where there is no other."""
     named = os.environ.get("MEMORANDA_TEST_BROWSER")
     names = ("chromium", "chromium-browser", "google-chrome", "chrome")
@@ -52,9 +52,9 @@ def _executable(folder: Path) -> str:
 def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     from playwright.sync_api import sync_playwright
 
-    executable = _executable(tmp_path_factory.mktemp("browser"))
+    found = executable(tmp_path_factory.mktemp("browser"))
     with sync_playwright() as playwright:
-        opened = playwright.chromium.launch(executable_path=executable, args=_ARGUMENTS)
+        opened = playwright.chromium.launch(executable_path=found, args=ARGUMENTS)
         yield opened
         opened.close()
 

@@ -54,7 +54,7 @@ def test_a_whole_walk(served: Any, page: Any, url: str) -> None:
     page.get_by_label("before", exact=True).fill("0")
     page.locator("text=ranked with your weights").wait_for()
 
-    page.get_by_role("link", name="Acts").click()
+    page.get_by_role("link", name="Actions").click()
     page.get_by_role("button", name="Dry run").click()
     page.get_by_role("button", name="Ask the model and compact").click()
     page.get_by_role("link", name="To the conversation").click()
@@ -77,7 +77,7 @@ def test_a_deleted_item_comes_back_and_a_user_is_forgotten(served: Any, page: An
     page.get_by_role("button", name="Delete it").click()
     page.get_by_role("button", name="Undo").click()
     page.locator("text=One item is back").wait_for()
-    page.get_by_role("link", name="Acts").click()
+    page.get_by_role("link", name="Actions").click()
     page.locator(".danger").get_by_role("button").click()
     page.get_by_label("Type").fill("grace")
     page.get_by_role("button", name="Erase for good").click()
@@ -336,7 +336,7 @@ def test_items_of_odd_ids_are_opened_and_an_export_is_saved(served: Any, page: A
         page.get_by_role("button", name="Undo").click()
         page.locator("text=One item is back").wait_for()
         page.get_by_role("link", name="Conversation", exact=True).click()
-    page.get_by_role("link", name="Acts").click()
+    page.get_by_role("link", name="Actions").click()
     with page.expect_download() as download:
         page.get_by_role("button", name="Save the file").click()
     lines = Path(download.value.path()).read_text(encoding="utf-8").splitlines()
