@@ -17,7 +17,7 @@ from memoranda.plugins import CommandSpec
 from memoranda_cli.characters import accept_all_characters
 from memoranda_cli.commands import COMMANDS, SECTIONS
 from memoranda_cli.exits import MEANINGS, ExitCode, code_of
-from memoranda_cli.terminal import say, show_json, wrapped
+from memoranda_cli.terminal import did_you_mean, say, show_json, wrapped
 
 _BUILT_IN = {spec.name: spec for spec in COMMANDS}
 
@@ -50,8 +50,7 @@ class Commands(TyperGroup):
         name = args[0]
         if not name.startswith("-") and self.get_command(ctx, name) is None:
             alike = get_close_matches(name, self.list_commands(ctx), cutoff=0.65)
-            meant = f" Did you mean {' or '.join(map(repr, alike))}?" if alike else ""
-            raise _UsageError(f"No such command {name!r}.{meant}", ctx)
+            raise _UsageError(f"No such command {name!r}.{did_you_mean(alike)}", ctx)
         return super().resolve_command(ctx, args)
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:

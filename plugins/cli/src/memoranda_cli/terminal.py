@@ -146,3 +146,8 @@ def _interruptible() -> Iterator[None]:
 def items_text(number: int) -> str:
     """Return a number of items in words."""
     return "1 item" if number == 1 else f"{number:,} items"
+
+
+def did_you_mean(alike: Sequence[str]) -> str:
+    """Return a question that offers similar names, with a space before it; empty if there are none."""
+    return f" Did you mean {' or '.join(map(repr, alike))}?" if alike else ""
