@@ -19,7 +19,7 @@ from memoranda.urls import redacted
 from memoranda_cli import options
 from memoranda_cli.exits import CommandError, ExitCode
 from memoranda_cli.stores import run, say_if_new
-from memoranda_cli.terminal import console, show_json, table
+from memoranda_cli.terminal import blocks, console, is_narrow, show_json, table
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -204,7 +204,10 @@ async def _search(terminal: Console, store: BaseStore, owner: MemoryMetadata) ->
         (f"{ranked.score:.2f}", speaker(ranked.item), content_lines(ranked.item)[0], ", ".join(ranked.terms))
         for ranked in found
     ]
-    terminal.print(_indented(table("score", "who", "content", "matched", rows=rows)))
+    if is_narrow():
+        terminal.print(_indented(blocks([(score, who, terms, content) for score, who, content, terms in rows])))
+    else:
+        terminal.print(_indented(table("score", "who", "content", "matched", rows=rows)))
     return found
 
 

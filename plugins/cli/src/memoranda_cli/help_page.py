@@ -34,6 +34,11 @@ class _PlainHelp:
         """Write the help."""
         formatter.write(_page(self, ctx))
 
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        """Return the parts of the usage, without the braces that some releases of typer put around arguments."""
+        pieces: list[str] = super().collect_usage_pieces(ctx)  # type: ignore[misc]  # of typer's class beside this one
+        return [piece.strip("{}") for piece in pieces]
+
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Refuse ``--yes true``: otherwise the word would be taken for an id or a query."""
         flags = {name for option in _options(self, ctx) if _is_flag(option) for name in option.opts}

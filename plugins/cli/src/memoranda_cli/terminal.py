@@ -8,7 +8,7 @@ import signal
 import sys
 import textwrap
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -19,6 +19,9 @@ from memoranda_cli.exits import CommandError, ExitCode
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
+
+NARROW = 60
+"""Below so many columns, rows are shown as blocks instead of a table."""
 
 WIDE = 4000
 """The width of tables in a pipe, where lines need not be cut."""
@@ -97,6 +100,25 @@ def table(
     for row in rows:
         made.add_row(*(Text(visible(cell)) if isinstance(cell, str) else cell for cell in row))
     return made
+
+
+def is_narrow() -> bool:
+    """Return True if a table of texts does not fit on the terminal: its rows are shown as blocks then."""
+    return console().width < NARROW
+
+
+def blocks(rows: Iterable[Sequence[Any]]) -> RenderableType:
+    """Return rows for a narrow terminal: the last cell of each stands below the others, over the whole width."""
+    from rich.console import Group
+    from rich.padding import Padding
+    from rich.text import Text
+
+    parts: list[RenderableType] = []
+    for *first, last in rows:
+        cells = [cell if isinstance(cell, Text) else Text(visible(cell)) for cell in first]
+        below = last if isinstance(last, Text) else Text(visible(last))
+        parts += [Text("  ").join(cell for cell in cells if cell.plain), Padding(below, (0, 0, 0, 2))]
+    return Group(*parts)
 
 
 @contextmanager
