@@ -8,18 +8,20 @@ a correct store; it overrides further ones to be faster, and declares what it of
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import cast
 
 from memoranda.items import MemoryItem, MemoryMetadata
 from memoranda.plugins.observers import Observer
 from memoranda.store.branches import Branching
+from memoranda.store.engine import Engine
 from memoranda.store.filters import check_filter, merge_scope
-from memoranda.store.reading import Reading
+from memoranda.store.recalling import Recalling
 from memoranda.store.removing import Removing
 from memoranda.store.scoped import UNSET, ScopedEngine, scope_metadata
 from memoranda.store.writing import Writing
 
 
-class BaseStore(Writing, Reading, Removing, Branching):
+class BaseStore(Writing, Recalling, Removing, Branching):
     """The base of every backend.
 
     Public methods check their arguments, tell the observers and call the method of the same name with an underscore,
@@ -70,8 +72,19 @@ class ScopedStore(ScopedEngine, BaseStore):
     hide nor remove what lies outside. A filter that names another scope is an InputError. It fails closed: whatever is
     not bounded in :class:`ScopedEngine` is built from its bounded methods. Closing it does nothing; the store it was
     made from stays open. The store's observers are told of what is done through it; an observer of the handle is told
-    of nothing else.
+    of nothing else. :meth:`recall` alone looks further than the session: at everything of the same user.
     """
+
+    def _of_owner(self) -> BaseStore:
+        """Return the handle of the same user without this one's session and task: a user's memory outlasts them."""
+        if self.scope.user_id is None or (self.scope.session_id is None and self.scope.task_id is None):
+            return self
+        store: Engine = self
+        while isinstance(store, ScopedEngine):
+            store = store._store
+        wide = cast(BaseStore, store)._scoped(self.scope.model_copy(update={"session_id": None, "task_id": None}))
+        wide._observers, wide.reranker = self._observers, self.reranker
+        return wide
 
     async def get(
         self, item_id: str, *, metadata: MemoryMetadata | None = None, refresh: bool = False
