@@ -24,7 +24,10 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "plugins": ("plugins", "plugins --json"),
     "add": ('add "I like a window seat." --user ada', "add --type ai --user ada --session trip < answer.txt"),
     "get": ("get 4c1f --json",),
-    "search": ("search seat --user ada --since 2025-05-01", 'search "where does she sit?" --mode text --user ada'),
+    "search": (
+        "search seat --user ada --since 2025-05-01",
+        'search "where does she sit?" --mode text --all',
+    ),
     "history": ("history --user ada --session trip", "history --user ada --all --ids"),
     "fork": ("fork trip --at 4c1f --user ada",),
     "stats": ("stats", "stats --user ada --json"),

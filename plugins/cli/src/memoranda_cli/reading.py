@@ -85,6 +85,9 @@ def search(
     order: Annotated[
         Order, typer.Option("--order", help="The order of a search that does not rank.", rich_help_panel=options.OUTPUT)
     ] = Order.CREATED,
+    everything: Annotated[
+        bool, typer.Option("--all", "-a", help="Also what a summary replaced.", rich_help_panel=options.FILTERS)
+    ] = False,
     memory_type: Type = None,
     status: Status = None,
     which: options.Which = None,
@@ -96,7 +99,8 @@ def search(
     """Find memories by words, meaning, owner, type or status.
 
     Without --mode most stores look for the query as a substring and show the newest first. The modes text, semantic
-    and hybrid rank: they take the query as a question and show the best first, with scores.
+    and hybrid rank: they take the query as a question and show the best first, with scores from 0 to 1. Items that a
+    summary replaced are archived; --all finds them, too.
     """
     from memoranda_cli.render import ranked_results, results
     from memoranda_cli.stores import run
@@ -105,6 +109,7 @@ def search(
         "metadata": metadata,
         "memory_type": memory_type,
         "status": status,
+        "archived": None if everything else False,
         "limit": limit,
         "offset": offset,
         **which,

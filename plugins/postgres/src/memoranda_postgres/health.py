@@ -117,7 +117,7 @@ async def _vector_finding(
         )
         if available:
             detail = "on this server, not in use; the first write with an embedder turns on semantic and hybrid search"
-            remedy = "Run 'memoranda reindex' with the same embedder."
+            remedy = "Run 'memoranda reindex' with the same embedder, as a user who may run CREATE EXTENSION vector."
         else:
             detail = "not on this server; there is no semantic or hybrid search"
             remedy = "Install pgvector and have an administrator run CREATE EXTENSION vector."

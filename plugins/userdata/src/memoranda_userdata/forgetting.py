@@ -82,12 +82,13 @@ async def _traces(store: BaseStore, owner: MemoryMetadata) -> dict[str, int]:
     left = {
         "counted": await store.count(metadata=owner),
         "scanned": sum([1 async for _ in store.scan(metadata=owner)]),
-        "searched": len(await store.search(metadata=owner, limit=1000, mode="substring")),
+        "searched": len(await store.search(metadata=owner, limit=1000, mode="substring", archived=None)),
     }
     if Capability.DELETE in store.capabilities:
         left["deleted"] = sum([1 async for _ in store.scan(metadata=owner, include_deleted=True)]) - left["scanned"]
     for mode in (Capability.TEXT, Capability.SEMANTIC, Capability.HYBRID):
         if mode in store.capabilities:
-            ranked = await store.search_ranked(query="the", metadata=owner, limit=1000, mode=mode.value)  # type: ignore[arg-type]  # these three are modes
+            name: Any = mode.value
+            ranked = await store.search_ranked(query="the", metadata=owner, limit=1000, mode=name, archived=None)
             left[mode.value] = len(ranked)
     return left
