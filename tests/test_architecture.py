@@ -45,7 +45,7 @@ CORE_BOUND = 8_500
 
 SIZES = {
     "anthropic": 841,
-    "cli": 4_565,
+    "cli": 4_793,
     "context": 1_012,
     "embed-static": 241,
     "inspector": 1_679,
