@@ -1,5 +1,6 @@
 """A chat in the terminal that remembers, with any model that speaks OpenAI's chat API.
 
+    pip install -r requirements.txt openai
     OPENAI_API_KEY=… python examples/chat_loop.py ada
     OPENAI_BASE_URL=http://localhost:11434/v1 MODEL=qwen3 python examples/chat_loop.py ada
 
@@ -57,4 +58,6 @@ async def main(user: str) -> None:
 
 
 if __name__ == "__main__":
+    if len(sys.argv) != 2:
+        sys.exit("Who is speaking? Name the user: python examples/chat_loop.py ada")
     asyncio.run(main(sys.argv[1]))

@@ -1,5 +1,6 @@
 """A web service in which each request has a handle for one user's session and nothing else.
 
+pip install -r requirements.txt fastapi uvicorn
 uvicorn --app-dir examples fastapi_app:app
 """
 

@@ -1,5 +1,6 @@
 """Logs as JSON Lines and metrics for a dashboard, without any memory content.
 
+pip install -r requirements.txt
 python examples/logs_and_metrics.py
 """
 

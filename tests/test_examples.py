@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 import importlib.util
 import json
 import os
+import shutil
 import subprocess
 import sys
+from importlib import metadata
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -14,19 +17,24 @@ from typing import Any
 import httpx
 import pytest
 import yaml
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 import memoranda
 from memoranda import AIMemory, HumanMemory, MemoryMetadata
 from servers import ModelServer, completion, model_server
 
-EXAMPLES = Path(__file__).parent.parent / "examples"
+ROOT = Path(__file__).parent.parent
+EXAMPLES = ROOT / "examples"
 
 
-def run(name: str, *arguments: str, folder: Path, says: str = "", **variables: str) -> subprocess.CompletedProcess[str]:
+def run(
+    name: str, *arguments: str, folder: Path, says: str = "", python: str = sys.executable, **variables: str
+) -> subprocess.CompletedProcess[str]:
     """Run a program in a folder as a user would, with its own memory there."""
     ours = {key: value for key, value in os.environ.items() if not key.startswith(("MEMORANDA_", "OPENAI_"))}
     result = subprocess.run(
-        [sys.executable, str(EXAMPLES / name), *arguments],
+        [python, str(EXAMPLES / name), *arguments],
         cwd=folder,
         env={**ours, **variables},
         input=says,
@@ -37,6 +45,82 @@ def run(name: str, *arguments: str, folder: Path, says: str = "", **variables: s
     )
     assert result.returncode == 0, result.stderr
     return result
+
+
+def told(example: Path) -> str:
+    """Return what the first lines of an example say to install, after ``pip install``."""
+    lines = (ast.get_docstring(ast.parse(example.read_text(encoding="utf-8"))) or "").splitlines()
+    return next(line.strip().removeprefix("pip install ") for line in lines if line.strip().startswith("pip install "))
+
+
+def distributions(line: str) -> set[str]:
+    """Return the names of all distributions that such a line installs, with what they need; as far as known here."""
+    words = [word for word in line.split() if word not in ("-r", "requirements.txt")]
+    if "requirements.txt" in line:
+        words += [each for each in (ROOT / "requirements.txt").read_text().splitlines() if each.startswith("./")]
+    waiting = [f"memoranda-{word.rpartition('/')[2]}" if word.startswith("./") else word for word in words]
+    found: set[str] = set()
+    while waiting:
+        name = canonicalize_name(waiting.pop().replace("memoranda-core", "memoranda"))
+        if name in found:
+            continue
+        found.add(name)
+        try:
+            needed = [Requirement(each) for each in metadata.requires(name) or ()]
+        except metadata.PackageNotFoundError:
+            continue
+        waiting += [each.name for each in needed if each.marker is None or each.marker.evaluate({"extra": ""})]
+    return found
+
+
+@pytest.mark.parametrize("example", sorted(EXAMPLES.rglob("*.py")), ids=lambda path: path.stem)
+def test_the_first_lines_of_an_example_install_all_that_it_imports(example: Path) -> None:
+    imported = set()
+    for node in ast.walk(ast.parse(example.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom):
+            imported.add((node.module or "").partition(".")[0])
+        elif isinstance(node, ast.Import):
+            imported |= {alias.name.partition(".")[0] for alias in node.names}
+    providers = metadata.packages_distributions()  # What is not installed here is not looked at.
+    installed = distributions(told(example))
+
+    missing = {
+        module
+        for module in (imported - sys.stdlib_module_names) & providers.keys()
+        if not installed & {canonicalize_name(name) for name in providers[module]}
+    }
+    assert missing == set()
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "langgraph_assistant",  # Its packages share a namespace, so what it imports does not tell which it needs.
+        *(pytest.param(name, marks=pytest.mark.slow) for name in ("logs_and_metrics", "mcp_assistant")),
+        pytest.param("claude_memory_files", marks=pytest.mark.slow),
+    ],
+)
+def test_an_example_runs_where_nothing_else_is_installed(name: str, tmp_path: Path) -> None:
+    environment = tmp_path / "environment"
+    uv = shutil.which("uv")
+    make = [uv, "venv", "-q", "--python", sys.executable] if uv else [sys.executable, "-m", "venv"]
+    subprocess.run([*make, environment], check=True)
+    python = environment / ("Scripts" if os.name == "nt" else "bin") / "python"
+    wanted = told(EXAMPLES / f"{name}.py").split()
+    install = [uv, "pip", "install", "-q", "--python", python] if uv else [python, "-m", "pip", "install", "-q"]
+    subprocess.run([*install, *wanted], cwd=ROOT, check=True)
+
+    run(f"{name}.py", folder=tmp_path, python=str(python))
+
+
+def test_the_chat_asks_who_is_speaking(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, str(EXAMPLES / "chat_loop.py")], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+
+    assert done.returncode == 1
+    assert "Name the user: python examples/chat_loop.py ada" in done.stderr
+    assert "Traceback" not in done.stderr
 
 
 def call(number: int) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """Google ADK's session and memory services in any store. Copy the classes; they need google-adk.
 
+    pip install -r requirements.txt google-adk
     python examples/recipes/adk_services.py
 
 It prints:

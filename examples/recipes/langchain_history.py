@@ -1,5 +1,6 @@
 """LangChain's chat message history in any store. Copy the class; it needs langchain-core.
 
+    pip install -r requirements.txt langchain-core
     python examples/recipes/langchain_history.py
 
 It prints:

@@ -1,5 +1,6 @@
 """LlamaIndex's chat store in any store. Copy the class; it needs llama-index-core.
 
+    pip install -r requirements.txt llama-index-core
     python examples/recipes/llama_index_chat_store.py
 
 It prints:

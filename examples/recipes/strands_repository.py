@@ -1,5 +1,6 @@
 """Strands' session repository in any store. Copy the class; it needs strands-agents.
 
+    pip install -r requirements.txt strands-agents
     python examples/recipes/strands_repository.py
 
 It prints:

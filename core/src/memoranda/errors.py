@@ -101,8 +101,8 @@ class StoreNotFoundError(StoreError, LookupError):
     """A store that was to be read or changed does not exist; ``alike`` are the URLs of stores beside it."""
 
     def __init__(self, store: str, alike: Sequence[str] = ()) -> None:
-        meant = f" Did you mean {' or '.join(alike)}?" if alike else ""
-        super().__init__(f"There is no {store}, and only writing makes one.{meant}")
+        remedy = f"Did you mean {' or '.join(alike)}?" if alike else "Check the URL; adding a first memory creates it."
+        super().__init__(f"{store} does not exist. {remedy}")
         self.alike = tuple(alike)
 
 

@@ -59,6 +59,7 @@ def open(
     store = _made(factory, url, options, spec.name)
     store.item_types = registry.item_types()
     store.access = access
+    store._label = redacted(url)
     # Some engines are ready at once and others are not. Changing the URL must not make that difference.
     getattr(store, "_expect_opening", lambda: None)()
     _attach(store, registry, observers)

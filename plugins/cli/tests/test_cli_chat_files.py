@@ -320,7 +320,7 @@ def test_an_import_for_a_user_refuses_what_is_somebody_elses(command: Command, t
     taken = command("import", "all.jsonl", "--user", "bob", "--session", "s", "--store", url)
 
     assert refused.exit_code == 2
-    assert "line 3 belongs to the user 'bob', and --user names 'ada'" in refused.stderr
+    assert "line 3 belongs to the user 'bob', not to 'ada'" in refused.stderr
     assert taken.exit_code == 0, taken.stderr
     assert len(stored(url, user_id="bob", session_id="s")) == 2
 

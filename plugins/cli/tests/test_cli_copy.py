@@ -56,7 +56,7 @@ def test_a_store_that_cannot_let_items_expire_gets_none_of_a_copy_or_an_import(
 
     assert (copied.exit_code, imported.exit_code) == (6, 6)
     assert "1 items of the source expire" in copied.stderr
-    assert "line 602 expires" in imported.stderr
+    assert "line 602 is one" in imported.stderr
     assert not (tmp_path / "plain").exists()
 
 

@@ -215,3 +215,17 @@ def test_every_character_is_shown_or_marked() -> None:
             assert visible(chr(code)) == f"⟨U+{code:04X}⟩"
     for ignorable in "\u034f\u115f\u1160\u17b4\u180b\u180f\u2800\u3164\ufe00\ufe0f\uffa0\U000e0100\U000e01ef":
         assert visible(ignorable) == f"⟨U+{ord(ignorable):04X}⟩"
+
+
+@pytest.mark.parametrize("mode", [(), ("--mode", "text")])
+def test_a_search_for_all_finds_archived_items(command: Command, tmp_path: Path, mode: tuple[str, ...]) -> None:
+    url = f"shelf:///{tmp_path / 'archive'}"
+    command("add", "the old bicycle", "--id", "old", "--field", "archived_by=summary", "--store", url)
+    command("add", "the new bicycle", "--id", "new", "--store", url)
+
+    def found(*line: str) -> set[str]:
+        shown = json.loads(command("search", "bicycle", *line, *mode, "--json", "--store", url).stdout)
+        return {each.get("item", each)["id"] for each in shown}
+
+    assert found() == {"new"}
+    assert found("--all") == {"new", "old"}

@@ -79,7 +79,7 @@ def test_bytes_that_are_not_utf_8_are_called_that(process: Process, tmp_path: Pa
 
 
 @pytest.mark.parametrize("name", ["", *(spec.name for spec in COMMANDS)])
-@pytest.mark.parametrize("columns", [80, 120])
+@pytest.mark.parametrize("columns", [40, 80, 120])
 def test_help_breaks_no_word(command: Command, name: str, columns: int) -> None:
     line = [name, "--help"] if name else ["--help"]
 
@@ -87,8 +87,7 @@ def test_help_breaks_no_word(command: Command, name: str, columns: int) -> None:
     narrow = command(*line, env={"COLUMNS": str(columns)}).stdout
 
     assert max(map(len, narrow.splitlines())) <= columns
-    frame = dict.fromkeys(map(ord, "│╭╮╰╯─"), " ")
-    assert set(narrow.translate(frame).split()) <= set(wide.translate(frame).split())
+    assert set(narrow.split()) <= set(wide.split())
 
 
 @pytest.mark.parametrize("name", [spec.name for spec in COMMANDS])

@@ -9,8 +9,8 @@ from typing import Any
 
 from memoranda import HumanMemory, MemoryMetadata
 from memoranda.store import BaseStore, Capability
-from memoranda_cli.jsonl import Digest, read_lines
 from memoranda_inspector.demo import OTHER, TRIP
+from memoranda_userdata import Digest, read_lines
 
 ADA = MemoryMetadata(user_id="ada")
 

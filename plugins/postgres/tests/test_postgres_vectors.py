@@ -91,6 +91,18 @@ async def test_a_store_with_an_embedder_declares_what_it_can_do(store: PostgresM
     assert await best(store, "bicycle brakes", "hybrid") == "item-2"
 
 
+async def test_a_doctor_says_how_semantic_search_is_turned_on(url: str) -> None:
+    async with PostgresMemoryStore(url) as store:
+        before = {finding.name: finding for finding in await store.doctor()}["pgvector"]
+    async with PostgresMemoryStore(url, embeddings=HashingEmbeddings(16)) as store:
+        after = {finding.name: finding for finding in await store.doctor()}["pgvector"]
+        assert Capability.SEMANTIC in store.capabilities
+
+    assert before.ok
+    assert "with an embedder turns on semantic" in before.detail
+    assert after.ok
+
+
 async def test_without_pgvector_the_embedder_is_not_used(url: str, caplog: pytest.LogCaptureFixture) -> None:
     """A user who may not create the extension stands for a server that does not have it."""
     async with PostgresMemoryStore(url):

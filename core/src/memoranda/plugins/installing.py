@@ -25,13 +25,13 @@ class _Distribution(NamedTuple):
 
 _DISTRIBUTIONS = {
     "anthropic": _Distribution(offers="anthropic"),
-    "cli": _Distribution(needs="messages ranking context summary"),
+    "cli": _Distribution(needs="messages ranking context summary userdata"),
     "context": _Distribution(needs="messages ranking", public="ContextManager context"),
     "embed-static": _Distribution(offers="static minilm"),
-    "eval": _Distribution(needs="messages ranking context summary cli sql sqlite", offers="eval"),
-    "inspector": _Distribution(needs="messages ranking context summary cli", offers="inspect"),
+    "eval": _Distribution(needs="messages ranking context summary userdata cli sql sqlite", offers="eval"),
+    "inspector": _Distribution(needs="messages ranking context summary userdata cli", offers="inspect"),
     "langgraph": _Distribution(needs="messages ranking", offers="langgraph-store langgraph-checkpointer"),
-    "mcp": _Distribution(needs="messages ranking context summary cli", offers="mcp"),
+    "mcp": _Distribution(needs="messages ranking context summary userdata cli", offers="mcp"),
     "messages": _Distribution(
         public="messages to_openai from_openai to_anthropic from_anthropic to_responses from_responses"
     ),
@@ -57,6 +57,7 @@ _DISTRIBUTIONS = {
     "summary-facts": _Distribution(needs="messages summary", offers="facts"),
     "summary-profiles": _Distribution(needs="messages summary", offers="profiles"),
     "testing": _Distribution(needs="messages ranking summary"),
+    "userdata": _Distribution(public="userdata forget export import_ Receipt"),
     "vector": _Distribution(needs="ranking", offers="vector", public="VectorMemoryStore OpenAIEmbeddings"),
 }
 

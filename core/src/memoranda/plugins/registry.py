@@ -93,14 +93,16 @@ class Registry:
         spec = self._spec(KINDS[kind], name)
         if isinstance(spec, kind):
             return spec
-        raise PluginNotFoundError(KINDS[kind], name, known=self._usable(KINDS[kind]), remedy=self._remedy(name))
+        known = self._usable(KINDS[kind])
+        raise PluginNotFoundError(KINDS[kind], name, known=known, remedy=self._remedy(name, known))
 
     def backend(self, scheme: str) -> Backend:
         """Return the backend of a URL scheme. Raises UnknownSchemeError or PluginConflictError."""
         spec = self._spec(_SCHEME, scheme)
         if isinstance(spec, Backend):
             return spec
-        raise UnknownSchemeError(scheme, known=self._usable(_SCHEME), remedy=self._remedy(scheme))
+        known = self._usable(_SCHEME)
+        raise UnknownSchemeError(scheme, known=known, remedy=self._remedy(scheme, known))
 
     def _spec(self, kind: str, name: str) -> Spec | None:
         claims = self._claims().get((kind, name), [])
@@ -236,8 +238,8 @@ class Registry:
                     if reason not in plugin.reason:
                         plugin.fail("conflict", reason)
 
-    def _remedy(self, name: str) -> str:
-        """Say what would help: a plugin that is there but failed, or one to install."""
+    def _remedy(self, name: str, known: Iterable[str]) -> str:
+        """Return what would help: a plugin that is there but failed, one to install, or a similar name."""
         for plugin in self.plugins:
             schemes = [scheme for spec in plugin.specs if isinstance(spec, Backend) for scheme in spec.schemes]
             is_meant = name in (plugin.name, *schemes) or OFFERED_BY.get(name) == plugin.distribution
@@ -245,7 +247,10 @@ class Registry:
                 return f"The plugin {plugin.label!r} is installed but {plugin.status}: {plugin.reason}"
         if name in OFFERED_BY:
             return f"Try: {how_to_install(OFFERED_BY[name])}"
-        return "'memoranda plugins' lists what is installed."
+        from difflib import get_close_matches  # Imported on use: only a mistake needs it.
+
+        alike = get_close_matches(name, {*known, *OFFERED_BY}, 1, 0.75)
+        return f"Did you mean {alike[0]!r}?" if alike else "'memoranda plugins' lists what is installed."
 
 
 @cache

@@ -60,7 +60,9 @@ class BaseStore(Writing, Recalling, Removing, Branching):
 
     def _scoped(self, scope: MemoryMetadata) -> ScopedStore:
         """Return the handle; a store whose searches are a view of its own gives one that shows the same view."""
-        return ScopedStore(self, scope)
+        handle = ScopedStore(self, scope)
+        handle._label = self._label
+        return handle
 
 
 class ScopedStore(ScopedEngine, BaseStore):

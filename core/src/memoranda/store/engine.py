@@ -77,6 +77,7 @@ class Engine(ABC):
     """What the store is opened for; set before that, as :func:`memoranda.open` does. Where it is ``read``, nothing is
     written, not even tables or indexes, and every call that would write is an UnsupportedError."""
 
+    _label = ""
     _bounded: ClassVar[bool] = False
 
     def __init__(self) -> None:
@@ -100,6 +101,11 @@ class Engine(ABC):
     def __repr__(self) -> str:
         return f"{type(self).__name__}()"
 
+    @property
+    def label(self) -> str:
+        """How messages name this store: the URL that it was opened with, without its secrets, or else its repr."""
+        return self._label or repr(self)
+
     # Lifecycle
 
     async def init(self) -> None:
@@ -112,7 +118,7 @@ class Engine(ABC):
         async with self._lifecycle_lock.held():
             if self._state != "open" or not self.needs_init:
                 if self._state != "open" and self.access != "create" and not await self._exists():
-                    raise StoreNotFoundError(repr(self), await self._alike())
+                    raise StoreNotFoundError(self.label, await self._alike())
                 await self._init()
                 if Capability.TTL in self.capabilities:
                     # Of what others keep there, one cannot know whether it will expire.
@@ -200,7 +206,7 @@ class Engine(ABC):
         then deleting would show it in between.
         """
         if write.hidden:
-            raise UnsupportedError(repr(self), Capability.ADD_DELETED)
+            raise UnsupportedError(self.label, Capability.ADD_DELETED)
         if write.expected is not None:
             newest = await self._search(write.expected.conversation, Page(1, order="added"))
             write.expected.check(newest[0].id if newest else None)
@@ -259,7 +265,7 @@ class Engine(ABC):
 
     async def _rank(self, query: str, wanted: Filter, limit: int, mode: SearchMode) -> list[RankedItem]:
         if mode != "text":
-            raise UnsupportedError(repr(self), f"search mode {mode!r}")
+            raise UnsupportedError(self.label, f"search mode {mode!r}")
         # The whole scope is read: neighbours count whatever their type, so the other filters come after the ranking.
         scope = await self._search(wanted.scope(), Page())
         sought = wanted.sought()
@@ -275,7 +281,7 @@ class Engine(ABC):
                 self.ranker = await asyncio.to_thread(installed_ranker)  # Importing one takes a while.
             except PluginNotFoundError as error:
                 what = "ranked search without a ranker"
-                raise UnsupportedError(repr(self), what, remedy=error.remedy) from error
+                raise UnsupportedError(self.label, what, remedy=error.remedy) from error
         return self.ranker
 
     async def _get_many(self, ids: Sequence[str]) -> list[MemoryItem]:
@@ -313,7 +319,7 @@ class Engine(ABC):
 
         Their versions stay. :func:`with_lifetime` gives the item as it is to be stored.
         """
-        raise UnsupportedError(repr(self), f"the capability {Capability.TTL.value!r}")
+        raise UnsupportedError(self.label, f"the capability {Capability.TTL.value!r}")
 
     async def _sweep(self, wanted: Filter) -> int:
         """Remove expired items for good: those that match, hidden ones too."""
@@ -330,19 +336,19 @@ class Engine(ABC):
         return None
 
     async def _delete(self, item_id: str, within: MemoryMetadata | None) -> bool:
-        raise UnsupportedError(repr(self), Capability.DELETE)
+        raise UnsupportedError(self.label, Capability.DELETE)
 
     async def _restore(self, item_id: str | None, wanted: Filter) -> int:
-        raise UnsupportedError(repr(self), Capability.DELETE)
+        raise UnsupportedError(self.label, Capability.DELETE)
 
     async def _purge(self, item_id: str | None, wanted: Filter, deleted_only: bool) -> int:
-        raise UnsupportedError(repr(self), Capability.PURGE)
+        raise UnsupportedError(self.label, Capability.PURGE)
 
     async def _lineage(self, session_id: str, item: MemoryItem) -> dict[str, int]:
-        raise UnsupportedError(repr(self), Capability.FORK)
+        raise UnsupportedError(self.label, Capability.FORK)
 
     async def _portable(self, item: MemoryItem, wanted: Filter, include_deleted: bool) -> MemoryItem:
-        raise UnsupportedError(repr(self), Capability.FORK)
+        raise UnsupportedError(self.label, Capability.FORK)
 
     # Lifetimes
 
@@ -387,7 +393,7 @@ class Engine(ABC):
         Everything that writes comes by here, so that this is where a store that is open for reading refuses.
         """
         if self.access == "read":
-            raise UnsupportedError(repr(self), "writing", remedy="It was opened for reading only.")
+            raise UnsupportedError(self.label, "writing", remedy="It was opened for reading only.")
         return self._write_lock.held() if self._serialises_writes else NO_LOCK
 
     def _stamped(self, item: MemoryItem) -> MemoryItem:
@@ -400,7 +406,7 @@ class Engine(ABC):
 
     def _ensure_open(self) -> None:
         if self._state != "open":
-            raise StoreClosedError(repr(self), opened=self._state == "closed")
+            raise StoreClosedError(self.label, opened=self._state == "closed")
         if self._lifetimes.in_use and self.access != "read" and self._lifetimes.is_to_sweep(self.clock):
             self._sweep_aside()
 
@@ -411,7 +417,7 @@ class Engine(ABC):
 
     def _require(self, capability: Capability) -> None:
         if capability not in self.capabilities:
-            raise UnsupportedError(repr(self), f"the capability {capability.value!r}")
+            raise UnsupportedError(self.label, f"the capability {capability.value!r}")
 
     def _order(self, order: Order | None) -> Order:
         return self.default_order if order is None else check_order(order)

@@ -12,20 +12,15 @@ import typer
 from typer.core import TyperGroup
 
 from memoranda import __version__
-from memoranda.errors import MemoryError, PluginError, PluginLoadError
+from memoranda.errors import MemoryError, PluginError, PluginLoadError, PluginNotFoundError
 from memoranda.plugins import CommandSpec
 from memoranda_cli.characters import accept_all_characters
-from memoranda_cli.commands import COMMANDS, SECTIONS
-from memoranda_cli.exits import MEANINGS, ExitCode, code_of
-from memoranda_cli.terminal import say, show_json, wrapped
+from memoranda_cli.commands import COMMANDS, ELSEWHERE, SECTIONS
+from memoranda_cli.exits import MEANINGS, CommandError, ExitCode, code_of
+from memoranda_cli.help_page import Command, Group, UsageError, UsageProblem, bold, entry
+from memoranda_cli.terminal import did_you_mean, say, show_json, wrapped
 
 _BUILT_IN = {spec.name: spec for spec in COMMANDS}
-
-# typer brings its own copy of click or uses the installed one, by its version; its exceptions know their root.
-_UsageProblem, _UsageError = (
-    next(kind for kind in typer.BadParameter.__mro__ if issubclass(kind, Exception) and kind.__name__ == name)
-    for name in ("ClickException", "UsageError")
-)
 
 
 class Commands(TyperGroup):
@@ -49,9 +44,10 @@ class Commands(TyperGroup):
         """Find the command that a line begins with. An unknown name is answered with similar ones."""
         name = args[0]
         if not name.startswith("-") and self.get_command(ctx, name) is None:
+            if name in ELSEWHERE:
+                raise CommandError(f"The command {name!r} is not available. {_remedy(name)}", ExitCode.NOT_FOUND)
             alike = get_close_matches(name, self.list_commands(ctx), cutoff=0.65)
-            meant = f" Did you mean {' or '.join(map(repr, alike))}?" if alike else ""
-            raise _UsageError(f"No such command {name!r}.{meant}", ctx)
+            raise UsageError(f"No such command {name!r}.{did_you_mean(alike)}", ctx)
         return super().resolve_command(ctx, args)
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
@@ -64,7 +60,7 @@ class Commands(TyperGroup):
             args = [arg for position, arg in enumerate(args) if position >= end or arg != "--debug"]
         try:
             parsed: list[str] = super().parse_args(ctx, args)
-        except _UsageProblem as problem:
+        except UsageProblem as problem:
             self._refuse_usage(ctx, problem)
         return parsed
 
@@ -74,7 +70,7 @@ class Commands(TyperGroup):
             return super().invoke(ctx)
         except (typer.Exit, typer.Abort):
             raise
-        except _UsageProblem as problem:
+        except UsageProblem as problem:
             self._refuse_usage(ctx, problem)
         except KeyboardInterrupt as interrupted:
             message = str(interrupted) or "Interrupted."
@@ -104,7 +100,7 @@ class Commands(TyperGroup):
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Write the overview as plain text: a table library would take longer to load than everything else."""
-        formatter.write(_overview(ctx.command_path, _styled))
+        formatter.write(_overview(ctx.command_path, bold))
 
 
 def _all_specs() -> list[CommandSpec]:
@@ -118,6 +114,17 @@ def _plugin_commands() -> dict[str, CommandSpec]:
     return {spec.name: spec for spec in default_registry().specs(CommandSpec) if spec.name not in _BUILT_IN}
 
 
+def _remedy(name: str) -> str:
+    """Return what to do about a command whose plugin is missing or broken."""
+    from memoranda.plugins import default_registry
+
+    try:
+        default_registry().find(CommandSpec, name)
+    except PluginNotFoundError as error:
+        return error.remedy
+    return ""
+
+
 def _loaded(spec: CommandSpec) -> Any:
     """Import a command and return it as typer runs it."""
     from memoranda.plugins import default_registry
@@ -125,11 +132,13 @@ def _loaded(spec: CommandSpec) -> Any:
     target = default_registry().load(spec)
     if isinstance(target, typer.Typer):
         group = target
+        group.info.cls = Group
+        for info in group.registered_commands:
+            info.cls = Command
     elif callable(target):
-        group = typer.Typer(add_completion=False, rich_markup_mode="markdown")
-        # With an empty paragraph between them: typer before 0.28 joins two paragraphs into one.
-        examples = "\n\n\n\n".join(f"$ memoranda {line}" for line in spec.examples)
-        group.command(spec.name, epilog=examples or None)(target)
+        group = typer.Typer(add_completion=False)
+        examples = "\n".join(f"$ memoranda {line}" for line in spec.examples)
+        group.command(spec.name, cls=Command, epilog=examples or None)(target)
     else:
         raise PluginLoadError(spec.name, f"{spec.target} is neither a function nor a typer.Typer.")
     try:
@@ -149,7 +158,7 @@ def _overview(program: str, styled: Any) -> str:
         wrapped(f"{program}{about}", width).replace(program, styled(program), 1),
         "",
         f"{styled('Usage:')}{usage}",
-        f"       {program} COMMAND --help explains one, with examples.",
+        wrapped(f"       {program} COMMAND --help explains one, with examples.", width, "       "),
     ]
     try:
         specs = _all_specs()
@@ -158,7 +167,7 @@ def _overview(program: str, styled: Any) -> str:
     longest = max(len(spec.name) for spec in specs)
     for section in [*SECTIONS, *sorted({spec.section for spec in specs} - set(SECTIONS))]:
         lines += ["", styled(section)]
-        lines += [_entry(spec.name, longest, spec.summary, width) for spec in specs if spec.section == section]
+        lines += [entry(spec.name, longest, spec.summary, width) for spec in specs if spec.section == section]
     store = "--store URL on every command, else the environment's MEMORANDA_URL, else a file in your data folder."
     urls = "URLs look like sqlite:///agent.db, postgresql://user@host/db, redis://host, memory://"
     lines += [
@@ -168,10 +177,10 @@ def _overview(program: str, styled: Any) -> str:
         wrapped(f"  {urls}", width, "  "),
         "",
         styled("Options"),
-        *(_entry(name, 20, meaning, width) for name, meaning in _OPTIONS.items()),
+        *(entry(name, 20, meaning, width) for name, meaning in _OPTIONS.items()),
         "",
         styled("Exit codes"),
-        *(_entry(str(code.value), 3, meaning, width) for code, meaning in MEANINGS.items()),
+        *(entry(str(code.value), 3, meaning, width) for code, meaning in MEANINGS.items()),
         "",
     ]
     return "\n".join(lines)
@@ -184,16 +193,6 @@ _OPTIONS = {
     "--install-completion": "Let your shell complete commands and options.",
     "--help": "Show this.",
 }
-
-
-def _entry(name: str, longest: int, meaning: str, width: int) -> str:
-    """Return an entry of a list; what does not fit continues below, in its column."""
-    return wrapped(f"  {name:<{longest}}  {meaning}", width, " " * (longest + 4))
-
-
-def _styled(text: str) -> str:
-    """Return the text in bold. Outside a terminal typer removes the codes again."""
-    return text if "NO_COLOR" in os.environ else f"\x1b[1m{text}\x1b[0m"
 
 
 def _fail(ctx: Any, message: str, code: ExitCode, document: dict[str, Any] | None = None) -> NoReturn:

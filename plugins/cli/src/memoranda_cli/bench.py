@@ -15,9 +15,9 @@ from memoranda.plugins import Backend
 from memoranda.urls import redacted, scheme_of
 from memoranda_cli import options
 from memoranda_cli.exits import CommandError, ExitCode
-from memoranda_cli.exporting import whole_file
 from memoranda_cli.measuring import Cost, measured
 from memoranda_cli.terminal import say, show, show_json, table
+from memoranda_userdata import whole_file
 
 
 def bench(

@@ -11,8 +11,9 @@ from enum import StrEnum
 from typing import IO, Any
 
 from memoranda.errors import InputError
-from memoranda_cli.jsonl import Record, is_marked, records
+from memoranda_cli.json_records import Record, records
 from memoranda_cli.sharegpt import SPEAKERS
+from memoranda_userdata import is_marked
 
 
 class FileFormat(StrEnum):

@@ -22,10 +22,9 @@ from memoranda_cli.chat_formats import (
     FileFormat,
     conversations,
 )
-from memoranda_cli.jsonl import lasting_id
 from memoranda_cli.sharegpt import messages_of
-from memoranda_cli.transfer import TIMES, Incoming, Stamp
 from memoranda_messages import from_anthropic, from_openai
+from memoranda_userdata import TIMES, Incoming, Stamp, lasting_id
 
 if TYPE_CHECKING:
     from memoranda.items import MemoryItem

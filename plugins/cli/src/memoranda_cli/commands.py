@@ -16,12 +16,18 @@ START, MEMORIES, REMOVING, MOVING, SUMMARIES, UPKEEP, AUTHORS = (
 SECTIONS = (START, MEMORIES, REMOVING, MOVING, SUMMARIES, UPKEEP, AUTHORS)
 
 
+ELSEWHERE = ("inspect", "mcp")
+"""Commands that other packages of memoranda offer, and that need not be installed."""
+
 EXAMPLES: dict[str, tuple[str, ...]] = {
     "demo": ("demo", "demo --store sqlite:///agent.db"),
     "plugins": ("plugins", "plugins --json"),
     "add": ('add "I like a window seat." --user ada', "add --type ai --user ada --session trip < answer.txt"),
     "get": ("get 4c1f --json",),
-    "search": ("search seat --user ada --since 2025-05-01", 'search "where does she sit?" --mode text --user ada'),
+    "search": (
+        "search seat --user ada --since 2025-05-01",
+        'search "where does she sit?" --mode text --all',
+    ),
     "history": ("history --user ada --session trip", "history --user ada --all --ids"),
     "fork": ("fork trip --at 4c1f --user ada",),
     "stats": ("stats", "stats --user ada --json"),

@@ -12,10 +12,19 @@ from memoranda.store import Capability
 from memoranda.urls import redacted
 from memoranda_cli import options
 from memoranda_cli.exits import CommandError, ExitCode
-from memoranda_cli.importing import Policy
-from memoranda_cli.interrupting import TransferCounts, broken_off
+from memoranda_cli.importing import Policy, trial
+from memoranda_cli.interrupting import broken_off
 from memoranda_cli.terminal import progress, say, show_json
-from memoranda_cli.transfer import BATCH, Arrivals, Incoming, OnConflict, Transfer, hidden_ids, state_of, trial
+from memoranda_userdata import (
+    BATCH,
+    Arrivals,
+    Incoming,
+    OnConflict,
+    Transfer,
+    TransferCounts,
+    hidden_ids,
+    state_of,
+)
 
 if TYPE_CHECKING:
     from memoranda.store import BaseStore
@@ -117,12 +126,14 @@ class _Copy:
     async def _found(self, origin: BaseStore, target: BaseStore) -> _Selection:
         """Return what is to be copied. Raises CommandError if the destination cannot hold it."""
         if self.deleted and Capability.ADD_DELETED not in target.capabilities:
-            raise CommandError(f"{target!r} cannot take deleted items; copy without --deleted.", ExitCode.UNSUPPORTED)
+            raise CommandError(
+                f"{target.label} cannot take deleted items; copy without --deleted.", ExitCode.UNSUPPORTED
+            )
         if Capability.TTL in origin.capabilities and Capability.TTL not in target.capabilities:
             expiring = await origin.count(metadata=self.metadata, where={"expires_at": {"$exists": True}})
             if expiring:
                 raise CommandError(
-                    f"{expiring:,} items of the source expire, and {target!r} cannot let items expire. "
+                    f"{expiring:,} items of the source expire, and {target.label} cannot let items expire. "
                     f"Copy to a store that can.",
                     ExitCode.UNSUPPORTED,
                 )

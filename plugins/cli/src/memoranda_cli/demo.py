@@ -11,14 +11,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from memoranda.errors import PluginError, UnsupportedError
+from memoranda.errors import InputError, PluginError, UnsupportedError
 from memoranda.items import AIMemory, HumanMemory, MemoryItem, MemoryMetadata, SystemMemory, ToolMemory
 from memoranda.plugins import how_to_install
 from memoranda.store import Capability, dump_item
 from memoranda.urls import redacted
 from memoranda_cli import options
+from memoranda_cli.exits import CommandError, ExitCode
 from memoranda_cli.stores import run, say_if_new
-from memoranda_cli.terminal import console, show_json, table
+from memoranda_cli.terminal import blocks, console, is_narrow, show_json, table
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -33,26 +34,39 @@ def demo(
     url: Annotated[
         str | None, typer.Option("--store", "-s", metavar="URL", help="A store of yours, instead of a temporary file.")
     ] = None,
+    keep: Annotated[
+        Path | None, typer.Option("--keep", metavar="FILE", help="Keep the conversation in this new SQLite file.")
+    ] = None,
     as_json: options.Json = False,
 ) -> None:
     """Watch a conversation being stored, reopened and cut to a window.
 
-    It runs on a SQLite file in a temporary folder, which is removed afterwards. On a store of yours it writes under a
-    made-up user, and removes what it wrote.
+    It runs on a SQLite file in a temporary folder, which is removed afterwards; --keep FILE keeps it, to try the other
+    commands on. On a store of yours it writes under a made-up user, and removes what it wrote.
     """
     terminal = console()
     terminal.quiet = as_json
+    if url is not None and keep is not None:
+        raise InputError("--keep and --store contradict each other: a store of yours is left as it was.", field="keep")
     if url is not None:
         run(say_if_new(url, {}))
         seen = run(_demo(terminal, url))
+    elif keep is not None:
+        if keep.exists():
+            raise CommandError(f"{keep} exists already; --keep makes a new file.", ExitCode.CONFLICT)
+        seen = run(_demo(terminal, _file_url(keep.absolute()), keep, kept=True))
     elif not _is_installed("sqlite"):
         seen = run(_demo(terminal, "memory://"))
     else:
         with tempfile.TemporaryDirectory(prefix="memoranda-demo-") as folder:
             path = Path(folder) / "agent.db"
-            seen = run(_demo(terminal, f"sqlite:///{path.as_posix().removeprefix('/') if path.drive else path}", path))
+            seen = run(_demo(terminal, _file_url(path), path))
     if as_json:
         show_json(seen)
+
+
+def _file_url(path: Path) -> str:
+    return f"sqlite:///{path.as_posix().removeprefix('/') if path.drive else path}"
 
 
 def _is_installed(scheme: str) -> bool:
@@ -106,11 +120,12 @@ def sample_conversation(owner: MemoryMetadata, start: datetime) -> list[MemoryIt
     ]
 
 
-async def _demo(terminal: Console, url: str, file: Path | None = None) -> dict[str, Any]:
-    """Run the demo, and return what it showed."""
+async def _demo(terminal: Console, url: str, file: Path | None = None, *, kept: bool = False) -> dict[str, Any]:
+    """Run the demo, and return what it showed. The owner of what is kept has a name that is easy to type."""
     from memoranda.opening import open as open_store
 
-    owner = MemoryMetadata(user_id=f"demo-{uuid.uuid4().hex[:8]}", session_id="trip")
+    user = "ada" if kept else f"demo-{uuid.uuid4().hex[:8]}"
+    owner = MemoryMetadata(user_id=user, session_id="trip")
     items = sample_conversation(owner, datetime.now(UTC) - timedelta(minutes=5))
     seen: dict[str, Any] = {"store": redacted(url), "stored": len(items)}
     persists = False
@@ -138,7 +153,10 @@ async def _demo(terminal: Console, url: str, file: Path | None = None) -> dict[s
         if persists and file is None:
             async with open_store(url) as store:
                 await _remove(store, owner)
-    _farewell(terminal)
+    if kept:
+        _farewell(terminal, f"Kept in {file}.", f"history --user {user} --store {url}", f"inspect --store {url}")
+    else:
+        _farewell(terminal, "Your turn:", 'add "I like a window seat." --user ada', "search seat --user ada")
     return seen
 
 
@@ -186,7 +204,10 @@ async def _search(terminal: Console, store: BaseStore, owner: MemoryMetadata) ->
         (f"{ranked.score:.2f}", speaker(ranked.item), content_lines(ranked.item)[0], ", ".join(ranked.terms))
         for ranked in found
     ]
-    terminal.print(_indented(table("score", "who", "content", "matched", rows=rows)))
+    if is_narrow():
+        terminal.print(_indented(blocks([(score, who, terms, content) for score, who, content, terms in rows])))
+    else:
+        terminal.print(_indented(table("score", "who", "content", "matched", rows=rows)))
     return found
 
 
@@ -224,12 +245,13 @@ def _indented(what: Any, columns: int = 4) -> Any:
     return Padding(what, (0, 0, 0, columns), expand=False)
 
 
-def _farewell(terminal: Console) -> None:
+def _farewell(terminal: Console, first: str, *lines: str) -> None:
     from rich.text import Text
 
     terminal.print()
-    terminal.print(Text.assemble("Your turn: ", ('memoranda add "I like a window seat." --user ada', "bold")))
-    terminal.print(Text.assemble("           ", ("memoranda search seat --user ada", "bold")))
+    terminal.print(first, overflow="fold")
+    for line in lines:
+        terminal.print(Text(f"  memoranda {line}", style="bold"), soft_wrap=True)
 
 
 async def _remove(store: BaseStore, owner: MemoryMetadata) -> None:

@@ -70,7 +70,7 @@ async def _examined(url: str, store_options: list[str] | None, repair: bool) -> 
     try:
         async with opened(url, store_options, "change" if repair else "read") as store:
             took = (time.perf_counter() - started) * 1000
-            findings = [Finding("opening", True, f"{store!r} in {took:.0f} ms")]
+            findings = [Finding("opening", True, f"{store.label} in {took:.0f} ms")]
             if isinstance(store, Examinable):
                 findings += await store.doctor(repair=repair)
             with progress("reading every item", await store.count()) as advance:
@@ -147,7 +147,7 @@ def reindex(
         async with opened(chosen_url(store), store_options, "change") as target:
             if not isinstance(target, Reindexable):
                 raise CommandError(
-                    f"{target!r} has no index that could be built again; nothing needs to be done.",
+                    f"{target.label} has no index that could be built again; nothing needs to be done.",
                     ExitCode.UNSUPPORTED,
                 )
             with progress("indexing", await target.count()) as advance:

@@ -1,70 +1,22 @@
-"""``memoranda forget``: erase all traces of a user, and search again to prove it. The inspector uses this, too."""
+"""``memoranda forget``: erase all traces of a user, and print the receipt."""
 
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, field
-from difflib import get_close_matches
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from memoranda.items import MemoryMetadata, now_text
-from memoranda.store import Capability, Erasing
 from memoranda.urls import redacted
 from memoranda_cli import options
 from memoranda_cli.exits import CommandError, ExitCode
 from memoranda_cli.interrupting import uncertain
-from memoranda_cli.terminal import agree, items_text, progress, say, show, show_json, table
+from memoranda_cli.terminal import agree, did_you_mean, items_text, progress, say, show, show_json, table
+from memoranda_userdata import Receipt, count_user, erase_user, similar_users
 
 if TYPE_CHECKING:
     from memoranda.store import BaseStore
-
-
-@dataclass(slots=True)
-class Receipt:
-    """What a store held of a user, what was removed, and what a second search still found."""
-
-    user_id: str
-    store: str
-    found: int
-    deleted: int
-    method: str
-    removed: int = 0
-    left: dict[str, int] = field(default_factory=dict)
-    pending: str = ""
-    at: str = field(default_factory=now_text)
-
-    @property
-    def complete(self) -> bool:
-        """True if no search finds anything, and nothing waits to be erased from the disk."""
-        return not any(self.left.values()) and not self.pending
-
-    def as_json(self) -> dict[str, Any]:
-        """Return the receipt as a document."""
-        return {**asdict(self), "complete": self.complete}
-
-
-async def count_user(store: BaseStore, name: str, user: str) -> Receipt:
-    """Return a receipt that says how much a store of this name holds of a user; nothing is removed yet."""
-    owner = MemoryMetadata(user_id=user)
-    found = await store.count(metadata=owner)
-    hides = Capability.DELETE in store.capabilities
-    everything = await store.count(metadata=owner, include_deleted=True) if hides else found
-    method = "purge" if Capability.PURGE in store.capabilities else "clear"
-    return Receipt(user, name, found, everything - found, method)
-
-
-async def erase_user(store: BaseStore, receipt: Receipt) -> None:
-    """Erase what a store holds of the user of a receipt, search again, and complete the receipt."""
-    owner = MemoryMetadata(user_id=receipt.user_id)
-    if receipt.found + receipt.deleted:
-        remove = store.purge if receipt.method == "purge" else store.clear
-        receipt.removed = await remove(metadata=owner)
-    receipt.left = await _traces(store, owner)
-    receipt.pending = await store.erase() if isinstance(store, Erasing) else ""
-    receipt.at = now_text()
 
 
 def forget(
@@ -149,31 +101,12 @@ def _incomplete(receipt_file: Path | None, user: str) -> bool:
 
 async def _unknown(store: BaseStore, user: str) -> CommandError:
     """Return the error for a user of whom the store has nothing, so that it is not mistaken for a receipt."""
-    hides = Capability.DELETE in store.capabilities
-    known = {item.metadata.user_id or "" async for item in store.scan(include_deleted=hides)} - {""}
-    alike = get_close_matches(user, known) or [name for name in known if name.casefold() == user.casefold()]
-    meant = f" Did you mean {' or '.join(map(repr, alike))}?" if alike else ""
+    alike = await similar_users(store, user)
     return CommandError(
-        f"{store!r} has nothing of {user!r}, so nothing was erased.{meant}",
+        f"{store.label} has nothing of {user!r}, so nothing was erased.{did_you_mean(alike)}",
         ExitCode.NOT_FOUND,
         {"alike": alike},
     )
-
-
-async def _traces(store: BaseStore, owner: MemoryMetadata) -> dict[str, int]:
-    """Look for the user in every way that finds items, and return how many each still finds."""
-    left = {
-        "counted": await store.count(metadata=owner),
-        "scanned": sum([1 async for _ in store.scan(metadata=owner)]),
-        "searched": len(await store.search(metadata=owner, limit=1000, mode="substring")),
-    }
-    if Capability.DELETE in store.capabilities:
-        left["deleted"] = sum([1 async for _ in store.scan(metadata=owner, include_deleted=True)]) - left["scanned"]
-    for mode in (Capability.TEXT, Capability.SEMANTIC, Capability.HYBRID):
-        if mode in store.capabilities:
-            ranked = await store.search_ranked(query="the", metadata=owner, limit=1000, mode=mode.value)  # type: ignore[arg-type]  # these three are modes
-            left[mode.value] = len(ranked)
-    return left
 
 
 def _show(receipt: Receipt) -> None:

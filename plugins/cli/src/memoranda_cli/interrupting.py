@@ -8,11 +8,13 @@ import signal
 import threading
 from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from memoranda.errors import MemoryError
 from memoranda_cli.exits import CommandError, code_of
+
+if TYPE_CHECKING:
+    from memoranda_userdata import TransferCounts
 
 T = TypeVar("T")
 
@@ -35,43 +37,6 @@ def uncertain(message: str) -> Iterator[None]:
         yield
     except KeyboardInterrupt:
         raise Interrupted(f"Interrupted. {message}") from None
-
-
-@dataclass(slots=True)
-class TransferCounts:
-    """How many items of a transfer were added, skipped and so on."""
-
-    added: int = 0
-    unchanged: int = 0
-    overwritten: int = 0
-    skipped: int = 0
-    expired: int = 0
-    deleted: int = 0
-    under_way: int = 0
-
-    @property
-    def total(self) -> int:
-        """How many items were handled."""
-        return self.added + self.unchanged + self.overwritten + self.skipped + self.expired
-
-    def as_json(self) -> dict[str, int]:
-        """Return the numbers, for programs."""
-        counts = asdict(self)
-        del counts["under_way"]
-        return counts
-
-    def interruption(self) -> str:
-        """Return how far a transfer came that was interrupted; the items under way may or may not be stored."""
-        if not self.total and not self.under_way:
-            return "before anything was stored."
-        unsure = f", and up to {self.under_way:,} more may be stored" if self.under_way else ""
-        return f"after {self.total:,} items{unsure}; run the same line again to go on: nothing is stored twice."
-
-    def sentence(self) -> str:
-        """Return the numbers in words."""
-        counts = {**self.as_json(), "of them deleted": self.deleted}
-        del counts["deleted"]  # They are among the others.
-        return ", ".join(f"{number:,} {name}" for name, number in counts.items() if number or name == "added")
 
 
 @contextmanager

@@ -7,6 +7,7 @@ import shlex
 import shutil
 import tempfile
 from collections.abc import Iterator
+from difflib import get_close_matches
 from enum import StrEnum
 from importlib.resources import files
 from importlib.resources.abc import Traversable
@@ -22,7 +23,7 @@ from memoranda.plugins import API_VERSION, HOOKS, KINDS, Spec, hookspecs, how_to
 from memoranda.plugins.installing import NEEDS
 from memoranda_cli import options
 from memoranda_cli.exits import CommandError, ExitCode
-from memoranda_cli.terminal import say, show_json
+from memoranda_cli.terminal import did_you_mean, say, show_json
 
 _NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 
@@ -40,6 +41,19 @@ class Kind(StrEnum):
     RANKER = "ranker"
     RERANKER = "reranker"
     OBSERVER = "observer"
+
+
+_ALSO_CALLED = {"embedder": Kind.EMBEDDINGS, "store": Kind.BACKEND}
+
+
+def kind_of(word: str) -> Kind:
+    """Return the kind that a word names: in the singular or plural, with a hyphen or a space."""
+    name = word.lower().replace(" ", "-").removesuffix("s")
+    named = {kind.value.removesuffix("s"): kind for kind in Kind} | _ALSO_CALLED
+    if name not in named:
+        alike = did_you_mean([named[found].value for found in get_close_matches(name, named, 1)])
+        raise typer.BadParameter(f"{word!r} is not a kind of plugin.{alike} The kinds: {', '.join(Kind)}.")
+    return named[name]
 
 
 class _Offer(NamedTuple):
@@ -90,7 +104,7 @@ _TESTING = f"""In a clone of memoranda, with this plugin's folder as PLUGIN:
 def new_plugin(
     name: Annotated[str, typer.Argument(metavar="NAME", help="Its name: lower case, such as paper or my-engine.")],
     kind: Annotated[
-        Kind, typer.Option("--kind", "-k", metavar="KIND", help=f"What it offers: {', '.join(Kind)}.")
+        Kind, typer.Option("--kind", "-k", metavar="KIND", parser=kind_of, help=f"What it offers: {', '.join(Kind)}.")
     ] = Kind.BACKEND,
     folder: Annotated[
         Path | None, typer.Option("--folder", metavar="FOLDER", help="Where to write it. [memoranda-NAME]")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from memoranda.plugins import KINDS, Backend, CommandSpec, Spec
 from memoranda_cli import options
 from memoranda_cli.characters import visible
-from memoranda_cli.terminal import console, show_json
+from memoranda_cli.terminal import blocks, is_narrow, show, show_json
 
 if TYPE_CHECKING:
     from memoranda.plugins.registry import Plugin
@@ -57,23 +57,30 @@ def _show(found: list[Plugin]) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    terminal = console()
     made = Table(box=box.SIMPLE_HEAD, header_style="bold", pad_edge=False)
     made.add_column("plugin", no_wrap=True)
     made.add_column("version", no_wrap=True)
     made.add_column("status", no_wrap=True)
     made.add_column("offers, or why not", overflow="fold")
+    rows = []
     for plugin in found:
         offers = Text("\n".join(_offers(plugin.specs)))
         if plugin.reason:
             offers = Text(visible(plugin.reason), style="red" if plugin.status == "broken" else "yellow")
-        made.add_row(
-            Text(visible(plugin.name), style="bold"),
-            Text(visible(plugin.version or "")),
-            Text(plugin.status, style=_STYLES.get(plugin.status, "red")),
-            offers,
+        rows.append(
+            (
+                Text(visible(plugin.name), style="bold"),
+                Text(visible(plugin.version or "")),
+                Text(plugin.status, style=_STYLES.get(plugin.status, "red")),
+                offers,
+            )
         )
-    terminal.print(made)
+    if is_narrow():
+        show(blocks(rows))
+        return
+    for row in rows:
+        made.add_row(*row)
+    show(made)
 
 
 def _offers(specs: list[Spec]) -> list[str]:

@@ -9,7 +9,7 @@ import typer
 
 from memoranda_cli import options
 from memoranda_cli.exits import CommandError, ExitCode
-from memoranda_cli.terminal import say, show, show_json
+from memoranda_cli.terminal import did_you_mean, say, show, show_json
 
 if TYPE_CHECKING:
     from memoranda.items import MemoryItem
@@ -85,6 +85,9 @@ def search(
     order: Annotated[
         Order, typer.Option("--order", help="The order of a search that does not rank.", rich_help_panel=options.OUTPUT)
     ] = Order.CREATED,
+    everything: Annotated[
+        bool, typer.Option("--all", "-a", help="Also what a summary replaced.", rich_help_panel=options.FILTERS)
+    ] = False,
     memory_type: Type = None,
     status: Status = None,
     which: options.Which = None,
@@ -96,7 +99,8 @@ def search(
     """Find memories by words, meaning, owner, type or status.
 
     Without --mode most stores look for the query as a substring and show the newest first. The modes text, semantic
-    and hybrid rank: they take the query as a question and show the best first, with scores.
+    and hybrid rank: they take the query as a question and show the best first, with scores from 0 to 1. Items that a
+    summary replaced are archived; --all finds them, too.
     """
     from memoranda_cli.render import ranked_results, results
     from memoranda_cli.stores import run
@@ -105,6 +109,7 @@ def search(
         "metadata": metadata,
         "memory_type": memory_type,
         "status": status,
+        "archived": None if everything else False,
         "limit": limit,
         "offset": offset,
         **which,
@@ -115,7 +120,7 @@ def search(
     elif ranked or items:
         show(ranked_results(ranked) if ranked is not None else results(items))
     if not ranked and not items and not as_json:
-        say("Nothing was found.")
+        say(f"Nothing was found.{run(_meant(store, store_options, metadata))}")
     elif not as_json and len(ranked or items) == limit:
         which_ones = f"the first {limit}" if not offset else f"{limit} after the first {offset}"
         say(f"These are {which_ones}; --limit and --offset show more.")
@@ -169,6 +174,22 @@ async def _found(
         how: Any = mode.value if mode else None
         return None, await store.search(query=query, mode=how, order=order.value, **filters)
     return await store.search_ranked(query=query, mode=asked, **filters), []
+
+
+async def _meant(url: str | None, store_options: list[str] | None, metadata: options.Owner) -> str:
+    """Return a question that offers similar user ids if the store knows none of this name; empty otherwise."""
+    from memoranda.items import MemoryMetadata
+    from memoranda.opening import default_url
+    from memoranda_cli.stores import opened
+    from memoranda_userdata import similar_users
+
+    user = metadata.user_id if metadata is not None else None
+    if user is None:
+        return ""
+    async with opened(url or default_url(make=False), store_options) as store:
+        if await store.count(metadata=MemoryMetadata(user_id=user)):
+            return ""
+        return f" The store knows no user {user!r}.{did_you_mean(await similar_users(store, user))}"
 
 
 def _installed_embedders() -> list[str]:
@@ -231,7 +252,7 @@ def history(
         if not everything and len(items) == limit:
             say(f"These are the newest {limit}; --limit or --all shows more.")
     else:
-        say("There is nothing here.")
+        say(f"There is nothing here.{run(_meant(store, store_options, metadata))}")
 
 
 def _items_json(items: list[MemoryItem]) -> list[dict[str, Any]]:

@@ -49,7 +49,7 @@ def clear(
             if dry_run or not number:
                 _report(number, dry_run, as_json, "deleted" if hides else "removed for good")
                 return
-            agree(f"{verb} {items_text(number)} of {target!r}?", yes=yes)
+            agree(f"{verb} {items_text(number)} of {target.label}?", yes=yes)
             removed = await target.clear(metadata=metadata, **which)
             _report(
                 removed,
@@ -123,7 +123,7 @@ def purge(
             if dry_run or not number:
                 _report(number, dry_run, as_json, "removed for good")
                 return
-            agree(f"Remove {items_text(number)} of {target!r} for good? This cannot be undone.", yes=yes)
+            agree(f"Remove {items_text(number)} of {target.label} for good? This cannot be undone.", yes=yes)
             with progress("purging", None):
                 purged = await target.purge(item_id, metadata=metadata, deleted_only=deleted, **which)
             pending = await unerased(target)

@@ -10,7 +10,7 @@ from memoranda.items import SCOPE_FIELDS
 from memoranda.store import dump_item
 from memoranda.tool_calls import call_arguments, call_name
 from memoranda_cli.characters import preview, visible
-from memoranda_cli.terminal import console, table
+from memoranda_cli.terminal import blocks, console, is_narrow, table
 from memoranda_messages.speakers import speaker as who_speaks
 
 if TYPE_CHECKING:
@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
     from memoranda.items import MemoryItem
     from memoranda.store import RankedItem
+
+_STACKED = 130
+"""Below so many columns, an item's id and owner stand below its content."""
 
 _SHORT: dict[str, Any] = {"no_wrap": True, "overflow": "ellipsis"}
 _STYLES = {"system": "magenta", "human": "cyan", "ai": "green", "tool": "yellow", "summary": "magenta"}
@@ -47,20 +50,22 @@ def conversation(items: Iterable[MemoryItem], *, times: bool = False, ids: bool 
     from rich.table import Table
     from rich.text import Text
 
-    grid = Table.grid(padding=(0, 2))
-    grid.add_column(no_wrap=True)
-    if times:
-        grid.add_column(no_wrap=True, style="dim")
-    if ids:
-        grid.add_column(no_wrap=True, style="dim")
-    grid.add_column(overflow="fold")
+    rows: list[list[Text]] = []
     for item in items:
-        cells: list[Any] = [Text(speaker(item), style=_STYLES.get(item.memory_type, "blue"))]
+        cells = [Text(speaker(item), style=_STYLES.get(item.memory_type, "blue"))]
         if times:
-            cells.append(item.created_at[:19].replace("T", " "))
+            cells.append(Text(item.created_at[:19].replace("T", " "), style="dim"))
         if ids:
-            cells.append(visible(item.id))
-        grid.add_row(*cells, Text("\n".join(content_lines(item))))
+            cells.append(Text(visible(item.id), style="dim"))
+        rows.append([*cells, Text("\n".join(content_lines(item)))])
+    if is_narrow():
+        return blocks(rows)
+    grid = Table.grid(padding=(0, 2))
+    for _ in range(1 + times + ids):
+        grid.add_column(no_wrap=True)
+    grid.add_column(overflow="fold")
+    for row in rows:
+        grid.add_row(*row)
     return grid
 
 
@@ -72,9 +77,11 @@ def speaker(item: MemoryItem) -> str:
 def results(items: Sequence[MemoryItem]) -> RenderableType:
     """Return found items as a table; on a narrow terminal, ids and owners stand below the content."""
     times = [item.created_at[:19].replace("T", " ") for item in items]
-    if _is_narrow():
+    if console().width < _STACKED:
         stacked = [(time[:16], speaker(item), _stacked(item)) for time, item in zip(times, items, strict=True)]
-        return table(("time (UTC)", _SHORT), ("who", _SHORT), "content", rows=stacked)
+        return (
+            blocks(stacked) if is_narrow() else table(("time (UTC)", _SHORT), ("who", _SHORT), "content", rows=stacked)
+        )
     rows = [
         (time, speaker(item), owner_of(item), " ".join(content_lines(item)), item.id)
         for time, item in zip(times, items, strict=True)
@@ -85,12 +92,12 @@ def results(items: Sequence[MemoryItem]) -> RenderableType:
 def ranked_results(found: Sequence[RankedItem]) -> RenderableType:
     """Return ranked items as a table, best first, with what made their scores."""
     score = ("score", {"no_wrap": True, "justify": "right"})
-    if _is_narrow():
+    if console().width < _STACKED:
         stacked = [
             (f"{ranked.score:.3f}", speaker(ranked.item), _stacked(ranked.item, ", ".join(ranked.terms)))
             for ranked in found
         ]
-        return table(score, ("who", _SHORT), "content", rows=stacked)
+        return blocks(stacked) if is_narrow() else table(score, ("who", _SHORT), "content", rows=stacked)
     rows = [
         (
             f"{ranked.score:.3f}",
@@ -102,10 +109,6 @@ def ranked_results(found: Sequence[RankedItem]) -> RenderableType:
         for ranked in found
     ]
     return table(score, ("who", _SHORT), "content", "why", "id", rows=rows)
-
-
-def _is_narrow() -> bool:
-    return console().width < 130
 
 
 def _stacked(item: MemoryItem, *further: str) -> Any:

@@ -11,7 +11,7 @@ import typer
 from memoranda.errors import InputError
 from memoranda_cli import options
 from memoranda_cli.characters import visible
-from memoranda_cli.terminal import progress, say, show, show_json, table
+from memoranda_cli.terminal import is_narrow, progress, say, show, show_json, table
 
 if TYPE_CHECKING:
     from memoranda.items import MemoryItem
@@ -174,4 +174,5 @@ def _named(owner: Owner) -> str:
 
 
 def _minute(moment: str) -> str:
-    return moment[:16].replace("T", " ")
+    """Return a time to the minute, or to the day where there is no room."""
+    return moment[: 10 if is_narrow() else 16].replace("T", " ")

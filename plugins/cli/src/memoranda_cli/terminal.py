@@ -8,7 +8,7 @@ import signal
 import sys
 import textwrap
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -19,6 +19,9 @@ from memoranda_cli.exits import CommandError, ExitCode
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
+
+NARROW = 60
+"""Below so many columns, rows are shown as blocks instead of a table."""
 
 WIDE = 4000
 """The width of tables in a pipe, where lines need not be cut."""
@@ -99,6 +102,25 @@ def table(
     return made
 
 
+def is_narrow() -> bool:
+    """Return True if a table of texts does not fit on the terminal: its rows are shown as blocks then."""
+    return console().width < NARROW
+
+
+def blocks(rows: Iterable[Sequence[Any]]) -> RenderableType:
+    """Return rows for a narrow terminal: the last cell of each stands below the others, over the whole width."""
+    from rich.console import Group
+    from rich.padding import Padding
+    from rich.text import Text
+
+    parts: list[RenderableType] = []
+    for *first, last in rows:
+        cells = [cell if isinstance(cell, Text) else Text(visible(cell)) for cell in first]
+        below = last if isinstance(last, Text) else Text(visible(last))
+        parts += [Text("  ").join(cell for cell in cells if cell.plain), Padding(below, (0, 0, 0, 2))]
+    return Group(*parts)
+
+
 @contextmanager
 def progress(what: str, total: int | None) -> Iterator[Callable[[int], None]]:
     """Show a bar on standard error while the block runs; the block calls what it gets with the number just done."""
@@ -146,3 +168,8 @@ def _interruptible() -> Iterator[None]:
 def items_text(number: int) -> str:
     """Return a number of items in words."""
     return "1 item" if number == 1 else f"{number:,} items"
+
+
+def did_you_mean(alike: Sequence[str]) -> str:
+    """Return a question that offers similar names, with a space before it; empty if there are none."""
+    return f" Did you mean {' or '.join(map(repr, alike))}?" if alike else ""

@@ -17,14 +17,11 @@ from starlette.responses import Response, StreamingResponse
 from memoranda.errors import InputError
 from memoranda.items import MemoryItem, MemoryMetadata, SummaryMemory
 from memoranda.store import BaseStore, Capability
-from memoranda_cli.exporting import export_lines
-from memoranda_cli.forgetting import count_user, erase_user
-from memoranda_cli.jsonl import Digest
-from memoranda_cli.transfer import hidden_items
 from memoranda_inspector.pages import form_of, number_of, rendered
 from memoranda_inspector.scopes import Owner, Owners
 from memoranda_inspector.text import count, shown_name
 from memoranda_summary import SummaryConfig, compact, expand, plan, undo
+from memoranda_userdata import Digest, count_user, erase_user, export_lines, hidden_items
 
 Form = Mapping[str, str]
 T = TypeVar("T")

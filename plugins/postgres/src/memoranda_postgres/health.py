@@ -112,12 +112,16 @@ async def _vector_finding(
     statements: PostgresStatements, embeddings: Any, vectors: Vectors | None, connection: Connection, meta: Any
 ) -> Finding:
     if await extension_schema(connection, "vector") is None:
-        return Finding(
-            "pgvector",
-            embeddings is None,
-            "the extension is missing; there is no semantic or hybrid search",
-            "Install pgvector and have an administrator run CREATE EXTENSION vector." if embeddings is not None else "",
+        available = await connection.fetchval(
+            "SELECT EXISTS (SELECT FROM pg_available_extensions WHERE name = 'vector')"
         )
+        if available:
+            detail = "on this server, not in use; the first write with an embedder turns on semantic and hybrid search"
+            remedy = "Run 'memoranda reindex' with the same embedder, as a user who may run CREATE EXTENSION vector."
+        else:
+            detail = "not on this server; there is no semantic or hybrid search"
+            remedy = "Install pgvector and have an administrator run CREATE EXTENSION vector."
+        return Finding("pgvector", embeddings is None, detail, remedy if embeddings is not None else "")
     if meta["vector_model"] is None:
         return Finding("pgvector", True, "installed; no vectors are stored, since no embedder was ever given")
     model = named_model(meta["vector_model"], meta["vector_dimension"])

@@ -210,7 +210,7 @@ class PostgresMemoryStore(ReadingStore):
     async def _prepare(self) -> None:
         """Bring the tables up to date and create everything that works on them."""
         writes = self.access != "read"
-        self._layout = await prepare(self._server, self._schema, self._partitions, repr(self), migrate=writes)
+        self._layout = await prepare(self._server, self._schema, self._partitions, self.label, migrate=writes)
         dialect = PostgresDialect(self._layout.schema, partitioned=self._layout.partitions > 0)
         self._statements = PostgresStatements(dialect)
         self._vectors = await self._opened_vectors()
@@ -232,7 +232,7 @@ class PostgresMemoryStore(ReadingStore):
         self.capabilities = type(self).capabilities
         if self._embeddings is None or (self.access == "read" and not self._layout.has_vectors):
             return None
-        vectors = await open_vectors(self._server, self._statements, self._embeddings, self._weights, repr(self))
+        vectors = await open_vectors(self._server, self._statements, self._embeddings, self._weights, self.label)
         if vectors is not None:
             self.capabilities = type(self).capabilities | {Capability.SEMANTIC, Capability.HYBRID}
             self._layout = replace(self._layout, has_vectors=True)
@@ -299,7 +299,7 @@ class PostgresMemoryStore(ReadingStore):
     async def _rank(self, query: str, wanted: Filter, limit: int, mode: SearchMode) -> list[RankedItem]:
         wanted = await self._with_past(wanted)
         with self._server.reading(users_of(wanted)):
-            return await self._retrieval.rank(query, wanted, limit, mode, repr(self))
+            return await self._retrieval.rank(query, wanted, limit, mode, self.label)
 
     def on_primary(self) -> contextlib.AbstractContextManager[None]:
         """Return a context (``with store.on_primary():``) in which reads go to the primary, not to replicas.

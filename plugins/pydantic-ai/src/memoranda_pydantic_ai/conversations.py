@@ -54,7 +54,7 @@ class MemorandaConversationStore(ConversationStore):
     def __init__(self, store: BaseStore) -> None:
         for needed in (Capability.ATOMIC, Capability.PURGE):
             if needed not in store.capabilities:
-                raise UnsupportedError(repr(store), needed, remedy="Conversations need a store that has it.")
+                raise UnsupportedError(store.label, needed, remedy="Conversations need a store that has it.")
         self._items = store
         self._layout = Layout(store.bounds)
 

@@ -119,7 +119,7 @@ class RedisMemoryStore(Writing, Removing):
             latest = len(MIGRATIONS) + 1
             found = self._schema(await self._run_opening(_OPEN, [latest]))
             if found > latest:
-                raise SchemaTooNewError(repr(self), found, latest)
+                raise SchemaTooNewError(self.label, found, latest)
             for version, migration in enumerate(MIGRATIONS[found - 1 :], found + 1):
                 await migration(self._run_opening)
                 await self._run_opening(_MIGRATED, [version])
@@ -137,7 +137,7 @@ class RedisMemoryStore(Writing, Removing):
             version = 0
         if version < 1:
             raise CorruptStoreError(
-                f"{self!r} has a schema version that is no number from 1 on. Another program uses the key "
+                f"{self.label} has a schema version that is no number from 1 on. Another program uses the key "
                 f"{self._base}schema; choose another namespace, or restore a backup."
             )
         return version

@@ -132,7 +132,7 @@ class SQLiteMemoryStore(BaseStore):
 
             self._vectors = Vectors(self._embeddings, self._weights)
             try:
-                await self._vectors.open(connections, repr(self))
+                await self._vectors.open(connections, self.label)
             except BaseException:
                 await connections.close()
                 raise
@@ -149,10 +149,10 @@ class SQLiteMemoryStore(BaseStore):
         """Return the connections. Raises StoreClosedError if there are none, StoreMisuseError in a forked child."""
         connections = self._connections
         if connections is None:
-            raise StoreClosedError(repr(self), opened=self._state == "closed")
+            raise StoreClosedError(self.label, opened=self._state == "closed")
         if connections.forked:
             raise StoreMisuseError(
-                f"{self!r} was opened before this process was forked from its parent. Open a store of its own here."
+                f"{self.label} was opened before this process was forked from its parent. Open a store of its own here."
             )
         return connections
 

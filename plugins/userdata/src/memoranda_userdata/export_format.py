@@ -1,6 +1,4 @@
-"""JSON files: the values in them with their lines, and the export format.
-
-An export is JSON Lines: a header first, then an item a line, then a footer that seals them.
+"""The export format: JSON Lines with a header, then an item per line, then a footer that seals them.
 
 The header is ``{"memoranda": "export", "format": 1}`` and whatever else is useful, the footer ``{"memoranda":
 "end", "count": …, "digest": …}``, and a deleted item stands in ``{"memoranda": "deleted", "item": …}``. A file with a
@@ -11,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 from collections.abc import Iterator
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
@@ -23,8 +20,6 @@ if TYPE_CHECKING:
 
 FORMAT = 1
 MARK = "memoranda"
-
-_BETWEEN = re.compile(r"[\s,]*")
 
 
 class Line(NamedTuple):
@@ -142,32 +137,6 @@ def _check_format(data: dict[str, Any], name: str) -> None:
         )
 
 
-class Record(NamedTuple):
-    """One value of a file and the line where it begins."""
-
-    line: int
-    value: Any
-
-
-def records(file: IO[str], name: str) -> Iterator[Record]:
-    """Yield the values of the lines of a file, or those of the one list in it; any other document is one value.
-
-    Raises InputError, naming the line, for what is not JSON.
-    """
-    file.seek(0)
-    first = next((text for text in file if text.strip()), None)
-    if first is None:
-        return
-    several = any(text.strip() for text in file) and _is_json(first)
-    file.seek(0)
-    if not several:
-        yield from _of_document(file.read(), name)
-        return
-    for number, text in enumerate(file, 1):
-        if text.strip():
-            yield Record(number, parsed(text, name, number))
-
-
 def parsed(text: str, name: str, line: int = 1) -> Any:
     """Return the JSON value of a text that begins on a line. Raises InputError, naming the line, if it is not JSON."""
     try:
@@ -177,26 +146,3 @@ def parsed(text: str, name: str, line: int = 1) -> Any:
         raise InputError(f"{name}, line {line}: this is not JSON ({error.msg}).", field="file") from error
     except (ValueError, RecursionError) as error:
         raise InputError(f"{name}, line {line}: this is JSON that cannot be read ({error}).", field="file") from error
-
-
-def _of_document(text: str, name: str) -> Iterator[Record]:
-    value = parsed(text, name)
-    begins = len(text) - len(text.lstrip())
-    line = 1 + text.count("\n", 0, begins)
-    if not isinstance(value, list):
-        yield Record(line, value)
-        return
-    decoder, ends = json.JSONDecoder(), begins + 1
-    for element in value:
-        before, begins = begins, _BETWEEN.match(text, ends).end()  # type: ignore[union-attr]  # it matches anything
-        line += text.count("\n", before, begins)
-        ends = decoder.raw_decode(text, begins)[1]
-        yield Record(line, element)
-
-
-def _is_json(text: str) -> bool:
-    try:
-        json.loads(text)
-    except (ValueError, RecursionError):
-        return False
-    return True

@@ -1,82 +1,64 @@
-"""Storing items that come from elsewhere: what the store has already, what conflicts, and if all have arrived."""
+"""Store items that come from elsewhere: find what the store has already and what conflicts, and compare in the end."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
-from enum import StrEnum
 from functools import partial
 from itertools import groupby
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-from memoranda.errors import MemoryError, VersionConflictError
+from memoranda.errors import ConflictError, MemoryError, VersionConflictError
 from memoranda.items import BranchMemory, utc_text
 from memoranda.store import Capability, Observer
-from memoranda_cli.exits import CommandError, ExitCode
-from memoranda_cli.jsonl import Digest, fingerprint
+from memoranda_userdata.export_format import Digest, fingerprint
+from memoranda_userdata.incoming import Incoming, OnConflict, StoredState, is_over, state_of
 
 if TYPE_CHECKING:
     from memoranda.items import MemoryItem
     from memoranda.store import BaseStore
-    from memoranda_cli.interrupting import TransferCounts
 
 BATCH = 500
 _AT_ONCE = 50
 
-TIMES = ("created_at", "updated_at")
 
+@dataclass(slots=True)
+class TransferCounts:
+    """How many items of a transfer were added, skipped and so on."""
 
-class OnConflict(StrEnum):
-    """What to do with an id that another item has in the store."""
+    added: int = 0
+    unchanged: int = 0
+    overwritten: int = 0
+    skipped: int = 0
+    expired: int = 0
+    deleted: int = 0
+    under_way: int = 0
 
-    FAIL = "fail"
-    SKIP = "skip"
-    OVERWRITE = "overwrite"
+    @property
+    def total(self) -> int:
+        """How many items were handled."""
+        return self.added + self.unchanged + self.overwritten + self.skipped + self.expired
 
+    def as_json(self) -> dict[str, int]:
+        """Return the numbers, for programs."""
+        counts = asdict(self)
+        del counts["under_way"]
+        return counts
 
-class Stamp(NamedTuple):
-    """The user and the session that imported items are for, if the command names them."""
+    def interruption(self) -> str:
+        """Return how far a transfer came that was interrupted; the items under way may or may not be stored."""
+        if not self.total and not self.under_way:
+            return "before anything was stored."
+        unsure = f", and up to {self.under_way:,} more may be stored" if self.under_way else ""
+        return f"after {self.total:,} items{unsure}; run the same line again to go on: nothing is stored twice."
 
-    user: str | None = None
-    session: str | None = None
-
-
-class Incoming(NamedTuple):
-    """An item to store, and if it was deleted where it comes from.
-
-    ``undated`` are the times that were not given. If the item is in the store already, the store's times are used.
-    """
-
-    item: MemoryItem
-    hidden: bool = False
-    undated: tuple[str, ...] = ()
-
-    def dated_as(self, there: StoredState | None) -> Incoming:
-        """Return this with the times of what the store has, where none were given."""
-        if there is None or not self.undated:
-            return self
-        times = {name: there.times[name] for name in self.undated}
-        return self._replace(item=self.item.model_copy(update=times))
-
-
-class StoredState(NamedTuple):
-    """What a store has under an id: the item's fingerprint and times, if it is hidden, and when it expires."""
-
-    print: bytes
-    hidden: bool
-    times: dict[str, str]
-    expires_at: str | None
-
-    @classmethod
-    def of(cls, item: MemoryItem, *, hidden: bool) -> StoredState:
-        """Return how an item stands in a store. Of the record of a branch, that is what the store did not work out."""
-        if isinstance(item, BranchMemory):
-            kept = ("id", "metadata", "archived_by", *TIMES)
-            item = BranchMemory(**{name: getattr(item, name) for name in kept})
-        return cls(fingerprint(item), hidden, {name: getattr(item, name) for name in TIMES}, item.expires_at)
+    def sentence(self) -> str:
+        """Return the numbers in words."""
+        counts = {**self.as_json(), "of them deleted": self.deleted}
+        del counts["deleted"]  # They are among the others.
+        return ", ".join(f"{number:,} {name}" for name, number in counts.items() if number or name == "added")
 
 
 @dataclass(slots=True)
@@ -92,13 +74,23 @@ class _BatchPlan:
 
 
 class _AsStored(Observer):
-    """Notes items as the other observers want them stored, to compare with them in the end."""
+    """Notes items of a batch as the other observers want them stored, to compare with them in the end."""
 
     def __init__(self) -> None:
-        self.items: dict[str, MemoryItem] = {}
+        self._noted: dict[str, MemoryItem] | None = None
+
+    def begin(self) -> None:
+        """Note what is added from now on."""
+        self._noted = {}
+
+    def end(self) -> dict[str, MemoryItem]:
+        """Stop noting, and return the items by their ids: the store lives on, and others write to it."""
+        noted, self._noted = self._noted or {}, None
+        return noted
 
     def before_add(self, item: MemoryItem) -> MemoryItem:
-        self.items[item.id] = item.model_copy(deep=True)
+        if self._noted is not None:
+            self._noted[item.id] = item.model_copy(deep=True)
         return item
 
 
@@ -140,15 +132,17 @@ class Transfer:
         """
         plan = await self._sorted(batch)
         self.counts.under_way = len(plan.wanted)
+        self._as_stored.begin()
         try:
             await self._write(plan.wanted)
         except MemoryError:
             if Capability.ATOMIC in self.store.capabilities:
                 self.counts.under_way = 0
             raise
+        finally:
+            changed = self._as_stored.end()
         self.counts.under_way = 0
         self._count(plan)
-        changed, self._as_stored.items = self._as_stored.items, {}
         return [incoming._replace(item=changed.get(incoming.item.id, incoming.item)) for incoming in plan.stored]
 
     async def _sorted(self, batch: Sequence[Incoming]) -> _BatchPlan:
@@ -217,7 +211,7 @@ class Transfer:
             reason = f"The item {item_id!r} is deleted in the store and would be shown again."
         else:
             reason = f"The item {item_id!r} is shown by the store and deleted where it comes from."
-        raise CommandError(f"{reason} Choose --on-conflict skip or overwrite.", ExitCode.CONFLICT)
+        raise ConflictError(f"{reason} Nothing was changed; skip or overwrite such items (on-conflict).")
 
     async def missing(self, arrivals: Arrivals) -> int:
         """Look up what arrived, and return how many items the store does not have as they were put there."""
@@ -252,23 +246,6 @@ class Transfer:
         return found
 
 
-@asynccontextmanager
-async def trial(
-    url: str, store_options: list[str] | None, policy: OnConflict, counts: TransferCounts
-) -> AsyncGenerator[Transfer, None]:
-    """Give a transfer that stores nothing. Its store is opened for reading, and only if it exists."""
-    from memoranda_cli.stores import unopened
-
-    store = unopened(url, store_options)
-    if not await store.exists():
-        yield Transfer(store, policy, counts, empty=True)
-        return
-    async with store:
-        transfer = Transfer(store, policy, counts)
-        await transfer.begin()
-        yield transfer
-
-
 class Arrivals:
     """The items that must be at the destination in the end, each equal and as visible as it was."""
 
@@ -281,21 +258,6 @@ class Arrivals:
         for incoming in batch:
             self.digest.take(incoming.item, hidden=incoming.hidden)
             self.states[incoming.item.id] = state_of(incoming)
-
-
-def expires(item: MemoryItem) -> bool:
-    """Return True if the item has a lifetime, which the store must support."""
-    return item.ttl is not None or item.expires_at is not None
-
-
-def is_over(expires_at: str | None, now: str) -> bool:
-    """Return True if an item with this expiry has expired by now."""
-    return expires_at is not None and expires_at <= now
-
-
-def state_of(incoming: Incoming) -> StoredState:
-    """Return how the store has the item once it has arrived."""
-    return StoredState.of(incoming.item, hidden=incoming.hidden)
 
 
 async def hidden_ids(store: BaseStore, metadata: Any = None) -> set[str]:

@@ -1,0 +1,18 @@
+"""Move users' data out of a store and back in, and erase it: export, import and forget, on every backend."""
+
+from __future__ import annotations
+
+from memoranda_userdata.export_format import Digest, Line, is_marked, lasting_id, parsed, read_lines
+from memoranda_userdata.exporting import Exported, export, export_lines
+from memoranda_userdata.files import FileError, whole_file
+from memoranda_userdata.forgetting import Receipt, count_user, erase_user, forget, similar_users
+from memoranda_userdata.importing import ItemFile, import_, open_binary, text_of
+from memoranda_userdata.incoming import TIMES, Incoming, OnConflict, Stamp, state_of
+from memoranda_userdata.transfer import BATCH, Arrivals, Transfer, TransferCounts, hidden_ids, hidden_items
+
+__all__ = [
+    "BATCH", "TIMES", "Arrivals", "Digest", "Exported", "FileError", "Incoming", "ItemFile", "Line", "OnConflict",
+    "Receipt", "Stamp", "Transfer", "TransferCounts", "count_user", "erase_user", "export", "export_lines", "forget",
+    "hidden_ids", "hidden_items", "import_", "is_marked", "lasting_id", "open_binary", "parsed", "read_lines",
+    "similar_users", "state_of", "text_of", "whole_file",
+]  # fmt: skip

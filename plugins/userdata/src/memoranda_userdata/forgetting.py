@@ -1,0 +1,94 @@
+"""Erase all traces of a user, and search again to prove it."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any
+
+from memoranda.items import MemoryMetadata, now_text
+from memoranda.store import Capability, Erasing
+
+if TYPE_CHECKING:
+    from memoranda.store import BaseStore
+
+
+@dataclass(slots=True)
+class Receipt:
+    """What a store held of a user, what was removed, and what a second search still found."""
+
+    user_id: str
+    store: str
+    found: int
+    deleted: int
+    method: str
+    removed: int = 0
+    left: dict[str, int] = field(default_factory=dict)
+    pending: str = ""
+    at: str = field(default_factory=now_text)
+
+    @property
+    def complete(self) -> bool:
+        """True if no search finds anything, and nothing waits to be erased from the disk."""
+        return not any(self.left.values()) and not self.pending
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the receipt as a document."""
+        return {**asdict(self), "complete": self.complete}
+
+
+async def forget(store: BaseStore, user_id: str) -> Receipt:
+    """Erase everything a store holds of a user for good, search again in every way, and return a receipt.
+
+    Deleted and archived items and summaries go too. What other users' items say about the user stays. A user that the
+    store does not know has a receipt with ``found == 0``; :func:`similar_users` helps with a mistyped id. If the
+    receipt is not ``complete``, ``left`` or ``pending`` says why: call this again once that is settled.
+    """
+    receipt = await count_user(store, store.label, user_id)
+    await erase_user(store, receipt)
+    return receipt
+
+
+async def count_user(store: BaseStore, name: str, user: str) -> Receipt:
+    """Return a receipt that says how much a store of this name holds of a user; nothing is removed yet."""
+    owner = MemoryMetadata(user_id=user)
+    found = await store.count(metadata=owner)
+    hides = Capability.DELETE in store.capabilities
+    everything = await store.count(metadata=owner, include_deleted=True) if hides else found
+    method = "purge" if Capability.PURGE in store.capabilities else "clear"
+    return Receipt(user, name, found, everything - found, method)
+
+
+async def erase_user(store: BaseStore, receipt: Receipt) -> None:
+    """Erase what a store holds of the user of a receipt, search again, and complete the receipt."""
+    owner = MemoryMetadata(user_id=receipt.user_id)
+    if receipt.found + receipt.deleted:
+        remove = store.purge if receipt.method == "purge" else store.clear
+        receipt.removed = await remove(metadata=owner)
+    receipt.left = await _traces(store, owner)
+    receipt.pending = await store.erase() if isinstance(store, Erasing) else ""
+    receipt.at = now_text()
+
+
+async def similar_users(store: BaseStore, user_id: str) -> list[str]:
+    """Return the ids of users of a store that look like this one, for a "did you mean"; most similar first."""
+    hides = Capability.DELETE in store.capabilities
+    known = {item.metadata.user_id or "" async for item in store.scan(include_deleted=hides)} - {"", user_id}
+    return get_close_matches(user_id, known) or [name for name in known if name.casefold() == user_id.casefold()]
+
+
+async def _traces(store: BaseStore, owner: MemoryMetadata) -> dict[str, int]:
+    """Look for the user in every way that finds items, and return how many each still finds."""
+    left = {
+        "counted": await store.count(metadata=owner),
+        "scanned": sum([1 async for _ in store.scan(metadata=owner)]),
+        "searched": len(await store.search(metadata=owner, limit=1000, mode="substring", archived=None)),
+    }
+    if Capability.DELETE in store.capabilities:
+        left["deleted"] = sum([1 async for _ in store.scan(metadata=owner, include_deleted=True)]) - left["scanned"]
+    for mode in (Capability.TEXT, Capability.SEMANTIC, Capability.HYBRID):
+        if mode in store.capabilities:
+            name: Any = mode.value
+            ranked = await store.search_ranked(query="the", metadata=owner, limit=1000, mode=name, archived=None)
+            left[mode.value] = len(ranked)
+    return left
