@@ -205,8 +205,8 @@ class MemoryItem(_Model):
     """One memory.
 
     ``version`` counts the changes in the store: 0 for an item that was never stored. ``name`` says who spoke, if the
-    type is not enough. ``archived_by`` holds the id of the summary that replaces this item; an archived item is kept and
-    can be read by its id, but searches do not show it by default. ``ttl`` is the item's lifetime in seconds from the
+    type is not enough. ``archived_by`` holds the id of the summary that replaces this item; an archived item is kept:
+    it can be read by its id, but searches do not show it by default. ``ttl`` is the item's lifetime in seconds from the
     moment it is stored, and ``expires_at`` its end; the store computes it unless it is given.
 
     Items of one conversation with the same ``group`` are shown all or none, such as a model's reasoning and the call it

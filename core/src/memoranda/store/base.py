@@ -67,7 +67,8 @@ class ScopedStore(ScopedEngine, BaseStore):
     It stamps every item it adds with the scope and refuses an item with another owner. It cannot see, overwrite, hide
     or remove anything outside the scope. A filter that names another scope is an InputError. It fails closed: every
     method that :class:`ScopedEngine` does not bound is built from its bounded methods. Closing a handle does nothing;
-    the store stays open. The store's observers see all calls of its handles; an observer of a handle sees only that handle's.
+    the store stays open. The store's observers see all calls of its handles; an observer of a handle sees only its
+    calls.
     """
 
     async def get(
