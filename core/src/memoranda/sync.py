@@ -194,6 +194,7 @@ class SyncStore:
     get_many = _blocking(BaseStore.get_many)
     search = _blocking(BaseStore.search)
     search_ranked = _blocking(BaseStore.search_ranked)
+    recall = _blocking(BaseStore.recall)
     window = _blocking(BaseStore.window)
     payloads = _blocking(BaseStore.payloads)
     head = _blocking(BaseStore.head)

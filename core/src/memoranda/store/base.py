@@ -8,18 +8,20 @@ a correct store; it overrides further ones to be faster, and declares what it of
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import cast
 
 from memoranda.items import MemoryItem, MemoryMetadata
 from memoranda.plugins.observers import Observer
 from memoranda.store.branches import Branching
+from memoranda.store.engine import Engine
 from memoranda.store.filters import check_filter, merge_scope
-from memoranda.store.reading import Reading
+from memoranda.store.recalling import Recalling
 from memoranda.store.removing import Removing
 from memoranda.store.scoped import UNSET, ScopedEngine, scope_metadata
 from memoranda.store.writing import Writing
 
 
-class BaseStore(Writing, Reading, Removing, Branching):
+class BaseStore(Writing, Recalling, Removing, Branching):
     """The base of every backend.
 
     Public methods check their arguments, tell the observers and call the method of the same name with an underscore,
@@ -68,8 +70,19 @@ class ScopedStore(ScopedEngine, BaseStore):
     or remove anything outside the scope. A filter that names another scope is an InputError. It fails closed: every
     method that :class:`ScopedEngine` does not bound is built from its bounded methods. Closing a handle does nothing;
     the store stays open. The store's observers see all calls of its handles; an observer of a handle sees only its
-    calls.
+    calls. Only :meth:`recall` looks beyond the session: at everything of the same user.
     """
+
+    def _of_owner(self) -> BaseStore:
+        """Return the handle of the same user without this one's session and task: a user's memory outlasts them."""
+        if self.scope.user_id is None or (self.scope.session_id is None and self.scope.task_id is None):
+            return self
+        store: Engine = self
+        while isinstance(store, ScopedEngine):
+            store = store._store
+        wide = cast(BaseStore, store)._scoped(self.scope.model_copy(update={"session_id": None, "task_id": None}))
+        wide._observers, wide.reranker = self._observers, self.reranker
+        return wide
 
     async def get(
         self, item_id: str, *, metadata: MemoryMetadata | None = None, refresh: bool = False

@@ -13,7 +13,7 @@ from typing import Any, Literal, get_args
 
 from memoranda.errors import InputError, quoted
 from memoranda.items import SCOPE_FIELDS, MemoryItem, MemoryMetadata, MemoryStatus
-from memoranda.shapes import check_text, whole_number
+from memoranda.shapes import check_text, each, whole_number
 from memoranda.store.checks import check_metadata
 from memoranda.store.conditions import (
     Archived,
@@ -28,7 +28,10 @@ from memoranda.store.conditions import (
     metadata_conditions,
 )
 from memoranda.store.owners import is_below
-from memoranda.store.values import moment_text, value_conditions
+from memoranda.store.values import Value, moment_text, value_conditions
+
+Kinds = str | Iterable[str]
+"""One memory type, or several of which an item must have one."""
 
 Moment = str | datetime
 """A point in time: ISO-8601 text, or a datetime that knows its zone."""
@@ -95,6 +98,17 @@ def check_filter(metadata: MemoryMetadata | None, field: str = "metadata") -> Me
     return metadata
 
 
+def _checked_kinds(kinds: Kinds) -> str | tuple[str, ...]:
+    if isinstance(kinds, str):
+        return check_text(kinds, "memory_type")
+    return tuple(check_text(kind, "memory_type") for kind in each(kinds, "memory_type", "memory types"))
+
+
+def _kind_condition(kinds: str | tuple[str, ...]) -> Condition:
+    name = "memory_type"
+    return FieldEquals(name, kinds) if isinstance(kinds, str) else Value(name, False, "$in", list(kinds))
+
+
 _ARCHIVED, _SHOWN = Archived(True), Archived(False)
 
 
@@ -109,7 +123,7 @@ class Filter:
 
     query: str = ""
     metadata: MemoryMetadata | None = None
-    memory_type: str | None = None
+    memory_type: str | tuple[str, ...] | None = None
     status: MemoryStatus | None = None
     archived: bool | None = False
     further: tuple[Condition, ...] = ()
@@ -122,7 +136,7 @@ class Filter:
         folded = fold(self.query) if self.query else ""
         others: list[Condition] = [] if self.archived is None else [_ARCHIVED if self.archived else _SHOWN]
         if self.memory_type is not None:
-            others.append(FieldEquals("memory_type", self.memory_type))
+            others.append(_kind_condition(self.memory_type))
         if self.status is not None:
             others.append(FieldEquals("status", self.status))
         if folded:
@@ -130,7 +144,7 @@ class Filter:
         others += self.further
         keep = object.__setattr__
         keep(self, "folded", folded)
-        keep(self, "tests", tuple([each.matches for each in others if each is not _SHOWN]))
+        keep(self, "tests", tuple([other.matches for other in others if other is not _SHOWN]))
         keep(self, "_others", others)
 
     @property
@@ -144,7 +158,7 @@ class Filter:
         *,
         query: str = "",
         metadata: MemoryMetadata | None = None,
-        memory_type: str | None = None,
+        memory_type: Kinds | None = None,
         status: MemoryStatus | str | None = None,
         archived: bool | None = False,
         since: Moment | None = None,
@@ -160,8 +174,7 @@ class Filter:
         if query:
             check_text(query, "query")
         check_filter(metadata)
-        if memory_type is not None:
-            check_text(memory_type, "memory_type")
+        kinds = None if memory_type is None else _checked_kinds(memory_type)
         further: list[Condition] = []
         if since is not None or until is not None:
             further.append(
@@ -174,7 +187,7 @@ class Filter:
             further += value_conditions(where)
         if now is not None:
             further.append(Expiry(now))
-        return cls(query or "", metadata, memory_type, check_status(status), archived, tuple(further))
+        return cls(query or "", metadata, kinds, check_status(status), archived, tuple(further))
 
     def also(self, *conditions: Condition) -> Filter:
         """Return this filter with further conditions."""

@@ -18,8 +18,8 @@ class RankedItem:
     """An item, how well it answers the query, and why.
 
     ``parts`` says what the score is made of (``text``, ``speaker``, ``semantic``, …) and ``terms`` which words of the
-    query were found; ``passage`` is the part of a long content that was found, and empty where the whole was. Scores
-    compare within one result list only.
+    query were found; ``passage`` is the part of a long content that was found, and empty where the whole was. The score
+    runs from 0 to 1: see :meth:`memoranda.store.BaseStore.search_ranked`.
     """
 
     item: MemoryItem

@@ -8,10 +8,10 @@ from typing import Any
 from memoranda.errors import InputError
 from memoranda.items import MemoryItem, MemoryMetadata, MemoryStatus, Payload
 from memoranda.offloading import filter_weight, offload
-from memoranda.shapes import check_text, each, truth
+from memoranda.shapes import check_text, each, number, truth
 from memoranda.store.conditions import Expiry
 from memoranda.store.engine import Engine
-from memoranda.store.filters import EVERYTHING, Filter, Moment, Order, Page, check_filter, metadata_matches
+from memoranda.store.filters import EVERYTHING, Filter, Kinds, Moment, Order, Page, check_filter, metadata_matches
 from memoranda.store.lifetimes import end_of_life
 from memoranda.store.owners import Owner, OwnerField, check_listing
 from memoranda.store.protocol import Capability, SearchMode
@@ -73,7 +73,7 @@ class Reading(Engine):
         *,
         query: str = "",
         metadata: MemoryMetadata | None = None,
-        memory_type: str | None = None,
+        memory_type: Kinds | None = None,
         status: MemoryStatus | None = None,
         limit: int = 10,
         mode: SearchMode | None = None,
@@ -83,13 +83,16 @@ class Reading(Engine):
         offset: int = 0,
         order: Order | None = None,
         refresh: bool = False,
+        archived: bool | None = False,
+        min_score: float = 0.0,
     ) -> list[MemoryItem]:
         """Return the items that match every filter, newest first; of equal time, the last added first.
 
         ``query`` is a literal substring of the content, compared by Unicode case folding; the empty text matches all.
         With a ``mode`` other than ``"substring"`` the query is a question instead, and items come best first: see
-        :meth:`search_ranked`. Archived items are not shown. ``limit`` is the most to return: 0 returns nothing, one
-        beyond the number of items returns all, a negative one is an InputError. ``offset`` passes over so many before.
+        :meth:`search_ranked`. ``limit`` is the most to return: 0 returns nothing, a huge one all, a negative one is an
+        InputError. ``offset`` passes over so many before. ``memory_type`` is one type or several. Items that a summary
+        stands for are left out; ``archived=True`` returns only them, None both.
 
         ``since`` and ``until`` (a datetime with a zone, or ISO-8601 text) bound ``created_at``, the first included and
         the second not. ``where`` asks for values of ``metadata.extra`` and of the item's fields, such as
@@ -105,18 +108,22 @@ class Reading(Engine):
             metadata=metadata,
             memory_type=memory_type,
             status=status,
+            archived=archived,
             since=since,
             until=until,
             where=where,
         )
-        return await self._listed(query, wanted, page, mode, refresh)
+        return await self._listed(query, wanted, page, mode, refresh, min_score)
 
     async def _listed(
-        self, query: str, wanted: Filter, page: Page, mode: SearchMode, refresh: bool
+        self, query: str, wanted: Filter, page: Page, mode: SearchMode, refresh: bool, min_score: float
     ) -> list[MemoryItem]:
         """Return the items that match, newest first; where the mode ranks and there is a query, best first."""
+        floor = number(min_score, "min_score", most=1)
         if mode != "substring" and query:
-            found = [ranked.item for ranked in await self._ranked(query, wanted, page, mode)]
+            found = [ranked.item for ranked in await self._ranked(query, wanted, page, mode, floor)]
+        elif floor:
+            raise InputError("min_score needs a query and a mode that ranks.", field="min_score")
         else:
             found = await self._search(wanted, page) if page.limit else []
             if self._observers:
@@ -128,7 +135,7 @@ class Reading(Engine):
         *,
         query: str,
         metadata: MemoryMetadata | None = None,
-        memory_type: str | None = None,
+        memory_type: Kinds | None = None,
         status: MemoryStatus | None = None,
         limit: int = 10,
         mode: SearchMode | None = None,
@@ -136,14 +143,21 @@ class Reading(Engine):
         until: Moment | None = None,
         where: Mapping[str, Any] | None = None,
         offset: int = 0,
+        archived: bool | None = False,
+        min_score: float = 0.0,
     ) -> list[RankedItem]:
         """Return the items that answer the query best, best first, each with its score and what made it.
 
         ``mode`` is ``"text"`` (words, weighted by how rare they are, with the neighbouring turns), ``"semantic"``
         (embeddings) or ``"hybrid"`` (both); None is the store's own default, or text where that is substring. Filters,
         ``limit`` and ``offset`` are those of :meth:`search`; items with no relation to the query are left out of a text
-        ranking. What lies outside of the scope changes no score. Raises UnsupportedError for a mode that this store
-        does not have, InputError for an empty query.
+        ranking.
+
+        Scores run from 0, nothing in common with the query, to 1, all that it asks for, in every mode and whatever the
+        size of the scope; items that score less than ``min_score`` are left out. What lies outside of the scope changes
+        no score. A reranker's scores are its own, and ``min_score`` is asked for before it.
+
+        Raises UnsupportedError for a mode that this store does not have, InputError for an empty query.
         """
         self._ensure_open()
         mode = self._checked_mode(mode)
@@ -154,19 +168,26 @@ class Reading(Engine):
         if not check_text(query, "query"):
             raise InputError("A ranked search needs a query.", field="query")
         wanted = self._filter(
-            metadata=metadata, memory_type=memory_type, status=status, since=since, until=until, where=where
+            metadata=metadata,
+            memory_type=memory_type,
+            status=status,
+            archived=archived,
+            since=since,
+            until=until,
+            where=where,
         )
-        return await self._ranked(query, wanted, page, mode)
+        return await self._ranked(query, wanted, page, mode, number(min_score, "min_score", most=1))
 
-    async def _ranked(self, query: str, wanted: Filter, page: Page, mode: SearchMode) -> list[RankedItem]:
+    async def _ranked(self, query: str, wanted: Filter, page: Page, mode: SearchMode, floor: float) -> list[RankedItem]:
         check_text(query, "query")
-        if not page.limit:
-            ranked = []
-        elif self.reranker is not None:
-            ranked = await self._rank(query, wanted, min(max(page.end, RERANKED), EVERYTHING), mode)
-            ranked = await reranked(self.reranker, query, ranked)
-        else:
-            ranked = await self._rank(query, wanted, page.end, mode)
+        ranked = []
+        if page.limit:
+            much = page.end if self.reranker is None else min(max(page.end, RERANKED), EVERYTHING)
+            ranked = await self._rank(query, wanted, much, mode)
+            if floor:
+                ranked = [found for found in ranked if found.score >= floor]
+            if self.reranker is not None:
+                ranked = await reranked(self.reranker, query, ranked)
         ranked = ranked[page.offset : page.end]
         if self._observers:
             self._observers.searched(query, [found.item for found in ranked])
@@ -209,7 +230,7 @@ class Reading(Engine):
         return shown
 
     async def payloads(
-        self, *, metadata: MemoryMetadata | None = None, memory_type: str | None = None, limit: int = EVERYTHING
+        self, *, metadata: MemoryMetadata | None = None, memory_type: Kinds | None = None, limit: int = EVERYTHING
     ) -> list[Payload]:
         """Return the payloads of what :meth:`search` shows, the newest ``limit``, oldest first, in the order of adding.
 
@@ -254,7 +275,7 @@ class Reading(Engine):
         self,
         *,
         metadata: MemoryMetadata | None = None,
-        memory_type: str | None = None,
+        memory_type: Kinds | None = None,
         status: MemoryStatus | None = None,
         archived: bool | None = None,
         include_deleted: bool = False,

@@ -12,7 +12,7 @@ from memoranda.items import SCOPE_FIELDS, MemoryItem, MemoryMetadata, MemoryStat
 from memoranda.offloading import filter_weight, offload
 from memoranda.store.base import BaseStore, ScopedStore
 from memoranda.store.branches import as_one_session
-from memoranda.store.filters import Filter, Moment, Order, Page, check_filter, merge_scope, names_nothing
+from memoranda.store.filters import Filter, Kinds, Moment, Order, Page, check_filter, merge_scope, names_nothing
 from memoranda.store.in_memory import InMemoryStore
 from memoranda.store.protocol import SearchMode
 from memoranda.store.window import read_window
@@ -40,7 +40,7 @@ class Conversation(BaseStore):
         *,
         query: str = "",
         metadata: MemoryMetadata | None = None,
-        memory_type: str | None = None,
+        memory_type: Kinds | None = None,
         status: MemoryStatus | None = None,
         limit: int = 10,
         mode: SearchMode | None = None,
@@ -50,6 +50,8 @@ class Conversation(BaseStore):
         offset: int = 0,
         order: Order | None = None,
         refresh: bool = False,
+        archived: bool | None = False,
+        min_score: float = 0.0,
     ) -> list[MemoryItem]:
         """Return the conversation that matches, oldest first, as a model may be shown it.
 
@@ -78,12 +80,13 @@ class Conversation(BaseStore):
             metadata=metadata,
             memory_type=memory_type,
             status=status,
+            archived=archived,
             since=since,
             until=until,
             where=where,
         )
-        if mode != "substring":
-            return await self._listed(query, wanted, page, mode, refresh)
+        if mode != "substring" or min_score:
+            return await self._listed(query, wanted, page, mode, refresh, min_score)
         bounds = self._bounds(metadata)
         session = None if bounds is None else bounds.session_id
         if page.order == "added" and not page.offset and _scope_of(wanted) is wanted:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
+from memoranda_context.assembling import assemble
 from memoranda_context.manager import ContextManager
 from memoranda_context.prompt import AssembledContext
 
-__all__ = ["AssembledContext", "ContextManager"]
+__all__ = ["AssembledContext", "ContextManager", "assemble"]

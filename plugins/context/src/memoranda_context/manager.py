@@ -44,7 +44,7 @@ class ContextManager:
     """Puts contexts together from a soul file, recent memories and long-term memories, within a token budget.
 
     ``soul_path`` is a text file that says who the agent is; it is read for every context. ``long_term`` is any
-    store, a scoped handle included: a ranked search where the store has one, otherwise the newest items that contain
+    store, a scoped handle included: what it recalls, or where it is no store of ours, the newest items that contain
     the query; the newest items fill the room that this leaves, since an answer need not share a word with its question.
     At most ``recent_limit`` interactions of the last ``recent_hours``, or turns of a
     conversation store, and ``long_term_limit`` long-term memories are looked at; system items of a conversation all
@@ -193,6 +193,8 @@ class ContextManager:
 
     async def _relevant(self, store: MemoryStore, query: str, metadata: MemoryMetadata | None) -> list[MemoryItem]:
         """Return what the search finds, best first."""
+        if isinstance(store, BaseStore):
+            return await store.recall(query, metadata=metadata, limit=self.long_term_limit)
         capabilities: frozenset[Capability] = getattr(store, "capabilities", frozenset())
         wanted: dict[str, Any] = {"metadata": metadata, "limit": self.long_term_limit}
         for mode in _RANKED:
@@ -203,7 +205,11 @@ class ContextManager:
 
     async def _newest(self, store: MemoryStore, metadata: MemoryMetadata | None) -> list[MemoryItem]:
         """Return the newest memories, newest first, which a conversation view answers the other way round."""
-        found = await store.search(metadata=metadata, limit=self.long_term_limit)
+        if isinstance(store, BaseStore):
+            where = {"memory_type": {"$ne": "system"}}  # It is an instruction, and may be another session's.
+            found = await store.search(metadata=metadata, limit=self.long_term_limit, where=where)
+        else:
+            found = await store.search(metadata=metadata, limit=self.long_term_limit)
         return found[::-1] if isinstance(store, Conversation) else found
 
 

@@ -29,10 +29,12 @@ from memoranda_ranking import (
     embed_texts,
     gather,
     gathered_async,
+    likeness,
     normalised,
     query_terms,
     query_without_names,
     rank_hybrid,
+    unrelated_similarity,
     usual_weights,
 )
 
@@ -45,6 +47,9 @@ _GONE = 20
 T = TypeVar("T")
 
 Types = Callable[[], Mapping[str, type[MemoryItem]]]
+
+QueryVector = tuple[list[float], float]
+"""The vector of a query, and how similar unrelated texts are to it."""
 
 
 class Retrieval:
@@ -87,19 +92,22 @@ class Retrieval:
         return await self._ranked(query, wanted, scope, limit, None)
 
     async def _ranked(
-        self, query: str, wanted: Filter, scope: Filter, limit: int, vector: asyncio.Task[list[float]] | None
+        self, query: str, wanted: Filter, scope: Filter, limit: int, vector: asyncio.Task[QueryVector] | None
     ) -> list[RankedItem]:
         """Rank by words and, with a vector, by meaning."""
 
         async def nearest(most: int, size: int) -> list[Hit]:
-            return [] if vector is None else await self._nearest(await vector, scope, most, size)
+            return [] if vector is None else await self._nearest((await vector)[0], scope, most, size)
 
         cache = self._turn_cache  # After a purge meanwhile, others already use a new one.
         reader = CandidateReader(self._text, scope, wanted, query_terms(query), cache, self._counter, nearest)
         filtered = wanted != scope
         questions = gather(query, self._weights, limit, filtered=filtered, meaning=vector is not None)
         candidates = await gathered_async(questions, reader.answer)
-        near = Nearness({}, {}) if vector is None else await self._similarities(await vector, reader)
+        near, unrelated = Nearness({}, {}), 0.0
+        if vector is not None:
+            direction, unrelated = await vector
+            near = await self._similarities(direction, reader)
 
         def scored() -> list[Scored]:
             return rank_hybrid(
@@ -111,6 +119,7 @@ class Retrieval:
                 weights=self._weights,
                 limit=None if filtered else limit + _GONE,
                 nearest=near.passage,
+                unrelated=unrelated,
             )
 
         ranked = scored() if len(reader.turns) < _OFF_LOOP else await asyncio.to_thread(scored)
@@ -136,13 +145,13 @@ class Retrieval:
         return await self._present_vectors().similarities(vector, versions)
 
     async def _semantic(self, query: str, wanted: Filter, scope: Filter, limit: int, store: str) -> list[RankedItem]:
-        vector = await self._query_vector(query, scope, store)
+        vector, unrelated = await self._query_vector(query, scope, store)
         size = await self._text.size(wanted, MOST_COUNTED)
         ranked = []
         for near in await self._present_vectors().nearest(vector, wanted, limit, size):
-            parts = {"semantic": near.similarity}
+            score = likeness(near.similarity, unrelated)
             ranked += [
-                RankedItem(item, near.similarity, parts, passage=near.passage(item.content))
+                RankedItem(item, score, {"semantic": score}, passage=near.passage(item.content))
                 for item in self._readable([near.row])
             ]
         return ranked
@@ -156,14 +165,14 @@ class Retrieval:
         nearest = await self._present_vectors().nearest(vector, scope, most, size, READ_HIT)
         return [Hit(*near.row[: len(Hit._fields)]) for near in nearest]
 
-    async def _query_vector(self, query: str, scope: Filter, store: str) -> list[float]:
+    async def _query_vector(self, query: str, scope: Filter, store: str) -> QueryVector:
         assert self._embeddings is not None
         vectors = self._present_vectors()
         names, stored = await self._text.speakers(query, scope, HEARD)
         if stored is not None and stored != (vectors.model, vectors.dimension):
             raise OtherModelError(store, named_model(*stored), named_model(vectors.model, vectors.dimension))
         (vector,) = await embed_texts(self._embeddings, [query_without_names(query, names)], query=True)
-        return list(normalised(vector))
+        return list(normalised(vector)), await unrelated_similarity(self._embeddings, vector)
 
     def _present_vectors(self) -> Vectors:
         assert self._vectors is not None, "a mode without its capability is refused before"

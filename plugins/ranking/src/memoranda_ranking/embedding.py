@@ -6,7 +6,9 @@ from array import array
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import islice
-from math import copysign
+from math import copysign, sqrt
+from statistics import fmean
+from weakref import WeakKeyDictionary
 from zlib import crc32
 
 from memoranda.embeddings import Embeddings
@@ -16,7 +18,7 @@ from memoranda.shapes import whole_number
 from memoranda_ranking.passage_splitting import divided, is_short
 from memoranda_ranking.passages import Weights
 from memoranda_ranking.terms import query_terms
-from memoranda_ranking.vectors import checked_vector
+from memoranda_ranking.vectors import checked_vector, cosines, pack_vector
 
 WHITESPACE = (
     "\t\n\v\f\r\x1c\x1d\x1e\x1f \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
@@ -66,6 +68,37 @@ class HashingEmbeddings(Embeddings):
         """Add a feature at its place, with a sign of its own, so that features that share a place cancel out."""
         code = crc32(feature.encode())
         vector[(code >> 1) % self._dimension] += copysign(weight, 0.5 - (code & 1))
+
+
+_UNRELATED_TEXTS = (
+    "The meeting was moved to Thursday afternoon.",
+    "She painted the kitchen walls light blue.",
+    "Our train was late because of the snow.",
+    "He learned to play the violin as a child.",
+    "The soup needs more salt and pepper.",
+    "They won the game in the last minute.",
+    "The rent goes up next year.",
+    "The cat slept on the windowsill all day.",
+    "We watched a film about the ocean.",
+    "The new printer does not work with my laptop.",
+)
+"""What has to do with hardly any query, nor with each other."""
+
+_unrelated_vectors: WeakKeyDictionary[Embeddings, list[bytes]] = WeakKeyDictionary()
+
+
+async def unrelated_similarity(embeddings: Embeddings, query: Sequence[float]) -> float:
+    """Return the highest similarity that a query's vector has to texts that have nothing to do with it.
+
+    Models differ widely in this, so what counts as alike is measured from here. The vectors of these texts are asked
+    for once. The highest means two standard deviations above the mean.
+    """
+    if embeddings not in _unrelated_vectors:
+        made = await embed_texts(embeddings, _UNRELATED_TEXTS)
+        _unrelated_vectors[embeddings] = [pack_vector(vector, embeddings.dimension) for vector in made]
+    found = cosines(query, _unrelated_vectors[embeddings])
+    mean = fmean(found)
+    return min(1.0, max(0.0, mean + 2 * sqrt(fmean((each - mean) ** 2 for each in found))))
 
 
 def usual_weights(embeddings: Embeddings | None) -> Weights:

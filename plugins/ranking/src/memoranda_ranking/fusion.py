@@ -22,6 +22,11 @@ _SHORTEST, _LONGEST = 0.7, 1.6
 """How far the length of a query changes what its meaning counts."""
 
 
+def likeness(similarity: float, unrelated: float) -> float:
+    """Return how alike two texts are, from 0 for no more than ``unrelated`` ones to 1 for the same text."""
+    return min(1.0, max(0.0, similarity - unrelated) / max(1e-9, 1 - unrelated))
+
+
 def standing_out(similarities: Sequence[float]) -> list[float]:
     """Return how far each similarity lies above the mean; those below come last, in their order.
 

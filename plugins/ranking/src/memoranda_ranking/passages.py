@@ -45,8 +45,7 @@ def are_apart(one: Passage, following: Passage) -> bool:
 class Scored(NamedTuple):
     """A key with its score and why: what the score is made of, and the terms of the query that the item itself holds.
 
-    ``passage`` is the part of a long text that was found; it is empty where the whole was. Scores compare within one
-    list only.
+    ``passage`` is the part of a long text that was found; it is empty where the whole was. The score runs from 0 to 1.
     """
 
     key: str

@@ -16,7 +16,7 @@ from math import fsum, log
 from operator import add
 
 from memoranda_ranking.dates import query_date_terms
-from memoranda_ranking.fusion import semantic_share, standing_out
+from memoranda_ranking.fusion import likeness, semantic_share, standing_out
 from memoranda_ranking.passage_sequence import Counts, PassageSequence, joined
 from memoranda_ranking.passages import Passage, Scored, Weights
 from memoranda_ranking.terms import fold_words, index_terms, query_language, query_terms
@@ -31,6 +31,10 @@ leave no other forms to look for."""
 
 _LENGTH_ALONE = 0.75
 """BM25's usual b, for items by their own words."""
+
+_OTHER_PASSAGES = 50
+"""How many passages more than a scope has are taken for granted where it is asked how much of a query it covers: with
+few, a word that one of them has would seem common."""
 
 _SORTED_AT_ONCE = 5_000
 
@@ -70,6 +74,7 @@ def rank_hybrid(
     wanted: Callable[[str], bool] | None = None,
     limit: int | None = None,
     nearest: Callable[[Passage], str] | None = None,
+    unrelated: float = 0.0,
 ) -> list[Scored]:
     """Rank as :func:`rank_text` does, with words and meaning together.
 
@@ -77,6 +82,10 @@ def rank_hybrid(
     :func:`held_back` does; a passage without one, or with a negative one, counts as unlike the query. The
     windows hold the most similar passages too, alone or with their neighbours. Words and meaning are each taken
     relative to their best and added in the proportion ``weights.semantic``; the bonuses come on top.
+
+    The score of the best is how well it answers the query, from 0 to 1: the part of the query's words that it covers,
+    the rare ones counting more, and how much more similar it is than ``unrelated`` texts, in the same proportion. The
+    others have their part of that.
     """
     weights = weights or Weights()
     row = PassageSequence(joined(windows), weights)
@@ -126,9 +135,18 @@ def rank_hybrid(
     scoring = _Scoring(row, words, letters, near, share, bonuses)
     # What says nothing answers nothing, whatever was said around it: a turn that only calls tools, say.
     saying = (entry for entry in scoring.best_first() if row.terms[entry[2]] or row.items[entry[2]].text.strip())
-    chosen = (entry for entry in saying if wanted is None or wanted(entry[0]))
+    best = next(saying, None)
+    if best is None:
+        return []
+    # A date says when, not what.
+    what = [
+        (len(own[term]) * more, at) for term, more, at in zip(terms, times, counts, strict=True) if term not in dates
+    ]
+    telling = _rarities([frequency for frequency, _ in what], passages + _OTHER_PASSAGES)
+    unit = scoring.relevance(best[2], [at for _, at in what], telling, unrelated) / best[1]
+    chosen = (entry for entry in chain((best,), saying) if wanted is None or wanted(entry[0]))
     return [
-        Scored(key, score, scoring.parts(item), row.found_in(item, own), scoring.passage(item, nearest))
+        Scored(key, score * unit, scoring.parts(item, unit), row.found_in(item, own), scoring.passage(item, nearest))
         for key, score, item in islice(chosen, limit)
     ]
 
@@ -179,6 +197,7 @@ class _Scoring:
         bonuses: Mapping[str, tuple[Callable[[int], bool], float]],
     ) -> None:
         self._row = row
+        self._near = near
         self._bonuses = bonuses
         self._letters = letters
         self._scores = texts = list(map(add, words, letters)) if letters else words
@@ -186,7 +205,7 @@ class _Scoring:
             parts, damping = pairwise(row.first_place), row.weights.damping
             texts = [max(self._scores[start:end]) / (end - start) ** damping for start, end in parts]
         meanings = standing_out(near) if near else [0.0] * len(row.items)
-        share = share_of(texts, meanings)
+        self._share = share = share_of(texts, meanings)
         best_text, best_meaning = max(texts) or 1.0, max(meanings) or 1.0
         self._by_words = [(1 - share) * text / best_text for text in texts]
         self._by_meaning = [share * meaning / best_meaning for meaning in meanings]
@@ -225,8 +244,20 @@ class _Scoring:
     def _best_place(self, item: int) -> int:
         return max(range(*self._row.first_place[item : item + 2]), key=self._scores.__getitem__)
 
-    def parts(self, item: int) -> dict[str, float]:
-        """Return what the score of an item is made of."""
+    def relevance(self, item: int, counts: Sequence[Counts], telling: Sequence[float], unrelated: float) -> float:
+        """Return how well an item answers the query, from 0 to 1, whatever the others do.
+
+        ``telling`` says how much each term tells, and ``counts`` how often each place has it.
+        """
+        place, every = self._best_place(item), fsum(telling)
+        found = fsum(min(1.0, max(0.0, at.get(place, 0.0))) * tells for at, tells in zip(counts, telling, strict=True))
+        found += self._letters[place] if self._letters else 0.0
+        covered = min(1.0, found / every) if every else 0.0
+        alike = likeness(self._near[item], unrelated) if self._near else 0.0
+        return (1 - self._share) * covered + self._share * alike
+
+    def parts(self, item: int, unit: float) -> dict[str, float]:
+        """Return what the score of an item is made of, in this unit."""
         place, text, semantic = self._best_place(item), self._by_words[item] / self._best, self._by_meaning[item]
         in_letters = self._letters[place] / self._scores[place] if text and self._letters else 0.0
         parts = {"text": text * (1 - in_letters)} if text else {}
@@ -234,7 +265,7 @@ class _Scoring:
         parts |= {"semantic": semantic / self._best} if semantic else {}
         parts["session"] = self._of_sitting[self._row.sitting_of(item)[0]]
         parts.update((name, bonus) for name, (has, bonus) in self._bonuses.items() if has(item))
-        return parts
+        return {name: part * unit for name, part in parts.items()}
 
     def passage(self, item: int, nearest: Callable[[Passage], str] | None) -> str:
         """Return the passage by which an item was found, if it has several: by what counts more, words or meaning."""

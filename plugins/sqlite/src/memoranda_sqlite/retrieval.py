@@ -9,7 +9,17 @@ from contextlib import contextmanager, suppress
 from memoranda.errors import NoVectorsError, OtherModelError, StoreUnavailableError
 from memoranda.store import RankedItem, SearchMode
 from memoranda.store.backend import Filter
-from memoranda_ranking import HEARD, Scored, Weights, gather, gathered, query_without_names, rank_hybrid, taking_part
+from memoranda_ranking import (
+    HEARD,
+    Scored,
+    Weights,
+    gather,
+    gathered,
+    likeness,
+    query_without_names,
+    rank_hybrid,
+    taking_part,
+)
 from memoranda_sql import Parameters
 from memoranda_sqlite.candidates import CandidateSource
 from memoranda_sqlite.connections import Connections
@@ -69,12 +79,12 @@ class Retrieval:
         self, connections: Connections, query: str, wanted: Filter, limit: int, types: Types
     ) -> list[RankedItem]:
         """Return the items that answer the query best by their words and their meaning."""
-        vector = await self._query_vector(connections, query, wanted)
+        vector, unrelated = await self._query_vector(connections, query, wanted)
 
         def work(connection: sqlite3.Connection) -> list[RankedItem]:
             with _snapshot(connection):
                 alike = self._alike(connection, wanted.scope(), vector)
-                return self._ranked(connection, query, alike, wanted, limit, types)
+                return self._ranked(connection, query, alike, wanted, limit, types, unrelated)
 
         return await connections.read(work)
 
@@ -82,7 +92,7 @@ class Retrieval:
         self, connections: Connections, query: str, wanted: Filter, limit: int, types: Types
     ) -> list[RankedItem]:
         """Return the items whose vectors are most like the query's."""
-        vector = await self._query_vector(connections, query, wanted)
+        vector, unrelated = await self._query_vector(connections, query, wanted)
 
         def work(connection: sqlite3.Connection) -> list[RankedItem]:
             with _snapshot(connection):
@@ -90,11 +100,12 @@ class Retrieval:
                 numbers = alike.nearest(limit)
                 found = alike.similarities({number: number for number in numbers})
                 items = items_of(connection, numbers, types)
+            scores = {number: likeness(similarity, unrelated) for number, similarity in found.items()}
             return [
                 RankedItem(
                     items[number],
-                    found[number],
-                    {"semantic": found[number]},
+                    scores[number],
+                    {"semantic": scores[number]},
                     passage=alike.passage(number, items[number].content),
                 )
                 for number in numbers
@@ -106,7 +117,9 @@ class Retrieval:
     def _alike(self, connection: sqlite3.Connection, wanted: Filter, vector: Sequence[float]) -> Similarities:
         return self._matrices.of(connection, self._statements, wanted).compared(vector, self._weights.damping)
 
-    async def _query_vector(self, connections: Connections, query: str, wanted: Filter) -> Sequence[float]:
+    async def _query_vector(
+        self, connections: Connections, query: str, wanted: Filter
+    ) -> tuple[Sequence[float], float]:
         vectors = self._vectors
         assert vectors is not None, "a mode without its capability is refused before"
 
@@ -140,6 +153,7 @@ class Retrieval:
         wanted: Filter,
         limit: int,
         types: Types,
+        unrelated: float = 0.0,
     ) -> list[RankedItem]:
         """Return the best items; ``alike`` says how alike in meaning each row is, where that counts."""
         scope = wanted.scope()
@@ -160,6 +174,7 @@ class Retrieval:
             weights=self._weights,
             limit=None if filtered else limit,
             nearest=None if alike is None else lambda passage: alike.passage(numbers[passage.key], passage.text),
+            unrelated=unrelated,
         )
         return _items(connection, scored, numbers, wanted, limit, types)
 

@@ -22,6 +22,7 @@ from memoranda_ranking import (
     embed_texts,
     has_text,
     pack_vector,
+    unrelated_similarity,
     usual_weights,
 )
 from memoranda_sqlite.connections import Connections
@@ -130,10 +131,10 @@ class Vectors:
         vectors = await embed_passages(self._embeddings, texts, self.weights.passage)
         return await offload(sum(map(len, vectors)), _all_packed, vectors, self.dimension)
 
-    async def query_vector(self, text: str) -> Sequence[float]:
-        """Return the vector of a query."""
+    async def query_vector(self, text: str) -> tuple[Sequence[float], float]:
+        """Return the vector of a query, and how similar unrelated texts are to it."""
         (vector,) = await embed_texts(self._embeddings, [text], query=True)
-        return vector
+        return vector, await unrelated_similarity(self._embeddings, vector)
 
 
 def _all_packed(vectors: Sequence[Sequence[Sequence[float]]], dimension: int) -> list[bytes]:

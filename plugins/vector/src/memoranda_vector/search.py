@@ -31,9 +31,11 @@ from memoranda_ranking import (
     fold_words,
     gather,
     gathered,
+    likeness,
     query_without_names,
     rank_hybrid,
     taking_part,
+    unrelated_similarity,
 )
 from memoranda_vector.batch_columns import Matrix
 from memoranda_vector.column_index import Rows
@@ -82,7 +84,7 @@ class Searcher:
     async def by_meaning(self, query: str, wanted: Filter, limit: int) -> list[RankedItem]:
         """Return the items whose vectors are nearest to the query's."""
         table = self._table
-        vector = await self._query_vector(query, wanted)
+        vector, unrelated = await self._query_vector(query, wanted)
         rows = await matching_rows(table, wanted)
         if rows is None and self._ann is not None and len(table) > self._ann_above and limit < len(table) // 10:
             rows = await self._ann.nearest(table, vector, limit)
@@ -90,7 +92,7 @@ class Searcher:
         found = best(table, rows, alike.similarities, limit)
         # While a thread compared the vectors, a row may have been freed or reused for an item of another user.
         rows_found = [(row, table.items[row], similarity) for row, similarity in found]
-        return await offload(len(rows_found), _ranked_by_meaning, rows_found, alike, wanted)
+        return await offload(len(rows_found), _ranked_by_meaning, rows_found, alike, wanted, unrelated)
 
     async def by_words(self, query: str, wanted: Filter, limit: int, *, with_meaning: bool) -> list[RankedItem]:
         """Return the items that share words with the query, themselves or in the turns around them.
@@ -100,7 +102,7 @@ class Searcher:
         table = self._table
         # Neighbours count whatever their type and status, so these filters come after the ranking.
         scope = wanted.scope()
-        vector = await self._query_vector(query, scope) if with_meaning else None
+        vector, unrelated = await self._query_vector(query, scope) if with_meaning else (None, 0.0)
         await import_in_thread("numpy.ma")  # numpy.unique imports it.
         self._words = words = self._words or WordIndex(table)
         await words.build()
@@ -139,6 +141,7 @@ class Searcher:
                 nearest=None
                 if alike is None
                 else lambda passage: passage_text(passage.text, alike.passage(rows[passage.key])),
+                unrelated=unrelated,
             )
             return [result.ranked(copy_item(items[result.key])) for result in scored]
 
@@ -147,10 +150,11 @@ class Searcher:
             weight = max(weight, word_weight(sum(len(item.content) for item in items.values())))
         return await offload(weight, ranked)
 
-    async def _query_vector(self, query: str, scope: Filter) -> Matrix:
-        return await embed_one(
-            self._embeddings, query_without_names(query, await self._speakers(query, scope)), query=True
-        )
+    async def _query_vector(self, query: str, scope: Filter) -> tuple[Matrix, float]:
+        """Return the vector of a query, and how similar unrelated texts are to it."""
+        text = query_without_names(query, await self._speakers(query, scope))
+        vector = await embed_one(self._embeddings, text, query=True)
+        return vector, await unrelated_similarity(self._embeddings, vector.tolist())
 
     async def _speakers(self, query: str, scope: Filter) -> set[str]:
         """Return who takes part in the newest items of the scope, if the query may name someone."""
@@ -163,14 +167,16 @@ class Searcher:
 
 
 def _ranked_by_meaning(
-    rows_found: Iterable[tuple[int, MemoryItem | None, float]], alike: Compared, wanted: Filter
+    rows_found: Iterable[tuple[int, MemoryItem | None, float]], alike: Compared, wanted: Filter, unrelated: float
 ) -> list[RankedItem]:
-    found = [(row, item, cosine) for row, item, cosine in rows_found if item is not None and wanted.matches(item)]
+    found = [
+        (row, item, likeness(cosine, unrelated))
+        for row, item, cosine in rows_found
+        if item is not None and wanted.matches(item)
+    ]
     return [
-        RankedItem(
-            copy_item(item), cosine, {"semantic": cosine}, passage=passage_text(item.content, alike.passage(row))
-        )
-        for row, item, cosine in found
+        RankedItem(copy_item(item), score, {"semantic": score}, passage=passage_text(item.content, alike.passage(row)))
+        for row, item, score in found
     ]
 
 

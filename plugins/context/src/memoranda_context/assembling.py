@@ -1,0 +1,55 @@
+"""One call for a whole prompt: who the agent is, what it remembers, what was said, and the question."""
+
+from __future__ import annotations
+
+from memoranda.items import MemoryItem
+from memoranda.shapes import check_text, whole_number
+from memoranda.store import BaseStore
+from memoranda.tokens import TokenCounter, estimate_tokens
+from memoranda.windowing import rounds_within
+from memoranda_context.fitting import Fetched, Fitting
+from memoranda_context.prompt import AssembledContext, Parts
+
+_SHARE = 3
+"""One part in so many of the budget is kept for memories; what they leave is the conversation's."""
+
+
+async def assemble(
+    handle: BaseStore,
+    question: str,
+    *,
+    system: str = "",
+    tokens: int = 4_000,
+    limit: int = 10,
+    counter: TokenCounter | None = None,
+) -> list[MemoryItem]:
+    """Return the items of a prompt that answers a question, ready for ``to_openai``, ``to_anthropic`` and the others.
+
+    The prompt is the ``system`` text, at most ``limit`` memories that ``handle.recall`` finds for the question, each
+    with its date and where it comes from, then the window of the handle's conversation, and the question. Memories come
+    as one message of the user's, between fences, since they must not speak for the system.
+
+    Everything fits into ``tokens``, as ``counter`` counts them, with one exception: the system text and the question
+    are always whole, even where they alone take more. A third of the rest is kept for memories; the newest rounds take
+    what is left. No tool call is without its results, and nothing is shown twice. Nothing is stored: add the question
+    and the answer yourself, afterwards.
+    """
+    check_text(question, "question")
+    check_text(system, "system")
+    budget, most = whole_number(tokens, "tokens"), whole_number(limit, "limit")
+    count = counter or estimate_tokens
+    left = budget - sum(count(item) for item in Parts(soul=system, query=question).items())
+    said = await handle.window(tokens=max(left, 0), counter=count)
+    shown = rounds_within(said, max(left - left // _SHARE, 0), count)
+    recalled = await handle.recall(question, limit=most, window=shown) if most else []
+
+    def fitted(conversation: list[MemoryItem], memories: list[MemoryItem]) -> AssembledContext:
+        return Fitting(Fetched(system, conversation, long_term=memories), question, budget, count, most).context()
+
+    context = fitted(shown, recalled)
+    if len(shown) < len(said):  # The memories may have left room for further rounds.
+        room = budget - context.tokens + sum(map(count, shown))
+        kept = {item.id for item in context.parts.long_term}
+        further = rounds_within(said, max(room, 0), count)
+        context = fitted(further, [item for item in recalled if item.id in kept])
+    return context.parts.items()
