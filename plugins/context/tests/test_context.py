@@ -461,7 +461,7 @@ async def test_an_item_that_is_recent_and_long_term_is_shown_once() -> None:
 
 
 async def test_every_item_is_explained_with_its_tokens() -> None:
-    store = await filled(HumanMemory(content="tea"))
+    store = await filled(HumanMemory(content="tea with milk"))
     recent = Recent(interaction("one", 1), interaction("two", 2))
     turn = HumanMemory(content="hi")
 

@@ -24,6 +24,7 @@ from memoranda_testing.cases.observers import ObserverCases
 from memoranda_testing.cases.order import AddedOrderCases, TimeCases, WindowCases
 from memoranda_testing.cases.ranked import RankingCases, TextRankingCases
 from memoranda_testing.cases.reading import FilterCases, LimitCases, OrderCases
+from memoranda_testing.cases.recall import RecallCases
 from memoranda_testing.cases.removing import ClearCases, DeleteCases, PurgeCases
 from memoranda_testing.cases.round_trips import RoundTripCases
 from memoranda_testing.cases.scopes import ScopeCases
@@ -55,6 +56,7 @@ TOPICS: tuple[type[Cases], ...] = (
     SubstringCases,
     RankingCases,
     TextRankingCases,
+    RecallCases,
     CountCases,
     ScanCases,
     ArchiveCases,

@@ -1,0 +1,128 @@
+"""Recall, the floor of relevance, and searches among archived items and several types."""
+
+from __future__ import annotations
+
+import uuid
+
+from memoranda.errors import InputError
+from memoranda.items import AIMemory, HumanMemory, MemoryItem, MemoryMetadata, SystemMemory
+from memoranda.store import BaseStore, Capability, SearchMode
+from memoranda_testing.case import Cases, moment
+from memoranda_testing.expect import contents, each_raises, equal, that
+
+SAID = "My dog is called Bobdog"
+QUESTION = "What is my dog called?"
+
+
+def _modes(store: BaseStore) -> list[SearchMode]:
+    modes: list[SearchMode] = ["text", "semantic", "hybrid"]
+    return [mode for mode in modes if Capability(mode) in store.capabilities]
+
+
+class RecallCases(Cases):
+    """A question gets the memories that answer it, and nothing else."""
+
+    def _user(self, session: str) -> MemoryMetadata:
+        return MemoryMetadata(user_id=f"user-{uuid.uuid4().hex}", session_id=session)
+
+    async def _tell(self, store: BaseStore, metadata: MemoryMetadata, *items: MemoryItem) -> None:
+        for second, item in enumerate(items):
+            changed = item.model_copy(update={"metadata": metadata, "created_at": moment(second)})
+            await store.add(changed)
+
+    async def test_a_handle_recalls_from_every_session_of_its_user(self, store: BaseStore) -> None:
+        """What was said in another session is recalled; what another user said never is."""
+        monday = self._user("monday")
+        await self._tell(store, monday, HumanMemory(content=SAID), AIMemory(content="A fine name"))
+        await self._tell(store, self._user("monday"), HumanMemory(content="My dog is called Rex"))
+        tuesday = store.scoped(user_id=str(monday.user_id), session_id="tuesday")
+        that(SAID in contents(await tuesday.recall(QUESTION)), "Another session of the user was not recalled.")
+        equal(contents(await tuesday.recall(QUESTION, where={"session_id": "tuesday"})), [], "recalled of one session")
+        stranger = store.scoped(user_id=f"user-{uuid.uuid4().hex}", session_id="monday")
+        equal(await stranger.recall(QUESTION), [], "recalled by another user of the same session")
+        alone = store.scoped(session_id=uuid.uuid4().hex)
+        equal(await alone.recall(QUESTION), [], "recalled by a handle that names no user")
+
+    async def test_archived_items_are_recalled(self, store: BaseStore) -> None:
+        """Compaction hides an item from windows and searches; recall still finds it."""
+        mine = self._user("s")
+        await self._tell(store, mine, HumanMemory(content=SAID, archived_by="summary"), AIMemory(content="Noted"))
+        handle = store.scoped(user_id=str(mine.user_id))
+        equal(contents(await handle.recall(QUESTION))[:1], [SAID], "recalled after compaction")
+        found = await handle.search(query="Bobdog", mode="substring")
+        equal(contents(found), [], "found by a search")
+        found = await handle.search(query="Bobdog", mode="substring", archived=True)
+        equal(contents(found), [SAID], "found with archived=True")
+        for mode in _modes(store):
+            for archived, expected in ((False, []), (True, [SAID]), (None, [SAID])):
+                found = await handle.search(query="Bobdog", mode=mode, archived=archived, min_score=0.2)
+                equal(contents(found)[:1], expected, f"found in mode {mode!r} with archived={archived}")
+
+    async def test_recall_leaves_out_what_is_no_memory(self, store: BaseStore) -> None:
+        """System items, the question itself and what the window shows are not recalled."""
+        mine = self._user("s")
+        await self._tell(
+            store,
+            mine,
+            SystemMemory(content="Always ask what the dog is called"),
+            HumanMemory(content=SAID),
+            AIMemory(content="The dog is called Bobdog, then"),
+            HumanMemory(content=QUESTION),
+        )
+        handle = store.scoped(user_id=str(mine.user_id), session_id="s")
+        found = contents(await handle.recall(QUESTION))
+        equal(sorted(found), sorted([SAID, "The dog is called Bobdog, then"]), "recalled")
+        window = [item for item in await handle.window() if item.content == SAID]
+        equal(contents(await handle.recall(QUESTION, window=window)), ["The dog is called Bobdog, then"], "beside it")
+        equal(len(await handle.recall(QUESTION, limit=1, window=window)), 1, "number with limit=1 beside a window")
+        equal(await handle.recall(QUESTION, limit=0), [], "with limit=0")
+        equal(await handle.recall("  "), [], "of a blank question")
+
+    async def test_a_question_about_nothing_known_recalls_nothing(self, store: BaseStore) -> None:
+        """There is a floor of relevance."""
+        mine = self._user("s")
+        facts = ("refund_policy: 30 days", "I prefer a window seat on trains", "The report is due on Friday")
+        await self._tell(store, mine, *(HumanMemory(content=text) for text in facts))
+        handle = store.scoped(user_id=str(mine.user_id))
+        for question in ("xylophone", "Qzvw brtn?"):
+            equal(contents(await handle.recall(question)), [], f"recalled for {question!r}")
+        equal(contents(await handle.recall("Which seat do I prefer?"))[:1], [facts[1]], "recalled")
+
+    async def test_scores_are_on_one_scale(self, store: BaseStore) -> None:
+        """They run from 0 to 1, an item's own content scores high, and min_score leaves out what is below."""
+        mine = self._user("s")
+        facts = ("the telescope showed the rings of saturn", "a bicycle needs brake pads", "saffron and two lemons")
+        await self._tell(store, mine, *(HumanMemory(content=text) for text in facts))
+        handle = store.scoped(user_id=str(mine.user_id))
+        for mode in _modes(store):
+            ranked = await handle.search_ranked(query=facts[0], mode=mode)
+            that(all(0 <= found.score <= 1 for found in ranked), f"A score is not from 0 to 1 in mode {mode!r}.")
+            that(ranked[0].score > 0.9, f"An item scores low for its own content in mode {mode!r}.")
+            floor = ranked[0].score
+            best = await handle.search_ranked(query=facts[0], mode=mode, min_score=floor)
+            equal(contents(found.item for found in best), [facts[0]], f"at least {floor} in mode {mode!r}")
+            equal(contents(await handle.search(query=facts[0], mode=mode, min_score=floor)), [facts[0]], "the same")
+        await each_raises(
+            InputError,
+            "with a min_score that makes no sense",
+            below=handle.search(query="x", mode="text", min_score=-0.1),
+            above=handle.search_ranked(query="x", mode="text", min_score=1.5),
+            recalled=handle.recall("x", min_score=2),
+            unranked=handle.search(query="x", mode="substring", min_score=0.5),
+        )
+
+    async def test_several_types_are_one_filter(self, store: BaseStore) -> None:
+        """An item of any of the types matches, in listings and in rankings."""
+        mine = self._user("s")
+        tea = "tea is served at four"
+        await self._tell(
+            store, mine, SystemMemory(content=tea), HumanMemory(content=tea), AIMemory(content=tea, name="Bo")
+        )
+        handle = store.scoped(user_id=str(mine.user_id))
+        for kinds, expected in ((["human", "ai"], ["ai", "human"]), (("system",), ["system"]), ([], [])):
+            found = await handle.search(memory_type=kinds)
+            equal([item.memory_type for item in found], expected, f"types of {kinds!r}")
+            ranked = await handle.search(query="tea", mode="text", memory_type=kinds)
+            equal(sorted(item.memory_type for item in ranked), sorted(expected), f"ranked types of {kinds!r}")
+            scanned = [item.memory_type async for item in handle.scan(memory_type=kinds)]
+            equal(sorted(scanned), sorted(expected), f"scanned types of {kinds!r}")
