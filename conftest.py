@@ -94,7 +94,7 @@ def _pass_by_proxies() -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what is slow, or rare and not in the sample; last, so that what somebody asked for by name stays."""
+    """Leave out what is slow, or rare and not in the sample; last, so that tests asked for by name stay."""
     if config.getoption("everything"):
         return
     sample_all = config.getoption("sample")

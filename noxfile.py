@@ -242,7 +242,7 @@ def needs(distribution: str, extras: Sequence[str]) -> list[str]:
     found = [distribution]
     for path in found:  # It grows while it is read.
         project = tomllib.loads((ROOT / path / "pyproject.toml").read_text())["project"]
-        # Extras that name each other are not followed: whoever tests asks for all of them.
+        # Extras that name each other are not followed: a test session asks for all of them.
         optional = project.get("optional-dependencies", {}).values() if extras and path != "core" else ()
         for requirement in (Requirement(line) for lines in (project["dependencies"], *optional) for line in lines):
             plugin = requirement.name.removeprefix("memoranda-")
@@ -305,7 +305,7 @@ def oldest(session: nox.Session) -> None:
     constraints.write_text("\n".join(oldest_pins(tested, str(python).strip())) + "\n")
     ours = [part for each in tested for part in ("-e", each if each == "core" else f"{each}[test]")]
     session.install(*ours, *group("test"), "-c", str(constraints))
-    # Old releases warn about their newer neighbours, which is nobody's fault here.
+    # Old releases warn about newer ones of other packages; that is expected here.
     options = [*WORKERS, "-o", "filterwarnings=default"]
     if EVERYTHING in session.posargs:
         # What the kit makes of wrong stores does not depend on any of them.
@@ -339,7 +339,7 @@ def langgraph_suite(session: nox.Session) -> None:
     environment = {"PYTHONPATH": os.pathsep.join([str(suite), *filter(None, [os.environ.get("PYTHONPATH")])])}
     for requirement, modules in LANGGRAPH_TESTS.items():
         name = Requirement(requirement).name
-        # Their tests alone: beside the sources, these would be imported in the place of what is installed.
+        # Their tests alone: beside the sources, these would be imported instead of the installed package.
         tests = Path(session.create_tmp()).resolve() / "tests-of" / name
         shutil.rmtree(tests, ignore_errors=True)
         shutil.copytree(unpacked_sdist(session, requirement) / "tests", tests / "tests")

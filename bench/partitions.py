@@ -31,7 +31,7 @@ SETTINGS = {
     "maintenance_work_mem": "3GB",
     "max_wal_size": "16GB",
     "work_mem": "64MB",
-    # Nobody follows this server, so an index is built without a copy of it in the log, and by all cores.
+    # This server has no replica, so an index is built without a copy of it in the log, and by all cores.
     "wal_level": "minimal",
     "max_wal_senders": "0",
     "max_parallel_maintenance_workers": "1",
@@ -51,7 +51,7 @@ def made(user: int, number: int) -> HumanMemory:
 
 
 async def fill(store: PostgresMemoryStore) -> None:
-    """Write the users of which the others are copies."""
+    """Write the users that the others are copied from."""
     for user in range(USERS):
         await store.add_many([made(user, number) for number in range(ITEMS_OF_EACH)])
 

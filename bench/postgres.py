@@ -1,11 +1,10 @@
-"""The PostgreSQL store against hand-written asyncpg on the leanest table that does the same, every commit on the disk.
+"""Compare the PostgreSQL store with hand-written asyncpg on a minimal table, with every commit on disk.
 
 python bench/postgres.py [--items 100000] [--url URL] [--system]
 
-The floors return plain records where memoranda returns checked items. They are written as a careful program would: a
-pool without its reset query, prepared statements, rows made beforehand, seven columns and three indexes. Their table
-finds no word, keeps no order of time, and lets whoever knows an id replace another's item. The server is the one of the
-wheel, or with ``--system`` the system's own, which has trigrams; ``--url`` names any other.
+The baselines return plain records, memoranda returns validated items. They use a pool without its reset query, prepared
+statements, prebuilt rows, seven columns and three indexes. Their table has no word index, no order by time and no
+check of owners. The server comes from the wheel, with ``--system`` from the system, or from ``--url``.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""The SQLite store against the leanest table that answers the same questions, by aiosqlite and bare sqlite3.
+"""Compare the SQLite store with aiosqlite and bare sqlite3 on a minimal table.
 
 python bench/sqlite.py [--items 100000] [--million]
 
-The floors have a table of their own with nothing in it that these questions do not need, the same durability, and
-return plain rows where memoranda returns checked items. ``--million`` adds a file of a million items to the
-table of how the last twenty of a session grow. What ranked search finds is measured by ``bench/retrieval.py``.
+The baselines use their own table with only the columns that these queries need, at the same durability. They return
+plain rows, memoranda returns validated items. ``--million`` adds a file of a million items to the table about the last
+twenty items of a session. ``bench/retrieval.py`` measures what ranked search finds.
 """
 
 from __future__ import annotations

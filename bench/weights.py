@@ -83,7 +83,7 @@ def lowered(items: list[MemoryItem]) -> Iterator[tuple[MemoryItem, set[str]]]:
 
 
 def in_pairs(items: list[MemoryItem]) -> Iterator[tuple[MemoryItem, set[str]]]:
-    """Yield every two turns of a session as one item of nobody's."""
+    """Yield every two turns of a session as one item without an owner."""
     for _, session in groupby(items, key=lambda item: item.metadata.session_id):
         turns = list(session)
         for first in range(0, len(turns), 2):

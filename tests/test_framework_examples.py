@@ -78,7 +78,7 @@ async def said(framework: str, store: BaseStore, **names: Any) -> Any:
 
 def test_the_lines_for_the_agents_sdk_remember() -> None:
     pytest.importorskip("agents")
-    from agents import Agent, Runner
+    from agents import Agent
     from agents.testing import ScriptedModel
     from openai.types.responses import ResponseOutputMessage, ResponseOutputText
 
@@ -89,7 +89,7 @@ def test_the_lines_for_the_agents_sdk_remember() -> None:
         async with memoranda.open("memory://") as store:
             for runs in (1, 2):
                 agent = Agent(name="a", model=ScriptedModel([[message]]))
-                await said("OpenAI Agents", store, Runner=Runner, agent=agent)
+                await said("OpenAI Agents", store, agent=agent)
                 assert await store.count() == 2 * runs
 
     asyncio.run(play())
@@ -115,13 +115,12 @@ def test_the_lines_for_langgraph_remember() -> None:
 def test_the_lines_for_pydantic_ai_remember() -> None:
     pytest.importorskip("pydantic_ai.conversation")
     from pydantic_ai import Agent
-    from pydantic_ai.conversation import Conversation
     from pydantic_ai.models.test import TestModel
 
     async def play() -> None:
         async with memoranda.open("memory://") as store:
             for _ in range(2):
-                await said("Pydantic AI", store, agent=Agent(TestModel()), Conversation=Conversation)
+                await said("Pydantic AI", store, agent=Agent(TestModel()))
             from memoranda_pydantic_ai import MemorandaConversationStore
 
             found = await MemorandaConversationStore(store.scoped(user_id="ada")).load("chat-1")

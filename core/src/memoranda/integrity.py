@@ -53,7 +53,7 @@ def call_ids(item: MemoryItem) -> list[str]:
     # What is no call, or has no id, cannot be answered, so that its item is never shown.
     if not isinstance(calls, (list, tuple)):
         return [""]
-    # Most are dicts, which is told sooner than what else may be a mapping.
+    # Most are dicts, which is faster to check than Mapping.
     return [str(call.get("id") or "") if isinstance(call, (dict, Mapping)) else "" for call in calls]
 
 
@@ -113,7 +113,7 @@ class AnsweredCall(NamedTuple):
 
 
 def answers(items: Sequence[MemoryItem]) -> list[AnsweredCall]:
-    """Return which result answers which call, in the order of the results. The module says how that is told."""
+    """Return which result answers which call, in the order of the results, by the rules of this module."""
     return linked_by_calls(items).links
 
 
@@ -132,7 +132,7 @@ def shown_together(items: Sequence[MemoryItem]) -> list[list[int]]:
 
 
 class Linked(NamedTuple):
-    """How items, told by their positions, belong together by calls."""
+    """How items belong together by calls; positions stand for items."""
 
     links: list[AnsweredCall]
     missing: dict[int, int]  # how many results each caller lacks
@@ -141,7 +141,7 @@ class Linked(NamedTuple):
 
 
 def linked_by_calls(items: Sequence[MemoryItem]) -> Linked:
-    """Return how items belong together by calls, oldest first. The module says how that is told."""
+    """Return how items belong together by calls, oldest first, by the rules of this module."""
     links: list[AnsweredCall] = []
     missing: dict[int, int] = {}
     orphans: set[int] = set()

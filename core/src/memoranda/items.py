@@ -204,15 +204,15 @@ def _check_owner_is_not_beside(names: Iterable[str], model: str) -> None:
 class MemoryItem(_Model):
     """One memory.
 
-    ``version`` is what the store last gave it: 0 for an item that no store has seen. ``name`` says who spoke where the
-    type is not enough. ``archived_by`` holds the id of the summary that stands for this item; an archived item is kept
-    and can be read by its id, but searches no longer show it. ``ttl`` is how many seconds the item lives from the
-    moment it is stored, ``expires_at`` when that ends, which the store works out; a time that is given stays as it is.
+    ``version`` counts the changes in the store: 0 for an item that was never stored. ``name`` says who spoke, if the
+    type is not enough. ``archived_by`` holds the id of the summary that replaces this item; an archived item is kept:
+    it can be read by its id, but searches do not show it by default. ``ttl`` is the item's lifetime in seconds from the
+    moment it is stored, and ``expires_at`` its end; the store computes it unless it is given.
 
     Items of one conversation with the same ``group`` are shown all or none, such as a model's reasoning and the call it
-    led to; ``group_size``, where it is known, says how many they are, so that what is left of them can be told.
-    ``payload`` is the item as a provider gave it, as JSON text: text is kept to the byte, anything else is encoded.
-    ``payload_format`` names what it is in, which is how :mod:`memoranda_messages` knows its own.
+    led to. ``group_size``, if it is known, is the number of items in the group, so that a missing one is noticed.
+    ``payload`` is the item as a provider sent it, as JSON text: text is kept byte for byte, anything else is encoded.
+    ``payload_format`` names its format, by which :mod:`memoranda_messages` recognises its own.
     """
 
     # Non-finite numbers must survive the dump to be refused by name instead of turning into null.

@@ -105,9 +105,9 @@ def data_folder() -> Path:
 
 
 def _with_embedder(registry: Registry, factory: Any, url: str, options: dict[str, Any]) -> tuple[str, dict[str, Any]]:
-    """Put an embedder of the registry in the place of its name, which may stand in the URL or among the keywords.
+    """Replace the name of an embedder, in the URL or among the keywords, with the registry's embedder.
 
-    The backend would look for it among what is installed, which is not what every registry holds.
+    The backend would look among the installed plugins, but a registry may hold others.
     """
     if "embeddings" in (_option_names(factory) or ()):
         url, options = take_known_options(url, {"embeddings": str}, options)

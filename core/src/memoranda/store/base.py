@@ -68,11 +68,11 @@ class BaseStore(Writing, Recalling, Removing, Branching):
 class ScopedStore(ScopedEngine, BaseStore):
     """A store within a scope; made by ``store.scoped(user_id=…)``.
 
-    It stamps what is added with the scope, refuses an item that is stamped otherwise, and can neither see, overwrite,
-    hide nor remove what lies outside. A filter that names another scope is an InputError. It fails closed: whatever is
-    not bounded in :class:`ScopedEngine` is built from its bounded methods. Closing it does nothing; the store it was
-    made from stays open. The store's observers are told of what is done through it; an observer of the handle is told
-    of nothing else. :meth:`recall` alone looks further than the session: at everything of the same user.
+    It stamps every item it adds with the scope and refuses an item with another owner. It cannot see, overwrite, hide
+    or remove anything outside the scope. A filter that names another scope is an InputError. It fails closed: every
+    method that :class:`ScopedEngine` does not bound is built from its bounded methods. Closing a handle does nothing;
+    the store stays open. The store's observers see all calls of its handles; an observer of a handle sees only its
+    calls. Only :meth:`recall` looks beyond the session: at everything of the same user.
     """
 
     def _of_owner(self) -> BaseStore:

@@ -234,7 +234,7 @@ class Engine(ABC):
         return removed
 
     async def _remove_one(self, item_id: str, within: MemoryMetadata | None, *, purge: bool) -> bool:
-        """Remove one item, for good or as :meth:`_clear` does; of several callers, one is told that it did."""
+        """Remove one item, for good or as :meth:`_clear` does; return True to exactly one of several callers."""
         wanted = Filter(metadata=within, archived=None)
         if purge:
             return await self._purge(item_id, wanted, False) > 0
@@ -401,7 +401,7 @@ class Engine(ABC):
         return item
 
     def _bounds(self, metadata: MemoryMetadata | None) -> MemoryMetadata | None:
-        """Return what a filter comes down to, as observers are told it; a scoped handle adds its scope here."""
+        """Return the filter that observers see; a scoped handle adds its scope here."""
         return metadata
 
     def _ensure_open(self) -> None:

@@ -79,7 +79,7 @@ class Writing(Engine):
         ``deleted`` holds the ids of those that arrive deleted, as after :meth:`delete`: no search shows them at any
         moment, not even if the process dies in between, and :meth:`restore` shows them. It is for copies of other
         stores, needs the capability ``add_deleted`` and takes no ``ttl``; an id that is not among the items is an
-        InputError. Observers may change these items before they are stored, and are not told of them afterwards.
+        InputError. Observers may change these items before they are stored, and get no notice of them afterwards.
         """
         self._ensure_open()
         check_filter(within, "within")
