@@ -81,11 +81,11 @@ def evaluation(
     into that one under made-up users, and removed in the end.
     """
     from memoranda_cli.bench import check_plot
-    from memoranda_cli.exporting import whole_file
     from memoranda_cli.stores import run
     from memoranda_eval.making import PROXY
     from memoranda_eval.printing import plotted
     from memoranda_eval.questions import read_questions
+    from memoranda_userdata import whole_file
 
     if (file is None) == (make is None):
         raise InputError("Name a FILE of questions to ask, or --make FILE to have some proposed.", field="file")
@@ -210,10 +210,10 @@ async def _make(
     store_options: list[str] | None,
 ) -> list[EvalQuestion]:
     """Write a file of questions about a store's own items."""
-    from memoranda_cli.exporting import whole_file
     from memoranda_cli.stores import opened
     from memoranda_eval.making import PROXY, make_questions
     from memoranda_eval.questions import question_lines
+    from memoranda_userdata import whole_file
 
     async with opened(url, store_options) as store:
         questions = await make_questions(store, count, metadata=metadata, seed=seed)

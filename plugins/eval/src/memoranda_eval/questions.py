@@ -18,7 +18,8 @@ from typing import Any
 
 from memoranda.errors import InputError
 from memoranda.items import SCOPE_FIELDS, HumanMemory, MemoryItem, MemoryMetadata
-from memoranda_cli.jsonl import MARK, parsed
+from memoranda_userdata import parsed
+from memoranda_userdata.export_format import MARK
 
 FORMAT = 1
 HEADER = "questions"
