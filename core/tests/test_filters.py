@@ -11,11 +11,12 @@ from hypothesis import strategies as st
 
 from memoranda import HumanMemory, MemoryItem, MemoryMetadata, MemoryStatus
 from memoranda.errors import InputError
+from memoranda.store import EVERYTHING
 from memoranda.store.backend import (
     Condition,
     Filter,
+    Page,
     check_clearing,
-    check_limit,
     extra_matches,
     fold,
     json_equal,
@@ -146,13 +147,13 @@ def test_a_filter_that_nothing_can_match_is_refused_by_name(arguments: dict[str,
 @pytest.mark.parametrize("limit", [-1, -(10**30), 1.0, "1", None, True])
 def test_a_bad_limit_is_refused(limit: Any) -> None:
     with pytest.raises(InputError) as raised:
-        check_limit(limit)
+        Page.checked(limit, 0, "created")
     assert raised.value.field == "limit"
 
 
 @pytest.mark.parametrize("limit", [0, 1, 10**40])
 def test_a_limit_is_any_whole_number_from_nought(limit: int) -> None:
-    assert check_limit(limit) == limit
+    assert Page.checked(limit, 0, "created").limit == min(limit, EVERYTHING)
 
 
 def test_an_empty_filter_does_not_clear() -> None:

@@ -182,15 +182,6 @@ class SummaryError(MemoryError):
     """A summary could not be made; nothing was changed."""
 
 
-class SummaryTimeoutError(SummaryError, TimeoutError):
-    """A summarizer did not answer in time; nothing was changed."""
-
-    def __init__(self, template: str, what: str = "") -> None:
-        what = what or f"the template {template!r}"
-        super().__init__(f"The summarizer did not answer in time for {what}; nothing was changed.")
-        self.template = template
-
-
 class SummarizerUnavailableError(SummaryError, ConnectionError):
     """A summarizer's provider cannot be reached, did not answer in time, or is overloaded; nothing was changed."""
 

@@ -7,21 +7,32 @@ a correct store; it overrides further ones to be faster, and declares what it of
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import cast
+from collections.abc import Iterable, Mapping
+from typing import Any, cast
 
 from memoranda.items import MemoryItem, MemoryMetadata
 from memoranda.plugins.observers import Observer
+from memoranda.shapes import check_text, items_of, number, whole_number
 from memoranda.store.branches import Branching
 from memoranda.store.engine import Engine
-from memoranda.store.filters import check_filter, merge_scope
-from memoranda.store.recalling import Recalling
+from memoranda.store.filters import EVERYTHING, Kinds, Moment, Page, check_filter, merge_scope
+from memoranda.store.protocol import Capability, SearchMode
+from memoranda.store.reading import Reading
 from memoranda.store.removing import Removing
 from memoranda.store.scoped import UNSET, ScopedEngine, scope_metadata
+from memoranda.store.values import Value
 from memoranda.store.writing import Writing
 
+RELEVANT = 0.2
+"""What the best memory must score to be recalled, unless the caller says otherwise."""
 
-class BaseStore(Writing, Recalling, Removing, Branching):
+BESIDE_THE_BEST = 0.4
+"""What the others must score, as a part of the best one's score."""
+
+_NEVER = [Value("memory_type", False, "$ne", kind) for kind in ("system", "branch")]
+
+
+class BaseStore(Writing, Reading, Removing, Branching):
     """The base of every backend.
 
     Public methods check their arguments, tell the observers and call the method of the same name with an underscore,
@@ -58,11 +69,51 @@ class BaseStore(Writing, Recalling, Removing, Branching):
         """What this handle is bound to, and every handle that it was made from; None if it reaches all of the store."""
         return self._bounds(None)
 
+    async def recall(
+        self,
+        query: str,
+        *,
+        limit: int = 10,
+        window: Iterable[MemoryItem] = (),
+        metadata: MemoryMetadata | None = None,
+        memory_type: Kinds | None = None,
+        since: Moment | None = None,
+        until: Moment | None = None,
+        where: Mapping[str, Any] | None = None,
+        min_score: float | None = None,
+    ) -> list[MemoryItem]:
+        """Return the memories that answer a query, best first; an empty list if none is relevant.
+
+        This uses the best ranking that the store has: hybrid with an embedder, text without one. Archived items are
+        found too. Left out are system items, items that only repeat the query, and those in ``window``: pass what the
+        model is shown anyway. A handle that is bound to a user recalls from every session and task of that user; use
+        ``where={"session_id": …}`` to stay in one. Filters and ``min_score`` are those of :meth:`search`; without a
+        ``min_score``, results far below the best one are left out as well.
+        """
+        self._ensure_open()
+        shown = {item.id for item in items_of(window, "window")}
+        most = whole_number(limit, "limit")
+        floor = RELEVANT if min_score is None else number(min_score, "min_score", most=1)
+        wanted = self._filter(
+            metadata=metadata, memory_type=memory_type, archived=None, since=since, until=until, where=where
+        )
+        if not check_text(query, "query").strip() or not most:
+            return []
+        wanted = wanted.also(*_NEVER, Value("content", False, "$ne", query))
+        mode: SearchMode = "hybrid" if Capability.HYBRID in self.capabilities else "text"
+        page = Page(min(most + len(shown), EVERYTHING))
+        ranked = await self._of_owner()._ranked(query, wanted, page, self._checked_mode(mode), floor)
+        if ranked and min_score is None:
+            ranked = [found for found in ranked if found.score >= BESIDE_THE_BEST * ranked[0].score]
+        return [found.item for found in ranked if found.item.id not in shown][:most]
+
+    def _of_owner(self) -> BaseStore:
+        """Return what reaches everything of a handle's user, in whichever session; a store reaches everything."""
+        return self
+
     def _scoped(self, scope: MemoryMetadata) -> ScopedStore:
         """Return the handle; a store whose searches are a view of its own gives one that shows the same view."""
-        handle = ScopedStore(self, scope)
-        handle._label = self._label
-        return handle
+        return ScopedStore(self, scope)
 
 
 class ScopedStore(ScopedEngine, BaseStore):

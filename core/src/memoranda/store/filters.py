@@ -37,11 +37,6 @@ Moment = str | datetime
 """A point in time: ISO-8601 text, or a datetime that knows its zone."""
 
 
-def check_limit(limit: int) -> int:
-    """Return the limit, or raise InputError unless it is an integer of at least 0."""
-    return whole_number(limit, "limit")
-
-
 def check_status(status: MemoryStatus | str | None) -> MemoryStatus | None:
     """Return the status, or raise InputError when there is none of that name."""
     try:

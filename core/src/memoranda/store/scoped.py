@@ -53,6 +53,7 @@ class ScopedEngine(Engine):
         self.item_types = store.item_types
         self.reranker = store.reranker
         self.access = store.access
+        self._label = store._label
         self._observers = Observers(store._observers)
         self._serialises_writes = store._serialises_writes
         self._lifetimes = store._lifetimes

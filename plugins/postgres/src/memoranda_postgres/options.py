@@ -7,7 +7,8 @@ from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
 from memoranda.errors import InputError
-from memoranda.urls import check_place, is_port, take_known_options, unknown_option
+from memoranda.urls import take_known_options, unknown_option
+from memoranda_postgres.addresses import check_place, is_port
 
 URL_OPTIONS: Mapping[str, Callable[[str], Any]] = {
     "schema": str,

@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 
 from memoranda.errors import InputError, StoreError
 from memoranda.store import Finding
-from memoranda.urls import check_place
+from memoranda_postgres.addresses import check_place
 from memoranda_postgres.connections import Connection
 from memoranda_postgres.faults import FOREIGN, translated
 from memoranda_postgres.hosts import at_host

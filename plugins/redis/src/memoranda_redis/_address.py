@@ -10,11 +10,12 @@ from urllib.parse import unquote, urlsplit
 from redis.asyncio.connection import Connection, parse_url
 
 from memoranda.errors import InputError
-from memoranda.urls import check_place, unknown_option
+from memoranda.urls import unknown_option
 
 DEFAULT_URL = "redis://localhost:6379/0"
 SCHEMES = ("redis", "rediss", "redis+cluster", "rediss+cluster", "unix")
 
+_NOT_IN_HOST = re.compile(r"[\s\x00-\x20\x7f<>\"\\^`{|}%@,]")
 _REFUSED_NAME = re.compile(r"argument '(\w+)'")
 _POOL_OPTIONS = ("connection_class", "max_connections", "timeout", "decode_responses")
 
@@ -41,8 +42,8 @@ class Address:
                 field="redis_url",
             )
         plain = f"{scheme.removesuffix('+cluster')}://{rest}"
-        check_place(plain, field="redis_url", needs_host=scheme.endswith("+cluster"))
         try:
+            _check_place(plain, scheme)
             options = dict(parse_url(plain))
             display = _display(scheme, options)
             _check_options(options)
@@ -89,6 +90,20 @@ def _unknown_option(refusal: str, url: str) -> InputError:
         "Known are those of redis-py's connections, such as ssl_ca_certs, ssl_certfile, ssl_keyfile or client_name, "
         "and max_connections; the store also knows namespace and timeout.",
     )
+
+
+def _check_place(plain: str, scheme: str) -> None:
+    """Refuse a place that the driver would take for another one."""
+    parts = urlsplit(plain)
+    if any("@" in part for part in (parts.path, parts.query, parts.fragment)):
+        raise ValueError("a password with an unquoted sign")
+    if scheme == "unix":
+        return
+    if parts.hostname is None and scheme.endswith("+cluster"):
+        raise ValueError("no host")
+    (parts.hostname or "localhost").encode("idna")
+    if _NOT_IN_HOST.search(unquote(parts.hostname or "")) or parts.port == 0:
+        raise ValueError("no host or port of that name")
 
 
 def _check_database(plain: str, scheme: str, options: dict[str, Any]) -> None:

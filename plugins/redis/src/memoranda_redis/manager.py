@@ -12,9 +12,9 @@ from typing import Any, Self
 from memoranda.errors import InputError, StoreUnavailableError
 from memoranda.items import MemoryItem, MemoryMetadata, utc_text
 from memoranda.loops import PerLoop
-from memoranda.shapes import check_text, number
+from memoranda.shapes import check_text, number, whole_number
 from memoranda.store import Finding, Observer
-from memoranda.store.backend import Observers, check_item, check_limit
+from memoranda.store.backend import Observers, check_item
 from memoranda_redis._address import DEFAULT_URL, Address
 from memoranda_redis._connection import RedisConnection
 from memoranda_redis._episodic_entries import ALL, READ, WRITE, examine_entries, recall
@@ -231,7 +231,7 @@ class ShortTermMemoryManager:
         cannot be reached in time.
         """
         window = number(hours, "hours") * 3600
-        if limit is not None and check_limit(limit) == 0:
+        if limit is not None and whole_number(limit, "limit") == 0:
             return []
         since = max(time.time() - window, 0.0)
         memories = await recall(self._read, self.agent_id, since, ALL if limit is None else min(limit, ALL))

@@ -14,6 +14,7 @@ from memoranda_summary.generation import (
     installed_summarizer,
 )
 from memoranda_summary.parsing import Entry, cleaned, entries, normalised
+from memoranda_summary.prompting import SummaryTimeoutError
 from memoranda_summary.templates import PlainTemplate, Template, installed_template
 from memoranda_summary.transcript import Transcript, transcribe
 from memoranda_summary.undoing import expand, undo
@@ -26,6 +27,7 @@ __all__ = [
     "SummaryConfig",
     "SummaryResult",
     "SummaryTemplate",
+    "SummaryTimeoutError",
     "Template",
     "Transcript",
     "TriggerResult",

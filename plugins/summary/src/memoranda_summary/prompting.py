@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from memoranda.errors import InputError, MemoryError, SummaryError, SummaryTimeoutError
+from memoranda.errors import InputError, MemoryError, SummaryError
 from memoranda.integrity import pairs
 from memoranda.items import HumanMemory, MemoryItem, SummaryMemory
 from memoranda.offloading import offload
@@ -25,6 +25,15 @@ logger = logging.getLogger(__name__)
 
 MAX_ANSWER_LENGTH = 200_000
 """The most characters that an answer may have; a longer one is not a summary."""
+
+
+class SummaryTimeoutError(SummaryError, TimeoutError):
+    """A summarizer did not answer in time; nothing was changed."""
+
+    def __init__(self, template: str, what: str = "") -> None:
+        what = what or f"the template {template!r}"
+        super().__init__(f"The summarizer did not answer in time for {what}; nothing was changed.")
+        self.template = template
 
 
 @dataclass(frozen=True, slots=True)
