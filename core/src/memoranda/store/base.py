@@ -8,13 +8,12 @@ a correct store; it overrides further ones to be faster, and declares what it of
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, cast
+from typing import Any
 
 from memoranda.items import MemoryItem, MemoryMetadata
 from memoranda.plugins.observers import Observer
 from memoranda.shapes import check_text, items_of, number, whole_number
 from memoranda.store.branches import Branching
-from memoranda.store.engine import Engine
 from memoranda.store.filters import EVERYTHING, Kinds, Moment, Page, check_filter, merge_scope
 from memoranda.store.protocol import Capability, SearchMode
 from memoranda.store.reading import Reading
@@ -102,14 +101,11 @@ class BaseStore(Writing, Reading, Removing, Branching):
         wanted = wanted.also(*_NEVER, Value("content", False, "$ne", query))
         mode: SearchMode = "hybrid" if Capability.HYBRID in self.capabilities else "text"
         page = Page(min(most + len(shown), EVERYTHING))
-        ranked = await self._of_owner()._ranked(query, wanted, page, self._checked_mode(mode), floor)
-        if ranked and min_score is None:
+        reached = self._of_owner() if isinstance(self, ScopedStore) else self
+        ranked = await reached._ranked(query, wanted, page, self._checked_mode(mode), floor)
+        if ranked and min_score is None and self.reranker is None:
             ranked = [found for found in ranked if found.score >= BESIDE_THE_BEST * ranked[0].score]
         return [found.item for found in ranked if found.item.id not in shown][:most]
-
-    def _of_owner(self) -> BaseStore:
-        """Return what reaches everything of a handle's user, in whichever session; a store reaches everything."""
-        return self
 
     def _scoped(self, scope: MemoryMetadata) -> ScopedStore:
         """Return the handle; a store whose searches are a view of its own gives one that shows the same view."""
@@ -130,10 +126,10 @@ class ScopedStore(ScopedEngine, BaseStore):
         """Return the handle of the same user without this one's session and task: a user's memory outlasts them."""
         if self.scope.user_id is None or (self.scope.session_id is None and self.scope.task_id is None):
             return self
-        store: Engine = self
+        store: Any = self
         while isinstance(store, ScopedEngine):
             store = store._store
-        wide = cast(BaseStore, store)._scoped(self.scope.model_copy(update={"session_id": None, "task_id": None}))
+        wide: ScopedStore = store._scoped(self.scope.model_copy(update={"session_id": None, "task_id": None}))
         wide._observers, wide.reranker = self._observers, self.reranker
         return wide
 

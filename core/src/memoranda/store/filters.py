@@ -93,17 +93,6 @@ def check_filter(metadata: MemoryMetadata | None, field: str = "metadata") -> Me
     return metadata
 
 
-def _checked_kinds(kinds: Kinds) -> str | tuple[str, ...]:
-    if isinstance(kinds, str):
-        return check_text(kinds, "memory_type")
-    return tuple(check_text(kind, "memory_type") for kind in each(kinds, "memory_type", "memory types"))
-
-
-def _kind_condition(kinds: str | tuple[str, ...]) -> Condition:
-    name = "memory_type"
-    return FieldEquals(name, kinds) if isinstance(kinds, str) else Value(name, False, "$in", list(kinds))
-
-
 _ARCHIVED, _SHOWN = Archived(True), Archived(False)
 
 
@@ -130,8 +119,10 @@ class Filter:
     def __post_init__(self) -> None:
         folded = fold(self.query) if self.query else ""
         others: list[Condition] = [] if self.archived is None else [_ARCHIVED if self.archived else _SHOWN]
-        if self.memory_type is not None:
-            others.append(_kind_condition(self.memory_type))
+        if isinstance(self.memory_type, str):
+            others.append(FieldEquals("memory_type", self.memory_type))
+        elif self.memory_type is not None:
+            others.append(Value("memory_type", False, "$in", list(self.memory_type)))
         if self.status is not None:
             others.append(FieldEquals("status", self.status))
         if folded:
@@ -169,7 +160,10 @@ class Filter:
         if query:
             check_text(query, "query")
         check_filter(metadata)
-        kinds = None if memory_type is None else _checked_kinds(memory_type)
+        one = memory_type is None or isinstance(memory_type, str)
+        kinds: Any = memory_type if one else tuple(each(memory_type, "memory_type", "memory types"))
+        for kind in [kinds] if isinstance(kinds, str) else kinds or ():
+            check_text(kind, "memory_type")
         further: list[Condition] = []
         if since is not None or until is not None:
             further.append(
