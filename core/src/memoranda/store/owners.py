@@ -79,7 +79,7 @@ def check_listing(by: str, depth: int | None, suffix: Iterable[str], counts: boo
     """Return what is to be listed. Raises InputError, naming the argument."""
     if by not in get_args(OwnerField):
         known = ", ".join((*SCOPE_FIELDS, "namespace"))
-        raise InputError(f"{quoted(by, text=True)} owns nothing; there are {known}.", field="by")
+        raise InputError(f"Owners cannot be listed by {quoted(by, text=True)}. Choose one of {known}.", field="by")
     end = () if isinstance(suffix, str) else tuple(suffix)
     if isinstance(suffix, str) or not all(isinstance(element, str) for element in end):
         raise InputError("suffix must be a tuple of texts.", field="suffix")
