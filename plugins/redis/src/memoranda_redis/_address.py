@@ -53,8 +53,8 @@ class Address:
         except Exception:  # noqa: BLE001 - the driver raises many kinds for a value that it cannot take
             # The driver's message may quote parts of the URL, and so a password.
             raise InputError(
-                "The Redis URL cannot be read: its host, port, database or one of its options is wrong, or its password "
-                "holds a character that must be written in percent form.",
+                "The Redis URL cannot be read: its host, port, database or one of its options is wrong, or its "
+                "password holds a character that must be written in percent form.",
                 field="redis_url",
             ) from None
         return cls(plain, scheme.endswith("+cluster"), display, options)
