@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from memoranda import MemoryItem, MemoryMetadata
+from memoranda import HumanMemory, MemoryItem, MemoryMetadata
 from memoranda.errors import IdConflictError, InputError, StoreClosedError
 from memoranda.store import InMemoryStore, Observer, RankedItem, ScopedStore
 from memoranda.store.backend import scope_metadata
@@ -200,3 +201,45 @@ def test_a_handle_says_what_it_is_bound_to() -> None:
 
     assert store.bounds is None
     assert handle.bounds == MemoryMetadata(user_id="ada", session_id="chat", namespace=("notes",))
+
+
+async def test_recall_reaches_every_session_of_the_user_and_nothing_else() -> None:
+    store = InMemoryStore()
+    for user, session, place in (
+        ("ada", "sunday", ("home",)),
+        ("ada", "sunday", ("work",)),
+        ("eve", "monday", ("home",)),
+    ):
+        said = HumanMemory(content=f"The seat of {user} at {place[0]}")
+        await store.scoped(user_id=user, session_id=session, namespace=place).add(said)
+    home = store.scoped(namespace=("home",))
+    ada = home.scoped(user_id="ada").scoped(session_id="monday", task_id="booking")
+
+    assert [item.content for item in await ada.recall("seat")] == ["The seat of ada at home"]
+    assert await home.scoped(session_id="tuesday").recall("seat") == []
+    assert await ada.search(query="seat") == []
+
+
+async def test_observers_and_the_reranker_of_a_handle_see_its_recall() -> None:
+    class Heard(Observer):
+        def __init__(self) -> None:
+            self.queries: list[str] = []
+
+        def searched(self, query: str, items: Sequence[MemoryItem]) -> None:
+            self.queries.append(f"{query}: {len(items)}")
+
+    class Backwards:
+        async def rerank(self, query: str, ranked: Sequence[RankedItem]) -> Sequence[RankedItem]:
+            return [replace(found, score=-1.0) for found in reversed(ranked)]
+
+    store = InMemoryStore()
+    await store.scoped(user_id="ada", session_id="sunday").add_many(
+        [HumanMemory(content="a window seat"), HumanMemory(content="a seat by the window")]
+    )
+    ada = store.scoped(user_id="ada", session_id="monday")
+    in_order = [item.id for item in await ada.recall("window seat")]
+    ada.observe(heard := Heard())
+    ada.reranker = Backwards()
+
+    assert [item.id for item in await ada.recall("window seat")] == in_order[::-1]
+    assert heard.queries == ["window seat: 2"]
