@@ -58,7 +58,7 @@ SIZES = {
     "openai-agents": 342,
     "postgres": 5_859,
     "pydantic-ai": 505,
-    "ranking": 2_515,
+    "ranking": 2_519,
     "redact": 255,
     "redis": 3_222,
     "sql": 694,
@@ -67,7 +67,7 @@ SIZES = {
     "summary-conversation": 98,
     "summary-facts": 85,
     "summary-profiles": 105,
-    "testing": 12_066,
+    "testing": 12_137,
     "userdata": 984,
     "vector": 2_693,
 }

@@ -22,6 +22,7 @@ from memoranda_testing.model.sandbox import stays_within
 from memoranda_testing.model.steps import WRITES
 
 READS = {
+    "recall",
     "get",
     "get_many",
     "search",

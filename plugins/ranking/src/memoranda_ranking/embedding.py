@@ -91,10 +91,14 @@ async def unrelated_similarity(embeddings: Embeddings, query: Sequence[float]) -
     """Return the highest similarity that a query's vector has to texts that have nothing to do with it.
 
     Models differ widely in this, so what counts as alike is measured from here. The vectors of these texts are asked
-    for once. The highest means two standard deviations above the mean.
+    for once. The highest means two standard deviations above the mean. It is 0 for an embedder that fails on them: a
+    search that works must not fail for its scale.
     """
     if embeddings not in _unrelated_vectors:
-        made = await embed_texts(embeddings, _UNRELATED_TEXTS)
+        try:
+            made = await embed_texts(embeddings, _UNRELATED_TEXTS)
+        except EmbeddingError:
+            return 0.0
         _unrelated_vectors[embeddings] = [pack_vector(vector, embeddings.dimension) for vector in made]
     found = cosines(query, _unrelated_vectors[embeddings])
     mean = fmean(found)

@@ -22,7 +22,8 @@ class Calls(Values):
             return Call(method, self._broad(method, model), None, self._instance())
         scope = self._scope()
         draw: Callable[[MemoryMetadata | None, Model], dict[str, Any]] = getattr(self, f"_{method}")
-        arguments = {name: value for name, value in draw(scope, model).items() if value is not None or name == "after"}
+        drawn = draw(scope, model).items()
+        arguments = {name: value for name, value in drawn if value is not None or name in ("after", "archived")}
         return Call(method, arguments, scope, self._instance())
 
     def _broad(self, method: str, model: Model) -> dict[str, Any]:
@@ -41,6 +42,7 @@ class Calls(Values):
                 "limit": self.world.one((1, 100)),
                 **({"memory_type": self.world.one(TYPES[:4])} if self.world.chance(0.5) else {}),
             },
+            "recall": {"query": self.world.one(QUERIES[:4])},
             "count": deleted,
             "scan": deleted,
             "owners": {"by": self.world.one((*SCOPE_FIELDS, "namespace"))},
@@ -68,10 +70,12 @@ class Calls(Values):
             **self._page(),
             "query": query,
             "mode": mode,
-            "memory_type": world.one(TYPES) if world.chance(0.15) else None,
+            "memory_type": self._kinds(),
             "status": world.one(STATUSES) if world.chance(0.15) else None,
             "order": world.one((None, None, "created", "added", "updated")),
             "refresh": self._refresh(),
+            "min_score": self._min_score() if query and mode == "text" else None,
+            **self._archived(),
         }
 
     def _search_ranked(self, scope: MemoryMetadata | None, model: Model) -> dict[str, Any]:
@@ -81,9 +85,34 @@ class Calls(Values):
             **self._page(),
             "query": world.one(QUERIES),
             "mode": "text",
-            "memory_type": world.one(TYPES) if world.chance(0.15) else None,
+            "memory_type": self._kinds(),
             "status": world.one(STATUSES) if world.chance(0.1) else None,
+            "min_score": self._min_score(),
+            **self._archived(),
         }
+
+    def _recall(self, scope: MemoryMetadata | None, model: Model) -> dict[str, Any]:
+        world = self.world
+        return {
+            **self._filters(scope),
+            "query": world.one(QUERIES),
+            "limit": world.one((None, 0, 1, 2, 100)),
+            "window": [self.item(model)] if world.chance(0.3) else None,
+            "memory_type": self._kinds(),
+            "min_score": self._min_score(),
+        }
+
+    def _kinds(self) -> str | list[str] | None:
+        world = self.world
+        if not world.chance(0.2):
+            return None
+        return [world.one(TYPES) for _ in range(world.one((0, 1, 2)))] if world.chance(0.5) else world.one(TYPES)
+
+    def _min_score(self) -> float | None:
+        return self.world.one((0.0, 0.3, 0.9)) if self.world.chance(0.25) else None
+
+    def _archived(self) -> dict[str, bool | None]:
+        return {"archived": self.world.one((None, True))} if self.world.chance(0.2) else {}
 
     def _window(self, scope: MemoryMetadata | None, model: Model) -> dict[str, Any]:
         bounds = {"rounds": (0, 1, 2, 3), "tokens": (0, 5, 20, 1000), "limit": (0, 1, 2, 5)}

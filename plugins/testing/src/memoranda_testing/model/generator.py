@@ -30,6 +30,8 @@ class Generator(Calls):
         """How many steps were drawn, the looks at everything not counted."""
         reads = ["get", "get_many", "search", "search", "search_ranked", "window", "head", "count", "scan", "owners"]
         reads += ["payloads", "exists"]
+        if Capability.HYBRID not in capabilities:  # The model ranks by words alone.
+            reads.append("recall")
         writes = ["add", "add", "add_many", "add_many", "update", "update_many", "append", "apply", "clear", "pop"]
         if Capability.DELETE in capabilities:
             writes += ["delete", "delete", "restore"]

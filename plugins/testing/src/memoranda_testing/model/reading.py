@@ -9,7 +9,8 @@ from memoranda.errors import InputError, UnsupportedError
 from memoranda.integrity import whole_groups
 from memoranda.items import MemoryItem, MemoryMetadata, Payload
 from memoranda.store import EVERYTHING, Capability, Order, Owner, RankedItem, copy_item
-from memoranda.store.backend import Listing, Page, as_one_session, check_filter, in_order, metadata_matches
+from memoranda.store.backend import Filter, Listing, Page, as_one_session, check_filter, in_order, metadata_matches
+from memoranda.store.base import BESIDE_THE_BEST, RELEVANT
 from memoranda.tokens import estimate_tokens
 from memoranda.windowing import as_said, last_rounds, newest, rounds_within
 from memoranda_ranking import conversation_key, passage_of, rank_text
@@ -44,13 +45,16 @@ class Reading(Handle):
         mode: str | None = None,
         refresh: bool = False,
         query: str = "",
+        min_score: float = 0.0,
         **filters: Any,
     ) -> list[MemoryItem]:
         """Return a page of what matches, newest first."""
         self._begin()
         page = Page.checked(limit, offset, order or self.model.default_order)
         if query and mode not in (None, "substring"):
-            ranked = self.search_ranked(query=query, limit=limit, offset=offset, mode=mode, **filters)
+            ranked = self.search_ranked(
+                query=query, limit=limit, offset=offset, mode=mode, min_score=min_score, **filters
+            )
             return self._read([found.item for found in ranked], refresh)
         if not page.limit:
             self._asked(query=query, **filters)
@@ -58,7 +62,14 @@ class Reading(Handle):
         return self._read(page.of(self._matching(self._filter(query=query, **filters))), refresh)
 
     def search_ranked(
-        self, *, query: str, limit: int = 10, offset: int = 0, mode: str | None = None, **filters: Any
+        self,
+        *,
+        query: str,
+        limit: int = 10,
+        offset: int = 0,
+        mode: str | None = None,
+        min_score: float = 0.0,
+        **filters: Any,
     ) -> list[RankedItem]:
         """Return what answers the query best by words; the page is cut after filtering."""
         self._begin()
@@ -70,7 +81,38 @@ class Reading(Handle):
         if not page.limit:
             self._asked(**filters)
             return []
-        wanted = self._filter(**filters)
+        ranked = self._ranked(query, self._filter(**filters))
+        return [found for found in ranked if found.score >= min_score][page.offset : page.end]
+
+    def recall(
+        self,
+        query: str,
+        *,
+        limit: int = 10,
+        window: Iterable[MemoryItem] = (),
+        min_score: float | None = None,
+        **filters: Any,
+    ) -> list[MemoryItem]:
+        """Return what answers a query, of all sessions and tasks of the handle's user."""
+        self._begin()
+        user = self
+        if self.scope is not None and self.scope.user_id is not None:
+            user = type(self)(self.model, self.scope.model_copy(update={"session_id": None, "task_id": None}))
+        ranked = user._ranked(query, user._filter(archived=None, **filters))
+        memories = [
+            found
+            for found in ranked
+            if found.item.memory_type not in ("system", "branch") and found.item.content != query
+        ]
+        floor = min_score
+        if floor is None:
+            floor = max(RELEVANT, BESIDE_THE_BEST * memories[0].score) if memories else RELEVANT
+        shown_already = {item.id for item in window}
+        recalled = [found.item for found in memories if found.score >= floor and found.item.id not in shown_already]
+        return self._read(recalled[:limit], False)
+
+    def _ranked(self, query: str, wanted: Filter) -> list[RankedItem]:
+        """Return all that matches and has to do with the query, best first."""
         fits = shown(self.model.rows, wanted)
         scope = in_order(self._matching(wanted.scope()), "created")
         conversations: dict[Any, list[MemoryItem]] = {}
@@ -82,10 +124,8 @@ class Reading(Handle):
             [[passage_of(item) for item in said] for said in conversations.values()],
             total=len(scope),
             wanted=lambda item_id: fits(by_id[item_id]),
-            limit=page.end,
         )
-        found = [RankedItem(copy_item(by_id[one.key]), one.score, one.parts, one.terms) for one in ranked]
-        return found[page.offset : page.end]
+        return [RankedItem(copy_item(by_id[one.key]), one.score, one.parts, one.terms) for one in ranked]
 
     def window(
         self, *, rounds: int | None = None, tokens: int | None = None, limit: int | None = None, **filters: Any

@@ -120,7 +120,7 @@ class Sandbox:
 
 _BOUNDED = frozenset(
     {
-        *("search", "search_ranked", "window", "head", "count", "scan", "owners"),
+        *("search", "search_ranked", "recall", "window", "head", "count", "scan", "owners"),
         *("clear", "pop", "restore", "purge"),
     }
 )
