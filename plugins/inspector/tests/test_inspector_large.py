@@ -1,17 +1,19 @@
-"""A large store, which takes longer to make than all other tests together: it stands with those of the browser."""
+"""A large store, which takes longer to make than most other tests together."""
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 import memoranda
 from memoranda import HumanMemory, MemoryMetadata
 
+pytestmark = pytest.mark.rare
 
-async def test_a_store_of_a_hundred_thousand_items_is_listed_at_once(tmp_path: Path, inspecting: Any) -> None:
-    """Processor time, since others use the machine too: on a free one it is the time that passes."""
+
+async def test_a_store_of_a_hundred_thousand_items_is_listed_by_owner(tmp_path: Path, inspecting: Any) -> None:
     async with memoranda.open(f"sqlite:///{tmp_path / 'large.db'}") as store:
         for start in range(0, 100_000, 10_000):
             await store.add_many(
@@ -21,7 +23,5 @@ async def test_a_store_of_a_hundred_thousand_items_is_listed_at_once(tmp_path: P
                 for n in range(start, start + 10_000)
             )
         async with inspecting(store) as client:
-            for path in (f"{client.root}/", await client.owner("u0999")):
-                started = time.process_time()
-                assert "u0" in await client.get(path)
-                assert time.process_time() - started < 0.3, path
+            assert "u0000" in await client.get(f"{client.root}/")
+            assert "u0999" in await client.get(await client.owner("u0999"))
