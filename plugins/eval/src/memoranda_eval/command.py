@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from memoranda.errors import InputError
+from memoranda.offloading import in_slices
 from memoranda_cli import options
 from memoranda_cli.exits import CommandError, ExitCode
 from memoranda_cli.terminal import agree, progress, say, show, show_json
@@ -153,8 +154,7 @@ async def _under_test(read: QuestionFile, url: str | None, store_options: list[s
 
 async def _load(store: BaseStore, items: Sequence[MemoryItem]) -> None:
     with progress("loading", len(items)) as advance:
-        for start in range(0, len(items), BATCH):
-            batch = items[start : start + BATCH]
+        async for batch in in_slices(items, BATCH):
             await store.add_many(batch)
             advance(len(batch))
 

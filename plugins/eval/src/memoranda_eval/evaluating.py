@@ -180,9 +180,9 @@ def _planned(store: BaseStore, modes: Iterable[Mode] | None, *, with_embedder: b
         if mode not in MODES:
             raise InputError(f"There is no mode {mode!r}. The modes are {', '.join(MODES)}.", field="modes")
         if modes is not None and mode not in (*own, *copied):
-            raise UnsupportedError(repr(store), f"{mode} search", remedy="Name an embedder, or another mode.")
+            raise UnsupportedError(store.label, f"{mode} search", remedy="Name an embedder, or another mode.")
     if not own and not copied:
-        raise UnsupportedError(repr(store), "ranked search", remedy="Name an embedder to evaluate a copy with.")
+        raise UnsupportedError(store.label, "ranked search", remedy="Name an embedder to evaluate a copy with.")
     return own, copied
 
 

@@ -18,6 +18,7 @@ from typing import Any
 
 from memoranda.errors import InputError
 from memoranda.items import SCOPE_FIELDS, HumanMemory, MemoryItem, MemoryMetadata
+from memoranda.shapes import check_text
 from memoranda_userdata import parsed
 from memoranda_userdata.export_format import MARK
 
@@ -178,10 +179,11 @@ def _scope(value: Mapping[str, Any]) -> MemoryMetadata | None:
 
 
 def _is_text(value: Any) -> bool:
-    """Return True for text that a store can take: not empty, without NUL characters and lone surrogates."""
-    if not isinstance(value, str) or not value.strip() or "\0" in value:
+    """Return True for text that a store can take and that is not blank."""
+    try:
+        return bool(check_text(value, "text").strip())
+    except InputError:
         return False
-    return not any("\ud800" <= character <= "\udfff" for character in value)
 
 
 def _listed(*names: str) -> str:
