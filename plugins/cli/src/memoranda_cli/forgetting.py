@@ -101,7 +101,7 @@ def _incomplete(receipt_file: Path | None, user: str) -> bool:
 
 async def _unknown(store: BaseStore, user: str) -> CommandError:
     """Return the error for a user of whom the store has nothing, so that it is not mistaken for a receipt."""
-    alike = await similar_users(store, user)
+    alike = await similar_users(store, user, deleted=True)
     return CommandError(
         f"{store.label} has nothing of {user!r}, so nothing was erased.{did_you_mean(alike)}",
         ExitCode.NOT_FOUND,

@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 import asyncpg
 
 from memoranda.errors import InputError, StoreClosedError, StoreMisuseError
+from memoranda.store import BaseStore
 from memoranda_postgres.connections import Connection, Connections, GivenPool, OwnPool
 from memoranda_postgres.dialect import PostgresDialect
 from memoranda_postgres.faults import FOREIGN, LOST, NOT_DONE, READ_ONLY, location, may_retry, translated
@@ -121,21 +122,21 @@ class Server:
         except TimeoutError as error:
             raise translated(error, self.where, seconds) from error
 
-    def check_process(self, store: object) -> None:
+    def check_process(self, store: BaseStore) -> None:
         """Raise StoreMisuseError in a forked child."""
         if os.getpid() != self._process:
             raise StoreMisuseError(
-                f"{store!r} was opened before this process was forked, and its connections belong to the parent. Open "
-                f"a store of its own in the child."
+                f"{store.label} was opened before this process was forked, and its connections belong to the parent. "
+                "Open a store of its own in the child."
             )
 
-    def check_home(self, store: object) -> None:
+    def check_home(self, store: BaseStore) -> None:
         """Raise StoreMisuseError in a forked child and, with a given pool, in another event loop."""
         self.check_process(store)
         if self._given is not None and asyncio.get_running_loop() is not self._loop:
             raise StoreMisuseError(
-                f"{store!r} was opened in another event loop, and a pool of asyncpg serves one alone. Give the store a "
-                f"URL instead: it has connections for every event loop then."
+                f"{store.label} was opened in another event loop, and a pool of asyncpg serves one alone. Give the "
+                "store a URL instead: it has connections for every event loop then."
             )
 
     async def run(self, work: Callable[[Connection], Awaitable[T]], *, repeatable: bool = True) -> T:

@@ -70,10 +70,16 @@ async def erase_user(store: BaseStore, receipt: Receipt) -> None:
     receipt.at = now_text()
 
 
-async def similar_users(store: BaseStore, user_id: str) -> list[str]:
-    """Return the ids of users of a store that look like this one, for a "did you mean"; most similar first."""
-    hides = Capability.DELETE in store.capabilities
-    known = {item.metadata.user_id or "" async for item in store.scan(include_deleted=hides)} - {"", user_id}
+async def similar_users(store: BaseStore, user_id: str, *, deleted: bool = False) -> list[str]:
+    """Return the ids of users of a store that look like this one, for a "did you mean"; most similar first.
+
+    With ``deleted``, users who have only deleted items count, too: every item is read for that.
+    """
+    if deleted and Capability.DELETE in store.capabilities:
+        known = {item.metadata.user_id or "" async for item in store.scan(include_deleted=True)}
+    else:
+        known = {str(owner.value) async for owner in store.owners("user_id", counts=False)}
+    known -= {"", user_id}
     return get_close_matches(user_id, known) or [name for name in known if name.casefold() == user_id.casefold()]
 
 
