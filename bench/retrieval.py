@@ -64,9 +64,7 @@ class Figures:
         means = [mean(column) for column in zip(*self.recalls["all"], strict=True)]
         speed = 1000 * self.seconds / len(self.ranks)
         kinds = " ".join(
-            f"{name}={mean(row[1] for row in rows):.2f}"
-            for name, rows in sorted(self.recalls.items())
-            if name != "all"
+            f"{name}={mean(row[1] for row in rows):.2f}" for name, rows in sorted(self.recalls.items()) if name != "all"
         )
         return "  ".join(f"{figure:>6.3f}" for figure in [*means, mean(self.ranks)]) + f"  {speed:>8.2f}  {kinds}"
 
