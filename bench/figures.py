@@ -146,7 +146,7 @@ async def measure(
     found: dict[str, dict[str, Found]] = defaultdict(lambda: defaultdict(Found))
     recalled: dict[str, Recalled] = defaultdict(Recalled)
     for question in scope["questions"]:
-        query, kind = question["question"], question["kind"]
+        query, kind = question["question"], f"{question['kind']} {question.get('topic', '')}".strip()
         evidence = {f"{name}/{key}" for key in question["evidence"]}
         recalled[kind].add([item.id for item in await store.recall(query, metadata=owner)], evidence)
         if evidence:
