@@ -3,7 +3,7 @@
     python bench/figures.py bench/corpora/languages bench/corpora/notes.json [--store sqlite --embeddings static]
 
 A corpus is a list of scopes: ``{"scope", "language", "items": [{"id", "content", "name"?, "role", "session"?,
-"created_at"}], "questions": [{"question", "evidence": [ids], "kind"}]}``. The first table has, for each kind of
+"created_at"}], "questions": [{"question", "evidence": [ids], "kind", "topic"?}]}``. The first table has, for each kind of
 question, the part of the evidence among the first five and ten results and the mean of one over the rank of the first.
 ``trigrams`` is BM25 over three letters each, a baseline that knows nothing about any language. The second table is
 about ``recall`` with its own limit and floor: how many items it returns, the part of them that is evidence, the part of
@@ -146,7 +146,7 @@ async def measure(
     found: dict[str, dict[str, Found]] = defaultdict(lambda: defaultdict(Found))
     recalled: dict[str, Recalled] = defaultdict(Recalled)
     for question in scope["questions"]:
-        query, kind = question["question"], f"{question['kind']} {question.get('topic', '')}".strip()
+        query, kind = question["question"], " ".join([question["kind"], *question.get("topic", "").split()])
         evidence = {f"{name}/{key}" for key in question["evidence"]}
         recalled[kind].add([item.id for item in await store.recall(query, metadata=owner)], evidence)
         if evidence:
