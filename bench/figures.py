@@ -3,9 +3,9 @@
     python bench/figures.py bench/corpora/languages bench/corpora/notes.json [--store sqlite --embeddings static]
 
 A corpus is a list of scopes: ``{"scope", "language", "items": [{"id", "content", "name"?, "role", "session"?,
-"created_at"}], "questions": [{"question", "evidence": [ids], "kind", "topic"?}]}``. The first table has, for each kind of
-question, the part of the evidence among the first five and ten results and the mean of one over the rank of the first.
-``trigrams`` is BM25 over three letters each, a baseline that knows nothing about any language. The second table is
+"created_at"}], "questions": [{"question", "evidence": [ids], "kind", "topic"?}]}``. The first table has, for each kind
+of question, the part of the evidence among the first five and ten results and the mean of one over the rank of the
+first. ``trigrams`` is BM25 over three letters each, a baseline that knows nothing about any language. The second is
 about ``recall`` with its own limit and floor: how many items it returns, the part of them that is evidence, the part of
 the evidence among them, and, for questions about things that were never mentioned, how often it returns nothing.
 """
@@ -34,7 +34,7 @@ NEVER = "never"
 """The kind of question about something that was never mentioned: it has no evidence."""
 
 MODES = ("text", "semantic", "hybrid")
-TYPES = {"human": HumanMemory, "ai": AIMemory}
+TYPES: dict[str, type[MemoryItem]] = {"human": HumanMemory, "ai": AIMemory}
 
 
 class Trigrams:
@@ -52,14 +52,14 @@ class Trigrams:
 
     def search(self, query: str) -> list[str]:
         """Return the ids of the best items that share any three letters with the query."""
-        scores: Counter[str] = Counter()
+        scores: dict[str, float] = defaultdict(float)
         for term in set(self._of(query)) & self._having.keys():
             rarity = log(1 + (len(self._counts) - self._having[term] + 0.5) / (self._having[term] + 0.5))
             for key, counts in self._counts.items():
                 if counts[term]:
                     damping = 1.2 * (0.25 + 0.75 * counts.total() / self._mean)
                     scores[key] += rarity * 2.2 * counts[term] / (counts[term] + damping)
-        return [key for key, _ in scores.most_common(max(CUTS))]
+        return sorted(scores, key=scores.__getitem__, reverse=True)[: max(CUTS)]
 
 
 @dataclass
