@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Sequence
-from dataclasses import replace
 from itertools import islice
 from math import copysign, sqrt
 from statistics import fmean
@@ -107,8 +106,7 @@ async def unrelated_similarity(embeddings: Embeddings, query: Sequence[float]) -
 
 def usual_weights(embeddings: Embeddings | None) -> Weights:
     """Return the weights of a store that was given none, with this embedder."""
-    usual = Weights()
-    return usual if embeddings is None else replace(usual, semantic=usual.semantic * min(1.0, embeddings.trust))
+    return Weights()
 
 
 async def embed_texts(embeddings: Embeddings, texts: Sequence[str], *, query: bool = False) -> list[array[float]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from math import sqrt
 from typing import Any
 
 import numpy as np
@@ -15,14 +14,6 @@ _BELOW = 1e-3
 
 _HARDLY = 0.02
 """An embedder that finds nothing this much more similar than the mean of a scope does not know its language."""
-
-_ENOUGH = 0.4
-"""Which part of a query's words must be found together for what stands out by words to count in full."""
-
-_USUAL_LENGTH = 7
-_SHORTEST, _LONGEST = 0.7, 1.6
-"""How far the length of a query changes what its meaning counts."""
-
 
 def likeness(similarity: Any, unrelated: float) -> Any:
     """Return how alike two texts are, from 0 for no more than ``unrelated`` ones to 1 for the same text."""
@@ -38,29 +29,16 @@ def standing_out(similarities: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.where(similarities > mean / (1 - _BELOW), similarities - mean, _BELOW * similarities)
 
 
-def semantic_share(
-    usual: float,
-    length: int,
-    texts: NDArray[np.float64],
-    similarities: NDArray[np.float64],
-    *,
-    covered: float = 1.0,
-    asking: bool = True,
-) -> float:
+def semantic_share(usual: float, texts: NDArray[np.float64], similarities: NDArray[np.float64]) -> float:
     """Return which part of a hybrid ranking meaning has: more than usual where its best result stands out more.
 
     How much the first stands out is told by the tenth, from a half where that is as good to 1 where it has nothing. A
-    rare word that few items have stands out; where all have the same common ones, meaning decides. So it does for a
-    query of many terms, ``length`` of them, which tells what it means: of a few, each word counts. And so it does where
-    the most of it that any item has, ``covered``, may be chance, and still more if it is not ``asking`` for anything.
+    rare word that few items have stands out; where all have the same common ones, meaning decides.
     """
     by_words, by_meaning = _prominence(texts), _prominence(similarities, _HARDLY)
     if not by_words or not by_meaning:
         return 0.0 if by_words else 1.0
-    usual *= min(_LONGEST, max(_SHORTEST, sqrt(length / _USUAL_LENGTH)))
-    found = min(1.0, covered / _ENOUGH)
-    share = min(1.0, 2 * usual * by_meaning / (by_words * found + by_meaning))
-    return share if asking or not usual else 1 - (1 - share) * found
+    return min(1.0, 2 * usual * by_meaning / (by_words + by_meaning))
 
 
 def _prominence(scores: NDArray[np.float64], least: float = 0.0) -> float:

@@ -105,8 +105,9 @@ class Weights:
     """How much an item is held back for having many passages: its score is divided by their number to this power."""
     letters: float = 0.5
     """A term of which only the letters are found, against 1 for a term that is found as it is."""
-    semantic: float = 0.5
-    """The part that meaning has in a hybrid ranking, for a query of usual length; the words have the rest."""
+    semantic: float | None = None
+    """The part that meaning has in a hybrid ranking; the words have the rest. None measures it on the scope's own
+    items: see :mod:`memoranda_ranking.calibration`."""
     asked_speaker: float = 0.25
     """Bonus when the query names who speaks here, or is in the first person and the user speaks, or, where nobody is
     known, the item does not call by name whom the query names; like all bonuses, relative to the best, which has 1."""
@@ -121,9 +122,9 @@ class Weights:
         for name in self.__slots__:
             value = getattr(self, name)
             # Not shapes.number: the error shows the field with its class and names it as the caller wrote it.
-            if not (isinstance(value, (int, float)) and 0 <= value < inf):
+            if not (isinstance(value, (int, float)) and 0 <= value < inf) and (name, value) != ("semantic", None):
                 raise InputError(f"Weights.{name} must be a number of at least 0, not {value!r}.", field=name)
-        if self.semantic > 1 or self.length > 1 or self.own > 1:
+        if (self.semantic or 0) > 1 or self.length > 1 or self.own > 1:
             raise InputError("Weights.semantic, length and own are parts of a whole: at most 1.", field="semantic")
 
     def faded(self) -> list[tuple[int, float, float]]:

@@ -70,6 +70,10 @@ class Postings:
         self._by_key = self._values.values[order]
         self._sorted = len(keys)
 
+    def pairs(self) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Return all keys and their values, in the order of adding."""
+        return self._keys.values, self._values.values
+
     def of(self, keys: Sequence[int]) -> list[NDArray[Any]]:
         """Return the values of each key, in the order of adding."""
         starts, by_key = self._starts, self._by_key

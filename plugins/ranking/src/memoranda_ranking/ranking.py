@@ -7,11 +7,11 @@ from itertools import chain, islice
 
 import numpy as np
 
+from memoranda_ranking.calibration import PRIOR, calibrated
 from memoranda_ranking.fusion import likeness, semantic_share, standing_out
 from memoranda_ranking.passages import Passage, Scored, Weights
 from memoranda_ranking.scope_arrays import Added, Flags, Floats, Ints, ScopeArrays
 from memoranda_ranking.scoring import Query, WordScores
-from memoranda_ranking.terms import index_terms
 from memoranda_ranking.windows import joined
 
 _SORTED_FIRST = 64
@@ -160,25 +160,12 @@ class _Scoring:
         return places[first]
 
     def _share(self, texts: Floats, meanings: Floats) -> float:
-        words = self.words
-        query, layout = words.query, self._layout
         if not self._near.any():
             return 0.0 if texts.any() or not meanings.any() else 1.0
-        people = {words.name, *(name for name, code in words.arrays.speakers.items() if code in words._speaker_terms)}
-        names = {term for name in people for term in index_terms(name)}  # They are not embedded.
-        asked = [number for number, term in enumerate(query.terms) if term not in names | query.dates]
-        # Elsewhere than in English other forms of the words are found by their letters alone.
-        covered = 1.0
-        if query.language == "english" and asked:
-            every = float(words.told[asked].sum())
-            values = np.zeros(layout.place_count)
-            for number in asked:
-                held = words.place[words.term == number]
-                values[held] += words.told[number] if query.terms[number].isalpha() else every
-            covered = float(values.max()) / every
-        return semantic_share(
-            words.weights.semantic, len(asked), texts, meanings, covered=covered, asking=query.is_asking
-        )
+        semantic = self.words.weights.semantic
+        if semantic is None:
+            semantic = (calibrated(self.words.arrays) if self.words.arrays.has_vectors else PRIOR).semantic
+        return semantic_share(semantic, texts, meanings)
 
     def best_first(self) -> Iterator[int]:
         """Return every item that has to do with the query, by score, then the newest first.

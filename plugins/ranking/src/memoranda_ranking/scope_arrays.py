@@ -76,11 +76,18 @@ class ScopeArrays:
         self._vectors = Column(np.float32, dimension) if dimension else None
         self._vector_counts = Column(np.int32)
         self._place_count = 0
+        self.measured: tuple[bytes, Any] | None = None
+        """What was measured of these items; see :mod:`memoranda_ranking.calibration`."""
         self._gone = 0
         self._texts = 0
 
     def __len__(self) -> int:
         return len(self.rows)
+
+    @property
+    def has_vectors(self) -> bool:
+        """True if vectors of items are kept here."""
+        return self._vectors is not None
 
     @property
     def size(self) -> int:
@@ -205,6 +212,45 @@ class ScopeArrays:
             powers = np.array([1.0, *(count**damping for count in range(1, int(counts.max()) + 1))])
             found[having] = np.maximum.reduceat(cosines, starts) / powers[counts[having]]
         return found[self.layout.rows]
+
+    def mean_vectors(self, items: Ints) -> tuple[NDArray[np.float32], Flags]:
+        """Return one vector of length one for each of some items of the layout, and which of them have one."""
+        assert self._vectors is not None, "there is no embedder"
+        counts = self._vector_counts.values
+        starts, counts = (np.cumsum(counts) - counts)[self.layout.rows[items]], counts[self.layout.rows[items]]
+        found = np.zeros((len(items), self._dimension), np.float32)
+        having = np.flatnonzero(counts)
+        found[having] = self._vectors.values[starts[having]]
+        for at in np.flatnonzero(counts > 1).tolist():
+            found[at] = self._vectors.values[starts[at] : starts[at] + counts[at]].mean(axis=0)
+        lengths = np.sqrt(np.einsum("ij,ij->i", found, found))
+        return found / np.maximum(lengths, 1e-9)[:, None], lengths > 0
+
+    def shared_words(self, items: Ints, probes: Ints, most: int) -> Floats:
+        """Return how much each of some items of the layout shares with each probe among them, of its rarest terms.
+
+        ``probes`` are places among the items. A term tells the more the fewer of the items have it.
+        """
+        place = np.full(len(self.layout), -1)
+        place[items] = np.arange(len(items))
+        terms, held = self._occurrences.pairs()
+        where = self.layout.where[held]
+        inside = where >= 0
+        of = place[self.layout.item_at[where[inside]]]
+        chosen = of >= 0
+        keys = np.unique(terms[inside][chosen].astype(np.int64) * len(items) + of[chosen])
+        term, of = np.divmod(keys, len(items))
+        starts = np.searchsorted(term, np.arange(len(self.vocabulary) + 1))
+        told = np.log(1 + len(items) / np.maximum(np.diff(starts), 1))
+        lengths = np.bincount(of, minlength=len(items))
+        scores = np.zeros((len(probes), len(items)))
+        by_item = np.argsort(of, kind="stable")
+        bounds = np.searchsorted(of[by_item], np.arange(len(items) + 1))
+        for row, probe in enumerate(probes.tolist()):
+            own = term[by_item[bounds[probe] : bounds[probe + 1]]]
+            for each in own[np.argsort(-told[own], kind="stable")[:most]].tolist():
+                scores[row, of[starts[each] : starts[each + 1]]] += told[each]
+        return scores / (1 + lengths / max(1.0, float(lengths.mean())))
 
     @property
     def embedded(self) -> Flags:
