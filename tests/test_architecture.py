@@ -48,7 +48,7 @@ SIZES = {
     "anthropic": 841,
     "cli": 4_830,
     "context": 1_079,
-    "embed-static": 241,
+    "embed-static": 275,
     "eval": 1_096,
     "inspector": 1_843,
     "langgraph": 1_694,
