@@ -58,20 +58,18 @@ class Figures:
 
     @property
     def at_ten(self) -> float:
-        return _mean(row[1] for row in self.recalls["all"])
+        return mean(row[1] for row in self.recalls["all"])
 
     def row(self) -> str:
-        means = [_mean(column) for column in zip(*self.recalls["all"], strict=True)]
+        means = [mean(column) for column in zip(*self.recalls["all"], strict=True)]
         speed = 1000 * self.seconds / len(self.ranks)
         kinds = " ".join(
-            f"{name}={_mean(row[1] for row in rows):.2f}"
-            for name, rows in sorted(self.recalls.items())
-            if name != "all"
+            f"{name}={mean(row[1] for row in rows):.2f}" for name, rows in sorted(self.recalls.items()) if name != "all"
         )
-        return "  ".join(f"{figure:>6.3f}" for figure in [*means, _mean(self.ranks)]) + f"  {speed:>8.2f}  {kinds}"
+        return "  ".join(f"{figure:>6.3f}" for figure in [*means, mean(self.ranks)]) + f"  {speed:>8.2f}  {kinds}"
 
 
-def _mean(values: Any) -> float:
+def mean(values: Any) -> float:
     listed = list(values)
     return sum(listed) / len(listed) if listed else 0.0
 

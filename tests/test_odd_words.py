@@ -17,7 +17,6 @@ from memoranda import BaseStore, MemoryItem, MemoryMetadata
 from memoranda.store import Capability, InMemoryStore, SearchMode
 from memoranda_postgres import PostgresMemoryStore
 from memoranda_ranking import HashingEmbeddings, index_terms, query_terms
-from memoranda_ranking.candidates import WHOLE_SCOPE
 from memoranda_redis.store import RedisMemoryStore
 from memoranda_sqlite import SQLiteMemoryStore
 from memoranda_testing.servers import postgres_server, redis_server
@@ -47,11 +46,11 @@ def texts() -> st.SearchStrategy[str]:
 
 
 def stack() -> list[MemoryItem]:
-    """Return more items than are ranked as a whole, of odd words and of letters from everywhere."""
+    """Return many items, of odd words and of letters from everywhere."""
     chosen = random.Random(7)
     letters = [chr(code) for code in range(1, 0x110000) if not 0xD800 <= code < 0xE000]
     items = []
-    for number in range(WHOLE_SCOPE + 200):
+    for number in range(1_200):
         strange = "".join(chosen.choices(letters, k=chosen.randint(1, 5)))
         words = [*chosen.choices(ODD, k=2), strange, chosen.choice(["rain", "garden", ""])]
         session = MemoryMetadata(user_id="ada", session_id=f"s{number // 50}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import random
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -12,7 +13,6 @@ import pytest
 from memoranda import HumanMemory, MemoryItem, MemoryMetadata
 from memoranda.store import InMemoryStore
 from memoranda.store.backend import Entry, Lifetimes
-from memoranda_ranking import Whole
 from memoranda_ranking.scope_index import ScopeIndex
 
 ADA = MemoryMetadata(user_id="ada")
@@ -149,8 +149,11 @@ def test_a_look_that_fails_halfway_leaves_nothing_half_known() -> None:
     row = [Entry("2024-05-01", number, HumanMemory(content="tea"), []) for number in range(10)]
     calls = iter([True, True, False])
     scope = ScopeIndex()
+
+    def found(belongs: Callable[[MemoryItem], bool]) -> set[str]:
+        ranked = scope.rank("tea", row, belongs=belongs, wanted=None, limit=20)
+        return {each.item.id for each in ranked}
+
     with pytest.raises(StopIteration):
-        scope.look(row, lambda _: next(calls))
-    scope.look(row, lambda _: True)
-    (window,) = scope.answer(Whole(), lambda _: True)
-    assert [passage.key for passage in window] == [entry.item.id for entry in row]
+        found(lambda _: next(calls))
+    assert found(lambda _: True) == {entry.item.id for entry in row}

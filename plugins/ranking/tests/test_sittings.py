@@ -50,7 +50,6 @@ def test_no_hour_of_the_day_changes_the_ranking_of_a_large_scope(shift: int) -> 
         ("s", "2024-03-02T01:00:00+00:00", ["question", "answer"]),
         ("s", "2024-03-02T11:00:00+00:00", ["question"]),
         ("t", "2024-03-02T01:00:00+00:00", ["question"]),
-        ("s", "2024-03-01", ["question", "answer"]),
         ("s", "2024-03-02T23:00:00", ["question"]),
         ("s", "yesterday", ["question"]),
     ],

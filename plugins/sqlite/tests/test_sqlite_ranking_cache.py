@@ -1,4 +1,4 @@
-"""The caches of ranked search follow what the file has."""
+"""What ranked searches keep follows what the file has."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from memoranda import HumanMemory, MemoryMetadata
 from memoranda.embeddings import Embeddings
 from memoranda.store import SearchMode
 from memoranda.store.backend import Expiry, Filter, Lifetimes
-from memoranda_ranking import HashingEmbeddings, candidates, turns
+from memoranda_ranking import HashingEmbeddings
 from memoranda_sql import Parameters
-from memoranda_sqlite import SQLiteMemoryStore
+from memoranda_sqlite import SQLiteMemoryStore, scope_cache
 from memoranda_sqlite.journal import MOST_FOLLOWED
-from memoranda_sqlite.ranking_cache import RankingCache
+from memoranda_sqlite.scope_cache import Scope, ScopeCache
 from memoranda_sqlite.statements import SQLiteStatements
 
 ADA = MemoryMetadata(user_id="ada")
@@ -50,34 +50,46 @@ async def test_ranked_searches_follow_what_is_added_deleted_and_expires(tmp_path
         assert await found() == {"stays"}
 
 
+class Noting(ScopeCache):
+    """A cache that notes whether it read a scope or followed its changes."""
+
+    def __init__(self) -> None:
+        super().__init__(SQLiteStatements(), 60, 0)
+        self.done: list[str] = []
+
+    def _read(self, connection: sqlite3.Connection, scope: Scope, wanted: Filter) -> None:
+        self.done.append("read")
+        super()._read(connection, scope, wanted)
+
+    def _follow(self, connection: sqlite3.Connection, scope: Scope, wanted: Filter, changed: set[int]) -> bool:
+        self.done.append("followed")
+        return super()._follow(connection, scope, wanted, changed)
+
+
 class Numbers:
     """The numbers of Ada's rows, read or followed through one connection, and which of both was done."""
 
     def __init__(self, path: Path) -> None:
-        self.connection = sqlite3.connect(path)
-        self.kept: RankingCache[set[int]] = RankingCache(100)
-        self.done: list[str] = []
+        self.connection = sqlite3.connect(path, isolation_level=None)
+        self.kept = Noting()
+
+    @property
+    def done(self) -> list[str]:
+        return self.kept.done
 
     def asked(self, now: str = "2024") -> set[int]:
         wanted = Filter(metadata=ADA, further=(Expiry(now),))
         parameters = Parameters(SQLiteStatements().dialect)
         text = f"SELECT rowid FROM memory_items WHERE {SQLiteStatements().conditions(parameters, wanted)}"
         there = {number for (number,) in self.connection.execute(text, parameters.values)}
-
-        def read() -> tuple[set[int], int]:
-            self.done.append("read")
-            return there, 1
-
-        def follow(before: set[int], changed: set[int]) -> tuple[set[int], int]:
-            self.done.append("followed")
-            return (before - changed) | (there & changed), 1
-
-        assert self.kept.of(self.connection, SQLiteStatements(), wanted, read, follow) == there
+        self.connection.execute("BEGIN")
+        with self.kept.of(self.connection, wanted) as scope:
+            assert set(scope.arrays.rows) == there == set(scope.arrays.layout.numbers.tolist())
+        self.connection.execute("COMMIT")
         return there
 
     def change(self, text: str) -> None:
         self.connection.execute(text)
-        self.connection.commit()
 
 
 @pytest.fixture
@@ -221,8 +233,8 @@ class Histories:
 async def test_what_is_kept_finds_what_a_store_finds_that_was_just_opened(
     tmp_path: Path, seed: int, whole_scope: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(candidates, "WHOLE_SCOPE", whole_scope)
-    monkeypatch.setattr(turns, "MOST_BYTES", 20 * whole_scope)  # Room for some of the turns.
+    monkeypatch.setattr(scope_cache, "WHOLE_SCOPE", whole_scope)
+    monkeypatch.setattr(scope_cache, "MOST_BYTES", 1_000 * whole_scope)  # Room for some of the scopes.
     monkeypatch.setattr(Lifetimes, "is_to_sweep", lambda *_: False)  # A clock that is set back shows it all again.
     history = Histories(tmp_path / "a.db", seed)
     async with history.store() as one, history.store() as other, SQLiteMemoryStore(history.path) as unembedded:

@@ -12,11 +12,10 @@ from typing import Any
 
 import pytest
 
-import memoranda_sqlite.candidates
 from memoranda import AIMemory, HumanMemory, MemoryItem, MemoryMetadata, MemoryStatus
 from memoranda.store import BaseStore, InMemoryStore, RankedItem
 from memoranda_ranking import candidates
-from memoranda_sqlite import SQLiteMemoryStore, scope_rows
+from memoranda_sqlite import SQLiteMemoryStore, scope_cache, scope_rows
 
 # Long, and other modules see most faults first: a sample runs by default.
 pytestmark = pytest.mark.rare("sqlite scopes")
@@ -165,23 +164,15 @@ def close_to(wanted: Sequence[RankedItem], found: Sequence[RankedItem]) -> None:
     assert all(later <= earlier + 2 * CLOSE for earlier, later in pairwise(order))
 
 
-BOUNDS = {
-    "more than are counted": {"MOST_COUNTED": 1_100, "MOST_OF_A_TERM": 90},
-    "entries given up": {"ENTRIES_PER_ROW": 0},
-    "both": {"MOST_COUNTED": 1_100, "MOST_OF_A_TERM": 90, "ENTRIES_PER_ROW": 0},
-}
-
-
-@pytest.fixture(params=BOUNDS)
-def bounds(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let a small file take the ways of a large one."""
-    for name, value in BOUNDS[request.param].items():
-        monkeypatch.setattr(scope_rows, name, value)
-
-
 @pytest.mark.rare
-@pytest.mark.usefixtures("bounds")
-async def test_whichever_way_leads_to_the_rows_of_a_term_others_change_no_answer(tmp_path: Path) -> None:
+async def test_others_change_no_answer_in_a_scope_of_which_candidates_are_ranked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Let a small file take the ways of a very large one."""
+    monkeypatch.setattr(scope_cache, "WHOLE_SCOPE", 1_100)
+    monkeypatch.setattr(scope_rows, "WHOLE_SCOPE", 1_200)
+    monkeypatch.setattr(scope_rows, "MOST_OF_A_TERM", 600)
+    monkeypatch.setattr(candidates, "WHOLE_SCOPE", 1_200)
     names = ("user and session", "session", "user and agent", "type", "another user")
     states = await States().fill(tmp_path / "a.db", 1_500, names)
     for name in names:
@@ -205,12 +196,8 @@ async def test_a_rare_word_is_found_in_a_scope_of_twenty_thousand_that_all_have_
 
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.rare) for seed in range(1, 20))])
 async def test_common_words_find_what_was_added_long_ago_where_times_are_not_in_the_order_of_adding(
-    tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, seed: int
 ) -> None:
-    monkeypatch.setattr(scope_rows, "MOST_OF_A_TERM", 20)
-    monkeypatch.setattr(memoranda_sqlite.candidates, "COMMON", 30)
-    monkeypatch.setattr(candidates, "WHOLE_SCOPE", 50)
-    monkeypatch.setattr(candidates, "MOST_HITS", 10)
     drawn = random.Random(seed)
     words = ("amber", "birch", "cedar", "delta", "ember", "fjord")
     items: list[MemoryItem] = [
@@ -280,12 +267,8 @@ async def test_a_limit_above_the_usual_number_of_hits_is_filled(tmp_path: Path) 
         assert len(found) == 1_200
 
 
-@pytest.mark.parametrize("outside", [scope_rows.MOST_OUTSIDE, -1], ids=["counted by the index", "counted by rows"])
-async def test_changes_leave_the_ranking_of_the_memory_store(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, outside: int
-) -> None:
+async def test_changes_leave_the_ranking_of_the_memory_store(tmp_path: Path) -> None:
     """What was removed, replaced or added since the index was filled counts, others' rows in between do not."""
-    monkeypatch.setattr(scope_rows, "MOST_OUTSIDE", outside)
     drawn = random.Random(5)
     items = [
         HumanMemory(

@@ -1,11 +1,11 @@
-"""The candidates of a ranking: one policy, so that every backend ranks a history alike.
+"""The candidates of a ranking in a scope that is too large to be ranked as a whole.
 
-A small scope is ranked as a whole. Of a larger one these are ranked, each with the turns around it:
+Of such a scope these are ranked, each with the turns around it:
 
 * the items with the rarest terms of the query, by the sum of the rarities, and the newest among equals; very common
   terms find none where there are rarer ones;
 * the newest of every day or month that the query names;
-* for a term that no content has: the newest of a speaker of that name, and those that have the beginning of the term;
+* for a term that no content has: those that have the beginning of the term;
 * where meaning counts, the nearest by their vectors.
 
 :func:`gather` decides, and does no input or output: it yields small questions about the scope, and is sent the answers
@@ -24,20 +24,17 @@ from memoranda_ranking.passages import Passage, Weights
 from memoranda_ranking.terms import fold_words, query_terms
 from memoranda_ranking.trigrams import trigrams_of
 
-WHOLE_SCOPE = 1_000
-"""A scope of up to this many items is ranked as a whole."""
+WHOLE_SCOPE = 200_000
+"""A scope of up to this many items is ranked as a whole. Beyond it, how many more there are makes no difference."""
 
 MOST_HITS = 300
 """How many items with terms of the query are ranked with their neighbours, where not more are asked for."""
 
 NEWEST_FOUND = 100
-"""How many are taken of each day, month, speaker or beginning of a word: the newest."""
+"""How many are taken of each day, month or beginning of a word: the newest."""
 
 NEAREST = 150
 """How many of the most similar items are ranked beside those that share a word."""
-
-MOST_COUNTED = 200_000
-"""Beyond this many items, how many more there are makes no difference to a ranking."""
 
 HEARD = 500
 """How many of the newest items tell who speaks in a scope."""
@@ -49,20 +46,7 @@ _SHORTEST_BEGINNING = 4
 _BEGINNING = 0.7
 _SAME = 1e-9  # A sum depends on the order of adding.
 
-_FEW_TERMS = 16
-"""Up to how many terms of a query make few different sums, so that sets of items are added up sooner than items."""
-
 KeyT = TypeVar("KeyT")
-
-
-class Size(NamedTuple):
-    """How many items are in the scope? A number; any above ``most`` stands for more than that."""
-
-    most: int
-
-
-class Whole(NamedTuple):
-    """What is in the scope? The passages of each conversation, oldest first."""
 
 
 class Frequencies(NamedTuple):
@@ -90,13 +74,6 @@ class OnDay(NamedTuple):
     most: int
 
 
-class SpokenBy(NamedTuple):
-    """Which items have this term in their ``name``? The newest."""
-
-    term: str
-    most: int
-
-
 class WithLetters(NamedTuple):
     """Which items have these letters in their content, or in a term of it? The newest; letters are case-folded."""
 
@@ -120,7 +97,7 @@ class Around(NamedTuple):
     turns: int
 
 
-Question: TypeAlias = Size | Whole | Frequencies | Best | OnDay | SpokenBy | WithLetters | Nearest | Around
+Question: TypeAlias = Frequencies | Best | OnDay | WithLetters | Nearest | Around
 
 
 class Candidates(NamedTuple):
@@ -140,10 +117,7 @@ def gather(query: str, weights: Weights, limit: int, *, filtered: bool, meaning:
     ``filtered`` says that not all items of the scope match what is searched for: those that do not are neighbours of
     others, but must not take the place of any that do. ``meaning`` says that vectors count.
     """
-    if (yield Size(WHOLE_SCOPE)) <= WHOLE_SCOPE:
-        windows = yield Whole()
-        return Candidates(windows, sum(map(len, windows)), {})
-    total = min((yield Size(MOST_COUNTED)), MOST_COUNTED)
+    total = WHOLE_SCOPE
     most = max(MOST_HITS, limit)
     terms = query_terms(query)
     frequencies = yield Frequencies(terms)
@@ -156,7 +130,6 @@ def gather(query: str, weights: Weights, limit: int, *, filtered: bool, meaning:
         hits += yield OnDay(day, NEWEST_FOUND)
     for term in terms:
         if not frequencies[term]:
-            hits += yield SpokenBy(term, NEWEST_FOUND)
             for letters in beginnings(term, query):
                 hits += yield WithLetters(letters, NEWEST_FOUND)
     if meaning:
@@ -208,8 +181,13 @@ def best_hits(
     For each term, ``having`` gives the items that have it, and what it tells. ``newest`` returns so many of the items
     that it is given, the newest ones.
     """
-    terms = list(having)
-    groups = _grouped(terms) if len(terms) <= _FEW_TERMS else _summed(terms)
+    sums: dict[KeyT, float] = {}
+    for keys, tells in having:
+        for key in set(keys):
+            sums[key] = sums.get(key, 0.0) + tells
+    groups: dict[float, list[KeyT]] = {}
+    for key, told in sums.items():
+        groups.setdefault(told, []).append(key)
     above: list[KeyT] = []
     equal: list[KeyT] = []
     least = 0.0
@@ -221,36 +199,6 @@ def best_hits(
         equal += groups[told]
     room = most - len(above)
     return above + (newest(equal, room) if len(equal) > room else equal)
-
-
-def _grouped(terms: Iterable[tuple[Iterable[KeyT], float]]) -> dict[float, set[KeyT]]:
-    """Return the items of each sum; they go from one set to another with each term, and never one by one."""
-    groups: dict[float, set[KeyT]] = {}
-    for keys, tells in terms:
-        left = set(keys)
-        grown: dict[float, set[KeyT]] = {}
-        for told, group in groups.items():
-            both = group & left
-            if both:
-                grown.setdefault(told + tells, set()).update(both)
-                group -= both
-                left -= both
-        grown.setdefault(tells, set()).update(left)
-        for told, group in grown.items():
-            groups.setdefault(told, set()).update(group)
-    return groups
-
-
-def _summed(terms: Iterable[tuple[Iterable[KeyT], float]]) -> dict[float, set[KeyT]]:
-    """Return the same of many terms, by which hardly two items have the same sum."""
-    sums: dict[KeyT, float] = {}
-    for keys, tells in terms:
-        for key in set(keys):
-            sums[key] = sums.get(key, 0.0) + tells
-    groups: dict[float, set[KeyT]] = {}
-    for key, told in sums.items():
-        groups.setdefault(told, set()).add(key)
-    return groups
 
 
 def beginnings(term: str, query: str) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from datetime import date
+from datetime import UTC, date, datetime, timedelta
 from functools import lru_cache
 
 from memoranda_ranking.stemming import stem
@@ -13,6 +13,8 @@ _MONTH_NUMBERS = {stem(month): number for number, month in enumerate(MONTHS, sta
 _AMBIGUOUS = {stem("may"): re.compile(r"\bMAY\b|\bMay\b"), stem("march"): re.compile(r"\bMARCH\b|\bMarch\b")}
 """Months that are also common words: only a capital says that the month is meant."""
 
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_EXACT = len("2023-05-08T13:56:00.000000+00:00")
 _YEAR = re.compile(r"(?:19|20)\d{2}")
 _DAYS = frozenset(str(day) for day in range(1, 32))
 
@@ -30,6 +32,29 @@ def _day_terms(text: str) -> tuple[str, ...]:
     except ValueError:
         return ()
     return str(day.day), stem(MONTHS[day.month - 1]), str(day.year)
+
+
+def microseconds(iso_date: str) -> int:
+    """Return the microseconds since 1970 of a date, given as ISO-8601 text; 0 when it is not one."""
+    if len(iso_date) == _EXACT:  # As items have it.
+        try:
+            return _hour(iso_date[:13]) + 1_000_000 * (60 * int(iso_date[14:16]) + int(iso_date[17:19])) + int(iso_date[20:26])
+        except ValueError:
+            return 0
+    return _moment(iso_date)
+
+
+@lru_cache(maxsize=4096)
+def _hour(text: str) -> int:
+    return _moment(f"{text}:00+00:00")
+
+
+def _moment(text: str) -> int:
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        return 0
+    return (moment.replace(tzinfo=moment.tzinfo or UTC) - _EPOCH) // timedelta(microseconds=1)
 
 
 def query_date_terms(query: str) -> frozenset[str]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from heapq import nlargest
-from math import fsum, sqrt
+from math import sqrt
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 _FIRST = 10
 """Among how many results the first should stand out."""
@@ -22,26 +24,25 @@ _SHORTEST, _LONGEST = 0.7, 1.6
 """How far the length of a query changes what its meaning counts."""
 
 
-def likeness(similarity: float, unrelated: float) -> float:
+def likeness(similarity: Any, unrelated: float) -> Any:
     """Return how alike two texts are, from 0 for no more than ``unrelated`` ones to 1 for the same text."""
-    return min(1.0, max(0.0, similarity - unrelated) / max(1e-9, 1 - unrelated))
+    return np.clip((similarity - unrelated) / max(1e-9, 1 - unrelated), 0.0, 1.0)
 
 
-def standing_out(similarities: Sequence[float]) -> list[float]:
+def standing_out(similarities: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return how far each similarity lies above the mean; those below come last, in their order.
 
     Texts have much in common by the vectors of any model, and nearly all by those of some: the difference tells.
     """
-    mean = fsum(similarities) / len(similarities)
-    last = mean / (1 - _BELOW)
-    return [each - mean if each > last else _BELOW * each for each in similarities]
+    mean = float(similarities.mean())
+    return np.where(similarities > mean / (1 - _BELOW), similarities - mean, _BELOW * similarities)
 
 
 def semantic_share(
     usual: float,
     length: int,
-    texts: Iterable[float],
-    similarities: Iterable[float],
+    texts: NDArray[np.float64],
+    similarities: NDArray[np.float64],
     *,
     covered: float = 1.0,
     asking: bool = True,
@@ -62,9 +63,9 @@ def semantic_share(
     return share if asking or not usual else 1 - (1 - share) * found
 
 
-def _prominence(scores: Iterable[float], least: float = 0.0) -> float:
-    first = nlargest(_FIRST, scores)
-    if not first or first[0] <= least:
+def _prominence(scores: NDArray[np.float64], least: float = 0.0) -> float:
+    first = np.sort(np.partition(scores, -_FIRST)[-_FIRST:] if len(scores) > _FIRST else scores)[::-1]
+    if not len(first) or first[0] <= least:
         return 0.0
-    tenth = first[-1] if len(first) == _FIRST else 0.0
-    return 1 - tenth / first[0] / 2
+    tenth = float(first[-1]) if len(first) == _FIRST else 0.0
+    return 1 - tenth / float(first[0]) / 2

@@ -13,8 +13,12 @@ _GREETINGS = (
     "hey hi hello thanks congrats bye dear hallo danke hola gracias salut bonjour merci ciao grazie olá oi obrigado "
     "obrigada привет спасибо"
 )
-_CALL = re.compile(rf"(?<!\w)(?:{'|'.join(_GREETINGS.split())}|thank you),? ([^\W\d_]+)(?=[!,?.])", re.IGNORECASE)
+_GREETED = frozenset(_GREETINGS.split())
 _MARKS = ("!", ",", "?", ".")
+_BEFORE_MARK = re.compile(r"(?<![^\W_])([A-Z\u00c0-\u00de\u0370-\u03ab\u0400-\u042f][^\W\d_]*)(?=[!,?.])")
+_BEFORE_NAME = 2
+"""How many words a text may begin with where the last is a name that is called: "Wow Ada!"."""
+
 _WORD = re.compile(r"[^\W\d_]+")
 _NO_NAMES = STOPWORDS.union(MONTHS)
 _BEGINNING = 80
@@ -32,27 +36,22 @@ def capitalised(query: str) -> frozenset[str]:
     return frozenset(word for word in _WORD.findall(query) if word[0].isupper() and word.lower() not in _NO_NAMES)
 
 
-def called_by_name(query: str, contents: Sequence[str]) -> tuple[str, set[int]]:
-    """Return the one name in a query by which someone is greeted, if any, and the contents that call this person.
+def called_names(text: str) -> tuple[list[str], list[str]]:
+    """Return whom a text calls by name, and which names stand beside a greeting: "Thanks, Ada!" does both.
 
-    "That's lovely, Ada!" was not said by Ada. A content of several lines is skipped, since several people may speak.
+    "That's lovely, Ada!" was not said by Ada. A text of several lines calls no one: several people may speak in it.
     """
-    naming = {
-        name: [at for at, content in enumerate(contents) if content.find(name, 0, _BEGINNING) >= 0]
-        for name in capitalised(query)
-    }
-    greeted = [name for name in naming if any(name in _CALL.findall(contents[at][:_BEGINNING]) for at in naming[name])]
-    if len(greeted) != 1:
-        return "", set()
-    (name,) = greeted
-    return name, {at for at in naming[name] if _calls(name, contents[at][:_BEGINNING]) and "\n" not in contents[at]}
-
-
-def _calls(name: str, beginning: str) -> bool:
-    """Return True if a name stands by itself: "Ada, …", "Wow Ada!", "You are right, Ada."."""
-    before, _, after = beginning.partition(name)
-    first = len(before.split()) < 2 and not before[-1:].isalnum()
-    return after.startswith(_MARKS) and (first or before.rstrip().endswith(_MARKS))
+    beginning = text[:_BEGINNING]
+    called, greeted = [], []
+    for found in _BEFORE_MARK.finditer(beginning):
+        name, before = found[1], beginning[: found.start()].rstrip()
+        words = before.split(None, _BEFORE_NAME)
+        if before[-1:] in _MARKS or len(words) < _BEFORE_NAME:
+            called.append(name)
+        spoken = before.rstrip(",").casefold().split()[-2:]
+        if spoken and (spoken[-1] in _GREETED or spoken == ["thank", "you"]):
+            greeted.append(name)
+    return ([] if "\n" in text else called), greeted
 
 
 def turns_of_callers(calling: Iterable[int], stretch_of: Callable[[int], tuple[int, int]]) -> set[int]:
@@ -84,5 +83,5 @@ def taking_part(query: str, heard: Iterable[tuple[str | None, str]]) -> set[str]
         names.add(speaker_of(name, "", content))
         beginning = content[:_BEGINNING] if asked else ""
         if any(word in beginning for word in asked):
-            names.update(asked.intersection(_CALL.findall(beginning)))
+            names.update(asked.intersection(called_names(beginning)[1]))
     return names - {""}

@@ -11,8 +11,11 @@ from typing import NamedTuple
 from memoranda.errors import InputError
 from memoranda.items import MemoryItem
 from memoranda.store import RankedItem
+from memoranda_ranking.passage_splitting import passage_at
 
 _SILENCE = timedelta(hours=4)
+SILENCE = _SILENCE // timedelta(microseconds=1)
+"""After how many microseconds without a turn a conversation is another one."""
 
 
 class Passage(NamedTuple):
@@ -45,18 +48,22 @@ def are_apart(one: Passage, following: Passage) -> bool:
 class Scored(NamedTuple):
     """A key with its score and why: what the score is made of, and the terms of the query that the item itself holds.
 
-    ``passage`` is the part of a long text that was found; it is empty where the whole was. The score runs from 0 to 1.
+    ``part`` says which of how many passages of a long text was found, and ``by_meaning`` that it was rather found by
+    its vectors. ``item`` is its place in the layout. The score runs from 0 to 1.
     """
 
     key: str
     score: float
     parts: Mapping[str, float]
     terms: tuple[str, ...] = ()
-    passage: str = ""
+    part: tuple[int, int] = (0, 1)
+    item: int = 0
+    by_meaning: bool = False
 
-    def ranked(self, item: MemoryItem) -> RankedItem:
-        """Return the item of this key, with its score and why."""
-        return RankedItem(item, self.score, self.parts, self.terms, self.passage)
+    def ranked(self, item: MemoryItem, nearest: str = "") -> RankedItem:
+        """Return the item of this key, with its score and why; ``nearest`` is its passage of the nearest meaning."""
+        passage = nearest if self.by_meaning or self.part[1] == 1 else passage_at(item.content, *self.part)
+        return RankedItem(item, self.score, self.parts, self.terms, passage)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,3 +125,8 @@ class Weights:
                 raise InputError(f"Weights.{name} must be a number of at least 0, not {value!r}.", field=name)
         if self.semantic > 1 or self.length > 1 or self.own > 1:
             raise InputError("Weights.semantic, length and own are parts of a whole: at most 1.", field="semantic")
+
+    def faded(self) -> list[tuple[int, float, float]]:
+        """Return each distance, and how much of a turn's terms counts for the turn so far after and before it."""
+        faded = [(far, self.fading ** (far - 1)) for far in range(1, self.reach + 1)]
+        return [(far, self.before * share, self.after * share) for far, share in faded]

@@ -6,8 +6,14 @@ without spaces do not need this: their terms are groups of characters already.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
+from itertools import islice
+from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
+from memoranda_ranking.postings import Column, Postings
 from memoranda_ranking.stemming import WordCache
 from memoranda_ranking.terms import is_unspaced
 
@@ -28,29 +34,43 @@ A term with digits has none either: "room12" is not a form of "room13".
 """
 
 
-def trigram_weights(terms: Mapping[str, float]) -> dict[str, float]:
-    """Return the weight of each trigram of these terms; the trigrams of a term share its weight."""
-    weights: dict[str, float] = {}
-    for term, weight in terms.items():
-        groups = trigrams_of(term)
-        for group in sorted(groups):  # Scores are sums in this order, and must not depend on that of a set.
-            weights[group] = weights.get(group, 0.0) + weight / len(groups)
-    return weights
+class Spellings:
+    """The words of a vocabulary by their trigrams."""
 
+    def __init__(self) -> None:
+        self._groups: dict[str, int] = {}
+        self._words = Postings()
+        self._sizes = Column(np.int32)
 
-def similar_words(words: Iterable[str], terms: Iterable[str]) -> dict[str, list[str]]:
-    """Return the words that may be a form of one of the terms, each with the trigrams that it shares with them.
+    @property
+    def size(self) -> int:
+        """About how many bytes they take."""
+        return self._words.size + self._sizes.size + 60 * len(self._groups)
 
-    A form shares more than half of the trigrams of the shorter one; less is coincidence.
-    """
-    wanted = [groups for groups in map(trigrams_of, terms) if groups]
-    every = frozenset[str]().union(*wanted)
-    found: dict[str, list[str]] = {}
-    for word in words:
-        own = trigrams_of(word)
-        if not every.isdisjoint(own):
-            for groups in wanted:
-                shared = groups & own
-                if 2 * len(shared) > min(len(groups), len(own)):
-                    found[word] = sorted(shared.union(found.get(word, ())))
-    return found
+    def add(self, vocabulary: Mapping[str, int]) -> None:
+        """Add the words of a vocabulary that are not known yet; these are its last ones."""
+        known = self._sizes.used
+        if known == len(vocabulary):
+            return
+        codes, words, sizes = list[int](), list[int](), list[int]()
+        for number, word in enumerate(islice(vocabulary, known, None), start=known):
+            own = trigrams_of(word)
+            sizes.append(len(own))
+            codes += [self._groups.setdefault(group, len(self._groups)) for group in own]
+            words += [number] * len(own)
+        self._sizes.extend(sizes)
+        self._words.extend(codes, words)
+
+    def like(self, term: str) -> tuple[NDArray[Any], NDArray[Any], int]:
+        """Return pairs of a group of a term and a word that has it, and how many groups the term has.
+
+        Only words that may be a form of the term are given: one shares more than half of the trigrams of the shorter
+        of the two; less is coincidence.
+        """
+        own = sorted(trigrams_of(term))
+        found = self._words.of([self._groups.get(group, len(self._groups)) for group in own])
+        groups = np.repeat(np.arange(len(own)), [len(words) for words in found])
+        words = np.concatenate(found) if found else np.empty(0, np.int32)
+        shared = np.bincount(words, minlength=self._sizes.used)
+        alike = 2 * shared > np.minimum(self._sizes.values, len(own))
+        return groups[alike[words]], words[alike[words]], len(own)

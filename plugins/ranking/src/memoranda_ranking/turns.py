@@ -1,53 +1,15 @@
-"""Items as a ranking sees them: turns of a conversation, which a store may cache between searches."""
+"""Items as a ranking sees them."""
 
 from __future__ import annotations
 
 import json
-import threading
-from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple, TypeVar
+from collections.abc import Sequence
 
 from memoranda.items import MemoryItem
 from memoranda_ranking.names import speaker_of
 from memoranda_ranking.passages import Passage
 
-MOST_BYTES = 48 << 20
-"""About how many bytes of turns a store caches: some sixty thousand short turns, or six thousand of a few pages."""
-
-KeyT = TypeVar("KeyT")
 Conversation = tuple[str | None, str | None, str | None]
-
-
-class Turn(NamedTuple):
-    """A passage, its conversation, and about how many bytes it takes."""
-
-    passage: Passage
-    conversation: Conversation
-    size: int
-
-
-class TurnCache(dict[KeyT, Turn]):
-    """A thread-safe cache of turns, by a key that changes with their row; it keeps the last ``MOST_BYTES`` added."""
-
-    def __init__(self, turns: Iterable[tuple[KeyT, Turn]] = (), size: int = 0) -> None:
-        super().__init__(turns)
-        self._size = size
-        self._lock = threading.Lock()
-
-    def add(self, turns: Mapping[KeyT, Turn]) -> None:
-        """Add turns; the ones added first make room for them if necessary."""
-        with self._lock:
-            self._size += sum(turn.size for key, turn in turns.items() if key not in self)
-            self.update(turns)
-            while self._size > MOST_BYTES:
-                self._size -= self.pop(next(iter(self))).size
-
-    def without(self, keys: Iterable[KeyT]) -> TurnCache[KeyT]:
-        """Return a copy without these keys."""
-        with self._lock:
-            left = TurnCache(self.items(), self._size)
-        left._size -= sum(left.pop(key).size for key in keys if key in left)
-        return left
 
 
 def conversation_key(item: MemoryItem) -> Conversation:
@@ -57,24 +19,14 @@ def conversation_key(item: MemoryItem) -> Conversation:
 
 def passage_of(item: MemoryItem, terms: Sequence[str] | None = None) -> Passage:
     """Return an item as a passage; ``terms`` are its index terms, if a backend stores them."""
-    key = conversation_key(item)
-    return make_turn(item.id, item.content, item.name, item.memory_type, item.created_at, key, terms).passage
+    session = conversation_name(*conversation_key(item))
+    speaker = speaker_of(item.name, item.memory_type, item.content)
+    return Passage(item.id, item.content, speaker, item.created_at, session, terms)
 
 
-def make_turn(
-    item_id: str,
-    content: str,
-    name: str | None,
-    memory_type: str,
-    created_at: str,
-    conversation: Conversation,
-    terms: Sequence[str] | None = None,
-) -> Turn:
-    """Return the turn of an item, made from its fields; ``conversation`` is its :func:`conversation_key`."""
-    session = "\0".join(part or "" for part in conversation)
-    passage = Passage(item_id, content, speaker_of(name, memory_type, content), created_at, session, terms)
-    # A term counts as one reference: all turns share the same string.
-    return Turn(passage, conversation, 600 + len(content) + 8 * len(terms or ()))
+def conversation_name(user_id: str | None, session_id: str | None, task_id: str | None) -> str:
+    """Return the name of a conversation, as passages have it."""
+    return "\0".join(["" if part is None else f"={part}" for part in (user_id, session_id, task_id)])
 
 
 def name_in(extra_json: str) -> str | None:

@@ -15,7 +15,7 @@ from memoranda_sqlite import text_index
 from memoranda_sqlite.connections import Connections
 from memoranda_sqlite.erasing import Pending
 from memoranda_sqlite.index_check import disagreements
-from memoranda_sqlite.passages import Types
+from memoranda_sqlite.retrieval import Types
 from memoranda_sqlite.schema import stored_version
 from memoranda_sqlite.tables import TABLE
 from memoranda_sqlite.vectors import Vectors, count_without_vector, items_without_vector, store_vectors, stored_model

@@ -1,38 +1,59 @@
-"""Ranked search: candidates from the indexes, ranked by the core's own functions, on a thread that reads."""
+"""Ranked search, on a thread that reads: what a scope keeps as arrays is ranked, and the best rows become items."""
 
 from __future__ import annotations
 
+import json
 import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from itertools import islice
+from typing import Any
 
-from memoranda.errors import NoVectorsError, OtherModelError, StoreUnavailableError
+import numpy as np
+
+from memoranda.errors import CorruptStoreError, NoVectorsError, OtherModelError, StoreUnavailableError
+from memoranda.items import MemoryItem
 from memoranda.store import RankedItem, SearchMode
-from memoranda.store.backend import Filter
+from memoranda.store.backend import Filter, left_out
 from memoranda_ranking import (
     HEARD,
-    Scored,
     Weights,
     gather,
     gathered,
     likeness,
+    nearest_first,
+    passage_at,
     query_without_names,
+    rank,
     rank_hybrid,
     taking_part,
 )
-from memoranda_sql import Parameters
+from memoranda_sql import ITEM_COLUMNS, Parameters, unpack
 from memoranda_sqlite.candidates import CandidateSource
 from memoranda_sqlite.connections import Connections
 from memoranda_sqlite.faults import Undecodable
-from memoranda_sqlite.matrices import Matrices, Similarities
-from memoranda_sqlite.passages import Passages, Types, items_of
-from memoranda_sqlite.scope_rows import ScopeCache, ScopeRows
+from memoranda_sqlite.scope_cache import Scope, ScopeCache
+from memoranda_sqlite.scope_rows import ScopeRows
 from memoranda_sqlite.statements import SQLiteStatements
 from memoranda_sqlite.tables import TABLE
 from memoranda_sqlite.vectors import Vectors, stored_model
 
+Types = Mapping[str, type[MemoryItem]]
+
 _MOST_WAITING = 2_000
-"""How many rows may wait for the text index when a ranked search begins: it reads the terms of all of them itself."""
+"""How many rows may wait for the text index when a ranked search begins: it divides the words of all of them itself."""
+
+Found = tuple[int, Callable[[MemoryItem], RankedItem]]
+"""The number of a row that was found, and what makes its item a result."""
+
+
+class Asked:
+    """What one search asks for: a query, with its vector where meaning counts."""
+
+    def __init__(self, query: str, wanted: Filter, limit: int, vector: Sequence[float] | None, unrelated: float) -> None:
+        self.query, self.wanted, self.limit = query, wanted, limit
+        self.vector, self.unrelated = vector, unrelated
+        self.scope = wanted.scope()
 
 
 class Retrieval:
@@ -42,14 +63,10 @@ class Retrieval:
         self._statements = statements
         self._weights = weights or Weights() if vectors is None else vectors.weights
         self._vectors = vectors
-        self._passages = Passages()
-        self._matrices = Matrices(0 if vectors is None else vectors.dimension)
-        self._scopes = ScopeCache()
+        self._scopes = ScopeCache(statements, self._weights.passage, 0 if vectors is None else vectors.dimension)
 
     def forget(self) -> None:
-        """Drop all caches: they may hold purged content."""
-        self._passages.forget()
-        self._matrices.forget()
+        """Drop what is kept between searches: it may hold purged content."""
         self._scopes.forget()
 
     async def rank(
@@ -61,61 +78,101 @@ class Retrieval:
                 await connections.filler.finish()
         else:
             connections.filler.searched()
-        ranked = {"text": self.by_words, "semantic": self.by_meaning, "hybrid": self.by_words_and_meaning}[mode]
-        return await ranked(connections, query, wanted, limit, types)
-
-    async def by_words(
-        self, connections: Connections, query: str, wanted: Filter, limit: int, types: Types
-    ) -> list[RankedItem]:
-        """Return the items that answer the query best by their words."""
+        vector, unrelated = None, 0.0
+        if mode != "text":
+            vector, unrelated = await self._query_vector(connections, query, wanted)
+        asked = Asked(query, wanted, limit, vector, unrelated)
 
         def work(connection: sqlite3.Connection) -> list[RankedItem]:
-            with _snapshot(connection):
-                return self._ranked(connection, query, None, wanted, limit, types)
+            with _snapshot(connection), self._scopes.of(connection, asked.scope) as scope:
+                found = self._found(connection, scope, asked, by_words=mode != "semantic")
+                return _items(connection, found, types)
 
         return await connections.read(work)
 
-    async def by_words_and_meaning(
-        self, connections: Connections, query: str, wanted: Filter, limit: int, types: Types
-    ) -> list[RankedItem]:
-        """Return the items that answer the query best by their words and their meaning."""
-        vector, unrelated = await self._query_vector(connections, query, wanted)
+    def _found(
+        self, connection: sqlite3.Connection, scope: Scope, asked: Asked, *, by_words: bool
+    ) -> list[Found]:
+        arrays, vector, damping = scope.arrays, asked.vector, self._weights.damping
+        wanted = self._wanted(connection, scope, asked)
+        near = None if vector is None else arrays.similarities(vector, damping)
+        numbers = arrays.layout.numbers
 
-        def work(connection: sqlite3.Connection) -> list[RankedItem]:
-            with _snapshot(connection):
-                alike = self._alike(connection, wanted.scope(), vector)
-                return self._ranked(connection, query, alike, wanted, limit, types, unrelated)
+        def nearest(place: int, content: str) -> str:
+            part = (0, 1) if vector is None else arrays.nearest_part(place, vector)
+            return passage_at(content, *part) if part[1] > 1 else ""
 
-        return await connections.read(work)
+        if not by_words:
+            assert near is not None, "a mode without its capability is refused before"
+            scores = likeness(near, asked.unrelated)
+            places = islice(nearest_first(arrays, near, wanted), asked.limit)
+            return [(int(numbers[place]), _by_meaning(float(scores[place]), place, nearest)) for place in places]
+        if not scope.is_whole:
+            return self._among_candidates(connection, scope, asked, near, wanted)
+        scored = rank(
+            arrays,
+            asked.query,
+            self._weights,
+            near=near,
+            wanted=wanted,
+            limit=asked.limit,
+            unrelated=asked.unrelated,
+        )
+        return [
+            (int(numbers[each.item]), lambda item, each=each: each.ranked(item, nearest(each.item, item.content)))
+            for each in scored
+        ]
 
-    async def by_meaning(
-        self, connections: Connections, query: str, wanted: Filter, limit: int, types: Types
-    ) -> list[RankedItem]:
-        """Return the items whose vectors are most like the query's."""
-        vector, unrelated = await self._query_vector(connections, query, wanted)
+    def _wanted(self, connection: sqlite3.Connection, scope: Scope, asked: Asked) -> Callable[[int], bool] | None:
+        """Return what tells which places of the layout match every filter; None if all of the scope do."""
+        if asked.wanted == asked.scope:
+            return None
+        parameters = Parameters(self._statements.dialect)
+        where = self._statements.conditions(parameters, asked.wanted)
+        text = f"SELECT json_group_array(rowid) FROM {TABLE} WHERE {where}"
+        (found,) = connection.execute(text, parameters.values).fetchone()
+        matching: list[bool] = np.isin(scope.arrays.layout.numbers, json.loads(found)).tolist()
+        return matching.__getitem__
 
-        def work(connection: sqlite3.Connection) -> list[RankedItem]:
-            with _snapshot(connection):
-                alike = self._alike(connection, wanted, vector)
-                numbers = alike.nearest(limit)
-                found = alike.similarities({number: number for number in numbers})
-                items = items_of(connection, numbers, types)
-            scores = {number: likeness(similarity, unrelated) for number, similarity in found.items()}
-            return [
-                RankedItem(
-                    items[number],
-                    scores[number],
-                    {"semantic": scores[number]},
-                    passage=alike.passage(number, items[number].content),
-                )
-                for number in numbers
-                if number in items
-            ]
+    def _among_candidates(
+        self,
+        connection: sqlite3.Connection,
+        scope: Scope,
+        asked: Asked,
+        near: Any,
+        wanted: Callable[[int], bool] | None,
+    ) -> list[Found]:
+        """Rank a scope of very many rows by what its indexes find."""
+        rows = ScopeRows(connection, self._statements, asked.scope)
+        layout = scope.arrays.layout
 
-        return await connections.read(work)
+        def nearest(most: int) -> list[int]:
+            places = islice(nearest_first(scope.arrays, near, wanted), most)
+            return [int(layout.numbers[place]) for place in places]
 
-    def _alike(self, connection: sqlite3.Connection, wanted: Filter, vector: Sequence[float]) -> Similarities:
-        return self._matrices.of(connection, self._statements, wanted).compared(vector, self._weights.damping)
+        source = CandidateSource(rows, asked.wanted, nearest)
+        filtered = asked.wanted != asked.scope
+        gathering = gather(asked.query, self._weights, asked.limit, filtered=filtered, meaning=near is not None)
+        candidates = gathered(gathering, source.answer)
+        similarities: dict[str, float] = {}
+        if near is not None:
+            of = dict(zip(layout.numbers.tolist(), near.tolist(), strict=True))
+            similarities = {key: of.get(number, 0.0) for key, number in source.numbers.items()}
+        chosen = {number for (number,) in ScopeRows(connection, self._statements, asked.wanted).among(
+            "rowid", list(source.numbers.values())
+        )}
+        scored = rank_hybrid(
+            asked.query,
+            candidates.windows,
+            similarities,
+            total=candidates.total,
+            frequencies=candidates.frequencies,
+            weights=self._weights,
+            wanted=lambda key: source.numbers[key] in chosen,
+            limit=asked.limit,
+            unrelated=asked.unrelated,
+        )
+        return [(source.numbers[each.key], each.ranked) for each in scored]
 
     async def _query_vector(
         self, connections: Connections, query: str, wanted: Filter
@@ -145,39 +202,6 @@ class Retrieval:
         named = [row for row in rows if Undecodable not in map(type, row)]
         return taking_part(query, [(name, str(beginning)) for name, beginning in named])
 
-    def _ranked(
-        self,
-        connection: sqlite3.Connection,
-        query: str,
-        alike: Similarities | None,
-        wanted: Filter,
-        limit: int,
-        types: Types,
-        unrelated: float = 0.0,
-    ) -> list[RankedItem]:
-        """Return the best items; ``alike`` says how alike in meaning each row is, where that counts."""
-        scope = wanted.scope()
-        rows = ScopeRows(connection, self._statements, scope, self._scopes)
-        source = CandidateSource(
-            rows, self._passages, wanted, lambda most: [] if alike is None else alike.nearest(most)
-        )
-        filtered = wanted != scope
-        gathering = gather(query, self._weights, limit, filtered=filtered, meaning=alike is not None)
-        candidates = gathered(gathering, source.answer)
-        numbers = source.numbers
-        scored = rank_hybrid(
-            query,
-            candidates.windows,
-            {} if alike is None else alike.similarities(numbers),
-            total=candidates.total,
-            frequencies=candidates.frequencies,
-            weights=self._weights,
-            limit=None if filtered else limit,
-            nearest=None if alike is None else lambda passage: alike.passage(numbers[passage.key], passage.text),
-            unrelated=unrelated,
-        )
-        return _items(connection, scored, numbers, wanted, limit, types)
-
 
 @contextmanager
 def _snapshot(connection: sqlite3.Connection) -> Iterator[None]:
@@ -189,25 +213,22 @@ def _snapshot(connection: sqlite3.Connection) -> Iterator[None]:
         connection.execute("COMMIT")
 
 
-def _items(
-    connection: sqlite3.Connection,
-    scored: Sequence[Scored],
-    numbers: Mapping[str, int],
-    wanted: Filter,
-    limit: int,
-    types: Types,
-) -> list[RankedItem]:
-    """Return the first ``limit`` that match, reading no more rows than that takes."""
-    ranked: list[RankedItem] = []
-    sought = wanted.sought()  # They are of the scope.
-    step = max(min(limit, 500), 50)
-    for start in range(0, len(scored), step):
-        part = scored[start : start + step]
-        items = items_of(connection, [numbers[found.key] for found in part], types)
-        for found in part:
-            item = items.get(numbers[found.key])
-            if item is not None and sought.matches(item):
-                ranked.append(found.ranked(item))
-                if len(ranked) == limit:
-                    return ranked
-    return ranked
+def _by_meaning(score: float, place: int, nearest: Callable[[int, str], str]) -> Callable[[MemoryItem], RankedItem]:
+    return lambda item: RankedItem(item, score, {"semantic": score}, passage=nearest(place, item.content))
+
+
+def _items(connection: sqlite3.Connection, found: Collection[Found], types: Types) -> list[RankedItem]:
+    """Return the results of rows; those that cannot be read are left out, and logged."""
+    text = f"SELECT rowid, {', '.join(ITEM_COLUMNS)} FROM {TABLE} WHERE rowid IN (SELECT value FROM json_each(?))"
+    rows = connection.execute(text, (json.dumps([number for number, _ in found]),))
+    items = {number: _readable(row, types) for number, *row in rows}
+    results = [(items.get(number), make) for number, make in found]
+    return [make(item) for item, make in results if item is not None]
+
+
+def _readable(row: Any, types: Types) -> MemoryItem | None:
+    try:
+        return unpack(row, types)
+    except CorruptStoreError as error:
+        left_out(error)
+        return None

@@ -8,7 +8,6 @@ from datetime import UTC, datetime, timedelta
 from memoranda.errors import InputError
 from memoranda.items import MemoryItem, MemoryMetadata, MemoryStatus
 from memoranda.store import BaseStore, Capability, InMemoryStore, RankedItem, SearchMode
-from memoranda_ranking import WHOLE_SCOPE
 from memoranda_testing.case import Cases, needs, note
 from memoranda_testing.expect import contents, each_raises, equal, raises, that
 
@@ -357,7 +356,7 @@ class TextRankingCases(Cases):
     def _size(self) -> int:
         if not self.thorough:
             self.unreached("a scope of 100,000 items: see thorough")
-        return 100_000 if self.thorough else WHOLE_SCOPE + 100
+        return 100_000 if self.thorough else 3_000
 
 
 NEEDLES = {

@@ -1,0 +1,103 @@
+"""Arrays that grow: what a scope keeps from one search to the next, brought up to date by what is added."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+SPARE = 8
+"""One in how many values of an array is spare, or not sorted yet."""
+
+_FEW = 128
+
+
+class Column:
+    """An array with room for more at its end."""
+
+    def __init__(self, kind: Any, width: int = 0) -> None:
+        self._room = np.empty((_FEW, width) if width else _FEW, dtype=kind)
+        self.used = 0
+
+    @property
+    def values(self) -> NDArray[Any]:
+        """The values so far."""
+        return self._room[: self.used]
+
+    @property
+    def size(self) -> int:
+        """The bytes that it takes."""
+        return self._room.nbytes
+
+    def extend(self, values: Any) -> None:
+        """Append values."""
+        end = self.used + len(values)
+        if end > len(self._room):
+            room = np.empty((end + end // SPARE + _FEW, *self._room.shape[1:]), dtype=self._room.dtype)
+            room[: self.used] = self.values
+            self._room = room
+        self._room[self.used : end] = values
+        self.used = end
+
+
+class Postings:
+    """Pairs of a key and a value, found by their keys. Those that were added last are looked through one by one."""
+
+    def __init__(self) -> None:
+        self._keys, self._values = Column(np.int32), Column(np.int32)
+        self._sorted = 0
+        self._starts: NDArray[Any] = np.zeros(1, np.int64)
+        self._by_key: NDArray[Any] = np.empty(0, np.int32)
+
+    @property
+    def size(self) -> int:
+        """The bytes that they take."""
+        return self._keys.size + self._values.size + self._starts.nbytes + self._by_key.nbytes
+
+    def extend(self, keys: Any, values: Any) -> None:
+        """Append pairs."""
+        self._keys.extend(keys)
+        self._values.extend(values)
+        if (self._keys.used - self._sorted) * SPARE > self._keys.used:
+            self._sort()
+
+    def _sort(self) -> None:
+        keys = self._keys.values
+        order = np.argsort(keys, kind="stable")
+        self._starts = np.searchsorted(keys[order], np.arange(int(keys.max(initial=-1)) + 2))
+        self._by_key = self._values.values[order]
+        self._sorted = len(keys)
+
+    def of(self, keys: Sequence[int]) -> list[NDArray[Any]]:
+        """Return the values of each key, in the order of adding."""
+        starts, by_key = self._starts, self._by_key
+        found = [by_key[starts[key] : starts[key + 1]] if key + 1 < len(starts) else by_key[:0] for key in keys]
+        recent = self._keys.values[self._sorted :]
+        if len(recent):
+            later = self._values.values[self._sorted :]
+            for at, key in enumerate(keys):
+                held = recent == key
+                if held.any():
+                    found[at] = np.concatenate((found[at], later[held]))
+        return found
+
+    def of_all(self, keys: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Return the values of many keys, each with the place of its key among them."""
+        starts = self._starts
+        known = np.flatnonzero(keys + 1 < len(starts))
+        first, end = starts[keys[known]], starts[keys[known] + 1]
+        counts = end - first
+        which = np.repeat(known, counts)
+        at = np.arange(len(which)) + np.repeat(first - np.cumsum(counts) + counts, counts)
+        values = self._by_key[at]
+        recent = self._keys.values[self._sorted :]
+        held = np.flatnonzero(np.isin(recent, keys))
+        if not len(held):
+            return which, values
+        later = self._values.values[self._sorted :]
+        pairs = [(np.flatnonzero(keys == recent[place]), later[place]) for place in held.tolist()]
+        further = np.concatenate([found for found, _ in pairs])
+        repeated = np.concatenate([np.full(len(found), value) for found, value in pairs])
+        return np.concatenate((which, further)), np.concatenate((values, repeated))

@@ -1,0 +1,232 @@
+"""Ranks the items of a scope by their words, or by their words and their meaning."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain, islice
+
+import numpy as np
+
+from memoranda_ranking.fusion import likeness, semantic_share, standing_out
+from memoranda_ranking.passages import Passage, Scored, Weights
+from memoranda_ranking.scope_arrays import Added, Flags, Floats, Ints, ScopeArrays
+from memoranda_ranking.scoring import Query, WordScores
+from memoranda_ranking.terms import index_terms
+from memoranda_ranking.windows import joined
+
+_SORTED_FIRST = 64
+"""How many of the best are put in order first; usually no more are asked for."""
+
+
+def rank_text(
+    query: str,
+    windows: Iterable[Sequence[Passage]],
+    *,
+    total: int | None = None,
+    frequencies: Mapping[str, int] | None = None,
+    weights: Weights | None = None,
+    wanted: Callable[[str], bool] | None = None,
+    limit: int | None = None,
+) -> list[Scored]:
+    """Return the passages that have to do with the query, best first; of equal score, the newest first.
+
+    Each window holds consecutive turns of one conversation, oldest first: a whole conversation, or a turn that shares a
+    term with the query together with the turns around it (two on each side are enough). Windows that overlap are
+    joined, and their order does not matter. ``total`` is the number of items in the scope from which the windows were
+    taken. ``frequencies`` says in how many of them each term occurs; give it where not all of these are in the windows.
+    Passages without any term of the query in reach are left out, and so are empty ones; a query without terms finds
+    nothing. At most ``limit`` are returned, of those whose key passes ``wanted``; all count as each other's neighbours.
+    """
+    return rank_hybrid(
+        query, windows, {}, total=total, frequencies=frequencies, weights=weights, wanted=wanted, limit=limit
+    )
+
+
+def rank_hybrid(
+    query: str,
+    windows: Iterable[Sequence[Passage]],
+    similarities: Mapping[str, float],
+    *,
+    total: int | None = None,
+    frequencies: Mapping[str, int] | None = None,
+    weights: Weights | None = None,
+    wanted: Callable[[str], bool] | None = None,
+    limit: int | None = None,
+    unrelated: float = 0.0,
+) -> list[Scored]:
+    """Rank as :func:`rank_text` does, with words and meaning together.
+
+    ``similarities`` are cosines by key, of a long item that of its best passage, held back as :func:`held_back` does; a
+    passage without one, or with a negative one, counts as unlike the query. The windows hold the most similar passages
+    too, alone or with their neighbours. ``unrelated`` is how similar texts are that have nothing to do with the query.
+    """
+    weights = weights or Weights()
+    arrays = ScopeArrays(weights.passage, as_given=True)
+    runs = enumerate(joined(windows))
+    placed = [(run, passage) for run, window in runs for passage in window]
+    arrays.add([Added(number, passage, run=run) for number, (run, passage) in enumerate(placed)])
+    if not len(arrays):
+        return []
+    keys = [arrays.keys[row] for row in arrays.layout.rows.tolist()]
+    near = np.array([similarities.get(key, 0.0) for key in keys]) if similarities else None
+    return rank(
+        arrays,
+        query,
+        weights,
+        near=near,
+        total=total,
+        frequencies=frequencies,
+        wanted=None if wanted is None else lambda item: wanted(keys[item]),
+        limit=limit,
+        unrelated=unrelated,
+    )
+
+
+def rank(
+    arrays: ScopeArrays,
+    query: str,
+    weights: Weights,
+    *,
+    near: Floats | None = None,
+    total: int | None = None,
+    frequencies: Mapping[str, int] | None = None,
+    wanted: Callable[[int], bool] | None = None,
+    limit: int | None = None,
+    unrelated: float = 0.0,
+) -> list[Scored]:
+    """Rank the items of a scope; ``near`` are their similarities, and ``wanted`` chooses some, in the layout's order.
+
+    Words and meaning are each taken relative to their best and added in their proportion; the bonuses come on top. The
+    score of the best is how well it answers the query, from 0 to 1: the part of the query's words that it covers, the
+    rare ones counting more, and how much more similar it is than ``unrelated`` texts, in the same proportion. The
+    others have their part of that.
+    """
+    if not len(arrays):
+        return []
+    scoring = _Scoring(WordScores(arrays, Query(query), weights, total, frequencies), near, unrelated)
+    found = scoring.best_first()
+    best = next(found, None)
+    if best is None:
+        return []
+    unit = float(scoring.relevance[best]) / float(scoring.scores[best])
+    chosen = filter(wanted, chain((best,), found)) if wanted is not None else chain((best,), found)
+    items = list(islice(chosen, limit))
+    terms = scoring.words.found_in(items)
+    return [scoring.scored(item, unit, held) for item, held in zip(items, terms, strict=True)]
+
+
+class _Scoring:
+    """The score of each item by its words and its meaning, with the bonuses that come on top.
+
+    Words and meaning are taken in their proportions, each relative to its own best, and together relative to the most
+    relevant item. Of one with several passages the best counts, less the more there are: many find something by chance.
+    """
+
+    def __init__(self, words: WordScores, near: Floats | None, unrelated: float) -> None:
+        self.words = words
+        self._layout = layout = words.layout
+        weights = words.weights
+        self._by_place = words.words + words.letters
+        texts = layout.by_item(self._by_place)
+        covered = words.covered
+        if layout.has_passages:
+            texts = texts / layout.parts**weights.damping
+            covered = words.covered[self._best_places()]
+        self._near = np.zeros(len(layout)) if near is None else np.maximum(near, 0.0)
+        meanings = standing_out(self._near) if near is not None else self._near
+        self.share = share = self._share(texts, meanings)
+        best_text, best_meaning = float(texts.max()) or 1.0, float(meanings.max()) or 1.0
+        self._by_words = ((1 - share) / best_text) * texts
+        self._by_meaning = (share / best_meaning) * meanings
+        relevances = self._by_words + self._by_meaning
+        self._best = float(relevances.max()) or 1.0
+        self._relevances = relevances / self._best
+        self.relevance = (1 - share) * covered + share * likeness(self._near, unrelated)
+        sittings = np.maximum.reduceat(self._relevances, layout.sitting_starts)
+        self._bonuses: dict[str, Floats] = {"session": (weights.session * sittings)[layout.sitting]}
+        if words.speaking.any():
+            self._bonuses["speaker"] = weights.asked_speaker * words.speaking
+        if words.query.asks_for_time:
+            self._bonuses["time"] = weights.time * words.telling_time
+        self._bonuses["statement"] = weights.statement * layout.states
+        self.scores = self._relevances + sum(self._bonuses.values())
+
+    def _best_places(self) -> Ints:
+        """Return the first of the best places of each item."""
+        layout = self._layout
+        best = self._by_place == layout.by_item(self._by_place)[layout.item_at]
+        places = np.flatnonzero(best)
+        items, first = np.unique(layout.item_at[places], return_index=True)
+        return places[first]
+
+    def _share(self, texts: Floats, meanings: Floats) -> float:
+        words = self.words
+        query, layout = words.query, self._layout
+        if not self._near.any():
+            return 0.0 if texts.any() or not meanings.any() else 1.0
+        people = {words.name, *(name for name, code in words.arrays.speakers.items() if code in words._speaker_terms)}
+        names = {term for name in people for term in index_terms(name)}  # They are not embedded.
+        asked = [number for number, term in enumerate(query.terms) if term not in names | query.dates]
+        # Elsewhere than in English other forms of the words are found by their letters alone.
+        covered = 1.0
+        if query.language == "english" and asked:
+            every = float(words.told[asked].sum())
+            values = np.zeros(layout.place_count)
+            for number in asked:
+                held = words.place[words.term == number]
+                values[held] += words.told[number] if query.terms[number].isalpha() else every
+            covered = float(values.max()) / every
+        return semantic_share(
+            words.weights.semantic, len(asked), texts, meanings, covered=covered, asking=query.is_asking
+        )
+
+    def best_first(self) -> Iterator[int]:
+        """Return every item that has to do with the query, by score, then the newest first.
+
+        What says nothing answers nothing, whatever was said around it: a turn that only calls tools, say.
+        """
+        items = np.flatnonzero((self._relevances > 0) & self._layout.speaks)
+        return _descending(self.scores, items, self._layout.times, self._layout.numbers)
+
+    def scored(self, item: int, unit: float, terms: tuple[str, ...]) -> Scored:
+        """Return an item with its score in this unit, and what it is made of."""
+        words, layout = self.words, self._layout
+        first, end = layout.first_place[item : item + 2].tolist()
+        place = first + int(self._by_place[first:end].argmax())
+        text, semantic = float(self._by_words[item]) / self._best, float(self._by_meaning[item]) / self._best
+        in_letters = float(words.letters[place] / self._by_place[place]) if text else 0.0
+        parts = {"text": text * (1 - in_letters)} if text else {}
+        parts |= {"letters": text * in_letters} if in_letters else {}
+        parts |= {"semantic": semantic} if semantic else {}
+        parts.update((name, float(bonus[item])) for name, bonus in self._bonuses.items() if bonus[item])
+        return Scored(
+            words.arrays.keys[layout.rows[item]],
+            float(self.scores[item]) * unit,
+            {name: part * unit for name, part in parts.items()},
+            terms,
+            (place - first, end - first) if self._by_place[place] else (0, 1),
+            item=item,
+            by_meaning=semantic > text,
+        )
+
+
+def nearest_first(
+    arrays: ScopeArrays, near: Floats, wanted: Callable[[int], bool] | None = None
+) -> Iterator[int]:
+    """Return the wanted items of a layout by their similarity, the newest of equal ones first."""
+    layout = arrays.layout
+    found = _descending(near, np.flatnonzero(arrays.embedded), layout.times, layout.numbers)
+    return found if wanted is None else filter(wanted, found)
+
+
+def _descending(scores: Floats, items: Ints, times: Ints, numbers: Ints) -> Iterator[int]:
+    """Yield items by their scores, then the newest first; the first few at once, since usually no more are read."""
+    scores = scores[items]
+    while len(items):
+        some: Flags = np.ones(len(items), np.bool_)
+        if len(items) > 2 * _SORTED_FIRST:
+            some = scores >= np.partition(scores, len(scores) - _SORTED_FIRST)[len(scores) - _SORTED_FIRST]
+        first = items[some]
+        order = np.lexsort((numbers[first], times[first], scores[some]))
+        yield from first[order[::-1]].tolist()
+        items, scores = items[~some], scores[~some]

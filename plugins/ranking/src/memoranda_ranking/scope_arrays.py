@@ -1,0 +1,333 @@
+"""The items of a scope as arrays, from which every ranking is computed.
+
+Items go by numbers of the engine's own, in the order of adding. A change appends what is new and marks what is gone;
+a :class:`Layout` then has everything in the order of the conversations, so that neighbours stand beside each other. A
+long item has several places there, one for each passage; a turn beside it has only its nearest part as a neighbour.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+from itertools import chain
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from memoranda_ranking.dates import microseconds
+from memoranda_ranking.names import UNKNOWN
+from memoranda_ranking.participants import called_names
+from memoranda_ranking.passage_splitting import passage_count
+from memoranda_ranking.passages import SILENCE, Passage, Weights
+from memoranda_ranking.postings import Column, Postings
+from memoranda_ranking.terms import index_terms
+from memoranda_ranking.trigrams import Spellings
+from memoranda_ranking.vectors import normalised
+
+Ints: TypeAlias = NDArray[np.int64]
+Floats: TypeAlias = NDArray[np.float64]
+Flags: TypeAlias = NDArray[np.bool_]
+
+_QUESTION_MARKS = ("?", "？", "؟")
+_LONG_QUESTION = 30
+"""A turn of more terms than this tells something, even if it ends in a question."""
+
+_MOST_GONE = 8
+"""One in how many items may be gone, and a few more, before it is better to start anew."""
+_FEW = 64
+
+
+class Added(NamedTuple):
+    """An item to be added: the engine's number of it, the passage, and its vectors, packed, if it has any."""
+
+    number: int
+    passage: Passage
+    vectors: bytes = b""
+    run: int = 0
+    """Which of several windows of a conversation it stands in; what lies between windows is unknown."""
+
+
+class ScopeArrays:
+    """The items of a scope. Only one thread at a time may use it."""
+
+    def __init__(self, passage: float, dimension: int = 0, *, as_given: bool = False) -> None:
+        self._passage = passage
+        self.as_given = as_given
+        """True if items of a conversation follow each other as they were given, and not by their times."""
+        self._dimension = dimension
+        self.vocabulary: dict[str, int] = {}
+        self.speakers: dict[str, int] = {}
+        self.days: dict[str, int] = {}
+        self.calls: dict[str, list[int]] = {}
+        """The rows that call each name, and in ``greeted`` those in which it stands beside a greeting."""
+        self.greeted: dict[str, list[int]] = {}
+        self.keys: list[str] = []
+        self.rows: dict[int, int] = {}
+        """The row of each item that is there, by its number."""
+        self._conversations: dict[str, int] = {}
+        self._numbers, self._times, self._alive = Column(np.int64), Column(np.int64), Column(np.bool_)
+        self._speaker, self._day, self._conversation = Column(np.int32), Column(np.int32), Column(np.int32)
+        self._run, self._lengths, self._parts = Column(np.int32), Column(np.int32), Column(np.int32)
+        self._asks, self._states, self._speaks = Column(np.bool_), Column(np.bool_), Column(np.bool_)
+        self._occurrences = Postings()
+        """The places at which each term occurs, as often as it does."""
+        self._spellings = Spellings()
+        self._vectors = Column(np.float32, dimension) if dimension else None
+        self._vector_counts = Column(np.int32)
+        self._place_count = 0
+        self._gone = 0
+        self._texts = 0
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @property
+    def size(self) -> int:
+        """About how many bytes it takes."""
+        held = [each.size for each in vars(self).values() if isinstance(each, (Column, Postings, Spellings))]
+        return sum(held) + self._texts + 120 * len(self.vocabulary)
+
+    @property
+    def is_worn(self) -> bool:
+        """True if so many items are gone that it is better to start anew."""
+        return _MOST_GONE * (self._gone - _FEW) > len(self.keys)
+
+    def remove(self, numbers: Iterable[int]) -> None:
+        """Mark items as gone."""
+        rows = [self.rows.pop(number) for number in numbers if number in self.rows]
+        if rows:
+            self._alive.values[rows] = False
+            self._gone += len(rows)
+            self._changed()
+
+    def add(self, added: Sequence[Added]) -> None:
+        """Append items; those that were there by the same number are gone then."""
+        self.remove(each.number for each in added)
+        if not added:
+            return
+        passages = [each.passage for each in added]
+        words = [each.terms if each.terms is not None else index_terms(each.text) for each in passages]
+        first = len(self.keys)
+        lengths = np.fromiter(map(len, words), np.int32, len(words))
+        self._add_terms(words, lengths)
+        self.rows.update((each.number, first + at) for at, each in enumerate(added))
+        self._numbers.extend([each.number for each in added])
+        self.keys += [each.key for each in passages]
+        self._texts += sum(len(each.key) for each in passages) + 150 * len(passages)
+        self._alive.extend(np.ones(len(added), np.bool_))
+        self._times.extend([microseconds(each.date) for each in passages])
+        self._speaker.extend(_coded(self.speakers, [each.speaker for each in passages]))
+        self._day.extend(_coded(self.days, [each.date[:10] for each in passages]))
+        self._conversation.extend(_coded(self._conversations, [each.session for each in passages]))
+        self._run.extend([each.run for each in added])
+        texts = [each.text for each in passages]
+        self._asks.extend(["?" in text for text in texts])
+        states = [not text.rstrip().endswith(_QUESTION_MARKS) for text in texts]
+        self._states.extend(np.array(states, np.bool_) | (lengths > _LONG_QUESTION))
+        self._speaks.extend([bool(held) or bool(text.strip()) for held, text in zip(words, texts, strict=True)])
+        for row, text in enumerate(texts, start=first):
+            called, greeted = called_names(text)
+            for name in called:
+                self.calls.setdefault(name, []).append(row)
+            for name in greeted:
+                self.greeted.setdefault(name, []).append(row)
+        if self._vectors is not None:
+            packed = [each.vectors for each in added]
+            made = np.frombuffer(b"".join(packed), dtype="<f4").reshape(-1, self._dimension)
+            self._vectors.extend(made)
+            self._vector_counts.extend([len(each) // (4 * self._dimension) for each in packed])
+        self._changed()
+
+    def _add_terms(self, words: Sequence[Sequence[str]], lengths: NDArray[np.int32]) -> None:
+        vocabulary = self.vocabulary
+        flat = list(chain.from_iterable(words))
+        for word in set(flat) - vocabulary.keys():
+            vocabulary[word] = len(vocabulary)
+        parts = np.ones(len(words), np.int32)
+        for at, length in enumerate(lengths.tolist() if lengths.max(initial=0) > self._passage else ()):
+            parts[at] = passage_count(length, self._passage)
+        starts = self._place_count + np.cumsum(parts) - parts
+        places = np.repeat(starts, lengths)
+        if parts.max(initial=1) > 1:
+            ends = np.cumsum(lengths)
+            for at in np.flatnonzero(parts > 1).tolist():
+                count, length = int(parts[at]), int(lengths[at])
+                within = np.arange(1, length + 1, dtype=np.int64)
+                places[ends[at] - length : ends[at]] += (within * count - 1) // length
+        self._occurrences.extend(np.fromiter(map(vocabulary.__getitem__, flat), np.int32, len(flat)), places)
+        self._lengths.extend(lengths)
+        self._parts.extend(parts)
+        self._place_count += int(parts.sum())
+
+    def _changed(self) -> None:
+        self.__dict__.pop("layout", None)
+
+    @cached_property
+    def layout(self) -> Layout:
+        """The items in the order of their conversations."""
+        return Layout(self)
+
+    def occurrences(self, words: Sequence[str]) -> list[Ints]:
+        """Return the places of the layout at which each word occurs, as often as it does."""
+        where, known = self.layout.where, self.vocabulary
+        found = [where[places] for places in self._occurrences.of([known.get(word, len(known)) for word in words])]
+        return [places[places >= 0] for places in found] if self._gone else found
+
+    def spelled_like(self, term: str) -> tuple[Ints, Ints, int]:
+        """Return where words occur that share most of their letters with a term, by the groups that they share.
+
+        These are the numbers of the groups, the places, and how many groups the term has.
+        """
+        self._spellings.add(self.vocabulary)
+        groups, words, count = self._spellings.like(term)
+        which, places = self._occurrences.of_all(words)
+        where = self.layout.where[places]
+        there = where >= 0
+        return groups[which[there]], where[there], count
+
+    def similarities(self, vector: Sequence[float], damping: float) -> Floats:
+        """Return how similar each item of the layout is to a vector: by its nearest passage, held back if it has many.
+
+        An item without a vector is as similar as an unrelated one: 0.
+        """
+        assert self._vectors is not None, "there is no embedder"
+        # Not as a product of matrices, which starts threads: other searches need the processors, too.
+        query = np.asarray(normalised(vector), np.float32)
+        cosines = np.einsum("ij,j->i", self._vectors.values, query, dtype=np.float32).astype(np.float64)
+        counts = self._vector_counts.values
+        if len(cosines) == len(counts) and counts.max(initial=1) == 1:
+            return cosines[self.layout.rows]
+        found = np.zeros(len(counts))
+        having = np.flatnonzero(counts)
+        starts = (np.cumsum(counts) - counts)[having]
+        if len(having):
+            powers = np.array([1.0, *(count**damping for count in range(1, int(counts.max()) + 1))])
+            found[having] = np.maximum.reduceat(cosines, starts) / powers[counts[having]]
+        return found[self.layout.rows]
+
+    @property
+    def embedded(self) -> Flags:
+        """Which items of the layout have a vector."""
+        return self._vector_counts.values[self.layout.rows] > 0
+
+    def nearest_part(self, item: int, vector: Sequence[float]) -> tuple[int, int]:
+        """Return which of how many embedded passages of an item is nearest to a vector."""
+        assert self._vectors is not None, "there is no embedder"
+        row = int(self.layout.rows[item])
+        end, count = int(self._vector_counts.values[: row + 1].sum()), int(self._vector_counts.values[row])
+        if count <= 1:
+            return 0, 1
+        return int((self._vectors.values[end - count : end] @ np.asarray(vector, np.float32)).argmax()), count
+
+    def there(self, rows: Sequence[int]) -> Ints:
+        """Return the items of the layout that stand in these rows, as far as they are there."""
+        alive = [row for row in rows if self._alive.values[row]]
+        return self.layout.item_of_row[alive]
+
+
+class Layout:
+    """The items that are there in the order of their conversations, with arrays by item and by place.
+
+    Places of one ``stretch`` follow each other without a long silence; a ``sitting`` is a stretch with those parts of
+    it that stand in other windows.
+    """
+
+    def __init__(self, arrays: ScopeArrays) -> None:
+        alive = np.flatnonzero(arrays._alive.values)
+        conversation, run, times = (
+            each.values[alive] for each in (arrays._conversation, arrays._run, arrays._times)
+        )
+        moments = np.zeros_like(times) if arrays.as_given else times
+        order = np.lexsort((arrays._numbers.values[alive], moments, run, conversation))
+        self.rows = rows = alive[order]
+        self.item_of_row = np.full(len(arrays.keys), -1, np.int64)
+        self.item_of_row[rows] = np.arange(len(rows))
+        self.numbers: Ints = arrays._numbers.values[rows]
+        self.times: Ints = times[order]
+        self.speaker, self.day = arrays._speaker.values[rows], arrays._day.values[rows]
+        self.states: Flags = arrays._states.values[rows]
+        self.speaks: Flags = arrays._speaks.values[rows]
+        apart = np.ones(len(rows), np.bool_)
+        apart[1:] = (np.diff(conversation[order]) != 0) | (np.abs(np.diff(self.times)) > SILENCE)
+        self.sitting_starts = np.flatnonzero(apart)
+        self.sitting = np.cumsum(apart) - 1
+        apart[1:] |= np.diff(run[order]) != 0
+        self.stretch = np.cumsum(apart)
+        self._followed: dict[tuple[int, bool], Flags] = {}
+        self._lent: dict[tuple[tuple[int, float, float], ...], Floats] = {}
+        self._set_places(arrays)
+        self._set_turns(arrays, apart)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def _set_places(self, arrays: ScopeArrays) -> None:
+        parts, lengths = arrays._parts.values, arrays._lengths.values
+        self.parts = parts[self.rows]
+        self.first_place = np.zeros(len(self) + 1, np.int64)
+        np.cumsum(self.parts, out=self.first_place[1:])
+        self.place_count = int(self.first_place[-1])
+        starts = np.cumsum(parts) - parts
+        where = np.full(arrays._place_count, -1, np.int64)
+        self.has_passages = self.place_count > len(self)
+        if not self.has_passages and len(parts) == arrays._place_count:
+            self.item_at = np.arange(len(self))
+            self.lengths = lengths[self.rows].astype(np.float64)
+            where[self.rows] = self.item_at
+        else:
+            self.item_at = np.repeat(np.arange(len(self)), self.parts)
+            part = np.arange(self.place_count) - self.first_place[self.item_at]
+            of, length = self.parts[self.item_at], lengths[self.rows][self.item_at].astype(np.int64)
+            self.lengths = ((part + 1) * length // of - part * length // of).astype(np.float64)
+            where[starts[self.rows][self.item_at] + part] = np.arange(self.place_count)
+        self.where = where
+        """The place of each place in the order of adding; -1 for those of items that are gone."""
+        self.divided: Flags = self.parts[self.item_at] > 1
+
+    def _set_turns(self, arrays: ScopeArrays, apart: Flags) -> None:
+        unknown = [arrays.speakers[name] for name in UNKNOWN if name in arrays.speakers]
+        new = apart.copy()
+        new[1:] |= (np.diff(self.speaker) != 0) | np.isin(self.speaker[1:], unknown)
+        self.turn = np.cumsum(new)[self.item_at]
+        """What one known speaker says without a break is one turn."""
+        self.goes_on = not new.all()
+        self.place_stretch = self.stretch[self.item_at]
+        self.asks = np.zeros(self.place_count, np.bool_)
+        """True at the last place of an item that asks something."""
+        self.asks[self.first_place[1:] - 1] = arrays._asks.values[self.rows]
+
+    def by_item(self, values: NDArray[Any], best: np.ufunc = np.maximum) -> NDArray[Any]:
+        """Return one value for each item, of those of its places."""
+        return best.reduceat(values, self.first_place[:-1]) if self.has_passages else values
+
+    def followed_at(self, offset: int, *, items: bool = False) -> Flags:
+        """Return at which places, or items, another one of the stretch stands so far after it."""
+        key = (offset, items and self.has_passages)
+        if key not in self._followed:
+            stretch = self.stretch if key[1] else self.place_stretch
+            found = np.zeros(len(stretch), np.bool_)
+            if 0 < offset < len(stretch):
+                found[:-offset] = stretch[offset:] == stretch[:-offset]
+            elif 0 < -offset < len(stretch):
+                found[-offset:] = stretch[:offset] == stretch[-offset:]
+            self._followed[key] = found
+        return self._followed[key]
+
+    def lent_lengths(self, weights: Weights) -> Floats:
+        """Return how many terms each place borrows from its neighbours, where they lend in full."""
+        faded = tuple(weights.faded())
+        if faded not in self._lent:
+            lent = np.zeros(self.place_count)
+            for far, later, earlier in faded:
+                for offset, share in ((-far, later), (far, earlier)):
+                    there = np.flatnonzero(self.followed_at(offset))
+                    lent[there] += share * self.lengths[there + offset]
+            lent[self.divided] = 0.0
+            self._lent[faded] = lent
+        return self._lent[faded]
+
+
+def _coded(codes: dict[str, int], values: Sequence[str]) -> list[int]:
+    """Return the number of each value; a new one gets the next number."""
+    return [codes.setdefault(value, len(codes)) for value in values]

@@ -1,0 +1,199 @@
+"""What ranked searches keep of the scopes they search: one cache, brought up to date with what has changed since.
+
+The journal of the file tells which rows that are; see :mod:`memoranda_sqlite.journal`. Only rows of the scope are read,
+and nothing that a ranking counts or averages comes from anywhere else: it must not reveal anything of other tenants.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import threading
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+from memoranda.store.backend import Condition, Expiry, Filter
+from memoranda_ranking import WHOLE_SCOPE, Added, Passage, ScopeArrays, conversation_name, name_in, speaker_of
+from memoranda_sql import Parameters
+from memoranda_sqlite import journal
+from memoranda_sqlite.statements import SQLiteStatements
+from memoranda_sqlite.tables import TABLE
+
+MOST_BYTES = 256 << 20
+"""About how many bytes are kept for all scopes; the least recently searched ones are dropped. A larger scope is kept
+alone."""
+
+_TERMS = (
+    f"(SELECT terms FROM memoranda_terms WHERE item = {TABLE}.rowid "
+    f"AND NOT EXISTS (SELECT 1 FROM memoranda_stale WHERE memoranda_stale.item = {TABLE}.rowid))"
+)
+_VECTOR = f"(SELECT vector FROM memoranda_vectors WHERE item = {TABLE}.rowid AND item_version = version)"
+_COLUMNS = "rowid, id, content, memory_type, extra_json, created_at, user_id, session_id, task_id"
+_TEXTS = {str}
+_NEXT_EXPIRY = f"SELECT min(expires_at) FROM {TABLE} WHERE expires_at > ?"
+_EXPIRED = f"SELECT rowid FROM {TABLE} WHERE expires_at > ? AND expires_at <= ?"
+
+
+class Scope:
+    """The rows of a scope in one state of the file.
+
+    ``is_whole`` is False for a scope of too many rows to be ranked as a whole: then only their vectors are kept.
+    """
+
+    def __init__(self, passage: float, dimension: int) -> None:
+        self.lock = threading.Lock()
+        self.state: journal.Position | None = None
+        self.since, self.until = "", None
+        self.is_whole = True
+        self._passage, self._dimension = passage, dimension
+        self.arrays = ScopeArrays(passage, dimension)
+
+    def start_anew(self) -> None:
+        """Forget all rows."""
+        self.state = None
+        self.arrays = ScopeArrays(self._passage, self._dimension)
+
+
+class ScopeCache:
+    """Scopes by what a search asks of them, for all connections of a store."""
+
+    def __init__(self, statements: SQLiteStatements, passage: float, dimension: int) -> None:
+        self._statements = statements
+        self._passage, self._dimension = passage, dimension
+        self._scopes: dict[tuple[object, ...], Scope] = {}
+        self._sizes: dict[tuple[object, ...], int] = {}
+        self._lock = threading.Lock()
+
+    def forget(self) -> None:
+        """Drop everything: it may hold purged content."""
+        with self._lock:
+            self._scopes, self._sizes = {}, {}
+
+    @contextmanager
+    def of(self, connection: sqlite3.Connection, wanted: Filter) -> Iterator[Scope]:
+        """Yield a scope as a connection sees it, which has a transaction under way; no other search uses it meanwhile.
+
+        Time passes for every search, and changes something only where an item expires.
+        """
+        lasting = replace(wanted, further=tuple(each for each in wanted.further if not _is_alive(each)))
+        now = next((each.now for each in wanted.further if isinstance(each, Expiry) and not each.expired), "")
+        parameters = Parameters(self._statements.dialect)
+        key = (self._statements.conditions(parameters, lasting), *parameters.values)
+        with self._lock:
+            scope = self._scopes.pop(key, None) or Scope(self._passage, self._dimension)
+            self._scopes[key] = scope  # The most recently searched one is last.
+        with scope.lock:
+            try:
+                self._bring_up_to_date(connection, scope, wanted, now)
+            except BaseException:
+                scope.start_anew()
+                raise
+            self._measure(key, scope)
+            yield scope
+
+    def _measure(self, key: tuple[object, ...], scope: Scope) -> None:
+        with self._lock:
+            if self._scopes.get(key) is not scope:
+                return
+            self._sizes[key] = scope.arrays.size
+            held = sum(self._sizes.values())
+            for other in [each for each in self._scopes if each != key]:
+                if held <= MOST_BYTES:
+                    break
+                del self._scopes[other]
+                held -= self._sizes.pop(other, 0)
+
+    def _bring_up_to_date(self, connection: sqlite3.Connection, scope: Scope, wanted: Filter, now: str) -> None:
+        state = journal.position(connection)
+        if scope.state is not None and _is_older(state, scope.state):
+            # Another connection has read a newer state. This one has read nothing yet and looks again.
+            connection.execute("COMMIT")
+            connection.execute("BEGIN")
+            state = journal.position(connection)
+        changed = self._changed(connection, scope, state, now)
+        if changed is None or (changed and not self._follow(connection, scope, wanted, changed)):
+            self._read(connection, scope, wanted)
+        if changed is None or changed or now >= (scope.until or "~"):
+            (scope.until,) = connection.execute(_NEXT_EXPIRY, (now,)).fetchone() if now else (None,)
+        scope.state, scope.since = state, now
+
+    def _changed(
+        self, connection: sqlite3.Connection, scope: Scope, state: journal.Position, now: str
+    ) -> set[int] | None:
+        """Return the rows that may have changed since the last search; None if any may have."""
+        if scope.state is None or now < scope.since:
+            return None
+        changed = set[int]() if state == scope.state else journal.changed_between(connection, scope.state, state)
+        if changed is not None and scope.until is not None and scope.until <= now:
+            changed.update(number for (number,) in connection.execute(_EXPIRED, (scope.since, now)))
+        return changed
+
+    def _read(self, connection: sqlite3.Connection, scope: Scope, wanted: Filter) -> None:
+        scope.start_anew()
+        text, values = self._statements.numbers_up_to(wanted, WHOLE_SCOPE + 1)
+        (count,) = connection.execute(f"SELECT count(*) FROM ({text})", values).fetchone()
+        scope.is_whole = count <= WHOLE_SCOPE
+        if scope.is_whole or self._dimension:
+            scope.arrays.add(list(self._rows(connection, scope, wanted)))
+
+    def _follow(self, connection: sqlite3.Connection, scope: Scope, wanted: Filter, changed: set[int]) -> bool:
+        """Read what has changed; return False if all is to be read again."""
+        now = list(self._rows(connection, scope, wanted, changed))
+        if not scope.is_whole and len(now) < len(changed):
+            return False  # Some are gone: what is left may be few enough.
+        scope.arrays.remove(changed)
+        scope.arrays.add(now if scope.is_whole or self._dimension else [])
+        return not scope.arrays.is_worn and (not scope.is_whole or len(scope.arrays) <= WHOLE_SCOPE)
+
+    def _rows(
+        self, connection: sqlite3.Connection, scope: Scope, wanted: Filter, chosen: Iterable[int] | None = None
+    ) -> Iterator[Added]:
+        """Yield the rows of a scope, or those of the chosen ones that are in it; without those that cannot be read."""
+        parameters = Parameters(self._statements.dialect)
+        where = self._statements.conditions(parameters, wanted)
+        # NOT INDEXED leaves the row number as the only way in.
+        among = "" if chosen is None else "NOT INDEXED"
+        also = "" if chosen is None else "AND rowid IN (SELECT value FROM json_each(?))"
+        values = [] if chosen is None else [json.dumps(list(chosen))]
+        text = (
+            f"SELECT {_COLUMNS}, {_TERMS if scope.is_whole else 'NULL'}, {_VECTOR if self._dimension else 'NULL'} "
+            f"FROM {TABLE} {among} WHERE {where} {also} ORDER BY rowid"
+        )
+        for row in connection.execute(text, (*parameters.values, *values)):
+            added = _added(row) if scope.is_whole else Added(row[0], Passage(row[1], ""), row[-1] or b"")
+            if added is not None:
+                yield added
+
+
+def rows_of(connection: sqlite3.Connection, numbers: Iterable[int]) -> dict[int, Added]:
+    """Return rows as a ranking sees them, by their numbers; without those that cannot be read."""
+    chosen = "WHERE rowid IN (SELECT value FROM json_each(?))"
+    text = f"SELECT {_COLUMNS}, {_TERMS}, NULL FROM {TABLE} NOT INDEXED {chosen}"
+    found = map(_added, connection.execute(text, (json.dumps(list(numbers)),)))
+    return {added.number: added for added in found if added is not None}
+
+
+def _added(row: tuple[Any, ...]) -> Added | None:
+    """Return a row as a ranking sees it, or None if it cannot be read: reading its item logs such a row."""
+    number, item_id, content, memory_type, extra_json, created_at, user, session, task, terms, vectors = row
+    if {*map(type, (item_id, content, memory_type, extra_json, created_at))} != _TEXTS:
+        return None
+    try:
+        name = name_in(extra_json)
+    except ValueError:
+        return None
+    conversation = conversation_name(user, session, task)
+    speaker = speaker_of(name, memory_type, content)
+    held = None if terms is None else terms.split()
+    return Added(number, Passage(item_id, content, speaker, created_at, conversation, held), vectors or b"")
+
+
+def _is_older(one: journal.Position, other: journal.Position) -> bool:
+    """Return True if a state of the file surely comes before another."""
+    return one.schema == other.schema and (one.place, one.last) < (other.place, other.last)
+
+
+def _is_alive(condition: Condition) -> bool:
+    return isinstance(condition, Expiry) and not condition.expired
