@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import gzip
 import subprocess
 import sys
 from collections.abc import Sequence
 from heapq import nlargest
+from importlib.resources import files
 from importlib.util import find_spec
 from math import hypot
 from pathlib import Path
 
+import numpy as np
 import pytest
+from tokenizers import Tokenizer
 
 import memoranda
 from memoranda import HumanMemory, MemoryMetadata
@@ -46,6 +50,28 @@ def test_a_vector_does_not_depend_on_the_texts_beside_it() -> None:
     embeddings = StaticEmbeddings()
     texts = ["one", "two words", "three words here, and many more " * 50]
     assert embeddings.embed_many(texts) == [embeddings.embed(text) for text in texts]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Two words",
+        "  spaces  between   and after  ",
+        " ",
+        "lines\nand\ttabs",
+        "a▁b ▁▁c",
+        "a <s> b</s><unk> < s>",
+        "日本語 テキスト 🙂 naïve",
+        "pneumonoultramicroscopicsilicovolcanoconiosis twice: pneumonoultramicroscopicsilicovolcanoconiosis",
+    ],
+)
+def test_a_vector_is_the_mean_of_the_tokens_that_the_tokenizer_finds(text: str) -> None:
+    package = files("memoranda_embed_static")
+    tokenizer = Tokenizer.from_str(gzip.decompress((package / "tokenizer.json.gz").read_bytes()).decode())
+    with (package / "table.npz").open("rb") as file, np.load(file) as stored:
+        table = stored["vectors"] * stored["scales"].astype(np.float32)[:, np.newaxis]
+    expected = table[tokenizer.encode(text, add_special_tokens=False).ids].mean(axis=0)
+    assert StaticEmbeddings().embed(text) == pytest.approx(expected.tolist())
 
 
 def test_a_text_without_tokens_has_the_zero_vector() -> None:

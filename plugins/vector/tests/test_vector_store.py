@@ -86,6 +86,26 @@ async def test_a_ranked_search_tells_the_cosine_where_unrelated_texts_have_none(
     assert [found.parts for found in ranked] == [{"semantic": found.score} for found in ranked]
 
 
+class Listed(Table):
+    """Fails on what is not listed."""
+
+    def embed(self, text: str) -> list[float]:
+        vector = super().embed(text)
+        if text not in self.vectors:
+            raise LookupError(text)
+        return vector
+
+
+async def test_an_embedder_that_fails_on_unrelated_texts_is_not_asked_for_them_by_every_search() -> None:
+    embeddings = Listed(COMPASS)
+    store = VectorMemoryStore(embeddings)
+    await store.add(turn("east"))
+    for _ in range(3):
+        (found,) = await store.search_ranked(query="?")
+        assert found.score == pytest.approx(math.cos(math.atan2(0.1, 1)))
+    assert len([text for text in embeddings.asked if text not in COMPASS]) == 1
+
+
 async def test_the_length_of_a_vector_does_not_matter() -> None:
     store = VectorMemoryStore(Table({"far": [1e-20, 1e-20], "near": [3e30, 0], "?": [1e-12, 0]}))
     await store.add_many([turn("far"), turn("near")])

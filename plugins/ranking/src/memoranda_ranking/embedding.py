@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from itertools import islice
 from math import copysign, sqrt
 from statistics import fmean
+from time import monotonic
 from weakref import WeakKeyDictionary
 from zlib import crc32
 
@@ -84,19 +85,26 @@ _UNRELATED_TEXTS = (
 """What has to do with hardly any query, nor with each other."""
 
 _unrelated_vectors: WeakKeyDictionary[Embeddings, list[bytes]] = WeakKeyDictionary()
+_failed: WeakKeyDictionary[Embeddings, float] = WeakKeyDictionary()
+
+_PAUSE = 60.0
+"""Seconds before an embedder that failed on these texts is asked for them again."""
 
 
 async def unrelated_similarity(embeddings: Embeddings, query: Sequence[float]) -> float:
     """Return the highest similarity that a query's vector has to texts that have nothing to do with it.
 
     Models differ widely in this, so what counts as alike is measured from here. The vectors of these texts are asked
-    for once. The highest means two standard deviations above the mean. It is 0 for an embedder that fails on them: a
-    search that works must not fail for its scale.
+    for once. The highest means two standard deviations above the mean. It is 0 for an embedder that fails on them,
+    which is asked again after a minute: a search that works must not fail for its scale, nor wait for it every time.
     """
     if embeddings not in _unrelated_vectors:
+        if monotonic() < _failed.get(embeddings, 0.0):
+            return 0.0
         try:
             made = await embed_texts(embeddings, _UNRELATED_TEXTS)
         except EmbeddingError:
+            _failed[embeddings] = monotonic() + _PAUSE
             return 0.0
         _unrelated_vectors[embeddings] = [pack_vector(vector, embeddings.dimension) for vector in made]
     found = cosines(query, _unrelated_vectors[embeddings])

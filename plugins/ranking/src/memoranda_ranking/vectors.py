@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from array import array
 from collections.abc import Iterable, Sequence
-from math import hypot, isfinite
+from math import hypot, isfinite, sqrt
 from operator import mul
 from typing import Any
 
@@ -66,15 +66,16 @@ def cosines(query: Sequence[float], packed: Sequence[bytes]) -> list[float]:
 
     With numpy installed this is one matrix product; without it, a loop that is some fifty times slower.
     """
-    direction = normalised(query)
     if not packed:
         return []
-    if len(packed[0]) != len(direction) * _FLOAT32_BYTES or len(set(map(len, packed))) != 1:
+    if len(packed[0]) != len(query) * _FLOAT32_BYTES or len(set(map(len, packed))) != 1:
         raise BadVectorError("vectors of different lengths cannot be compared")
     try:
         import numpy
     except ImportError:
+        direction = normalised(query)
         return [sum(map(mul, direction, unpack_vector(row))) for row in packed]
-    matrix = numpy.frombuffer(b"".join(packed), dtype="<f4").reshape(-1, len(direction))
-    similarities: list[float] = (matrix @ numpy.asarray(direction)).tolist()
+    asked = numpy.asarray(query, dtype=numpy.float64)
+    matrix = numpy.frombuffer(b"".join(packed), dtype="<f4").reshape(-1, len(asked))
+    similarities: list[float] = (matrix @ (asked / (sqrt(asked @ asked) or 1.0)).astype(numpy.float32)).tolist()
     return similarities

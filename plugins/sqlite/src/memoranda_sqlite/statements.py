@@ -27,6 +27,7 @@ from memoranda.store.backend import (
     Page,
     Past,
     Value,
+    key_bounds,
 )
 from memoranda_sql import ITEM_COLUMNS, Change, Parameters, Row, Statement, Statements
 from memoranda_sqlite.dialect import SQLiteDialect
@@ -41,7 +42,7 @@ _BOUND: dict[type[Condition], Callable[[Any], Any]] = {
     FieldEquals: attrgetter("text"),
     Expiry: attrgetter("now"),
 }
-"""Conditions that bind one value as it is. The text for a filter of these alone is built once: 7 µs and 33 µs."""
+"""Conditions that bind one value as it is. The text for these and for places is built once: 7 µs and 33 µs."""
 _OF_ROWS = frozenset({FieldEquals, Value, ExtraEquals, Contains})
 _ONE_ROW = ", ".join("?" * (len(Row._fields) + len(FURTHER_COLUMNS)))
 
@@ -125,6 +126,8 @@ class SQLiteStatements(Statements):
         for condition in wanted.conditions:
             if bound := _BOUND.get(type(condition)):
                 values.append(bound(condition))
+            elif type(condition) is Below:
+                values += key_bounds(condition.place)
             elif type(condition) is not Archived:
                 return self._search(wanted, page, columns)
             kinds.append(condition.shape)

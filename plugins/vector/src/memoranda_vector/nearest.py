@@ -30,9 +30,6 @@ _COPIED = 4
 _LONG_ITEMS = 64
 """How many long items are compared at a time."""
 
-Found = tuple[Rows, NDArray[np.float32]]
-"""Rows, and the similarity of each."""
-
 _BELOW_ALL = np.float32(-2)
 """The similarity by which zero vectors are ordered: below that of opposite vectors."""
 

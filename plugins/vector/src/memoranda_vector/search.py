@@ -2,50 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from itertools import chain
-from typing import Any
+from collections.abc import Iterable
 
 import numpy as np
 
 from memoranda.embeddings import Embeddings
 from memoranda.items import MemoryItem
-from memoranda.offloading import AT_ONCE, import_in_thread, offload, word_weight
+from memoranda.offloading import import_in_thread, offload
 from memoranda.store import RankedItem, copy_item
 from memoranda.store.backend import Filter
 from memoranda_ranking import (
     HEARD,
-    Around,
-    Best,
-    Frequencies,
-    Nearest,
-    OnDay,
-    Passage,
-    Question,
-    Size,
-    SpokenBy,
     Weights,
-    Whole,
-    WithLetters,
     capitalised,
     fold_words,
-    gather,
-    gathered,
     likeness,
     query_without_names,
-    rank_hybrid,
+    rank,
     taking_part,
     unrelated_similarity,
 )
 from memoranda_vector.batch_columns import Matrix
 from memoranda_vector.column_index import Rows
-from memoranda_vector.filtering import matching_rows, select_rows
-from memoranda_vector.nearest import ApproximateIndex, Compared, Found, best, compare, passage_text
+from memoranda_vector.filtering import matching_rows
+from memoranda_vector.nearest import ApproximateIndex, Compared, best, compare, passage_text
+from memoranda_vector.scope_index import ScopeCache, ScopeIndex
 from memoranda_vector.table import Table
 from memoranda_vector.vectors import embed_one
-from memoranda_vector.word_index import Mask, WordIndex
-
-_DIGITS = 9  # A floating-point sum depends on the order of its terms.
 
 
 class Searcher:
@@ -59,27 +42,16 @@ class Searcher:
         self._weights = weights
         self._ann = ann
         self._ann_above = ann_above
-        self._words: WordIndex | None = None
+        self._scopes = ScopeCache(weights.passage)
 
-    def changed(self, rows: list[int]) -> None:
-        """Mark rows whose item was replaced or removed."""
+    def changed(self, rows: Iterable[int]) -> None:
+        """Mark rows whose vector was replaced or removed."""
         if self._ann is not None:
             self._ann.touch(rows)
-        if self._words is not None:
-            for row in rows:
-                self._words.changed(row)
 
-    def changed_many(self, rows: list[int]) -> None:
-        """Mark many such rows. Their old words are no longer found; :meth:`forget` drops them from the index."""
-        if self._ann is not None:
-            self._ann.touch(rows)
-        if self._words is not None:
-            self._words.changed_many(rows)
-
-    async def forget(self) -> None:
-        """Drop the old words of changed rows, a part at a time."""
-        if self._words is not None:
-            await self._words.forget()
+    def forget(self) -> None:
+        """Drop what is kept between searches: it may hold words of purged items."""
+        self._scopes.forget()
 
     async def by_meaning(self, query: str, wanted: Filter, limit: int) -> list[RankedItem]:
         """Return the items whose vectors are nearest to the query's."""
@@ -97,58 +69,51 @@ class Searcher:
     async def by_words(self, query: str, wanted: Filter, limit: int, *, with_meaning: bool) -> list[RankedItem]:
         """Return the items that share words with the query, themselves or in the turns around them.
 
-        With meaning, the nearest items are candidates as well, and similarity counts.
+        With meaning, similarity counts, too.
         """
         table = self._table
         # Neighbours count whatever their type and status, so these filters come after the ranking.
         scope = wanted.scope()
         vector, unrelated = await self._query_vector(query, scope) if with_meaning else (None, 0.0)
         await import_in_thread("numpy.ma")  # numpy.unique imports it.
-        self._words = words = self._words or WordIndex(table)
-        await words.build()
-        chosen = table.listed(await matching_rows(table, scope))
-        added = table.added[chosen]
-        asked = chosen if wanted == scope else table.listed(await matching_rows(table, wanted))
-        alike = None if vector is None else await compare(table, chosen, vector, self._weights.damping)
-        near = None if alike is None else (chosen, alike.similarities)
-        # Nothing is awaited from here until all candidates are gathered. Rows that changed since their words were
-        # indexed are left out, and so are rows that were freed or reused meanwhile and indexed by another search.
-        same = chosen[table.added[chosen] == added]
-        inside = words.listed(table.mask(same) & table.mask(table.listed(select_rows(table, scope))))
-        lookup = _Lookup(table, words, inside, table.mask(asked), near)
-        gathering = gather(query, self._weights, limit, filtered=wanted != scope, meaning=with_meaning)
-        candidates = gathered(gathering, lookup.answer)
-        similar: dict[str, float] = {}
-        rows = lookup.rows
-        if near is not None:
-            cosines = np.zeros(len(inside), dtype=np.float32)
-            cosines[near[0]] = near[1]
-            similar = dict(zip(rows, cosines[list(rows.values())].tolist(), strict=True))
-        # Items are read now: their rows may be reused before the ranking is done.
-        held = zip(rows, map(table.items.__getitem__, rows.values()), strict=True)
-        items = {key: item for key, item in held if item is not None}
+        index = self._scopes.of(scope)
+        async with index.lock.held():
+            try:
+                rows = await index.follow(table, scope)
+                items = _CurrentItems(table, index, rows, wanted)
+                alike = None if vector is None else await compare(table, rows, vector, self._weights.damping)
+                return await offload(len(rows), self._ranked_by_words, query, items, alike, unrelated, limit)
+            except BaseException:
+                index.start_anew()
+                raise
 
-        def ranked() -> list[RankedItem]:
-            scored = rank_hybrid(
-                query,
-                candidates.windows,
-                similar,
-                total=candidates.total,
-                frequencies=candidates.frequencies,
-                weights=self._weights,
-                wanted=lambda key: wanted.matches(items[key]),
-                limit=limit,
-                nearest=None
-                if alike is None
-                else lambda passage: passage_text(passage.text, alike.passage(rows[passage.key])),
-                unrelated=unrelated,
-            )
-            return [result.ranked(copy_item(items[result.key])) for result in scored]
+    def _ranked_by_words(
+        self, query: str, items: _CurrentItems, alike: Compared | None, unrelated: float, limit: int
+    ) -> list[RankedItem]:
+        places = items.index.places()
+        found: dict[int, MemoryItem] = {}
 
-        weight = len(items)
-        if weight <= AT_ONCE:  # They may be long.
-            weight = max(weight, word_weight(sum(len(item.content) for item in items.values())))
-        return await offload(weight, ranked)
+        def chosen(place: int) -> bool:
+            item = items.at(int(places[place]))
+            if item is not None:
+                found[place] = item
+            return item is not None
+
+        scored = rank(
+            items.index.arrays,
+            query,
+            self._weights,
+            near=None if alike is None else alike.similarities[places].astype(np.float64),
+            wanted=chosen,
+            limit=limit,
+            unrelated=unrelated,
+        )
+        ranked = []
+        for each in scored:
+            item, row = found[each.item], int(items.rows[places[each.item]])
+            nearest = "" if alike is None else passage_text(item.content, alike.passage(row))
+            ranked.append(each.ranked(copy_item(item), nearest))
+        return ranked
 
     async def _query_vector(self, query: str, scope: Filter) -> tuple[Matrix, float]:
         """Return the vector of a query, and how similar unrelated texts are to it."""
@@ -180,78 +145,24 @@ def _ranked_by_meaning(
     ]
 
 
-class _Lookup:
-    """Answers the questions of one ranking from a table and its words. Items are identified by their rows.
+class _CurrentItems:
+    """The items of an index's rows that match a filter, as long as they are what the index knows.
 
-    ``inside`` is the mask of the scope's rows, ``asked`` that of the rows that match every filter, and ``near`` the
-    similarities of rows, if meaning counts.
+    Others may change them while a thread ranks: a row may be freed, or used again for an item of another user.
     """
 
-    def __init__(self, table: Table, words: WordIndex, inside: Mask, asked: Mask, near: Found | None) -> None:
+    def __init__(self, table: Table, index: ScopeIndex, rows: Rows, wanted: Filter) -> None:
+        self.index = index
+        self.rows = rows
         self._table = table
-        self._words = words
-        self._inside = inside
-        self._asked = asked
-        self._near = near
-        self._having: dict[str, Rows] = {}
-        self.rows: dict[str, int] = {}
-        """The rows of all passages that were returned, by their keys."""
+        self._wanted = wanted
+        self._stamps = table.stamps[rows]
 
-    def answer(self, question: Question) -> Any:
-        """Return the answer to a question of the candidate policy."""
-        words, inside = self._words, self._inside
-        match question:
-            case Size():
-                return int(np.count_nonzero(inside))
-            case Whole():
-                rows = np.flatnonzero(inside).astype(np.int32)
-                return self._windows(rows, len(rows))
-            case Frequencies(terms):
-                self._having = {term: words.with_term(term, inside) for term in terms}
-                return {term: len(rows) for term, rows in self._having.items()}
-            case Best(rarities, most, matching):
-                return self._best(rarities, inside & self._asked if matching else inside, most)
-            case OnDay(day, most):
-                return self._newest(self._on_day(day), most)
-            case SpokenBy(term, most):
-                return self._newest(words.spoken_by(term, inside), most)
-            case WithLetters(letters, most):
-                return self._newest(words.with_letters(letters, inside), most)
-            case Nearest(most):
-                return self._nearest(most)
-            case Around(keys, turns):
-                return self._windows(np.array(keys, dtype=np.int32), turns)
-
-    def _best(self, rarities: Mapping[str, float], inside: Mask, most: int) -> list[int]:
-        sums = np.zeros(len(inside), dtype=np.float64)
-        for term, rarity in rarities.items():
-            sums[self._having[term]] += rarity
-        found = np.flatnonzero((sums > 0) & inside).astype(np.int32)
-        order = self._table.order(sums[found].round(_DIGITS), found)[:most]
-        return _row_numbers(found[order])
-
-    def _on_day(self, day: str) -> Rows:
-        first = np.datetime64(day)
-        start, end = (moment.astype("datetime64[us]").astype(np.int64) for moment in (first, first + 1))
-        times = self._table.times[: len(self._inside)]
-        return np.flatnonzero(self._inside & (times >= start) & (times < end)).astype(np.int32)
-
-    def _newest(self, rows: Rows, most: int) -> list[int]:
-        return _row_numbers(self._table.newest_first(rows, most))
-
-    def _nearest(self, most: int) -> list[int]:
-        if self._near is None:
-            return []
-        return [row for row, _ in best(self._table, *self._near, most) if self._inside[row]]
-
-    def _windows(self, rows: Rows, around: int) -> list[list[Passage]]:
-        windows = self._words.windows(rows, self._inside, around)
-        passages = [self._words.passages(window) for window in windows]
-        flat = chain.from_iterable
-        self.rows = {passage.key: row for passage, row in zip(flat(passages), flat(windows), strict=True)}
-        return passages
-
-
-def _row_numbers(rows: Rows) -> list[int]:
-    numbers: list[int] = rows.tolist()
-    return numbers
+    def at(self, place: int) -> MemoryItem | None:
+        """Return the item of a row by its place; None if it does not match or has changed."""
+        row = int(self.rows[place])
+        item = self._table.items[row]
+        # A row has its new stamp before its new item.
+        if item is None or self._table.stamps[row] != self._stamps[place] or not self._wanted.matches(item):
+            return None
+        return item

@@ -211,9 +211,10 @@ class VectorMemoryStore(BaseStore):
                 break
         self._stored.check_head(write)
         self._stored.apply(plan)
+        if write.purge:
+            self._searcher.forget()
         if apart:
             await asyncio.sleep(0)  # Let others run before the replaced items are freed.
-            await self._searcher.forget()
         return plan
 
     async def _touch(self, ids: Sequence[str], ttl: float | None, now: str, within: MemoryMetadata | None) -> int:

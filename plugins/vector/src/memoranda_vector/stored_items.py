@@ -84,7 +84,7 @@ class StoredItems:
         self.table.replace_many(plan.replaced, plan.rows)
         new = self.table.put_new(plan.new, plan.numbers)
         self._added = max(self._added, plan.last + 1)
-        self._searcher.changed_many([*plan.free, *plan.rows, *new.tolist()])
+        self._searcher.changed([*plan.free, *plan.rows, *new.tolist()])
 
     # Changing
 
@@ -110,6 +110,8 @@ class StoredItems:
         is_live = self.table.row_of(item_id) is not None
         if item is None or not (is_live or purge) or not metadata_matches(within, item.metadata):
             return False
+        if purge:
+            self._searcher.forget()
         if not is_live:
             self.deleted.take(item_id)
         elif purge:
@@ -139,6 +141,7 @@ class StoredItems:
 
     def purge(self, item: MemoryItem, *, deleted_only: bool) -> bool:
         """Remove this very item for good, live or deleted; return True if it was still stored."""
+        self._searcher.forget()
         deleted = self.deleted.get(item.id)
         if deleted is not None and deleted.item is item:
             self.deleted.take(item.id)

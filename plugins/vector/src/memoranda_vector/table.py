@@ -29,7 +29,7 @@ GROWTH = 1.125
 
 _SMALLEST = 256
 _INDEXES = (*SCOPE_FIELDS, "namespace", "conversation", "memory_type", "status", "speaker")
-_COLUMNS = ("times", "ends", "archived", "divided", "_updated", "added", "_zero", "_blank", "_used")
+_COLUMNS = ("times", "ends", "archived", "divided", "_updated", "added", "stamps", "_zero", "_blank", "_used")
 _CHUNK = 1024
 
 
@@ -60,6 +60,9 @@ class Table:
         self.expiring_count = 0
         self._updated: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
         self.added: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
+        self.stamps: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
+        """A number that no other item ever has, nor the same one after a change."""
+        self._last_stamp = 0
         self._zero: NDArray[np.bool_] = np.zeros(0, dtype=np.bool_)
         self._blank: NDArray[np.bool_] = np.zeros(0, dtype=np.bool_)
         self._used: NDArray[np.bool_] = np.zeros(0, dtype=np.bool_)
@@ -117,6 +120,8 @@ class Table:
             row = self._row_of[item.id] = self._free.pop() if self._free else self._new_row()
         else:
             self._forget(row)
+        self._last_stamp += 1
+        self.stamps[row] = self._last_stamp
         self.items[row] = item
         self.matrix[row] = vector
         if further is not None:
@@ -156,6 +161,7 @@ class Table:
         numbers = rows.tolist()
         for place, further in batch.vectors.further.items():
             self._divide(numbers[place], further)
+        self._stamp(rows)
         for row, item in zip(numbers, items, strict=True):
             self.items[row] = item
         self._row_of.update(zip([item.id for item in items], numbers, strict=True))
@@ -176,6 +182,7 @@ class Table:
             for index, column in zip(self.indexes.values(), zip(*batch.values, strict=True), strict=True):
                 index.remove_many(others)
                 index.add_many(others, column, batch.which[~batch.alike])
+        self._stamp(rows)
         for row, item in zip(numbers, batch.items, strict=True):
             self.items[row] = item
         self.matrix[rows] = batch.vectors.first
@@ -243,6 +250,11 @@ class Table:
                 self.matrix[rows[start] : rows[start] + len(part)] = part
             else:
                 self.matrix[rows[start : start + _CHUNK]] = part
+
+    def _stamp(self, rows: Rows) -> None:
+        """Give rows new stamps. Their items change afterwards: a thread that reads one sees that it is another."""
+        self.stamps[rows] = np.arange(len(rows)) + self._last_stamp + 1
+        self._last_stamp += len(rows)
 
     def _divide(self, row: int, further: Matrix) -> None:
         self.further[row] = further
@@ -329,10 +341,6 @@ class Table:
             rows, keys = rows[kept], keys[kept]
         return rows[np.lexsort((self.added[rows], keys))[::-1]][:limit]
 
-    def oldest_first_by(self, codes: Rows, rows: Rows) -> Rows:
-        """Return the rows by their code, then by time, then by the order of adding."""
-        return rows[np.lexsort((self.added[rows], self.times[rows], codes[rows]))]
-
     def order(self, similarities: NDArray[np.floating[Any]], rows: Rows) -> NDArray[np.intp]:
         """Return the positions that sort the rows by similarity, highest first; ties put the newest first."""
         return np.lexsort((self.added[rows], self.times[rows], similarities))[::-1]
@@ -341,12 +349,6 @@ class Table:
         """Return the places of the rows' items in the order of adding; -1 where there is no row."""
         places = iter(self.added[[row for row in rows if row is not None]].tolist())
         return [-1 if row is None else next(places) for row in rows]
-
-    def mask(self, rows: Rows) -> NDArray[np.bool_]:
-        """Return a mask over all rows, True for those of ``rows`` that are still in use."""
-        inside = np.zeros(self.height, dtype=np.bool_)
-        inside[rows] = True
-        return inside & self._used[: self.height]
 
     def zero_rows(self, rows: Rows | None, height: int) -> NDArray[np.bool_] | None:
         """Return a mask of the rows (None: all below ``height``) with the zero vector; None if no row has it."""
