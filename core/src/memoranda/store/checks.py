@@ -7,7 +7,6 @@ engines differ in what they take.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache
 from operator import itemgetter
 from types import NoneType
 from typing import Any, NamedTuple
@@ -144,13 +143,15 @@ def _needs_no_closer_look(item: MemoryItem) -> bool:
     texts_of, optional_of, nothing, seldom, others = glance
     try:
         owner = fields["metadata"].__dict__
-        if owner["namespace"] != () or owner["extra"] != {} or not _are_plain(ids_of(owner)):
+        if owner["namespace"] != () or owner["extra"] != {}:
             return False
-        texts, optional = texts_of(fields), optional_of(fields)
+        texts = [text for text in ids_of(owner) if text is not None]
+        texts += texts_of(fields)
+        optional = optional_of(fields)
         if optional != nothing:
             if [name for name in seldom if fields[name] is not None]:
                 return False
-            texts += tuple([text for text in optional if text is not None])
+            texts += [text for text in optional if text is not None]
         for name, kind in others:
             value = fields[name]
             if type(value) is not kind or (value and kind is list and not _is_plain(value, _NESTED_AT_A_GLANCE)):
@@ -172,13 +173,6 @@ def _needs_no_closer_look(item: MemoryItem) -> bool:
         )
     except (AttributeError, KeyError, TypeError, ValueError):
         return False
-
-
-@lru_cache(maxsize=1024)
-def _are_plain(ids: tuple[str | None, ...]) -> bool:
-    """Return True if the ids of an owner are short texts in ASCII, or None; most owners have many items."""
-    short = "".join([text for text in ids if text is not None])
-    return len(short) <= _SURELY_SHORT and short.isascii() and "\0" not in short
 
 
 def _is_plain(value: Any, depth: int) -> bool:

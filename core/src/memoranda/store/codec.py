@@ -37,9 +37,9 @@ _NONE_FURTHER: dict[str, Any] = {}
 ItemT = TypeVar("ItemT", bound=MemoryItem)
 
 
-def further_values(item: MemoryItem, *, checked: bool = False) -> dict[str, Any]:
-    """Return everything that is not one of ``BASE_FIELDS``, as JSON; see :meth:`ItemFields.values`."""
-    return fields_of(type(item)).values(item, checked=checked)
+def further_values(item: MemoryItem) -> dict[str, Any]:
+    """Return everything that is not one of ``BASE_FIELDS``, as JSON; absent means the field's default."""
+    return fields_of(type(item)).values(item)
 
 
 def dump_metadata(metadata: MemoryMetadata) -> dict[str, Any]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache
-from operator import itemgetter
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin
 
@@ -56,33 +55,28 @@ class ItemFields:
         )
         direct = model if trusted and self.plain else [name for name in MemoryItem.model_fields if name in self.kinds]
         self._direct = tuple((name, name in self._left_out) for name in direct)
-        seldom = [name for name, left_out in self._direct if left_out]
-        self._seldom, self._nothing = itemgetter(*seldom), (None,) * len(seldom)
-        self._written = tuple((name, left_out) for name, left_out in self._direct if not left_out)
         self._dumped = {name for name in model if name not in direct}
 
-    def values(self, item: MemoryItem, *, checked: bool = False) -> dict[str, Any]:
+    def values(self, item: MemoryItem) -> dict[str, Any]:
         """Return a checked JSON copy of these fields and of those that the class does not know.
 
-        Absent means None, or the default. Raises InputError, naming the field, for what JSON cannot hold. Of an item
-        that was ``checked`` before, the values are its own: for what only reads them.
+        Absent means None, or the default. Raises InputError, naming the field, for what JSON cannot hold.
         """
-        held, further, copied = item.__dict__, {}, _same if checked else checked_json
-        # Most items have none of those that are left out, which one look tells.
-        for name, left_out in self._written if self._seldom(held) == self._nothing else self._direct:
+        held, further = item.__dict__, {}
+        for name, left_out in self._direct:
             value = held[name]
             if value is not None:
-                further[name] = copied(value, name)
+                further[name] = checked_json(value, name)
             elif not left_out:
                 further[name] = None
         if self._dumped:
             for name, value in item.model_dump(mode="json", include=self._dumped).items():
                 if value is not None or name not in self._left_out:
-                    further[name] = copied(value, name)
+                    further[name] = checked_json(value, name)
         unknown = item.__pydantic_extra__
         if unknown:
             for name, value in unknown.items():
-                further[name] = copied(value, name)
+                further[name] = checked_json(value, name)
         return further
 
     def fill(self, fields: dict[str, Any], further: dict[str, Any]) -> None:
@@ -115,10 +109,6 @@ class ItemFields:
     def sound(self, held: Mapping[str, Any]) -> bool:
         """Return True if each of these fields, as far as they are plain, has a value of its type."""
         return all(type(held[name]) in kinds for name, kinds in self.kinds.items())
-
-
-def _same(value: Any, _: str) -> Any:
-    return value
 
 
 @cache

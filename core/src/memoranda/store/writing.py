@@ -268,12 +268,10 @@ class Writing(Engine):
 
         Every item that a store is given comes by here, so this is where the records of branches are refused.
         """
-        kind = item.memory_type
-        is_record = kind == "branch" or _is_of_branches(type(item))
-        if type(item) is not self.item_types.get(kind, MemoryItem):
+        given = type(item)
+        if given is not self.item_types.get(item.memory_type, MemoryItem):
             item = load_item(dump_item(item), self.item_types)
-            is_record = is_record or _is_of_branches(type(item))
-        if is_record:
+        if item.memory_type == "branch" or _is_of_branches(given) or _is_of_branches(type(item)):
             raise InputError(
                 f"{item.id!r} is the record of a branch, which only fork() makes. To copy a branch from another store, "
                 f"call fork(record.parent, at=record.at, record=record).",

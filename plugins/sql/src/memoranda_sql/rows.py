@@ -90,15 +90,10 @@ def pack(item: MemoryItem) -> Row:
 
 def further_text(item: MemoryItem) -> str:
     """Return ``extra_json`` of an item that was checked: most have none, and most AI messages no tool calls."""
-    further = further_values(item, checked=True)
+    further = further_values(item)
     if not further:
         return "{}"
-    if further == _NO_CALLS:
-        return _USUAL[AIMemory]
-    try:
-        return json_text(further)
-    except TypeError:  # Some mapping in it is no dict; a copy is.
-        return json_text(further_values(item))
+    return _USUAL[AIMemory] if further == _NO_CALLS else json_text(further)
 
 
 @lru_cache(maxsize=1024)
