@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from enum import StrEnum
 from functools import cache
+from operator import itemgetter
 from typing import Annotated, Any, NamedTuple, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, create_model
@@ -174,6 +175,9 @@ class MemoryMetadata(_Model):
 
 SCOPE_FIELDS = tuple(name for name in MemoryMetadata.model_fields if name not in ("namespace", "extra"))
 """The ids among the metadata, from the broadest to the narrowest; each is a text or None."""
+
+ids_of = itemgetter(*SCOPE_FIELDS)
+"""Return the ids among the fields of metadata, given as a dict."""
 
 
 def _checked_lifetime(value: Any) -> Any:

@@ -12,7 +12,7 @@ from types import NoneType
 from typing import Any, NamedTuple
 
 from memoranda.errors import InputError
-from memoranda.items import METADATA_FIELDS, SCOPE_FIELDS, MemoryItem, MemoryMetadata, MemoryStatus, utc_text
+from memoranda.items import METADATA_FIELDS, SCOPE_FIELDS, MemoryItem, MemoryMetadata, MemoryStatus, ids_of, utc_text
 from memoranda.shapes import check_text, checked_json
 from memoranda.store.fields import TRUSTED, ItemFields, fields_of
 from memoranda.store.owners import namespace_key
@@ -25,8 +25,6 @@ _SURELY_SHORT = MAX_KEY_BYTES // 4
 _NESTED_AT_A_GLANCE = 8
 
 _SMALL = 2**53
-
-_scope_of = itemgetter(*SCOPE_FIELDS)
 
 
 def check_key(text: str, field: str) -> str:
@@ -112,24 +110,21 @@ class _Glance(NamedTuple):
     nothing: tuple[None, ...]
     seldom: tuple[str, ...]
     """Those of them that are looked at closely where they are not."""
-    lists: tuple[str, ...]
-    flags: tuple[str, ...]
+    others: tuple[tuple[str, type], ...]
 
 
 def _glance(fields: ItemFields) -> _Glance | None:
     texts = [name for name, kinds in fields.kinds.items() if kinds == {str}]
-    flags = [name for name, kinds in fields.kinds.items() if kinds == {bool}]
-    lists = [name for name, kinds in fields.kinds.items() if kinds == {list}]
+    others = [(name, kind) for name, kinds in fields.kinds.items() for kind in (bool, list) if kinds == {kind}]
     optional = [name for name, kinds in fields.kinds.items() if NoneType in kinds]
-    if {*texts, *flags, *optional, *lists} != {*fields.names}:
+    if {*texts, *optional, *dict(others)} != {*fields.names}:
         return None
     return _Glance(
         itemgetter("id", "memory_type", *texts),
         itemgetter(*optional),
         (None,) * len(optional),
         tuple([name for name in optional if fields.kinds[name] != {str, NoneType} or name == "expires_at"]),
-        tuple(lists),
-        tuple(flags),
+        tuple(others),
     )
 
 
@@ -145,27 +140,24 @@ def _needs_no_closer_look(item: MemoryItem) -> bool:
     if glance is None or item.__pydantic_extra__:
         return False
     fields = item.__dict__
-    texts_of, optional_of, nothing, seldom, lists, flags = glance
+    texts_of, optional_of, nothing, seldom, others = glance
     try:
-        scope = fields["metadata"].__dict__
-        if scope["namespace"] != () or scope["extra"] != {}:
+        owner = fields["metadata"].__dict__
+        if owner["namespace"] != () or owner["extra"] != {}:
             return False
-        content, created, updated = fields["content"], fields["created_at"], fields["updated_at"]
-        texts = [text for text in _scope_of(scope) if text is not None]
+        texts = [text for text in ids_of(owner) if text is not None]
         texts += texts_of(fields)
         optional = optional_of(fields)
         if optional != nothing:
             if [name for name in seldom if fields[name] is not None]:
                 return False
             texts += [text for text in optional if text is not None]
+        for name, kind in others:
+            value = fields[name]
+            if type(value) is not kind or (value and kind is list and not _is_plain(value, _NESTED_AT_A_GLANCE)):
+                return False
         short = "".join(texts)  # What is no text is a TypeError.
-        for name in lists:
-            listed = fields[name]
-            if type(listed) is not list or (listed and not _is_plain(listed, _NESTED_AT_A_GLANCE)):
-                return False
-        for name in flags:
-            if type(fields[name]) is not bool:
-                return False
+        content, created, updated = fields["content"], fields["created_at"], fields["updated_at"]
         return (
             len(short) <= _SURELY_SHORT
             and short.isascii()

@@ -190,26 +190,26 @@ def copy_item(item: ItemT) -> ItemT:
     return copied
 
 
-def stored_copy(item: ItemT, version: int | None = None, alike: MemoryMetadata | None = None) -> ItemT:
-    """Return a copy for a store in memory to keep, with this version or its own; readers get a copy of that.
+def stored_metadata(metadata: MemoryMetadata) -> MemoryMetadata:
+    """Return a copy for a store in memory to keep, which the items of one owner share if it has no ``extra``."""
+    held = metadata.__dict__
+    return bare_metadata({**held, "extra": _copied(held["extra"])})
 
-    It is never changed, so copies share what is empty, and the metadata ``alike`` of an item that is kept already, if
-    it is equal and has no ``extra``. It takes half the time and space of :func:`copy_item`.
+
+def stored_copy(item: ItemT, version: int, metadata: MemoryMetadata) -> ItemT:
+    """Return a copy for a store in memory to keep, with this version; ``metadata`` is its :func:`stored_metadata`.
+
+    It is never changed, since readers get a copy of it, so copies share what is empty.
     """
     cls = type(item)
     known = TRUSTED.get(cls)
     if known is None:
         kept = item.model_copy(deep=True)
-        kept.__dict__["version"] = item.version if version is None else version
+        kept.__dict__["version"] = version
         return kept
     fields = item.__dict__.copy()
-    held = fields["metadata"].__dict__
-    if alike is not None and not held["extra"] and alike.__dict__ == held:
-        fields["metadata"] = alike
-    else:
-        fields["metadata"] = bare_metadata({**held, "extra": _copied(held["extra"])})
-    if version is not None:
-        fields["version"] = version
+    fields["metadata"] = metadata
+    fields["version"] = version
     for name in known.nested:
         value = fields[name]
         fields[name] = _copied(value) if value else type(value)()

@@ -12,17 +12,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Hashable
 from dataclasses import dataclass
 from functools import lru_cache
-from operator import itemgetter
 from typing import Any, ClassVar, Literal, final
 
 from memoranda.errors import UnsupportedError
-from memoranda.items import SCOPE_FIELDS, MemoryItem, MemoryMetadata, MemoryStatus
+from memoranda.items import SCOPE_FIELDS, MemoryItem, MemoryMetadata, MemoryStatus, ids_of
 from memoranda.store.owners import is_below
 
 _STRETCH = 1 << 16
 """How many characters of a long text are folded at once."""
-
-_scope_of = itemgetter(*SCOPE_FIELDS)
 
 
 def fold(text: str) -> str:
@@ -288,7 +285,7 @@ def metadata_conditions(metadata: MemoryMetadata | None) -> tuple[Condition, ...
     if metadata is None:
         return ()
     held = metadata.__dict__
-    fields = _in_scope(*_scope_of(held))
+    fields = _in_scope(*ids_of(held))
     if not held["namespace"] and not held["extra"]:
         return fields
     place = [Below(held["namespace"])] if held["namespace"] else []

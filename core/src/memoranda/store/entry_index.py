@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice, pairwise
 from operator import is_
 from typing import Any, NamedTuple
 
-from memoranda.items import SCOPE_FIELDS, MemoryItem, MemoryMetadata
+from memoranda.items import SCOPE_FIELDS, MemoryItem, MemoryMetadata, ids_of
 from memoranda.offloading import AT_ONCE
+from memoranda.store.codec import stored_metadata
 from memoranda.store.conditions import Below, InScope, metadata_conditions
 from memoranda.store.filters import Filter, Order, metadata_matches
 from memoranda.store.ranked import Entry as Entry
 from memoranda.windowing import STAYING, stays
+
+_MOST_OWNERS = 10_000
+"""How many owners' lists are remembered: the next item of one of them is put there without looking for them."""
 
 _SPARSE = 64
 """Up to how many entries a list is gone through for each one that leaves it; beyond, each is looked for."""
@@ -39,7 +43,10 @@ class EntryList(list[Entry]):
         """Those that every window shows: see :func:`memoranda.windowing.stays`."""
 
     def insert_in_order(self, entry: Entry) -> None:
-        """Add an entry that does not simply go to the end."""
+        """Add an entry in its place, which is mostly the end."""
+        if not self or (self[-1].added < entry.added and self[-1].created_at <= entry.created_at):
+            self.append(entry)
+            return
         at = bisect_left(self, entry)
         around = [*self[max(at - 1, 0) : at], entry, *self[at : at + 1]]
         self.as_added = self.as_added and all(one.added < other.added for one, other in pairwise(around))
@@ -75,56 +82,67 @@ class EntryIndex:
         self.get = self._by_id.get
         """Returns the entry of an id, or None."""
         self._all = EntryList()
-        self._scopes: list[tuple[str, dict[str, EntryList]]] = [(name, {}) for name in SCOPE_FIELDS]
-        self._sessions = dict(self._scopes)["session_id"]
-        self._places: dict[tuple[str, ...], EntryList] = {}
+        self._scopes: list[tuple[str, dict[Any, EntryList]]] = [(name, {}) for name in SCOPE_FIELDS]
+        self._places: dict[Any, EntryList] = {}
         """The entries of each namespace and of all that lie below it."""
+        self._owners: dict[tuple[str | None, ...], tuple[MemoryMetadata, Sequence[EntryList]]] = {}
+        """The kept metadata and the lists of owners that have ids alone; of no list that is gone."""
         self._rows: dict[str, dict[Any, EntryList]] = dict(self._scopes)
         self._rows |= {"namespace": self._places, "": {None: self._all}}
 
     def __len__(self) -> int:
         return len(self._by_id)
 
-    def put(self, entry: Entry) -> None:
-        """Add an entry whose id is not in the index."""
-        # Each step counts: this is a good part of what an add costs.
+    def owner(self, metadata: MemoryMetadata) -> tuple[MemoryMetadata, Sequence[EntryList]]:
+        """Return the metadata to keep for an item of this owner, and the lists that its entry belongs to."""
+        held = metadata.__dict__
+        if held["namespace"] or held["extra"]:
+            return stored_metadata(metadata), self._lists_of(held)
+        ids = ids_of(held)
+        known = self._owners.get(ids)
+        if known is None:
+            if len(self._owners) >= _MOST_OWNERS:
+                self._owners.clear()
+            known = self._owners[ids] = stored_metadata(metadata), self._lists_of(held)
+        return known
+
+    def _lists_of(self, held: Mapping[str, Any]) -> list[EntryList]:
+        """Return the lists that entries of these fields of metadata belong to, with new ones where there are none."""
+        lists = [self._all]
+        named = [(held[name], by_value) for name, by_value in self._scopes if held[name] is not None]
+        for value, by_value in (*named, *((place, self._places) for place in _above(held["namespace"]))):
+            if value not in by_value:
+                by_value[value] = EntryList()
+            lists.append(by_value[value])
+        return lists
+
+    def put(self, entry: Entry, lists: Sequence[EntryList] | None = None) -> None:
+        """Add an entry whose id is not in the index; ``lists`` are those of its owner, if they are known."""
         created, added, item, _ = entry
         fields = item.__dict__
         self._by_id[fields["id"]] = entry
-        rows = [self._all]
-        held = fields["metadata"].__dict__
-        for name, by_value in self._scopes:
-            value = held[name]
-            if value is not None:
-                row = by_value.get(value)
-                if row is None:
-                    row = by_value[value] = EntryList()
-                rows.append(row)
-        if held["namespace"]:
-            rows += [self._places.setdefault(place, EntryList()) for place in _above(held["namespace"])]
+        if lists is None:
+            lists = self._lists_of(fields["metadata"].__dict__)
         # Memories mostly arrive in the order of their time, and new ones have the highest number. What comes last of
-        # all comes last in each row, at which one need not look then.
-        is_last = False
-        for row in rows:
-            if is_last or not row or ((last := row[-1])[1] < added and last[0] <= created):
-                row.append(entry)
-                is_last = is_last or (row is self._all and row.as_added)
-            else:
-                row.insert_in_order(entry)
+        # all comes last in each list, at which one need not look then.
+        entries = self._all
+        if entries.as_added and (not entries or ((last := entries[-1])[1] < added and last[0] <= created)):
+            for each in lists:
+                each.append(entry)
+        else:
+            for each in lists:
+                each.insert_in_order(entry)
         if fields["memory_type"] in STAYING:
-            for row in rows:
-                insort(row.staying, entry)
+            for each in lists:
+                insort(each.staying, entry)
 
     def replace(self, old: Entry, new: Entry) -> bool:
         """Put an entry where another is, and return whether that could be: it has the same id, owner, type and time."""
         if not fits(old, new.item):
             return False
         item = new.item
-        held = item.metadata.__dict__
         self._by_id[item.id] = new
-        rows = [self._all, *[by_value[held[name]] for name, by_value in self._scopes if held[name] is not None]]
-        rows += [self._places[place] for place in _above(held["namespace"])]
-        for row in rows:
+        for row in self._lists_of(item.metadata.__dict__):
             row[bisect_left(row, old)] = new
             if stays(item):
                 row.staying[bisect_left(row.staying, old)] = new
@@ -163,6 +181,7 @@ class EntryIndex:
                 row.exchange(self._stretch(name, stretch.gone, stretch.come))
             if not row and name[0]:
                 del self._rows[name[0]][name[1]]
+                self._owners.clear()
 
     def _stretch(self, name: ListName, gone: list[Entry], come: list[Entry]) -> Stretch:
         places = [entry[:2] for entry in (*gone, *come)]
@@ -185,6 +204,7 @@ class EntryIndex:
             row.take(entries)
             if not row and name:
                 del self._rows[name][value]
+                self._owners.clear()
 
     def candidates(self, metadata: MemoryMetadata | None) -> EntryList:
         """Return the shortest row that holds all entries of a scope, oldest first. It is the index's own."""
@@ -204,11 +224,6 @@ class EntryIndex:
                 if len(row) < len(shortest):
                     shortest = row
         return shortest
-
-    def last_metadata(self, metadata: MemoryMetadata) -> MemoryMetadata | None:
-        """Return the metadata of the last entry of a session, or None: mostly that of the next one."""
-        row = self._sessions.get(metadata.__dict__["session_id"])
-        return row[-1][2].metadata if row else None
 
 
 def fits(held: Entry, item: MemoryItem) -> bool:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache
-from operator import itemgetter
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin
 
@@ -56,9 +55,6 @@ class ItemFields:
         )
         direct = model if trusted and self.plain else [name for name in MemoryItem.model_fields if name in self.kinds]
         self._direct = tuple((name, name in self._left_out) for name in direct)
-        seldom = [name for name, left_out in self._direct if left_out]
-        self._seldom, self._nothing = itemgetter(*seldom), (None,) * len(seldom)
-        self._written = tuple((name, left_out) for name, left_out in self._direct if not left_out)
         self._dumped = {name for name in model if name not in direct}
 
     def values(self, item: MemoryItem) -> dict[str, Any]:
@@ -67,8 +63,7 @@ class ItemFields:
         Absent means None, or the default. Raises InputError, naming the field, for what JSON cannot hold.
         """
         held, further = item.__dict__, {}
-        # Most items have none of those that are left out, which one look tells.
-        for name, left_out in self._written if self._seldom(held) == self._nothing else self._direct:
+        for name, left_out in self._direct:
             value = held[name]
             if value is not None:
                 further[name] = checked_json(value, name)

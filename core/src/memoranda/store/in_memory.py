@@ -101,7 +101,8 @@ class InMemoryStore(BaseStore):
             item_id = item.id
             held = self._live.get(item_id) or self._hidden.get(item_id)
             if held is None:
-                self._put_new(stored_copy(item, 1, self._live.last_metadata(item.metadata)))
+                metadata, lists = self._live.owner(item.metadata)
+                self._put_new(stored_copy(item, 1, metadata), lists)
             else:
                 self._put(successor(held.item, item, within))
 
@@ -380,10 +381,10 @@ class InMemoryStore(BaseStore):
                 return
         self._put_new(item)
 
-    def _put_new(self, item: MemoryItem) -> None:
-        """Keep an item whose id is not held."""
+    def _put_new(self, item: MemoryItem, lists: Sequence[EntryList] | None = None) -> None:
+        """Keep an item whose id is not held; ``lists`` are those of its owner, if they are known."""
         self._added += 1
-        self._live.put(tuple.__new__(Entry, (item.created_at, self._added, item, [])))  # In half of the time.
+        self._live.put(tuple.__new__(Entry, (item.created_at, self._added, item, [])), lists)  # In half of the time.
 
 
 class _Batch(NamedTuple):

@@ -32,19 +32,13 @@ class Lifetimes:
         self._offset = math.inf  # of the clock to the monotonic one, as it was trusted last
         self._jumped = math.inf  # when the clock was first seen far ahead of that
         self._looked = -math.inf
-        self._second = -1, ""
 
     def now(self, clock: Callable[[], float]) -> str:
         """Return the present as items carry times."""
         present = clock()
-        whole = math.floor(present)
         if self._offset == math.inf:
             self._offset = present - time.monotonic()
-        second, text = self._second
-        if whole != second:  # Every search asks, and of a second only the fraction is written anew.
-            text = datetime.fromtimestamp(whole, UTC).isoformat()[:19]
-            self._second = whole, text
-        return f"{text}.{min(round((present - whole) * 1e6), 999_999):06}+00:00"
+        return datetime.fromtimestamp(present, UTC).isoformat(timespec="microseconds")
 
     def note(self, ends: str | None) -> None:
         """Remember that something expires at this time."""

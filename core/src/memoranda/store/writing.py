@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
+from functools import cache
 from typing import Any, TypeVar
 
 from memoranda.errors import IdConflictError, InputError, VersionConflictError
@@ -12,7 +13,7 @@ from memoranda.items import BranchMemory, MemoryItem, MemoryMetadata
 from memoranda.offloading import AT_ONCE, LETTERS_SIFTED_AT_ONCE, in_short_steps, in_slices
 from memoranda.shapes import check_text, each, seconds
 from memoranda.store.checks import storable
-from memoranda.store.codec import copy_item, dump_item, load_item, stored_copy
+from memoranda.store.codec import copy_item, dump_item, load_item, stored_copy, stored_metadata
 from memoranda.store.conditions import Expiry
 from memoranda.store.engine import NO_LOCK, Engine
 from memoranda.store.filters import check_filter
@@ -49,13 +50,10 @@ class Writing(Engine):
         if within is not None:
             check_filter(within, "within")
         observed = bool(self._observers)
-        (item,) = self._finished(self._validated([item]), ttl)
+        item = self._finished(self._validated(item), self._checked_ttl(ttl))
         waiting = self._alone()
-        if waiting is NO_LOCK and not keep_created:  # The same as below, in less time.
-            if self._lifetimes.in_use:
-                await self._with_room((item.id,), lambda: self._add(item, within))
-            else:
-                await self._add(item, within)
+        if waiting is NO_LOCK and not keep_created and not self._lifetimes.in_use:
+            await self._add(item, within)  # The same as below, in less time.
         else:
             async with waiting:
                 await self._write(Write([item], within, keep_created=keep_created))
@@ -229,11 +227,11 @@ class Writing(Engine):
         """Return the items as they will be stored. Large batches are copied and validated in a thread, by slices."""
         given = each(items, "items", "memory items")
         if len(given) <= AT_ONCE:
-            return self._finished(self._validated(given), ttl)
+            return self._all_finished([self._validated(item) for item in given], ttl)
         finished = []
         shared: dict[int, MemoryMetadata] = {}
         async for some in in_slices(given, AT_ONCE):
-            finished += self._finished(await self._validated_aside(some, shared), ttl)
+            finished += self._all_finished(await self._validated_aside(some, shared), ttl)
         self._ensure_open()
         return finished
 
@@ -246,8 +244,8 @@ class Writing(Engine):
             if sum([len(text) for text in texts if isinstance(text, str)]) > LETTERS_SIFTED_AT_ONCE:
                 validated = await self._validated_aside(some, shared)
             else:
-                validated = self._validated(some, copied=True)
-            rows += pack(self._finished(validated, ttl))
+                validated = [self._validated(item, copied=True) for item in some]
+            rows += pack(self._all_finished(validated, ttl))
         self._ensure_open()
         return rows
 
@@ -256,28 +254,24 @@ class Writing(Engine):
     ) -> list[MemoryItem]:
         """Validate in a thread. The caller may change an item meanwhile, so it is a copy that is validated."""
         copies = [_copied(item, shared) if isinstance(item, MemoryItem) else item for item in items]
-        return await asyncio.to_thread(self._validated, copies, copied=True)
+        return await asyncio.to_thread(lambda: [self._validated(item, copied=True) for item in copies])
 
-    def _validated(self, items: Iterable[MemoryItem], *, copied: bool = False) -> list[MemoryItem]:
-        """Return the items checked, of the classes that they are read as, and stamped."""
+    def _validated(self, given: MemoryItem, *, copied: bool = False) -> MemoryItem:
+        """Return the item checked, of the class that it is read as, and stamped."""
+        item = self._stamped(self._typed(storable(given)))
         # Where a write waits for others, or for expired items, the caller may change an item meanwhile.
-        copying = not copied and (self._serialises_writes or self._lifetimes.in_use)
-        validated = []
-        for given in items:
-            item = self._stamped(self._typed(storable(given)))
-            validated.append(copy_item(item) if copying and item is given else item)
-        return validated
+        waits = not copied and (self._serialises_writes or self._lifetimes.in_use)
+        return copy_item(item) if waits and item is given else item
 
     def _typed(self, item: MemoryItem) -> MemoryItem:
         """Return the item as the class that it will be read as, so that everything stored can be read.
 
         Every item that a store is given comes by here, so this is where the records of branches are refused.
         """
-        classes = type(item).__mro__  # isinstance() on a model's class takes ten times as long.
-        if type(item) is not self.item_types.get(item.memory_type, MemoryItem):
+        given = type(item)
+        if given is not self.item_types.get(item.memory_type, MemoryItem):
             item = load_item(dump_item(item), self.item_types)
-            classes += type(item).__mro__
-        if item.memory_type == "branch" or BranchMemory in classes:
+        if item.memory_type == "branch" or _is_of_branches(given) or _is_of_branches(type(item)):
             raise InputError(
                 f"{item.id!r} is the record of a branch, which only fork() makes. To copy a branch from another store, "
                 f"call fork(record.parent, at=record.at, record=record).",
@@ -285,17 +279,20 @@ class Writing(Engine):
             )
         return item
 
-    def _finished(self, items: list[MemoryItem], ttl: float | None) -> list[MemoryItem]:
-        """Return validated items as the observers want them, with their lifetimes."""
-        if ttl is not None:
-            self._require(Capability.TTL)
-            ttl = seconds(ttl, "ttl")
-        if self._observers:
-            items = [self._stamped(self._typed(storable(self._observers.before_add(item)))) for item in items]
-        now = self._lifetimes.now(self.clock) if len(items) > 1 else None
-        return [self._with_lifetime(item, ttl, now) for item in items]
+    def _checked_ttl(self, ttl: float | None) -> float | None:
+        if ttl is None:
+            return None
+        self._require(Capability.TTL)
+        return seconds(ttl, "ttl")
 
-    def _with_lifetime(self, item: MemoryItem, ttl: float | None, now: str | None = None) -> MemoryItem:
+    def _all_finished(self, items: list[MemoryItem], ttl: float | None) -> list[MemoryItem]:
+        ttl, now = self._checked_ttl(ttl), self._lifetimes.now(self.clock)
+        return [self._finished(item, ttl, now) for item in items]
+
+    def _finished(self, item: MemoryItem, ttl: float | None, now: str | None = None) -> MemoryItem:
+        """Return a validated item as the observers want it, with its lifetime."""
+        if self._observers:
+            item = self._stamped(self._typed(storable(self._observers.before_add(item))))
         if ttl is None and item.ttl is None and item.expires_at is None:
             return item
         self._require(Capability.TTL)
@@ -347,7 +344,12 @@ class Writing(Engine):
 
 def _copied(item: MemoryItem, shared: dict[int, MemoryMetadata]) -> MemoryItem:
     """Return a copy for a store alone; those of items that share their metadata share it, too."""
-    owner = id(item.metadata)  # Should another have it meanwhile, the copy is found to be different.
-    copied = stored_copy(item, alike=shared.get(owner))
-    shared[owner] = copied.metadata
-    return copied
+    metadata, known = item.metadata, shared.get(id(item.metadata))
+    if known is None or known.extra or known.__dict__ != metadata.__dict__:  # Another may have that id by now.
+        known = shared[id(metadata)] = stored_metadata(metadata)
+    return stored_copy(item, item.version, known)
+
+
+@cache
+def _is_of_branches(cls: type[MemoryItem]) -> bool:
+    return issubclass(cls, BranchMemory)

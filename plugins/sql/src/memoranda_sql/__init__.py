@@ -6,7 +6,7 @@ No driver is imported here. A backend brings a :class:`Dialect`, its connections
 from __future__ import annotations
 
 from memoranda_sql.dialect import Dialect, Parameters
-from memoranda_sql.rows import ITEM_COLUMNS, PAYLOAD_COLUMNS, Row, pack, unpack, unpack_payload
+from memoranda_sql.rows import ITEM_COLUMNS, PAYLOAD_COLUMNS, Row, further_text, pack, unpack, unpack_payload
 from memoranda_sql.statements import Change, Statement, Statements
 
 __all__ = [
@@ -18,6 +18,7 @@ __all__ = [
     "Row",
     "Statement",
     "Statements",
+    "further_text",
     "pack",
     "unpack",
     "unpack_payload",

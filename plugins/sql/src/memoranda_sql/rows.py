@@ -10,13 +10,21 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from operator import itemgetter
 from typing import Any, NamedTuple
 
 from pydantic_core import from_json
 
 from memoranda.errors import CorruptStoreError
-from memoranda.items import BUILTIN_TYPES, SCOPE_FIELDS, AIMemory, MemoryItem, MemoryMetadata, MemoryStatus, Payload
+from memoranda.items import (
+    BUILTIN_TYPES,
+    SCOPE_FIELDS,
+    AIMemory,
+    MemoryItem,
+    MemoryMetadata,
+    MemoryStatus,
+    Payload,
+    ids_of,
+)
 from memoranda.shapes import json_text, json_value
 from memoranda.store.codec import bare_item, bare_metadata, dump_metadata, further_values, make_item
 from memoranda.store.fields import TRUSTED
@@ -37,13 +45,13 @@ ITEM_COLUMNS = (
 PAYLOAD_COLUMNS = ("id", "content", "metadata", "extra_json")
 """The columns that :func:`unpack_payload` reads, in its order."""
 
-_USUAL: dict[type[MemoryItem], str] = {AIMemory: json_text(further_values(AIMemory(content="")))}
+_NO_CALLS = further_values(AIMemory(content=""))
+_USUAL: dict[type[MemoryItem], str] = {AIMemory: json_text(_NO_CALLS)}
 """What ``extra_json`` is in most rows of a class: there is nothing to take apart, but lists are each item's own."""
 
 _EXTRA = '"extra":'
 _LONG = 1000
 
-_scope_of = itemgetter(*SCOPE_FIELDS)
 _TEXT_OR_NONE = frozenset({str, type(None)})
 _STATUSES = {status.value: status for status in MemoryStatus}
 
@@ -63,22 +71,29 @@ class Row(NamedTuple):
 
 def pack(item: MemoryItem) -> Row:
     """Return the row of an item that :func:`memoranda.store.check_item` has passed."""
-    further = further_values(item)
     metadata = item.metadata
     if metadata.extra or metadata.namespace:
         metadata_text = json_text(dump_metadata(metadata))
     else:
-        metadata_text = _plain_text(*_scope_of(metadata.__dict__))
+        metadata_text = _plain_text(*ids_of(metadata.__dict__))
     return Row(
         item.id,
         item.content,
         item.memory_type,
         item.status.value,
         metadata_text,
-        json_text(further) if further else "{}",
+        further_text(item),
         item.created_at,
         item.updated_at,
     )
+
+
+def further_text(item: MemoryItem) -> str:
+    """Return ``extra_json`` of an item that was checked: most have none, and most AI messages no tool calls."""
+    further = further_values(item)
+    if not further:
+        return "{}"
+    return _USUAL[AIMemory] if further == _NO_CALLS else json_text(further)
 
 
 @lru_cache(maxsize=1024)
@@ -115,15 +130,13 @@ def unpack(row: Sequence[Any], types: Mapping[str, type[MemoryItem]] = BUILTIN_T
         fields["created_at"] = created_at
         fields["updated_at"] = updated_at
         fields["version"] = version
-        if known is not None and (extra_json == "{}" or extra_json == _USUAL.get(cls)):
-            # Most rows of a conversation are of this kind, and there is nothing to take apart.
-            further: dict[str, Any] = {}
-        else:
-            further = json_value(extra_json)
-            if type(further) is not dict:
-                raise TypeError("extra_json is no object")
+        # Most rows of a conversation have nothing to take apart.
+        further: Any = {} if extra_json == "{}" or extra_json == _USUAL.get(cls, "{}") else json_value(extra_json)
+        if type(further) is not dict:
+            raise TypeError("extra_json is no object")
         if known is not None:
-            known.take(fields, further)
+            if further or known.nested:
+                known.take(fields, further)
             return bare_item(cls, fields, further)
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise CorruptStoreError(f"The stored item {item_id!r} cannot be read as a memory item.") from error

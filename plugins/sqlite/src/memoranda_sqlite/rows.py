@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache
 from json.encoder import encode_basestring as _quoted
-from operator import itemgetter
 from typing import Any
 
-from memoranda.items import SCOPE_FIELDS, MemoryItem
+from memoranda.items import SCOPE_FIELDS, MemoryItem, ids_of
 from memoranda.shapes import json_text
 from memoranda.store import namespace_key
-from memoranda.store.backend import further_values
-from memoranda_sql import Row, pack
+from memoranda_sql import Row, further_text, pack
 from memoranda_sqlite.tables import ARCHIVED, DELETED, SHOWN, microseconds
 
 BoundRow = Sequence[Any]
@@ -23,7 +21,6 @@ CREATED_US = len(Row._fields)
 USER_ID = CREATED_US + 1 + SCOPE_FIELDS.index("user_id")
 EXPIRES_AT, STATE = -2, -1
 
-_scope_of = itemgetter(*SCOPE_FIELDS)
 _SCOPE_NAMES = tuple(map(json_text, SCOPE_FIELDS))
 
 
@@ -31,14 +28,14 @@ def packed(item: MemoryItem) -> BoundRow:
     """Return the values of an item that was checked."""
     held = item.__dict__
     metadata = held["metadata"].__dict__
-    scope = _scope_of(metadata)
+    scope = ids_of(metadata)
     if metadata["extra"] or metadata["namespace"]:
         row = pack(item)
         text, further = row.metadata, row.extra_json
         place = namespace_key(metadata["namespace"]) or None
     else:
         # Most items are of this kind, and bulk loading spends a quarter of its time here.
-        text, further = _plain_text(scope), _further_text(further_values(item))
+        text, further = _plain_text(scope), further_text(item)
         place = None
     created_at, archived_by = held["created_at"], held["archived_by"]
     return (
@@ -62,17 +59,6 @@ def packed(item: MemoryItem) -> BoundRow:
 def all_packed(items: Sequence[MemoryItem]) -> list[BoundRow]:
     """Return the values of items that were checked."""
     return [packed(item) for item in items]
-
-
-_NO_CALLS: dict[str, Any] = {"tool_calls": []}
-_NO_CALLS_TEXT = json_text(_NO_CALLS)
-
-
-def _further_text(values: dict[str, Any]) -> str:
-    """Return the JSON of the fields without a column: most items have none, and most AI messages no tool calls."""
-    if not values:
-        return "{}"
-    return _NO_CALLS_TEXT if values == _NO_CALLS else json_text(values)
 
 
 @lru_cache(maxsize=1024)
