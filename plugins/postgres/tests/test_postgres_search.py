@@ -309,7 +309,7 @@ class TestPlans:
             ranked = await store.search_ranked(query="where is the xylophone", mode="text", limit=4)
         after = await scans()
         assert {entry.item.id for entry in ranked} == {f"{n:08d}" for n in range(SIZE) if n % 5_000 == 7}
-        assert after["memory_items_terms"] > before["memory_items_terms"]
+        assert after["memory_terms_keys"] > before["memory_terms_keys"]
 
 
 @pytest.mark.parametrize("change", [STATEMENTS.showing, partial(STATEMENTS.purging, deleted_only=True)])

@@ -81,6 +81,8 @@ class Server:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._pooler: Pooler | None = None
         self._hosts = Hosts(options.dsn)
+        self.calls = 0
+        """How many calls there were, by which background work sees if the store is in use."""
 
     async def open(self) -> None:
         """Connect, within the connect timeout. Raises StoreUnavailableError, leaving nothing open."""
@@ -145,6 +147,7 @@ class Server:
         ``repeatable`` work has the same effect and result when it is repeated after its answer was lost. Other work is
         retried only if the server certainly did not do it.
         """
+        self.calls += 1
         loop = asyncio.get_running_loop()
         begun = loop.time()
         deadline = begun + self.timeout
