@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from memoranda.items import SCOPE_FIELDS
@@ -209,6 +210,24 @@ class PostgresStatements(Statements):
         """Select a page of the items that match."""
         text, values = super().search(wanted, page, columns)
         return _in_order_of_adding(text, page.order), values
+
+    def search_newest(self, wanted: Filter, page: Page, size: int, columns: Sequence[str] = ()) -> Statement:
+        """Select a page of the items that contain the query, among the newest ``size`` that meet the other conditions.
+
+        Two columns follow the others: the rank by age of each row, and if it contains the query. The row of rank
+        ``size`` may not; it shows that there are older ones.
+        """
+        parameters, order = Parameters(self.dialect), self.ordering(page.order, newest_first=True)
+        where = self.conditions(parameters, replace(wanted, query=""))
+        aged = f"SELECT *, row_number() OVER ({order}) AS age FROM {self.dialect.table}"
+        newest = _in_order_of_adding(f"{aged} WHERE {where} {order} LIMIT {size}", page.order)
+        hit = self.dialect.contains(parameters, wanted.folded)
+        selected = self.dialect.selected(columns or self.dialect.read_columns)
+        text = (
+            f"SELECT {selected}, age, {hit} FROM ({newest}) AS newest WHERE {hit} OR age = {size} {order} "
+            f"LIMIT {page.end}"
+        )
+        return text, parameters.values
 
     def page(
         self,

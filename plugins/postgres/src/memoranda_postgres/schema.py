@@ -14,7 +14,7 @@ from memoranda.errors import InputError, SchemaTooNewError, StoreError
 from memoranda_postgres.connections import Connection
 from memoranda_postgres.dialect import PostgresDialect
 from memoranda_postgres.server import UNHURRIED, Server
-from memoranda_postgres.tables import Index, create_tables, create_terms, indexes, trigram_index
+from memoranda_postgres.tables import TRIGRAM_INDEX, Index, create_tables, create_terms, indexes, trigram_index
 from memoranda_postgres.terms import TERM_KEYS
 from memoranda_ranking import terms_fingerprint
 
@@ -43,11 +43,12 @@ def schema_version() -> int:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The tables as they are: the schema's name, the number of partitions, and if there is a table of vectors."""
+    """The tables as they are: the schema, the number of partitions, if there are vectors and an index of trigrams."""
 
     schema: str
     partitions: int
     has_vectors: bool
+    has_trigrams: bool
 
 
 async def has_tables(connection: Connection, schema: str | None) -> bool:
@@ -96,10 +97,12 @@ async def _present_layout(connection: Connection, schema: str | None, store: str
         raise SchemaTooNewError(store, version, schema_version())
     if version < schema_version():
         return None
-    partitions, has_vectors = await connection.fetchrow(
-        f"SELECT partitions, to_regclass($1::text) IS NOT NULL FROM {dialect.meta}", dialect.vectors
+    partitions, has_vectors, has_trigrams = await connection.fetchrow(
+        f"SELECT partitions, to_regclass($1::text) IS NOT NULL, to_regclass($2::text) IS NOT NULL FROM {dialect.meta}",
+        dialect.vectors,
+        f"{dialect.schema}.{TRIGRAM_INDEX}",
     )
-    return Layout(name, partitions, has_vectors)
+    return Layout(name, partitions, has_vectors, has_trigrams)
 
 
 async def _migrate(server: Server, connection: Connection, schema: str | None, partitions: int, store: str) -> Layout:

@@ -206,9 +206,12 @@ class Server:
         """Mark a context that writes items of these users, even if it fails; None means all."""
         return _NO_DIFFERENCE
 
-    async def fetch(self, text: str, values: Any) -> list[Any]:
-        """Run a query, or a write that may be repeated, and return its rows."""
-        if _PATTERN in text:
+    async def fetch(self, text: str, values: Any, *, one_plan: bool = False) -> list[Any]:
+        """Run a query, or a write that may be repeated, and return its rows.
+
+        ``one_plan`` says that the same plan is good for every pattern.
+        """
+        if _PATTERN in text and not one_plan:
             return await self.run(lambda connection: self._planned(connection, text, values))
         rows: list[Any] = await self.run(lambda connection: connection.fetch(text, *values, timeout=self.timeout))
         return rows

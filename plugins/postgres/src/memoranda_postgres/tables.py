@@ -17,6 +17,8 @@ from dataclasses import dataclass
 from memoranda_postgres.dialect import EVERY_ITEM, MOMENT, PostgresDialect
 from memoranda_postgres.terms import FOLDED, TERM_KEYS
 
+TRIGRAM_INDEX = "memory_items_substring"
+
 _STATE = "hidden, archived) INCLUDE (expires_at)"
 _IN_ORDER = f"{MOMENT}, added, {_STATE}"
 
@@ -76,7 +78,7 @@ def indexes() -> list[Index]:
 def trigram_index(trigram: str) -> Index:
     """Return the index for substring search; ``trigram`` is the quoted schema of the extension."""
     return Index(
-        "memory_items_substring",
+        TRIGRAM_INDEX,
         f"USING gin (({FOLDED}) {trigram}.gin_trgm_ops) WITH (gin_pending_list_limit = 1024)",
         "substring search",
     )
