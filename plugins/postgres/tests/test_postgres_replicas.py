@@ -21,6 +21,9 @@ from memoranda_postgres import PostgresMemoryStore
 from memoranda_postgres.dialect import PostgresDialect, PostgresStatements
 from memoranda_postgres.scope_counts import ScopeCounter
 from memoranda_postgres.server import Server, ServerOptions
+from memoranda_postgres.term_index import TermIndex
+from memoranda_postgres.text_search import TextSearch
+from memoranda_ranking import TurnCache
 from memoranda_testing import StoreConformance
 from memoranda_testing.servers import query
 from servers import PostgresGroup, PostgresNode, postgres_group
@@ -340,16 +343,18 @@ async def test_counts_on_a_replica_know_who_ended_while_an_older_one_goes_on(gro
     older, younger = [await asyncpg.connect(url) for _ in range(2)]
     server = Server(ServerOptions(on(group.standbys[0], url), 1, 1, None, None, 20.0, 30.0))
     await server.open()
-    counts, scope = ScopeCounter(server, PostgresStatements(PostgresDialect("public"))), Filter.of(metadata=ADA)
+    statements, scope, turns = PostgresStatements(PostgresDialect("public")), Filter.of(metadata=ADA), TurnCache[str]()
+    index = TermIndex(server, statements)
+    counts = ScopeCounter(server, statements, index, TextSearch(server, statements, index))
     try:
         await older.execute("BEGIN; UPDATE memory_items SET token = 1 WHERE id = 'item 0'")
         await younger.execute("BEGIN; DELETE FROM memory_items WHERE id = 'item 1'")
         query(url, "UPDATE memory_items SET token = 1 WHERE id = 'item 2'")  # It began last and ends first.
         await caught_up(group, url)
-        assert (await counts.count(scope, ["tea"])).total == 3
+        assert (await counts.count(scope, ["tea"], turns)).total == 3
         await younger.execute("COMMIT")
         await caught_up(group, url)
-        assert (await counts.count(scope, ["tea"])).total == 2
+        assert (await counts.count(scope, ["tea"], turns)).total == 2
     finally:
         await server.close()
         await older.close()

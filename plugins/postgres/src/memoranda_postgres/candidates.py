@@ -78,7 +78,7 @@ class CandidateReader:
             case Frequencies(terms):
                 return (await self._count(terms)).frequencies
             case Best(weights, most, matching):
-                return await search.best(weights, self._wanted if matching else scope, most)
+                return await search.best(weights, self._wanted if matching else scope, most, self._cache)
             case OnDay(day, most):
                 return await self._on_day(day, most)
             case SpokenBy(term, most):
@@ -128,7 +128,7 @@ class CandidateReader:
     async def _count(self, terms: Sequence[str]) -> ScopeCounts:
         """Return the counts of the scope, which are read once for all terms of the search."""
         if self._counts is None or not self._counts.frequencies.keys() >= set(terms):
-            self._counts = await self._counter.count(self._scope, terms)
+            self._counts = await self._counter.count(self._scope, terms, self._cache)
         return self._counts
 
     async def _conversations(self) -> list[list[Passage]]:

@@ -18,6 +18,7 @@ from memoranda_postgres.passage_vectors import Nearness
 from memoranda_postgres.rows import item_of
 from memoranda_postgres.scope_counts import ScopeCounter
 from memoranda_postgres.server import Server
+from memoranda_postgres.term_index import TermIndex
 from memoranda_postgres.text_search import READ_HIT, Hit, TextSearch, version_of
 from memoranda_postgres.vectors import Vectors
 from memoranda_ranking import (
@@ -63,16 +64,18 @@ class Retrieval:
         weights: Weights | None,
         embeddings: Embeddings | None,
         vectors: Vectors | None,
+        index: TermIndex,
+        searched: Callable[[int], None],
     ) -> None:
         self._server = server
         self._types = types
         self._weights = weights or usual_weights(embeddings)
         self._embeddings = embeddings
         self._vectors = vectors
-        self._text = TextSearch(server, statements)
+        self._text = TextSearch(server, statements, index, searched)
         self._columns = statements.dialect.item_columns
         self._turn_cache: TurnCache[str] = TurnCache()
-        self._counter = ScopeCounter(server, statements)
+        self._counter = ScopeCounter(server, statements, index, self._text)
 
     def forget(self) -> None:
         """Drop all caches, so that none outlives purged items."""

@@ -15,11 +15,12 @@ from memoranda.offloading import offload
 from memoranda.store.backend import Filter, Page
 from memoranda_postgres.dialect import MOMENT, PostgresStatements
 from memoranda_postgres.server import Server
-from memoranda_postgres.terms import has_term
+from memoranda_postgres.term_index import TermIndex
+from memoranda_postgres.terms import term_key
 from memoranda_ranking import LONGEST_LABEL, Turn, TurnCache, index_terms, make_turn, name_in, taking_part
 from memoranda_sql import Parameters
 
-_MARK = "id || ' ' || xmin::text || ' ' || version::text"
+MARK = "id || ' ' || xmin::text || ' ' || version::text"
 _TURN_COLUMNS = "id, content, extra_json, memory_type, created_at, user_id, session_id, task_id"
 
 _HAS_NAME = "extra_json LIKE '{%\"name\"%'"
@@ -45,9 +46,17 @@ READ_HIT = _HIT_COLUMNS.replace(MOMENT, f"{MOMENT}::text AS seen")
 class TextSearch:
     """Reads what ranked searches of one store need."""
 
-    def __init__(self, server: Server, statements: PostgresStatements) -> None:
+    def __init__(
+        self,
+        server: Server,
+        statements: PostgresStatements,
+        index: TermIndex,
+        searched: Callable[[int], None] = lambda waiting: None,
+    ) -> None:
         self._server = server
         self._statements = statements
+        self._index = index
+        self._searched = searched
 
     async def speakers(self, query: str, scope: Filter, heard: int) -> tuple[set[str], tuple[str, int] | None]:
         """Return who takes part in the newest ``heard`` items of a scope, as far as a query may name them.
@@ -81,7 +90,7 @@ class TextSearch:
         """Return the marks of the rows of a scope, oldest first, or None where there are more than ``most``."""
         parameters = Parameters(self._statements.dialect)
         where = self._statements.conditions(parameters, scope)
-        rows = f"SELECT {_MARK} AS mark, {MOMENT}, added FROM {self._statements.dialect.table} WHERE {where}"
+        rows = f"SELECT {MARK} AS mark, {MOMENT}, added FROM {self._statements.dialect.table} WHERE {where}"
         text = (
             f"SELECT coalesce(array_agg(mark ORDER BY {MOMENT}, added), '{{}}') "
             f"FROM ({rows} LIMIT {most + 1}) AS few HAVING count(*) <= {most}"
@@ -97,7 +106,7 @@ class TextSearch:
         found = {mark: cache.get(mark) for mark in marks}
         missing = {_id_of(mark): mark for mark, turn in found.items() if turn is None}
         if missing:
-            rows = await self.rows(list(missing), f"{_MARK} AS mark, {_TURN_COLUMNS}", scope)
+            rows = await self.rows(list(missing), f"{MARK} AS mark, {_TURN_COLUMNS}", scope)
             read = await offload(len(rows), _turns_of, rows)
             cache.add(read)
             found.update((missing[turn.passage.key], turn) for turn in read.values())
@@ -113,20 +122,45 @@ class TextSearch:
         found = f"SELECT {columns} FROM {dialect.table} WHERE {dialect.by_id('given.one')} AND {where} OFFSET 0"
         return await self._server.fetch(f"SELECT found.* FROM {given}, LATERAL ({found}) AS found", parameters.values)
 
-    async def best(self, weights: Mapping[str, float], scope: Filter, most: int) -> list[Hit]:
+    async def keys(self, marks: Sequence[str], scope: Filter, cache: TurnCache[str]) -> dict[str, frozenset[int]]:
+        """Return the keys of the terms of rows that wait for the index, by their marks."""
+        self._searched(len(marks))
+        turns = await self.turns(marks, scope, cache)
+        return {mark: frozenset(map(term_key, turn.passage.terms or ())) for mark, turn in turns.items()}
+
+    async def best(self, weights: Mapping[str, float], scope: Filter, most: int, cache: TurnCache[str]) -> list[Hit]:
         """Return the items with the greatest sum of the weights of their terms; among equals the newest."""
         parameters = Parameters(self._statements.dialect)
         # As whole numbers, whose sum does not depend on the order in which the server adds.
         whole = {term: float(round(weight * 1e9)) for term, weight in weights.items()}
         sources = [
-            f"SELECT *, {parameters.add(weight)}::float8 AS weight FROM {self._matches(parameters, term, scope)}"
+            self._index.matches(parameters, f"{_HIT_COLUMNS}, {parameters.add(weight)}::float8 AS weight", term, scope)
             for term, weight in whole.items()
         ]
-        text = (
-            f"SELECT {READ_HIT} FROM ({' UNION ALL '.join(sources)}) AS hits GROUP BY {_HIT_COLUMNS} "
-            f"ORDER BY sum(weight) DESC, {MOMENT} DESC, added DESC LIMIT {most}"
+        indexed = (
+            f"SELECT {READ_HIT}, sum(weight), NULL AS mark FROM ({' UNION ALL '.join(sources)}) AS hits "
+            f"GROUP BY {_HIT_COLUMNS} ORDER BY sum(weight) DESC, {MOMENT} DESC, added DESC LIMIT {most}"
         )
-        return await self._hits(text, parameters.values)
+        # In the same statement, between two of which an item may get into the index.
+        unindexed = self._index.unindexed(parameters, f"{READ_HIT}, 0, {MARK}", scope)
+        rows = await self._server.fetch(f"({indexed}) UNION ALL ({unindexed})", parameters.values)
+        if rows and rows[-1][-1] is not None:
+            rows = await self._with_unindexed(rows, whole, scope, cache)
+        return [Hit(*row[: len(Hit._fields)]) for row in rows[:most]]
+
+    async def _with_unindexed(
+        self, rows: Sequence[Any], weights: Mapping[str, float], scope: Filter, cache: TurnCache[str]
+    ) -> list[Any]:
+        """Return rows of hits, their weights and marks with those among the best that wait for the index."""
+        keyed = {term_key(term): weight for term, weight in weights.items()}
+        keys = await self.keys([row[-1] for row in rows if row[-1] is not None], scope, cache)
+        weighed = []
+        for *hit, weight, mark in rows:
+            if mark is not None:
+                weight = sum(keyed[key] for key in keys.get(mark, frozenset()) & keyed.keys())
+            if weight:
+                weighed.append((weight, *hit[-2:], hit))
+        return [hit for *_, hit in sorted(weighed, reverse=True)]
 
     async def newest(self, scope: Filter, most: int, condition: Callable[[Parameters], str]) -> list[Hit]:
         """Return the newest items of a scope that meet a condition."""
@@ -157,14 +191,6 @@ class TextSearch:
     async def _hits(self, text: str, values: Sequence[Any]) -> list[Hit]:
         return [Hit(*row) for row in await self._server.fetch(text, values)]
 
-    def _matches(self, parameters: Parameters, term: str, scope: Filter) -> str:
-        """Return the subquery of the items of a scope that have the term."""
-        where = self._statements.conditions(parameters, scope)
-        return (
-            f"(SELECT {_HIT_COLUMNS} FROM {self._statements.dialect.table} "
-            f"WHERE {where} AND {has_term(parameters, term, scope)}) AS matched"
-        )
-
     async def around(self, hits: Sequence[Hit], turns: int, scope: Filter) -> list[list[str]]:
         """Return the marks of the rows around each hit."""
         chains: list[list[str]] = []
@@ -187,7 +213,7 @@ class TextSearch:
         ]
         where = " AND ".join((*same, self._statements.conditions(parameters, scope)))
         place, hit = f"({MOMENT}, added)", f"(hit_{MOMENT}::timestamp, hit_added)"
-        turns = f"SELECT {_MARK} AS mark, {MOMENT}, added FROM {dialect.table} WHERE {where}"
+        turns = f"SELECT {MARK} AS mark, {MOMENT}, added FROM {dialect.table} WHERE {where}"
         text = (
             f"SELECT ARRAY(SELECT mark FROM ("
             f"({turns} AND {place} < {hit} ORDER BY {MOMENT} DESC, added DESC LIMIT {reach}) UNION ALL "
