@@ -26,7 +26,7 @@ BY_HAND = (
 
 
 class History:
-    """A random history of a database that several stores and statements by hand change, which may leave work unfinished."""
+    """A random history of a database that stores and statements by hand change, some of which stay open for a while."""
 
     def __init__(self, seed: int, connection: asyncpg.Connection) -> None:
         self.random = random.Random(seed)
