@@ -17,6 +17,7 @@ from memoranda_postgres import PostgresMemoryStore, schema
 from memoranda_postgres.dialect import PostgresDialect
 
 ADA = MemoryMetadata(user_id="ada")
+VERSION = schema.schema_version()
 
 
 def add_mood(dialect: PostgresDialect) -> list[str]:
@@ -55,18 +56,18 @@ async def fetch(url: str, text: str) -> list[Any]:
 
 
 async def test_migrations_run_in_order_and_the_items_stay(old_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(schema, "MIGRATIONS", (add_mood, rename_mood))
+    monkeypatch.setattr(schema, "MIGRATIONS", (*schema.MIGRATIONS, add_mood, rename_mood))
     async with PostgresMemoryStore(old_url) as store:
         assert [item.id for item in await store.search(query="GREEN", metadata=ADA)] == ["one"]
         await store.add(HumanMemory(id="two", content="Tea", metadata=ADA))
         assert all(finding.ok for finding in await store.doctor() if finding.name.startswith("index"))
     rows = await fetch(old_url, "SELECT id, temper FROM memory_items ORDER BY id")
     assert [tuple(row) for row in rows] == [("one", "calm"), ("two", "calm")]
-    assert (await fetch(old_url, "SELECT version FROM memory_schema"))[0]["version"] == 3
+    assert (await fetch(old_url, "SELECT version FROM memory_schema"))[0]["version"] == VERSION + 2
 
 
 async def test_a_migration_runs_once_however_many_stores_open(old_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(schema, "MIGRATIONS", (add_mood,))
+    monkeypatch.setattr(schema, "MIGRATIONS", (*schema.MIGRATIONS, add_mood))
     stores = [PostgresMemoryStore(old_url) for _ in range(6)]
     await asyncio.gather(*(store.init() for store in stores))
     assert [await store.count(metadata=ADA) for store in stores] == [1] * 6
@@ -75,7 +76,7 @@ async def test_a_migration_runs_once_however_many_stores_open(old_url: str, monk
 
 async def test_a_migration_that_fails_changes_nothing(old_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patched:
-        patched.setattr(schema, "MIGRATIONS", (add_mood, fail))
+        patched.setattr(schema, "MIGRATIONS", (*schema.MIGRATIONS, add_mood, fail))
         with pytest.raises(StoreError):
             await PostgresMemoryStore(old_url).init()
     async with PostgresMemoryStore(old_url) as store:
@@ -87,15 +88,15 @@ async def test_a_migration_that_fails_changes_nothing(old_url: str, monkeypatch:
 
 
 async def test_opening_to_read_does_not_migrate(old_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(schema, "MIGRATIONS", (add_mood,))
+    monkeypatch.setattr(schema, "MIGRATIONS", (*schema.MIGRATIONS, add_mood))
     with pytest.raises(StoreError, match="earlier release"):
         await memoranda.open(old_url, access="read").init()
-    assert (await fetch(old_url, "SELECT version FROM memory_schema"))[0]["version"] == 1
+    assert (await fetch(old_url, "SELECT version FROM memory_schema"))[0]["version"] == VERSION
 
 
 async def test_the_schema_of_a_later_release_is_refused(old_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patched:
-        patched.setattr(schema, "MIGRATIONS", (add_mood,))
+        patched.setattr(schema, "MIGRATIONS", (*schema.MIGRATIONS, add_mood))
         async with PostgresMemoryStore(old_url):
             pass
     with pytest.raises(SchemaTooNewError):

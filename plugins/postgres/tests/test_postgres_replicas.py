@@ -19,7 +19,7 @@ from memoranda.errors import InputError, VersionConflictError
 from memoranda.store.backend import Filter
 from memoranda_postgres import PostgresMemoryStore
 from memoranda_postgres.dialect import PostgresDialect, PostgresStatements
-from memoranda_postgres.scope_counts import ScopeCounter
+from memoranda_postgres.scope_cache import Scope, ScopeCache
 from memoranda_postgres.server import Server, ServerOptions
 from memoranda_testing import StoreConformance
 from memoranda_testing.servers import query
@@ -334,22 +334,26 @@ class TestWithReplicas(StoreConformance):
         return reopen
 
 
-async def test_counts_on_a_replica_know_who_ended_while_an_older_one_goes_on(group: PostgresGroup, url: str) -> None:
+async def test_a_search_on_a_replica_knows_who_ended_while_an_older_one_goes_on(group: PostgresGroup, url: str) -> None:
     async with PostgresMemoryStore(url) as store:
         await store.add_many([item(f"item {number}") for number in range(3)])
     older, younger = [await asyncpg.connect(url) for _ in range(2)]
     server = Server(ServerOptions(on(group.standbys[0], url), 1, 1, None, None, 20.0, 30.0))
     await server.open()
-    counts, scope = ScopeCounter(server, PostgresStatements(PostgresDialect("public"))), Filter.of(metadata=ADA)
+    scopes = ScopeCache(server, PostgresStatements(PostgresDialect("public")), 60, None)
+
+    async def count(scope: Scope) -> int:
+        return len(scope.arrays)
+
     try:
         await older.execute("BEGIN; UPDATE memory_items SET token = 1 WHERE id = 'item 0'")
         await younger.execute("BEGIN; DELETE FROM memory_items WHERE id = 'item 1'")
         query(url, "UPDATE memory_items SET token = 1 WHERE id = 'item 2'")  # It began last and ends first.
         await caught_up(group, url)
-        assert (await counts.count(scope, ["tea"])).total == 3
+        assert await scopes.use(Filter.of(metadata=ADA), count) == 3
         await younger.execute("COMMIT")
         await caught_up(group, url)
-        assert (await counts.count(scope, ["tea"])).total == 2
+        assert await scopes.use(Filter.of(metadata=ADA), count) == 2
     finally:
         await server.close()
         await older.close()

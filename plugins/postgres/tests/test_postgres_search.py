@@ -6,6 +6,7 @@ import asyncio
 import json
 import random
 from collections.abc import AsyncIterator, Iterator
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -18,7 +19,7 @@ from hypothesis import strategies as st
 from memoranda import AIMemory, HumanMemory, MemoryItem, MemoryMetadata, MemoryStatus
 from memoranda.store import InMemoryStore
 from memoranda.store.backend import Expiry, Filter, Listing, Page
-from memoranda_postgres import PostgresMemoryStore
+from memoranda_postgres import PostgresMemoryStore, reading, scope_cache
 from memoranda_postgres.dialect import PostgresDialect, PostgresStatements
 
 USERS = ["alice", "bob", "", "Ünï %_\\"]
@@ -291,7 +292,22 @@ class TestPlans:
         through_index = any(node.get("Index Name") == "memory_items_substring" for node in nodes)
         assert through_index is ("trigram index" in findings["pg_trgm"].detail)
 
-    async def test_a_text_search_in_a_large_scope_goes_through_the_full_text_index(self, full: str) -> None:
+    @pytest.mark.parametrize("order", ["created", "added"])
+    @pytest.mark.parametrize("what", ["a session", "everything"])
+    async def test_the_newest_are_searched_for_a_substring_in_the_order_of_an_index(
+        self, full: str, what: str, order: Any
+    ) -> None:
+        wanted = replace(asked(LIVE[what]), query="xylophone")
+        nodes = await explained(full, *STATEMENTS.search_newest(wanted, Page(10, order=order), 250))
+        kinds = {node["Node Type"] for node in nodes}
+        assert any("Index" in kind for kind in kinds)
+        assert not kinds & {"Seq Scan", "Sort"}
+
+    async def test_a_text_search_in_a_large_scope_goes_through_the_full_text_index(
+        self, full: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(scope_cache, "WHOLE_SCOPE", 1_000)
+
         async def scans() -> dict[str, int]:
             connection = await asyncpg.connect(full)
             try:
@@ -309,7 +325,31 @@ class TestPlans:
             ranked = await store.search_ranked(query="where is the xylophone", mode="text", limit=4)
         after = await scans()
         assert {entry.item.id for entry in ranked} == {f"{n:08d}" for n in range(SIZE) if n % 5_000 == 7}
-        assert after["memory_items_terms"] > before["memory_items_terms"]
+        assert after["memory_terms_keys"] > before["memory_terms_keys"]
+
+
+async def test_a_substring_is_found_in_the_newest_or_in_all_items_alike(
+    store: PostgresMemoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reading, "NEWEST", (20, 40, 80))
+    drawn, memory = random.Random(3), InMemoryStore()
+    for number in range(150):
+        item = HumanMemory(
+            content=" ".join(drawn.choices(["tea", "Straße", "100%", "jam"], (1, 5, 20, 60), k=2)),
+            metadata=MemoryMetadata(user_id=drawn.choice(["alice", "bob"])),
+            created_at=f"2024-01-01T00:00:{drawn.randrange(60):02}",
+            id=f"{number:03}",
+        )
+        await store.add(item)
+        await memory.add(item)
+    for query in ("TEA", "strasse", "100%", "jam", "none"):
+        for user in (None, "alice"):
+            scope = None if user is None else MemoryMetadata(user_id=user)
+            for order in ("created", "added", "updated"):
+                for limit, offset in ((1, 0), (2, 1), (4, 4), (8, 0), (200, 0)):
+                    asked_for: Any = {"query": query, "metadata": scope, "limit": limit, "offset": offset}
+                    expected = await memory.search(**asked_for, order=order)
+                    assert await store.search(**asked_for, order=order) == expected
 
 
 @pytest.mark.parametrize("change", [STATEMENTS.showing, partial(STATEMENTS.purging, deleted_only=True)])
@@ -572,8 +612,8 @@ async def test_reindexing_leaves_huge_items_as_they_are(store: PostgresMemorySto
 async def test_a_rare_text_is_looked_up_in_the_index_however_often_one_asks(url: str) -> None:
     words = random.Random(7).choices([f"word{number}" for number in range(500)], k=40_000)
     async with PostgresMemoryStore(url, max_size=1) as store:
-        await store.add_many(HumanMemory(content=" ".join(words[at : at + 8])) for at in range(0, 40_000, 8))
         await store.add(HumanMemory(content="a zephyrquartz"))
+        await store.add_many(HumanMemory(content=" ".join(words[at : at + 8])) for at in range(0, 40_000, 8))
         connection = await asyncpg.connect(url)
         await connection.execute("VACUUM ANALYZE memory_items")
         for _ in range(12):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from memoranda.items import SCOPE_FIELDS
@@ -10,7 +11,7 @@ from memoranda.shapes import json_text
 from memoranda.store import Order
 from memoranda.store.backend import Condition, Filter, InScope, Listing, Page, Value, key_bounds
 from memoranda_postgres.rows import READ_COLUMNS, jsonb_text, owner_of
-from memoranda_postgres.terms import FOLDED, TERM_KEYS, TEXT_COLUMNS
+from memoranda_postgres.terms import FOLDED
 from memoranda_postgres.values import UPDATED, value_condition
 from memoranda_sql import Change, Dialect, Parameters, Statement, Statements
 
@@ -30,19 +31,23 @@ _COLUMN_TYPES = {
     "archived": "boolean",
     "deleted": "integer",
     "version": "integer",
-    TERM_KEYS: "integer[]",
     "token": "bigint",
     SEQUENCE: "bigint",
     MOMENT: "timestamp",
 }
 
-_AS_TEXT = (TERM_KEYS, MOMENT)
+_AS_TEXT = (MOMENT,)
 """Columns that statements take as text; the driver would turn the ends of the calendar into infinite times."""
 
 
 def quoted(name: str) -> str:
     """Return a quoted identifier."""
     return '"' + name.replace('"', '""') + '"'
+
+
+def literal(text: str) -> str:
+    """Return a quoted text."""
+    return "'" + text.replace("'", "''") + "'"
 
 
 # Metadata that holds only ids is read from their columns, which is quicker than JSON.
@@ -85,13 +90,17 @@ class PostgresDialect(Dialect):
         self.table = f"{self.schema}.memory_items"
         self.ids = f"{self.schema}.memory_ids"
         self.vectors = f"{self.schema}.memory_vectors"
+        self.terms = f"{self.schema}.memory_terms"
+        self.unindexed = f"{self.schema}.memory_unindexed"
         self.meta = f"{self.schema}.memory_schema"
         self.numbers = f"{self.schema}.memory_items_added"
         self.numbers_literal = self.numbers.replace("'", "''")
+        self.filling_lock = f"hashtextextended('memoranda terms of ' || {literal(schema)}, 0)"
+        """The advisory lock of a batch that fills the index of terms; a purge holds it shared."""
         self.partitioned = partitioned
         self.further_columns = (
             *(*SCOPE_FIELDS, "namespace", "archived", "expires_at", "exact_metadata"),
-            *(*TEXT_COLUMNS, "token", SEQUENCE, MOMENT),
+            *("folded", "token", SEQUENCE, MOMENT),
         )
         if partitioned:
             self.further_columns = (*self.further_columns, "owner")
@@ -202,6 +211,24 @@ class PostgresStatements(Statements):
         text, values = super().search(wanted, page, columns)
         return _in_order_of_adding(text, page.order), values
 
+    def search_newest(self, wanted: Filter, page: Page, size: int, columns: Sequence[str] = ()) -> Statement:
+        """Select a page of the items that contain the query, among the newest ``size`` that meet the other conditions.
+
+        Two columns follow the others: the rank by age of each row, and if it contains the query. The row of rank
+        ``size`` may not; it shows that there are older ones.
+        """
+        parameters, order = Parameters(self.dialect), self.ordering(page.order, newest_first=True)
+        where = self.conditions(parameters, replace(wanted, query=""))
+        aged = f"SELECT *, row_number() OVER ({order}) AS age FROM {self.dialect.table}"
+        newest = _in_order_of_adding(f"{aged} WHERE {where} {order} LIMIT {size}", page.order)
+        hit = self.dialect.contains(parameters, wanted.folded)
+        selected = self.dialect.selected(columns or self.dialect.read_columns)
+        text = (
+            f"SELECT {selected}, age, {hit} FROM ({newest}) AS newest WHERE {hit} OR age = {size} {order} "
+            f"LIMIT {page.end}"
+        )
+        return text, parameters.values
+
     def page(
         self,
         wanted: Filter,
@@ -294,7 +321,7 @@ class PostgresStatements(Statements):
         drawn = f"coalesce({SEQUENCE}, nextval('{self.dialect.numbers_literal}'))"
         source = f'{self._from_arrays(drawn)} ORDER BY id COLLATE "C"'
         # A conflicting row is locked before the condition is evaluated.
-        return self.upsert_text(source, "false", "stored.id")
+        return self._noted(self.upsert_text(source, "false", f"stored.id, stored.{SEQUENCE}"), "id")
 
     def _from_arrays(self, number: str) -> str:
         """Return the query of rows given as one array per column, with this expression for their numbers."""
@@ -329,7 +356,7 @@ class PostgresStatements(Statements):
         ]
         values[self.insert_columns.index(SEQUENCE)] = drawn
         if not self.dialect.partitioned:
-            return self.upsert_same(f"VALUES ({', '.join(values)})", fields)
+            return self._upserted(f"VALUES ({', '.join(values)})", fields)
         typed = (f"{value}::{self.dialect.column_type(name)} AS {name}" for value, name in self._named(values))
         return self._claimed(f"SELECT {', '.join(typed)}", fields)
 
@@ -339,11 +366,24 @@ class PostgresStatements(Statements):
     def _claimed(self, given: str, fields: tuple[str, ...]) -> str:
         columns = ", ".join(self.insert_columns)
         if not self.dialect.partitioned:
-            return self.upsert_same(f'SELECT {columns} FROM ({given}) AS given ORDER BY id COLLATE "C"', fields)
+            return self._upserted(f'SELECT {columns} FROM ({given}) AS given ORDER BY id COLLATE "C"', fields)
         # No constraint spans the partitions, so an id is first claimed for its owner in the table of ids.
-        claims = f"WITH given AS MATERIALIZED ({given}), claimed AS ({self._claim('given')} RETURNING id) "
+        claims = f"given AS MATERIALIZED ({given}), claimed AS ({self._claim('given')} RETURNING id)"
         chosen = (
             f"SELECT {columns} FROM given WHERE given.id IN (SELECT claimed.id FROM claimed) "
             f'ORDER BY given.id COLLATE "C"'
         )
-        return claims + self.upsert_same(chosen, fields)
+        return self._upserted(chosen, fields, claims)
+
+    def _upserted(self, source: str, fields: tuple[str, ...], *clauses: str) -> str:
+        text = self.upsert_same(source, fields, f"stored.id, stored.version, stored.{SEQUENCE}")
+        return self._noted(text, "id, version", *clauses)
+
+    def _noted(self, text: str, answer: str, *clauses: str) -> str:
+        """Return a statement that writes rows, after further clauses, and notes that the index of terms lacks them."""
+        noted = (
+            f"INSERT INTO {self.dialect.unindexed} (items) "
+            f"SELECT array_agg({SEQUENCE}) FROM written HAVING count(*) > 0"
+        )
+        with_clauses = ", ".join((*clauses, f"written AS ({text})", f"noted AS ({noted})"))
+        return f"WITH {with_clauses} SELECT {answer} FROM written"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from memoranda.items import SCOPE_FIELDS
 from memoranda.store import Finding
 from memoranda_postgres.connections import Connection
 from memoranda_postgres.dialect import MOMENT, PostgresStatements
@@ -20,6 +21,7 @@ from memoranda_postgres.schema import (
 )
 from memoranda_postgres.server import Server
 from memoranda_postgres.tables import indexes, trigram_index
+from memoranda_postgres.term_index import TermIndex
 from memoranda_postgres.vectors import Vectors
 from memoranda_ranking import WHITESPACE, terms_fingerprint
 
@@ -29,13 +31,15 @@ async def examine(
     statements: PostgresStatements,
     embeddings: Any,
     vectors: Vectors | None,
+    index: TermIndex,
     *,
     repair: bool,
 ) -> list[Finding]:
     """Return the findings; with ``repair``, first create missing extensions and indexes."""
     if repair:
         await server.run(lambda connection: _repair(server, statements, connection))
-    return await server.run(lambda connection: _findings(statements, embeddings, vectors, connection, server))
+    backlog = await index.backlog()
+    return await server.run(lambda connection: _findings(statements, embeddings, vectors, connection, server, backlog))
 
 
 async def _repair(server: Server, statements: PostgresStatements, connection: Connection) -> None:
@@ -47,7 +51,12 @@ async def _repair(server: Server, statements: PostgresStatements, connection: Co
 
 
 async def _findings(
-    statements: PostgresStatements, embeddings: Any, vectors: Vectors | None, connection: Connection, server: Server
+    statements: PostgresStatements,
+    embeddings: Any,
+    vectors: Vectors | None,
+    connection: Connection,
+    server: Server,
+    backlog: int,
 ) -> list[Finding]:
     dialect = statements.dialect
     meta = await connection.fetchrow(f"SELECT * FROM {dialect.meta}")
@@ -58,7 +67,7 @@ async def _findings(
         Finding("schema", True, f"version {schema_version()}, {_layout(meta['partitions'])}"),
         *(_index_finding(index.name, index.serves, present) for index in indexes()),
         await _trigram_finding(connection, present),
-        _terms_finding(meta["terms"]),
+        _terms_finding(meta["terms"], backlog),
         await _vector_finding(statements, embeddings, vectors, connection, meta),
         await _rows_finding(connection, dialect.table),
     ]
@@ -100,9 +109,10 @@ async def _trigram_finding(connection: Connection, present: set[str]) -> Finding
     return Finding("pg_trgm", True, f"not on this server (PostgreSQL's contrib package brings it); {lost}")
 
 
-def _terms_finding(made_by: str) -> Finding:
+def _terms_finding(made_by: str, backlog: int) -> Finding:
     if made_by == terms_fingerprint():
-        return Finding("terms", True, "made by this release")
+        waiting = f"{backlog:,} items wait for the index, and ranked searches read them one by one"
+        return Finding("terms", True, f"made by this release; {waiting}" if backlog else "made by this release")
     return Finding(
         "terms", False, "made by another release; search(mode='text') may miss words", "Run 'memoranda reindex'."
     )
@@ -146,10 +156,9 @@ async def _vector_finding(
 
 async def _rows_finding(connection: Connection, table: str) -> Finding:
     """Count the rows whose columns contradict their JSON, as after a change by hand."""
+    ids = " OR ".join(f"{name} IS DISTINCT FROM metadata ->> '{name}'" for name in SCOPE_FIELDS)
     wrong = await connection.fetchval(
-        f"SELECT count(*) FROM {table} WHERE user_id IS DISTINCT FROM metadata ->> 'user_id' "
-        f"OR session_id IS DISTINCT FROM metadata ->> 'session_id' OR task_id IS DISTINCT FROM metadata ->> 'task_id' "
-        f"OR agent_id IS DISTINCT FROM metadata ->> 'agent_id' OR exact_metadata::jsonb <> metadata "
+        f"SELECT count(*) FROM {table} WHERE (metadata <> '{{}}' AND ({ids})) OR exact_metadata::jsonb <> metadata "
         f"OR (namespace = '') IS DISTINCT FROM (metadata -> 'namespace' IS NULL) "
         f"OR {MOMENT} > '-infinity' AND to_char({MOMENT}, $1) <> created_at",
         'YYYY-MM-DD"T"HH24:MI:SS.US"+00:00"',

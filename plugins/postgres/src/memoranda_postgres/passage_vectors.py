@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from memoranda_ranking import Passage, held_back, passage_at
+from memoranda_ranking import held_back, passage_at
 
 KEY = "PRIMARY KEY (item_id, part)"
 PART = "part SMALLINT NOT NULL DEFAULT 0"
@@ -38,10 +38,10 @@ class Nearness(NamedTuple):
     similarities: Mapping[str, float]
     divided: Mapping[str, Near]
 
-    def passage(self, passage: Passage) -> str:
-        """Return the nearest part of an item; the empty text where there is only one."""
-        near = self.divided.get(passage.key)
-        return "" if near is None else near.passage(passage.text)
+    def part(self, item_id: str) -> tuple[int, int]:
+        """Return which of how many passages of an item is nearest."""
+        near = self.divided.get(item_id)
+        return (0, 1) if near is None else (near.part, near.parts)
 
 
 def best_of_each(compared: Iterable[tuple[str, float, int, int, Any]], damping: float) -> dict[str, Near]:

@@ -11,11 +11,20 @@ from memoranda.store import BaseStore, Order, Owner, namespace_of
 from memoranda.store.backend import Filter, Listing, Page, readable
 from memoranda_postgres.dialect import PostgresStatements
 from memoranda_postgres.rows import READ_COLUMNS, item_of, moment_of
+from memoranda_postgres.schema import Layout
 from memoranda_postgres.server import Server
 from memoranda_postgres.terms import user_of
 from memoranda_sql import PAYLOAD_COLUMNS, unpack_payload
 
 _PAGE = 500
+
+NEWEST = (250, 2_000, 16_000)
+"""How many of the newest items are searched for a substring before the server chooses another way to find it. With
+trigrams it finds a rare one quickly, so one that none of the first contains is left to it."""
+
+_LEAST_READ = 10
+"""How many items must be read for each one that is wanted."""
+
 _ITEM_WIDTH = len(READ_COLUMNS)
 
 
@@ -23,6 +32,7 @@ class ReadingStore(BaseStore):
     """The reading half of the PostgreSQL store."""
 
     _server: Server
+    _layout: Layout
     _statements: PostgresStatements
 
     async def _get(self, item_id: str) -> MemoryItem | None:
@@ -46,9 +56,29 @@ class ReadingStore(BaseStore):
     async def _matching(self, wanted: Filter, page: Page, columns: Sequence[str] = ()) -> list[Any]:
         """Return a page of the rows that match: these columns of each, or all columns of an item."""
         wanted = await self._with_past(wanted)
-        text, values = self._statements.search(wanted, page, columns)
         with self._server.reading(users_of(wanted)):
-            return await self._server.fetch(text, values)
+            if wanted.query and page.order != "updated" and len(wanted.parts()) == 1:
+                found = await self._newest_matching(wanted, page, columns)
+                if found is not None:
+                    return found
+            return await self._server.fetch(*self._statements.search(wanted, page, columns))
+
+    async def _newest_matching(self, wanted: Filter, page: Page, columns: Sequence[str]) -> list[Any] | None:
+        """Return a page of the rows that contain the query, if reading some of the newest is enough; else None.
+
+        The server does not know how common a substring is. It would read all that contain it, and sort them.
+        """
+        for size in NEWEST:
+            if size < _LEAST_READ * page.end:
+                continue
+            text, values = self._statements.search_newest(wanted, page, size, columns)
+            rows = await self._server.fetch(text, values, one_plan=True)
+            hits = [tuple(row)[:-2] for row in rows if row[-1]]
+            if len(hits) == page.end or all(row[-2] < size for row in rows):
+                return hits[page.offset :]
+            if not hits and (self._layout.has_trigrams or size > NEWEST[0]):
+                return None
+        return None
 
     async def _count(self, wanted: Filter, include_deleted: bool) -> int:
         wanted = await self._with_past(wanted)

@@ -9,11 +9,12 @@ from typing import Any
 
 from memoranda.embeddings import Embeddings
 from memoranda_postgres.connections import Connection
-from memoranda_postgres.dialect import PostgresDialect, PostgresStatements
+from memoranda_postgres.dialect import PostgresStatements
 from memoranda_postgres.retrieval import named_model
 from memoranda_postgres.schema import create_extension, extension_schema, lock_schema
 from memoranda_postgres.server import Server
-from memoranda_postgres.terms import TERM_KEYS, TEXT_COLUMNS, keys_text, searchable
+from memoranda_postgres.term_index import TermIndex, made_entries
+from memoranda_postgres.terms import TERM_KEYS, stored_folding
 from memoranda_postgres.vectors import Vectors
 from memoranda_ranking import Weights, embed_passages, has_text, normalised, terms_fingerprint
 
@@ -81,6 +82,7 @@ async def rebuild(
     statements: PostgresStatements,
     vectors: Vectors | None,
     embeddings: Embeddings | None,
+    index: TermIndex,
     progress: Progress | None,
 ) -> int:
     """Recompute the terms of all items and the vectors of live ones; return the number of items."""
@@ -90,48 +92,61 @@ async def rebuild(
     after = ""
     while True:
         rows = await server.fetch(
-            f"SELECT id, content, version, user_id, {', '.join(TEXT_COLUMNS)} FROM {dialect.table} "
+            f"SELECT id, added AS number, content, version, user_id, folded, {TERM_KEYS}::text AS keys "
+            f"FROM {dialect.table} LEFT JOIN {dialect.terms} ON item = added AND item_version = version "
             f"WHERE id > $1 ORDER BY id LIMIT {_PAGE}",
             [after],
         )
         if not rows:
             break
         after = rows[-1]["id"]
-        await _set_terms(server, statements, rows)
+        await _set_terms(server, index, rows)
+        await _set_folding(server, statements, rows)
         done += len(rows)
         if progress is not None:
             progress(done, total if vectors is None else 2 * total)
+    while await index.fill(_PAGE):
+        pass  # What waited has its entry by now, or gets it.
     await server.fetch(f"UPDATE {dialect.meta} SET terms = $1", [terms_fingerprint()])
     if vectors is not None and embeddings is not None:
         await _make_vectors(server, vectors, embeddings, done, progress)
     return done
 
 
-async def _set_terms(server: Server, statements: PostgresStatements, rows: Sequence[Any]) -> None:
-    changed = []
-    for row in rows:
-        content, user_id = row["content"], row["user_id"]
-        folded, keys = searchable(content, user_id)
-        if (folded, keys) != (row["folded"], sorted(row[TERM_KEYS])):
-            changed.append((row["id"], row["version"], folded, keys_text(content, user_id)))
+async def _set_terms(server: Server, index: TermIndex, rows: Sequence[Any]) -> None:
+    """Write the entries of rows that differ from what the index has; rows are given with those."""
+    known = {row["number"]: row["keys"] for row in rows}
+    changed = [entry for entry in await made_entries(rows) if entry[-1] != known[entry[0]]]
+
+    async def work(connection: Connection) -> None:
+        async with server.transaction(connection):
+            await index.lock(connection)
+            await index.write(connection, changed)
+
     if changed:
+        await server.run(work)
+
+
+async def _set_folding(server: Server, statements: PostgresStatements, rows: Sequence[Any]) -> None:
+    folded = [(row["id"], row["version"], stored_folding(row["content"]), row["folded"]) for row in rows]
+    changed = [(item_id, version, new) for item_id, version, new, old in folded if new != old]
+
+    async def work(connection: Connection) -> None:
         columns = [list(column) for column in zip(*changed, strict=True)]
-        await server.run(partial(_write_terms, server=server, dialect=statements.dialect, columns=columns))
+        async with server.transaction(connection):
+            locked = await server.lock_items(connection, statements.dialect, columns[0])
+            await connection.execute(
+                f"UPDATE {statements.dialect.table} AS stored SET folded = made.folded "
+                f"FROM unnest($1::text[], $2::integer[], $3::text[]) AS made (id, version, folded) "
+                f"WHERE stored.id = made.id AND stored.version = made.version "
+                f"AND made.id IN (SELECT unnest($4::text[]))",
+                *columns,
+                locked,
+                timeout=server.timeout,
+            )
 
-
-async def _write_terms(
-    connection: Connection, server: Server, dialect: PostgresDialect, columns: list[list[Any]]
-) -> None:
-    async with server.transaction(connection):
-        locked = await server.lock_items(connection, dialect, columns[0])
-        await connection.execute(
-            f"UPDATE {dialect.table} AS stored SET folded = made.folded, {TERM_KEYS} = made.keys::integer[] "
-            f"FROM unnest($1::text[], $2::integer[], $3::text[], $4::text[]) AS made (id, version, folded, keys) "
-            f"WHERE stored.id = made.id AND stored.version = made.version AND made.id IN (SELECT unnest($5::text[]))",
-            *columns,
-            locked,
-            timeout=server.timeout,
-        )
+    if changed:
+        await server.run(work)
 
 
 async def _make_vectors(

@@ -1,55 +1,75 @@
-"""Ranked search: candidates come from the server, the ranking from the core."""
+"""Ranked search: what a scope keeps as arrays is ranked, and the best rows become items.
+
+A scope of very many items is ranked by the candidates that the server's indexes find.
+"""
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
-from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping, Sequence
-from typing import Any, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from memoranda.embeddings import Embeddings
 from memoranda.errors import OtherModelError
 from memoranda.items import MemoryItem
+from memoranda.offloading import offload
 from memoranda.store import RankedItem, SearchMode
 from memoranda.store.backend import Filter, readable
 from memoranda_postgres.candidates import CandidateReader
-from memoranda_postgres.dialect import PostgresStatements
+from memoranda_postgres.dialect import SEQUENCE, PostgresStatements
 from memoranda_postgres.passage_vectors import Nearness
 from memoranda_postgres.rows import item_of
-from memoranda_postgres.scope_counts import ScopeCounter
+from memoranda_postgres.scope_cache import Scope, ScopeCache
 from memoranda_postgres.server import Server
+from memoranda_postgres.term_index import TermIndex
 from memoranda_postgres.text_search import READ_HIT, Hit, TextSearch, version_of
 from memoranda_postgres.vectors import Vectors
 from memoranda_ranking import (
     HEARD,
-    MOST_COUNTED,
+    WHOLE_SCOPE,
+    ScopeArrays,
     Scored,
-    TurnCache,
     Weights,
     embed_texts,
     gather,
     gathered_async,
     likeness,
     normalised,
-    query_terms,
+    passage_at,
     query_without_names,
+    rank,
     rank_hybrid,
     unrelated_similarity,
     usual_weights,
 )
-
-_OFF_LOOP = 300
-"""From this many passages on, the ranking runs in a thread, since it would block the event loop for milliseconds."""
+from memoranda_sql import Parameters
 
 _GONE = 20
 """How many of the best items may be gone by the time they are read."""
 
-T = TypeVar("T")
-
 Types = Callable[[], Mapping[str, type[MemoryItem]]]
 
-QueryVector = tuple[list[float], float]
-"""The vector of a query, and how similar unrelated texts are to it."""
+
+class Asked(NamedTuple):
+    """What one search asks for: a query, with its vector where meaning counts."""
+
+    query: str
+    wanted: Filter
+    scope: Filter
+    limit: int
+    vector: Sequence[float] | None = None
+    unrelated: float = 0.0
+
+    @property
+    def is_filtered(self) -> bool:
+        """True if not all of the scope is asked for. Neighbours in a conversation count all the same."""
+        return self.wanted != self.scope
+
+
+Found = tuple[Scored, tuple[int, int]]
+"""What was found, and which of how many embedded passages of it is nearest in meaning."""
 
 
 class Retrieval:
@@ -63,93 +83,121 @@ class Retrieval:
         weights: Weights | None,
         embeddings: Embeddings | None,
         vectors: Vectors | None,
+        index: TermIndex,
+        searched: Callable[[int], None],
     ) -> None:
         self._server = server
+        self._statements = statements
         self._types = types
         self._weights = weights or usual_weights(embeddings)
         self._embeddings = embeddings
         self._vectors = vectors
-        self._text = TextSearch(server, statements)
-        self._columns = statements.dialect.item_columns
-        self._turn_cache: TurnCache[str] = TurnCache()
-        self._counter = ScopeCounter(server, statements)
+        self._text = TextSearch(server, statements, index, searched)
+        self._scopes = ScopeCache(server, statements, self._weights.passage, vectors)
 
     def forget(self) -> None:
-        """Drop all caches, so that none outlives purged items."""
-        self._turn_cache = TurnCache()
-        self._counter.clear()
+        """Drop what is kept between searches: it may hold purged content."""
+        self._scopes.forget()
 
     async def rank(self, query: str, wanted: Filter, limit: int, mode: SearchMode, store: str) -> list[RankedItem]:
         """Return the best items, best first."""
-        # Neighbours count whatever their type, so the other filters come after the ranking.
-        scope = wanted.scope()
+        asked = Asked(query, wanted, wanted.scope(), limit)
+        if mode != "text":
+            vector, unrelated = await self._query_vector(query, asked.scope, store)
+            asked = asked._replace(vector=vector, unrelated=unrelated)
         if mode == "semantic":
-            return await self._semantic(query, wanted, scope, limit, store)
-        if mode == "hybrid":
-            # Candidates by words need no vector, which some embedders take long to compute.
-            async with _in_background(self._query_vector(query, scope, store)) as vector:
-                return await self._ranked(query, wanted, scope, limit, vector)
-        return await self._ranked(query, wanted, scope, limit, None)
+            return await self._semantic(asked)
+        found = await self._scopes.use(asked.scope, partial(self._in_whole_scope, asked))
+        return await self._items(await self._among_candidates(asked) if found is None else found, asked)
 
-    async def _ranked(
-        self, query: str, wanted: Filter, scope: Filter, limit: int, vector: asyncio.Task[QueryVector] | None
-    ) -> list[RankedItem]:
-        """Rank by words and, with a vector, by meaning."""
+    async def _in_whole_scope(self, asked: Asked, scope: Scope) -> list[Found] | None:
+        """Rank a scope as a whole; return None if it has too many items for that."""
+        if not scope.is_whole:
+            return None
+        matching = await self._matching(asked.wanted) if asked.is_filtered else None
+        return await offload(len(scope.arrays), self._ranked, scope.arrays, asked, matching)
 
-        async def nearest(most: int, size: int) -> list[Hit]:
-            return [] if vector is None else await self._nearest((await vector)[0], scope, most, size)
+    def _ranked(self, arrays: ScopeArrays, asked: Asked, matching: Sequence[int] | None) -> list[Found]:
+        """Rank a whole scope; ``matching`` are the numbers of the items that are wanted, if not all are."""
+        vector = asked.vector
+        near = None if vector is None else arrays.similarities(vector, self._weights.damping)
+        chosen = None if matching is None else np.isin(arrays.layout.numbers, matching).tolist()
+        scored = rank(
+            arrays,
+            asked.query,
+            self._weights,
+            near=near,
+            wanted=None if chosen is None else chosen.__getitem__,
+            limit=asked.limit + _GONE,
+            unrelated=asked.unrelated,
+        )
+        return [(each, (0, 1) if vector is None else arrays.nearest_part(each.item, vector)) for each in scored]
 
-        cache = self._turn_cache  # After a purge meanwhile, others already use a new one.
-        reader = CandidateReader(self._text, scope, wanted, query_terms(query), cache, self._counter, nearest)
-        filtered = wanted != scope
-        questions = gather(query, self._weights, limit, filtered=filtered, meaning=vector is not None)
-        candidates = await gathered_async(questions, reader.answer)
-        near, unrelated = Nearness({}, {}), 0.0
+    async def _matching(self, wanted: Filter) -> list[int]:
+        parameters = Parameters(self._statements.dialect)
+        where = self._statements.conditions(parameters, wanted)
+        text = f"SELECT ARRAY(SELECT {SEQUENCE} FROM {self._statements.dialect.table} WHERE {where})"
+        ((numbers,),) = await self._server.fetch(text, parameters.values)
+        found: list[int] = numbers
+        return found
+
+    async def _among_candidates(self, asked: Asked) -> list[Found]:
+        """Rank a scope of very many items by what its indexes find."""
+        vector = asked.vector
+
+        async def nearest(most: int) -> list[Hit]:
+            assert vector is not None, "only asked where meaning counts"
+            found = await self._present_vectors().nearest(vector, asked.scope, most, WHOLE_SCOPE, READ_HIT)
+            return [Hit(*near.row[: len(Hit._fields)]) for near in found]
+
+        reader = CandidateReader(self._text, asked.scope, asked.wanted, nearest)
+        gathering = gather(
+            asked.query, self._weights, asked.limit, filtered=asked.is_filtered, meaning=vector is not None
+        )
+        candidates = await gathered_async(gathering, reader.answer)
+        near = Nearness({}, {})
         if vector is not None:
-            direction, unrelated = await vector
-            near = await self._similarities(direction, reader)
+            versions = {passage.key: version_of(mark) for mark, passage in reader.passages.items()}
+            near = await self._present_vectors().similarities(vector, versions)
 
         def scored() -> list[Scored]:
             return rank_hybrid(
-                query,
+                asked.query,
                 candidates.windows,
                 near.similarities,
                 total=candidates.total,
                 frequencies=candidates.frequencies,
                 weights=self._weights,
-                limit=None if filtered else limit + _GONE,
-                nearest=near.passage,
-                unrelated=unrelated,
+                limit=None if asked.is_filtered else asked.limit + _GONE,
+                unrelated=asked.unrelated,
             )
 
-        ranked = scored() if len(reader.turns) < _OFF_LOOP else await asyncio.to_thread(scored)
-        return await self._items(ranked, wanted, limit)
+        return [(each, near.part(each.key)) for each in await offload(len(reader.passages), scored)]
 
-    async def _items(self, scored: Sequence[Scored], wanted: Filter, limit: int) -> list[RankedItem]:
-        """Return the first ``limit`` that match, reading no more rows than that takes."""
+    async def _items(self, found: Sequence[Found], asked: Asked) -> list[RankedItem]:
+        """Return the first that match, up to the limit, reading no more rows than that takes."""
         ranked: list[RankedItem] = []
         # Without a filter, hardly any of the best is missing.
-        step = max(min(limit, 500), 50 if wanted != wanted.scope() else 1)
-        for start in range(0, len(scored), step):
-            part = scored[start : start + step]
-            rows = await self._text.rows([found.key for found in part], self._columns, wanted)
+        step = max(min(asked.limit, 500), 50 if asked.is_filtered else 1)
+        for start in range(0, len(found), step):
+            some = found[start : start + step]
+            columns = self._statements.dialect.item_columns
+            rows = await self._text.rows([each.key for each, _ in some], columns, asked.wanted)
             items = {item.id: item for item in self._readable(rows)}
-            ranked += [found.ranked(items[found.key]) for found in part if found.key in items]
-            if len(ranked) >= limit:
+            for each, (part, parts) in some:
+                item = items.get(each.key)
+                if item is not None:
+                    ranked.append(each.ranked(item, passage_at(item.content, part, parts) if parts > 1 else ""))
+            if len(ranked) >= asked.limit:
                 break
-        return ranked[:limit]
+        return ranked[: asked.limit]
 
-    async def _similarities(self, vector: Sequence[float], reader: CandidateReader) -> Nearness:
-        """Return how near each candidate is."""
-        versions = {turn.passage.key: version_of(mark) for mark, turn in reader.turns.items()}
-        return await self._present_vectors().similarities(vector, versions)
-
-    async def _semantic(self, query: str, wanted: Filter, scope: Filter, limit: int, store: str) -> list[RankedItem]:
-        vector, unrelated = await self._query_vector(query, scope, store)
-        size = await self._text.size(wanted, MOST_COUNTED)
+    async def _semantic(self, asked: Asked) -> list[RankedItem]:
+        assert asked.vector is not None, "a mode without its capability is refused before"
+        size = await self._text.size(asked.wanted, WHOLE_SCOPE)
         ranked = []
-        for near in await self._present_vectors().nearest(vector, wanted, limit, size):
-            score = likeness(near.similarity, unrelated)
+        for near in await self._present_vectors().nearest(asked.vector, asked.wanted, asked.limit, size):
+            score = float(likeness(near.similarity, asked.unrelated))
             ranked += [
                 RankedItem(item, score, {"semantic": score}, passage=near.passage(item.content))
                 for item in self._readable([near.row])
@@ -161,11 +209,8 @@ class Retrieval:
         types = self._types()
         return readable(lambda row: item_of(row, types), rows)
 
-    async def _nearest(self, vector: Sequence[float], scope: Filter, most: int, size: int) -> list[Hit]:
-        nearest = await self._present_vectors().nearest(vector, scope, most, size, READ_HIT)
-        return [Hit(*near.row[: len(Hit._fields)]) for near in nearest]
-
-    async def _query_vector(self, query: str, scope: Filter, store: str) -> QueryVector:
+    async def _query_vector(self, query: str, scope: Filter, store: str) -> tuple[list[float], float]:
+        """Return the vector of a query, and how similar unrelated texts are to it."""
         assert self._embeddings is not None
         vectors = self._present_vectors()
         names, stored = await self._text.speakers(query, scope, HEARD)
@@ -177,19 +222,6 @@ class Retrieval:
     def _present_vectors(self) -> Vectors:
         assert self._vectors is not None, "a mode without its capability is refused before"
         return self._vectors
-
-
-@contextlib.asynccontextmanager
-async def _in_background(work: Coroutine[Any, Any, T]) -> AsyncGenerator[asyncio.Task[T], None]:
-    """Run work in a task while the block runs; cancel it if it is unfinished when the block ends."""
-    task = asyncio.create_task(work)
-    try:
-        yield task
-    finally:
-        task.cancel()
-        await asyncio.wait([task])
-        if not task.cancelled():
-            task.exception()  # Mark it as retrieved; the code that awaited the task has raised it.
 
 
 def named_model(model: str, dimension: int) -> str:

@@ -1,7 +1,7 @@
 """Converting items to rows and back.
 
-``metadata`` is complete, in the form that JSONB compares. Columns repeat parts of it for indexes. The metadata of most
-items holds only the ids of the scope, which are then read from their columns.
+The ids of the scope have columns of their own, and most items have no other metadata: theirs is empty then. Otherwise
+``metadata`` is complete, in the form that JSONB compares.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ import json
 import math
 import re
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
 from typing import Any, NamedTuple
 
 from memoranda.items import BUILTIN_TYPES, SCOPE_FIELDS, AIMemory, MemoryItem, MemoryMetadata, utc_text
@@ -92,12 +91,6 @@ def owner_of(user_id: str | None) -> str:
     return "" if user_id is None else f"u{user_id}"
 
 
-@lru_cache(maxsize=1024)
-def _named(*scope: str | None) -> str:
-    """Return the JSON of metadata with these ids only, without nulls, which JSONB would store."""
-    return json_text({name: value for name, value in zip(SCOPE_FIELDS, scope, strict=True) if value is not None})
-
-
 def item_of(row: Sequence[Any], types: Mapping[str, type[MemoryItem]] = BUILTIN_TYPES) -> MemoryItem:
     """Return the item of a row that begins with ``READ_COLUMNS``. Raises CorruptStoreError if it cannot be read."""
     # Unpacked at once, since this runs for every row that is read.
@@ -128,7 +121,7 @@ def packed(item: MemoryItem) -> tuple[Row, tuple[Any, ...]]:
     item_id, content, memory_type, status, exact, extra_json, created_at, updated_at = row
     if type(item) is AIMemory and extra_json == _WITHOUT_CALLS:
         extra_json = "{}"
-    text = jsonb_text(exact) if metadata.extra or metadata.namespace else _named(*scope)
+    text = jsonb_text(exact) if metadata.extra or metadata.namespace else "{}"
     return Row(item_id, content, memory_type, status, text, extra_json, created_at, updated_at), (
         *scope,
         namespace_key(metadata.namespace) if metadata.namespace else "",

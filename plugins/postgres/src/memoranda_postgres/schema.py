@@ -14,12 +14,24 @@ from memoranda.errors import InputError, SchemaTooNewError, StoreError
 from memoranda_postgres.connections import Connection
 from memoranda_postgres.dialect import PostgresDialect
 from memoranda_postgres.server import UNHURRIED, Server
-from memoranda_postgres.tables import Index, create_tables, indexes, trigram_index
+from memoranda_postgres.tables import TRIGRAM_INDEX, Index, create_tables, create_terms, indexes, trigram_index
+from memoranda_postgres.terms import TERM_KEYS
 from memoranda_ranking import terms_fingerprint
 
 logger = logging.getLogger(__name__)
 
-MIGRATIONS: tuple[Callable[[PostgresDialect], list[str]], ...] = ()
+
+def _terms_apart(dialect: PostgresDialect) -> list[str]:
+    """Move terms from the rows of items, which arrive without them, into a table that is filled afterwards."""
+    batches = f"SELECT added, (row_number() OVER (ORDER BY added) - 1) / 100 AS batch FROM {dialect.table}"
+    return [
+        *create_terms(dialect),
+        f"INSERT INTO {dialect.unindexed} (items) SELECT array_agg(added) FROM ({batches}) AS batches GROUP BY batch",
+        f"ALTER TABLE {dialect.table} DROP COLUMN {TERM_KEYS}",
+    ]
+
+
+MIGRATIONS: tuple[Callable[[PostgresDialect], list[str]], ...] = (_terms_apart,)
 """Migration n returns the statements that lead from schema version n + 1 to n + 2. Missing indexes are created after
 the last one. A released migration never changes."""
 
@@ -31,11 +43,12 @@ def schema_version() -> int:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The tables as they are: the schema's name, the number of partitions, and if there is a table of vectors."""
+    """The tables as they are: the schema, the number of partitions, if there are vectors and an index of trigrams."""
 
     schema: str
     partitions: int
     has_vectors: bool
+    has_trigrams: bool
 
 
 async def has_tables(connection: Connection, schema: str | None) -> bool:
@@ -84,10 +97,12 @@ async def _present_layout(connection: Connection, schema: str | None, store: str
         raise SchemaTooNewError(store, version, schema_version())
     if version < schema_version():
         return None
-    partitions, has_vectors = await connection.fetchrow(
-        f"SELECT partitions, to_regclass($1::text) IS NOT NULL FROM {dialect.meta}", dialect.vectors
+    partitions, has_vectors, has_trigrams = await connection.fetchrow(
+        f"SELECT partitions, to_regclass($1::text) IS NOT NULL, to_regclass($2::text) IS NOT NULL FROM {dialect.meta}",
+        dialect.vectors,
+        f"{dialect.schema}.{TRIGRAM_INDEX}",
     )
-    return Layout(name, partitions, has_vectors)
+    return Layout(name, partitions, has_vectors, has_trigrams)
 
 
 async def _migrate(server: Server, connection: Connection, schema: str | None, partitions: int, store: str) -> Layout:
@@ -188,14 +203,16 @@ async def add_trigrams(connection: Connection, dialect: PostgresDialect) -> None
 
 
 def _create_index(dialect: PostgresDialect, index: Index) -> str:
-    return f"CREATE INDEX IF NOT EXISTS {index.name} ON {dialect.table} {index.text}"
+    table = dialect.terms if index.of_terms else dialect.table
+    return f"CREATE INDEX IF NOT EXISTS {index.name} ON {table} {index.text}"
 
 
 async def present_indexes(connection: Connection, dialect: PostgresDialect) -> set[str]:
-    """Return the names of the valid indexes on the table of items."""
+    """Return the names of the valid indexes on the tables of items and of terms."""
     rows: list[Any] = await connection.fetch(
         "SELECT relname FROM pg_index JOIN pg_class ON pg_class.oid = indexrelid "
-        "WHERE indrelid = to_regclass($1::text) AND indisvalid",
+        "WHERE indrelid IN (to_regclass($1::text), to_regclass($2::text)) AND indisvalid",
         dialect.table,
+        dialect.terms,
     )
     return {row["relname"] for row in rows}

@@ -81,6 +81,8 @@ class Server:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._pooler: Pooler | None = None
         self._hosts = Hosts(options.dsn)
+        self.calls = 0
+        """How many calls there were, by which background work sees if the store is in use."""
 
     async def open(self) -> None:
         """Connect, within the connect timeout. Raises StoreUnavailableError, leaving nothing open."""
@@ -145,6 +147,7 @@ class Server:
         ``repeatable`` work has the same effect and result when it is repeated after its answer was lost. Other work is
         retried only if the server certainly did not do it.
         """
+        self.calls += 1
         loop = asyncio.get_running_loop()
         begun = loop.time()
         deadline = begun + self.timeout
@@ -203,9 +206,12 @@ class Server:
         """Mark a context that writes items of these users, even if it fails; None means all."""
         return _NO_DIFFERENCE
 
-    async def fetch(self, text: str, values: Any) -> list[Any]:
-        """Run a query, or a write that may be repeated, and return its rows."""
-        if _PATTERN in text:
+    async def fetch(self, text: str, values: Any, *, one_plan: bool = False) -> list[Any]:
+        """Run a query, or a write that may be repeated, and return its rows.
+
+        ``one_plan`` says that the same plan is good for every pattern.
+        """
+        if _PATTERN in text and not one_plan:
             return await self.run(lambda connection: self._planned(connection, text, values))
         rows: list[Any] = await self.run(lambda connection: connection.fetch(text, *values, timeout=self.timeout))
         return rows

@@ -21,6 +21,7 @@ from memoranda.store.backend import BASE_CAPABILITIES, Filter, Write
 from memoranda_postgres.conditional_writes import ConditionalWrites
 from memoranda_postgres.dialect import PostgresDialect, PostgresStatements
 from memoranda_postgres.expiry import ExpiryWriter
+from memoranda_postgres.filling import Filler
 from memoranda_postgres.health import examine
 from memoranda_postgres.options import checked_dsn, checked_schema, take_url_options
 from memoranda_postgres.reading import ReadingStore, users_of
@@ -31,6 +32,7 @@ from memoranda_postgres.retrieval import Retrieval
 from memoranda_postgres.rows import Addition, item_of
 from memoranda_postgres.schema import Layout, has_tables, prepare
 from memoranda_postgres.server import Server, ServerOptions
+from memoranda_postgres.term_index import TermIndex
 from memoranda_postgres.vectors import Vectors
 from memoranda_postgres.writing import Writer
 from memoranda_ranking import embed_passages, has_text, normalised
@@ -123,6 +125,8 @@ class PostgresMemoryStore(ReadingStore):
         self._conditional: ConditionalWrites
         self._expiry: ExpiryWriter
         self._retrieval: Retrieval
+        self._index: TermIndex
+        self._filler: Filler
         self._vectors: Vectors | None = None
 
     @classmethod
@@ -213,6 +217,8 @@ class PostgresMemoryStore(ReadingStore):
         self._layout = await prepare(self._server, self._schema, self._partitions, self.label, migrate=writes)
         dialect = PostgresDialect(self._layout.schema, partitioned=self._layout.partitions > 0)
         self._statements = PostgresStatements(dialect)
+        self._index = TermIndex(self._server, self._statements)
+        self._filler = Filler(self._server, self._index, idle=not writes)
         self._vectors = await self._opened_vectors()
         self._writer = Writer(self._server, self._statements, self._vectors, has_vectors=self._layout.has_vectors)
         self._removals = Removals(self._server, self._statements, has_vectors=self._layout.has_vectors)
@@ -225,7 +231,10 @@ class PostgresMemoryStore(ReadingStore):
             self._weights,
             self._embeddings,
             self._vectors,
+            self._index,
+            self._filler.searched,
         )
+        self._filler.start()
 
     async def _opened_vectors(self) -> Vectors | None:
         """Return the vectors, creating their table if needed; None without an embedder or without pgvector."""
@@ -240,6 +249,7 @@ class PostgresMemoryStore(ReadingStore):
 
     async def _close(self) -> None:
         await self._writer.settled()
+        await self._filler.stop()
         await self._server.close()
 
     def _ensure_open(self) -> None:
@@ -254,8 +264,14 @@ class PostgresMemoryStore(ReadingStore):
             (addition,) = await self._embedded([addition])
         with self._server.writing((item.metadata.user_id,)):
             await self._writer.add(addition)
+        self._filler.written(1)
 
     async def _apply(self, write: Write) -> int:
+        removed = await self._applied(write)
+        self._filler.written(len(write.adds))
+        return removed
+
+    async def _applied(self, write: Write) -> int:
         if write.owned and write.is_plain and self._vectors is None:
             with self._server.writing(_users(write.adds)):
                 await self._writer.add_large(write.adds, write.within)
@@ -280,7 +296,9 @@ class PostgresMemoryStore(ReadingStore):
         kept = [copy_item(item) for item in items]
         additions = await self._embedded([self._writer.addition(item, None) for item in kept])
         with self._server.writing(_users(items)):
-            return await self._writer.update_together(kept, additions, within)
+            updated = await self._writer.update_together(kept, additions, within)
+        self._filler.written(len(updated))
+        return updated
 
     async def _embedded(self, additions: list[Addition]) -> list[Addition]:
         """Return the additions with their vectors, if this store has vectors."""
@@ -373,15 +391,17 @@ class PostgresMemoryStore(ReadingStore):
         interrupt and to call again. ``progress`` is called with the numbers of items done and in all.
         """
         self._ensure_open()
-        return await rebuild(self._server, self._statements, self._vectors, self._embeddings, progress)
+        return await rebuild(self._server, self._statements, self._vectors, self._embeddings, self._index, progress)
 
     async def doctor(self, repair: bool = False) -> list[Finding]:
-        """Return the state of extensions, indexes and vectors, and what is lost without each.
+        """Return the state of extensions, indexes and vectors, what is lost without each, and how many items wait.
 
         With ``repair``, missing extensions and indexes are created where the server permits it.
         """
         self._ensure_open()
-        found = await examine(self._server, self._statements, self._embeddings, self._vectors, repair=repair)
+        found = await examine(
+            self._server, self._statements, self._embeddings, self._vectors, self._index, repair=repair
+        )
         replicas = await self._server.findings() if isinstance(self._server, ReplicatedServer) else []
         return found + replicas
 

@@ -7,6 +7,7 @@
   owners reads the index alone.
 * Indexes hold the time as eight bytes instead of a text of thirty-two, and ``hidden`` as one byte instead of four.
   Values that most items lack are empty instead of NULL, which would cost eight bytes in every entry.
+* The index of terms is filled after the writes, from a table of what waits: see :mod:`memoranda_postgres.term_index`.
 """
 
 from __future__ import annotations
@@ -16,17 +17,20 @@ from dataclasses import dataclass
 from memoranda_postgres.dialect import EVERY_ITEM, MOMENT, PostgresDialect
 from memoranda_postgres.terms import FOLDED, TERM_KEYS
 
+TRIGRAM_INDEX = "memory_items_substring"
+
 _STATE = "hidden, archived) INCLUDE (expires_at)"
 _IN_ORDER = f"{MOMENT}, added, {_STATE}"
 
 
 @dataclass(frozen=True, slots=True)
 class Index:
-    """An index: its definition after ``ON table``, and what it serves."""
+    """An index: its definition after ``ON table``, what it serves, and if it is one of the table of terms."""
 
     name: str
     text: str
     serves: str
+    of_terms: bool = False
 
 
 def indexes() -> list[Index]:
@@ -63,9 +67,10 @@ def indexes() -> list[Index]:
         # Every search reads the pending list, and its pages are never given back. A shorter list makes inserts slower;
         # a text has five times as many trigrams as words.
         Index(
-            "memory_items_terms",
+            "memory_terms_keys",
             f"USING gin ({TERM_KEYS}) WITH (gin_pending_list_limit = 512)",
             'search(mode="text")',
+            of_terms=True,
         ),
     ]
 
@@ -73,7 +78,7 @@ def indexes() -> list[Index]:
 def trigram_index(trigram: str) -> Index:
     """Return the index for substring search; ``trigram`` is the quoted schema of the extension."""
     return Index(
-        "memory_items_substring",
+        TRIGRAM_INDEX,
         f"USING gin (({FOLDED}) {trigram}.gin_trgm_ops) WITH (gin_pending_list_limit = 1024)",
         "substring search",
     )
@@ -107,7 +112,6 @@ def create_tables(dialect: PostgresDialect, partitions: int) -> list[str]:
     agent_id TEXT COLLATE "C",
     exact_metadata TEXT,
     folded TEXT COLLATE "C",
-    {TERM_KEYS} INTEGER[] NOT NULL,
     namespace TEXT COLLATE "C" NOT NULL DEFAULT '',
     expires_at TEXT COLLATE "C" NOT NULL DEFAULT '',
     {owner}
@@ -123,4 +127,28 @@ def create_tables(dialect: PostgresDialect, partitions: int) -> list[str]:
             f'CREATE TABLE {dialect.ids} (id TEXT COLLATE "C" PRIMARY KEY, owner TEXT COLLATE "C" NOT NULL)'
         )
         statements.append(f"CREATE INDEX memory_ids_owner ON {dialect.ids} (owner)")
-    return statements
+    return statements + create_terms(dialect)
+
+
+def create_terms(dialect: PostgresDialect) -> list[str]:
+    """Return the statements that create the tables of terms, and the trigger that removes those of purged items.
+
+    An entry names its item by the number in the order of adding, which no other item ever gets. The trigger waits for
+    a batch of the filler, which therefore never writes an entry for an item that is gone.
+    """
+    forget = f"{dialect.schema}.memory_terms_forget"
+    entry = f"item BIGINT PRIMARY KEY, item_version INTEGER NOT NULL, {TERM_KEYS} INTEGER[] NOT NULL"
+    # Rows come and go, and every ranked search of a large scope reads them all.
+    settings = "autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 500"
+    deletes = f"AFTER DELETE ON {dialect.table} REFERENCING OLD TABLE AS gone"
+    return [
+        f"CREATE TABLE {dialect.terms} ({entry})",
+        f"CREATE TABLE {dialect.unindexed} (items BIGINT[] NOT NULL) WITH ({settings})",
+        f"""CREATE FUNCTION {forget}() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM pg_advisory_xact_lock_shared({dialect.filling_lock});
+    DELETE FROM {dialect.terms} USING gone WHERE item = gone.added;
+    RETURN NULL;
+END $$""",
+        f"CREATE TRIGGER memory_terms_forget {deletes} FOR EACH STATEMENT EXECUTE FUNCTION {forget}()",
+    ]

@@ -1,14 +1,14 @@
 """The searchable form of a content, and how the full-text index holds it.
 
-``term_keys`` holds a number for each distinct term of the content and one for the user. In the index on it, the server
-intersects the list of a term with that of a user, however many items other users have. The terms themselves are not
-stored: a ranking computes those of the few items that it looks at, and caches them. Terms that share a number are told
-apart there, and users by the condition on the scope.
+``term_keys`` of an entry holds a number for each distinct term of an item's content and one for its user. In the index
+on it, the server intersects the list of a term with that of a user, however many items other users have. The terms
+themselves are not stored: a ranking computes those of the few items that it looks at, and caches them. Terms that share
+a number are distinguished there, and users by the condition on the scope.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import TypeVar
 from zlib import crc32
 
@@ -17,9 +17,6 @@ from memoranda_ranking import index_terms
 from memoranda_sql import Parameters
 
 TERM_KEYS = "term_keys"
-
-TEXT_COLUMNS = ("folded", TERM_KEYS)
-"""The columns computed from the content for searching."""
 
 FOLDED = 'coalesce(folded, lower(content COLLATE "C"))'
 """The case-folded content. It is stored only where folding changes more than ASCII letters."""
@@ -52,7 +49,6 @@ def _number(text: str) -> int:
 term_key = TextCache(_number).__getitem__
 """Returns the number of a term. It is stored, so computing it differently needs a migration."""
 
-_key_text = TextCache(lambda term: str(_number(term))).__getitem__
 _user_number = TextCache(_number).__getitem__
 
 
@@ -73,28 +69,15 @@ def has_term(parameters: Parameters, term: str, scope: Filter) -> str:
     return f"{TERM_KEYS} @> {parameters.add(keys)}::integer[]"
 
 
-def term_keys(terms: Iterable[str], user_id: str | None) -> list[int]:
-    """Return the numbers of an item's terms and of its user, each once and unsorted."""
-    keys = set(map(term_key, terms))
-    if user_id is not None:
-        keys.add(user_key(user_id))
-    return list(keys)
-
-
 def keys_text(content: str, user_id: str | None) -> str:
-    """Return the keys of an item as the text of an array, unsorted.
+    """Return the keys of an item as the text of an array, sorted.
 
     An array of arrays of different lengths cannot be bound, and the driver would inspect every number twice.
     """
-    keys = set(map(_key_text, index_terms(content)))
+    keys = set(map(term_key, index_terms(content)))
     if user_id is not None:
-        keys.add(str(user_key(user_id)))
-    return f"{{{','.join(keys)}}}"
-
-
-def searchable(content: str, user_id: str | None) -> tuple[str | None, list[int]]:
-    """Return the values of ``TEXT_COLUMNS``: the folded text, None where it need not be stored, and the sorted keys."""
-    return stored_folding(content), sorted(term_keys(index_terms(content), user_id))
+        keys.add(user_key(user_id))
+    return f"{{{','.join(map(str, sorted(keys)))}}}"
 
 
 def stored_folding(content: str) -> str | None:

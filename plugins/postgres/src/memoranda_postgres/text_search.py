@@ -1,29 +1,29 @@
-"""The statements of ranked search, and the turns that it caches between searches.
+"""The statements of ranked search in very large scopes.
 
-A row's *mark* names one state of it: its id, the transaction that wrote it, and its version. The server returns the
-marks of the rows that a search looks at. Turns that are cached under the same mark are not read again, and their terms,
-which are most of the work, are not computed again.
+A row's *mark* names one state of it: its id, the transaction that wrote it, and its version. A search that has read the
+passage of a mark does not read it again.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from sys import intern
 from typing import Any, NamedTuple
 
-from memoranda.offloading import offload
+from memoranda.offloading import offload, ranking_weight
 from memoranda.store.backend import Filter, Page
 from memoranda_postgres.dialect import MOMENT, PostgresStatements
+from memoranda_postgres.scope_cache import passage_of_row
 from memoranda_postgres.server import Server
-from memoranda_postgres.terms import has_term
-from memoranda_ranking import LONGEST_LABEL, Turn, TurnCache, index_terms, make_turn, name_in, taking_part
+from memoranda_postgres.term_index import TermIndex
+from memoranda_postgres.terms import term_key
+from memoranda_ranking import LONGEST_LABEL, WHOLE_SCOPE, Passage, index_terms, name_in, taking_part
 from memoranda_sql import Parameters
 
-_MARK = "id || ' ' || xmin::text || ' ' || version::text"
-_TURN_COLUMNS = "id, content, extra_json, memory_type, created_at, user_id, session_id, task_id"
+MARK = "id || ' ' || xmin::text || ' ' || version::text"
+_PASSAGE_COLUMNS = "id, content, extra_json, memory_type, created_at, user_id, session_id, task_id"
 
-_HAS_NAME = "extra_json LIKE '{%\"name\"%'"
-_NAME = "extra_json::json ->> 'name'"
+MOST_OF_A_TERM = 20_000
+"""How many rows of one term are counted; a term that is in as many counts as one that is in all."""
 
 
 class Hit(NamedTuple):
@@ -45,9 +45,17 @@ READ_HIT = _HIT_COLUMNS.replace(MOMENT, f"{MOMENT}::text AS seen")
 class TextSearch:
     """Reads what ranked searches of one store need."""
 
-    def __init__(self, server: Server, statements: PostgresStatements) -> None:
+    def __init__(
+        self,
+        server: Server,
+        statements: PostgresStatements,
+        index: TermIndex,
+        searched: Callable[[int], None] = lambda waiting: None,
+    ) -> None:
         self._server = server
         self._statements = statements
+        self._index = index
+        self._searched = searched
 
     async def speakers(self, query: str, scope: Filter, heard: int) -> tuple[set[str], tuple[str, int] | None]:
         """Return who takes part in the newest ``heard`` items of a scope, as far as a query may name them.
@@ -77,31 +85,20 @@ class TextSearch:
         rows = await self._server.fetch(text, parameters.values)
         return int(rows[0][0])
 
-    async def marks(self, scope: Filter, most: int) -> list[str] | None:
-        """Return the marks of the rows of a scope, oldest first, or None where there are more than ``most``."""
-        parameters = Parameters(self._statements.dialect)
-        where = self._statements.conditions(parameters, scope)
-        rows = f"SELECT {_MARK} AS mark, {MOMENT}, added FROM {self._statements.dialect.table} WHERE {where}"
-        text = (
-            f"SELECT coalesce(array_agg(mark ORDER BY {MOMENT}, added), '{{}}') "
-            f"FROM ({rows} LIMIT {most + 1}) AS few HAVING count(*) <= {most}"
-        )
-        found = await self._server.fetch(text, parameters.values)
-        return found[0][0] if found else None
-
-    async def turns(self, marks: Iterable[str], scope: Filter, cache: TurnCache[str]) -> dict[str, Turn]:
-        """Return the turns of marked rows by their marks; those that are not cached are read, if they still exist.
+    async def passages(self, marks: Iterable[str], scope: Filter, known: dict[str, Passage]) -> dict[str, Passage]:
+        """Return the passages of marked rows by their marks; those that are not known are read, if they still exist.
 
         A row that has changed since it was marked is returned in its present state.
         """
-        found = {mark: cache.get(mark) for mark in marks}
-        missing = {_id_of(mark): mark for mark, turn in found.items() if turn is None}
+        found = {mark: known.get(mark) for mark in marks}
+        missing = {_id_of(mark): mark for mark, passage in found.items() if passage is None}
         if missing:
-            rows = await self.rows(list(missing), f"{_MARK} AS mark, {_TURN_COLUMNS}", scope)
-            read = await offload(len(rows), _turns_of, rows)
-            cache.add(read)
-            found.update((missing[turn.passage.key], turn) for turn in read.values())
-        return {mark: turn for mark, turn in found.items() if turn is not None}
+            rows = await self.rows(list(missing), _PASSAGE_COLUMNS, scope)
+            weight = ranking_weight(len(rows), (row["content"] for row in rows))
+            read = await offload(weight, _passages_of, rows)
+            found.update((missing[passage.key], passage) for passage in read)
+        known.update((mark, passage) for mark, passage in found.items() if passage is not None)
+        return {mark: passage for mark, passage in found.items() if passage is not None}
 
     async def rows(self, ids: Sequence[str], columns: str, scope: Filter) -> list[Any]:
         """Return columns of the items of these ids that are still in a scope."""
@@ -113,20 +110,60 @@ class TextSearch:
         found = f"SELECT {columns} FROM {dialect.table} WHERE {dialect.by_id('given.one')} AND {where} OFFSET 0"
         return await self._server.fetch(f"SELECT found.* FROM {given}, LATERAL ({found}) AS found", parameters.values)
 
-    async def best(self, weights: Mapping[str, float], scope: Filter, most: int) -> list[Hit]:
+    async def frequencies(self, terms: Sequence[str], scope: Filter, known: dict[str, Passage]) -> dict[str, int]:
+        """Return how many items of a scope have each of the terms; of very many, how many items there are."""
+        parameters = Parameters(self._statements.dialect)
+        matches = [self._index.matches(parameters, "1", term, scope) for term in terms]
+        counts = [f"(SELECT count(*) FROM ({match} LIMIT {MOST_OF_A_TERM}) AS few)" for match in matches]
+        unindexed = f"ARRAY({self._index.unindexed(parameters, MARK, scope)})"
+        ((marks, *found),) = await self._server.fetch(f"SELECT {', '.join([unindexed, *counts])}", parameters.values)
+        keys = (await self._keys(marks, scope, known)).values()
+        frequencies = {
+            term: count + sum(term_key(term) in held for held in keys) for term, count in zip(terms, found, strict=True)
+        }
+        return {term: count if count < MOST_OF_A_TERM else WHOLE_SCOPE for term, count in frequencies.items()}
+
+    async def _keys(self, marks: Sequence[str], scope: Filter, known: dict[str, Passage]) -> dict[str, frozenset[int]]:
+        """Return the keys of the terms of rows that wait for the index, by their marks."""
+        self._searched(len(marks))
+        passages = await self.passages(marks, scope, known)
+        return {mark: frozenset(map(term_key, passage.terms or ())) for mark, passage in passages.items()}
+
+    async def best(
+        self, weights: Mapping[str, float], scope: Filter, most: int, known: dict[str, Passage]
+    ) -> list[Hit]:
         """Return the items with the greatest sum of the weights of their terms; among equals the newest."""
         parameters = Parameters(self._statements.dialect)
         # As whole numbers, whose sum does not depend on the order in which the server adds.
         whole = {term: float(round(weight * 1e9)) for term, weight in weights.items()}
         sources = [
-            f"SELECT *, {parameters.add(weight)}::float8 AS weight FROM {self._matches(parameters, term, scope)}"
+            self._index.matches(parameters, f"{_HIT_COLUMNS}, {parameters.add(weight)}::float8 AS weight", term, scope)
             for term, weight in whole.items()
         ]
-        text = (
-            f"SELECT {READ_HIT} FROM ({' UNION ALL '.join(sources)}) AS hits GROUP BY {_HIT_COLUMNS} "
-            f"ORDER BY sum(weight) DESC, {MOMENT} DESC, added DESC LIMIT {most}"
+        indexed = (
+            f"SELECT {READ_HIT}, sum(weight), NULL AS mark FROM ({' UNION ALL '.join(sources)}) AS hits "
+            f"GROUP BY {_HIT_COLUMNS} ORDER BY sum(weight) DESC, {MOMENT} DESC, added DESC LIMIT {most}"
         )
-        return await self._hits(text, parameters.values)
+        # In the same statement, between two of which an item may get into the index.
+        unindexed = self._index.unindexed(parameters, f"{READ_HIT}, 0, {MARK}", scope)
+        rows = await self._server.fetch(f"({indexed}) UNION ALL ({unindexed})", parameters.values)
+        if rows and rows[-1][-1] is not None:
+            rows = await self._with_unindexed(rows, whole, scope, known)
+        return [Hit(*row[: len(Hit._fields)]) for row in rows[:most]]
+
+    async def _with_unindexed(
+        self, rows: Sequence[Any], weights: Mapping[str, float], scope: Filter, known: dict[str, Passage]
+    ) -> list[Any]:
+        """Return rows of hits, their weights and marks with those among the best that wait for the index."""
+        keyed = {term_key(term): weight for term, weight in weights.items()}
+        keys = await self._keys([row[-1] for row in rows if row[-1] is not None], scope, known)
+        weighed = []
+        for *hit, weight, mark in rows:
+            if mark is not None:
+                weight = sum(keyed[key] for key in keys.get(mark, frozenset()) & keyed.keys())
+            if weight:
+                weighed.append((weight, *hit[-2:], hit))
+        return [hit for *_, hit in sorted(weighed, reverse=True)]
 
     async def newest(self, scope: Filter, most: int, condition: Callable[[Parameters], str]) -> list[Hit]:
         """Return the newest items of a scope that meet a condition."""
@@ -138,32 +175,8 @@ class TextSearch:
         )
         return await self._hits(text, parameters.values)
 
-    async def names(self, scope: Filter) -> list[str]:
-        """Return the names of those who speak in a scope."""
-        parameters = Parameters(self._statements.dialect)
-        where = self._statements.conditions(parameters, scope)
-        # Few items differ in their other fields, so few have to be parsed.
-        distinct = f"SELECT DISTINCT extra_json FROM {self._statements.dialect.table} WHERE {where} AND {_HAS_NAME}"
-        text = f"SELECT DISTINCT {_NAME} FROM ({distinct}) AS named"
-        rows = await self._server.fetch(text, parameters.values)
-        return [name for (name,) in rows if name is not None]
-
-    async def spoken_by(self, names: Sequence[str], scope: Filter, most: int) -> list[Hit]:
-        """Return the newest items of a scope by any of these names."""
-        return await self.newest(
-            scope, most, lambda parameters: f"CASE WHEN {_HAS_NAME} THEN {_NAME} END = ANY({parameters.add(names)})"
-        )
-
     async def _hits(self, text: str, values: Sequence[Any]) -> list[Hit]:
         return [Hit(*row) for row in await self._server.fetch(text, values)]
-
-    def _matches(self, parameters: Parameters, term: str, scope: Filter) -> str:
-        """Return the subquery of the items of a scope that have the term."""
-        where = self._statements.conditions(parameters, scope)
-        return (
-            f"(SELECT {_HIT_COLUMNS} FROM {self._statements.dialect.table} "
-            f"WHERE {where} AND {has_term(parameters, term, scope)}) AS matched"
-        )
 
     async def around(self, hits: Sequence[Hit], turns: int, scope: Filter) -> list[list[str]]:
         """Return the marks of the rows around each hit."""
@@ -187,7 +200,7 @@ class TextSearch:
         ]
         where = " AND ".join((*same, self._statements.conditions(parameters, scope)))
         place, hit = f"({MOMENT}, added)", f"(hit_{MOMENT}::timestamp, hit_added)"
-        turns = f"SELECT {_MARK} AS mark, {MOMENT}, added FROM {dialect.table} WHERE {where}"
+        turns = f"SELECT {MARK} AS mark, {MOMENT}, added FROM {dialect.table} WHERE {where}"
         text = (
             f"SELECT ARRAY(SELECT mark FROM ("
             f"({turns} AND {place} < {hit} ORDER BY {MOMENT} DESC, added DESC LIMIT {reach}) UNION ALL "
@@ -207,16 +220,9 @@ def _id_of(mark: str) -> str:
     return mark.rsplit(" ", 2)[0]
 
 
-def _turns_of(rows: Iterable[Any]) -> dict[str, Turn]:
-    """Return the turns of rows, by their marks."""
-    return {row["mark"]: _turn(row) for row in rows}
-
-
-def _turn(row: Any) -> Turn:
-    conversation = row["user_id"], row["session_id"], row["task_id"]
-    name, content = _speaker_and_content(row["extra_json"], row["content"])
-    terms = [*map(intern, index_terms(content))]  # One object for each term, shared by all turns.
-    return make_turn(row["id"], content, name, row["memory_type"], row["created_at"], conversation, terms)
+def _passages_of(rows: Iterable[Any]) -> list[Passage]:
+    read = filter(None, map(passage_of_row, rows))
+    return [passage._replace(terms=index_terms(passage.text)) for passage in read]
 
 
 def _speaker_and_content(extra_json: str, content: str) -> tuple[str | None, str]:

@@ -11,15 +11,18 @@ from memoranda_postgres.connections import Connection
 from memoranda_postgres.dialect import PostgresStatements
 from memoranda_postgres.rows import Addition, owner_of
 from memoranda_postgres.server import Server
-from memoranda_postgres.terms import keys_text, stored_folding, term_keys
+from memoranda_postgres.terms import stored_folding
 from memoranda_postgres.vectors import Vectors
-from memoranda_ranking import has_text, index_terms
+from memoranda_ranking import has_text
 
 MOST_ROWS = 500
 """How many rows one statement writes at most; encoding and sending them blocks the event loop for milliseconds."""
 
 _TURN = 100
 """After how many copied rows other tasks get a turn."""
+
+_NOTED = 100
+"""How many copied items one row of those that wait for the index of terms names."""
 
 _TIME_WITHOUT_ZONE = len("2023-05-08T13:56:00.000000")
 
@@ -94,7 +97,7 @@ class Upserts:
     async def copy(
         self, connection: Connection, owners: Sequence[tuple[str, str | None]], additions: Iterator[Addition]
     ) -> None:
-        """Write rows whose ids are new by COPY, in three quarters of the time of an insert, without vectors.
+        """Write rows whose ids are new by COPY, in half of the time of an insert, without vectors.
 
         ``owners`` holds the ids of all of them and their users. The additions may be generated lazily, while the server
         stores those before.
@@ -109,21 +112,29 @@ class Upserts:
                 records=[(item_id, owner_of(user_id)) for item_id, user_id in owners],
                 timeout=timeout,
             )
+        numbers: list[int] = []
         await connection.copy_records_to_table(
             table,
             schema_name=schema,
             columns=self._statements.insert_columns,
-            records=self._records(additions),
+            records=self._records(additions, numbers),
+            timeout=timeout,
+        )
+        await connection.execute(
+            f"INSERT INTO {self._dialect.unindexed} (items) SELECT ($1::bigint[])[first : first + {_NOTED - 1}] "
+            f"FROM generate_series(1, cardinality($1::bigint[]), {_NOTED}) AS first",
+            numbers,
             timeout=timeout,
         )
 
-    async def _records(self, additions: Iterator[Addition]) -> AsyncGenerator[tuple[Any, ...], None]:
-        """Yield the rows for COPY, giving other tasks a turn from time to time."""
+    async def _records(
+        self, additions: Iterator[Addition], numbers: list[int]
+    ) -> AsyncGenerator[tuple[Any, ...], None]:
+        """Yield the rows for COPY, collecting their numbers and giving other tasks a turn from time to time."""
         for count, addition in enumerate(additions, 1):
-            row = addition.row
-            keys = term_keys(index_terms(row.content), addition.further[0])
-            moment = datetime.fromisoformat(row.created_at[:_TIME_WITHOUT_ZONE])
-            yield self._columns(addition, keys, addition.number or 0, moment)
+            assert addition.number is not None
+            numbers.append(addition.number)
+            yield self._columns(addition, datetime.fromisoformat(addition.row.created_at[:_TIME_WITHOUT_ZONE]))
             if count % _TURN == 0:
                 await asyncio.sleep(0)
 
@@ -175,16 +186,14 @@ class Upserts:
         return [list(column) for column in zip(*map(self._values, additions), strict=True)]
 
     def _values(self, addition: Addition) -> tuple[Any, ...]:
-        """Return the values of the insert columns for a statement, which takes the keys and the moment as text."""
-        row = addition.row
-        moment = row.created_at if addition.moment is None else addition.moment
-        return self._columns(addition, keys_text(row.content, addition.further[0]), addition.number, moment)
+        """Return the values of the insert columns for a statement, which takes the moment as text."""
+        return self._columns(addition, addition.row.created_at if addition.moment is None else addition.moment)
 
-    def _columns(self, addition: Addition, keys: Any, number: int | None, moment: Any) -> tuple[Any, ...]:
+    def _columns(self, addition: Addition, moment: Any) -> tuple[Any, ...]:
         row = addition.row
         updated_at = None if row.updated_at == row.created_at else row.updated_at
         folded = stored_folding(row.content)
-        values = (*row[:-1], updated_at, *addition.further, folded, keys, addition.token, number, moment)
+        values = (*row[:-1], updated_at, *addition.further, folded, addition.token, addition.number, moment)
         if self._dialect.partitioned:
             return (*values, owner_of(addition.further[0]), int(addition.deleted), addition.times)
         return (*values, int(addition.deleted), addition.times)

@@ -184,6 +184,21 @@ class Vectors:
             )
             present = {(row["id"], row["version"]) for row in rows}
             await self.keep(connection, [entry for entry in vectors if entry[:2] in present])
+            # Written anew, by which searches notice that there is something to read.
+            await connection.execute(
+                f"UPDATE {self._dialect.table} SET token = token WHERE {self._dialect.by_ids('$1')}",
+                [item_id for item_id, _ in present],
+                timeout=self._server.time_for(len(present)),
+            )
+
+    def packed(self, parameters: Parameters) -> str:
+        """Return the expression of an item's present vectors, one after the other as big-endian float32."""
+        model = f"vector_model = {parameters.add(self.model)} AND vector_dimension = {parameters.add(self.dimension)}"
+        return (
+            f"(SELECT string_agg(substr({self._extension}.vector_send(embedding), 5), '' ORDER BY part) "
+            f"FROM {self._dialect.vectors} WHERE item_id = id AND item_version = version "
+            f"AND EXISTS (SELECT FROM {self._dialect.meta} WHERE {model}))"
+        )
 
     async def nearest(
         self, vector: Sequence[float], wanted: Filter, limit: int, size: int, columns: str | None = None

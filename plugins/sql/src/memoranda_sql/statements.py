@@ -266,15 +266,15 @@ class Statements:
         counts = [f"SELECT count(*) FROM {self.dialect.table} WHERE {where}" for where in wheres]
         return counts[0] if len(counts) == 1 else f"SELECT ({') + ('.join(counts)})", parameters.values
 
-    def upsert_same(self, source: str, fields: Iterable[str] = ()) -> str:
+    def upsert_same(self, source: str, fields: Iterable[str] = (), returning: str = "stored.id, stored.version") -> str:
         """Return the text that upserts all rows of ``source``, which yields ``insert_columns``.
 
-        Returns the ids and versions of what was stored. A row of the same id is left alone, and not returned, where it
-        belongs to another user or differs in one of the given scope fields.
+        It returns columns of what was stored. A row of the same id is left alone, and not returned, where it belongs to
+        another user or differs in one of the given scope fields.
         """
         columns = [self.dialect.scope_column(field) for field in dict.fromkeys(("user_id", *fields))]
         owned = " AND ".join(self.dialect.same(f"stored.{column}", f"excluded.{column}") for column in columns)
-        return self.upsert_text(source, owned, "stored.id, stored.version")
+        return self.upsert_text(source, owned, returning)
 
     def upsert_text(self, source: str, condition: str, returning: str = "version") -> str:
         """Return the text that upserts the rows of ``source``, replacing only where the condition holds.

@@ -1,7 +1,8 @@
-"""What ranked searches keep of the turns that they read is what the server has."""
+"""What ranked searches keep of a scope is what the server has, whichever program writes."""
 
 from __future__ import annotations
 
+import asyncio
 import random
 from collections.abc import Sequence
 from typing import Any
@@ -11,11 +12,9 @@ import pytest
 
 from memoranda import HumanMemory, MemoryMetadata
 from memoranda.store.backend import Lifetimes
-from memoranda_postgres import PostgresMemoryStore
-from memoranda_ranking import candidates, turns
-
-# Long, and other modules see most faults first: a sample runs by default.
-pytestmark = pytest.mark.rare("postgres turn cache")
+from memoranda_postgres import PostgresMemoryStore, scope_cache
+from memoranda_postgres.scope_cache import lists_open_transactions
+from memoranda_ranking import HashingEmbeddings
 
 ADA = MemoryMetadata(user_id="ada")
 WORDS = ("amber", "birch", "cedar", "delta", "ember", "fjord", "green", "tea")
@@ -27,7 +26,7 @@ BY_HAND = (
 
 
 class History:
-    """A random history of a database that several stores and somebody by hand write, who may leave work unfinished."""
+    """A random history of a database that stores and statements by hand change, some of which stay open for a while."""
 
     def __init__(self, seed: int, connection: asyncpg.Connection) -> None:
         self.random = random.Random(seed)
@@ -90,8 +89,7 @@ async def found(store: PostgresMemoryStore, query: str) -> list[tuple[str, float
 async def test_what_is_known_finds_what_a_store_finds_that_was_just_opened(
     url: str, partitions: int | None, whole_scope: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(candidates, "WHOLE_SCOPE", whole_scope)
-    monkeypatch.setattr(turns, "MOST_BYTES", 40 * whole_scope)  # Room for some of the turns.
+    monkeypatch.setattr(scope_cache, "WHOLE_SCOPE", whole_scope)
     monkeypatch.setattr(Lifetimes, "is_to_sweep", lambda *_: False)  # A clock that is set back shows it all again.
     connection = await asyncpg.connect(url)
     history = History(whole_scope, connection)
@@ -106,3 +104,35 @@ async def test_what_is_known_finds_what_a_store_finds_that_was_just_opened(
                 expected = await found(fresh, query)
             assert [await found(store, query) for store in (one, other, one)] == [expected] * 3
     await connection.close()
+
+
+async def test_vectors_that_are_made_later_are_noticed(url: str) -> None:
+    embeddings = HashingEmbeddings(16)
+    async with PostgresMemoryStore(url, embeddings=embeddings) as one, PostgresMemoryStore(url) as plain:
+        await plain.add_many([HumanMemory(id=word, content=f"{word} tea", metadata=ADA) for word in WORDS])
+        before = await one.search_ranked(query="amber tea", metadata=ADA, mode="hybrid")
+        async with PostgresMemoryStore(url, embeddings=embeddings) as other:
+            await other.reindex()
+        after = await one.search_ranked(query="amber tea", metadata=ADA, mode="hybrid")
+    assert not any("semantic" in hit.parts for hit in before)
+    assert "semantic" in after[0].parts
+
+
+async def test_searches_of_one_scope_at_once_find_the_same_also_if_one_is_broken_off(url: str) -> None:
+    async with PostgresMemoryStore(url) as store:
+        history = History(1, await asyncpg.connect(url))
+        await store.add_many([history.item() for _ in range(700)])
+        broken = asyncio.create_task(found(store, "amber tea"))
+        searches = [asyncio.create_task(found(store, "amber tea")) for _ in range(4)]
+        await asyncio.sleep(0.05)
+        broken.cancel()
+        async with PostgresMemoryStore(url) as fresh:
+            expected = await found(fresh, "amber tea")
+        assert [await search for search in searches] == [expected] * 4
+        assert await found(store, "amber tea") == expected
+        await history.connection.close()
+
+
+@pytest.mark.parametrize(("snapshot", "complete"), [("7:7: s", True), ("7:9:7,8 s", True), ("7:9: s", False)])
+def test_a_snapshot_of_a_standby_does_not_list_open_transactions(snapshot: str, complete: bool) -> None:
+    assert lists_open_transactions(snapshot) is complete

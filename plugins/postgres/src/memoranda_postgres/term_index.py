@@ -1,0 +1,150 @@
+"""The index of terms, which is filled after the writes.
+
+An item arrives without terms, and the statement that writes it notes its number in ``memory_unindexed``. Batches then
+compute the terms, write an entry for each item into ``memory_terms`` and remove the notes, all in one transaction. An
+entry counts only for the version of the item that it was made from. So at every moment, and on every replica, an item
+has an entry that counts or it is noted, and a ranked search reads the few items that have none.
+
+An advisory lock lets only one process at a time fill the index of a schema.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from memoranda.offloading import LETTERS_AT_ONCE
+from memoranda.store.backend import Filter
+from memoranda_postgres.connections import Connection
+from memoranda_postgres.dialect import SEQUENCE, PostgresStatements
+from memoranda_postgres.server import Server
+from memoranda_postgres.terms import TERM_KEYS, has_term, keys_text
+from memoranda_sql import Parameters
+
+_AT_ONCE = 10
+"""For how many items terms are computed before other tasks get a turn."""
+
+
+class TermIndex:
+    """The index of terms of one store."""
+
+    def __init__(self, server: Server, statements: PostgresStatements) -> None:
+        self._server = server
+        self._statements = statements
+        dialect = statements.dialect
+        self._same = f"item = {SEQUENCE} AND item_version = version"
+        self._has_entry = f"EXISTS (SELECT FROM {dialect.terms} WHERE {self._same})"
+        self._noted = f"SELECT DISTINCT unnest(items) AS noted FROM {dialect.unindexed}"
+
+    def matches(self, parameters: Parameters, columns: str, term: str, scope: Filter) -> str:
+        """Return the query of the items of a scope whose entries have the term."""
+        dialect = self._statements.dialect
+        where = self._statements.conditions(parameters, scope)
+        return (
+            f"SELECT {columns} FROM {dialect.terms} JOIN {dialect.table} ON {self._same} "
+            f"WHERE {has_term(parameters, term, scope)} AND {where}"
+        )
+
+    def unindexed(self, parameters: Parameters, columns: str, scope: Filter) -> str:
+        """Return the query of the items of a scope that wait for the index."""
+        where = self._statements.conditions(parameters, scope)
+        table = self._statements.dialect.table
+        return (
+            # Joined by a comma, which leaves the server's own columns visible.
+            f"SELECT {columns} FROM ({self._noted}) AS waiting, {table} "
+            f"WHERE {SEQUENCE} = noted AND {where} AND NOT {self._has_entry}"
+        )
+
+    async def backlog(self) -> int:
+        """Return about how many items wait."""
+        text = f"SELECT coalesce(sum(cardinality(items)), 0) FROM {self._statements.dialect.unindexed}"
+        return int((await self._server.fetch(text, ()))[0][0])
+
+    async def fill(self, size: int) -> int | None:
+        """Index about ``size`` items and return how many notes that has settled; None if another process is at it."""
+        return await self._server.run(lambda connection: self._fill(connection, size))
+
+    async def _fill(self, connection: Connection, size: int) -> int | None:
+        timeout = self._server.time_for(size)
+        async with self._server.transaction(connection):
+            # A batch that a crash of the server undoes is filled again, so no commit waits for the disk.
+            locked, _ = await connection.fetchrow(
+                f"SELECT pg_try_advisory_xact_lock({self._statements.dialect.filling_lock}), "
+                f"set_config('synchronous_commit', 'off', true)",
+                timeout=timeout,
+            )
+            if not locked:
+                return None
+            rows = await connection.fetch(self._batch(size), timeout=timeout)
+            places = list(dict.fromkeys(row["place"] for row in rows))
+            entries = await made_entries([row for row in rows if row["content"] is not None])
+            await self.write(connection, entries)
+            await connection.execute(
+                f"DELETE FROM {self._statements.dialect.unindexed} WHERE ctid = ANY($1::text[]::tid[])",
+                places,
+                timeout=timeout,
+            )
+            return len(rows)
+
+    def _batch(self, size: int) -> str:
+        """Return the query of the first notes, of about so many items, and of what those items are made from."""
+        dialect = self._statements.dialect
+        first = f"SELECT ctid AS place, items, cardinality(items) AS count FROM {dialect.unindexed} LIMIT {size}"
+        summed = f"SELECT *, sum(count) OVER (ORDER BY place) - count AS before FROM ({first}) AS first"
+        return (
+            f"SELECT place::text, number, version, content, user_id FROM ({summed}) AS summed "
+            f"CROSS JOIN LATERAL unnest(items) AS number "
+            f"LEFT JOIN {dialect.table} ON {SEQUENCE} = number AND NOT {self._has_entry} WHERE before < {size}"
+        )
+
+    async def write(self, connection: Connection, entries: Iterable[tuple[int, int, str]]) -> None:
+        """Write entries, given as number, version and keys, under the lock; items that have changed get none."""
+        columns = [list(column) for column in zip(*entries, strict=True)]
+        if columns:
+            await connection.execute(
+                f"INSERT INTO {self._statements.dialect.terms} (item, item_version, {TERM_KEYS}) "
+                f"SELECT DISTINCT ON (item) item, item_version, keys::integer[] "
+                f"FROM unnest($1::bigint[], $2::integer[], $3::text[]) AS made (item, item_version, keys) "
+                f"JOIN {self._statements.dialect.table} ON {self._same} "
+                f"ON CONFLICT (item) DO UPDATE SET item_version = excluded.item_version, "
+                f"{TERM_KEYS} = excluded.{TERM_KEYS}",
+                *columns,
+                timeout=self._server.time_for(len(columns[0])),
+            )
+
+    async def lock(self, connection: Connection) -> None:
+        """Wait until no other process fills the index, and keep them from it until the transaction ends."""
+        text = f"SELECT pg_advisory_xact_lock({self._statements.dialect.filling_lock})"
+        await connection.execute(text, timeout=self._server.timeout)
+
+
+async def made_entries(rows: Sequence[Any]) -> list[tuple[int, int, str]]:
+    """Return the entries of rows with a number, version, content and user, giving other tasks turns meanwhile."""
+    entries: list[tuple[int, int, str]] = []
+    for some in _slices(rows):
+        if len(some[0]["content"]) > LETTERS_AT_ONCE:
+            entries += await asyncio.to_thread(_entries, some)
+        else:
+            entries += _entries(some)
+            await asyncio.sleep(0)
+    return entries
+
+
+def _slices(rows: Sequence[Any]) -> Iterator[Sequence[Any]]:
+    """Divide rows into a few at a time; one with much text is alone."""
+    some: list[Any] = []
+    for row in rows:
+        if some and (len(some) == _AT_ONCE or len(row["content"]) > LETTERS_AT_ONCE // _AT_ONCE):
+            yield some
+            some = []
+        some.append(row)
+        if len(row["content"]) > LETTERS_AT_ONCE // _AT_ONCE:
+            yield some
+            some = []
+    if some:
+        yield some
+
+
+def _entries(rows: Iterable[Any]) -> list[tuple[int, int, str]]:
+    return [(row["number"], row["version"], keys_text(row["content"], row["user_id"])) for row in rows]
