@@ -56,7 +56,7 @@ SIZES = {
     "messages": 1_708,
     "openai": 427,
     "openai-agents": 342,
-    "postgres": 5_859,
+    "postgres": 6_400,
     "pydantic-ai": 505,
     "ranking": 2_519,
     "redact": 255,

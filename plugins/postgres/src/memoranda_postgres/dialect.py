@@ -40,6 +40,24 @@ _AS_TEXT = (MOMENT,)
 """Columns that statements take as text; the driver would turn the ends of the calendar into infinite times."""
 
 
+_USUAL = {
+    "metadata": "'{}'::jsonb",
+    "updated_at": "NULL::text",
+    "task_id": "NULL::text",
+    "agent_id": "NULL::text",
+    "namespace": "''",
+    "archived": "false",
+    "expires_at": "''",
+    "exact_metadata": "NULL::text",
+    SEQUENCE: "",
+    MOMENT: "created_at::timestamp",
+    "owner": "coalesce('u' || user_id, '')",
+    "deleted": "0",
+    "version": "1",
+}
+"""What most items have in these columns, or from what it follows."""
+
+
 def quoted(name: str) -> str:
     """Return a quoted identifier."""
     return '"' + name.replace('"', '""') + '"'
@@ -300,6 +318,17 @@ class PostgresStatements(Statements):
         )
         return f"{change.change} WHERE (owner, id) IN ({matching})"
 
+    @property
+    def usual_columns(self) -> tuple[str, ...]:
+        """The columns in which usual items differ, in the order of ``insert_columns``."""
+        return tuple(name for name in self.insert_columns if name not in _USUAL)
+
+    def upsert_usual_arrays(self, fields: tuple[str, ...]) -> str:
+        """Return the text of ``upsert_arrays`` for items that need only ``usual_columns``; their numbers are drawn."""
+        drawn = _USUAL | {SEQUENCE: self._drawn}
+        selected = ", ".join(f"{drawn.get(name, name)} AS {name}" for name in self.insert_columns)
+        return self._claimed(f"SELECT {selected} FROM {self._unnested(self.usual_columns)}", fields)
+
     def upsert_arrays(self, fields: tuple[str, ...], *, numbered: bool) -> str:
         """Return the text that upserts rows given as one array per column, in the order of ``insert_columns``.
 
@@ -311,28 +340,30 @@ class PostgresStatements(Statements):
 
     @property
     def _drawn(self) -> str:
-        return f"nextval('{self.dialect.numbers_literal}') AS {SEQUENCE}"
+        return f"nextval('{self.dialect.numbers_literal}')"
 
     def insert_or_lock_arrays(self) -> str:
         """Return the text that inserts the rows with new ids, given as in ``upsert_arrays``, and returns their ids.
 
         The others are locked and left as they are.
         """
-        drawn = f"coalesce({SEQUENCE}, nextval('{self.dialect.numbers_literal}'))"
+        drawn = f"coalesce({SEQUENCE}, {self._drawn})"
         source = f'{self._from_arrays(drawn)} ORDER BY id COLLATE "C"'
         # A conflicting row is locked before the condition is evaluated.
         return self._noted(self.upsert_text(source, "false", f"stored.id, stored.{SEQUENCE}"), "id")
 
     def _from_arrays(self, number: str) -> str:
         """Return the query of rows given as one array per column, with this expression for their numbers."""
-        columns = self.insert_columns
+        expressions = {name: f"{name}::{self.dialect.column_type(name)}" for name in _AS_TEXT} | {SEQUENCE: number}
+        selected = ", ".join(f"{expressions.get(name, name)} AS {name}" for name in self.insert_columns)
+        return f"SELECT {selected} FROM {self._unnested(self.insert_columns)}"
+
+    def _unnested(self, columns: Sequence[str]) -> str:
         arrays = ", ".join(
             f"${at}::{'text' if name in _AS_TEXT else self.dialect.column_type(name)}[]"
             for at, name in enumerate(columns, 1)
         )
-        expressions = {name: f"{name}::{self.dialect.column_type(name)}" for name in _AS_TEXT} | {SEQUENCE: number}
-        selected = ", ".join(expressions.get(name, name) for name in columns)
-        return f"SELECT {selected} FROM unnest({arrays}) AS given ({', '.join(columns)})"
+        return f"unnest({arrays}) AS given ({', '.join(columns)})"
 
     def claim_ids(self) -> str:
         """Return the text that locks ids, given as arrays of ids and owners, and reserves new ones."""
@@ -347,9 +378,7 @@ class PostgresStatements(Statements):
 
     def upsert_one(self, fields: tuple[str, ...]) -> str:
         """Return the text that upserts one row, whose columns are bound in the order of ``insert_columns``."""
-        drawn = (
-            f"coalesce(${self.insert_columns.index(SEQUENCE) + 1}::bigint, nextval('{self.dialect.numbers_literal}'))"
-        )
+        drawn = f"coalesce(${self.insert_columns.index(SEQUENCE) + 1}::bigint, {self._drawn})"
         values = [
             f"${at}::text::{self.dialect.column_type(name)}" if name in _AS_TEXT else f"${at}"
             for at, name in enumerate(self.insert_columns, 1)
