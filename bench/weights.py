@@ -42,7 +42,6 @@ from memoranda_ranking import (
     query_without_names,
     rank_hybrid,
     taking_part,
-    usual_weights,
 )
 
 Evidence = list[set[str]]
@@ -145,7 +144,7 @@ class Scope:
 
     async def embed(self, embeddings: Embeddings) -> None:
         """Compare every question with every item."""
-        usual = usual_weights(embeddings)
+        usual = Weights()
         vectors = await embed_passages(embeddings, self.texts, usual.passage)
         packed = [pack_vector(vector, embeddings.dimension) for passages in vectors for vector in passages]
         asked = await embed_texts(embeddings, [embedded for _, embedded, _ in self.questions], query=True)
@@ -210,7 +209,7 @@ async def main() -> None:
     parser.add_argument("--only", default="", help="the labels to try instead of all; 'none' tries nothing")
     asked = parser.parse_args()
     embeddings = None if asked.embeddings == "none" else Remembered(default_registry().embeddings(asked.embeddings))
-    usual = usual_weights(embeddings)
+    usual = Weights()
     corpora: dict[str, list[Scope]] = {}
     for path in asked.data:
         for change in asked.changes.split(","):

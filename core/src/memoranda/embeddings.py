@@ -17,9 +17,6 @@ class Embeddings(ABC):
     asks for the vector of a text that is nothing but whitespace, nor again for that of a content which it holds.
     """
 
-    trust: float = 1.0
-    """How much its similarities count in a hybrid ranking, against those of a model that reads whole sentences."""
-
     @abstractmethod
     def embed(self, text: str) -> list[float]:
         """Return the vector of one text."""

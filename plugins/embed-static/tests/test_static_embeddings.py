@@ -30,7 +30,6 @@ from memoranda_ranking import (
     query_without_names,
     rank_hybrid,
     rank_text,
-    usual_weights,
 )
 
 OWNER = MemoryMetadata(user_id="ada")
@@ -150,7 +149,7 @@ def test_what_goes_on_finds_the_facts_that_matter_as_well_by_words_and_meaning_a
     for fact, situation in zip(facts, situations, strict=True):
         near = dict(zip(facts, cosines(embeddings.embed(situation), packed), strict=True))
         by_meaning += fact in nlargest(10, near, key=near.__getitem__)
-        ranked = rank_hybrid(situation, [row], near, weights=usual_weights(embeddings), limit=10)
+        ranked = rank_hybrid(situation, [row], near, limit=10)
         by_both += fact in {found.key for found in ranked}
     assert by_both >= 0.95 * by_meaning > 0.5 * len(facts)
 
@@ -193,9 +192,7 @@ def test_words_with_their_neighbours_find_more_than_alone_and_with_meaning_more_
             "plain": [each.key for each in rank_text(question, [turns], weights=plain, limit=10)],
             "text": [each.key for each in rank_text(question, [turns], limit=10)],
             "semantic": nlargest(10, near, key=near.__getitem__),
-            "hybrid": [
-                each.key for each in rank_hybrid(question, [turns], near, weights=usual_weights(embeddings), limit=10)
-            ],
+            "hybrid": [each.key for each in rank_hybrid(question, [turns], near, limit=10)],
         }
         for mode, keys in first.items():
             found[mode] += len(wanted.intersection(keys)) / len(wanted)

@@ -24,7 +24,6 @@ from memoranda_ranking import (
     normalised,
     pack_vector,
     unpack_vector,
-    usual_weights,
 )
 
 
@@ -248,11 +247,3 @@ async def test_a_query_is_embedded_as_the_embedder_says() -> None:
     (asked,) = await embed_texts(_Asking(), ["ask:puppy"], query=True)
     (told,) = await embed_texts(_Asking(), ["puppy"])
     assert asked == told
-
-
-def test_an_embedder_that_is_trusted_less_counts_for_less_unless_weights_are_given() -> None:
-    class Rough(HashingEmbeddings):
-        trust = 0.5
-
-    assert usual_weights(Rough()).semantic == usual_weights(HashingEmbeddings()).semantic / 2
-    assert usual_weights(None) == Weights()

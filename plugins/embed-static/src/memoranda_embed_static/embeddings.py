@@ -43,7 +43,6 @@ class StaticEmbeddings(Embeddings):
 
     model = "wordllama-l2-supercat-256"
     dimension = 256
-    trust = 0.8
 
     def __repr__(self) -> str:
         return "StaticEmbeddings()"

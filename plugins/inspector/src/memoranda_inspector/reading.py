@@ -31,7 +31,7 @@ from memoranda_inspector.pages import decimal_of, form_of, in_page, number_of, r
 from memoranda_inspector.scopes import Owner, Owners
 from memoranda_inspector.searching import MOVABLE, modes_of, modes_with, search, weights_of
 from memoranda_inspector.text import SHOWN_ALONE, json_text, shortened, shown_name
-from memoranda_ranking import Weights
+from memoranda_ranking import PRIOR, Weights
 from memoranda_summary import expand
 
 OWNERS_SHOWN = 50
@@ -197,8 +197,9 @@ class ReadingPages:
         """Search, and show why each result stands where it stands."""
         owner = self._owners.chosen(request)
         form = await form_of(request) if request.method == "POST" else {}
-        usual = Weights()
-        weights = weights_of({name: decimal_of(form, name, getattr(usual, name), 1.0) for name in MOVABLE})
+        usual = {name: getattr(Weights(), name) for name in MOVABLE} | {"semantic": round(PRIOR.semantic, 2)}
+        chosen = {name: decimal_of(form, name, value, 1.0) for name, value in usual.items()}
+        weights = weights_of({name: value for name, value in chosen.items() if value != usual[name]})
         modes, copied_modes = modes_of(self._store), modes_with(installed_embedders(self._store))
         mode, query = form.get("mode", modes[0]), form.get("query", "")
         plain_mode, _, embedder = mode.partition(" with ")
@@ -211,8 +212,8 @@ class ReadingPages:
             "mode": mode,
             "modes": modes,
             "copied_modes": copied_modes,
-            "weights": {name: (getattr(weights, name), getattr(usual, name)) for name in MOVABLE},
-            "moved": weights != usual,
+            "weights": {name: (chosen[name], value) for name, value in usual.items()},
+            "moved": chosen != usual,
         }
         part = "_results.html" if in_page(request) else "search.html"
         return self._page(part, owner, **values)

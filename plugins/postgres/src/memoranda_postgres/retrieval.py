@@ -42,7 +42,6 @@ from memoranda_ranking import (
     rank,
     rank_hybrid,
     unrelated_similarity,
-    usual_weights,
 )
 from memoranda_sql import Parameters
 
@@ -89,7 +88,7 @@ class Retrieval:
         self._server = server
         self._statements = statements
         self._types = types
-        self._weights = weights or usual_weights(embeddings)
+        self._weights = weights or Weights()
         self._embeddings = embeddings
         self._vectors = vectors
         self._text = TextSearch(server, statements, index, searched)

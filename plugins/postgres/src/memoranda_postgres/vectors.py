@@ -31,7 +31,7 @@ from memoranda_postgres.passage_vectors import (
 )
 from memoranda_postgres.rows import READ_COLUMNS
 from memoranda_postgres.server import UNHURRIED, Server
-from memoranda_ranking import WHITESPACE, Weights, divided, usual_weights
+from memoranda_ranking import WHITESPACE, Weights, divided
 from memoranda_sql import Parameters
 
 EXACT_BELOW = 20_000
@@ -67,7 +67,7 @@ class Vectors:
         self._dialect = statements.dialect
         self.model = embeddings.identity()
         self.dimension = embeddings.dimension
-        self.weights = weights or usual_weights(embeddings)
+        self.weights = weights or Weights()
         self._vector = f"{extension}.vector"
         self._extension = extension
         self._distance = f"OPERATOR({extension}.<=>)"

@@ -1,3 +1,6 @@
+from memoranda_ranking.calibration import PRIOR as PRIOR
+from memoranda_ranking.calibration import Calibration as Calibration
+from memoranda_ranking.calibration import calibrated as calibrated
 from memoranda_ranking.candidates import HEARD as HEARD
 from memoranda_ranking.candidates import WHOLE_SCOPE as WHOLE_SCOPE
 from memoranda_ranking.candidates import Around as Around
@@ -23,7 +26,6 @@ from memoranda_ranking.embedding import has_text as has_text
 from memoranda_ranking.embedding import long_texts as long_texts
 from memoranda_ranking.embedding import provided_vectors as provided_vectors
 from memoranda_ranking.embedding import unrelated_similarity as unrelated_similarity
-from memoranda_ranking.embedding import usual_weights as usual_weights
 from memoranda_ranking.fusion import likeness as likeness
 from memoranda_ranking.names import LONGEST_LABEL as LONGEST_LABEL
 from memoranda_ranking.names import query_without_names as query_without_names

@@ -38,7 +38,11 @@ def microseconds(iso_date: str) -> int:
     """Return the microseconds since 1970 of a date, given as ISO-8601 text; 0 when it is not one."""
     if len(iso_date) == _EXACT:  # As items have it.
         try:
-            return _hour(iso_date[:13]) + 1_000_000 * (60 * int(iso_date[14:16]) + int(iso_date[17:19])) + int(iso_date[20:26])
+            return (
+                _hour(iso_date[:13])
+                + 1_000_000 * (60 * int(iso_date[14:16]) + int(iso_date[17:19]))
+                + int(iso_date[20:26])
+            )
         except ValueError:
             return 0
     return _moment(iso_date)

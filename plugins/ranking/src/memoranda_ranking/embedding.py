@@ -16,7 +16,6 @@ from memoranda.errors import BadVectorError, EmbeddingError, MemoryError
 from memoranda.offloading import offload, word_weight
 from memoranda.shapes import whole_number
 from memoranda_ranking.passage_splitting import divided, is_short
-from memoranda_ranking.passages import Weights
 from memoranda_ranking.terms import query_terms
 from memoranda_ranking.vectors import checked_vector, cosines, pack_vector
 
@@ -110,11 +109,6 @@ async def unrelated_similarity(embeddings: Embeddings, query: Sequence[float]) -
     found = cosines(query, _unrelated_vectors[embeddings])
     mean = fmean(found)
     return min(1.0, max(0.0, mean + 2 * sqrt(fmean((each - mean) ** 2 for each in found))))
-
-
-def usual_weights(embeddings: Embeddings | None) -> Weights:
-    """Return the weights of a store that was given none, with this embedder."""
-    return Weights()
 
 
 async def embed_texts(embeddings: Embeddings, texts: Sequence[str], *, query: bool = False) -> list[array[float]]:

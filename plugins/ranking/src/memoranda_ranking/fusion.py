@@ -15,6 +15,11 @@ _BELOW = 1e-3
 _HARDLY = 0.02
 """An embedder that finds nothing this much more similar than the mean of a scope does not know its language."""
 
+
+_ENOUGH = 0.4
+"""Which part of a query's words must be found together for what stands out by words to count in full."""
+
+
 def likeness(similarity: Any, unrelated: float) -> Any:
     """Return how alike two texts are, from 0 for no more than ``unrelated`` ones to 1 for the same text."""
     return np.clip((similarity - unrelated) / max(1e-9, 1 - unrelated), 0.0, 1.0)
@@ -29,16 +34,27 @@ def standing_out(similarities: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.where(similarities > mean / (1 - _BELOW), similarities - mean, _BELOW * similarities)
 
 
-def semantic_share(usual: float, texts: NDArray[np.float64], similarities: NDArray[np.float64]) -> float:
+def semantic_share(
+    usual: float,
+    texts: NDArray[np.float64],
+    similarities: NDArray[np.float64],
+    *,
+    covered: float = 1.0,
+    asking: bool = True,
+) -> float:
     """Return which part of a hybrid ranking meaning has: more than usual where its best result stands out more.
 
     How much the first stands out is told by the tenth, from a half where that is as good to 1 where it has nothing. A
-    rare word that few items have stands out; where all have the same common ones, meaning decides.
+    rare word that few items have stands out; where all have the same common ones, meaning decides. So it does where the
+    most of the query that any item has, ``covered``, may be chance, and still more if it is not ``asking`` for
+    anything.
     """
     by_words, by_meaning = _prominence(texts), _prominence(similarities, _HARDLY)
     if not by_words or not by_meaning:
         return 0.0 if by_words else 1.0
-    return min(1.0, 2 * usual * by_meaning / (by_words + by_meaning))
+    found = min(1.0, covered / _ENOUGH)
+    share = min(1.0, 2 * usual * by_meaning / (by_words * found + by_meaning))
+    return share if asking or not usual else 1 - (1 - share) * found
 
 
 def _prominence(scores: NDArray[np.float64], least: float = 0.0) -> float:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, islice
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from memoranda_ranking.calibration import PRIOR, calibrated
 from memoranda_ranking.fusion import likeness, semantic_share, standing_out
@@ -127,7 +129,7 @@ class _Scoring:
         self._layout = layout = words.layout
         weights = words.weights
         self._by_place = words.words + words.letters
-        texts = layout.by_item(self._by_place)
+        texts: Floats = layout.by_item(self._by_place)
         covered = words.covered
         if layout.has_passages:
             texts = texts / layout.parts**weights.damping
@@ -143,7 +145,7 @@ class _Scoring:
         self._relevances = relevances / self._best
         self.relevance = (1 - share) * covered + share * likeness(self._near, unrelated)
         sittings = np.maximum.reduceat(self._relevances, layout.sitting_starts)
-        self._bonuses: dict[str, Floats] = {"session": (weights.session * sittings)[layout.sitting]}
+        self._bonuses: dict[str, NDArray[Any]] = {"session": (weights.session * sittings)[layout.sitting]}
         if words.speaking.any():
             self._bonuses["speaker"] = weights.asked_speaker * words.speaking
         if words.query.asks_for_time:
@@ -156,8 +158,7 @@ class _Scoring:
         layout = self._layout
         best = self._by_place == layout.by_item(self._by_place)[layout.item_at]
         places = np.flatnonzero(best)
-        items, first = np.unique(layout.item_at[places], return_index=True)
-        return places[first]
+        return places[np.unique(layout.item_at[places], return_index=True)[1]]
 
     def _share(self, texts: Floats, meanings: Floats) -> float:
         if not self._near.any():
@@ -165,7 +166,8 @@ class _Scoring:
         semantic = self.words.weights.semantic
         if semantic is None:
             semantic = (calibrated(self.words.arrays) if self.words.arrays.has_vectors else PRIOR).semantic
-        return semantic_share(semantic, texts, meanings)
+        query = self.words.query
+        return semantic_share(semantic, texts, meanings, covered=self.words.together, asking=query.is_asking)
 
     def best_first(self) -> Iterator[int]:
         """Return every item that has to do with the query, by score, then the newest first.
@@ -197,9 +199,7 @@ class _Scoring:
         )
 
 
-def nearest_first(
-    arrays: ScopeArrays, near: Floats, wanted: Callable[[int], bool] | None = None
-) -> Iterator[int]:
+def nearest_first(arrays: ScopeArrays, near: Floats, wanted: Callable[[int], bool] | None = None) -> Iterator[int]:
     """Return the wanted items of a layout by their similarity, the newest of equal ones first."""
     layout = arrays.layout
     found = _descending(near, np.flatnonzero(arrays.embedded), layout.times, layout.numbers)

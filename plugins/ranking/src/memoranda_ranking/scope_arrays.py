@@ -201,7 +201,8 @@ class ScopeArrays:
         assert self._vectors is not None, "there is no embedder"
         # Not as a product of matrices, which starts threads: other searches need the processors, too.
         query = np.asarray(normalised(vector), np.float32)
-        cosines = np.einsum("ij,j->i", self._vectors.values, query, dtype=np.float32).astype(np.float64)
+        compared = np.einsum("ij,j->i", self._vectors.values, query, dtype=np.float32)
+        cosines: Floats = compared.astype(np.float64)
         counts = self._vector_counts.values
         if len(cosines) == len(counts) and counts.max(initial=1) == 1:
             return cosines[self.layout.rows]
@@ -281,9 +282,7 @@ class Layout:
 
     def __init__(self, arrays: ScopeArrays) -> None:
         alive = np.flatnonzero(arrays._alive.values)
-        conversation, run, times = (
-            each.values[alive] for each in (arrays._conversation, arrays._run, arrays._times)
-        )
+        conversation, run, times = (each.values[alive] for each in (arrays._conversation, arrays._run, arrays._times))
         moments = np.zeros_like(times) if arrays.as_given else times
         order = np.lexsort((arrays._numbers.values[alive], moments, run, conversation))
         self.rows = rows = alive[order]

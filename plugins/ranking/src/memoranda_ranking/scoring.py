@@ -9,8 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property, lru_cache
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from memoranda_ranking.dates import date_terms, query_date_terms
 from memoranda_ranking.names import ASSISTANTS, asked_person, is_role
@@ -167,7 +169,9 @@ class WordScores:
         if len(calling):
             starts = np.append(np.flatnonzero(np.diff(layout.stretch, prepend=-1)), len(layout))
             ends = np.searchsorted(starts, calling, side="right")
-            of = {item: (int(starts[end - 1]), int(starts[end])) for item, end in zip(calling.tolist(), ends, strict=True)}
+            of = {
+                item: (int(starts[end - 1]), int(starts[end])) for item, end in zip(calling.tolist(), ends, strict=True)
+            }
             self.perhaps[:] = True
             self.perhaps[sorted(turns_of_callers(of, of.__getitem__))] = False
 
@@ -264,6 +268,23 @@ class WordScores:
             scores += _bm25(told, often, place, held_back, weights.saturation)
         return scores
 
+    @property
+    def together(self) -> float:
+        """The greatest part of what is asked for that one place has, terms by what they tell; figures tell all.
+
+        Elsewhere than in English other forms of the words are found by their letters alone: 1.
+        """
+        query, layout = self.query, self.layout
+        people = {self.name, *(name for name, code in self.arrays.speakers.items() if code in self._speaker_terms)}
+        names = {term for name in people for term in index_terms(name)}  # They are not embedded.
+        asked = [number for number, term in enumerate(query.terms) if term not in names | query.dates]
+        if query.language != "english" or not asked:
+            return 1.0
+        every = float(self.told[asked].sum())
+        tells = np.zeros(len(query.terms))
+        tells[asked] = [self.told[number] if query.terms[number].isalpha() else every for number in asked]
+        return float(np.bincount(self.place, tells[self.term], layout.place_count).max()) / every
+
     # What else speaks for an item
 
     @cached_property
@@ -315,9 +336,10 @@ def _speaker_terms(speaker: str) -> frozenset[str]:
     return frozenset(() if is_role(speaker) else index_terms(speaker))
 
 
-def rarities(frequencies: Floats, total: float) -> Floats:
+def rarities(frequencies: NDArray[Any], total: float) -> Floats:
     """Return how much each term tells, from the number of passages that have it."""
-    return np.log(1 + np.maximum(total - frequencies + 0.5, 0.5) / (frequencies + 0.5))
+    found: Floats = np.log(1 + np.maximum(total - frequencies + 0.5, 0.5) / (frequencies + 0.5))
+    return found
 
 
 def _held_back(lengths: Floats, k1: float, b: float) -> Floats:
@@ -327,4 +349,5 @@ def _held_back(lengths: Floats, k1: float, b: float) -> Floats:
 
 def _bm25(told: Floats, counts: Floats, places: Ints, held_back: Floats, k1: float) -> Floats:
     """Return the score of each place, from what terms tell that occur so often at some of them."""
-    return np.bincount(places, told * (k1 + 1) * counts / (counts + held_back[places]), len(held_back))
+    found = np.bincount(places, told * (k1 + 1) * counts / (counts + held_back[places]), len(held_back))
+    return found.astype(np.float64, copy=False)

@@ -27,6 +27,7 @@ from memoranda_sqlite.tables import TABLE, span
 
 _NEWEST = "ORDER BY created_us DESC, rowid DESC LIMIT"
 
+
 class CandidateSource:
     """Answers the questions of one search, within one snapshot of the file. Items go by the numbers of their rows.
 

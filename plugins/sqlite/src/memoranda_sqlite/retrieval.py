@@ -17,6 +17,7 @@ from memoranda.store import RankedItem, SearchMode
 from memoranda.store.backend import Filter, left_out
 from memoranda_ranking import (
     HEARD,
+    Scored,
     Weights,
     gather,
     gathered,
@@ -50,7 +51,9 @@ Found = tuple[int, Callable[[MemoryItem], RankedItem]]
 class Asked:
     """What one search asks for: a query, with its vector where meaning counts."""
 
-    def __init__(self, query: str, wanted: Filter, limit: int, vector: Sequence[float] | None, unrelated: float) -> None:
+    def __init__(
+        self, query: str, wanted: Filter, limit: int, vector: Sequence[float] | None, unrelated: float
+    ) -> None:
         self.query, self.wanted, self.limit = query, wanted, limit
         self.vector, self.unrelated = vector, unrelated
         self.scope = wanted.scope()
@@ -90,9 +93,7 @@ class Retrieval:
 
         return await connections.read(work)
 
-    def _found(
-        self, connection: sqlite3.Connection, scope: Scope, asked: Asked, *, by_words: bool
-    ) -> list[Found]:
+    def _found(self, connection: sqlite3.Connection, scope: Scope, asked: Asked, *, by_words: bool) -> list[Found]:
         arrays, vector, damping = scope.arrays, asked.vector, self._weights.damping
         wanted = self._wanted(connection, scope, asked)
         near = None if vector is None else arrays.similarities(vector, damping)
@@ -118,10 +119,7 @@ class Retrieval:
             limit=asked.limit,
             unrelated=asked.unrelated,
         )
-        return [
-            (int(numbers[each.item]), lambda item, each=each: each.ranked(item, nearest(each.item, item.content)))
-            for each in scored
-        ]
+        return [(int(numbers[each.item]), _by_score(each, nearest)) for each in scored]
 
     def _wanted(self, connection: sqlite3.Connection, scope: Scope, asked: Asked) -> Callable[[int], bool] | None:
         """Return what tells which places of the layout match every filter; None if all of the scope do."""
@@ -158,9 +156,12 @@ class Retrieval:
         if near is not None:
             of = dict(zip(layout.numbers.tolist(), near.tolist(), strict=True))
             similarities = {key: of.get(number, 0.0) for key, number in source.numbers.items()}
-        chosen = {number for (number,) in ScopeRows(connection, self._statements, asked.wanted).among(
-            "rowid", list(source.numbers.values())
-        )}
+        chosen = {
+            number
+            for (number,) in ScopeRows(connection, self._statements, asked.wanted).among(
+                "rowid", list(source.numbers.values())
+            )
+        }
         scored = rank_hybrid(
             asked.query,
             candidates.windows,
@@ -215,6 +216,10 @@ def _snapshot(connection: sqlite3.Connection) -> Iterator[None]:
 
 def _by_meaning(score: float, place: int, nearest: Callable[[int, str], str]) -> Callable[[MemoryItem], RankedItem]:
     return lambda item: RankedItem(item, score, {"semantic": score}, passage=nearest(place, item.content))
+
+
+def _by_score(scored: Scored, nearest: Callable[[int, str], str]) -> Callable[[MemoryItem], RankedItem]:
+    return lambda item: scored.ranked(item, nearest(scored.item, item.content))
 
 
 def _items(connection: sqlite3.Connection, found: Collection[Found], types: Types) -> list[RankedItem]:

@@ -45,7 +45,8 @@ class Scope:
     def __init__(self, passage: float, dimension: int) -> None:
         self.lock = threading.Lock()
         self.state: journal.Position | None = None
-        self.since, self.until = "", None
+        self.since = ""
+        self.until: str | None = None
         self.is_whole = True
         self._passage, self._dimension = passage, dimension
         self.arrays = ScopeArrays(passage, dimension)

@@ -23,7 +23,6 @@ from memoranda_ranking import (
     has_text,
     pack_vector,
     unrelated_similarity,
-    usual_weights,
 )
 from memoranda_sqlite.connections import Connections
 from memoranda_sqlite.journal import note, note_all
@@ -74,7 +73,7 @@ class Vectors:
         self._embeddings = embeddings
         self.dimension = embeddings.dimension
         self.model = f"{embeddings.identity()} ({embeddings.dimension} dimensions)"
-        self.weights = weights or usual_weights(embeddings)
+        self.weights = weights or Weights()
 
     def create(self, connection: sqlite3.Connection) -> str:
         """Create the table if there is none, within the transaction, and return the model of its vectors."""

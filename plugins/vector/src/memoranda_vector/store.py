@@ -29,7 +29,7 @@ from memoranda.store.backend import (
     one_thread_at_a_time,
 )
 from memoranda.urls import take_options, yes_or_no
-from memoranda_ranking import Weights, has_text, usual_weights
+from memoranda_ranking import Weights, has_text
 from memoranda_vector.batch_columns import ItemVectors, private_copies, private_copy
 from memoranda_vector.batch_plan import ATTEMPTS, BatchPlan, checked_items, ids_of, plan_batch
 from memoranda_vector.deleted_items import DeletedItem, matching
@@ -86,7 +86,7 @@ class VectorMemoryStore(BaseStore):
         self._table = Table(dimension)
         index = ApproximateIndex(dimension) if truth(ann, "ann") else None
         above = whole_number(ann_above, "ann_above")
-        self._weights = weights or usual_weights(embeddings)
+        self._weights = weights or Weights()
         self._searcher = Searcher(self._table, embeddings, self._weights, index, above)
         self._stored = StoredItems(self._table, self._searcher)
 
