@@ -17,7 +17,6 @@ from memoranda.errors import BadVectorError, EmbeddingError, InputError, MemoryE
 from memoranda_ranking import (
     WHITESPACE,
     HashingEmbeddings,
-    Weights,
     cosines,
     embed_texts,
     has_text,

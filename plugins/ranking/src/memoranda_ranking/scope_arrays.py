@@ -33,6 +33,9 @@ _QUESTION_MARKS = ("?", "？", "؟")
 _LONG_QUESTION = 30
 """A turn of more terms than this tells something, even if it ends in a question."""
 
+_DIGITS = 6
+"""To how many digits a similarity is known: equal vectors differ in the last of float32's, by where they stand."""
+
 _MOST_GONE = 8
 """One in how many items may be gone, and a few more, before it is better to start anew."""
 _FEW = 64
@@ -202,7 +205,7 @@ class ScopeArrays:
         # Not as a product of matrices, which starts threads: other searches need the processors, too.
         query = np.asarray(normalised(vector), np.float32)
         compared = np.einsum("ij,j->i", self._vectors.values, query, dtype=np.float32)
-        cosines: Floats = compared.astype(np.float64)
+        cosines: Floats = compared.astype(np.float64).round(_DIGITS)
         counts = self._vector_counts.values
         if len(cosines) == len(counts) and counts.max(initial=1) == 1:
             return cosines[self.layout.rows]
