@@ -46,6 +46,7 @@ from memoranda_ranking.ranking import rank_hybrid as rank_hybrid
 from memoranda_ranking.ranking import rank_text as rank_text
 from memoranda_ranking.scope_arrays import Added as Added
 from memoranda_ranking.scope_arrays import ScopeArrays as ScopeArrays
+from memoranda_ranking.scope_arrays import of_length_one as of_length_one
 from memoranda_ranking.terms import fold_words as fold_words
 from memoranda_ranking.terms import index_terms as index_terms
 from memoranda_ranking.terms import query_terms as query_terms

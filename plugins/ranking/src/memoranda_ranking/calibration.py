@@ -7,9 +7,11 @@ soon its words find its neighbours, and how soon its vector does, tells which of
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from memoranda_ranking.scope_arrays import Floats, Ints, ScopeArrays
 
@@ -60,27 +62,38 @@ PRIOR = Calibration(1.0, 0.5)
 """What holds where nothing can be measured."""
 
 
-def calibrated(arrays: ScopeArrays) -> Calibration:
-    """Return what words and vectors are worth in a scope. It depends on its items alone, and is kept with them."""
+Vectors = Callable[[Ints], tuple[NDArray[np.float32], NDArray[np.bool_]]]
+"""Returns one vector of length one for each of some items of a layout, and which of them have one."""
+
+
+def calibrated(arrays: ScopeArrays, vectors: Vectors | None = None) -> Calibration:
+    """Return what words and vectors are worth in a scope. It depends on its items alone, and is kept with them.
+
+    ``vectors`` are asked for where the arrays hold none.
+    """
+    vectors = arrays.mean_vectors if arrays.has_vectors else vectors
     items = _oldest(arrays)
     key = arrays.layout.rows[items].tobytes()
     if arrays.measured is None or arrays.measured[0] != key:
-        arrays.measured = key, _measured(arrays, items)
+        if vectors is None:
+            return PRIOR
+        arrays.measured = key, _measured(arrays, items, *vectors(items))
     found: Calibration = arrays.measured[1]
     return found
 
 
 def _oldest(arrays: ScopeArrays) -> Ints:
-    """Return the oldest items in the order of the layout: the greatest power of two that there are."""
+    """Return the oldest items, the oldest first: the greatest power of two that there are."""
     layout = arrays.layout
     if len(layout) == 0:
         return np.empty(0, np.int64)
     most = min(_MOST_ITEMS, 1 << (len(layout).bit_length() - 1))
-    return np.sort(np.lexsort((layout.numbers, layout.times))[:most])
+    return np.lexsort((layout.numbers, layout.times))[:most]
 
 
-def _measured(arrays: ScopeArrays, items: Ints) -> Calibration:
-    vectors, embedded = arrays.mean_vectors(items)
+def _measured(
+    arrays: ScopeArrays, items: Ints, vectors: NDArray[np.float32], embedded: NDArray[np.bool_]
+) -> Calibration:
     lengths = np.add.reduceat(arrays.layout.lengths, arrays.layout.first_place[:-1])[items]
     able = np.flatnonzero(embedded & (lengths >= _SHORTEST))
     if len(able) <= _ALIKE:
@@ -88,7 +101,8 @@ def _measured(arrays: ScopeArrays, items: Ints) -> Calibration:
     probes = able[np.unique(np.linspace(0, len(able) - 1, _PROBES).astype(np.int64))]
     every = np.arange(len(probes))
     by_words = arrays.shared_words(items, probes, _WORDS)
-    by_meaning = np.einsum("ij,kj->ik", vectors[probes], vectors).astype(np.float64)
+    # Equal vectors may differ in the last digit of float32.
+    by_meaning = np.einsum("ij,kj->ik", vectors[probes], vectors).astype(np.float64).round(5)
     by_words[every, probes] = by_meaning[every, probes] = -np.inf
     return Calibration(_known(by_words, by_meaning), _found(arrays, items, probes, by_words, by_meaning))
 
@@ -97,8 +111,8 @@ def _known(by_words: Floats, by_meaning: Floats) -> float:
     """Return whether the vectors of items that share rare words are near each other."""
     agreements = []
     for words, meaning in zip(by_words, by_meaning, strict=True):
-        alike = np.argsort(-words, kind="stable")[:_ALIKE]
-        alike = alike[words[alike] > 0]
+        least = np.sort(words)[-_ALIKE:][0]
+        alike = np.flatnonzero((words >= least) & (words > 0))
         if len(alike):
             behind = np.searchsorted(np.sort(meaning), meaning[alike])
             agreements.append(float(behind.mean()) / max(1, len(meaning) - 1))
@@ -108,11 +122,14 @@ def _known(by_words: Floats, by_meaning: Floats) -> float:
 
 def _found(arrays: ScopeArrays, items: Ints, probes: Ints, by_words: Floats, by_meaning: Floats) -> float:
     """Return the part that vectors have in what words and vectors find of what was said beside the probes."""
-    stretch = arrays.layout.stretch[items]
+    stretch = arrays.layout.stretch
+    place = np.full(len(stretch), -1)
+    place[items] = np.arange(len(items))
     found = np.full(2, _USUAL_PROBES / _PROBES)
-    for row, probe in enumerate(probes.tolist()):
-        near = np.arange(max(0, probe - _BESIDE), min(len(items), probe + _BESIDE + 1))
-        near = near[(near != probe) & (stretch[near] == stretch[probe])]
+    for row, probe in enumerate(items[probes].tolist()):
+        near = np.arange(max(0, probe - _BESIDE), min(len(stretch), probe + _BESIDE + 1))
+        near = place[near[(near != probe) & (stretch[near] == stretch[probe])]]
+        near = near[near >= 0]
         if len(near):
             for number, scores in enumerate((by_words[row], by_meaning[row])):
                 best = scores[near].max()

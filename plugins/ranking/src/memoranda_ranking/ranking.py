@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from memoranda_ranking.calibration import PRIOR, calibrated
+from memoranda_ranking.calibration import calibrated
 from memoranda_ranking.fusion import likeness, semantic_share, standing_out
 from memoranda_ranking.passages import Passage, Scored, Weights
 from memoranda_ranking.scope_arrays import Added, Flags, Floats, Ints, ScopeArrays
@@ -165,7 +165,7 @@ class _Scoring:
             return 0.0 if texts.any() or not meanings.any() else 1.0
         semantic = self.words.weights.semantic
         if semantic is None:
-            semantic = (calibrated(self.words.arrays) if self.words.arrays.has_vectors else PRIOR).semantic
+            semantic = calibrated(self.words.arrays).semantic
         query = self.words.query
         return semantic_share(semantic, texts, meanings, covered=self.words.together, asking=query.is_asking)
 

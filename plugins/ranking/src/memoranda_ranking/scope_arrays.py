@@ -33,6 +33,7 @@ _QUESTION_MARKS = ("?", "？", "؟")
 _LONG_QUESTION = 30
 """A turn of more terms than this tells something, even if it ends in a question."""
 
+_SAME = 1e-9
 _DIGITS = 6
 """To how many digits a similarity is known: equal vectors differ in the last of float32's, by where they stand."""
 
@@ -227,8 +228,7 @@ class ScopeArrays:
         found[having] = self._vectors.values[starts[having]]
         for at in np.flatnonzero(counts > 1).tolist():
             found[at] = self._vectors.values[starts[at] : starts[at] + counts[at]].mean(axis=0)
-        lengths = np.sqrt(np.einsum("ij,ij->i", found, found))
-        return found / np.maximum(lengths, 1e-9)[:, None], lengths > 0
+        return of_length_one(found)
 
     def shared_words(self, items: Ints, probes: Ints, most: int) -> Floats:
         """Return how much each of some items of the layout shares with each probe among them, of its rarest terms.
@@ -247,14 +247,23 @@ class ScopeArrays:
         starts = np.searchsorted(term, np.arange(len(self.vocabulary) + 1))
         told = np.log(1 + len(items) / np.maximum(np.diff(starts), 1))
         lengths = np.bincount(of, minlength=len(items))
-        scores = np.zeros((len(probes), len(items)))
         by_item = np.argsort(of, kind="stable")
         bounds = np.searchsorted(of[by_item], np.arange(len(items) + 1))
+        rows, chosen_terms = list[int](), list[NDArray[Any]]()
         for row, probe in enumerate(probes.tolist()):
             own = term[by_item[bounds[probe] : bounds[probe + 1]]]
-            for each in own[np.argsort(-told[own], kind="stable")[:most]].tolist():
-                scores[row, of[starts[each] : starts[each + 1]]] += told[each]
-        return scores / (1 + lengths / max(1.0, float(lengths.mean())))
+            least = np.sort(told[own])[-most:][
+                :1
+            ]  # With all that tell as much as the last: there is no order of terms.
+            chosen_terms.append(own[told[own] >= least - _SAME])
+            rows += [row] * len(chosen_terms[-1])
+        asked = np.concatenate([np.empty(0, np.int64), *chosen_terms])
+        counts = starts[asked + 1] - starts[asked]
+        at = np.arange(counts.sum()) + np.repeat(starts[asked] - np.cumsum(counts) + counts, counts)
+        keys = np.repeat(np.array(rows, np.int64) * len(items), counts) + of[at]
+        scores = np.bincount(keys, np.repeat(told[asked], counts), len(probes) * len(items))
+        shared: Floats = scores.reshape(len(probes), -1) / (1 + lengths / max(1.0, float(lengths.mean())))
+        return shared.round(9)  # A sum depends on the order of its terms.
 
     @property
     def embedded(self) -> Flags:
@@ -268,7 +277,8 @@ class ScopeArrays:
         end, count = int(self._vector_counts.values[: row + 1].sum()), int(self._vector_counts.values[row])
         if count <= 1:
             return 0, 1
-        return int((self._vectors.values[end - count : end] @ np.asarray(vector, np.float32)).argmax()), count
+        compared = np.einsum("ij,j->i", self._vectors.values[end - count : end], np.asarray(vector, np.float32))
+        return int(compared.round(_DIGITS).argmax()), count
 
     def there(self, rows: Sequence[int]) -> Ints:
         """Return the items of the layout that stand in these rows, as far as they are there."""
@@ -374,6 +384,12 @@ class Layout:
             lent[self.divided] = 0.0
             self._lent[faded] = lent
         return self._lent[faded]
+
+
+def of_length_one(vectors: NDArray[np.float32]) -> tuple[NDArray[np.float32], Flags]:
+    """Return vectors brought to length one, and which of them are not zero."""
+    lengths = np.sqrt(np.einsum("ij,ij->i", vectors, vectors))
+    return vectors / np.maximum(lengths, np.float32(1e-9))[:, None], lengths > 0
 
 
 def _coded(codes: dict[str, int], values: Sequence[str]) -> list[int]:

@@ -70,7 +70,7 @@ class Compared:
         if at is None:
             return None
         found = self._cosines[self._ends[at - 1] if at else 0 : self._ends[at]]
-        return int(found.argmax()), len(found)
+        return int(found.round(6).argmax()), len(found)  # Equal vectors may differ in the last digit of float32.
 
 
 def passage_text(content: str, part: Part | None) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import numpy as np
+from numpy.typing import NDArray
 
 from memoranda.embeddings import Embeddings
 from memoranda.items import MemoryItem
@@ -14,9 +15,11 @@ from memoranda.store.backend import Filter
 from memoranda_ranking import (
     HEARD,
     Weights,
+    calibrated,
     capitalised,
     fold_words,
     likeness,
+    of_length_one,
     query_without_names,
     rank,
     taking_part,
@@ -81,6 +84,8 @@ class Searcher:
             try:
                 rows = await index.follow(table, scope)
                 items = _CurrentItems(table, index, rows, wanted)
+                if vector is not None:  # Here, where no row is changed meanwhile.
+                    calibrated(index.arrays, items.mean_vectors)
                 alike = None if vector is None else await compare(table, rows, vector, self._weights.damping)
                 return await offload(len(rows), self._ranked_by_words, query, items, alike, unrelated, limit)
             except BaseException:
@@ -157,6 +162,14 @@ class _CurrentItems:
         self._table = table
         self._wanted = wanted
         self._stamps = table.stamps[rows]
+
+    def mean_vectors(self, items: NDArray[np.int64]) -> tuple[Matrix, NDArray[np.bool_]]:
+        """Return one vector of length one for each of some items of the layout, and which of them have one."""
+        rows = self.rows[self.index.places()[items]]
+        found = self._table.matrix[rows]
+        for place in np.flatnonzero(self._table.divided[rows]).tolist():
+            found[place] = np.vstack((found[place], self._table.further[int(rows[place])])).mean(axis=0)
+        return of_length_one(found)
 
     def at(self, place: int) -> MemoryItem | None:
         """Return the item of a row by its place; None if it does not match or has changed."""
