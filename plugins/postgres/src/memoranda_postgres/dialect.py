@@ -115,6 +115,8 @@ class PostgresDialect(Dialect):
         self.numbers_literal = self.numbers.replace("'", "''")
         self.filling_lock = f"hashtextextended('memoranda terms of ' || {literal(schema)}, 0)"
         """The advisory lock of a batch that fills the index of terms; a purge holds it shared."""
+        self.fill_terms = f"{self.schema}.memory_terms_fill"
+        """The function that writes such a batch."""
         self.partitioned = partitioned
         self.further_columns = (
             *(*SCOPE_FIELDS, "namespace", "archived", "expires_at", "exact_metadata"),

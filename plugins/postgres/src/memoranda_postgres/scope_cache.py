@@ -214,12 +214,12 @@ class ScopeCache:
         return await self._server.fetch(text, parameters.values)
 
 
-def passage_of_row(row: Any) -> Passage | None:
-    """Return a row as a ranking sees it, or None if it cannot be read: reading its item logs such a row."""
+def passage_of_row(row: Any) -> Passage:
+    """Return a row as a ranking sees it. One that cannot be read has no speaker; reading its item logs it."""
     try:
         name = name_in(row["extra_json"])
     except ValueError:
-        return None
+        name = None
     speaker = speaker_of(name, row["memory_type"], row["content"])
     conversation = conversation_name(row["user_id"], row["session_id"], row["task_id"])
     return Passage(row["id"], row["content"], speaker, row["created_at"], conversation)
@@ -227,11 +227,9 @@ def passage_of_row(row: Any) -> Passage | None:
 
 def _added(rows: Iterable[Any]) -> Iterable[Added]:
     for row in rows:
-        passage = passage_of_row(row)
-        if passage is not None:
-            # The server sends numbers with the highest byte first.
-            vectors = np.frombuffer(row["vectors"] or b"", ">f4").astype("<f4").tobytes()
-            yield Added(row["number"], passage, vectors)
+        # The server sends numbers with the highest byte first.
+        vectors = np.frombuffer(row["vectors"] or b"", ">f4").astype("<f4").tobytes()
+        yield Added(row["number"], passage_of_row(row), vectors)
 
 
 def lists_open_transactions(snapshot: str) -> bool:

@@ -150,5 +150,23 @@ BEGIN
     DELETE FROM {dialect.terms} USING gone WHERE item = gone.added;
     RETURN NULL;
 END $$""",
+        f"""CREATE FUNCTION {dialect.fill_terms}(
+    numbers BIGINT[], versions INTEGER[], made TEXT[], places TEXT[], notes TEXT[]
+) RETURNS boolean LANGUAGE plpgsql AS $$
+BEGIN
+    IF NOT pg_try_advisory_xact_lock({dialect.filling_lock}) THEN
+        RETURN false;
+    END IF;
+    -- A batch that a crash of the server undoes is filled again, so no commit waits for the disk.
+    PERFORM set_config('synchronous_commit', 'off', true);
+    INSERT INTO {dialect.terms} (item, item_version, {TERM_KEYS})
+        SELECT DISTINCT ON (given.number) given.number, given.made_of, given.keys::integer[]
+        FROM unnest(numbers, versions, made) AS given (number, made_of, keys)
+        JOIN {dialect.table} AS stored ON stored.added = given.number AND stored.version = given.made_of
+        ON CONFLICT (item) DO UPDATE SET item_version = excluded.item_version, {TERM_KEYS} = excluded.{TERM_KEYS};
+    DELETE FROM {dialect.unindexed} AS noted
+        WHERE noted.ctid = ANY (places::tid[]) AND noted.ctid::text || ' ' || noted.xmin::text = ANY (notes);
+    RETURN true;
+END $$""",
         f"CREATE TRIGGER memory_terms_forget {deletes} FOR EACH STATEMENT EXECUTE FUNCTION {forget}()",
     ]

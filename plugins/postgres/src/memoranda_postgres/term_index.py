@@ -1,11 +1,12 @@
 """The index of terms, which is filled after the writes.
 
 An item arrives without terms, and the statement that writes it notes its number in ``memory_unindexed``. Batches then
-compute the terms, write an entry for each item into ``memory_terms`` and remove the notes, all in one transaction. An
-entry counts only for the version of the item that it was made from. So at every moment, and on every replica, an item
-has an entry that counts or it is noted, and a ranked search reads the few items that have none.
+compute the terms, write an entry for each item into ``memory_terms`` and remove the notes. An entry counts only for the
+version of the item that it was made from. So at every moment, and on every replica, an item has an entry that counts or
+it is noted, and a ranked search reads the few items that have none.
 
-An advisory lock lets only one process at a time fill the index of a schema.
+An advisory lock lets only one process at a time fill the index of a schema. It is held within one call of a function of
+the server: a process that stops in the middle of a batch keeps no other waiting.
 """
 
 from __future__ import annotations
@@ -63,37 +64,26 @@ class TermIndex:
 
     async def fill(self, size: int) -> int | None:
         """Index about ``size`` items and return how many notes that has settled; None if another process is at it."""
-        return await self._server.run(lambda connection: self._fill(connection, size))
-
-    async def _fill(self, connection: Connection, size: int) -> int | None:
-        timeout = self._server.time_for(size)
-        async with self._server.transaction(connection):
-            # A batch that a crash of the server undoes is filled again, so no commit waits for the disk.
-            locked, _ = await connection.fetchrow(
-                f"SELECT pg_try_advisory_xact_lock({self._statements.dialect.filling_lock}), "
-                f"set_config('synchronous_commit', 'off', true)",
-                timeout=timeout,
-            )
-            if not locked:
-                return None
-            rows = await connection.fetch(self._batch(size), timeout=timeout)
-            places = list(dict.fromkeys(row["place"] for row in rows))
-            entries = await made_entries([row for row in rows if row["content"] is not None])
-            await self.write(connection, entries)
-            await connection.execute(
-                f"DELETE FROM {self._statements.dialect.unindexed} WHERE ctid = ANY($1::text[]::tid[])",
-                places,
-                timeout=timeout,
-            )
-            return len(rows)
+        rows = await self._server.fetch(self._batch(size), ())
+        notes = {row["place"]: row["writer"] for row in rows}
+        entries = await made_entries([row for row in rows if row["content"] is not None])
+        columns = [list(column) for column in zip(*entries, strict=True)] or [[], [], []]
+        if not notes:
+            return 0
+        written = await self._server.fetch(
+            f"SELECT {self._statements.dialect.fill_terms}($1, $2, $3, $4, $5)",
+            [*columns, list(notes), [f"{place} {writer}" for place, writer in notes.items()]],
+        )
+        return len(rows) if written[0][0] else None
 
     def _batch(self, size: int) -> str:
         """Return the query of the first notes, of about so many items, and of what those items are made from."""
         dialect = self._statements.dialect
-        first = f"SELECT ctid AS place, items, cardinality(items) AS count FROM {dialect.unindexed} LIMIT {size}"
-        summed = f"SELECT *, sum(count) OVER (ORDER BY place) - count AS before FROM ({first}) AS first"
+        first = f"SELECT ctid AS place, xmin AS writer, items FROM {dialect.unindexed} LIMIT {size}"
+        count = "cardinality(items)"
+        summed = f"SELECT *, sum({count}) OVER (ORDER BY place) - {count} AS before FROM ({first}) AS first"
         return (
-            f"SELECT place::text, number, version, content, user_id FROM ({summed}) AS summed "
+            f"SELECT place::text, writer::text, number, version, content, user_id FROM ({summed}) AS summed "
             f"CROSS JOIN LATERAL unnest(items) AS number "
             f"LEFT JOIN {dialect.table} ON {SEQUENCE} = number AND NOT {self._has_entry} WHERE before < {size}"
         )

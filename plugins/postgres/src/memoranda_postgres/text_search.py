@@ -221,7 +221,7 @@ def _id_of(mark: str) -> str:
 
 
 def _passages_of(rows: Iterable[Any]) -> list[Passage]:
-    read = filter(None, map(passage_of_row, rows))
+    read = map(passage_of_row, rows)
     return [passage._replace(terms=index_terms(passage.text)) for passage in read]
 
 
