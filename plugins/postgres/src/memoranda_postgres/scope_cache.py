@@ -12,7 +12,6 @@ reveal anything of other tenants.
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import Any, TypeVar
@@ -25,7 +24,16 @@ from memoranda.store.backend import Expiry, Filter
 from memoranda_postgres.dialect import SEQUENCE, PostgresStatements
 from memoranda_postgres.server import Server
 from memoranda_postgres.vectors import Vectors
-from memoranda_ranking import WHOLE_SCOPE, Added, Passage, ScopeArrays, conversation_name, name_in, speaker_of
+from memoranda_ranking import (
+    WHOLE_SCOPE,
+    Added,
+    KeptScopes,
+    Passage,
+    ScopeArrays,
+    conversation_name,
+    name_in,
+    speaker_of,
+)
 from memoranda_sql import Parameters
 
 MOST_BYTES = 256 << 20
@@ -78,14 +86,8 @@ class ScopeCache:
         self._server = server
         self._statements = statements
         self._passage, self._vectors = passage, vectors
-        self._scopes: dict[tuple[str, ...], Scope] = {}
-        self._sizes: dict[tuple[str, ...], int] = {}
-        self._guard = threading.Lock()
-
-    def forget(self) -> None:
-        """Drop everything: it may hold purged content."""
-        with self._guard:
-            self._scopes, self._sizes = {}, {}
+        self._kept: KeptScopes[Scope] = KeptScopes()
+        self.forget = self._kept.forget
 
     async def use(self, wanted: Filter, work: Callable[[Scope], Awaitable[T]]) -> T:
         """Do work on a scope as the server has it now; no other search uses it meanwhile."""
@@ -93,32 +95,17 @@ class ScopeCache:
         lasting = replace(wanted, further=tuple(each for each in wanted.further if each not in alive))
         parameters = Parameters(self._statements.dialect)
         key = (self._statements.conditions(parameters, lasting), *map(repr, parameters.values))
-        with self._guard:
-            scope = self._scopes.pop(key, None)
-            if scope is None:
-                scope = Scope(self._passage, 0 if self._vectors is None else self._vectors.dimension)
-            self._scopes[key] = scope  # The most recently searched one is last.
+        dimension = 0 if self._vectors is None else self._vectors.dimension
+        scope = self._kept.of(key, lambda: Scope(self._passage, dimension))
         async with scope.lock.held():
             if scope.is_in_use:  # That search was broken off.
                 scope.start_anew()
             scope.is_in_use = True
             await self._bring_up_to_date(scope, wanted, alive[0].now if alive else "")
-            self._measure(key, scope)
+            self._kept.measured(key, scope, scope.size, MOST_BYTES)
             result = await work(scope)
             scope.is_in_use = False
             return result
-
-    def _measure(self, key: tuple[str, ...], scope: Scope) -> None:
-        with self._guard:
-            if self._scopes.get(key) is not scope:
-                return
-            self._sizes[key] = scope.size
-            held = sum(self._sizes.values())
-            for other in [each for each in self._scopes if each != key]:
-                if held <= MOST_BYTES:
-                    break
-                del self._scopes[other]
-                held -= self._sizes.pop(other, 0)
 
     async def _bring_up_to_date(self, scope: Scope, wanted: Filter, now: str) -> None:
         snapshot, seen = await self._look(scope, wanted, scope.known_at(now))

@@ -102,7 +102,7 @@ class Upserts:
     async def copy(
         self, connection: Connection, owners: Sequence[tuple[str, str | None]], additions: Iterator[Addition]
     ) -> None:
-        """Write rows whose ids are new by COPY, in half of the time of an insert, without vectors.
+        """Write rows whose ids are new by COPY, which is faster than an insert, without vectors.
 
         ``owners`` holds the ids of all of them and their users. The additions may be generated lazily, while the server
         stores those before.
@@ -211,7 +211,7 @@ def _transposed(rows: Iterable[tuple[Any, ...]]) -> list[list[Any]]:
 
 
 def _is_usual(addition: Addition) -> bool:
-    """Return True if the item needs only ``usual_columns``; binding all columns takes twice as long."""
+    """Return True if the item needs only ``usual_columns``: fewer values are bound."""
     row = addition.row
     return (
         addition.further[2:] == _USUAL_FURTHER

@@ -27,6 +27,7 @@ from memoranda_ranking.embedding import long_texts as long_texts
 from memoranda_ranking.embedding import provided_vectors as provided_vectors
 from memoranda_ranking.embedding import unrelated_similarity as unrelated_similarity
 from memoranda_ranking.fusion import likeness as likeness
+from memoranda_ranking.kept_scopes import KeptScopes as KeptScopes
 from memoranda_ranking.names import LONGEST_LABEL as LONGEST_LABEL
 from memoranda_ranking.names import query_without_names as query_without_names
 from memoranda_ranking.names import speaker_of as speaker_of

@@ -15,7 +15,16 @@ from dataclasses import replace
 from typing import Any
 
 from memoranda.store.backend import Condition, Expiry, Filter
-from memoranda_ranking import WHOLE_SCOPE, Added, Passage, ScopeArrays, conversation_name, name_in, speaker_of
+from memoranda_ranking import (
+    WHOLE_SCOPE,
+    Added,
+    KeptScopes,
+    Passage,
+    ScopeArrays,
+    conversation_name,
+    name_in,
+    speaker_of,
+)
 from memoranda_sql import Parameters
 from memoranda_sqlite import journal
 from memoranda_sqlite.statements import SQLiteStatements
@@ -63,14 +72,8 @@ class ScopeCache:
     def __init__(self, statements: SQLiteStatements, passage: float, dimension: int) -> None:
         self._statements = statements
         self._passage, self._dimension = passage, dimension
-        self._scopes: dict[tuple[object, ...], Scope] = {}
-        self._sizes: dict[tuple[object, ...], int] = {}
-        self._lock = threading.Lock()
-
-    def forget(self) -> None:
-        """Drop everything: it may hold purged content."""
-        with self._lock:
-            self._scopes, self._sizes = {}, {}
+        self._kept: KeptScopes[Scope] = KeptScopes()
+        self.forget = self._kept.forget
 
     @contextmanager
     def of(self, connection: sqlite3.Connection, wanted: Filter) -> Iterator[Scope]:
@@ -82,29 +85,15 @@ class ScopeCache:
         now = next((each.now for each in wanted.further if isinstance(each, Expiry) and not each.expired), "")
         parameters = Parameters(self._statements.dialect)
         key = (self._statements.conditions(parameters, lasting), *parameters.values)
-        with self._lock:
-            scope = self._scopes.pop(key, None) or Scope(self._passage, self._dimension)
-            self._scopes[key] = scope  # The most recently searched one is last.
+        scope = self._kept.of(key, lambda: Scope(self._passage, self._dimension))
         with scope.lock:
             try:
                 self._bring_up_to_date(connection, scope, wanted, now)
             except BaseException:
                 scope.start_anew()
                 raise
-            self._measure(key, scope)
+            self._kept.measured(key, scope, scope.arrays.size, MOST_BYTES)
             yield scope
-
-    def _measure(self, key: tuple[object, ...], scope: Scope) -> None:
-        with self._lock:
-            if self._scopes.get(key) is not scope:
-                return
-            self._sizes[key] = scope.arrays.size
-            held = sum(self._sizes.values())
-            for other in [each for each in self._scopes if each != key]:
-                if held <= MOST_BYTES:
-                    break
-                del self._scopes[other]
-                held -= self._sizes.pop(other, 0)
 
     def _bring_up_to_date(self, connection: sqlite3.Connection, scope: Scope, wanted: Filter, now: str) -> None:
         state = journal.position(connection)
