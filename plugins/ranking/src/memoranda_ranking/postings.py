@@ -91,11 +91,8 @@ class Postings:
         """Return the values of many keys, each with the place of its key among them."""
         starts = self._starts
         known = np.flatnonzero(keys + 1 < len(starts))
-        first, end = starts[keys[known]], starts[keys[known] + 1]
-        counts = end - first
-        which = np.repeat(known, counts)
-        at = np.arange(len(which)) + np.repeat(first - np.cumsum(counts) + counts, counts)
-        values = self._by_key[at]
+        which, at = spans(starts[keys[known]], starts[keys[known] + 1])
+        which, values = known[which], self._by_key[at]
         recent = self._keys.values[self._sorted :]
         held = np.flatnonzero(np.isin(recent, keys))
         if not len(held):
@@ -105,3 +102,10 @@ class Postings:
         further = np.concatenate([found for found, _ in pairs])
         repeated = np.concatenate([np.full(len(found), value) for found, value in pairs])
         return np.concatenate((which, further)), np.concatenate((values, repeated))
+
+
+def spans(first: NDArray[Any], end: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return all numbers of some ranges, each with the place of its range among them."""
+    counts = end - first
+    which = np.repeat(np.arange(len(counts)), counts)
+    return which, np.arange(len(which)) + (first - np.cumsum(counts) + counts)[which]

@@ -20,7 +20,7 @@ from memoranda_ranking.names import UNKNOWN
 from memoranda_ranking.participants import called_names
 from memoranda_ranking.passage_splitting import passage_count
 from memoranda_ranking.passages import SILENCE, Passage, Weights
-from memoranda_ranking.postings import Column, Postings
+from memoranda_ranking.postings import Column, Postings, spans
 from memoranda_ranking.terms import index_terms
 from memoranda_ranking.trigrams import Spellings
 from memoranda_ranking.vectors import normalised
@@ -252,16 +252,14 @@ class ScopeArrays:
         rows, chosen_terms = list[int](), list[NDArray[Any]]()
         for row, probe in enumerate(probes.tolist()):
             own = term[by_item[bounds[probe] : bounds[probe + 1]]]
-            least = np.sort(told[own])[-most:][
-                :1
-            ]  # With all that tell as much as the last: there is no order of terms.
+            # With all that tell as much as the last of them: there is no order of terms.
+            least = np.sort(told[own])[-most:][:1]
             chosen_terms.append(own[told[own] >= least - _SAME])
             rows += [row] * len(chosen_terms[-1])
         asked = np.concatenate([np.empty(0, np.int64), *chosen_terms])
-        counts = starts[asked + 1] - starts[asked]
-        at = np.arange(counts.sum()) + np.repeat(starts[asked] - np.cumsum(counts) + counts, counts)
-        keys = np.repeat(np.array(rows, np.int64) * len(items), counts) + of[at]
-        scores = np.bincount(keys, np.repeat(told[asked], counts), len(probes) * len(items))
+        which, at = spans(starts[asked], starts[asked + 1])
+        keys = (np.array(rows, np.int64) * len(items))[which] + of[at]
+        scores = np.bincount(keys, told[asked][which], len(probes) * len(items))
         shared: Floats = scores.reshape(len(probes), -1) / (1 + lengths / max(1.0, float(lengths.mean())))
         return shared.round(9)  # A sum depends on the order of its terms.
 

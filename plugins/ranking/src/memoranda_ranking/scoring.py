@@ -86,7 +86,8 @@ class WordScores:
         self.named, self.name = self._named(), ""
         self.perhaps = np.zeros(len(layout), np.bool_)
         self._find(arrays.occurrences(terms))
-        having = self._counts_of(layout.item_at[self.place], len(layout))
+        self._held = self._terms_of_items()
+        having = np.bincount(self._held // len(layout), minlength=len(terms)).astype(np.float64)
         everywhere = np.array([known.get(term, 0) for term in terms], np.float64)
         self._times = np.maximum(1.0, np.divide(everywhere, having, out=np.ones_like(having), where=having > 0))
         self._having = having * self._times
@@ -105,11 +106,10 @@ class WordScores:
         self.term, self.place = np.divmod(found, count)
         self.count = counts.astype(np.float64)
 
-    def _counts_of(self, items: Ints, most: int) -> Floats:
-        """Return how many items have each term, of those that are given for each place."""
-        pairs = self.term * most + items
-        terms = np.unique(pairs) // most if self.layout.has_passages else self.term
-        return np.bincount(terms, minlength=len(self.query.terms)).astype(np.float64)
+    def _terms_of_items(self) -> Ints:
+        """Return a number for each pair of a term and an item that has it: the term times the items, plus the item."""
+        pairs = self.term * len(self.layout) + self.layout.item_at[self.place]
+        return np.unique(pairs) if self.layout.has_passages else pairs
 
     def _named(self) -> Flags:
         """Return which items the query names the speaker of."""
@@ -130,9 +130,8 @@ class WordScores:
         if not enough or not len(self.term):
             return 1.0
         layout = self.layout
-        held = self.term * len(layout) + layout.item_at[self.place]
-        held = np.unique(held) if layout.has_passages else held
-        values = np.bincount(held % len(layout), (self.told * self.told)[held // len(layout)], len(layout))
+        term, item = np.divmod(self._held, len(layout))
+        values = np.bincount(item, (self.told * self.told)[term], len(layout))
         holding = np.flatnonzero(values)
         value = values[holding]
         near, around = 0.0, np.zeros(len(holding))
