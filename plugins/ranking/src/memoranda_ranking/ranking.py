@@ -143,7 +143,7 @@ class _Scoring:
         relevances = self._by_words + self._by_meaning
         self._best = float(relevances.max()) or 1.0
         self._relevances = relevances / self._best
-        self.relevance = (1 - share) * covered + share * likeness(self._near, unrelated)
+        self.relevance = self._relevance(covered, likeness(self._near, unrelated))
         sittings = np.maximum.reduceat(self._relevances, layout.sitting_starts)
         self._bonuses: dict[str, NDArray[Any]] = {"session": (weights.session * sittings)[layout.sitting]}
         if words.speaking.any():
@@ -168,6 +168,16 @@ class _Scoring:
             semantic = calibrated(self.words.arrays).semantic
         query = self.words.query
         return semantic_share(semantic, texts, meanings, covered=self.words.together, asking=query.is_asking)
+
+    def _relevance(self, covered: Floats, alike: Floats) -> Floats:
+        """Return how well each item answers: by its words alone, or by words and meaning in equal parts.
+
+        Vectors that tell nothing count for nothing, and words where the query has none.
+        """
+        given = self.words.weights.semantic
+        known = calibrated(self.words.arrays).known if given is None else min(1.0, 2 * given)
+        share = 1.0 if not self.words.query.terms else 0.5 * known if self.share else 0.0
+        return (1 - share) * covered + share * alike
 
     def best_first(self) -> Iterator[int]:
         """Return every item that has to do with the query, by score, then the newest first.

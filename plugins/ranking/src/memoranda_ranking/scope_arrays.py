@@ -185,13 +185,14 @@ class ScopeArrays:
         found = [where[places] for places in self._occurrences.of([known.get(word, len(known)) for word in words])]
         return [places[places >= 0] for places in found] if self._gone else found
 
-    def spelled_like(self, term: str) -> tuple[Ints, Ints, int]:
-        """Return where words occur that share most of their letters with a term, by the groups that they share.
+    def spelled_like(self, terms: Sequence[str], least: float = 0.0) -> tuple[Ints, Ints, int]:
+        """Return where words occur that share letters with terms, by the groups of letters that they share.
 
-        These are the numbers of the groups, the places, and how many groups the term has.
+        These are the numbers of the groups, the places, and how many groups the terms have. Of a word or of the terms,
+        whichever has fewer groups, more than the part ``least`` of them must be shared.
         """
         self._spellings.add(self.vocabulary)
-        groups, words, count = self._spellings.like(term)
+        groups, words, count = self._spellings.like(terms, least)
         which, places = self._occurrences.of_all(words)
         where = self.layout.where[places]
         there = where >= 0
