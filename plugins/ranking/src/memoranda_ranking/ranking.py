@@ -16,6 +16,9 @@ from memoranda_ranking.scope_arrays import Added, Flags, Floats, Ints, ScopeArra
 from memoranda_ranking.scoring import Query, WordScores
 from memoranda_ranking.windows import joined
 
+_FIRST = 10
+_HARDLY = 1e-9
+
 _SORTED_FIRST = 64
 """How many of the best are put in order first; usually no more are asked for."""
 
@@ -152,6 +155,27 @@ class _Scoring:
             self._bonuses["time"] = weights.time * words.telling_time
         self._bonuses["statement"] = weights.statement * layout.states
         self.scores = self._relevances + sum(self._bonuses.values())
+        self._keep_a_place()
+
+    def _keep_a_place(self) -> None:
+        """Lift the best of what holds from now on to the tenth place, if none is among the first ten.
+
+        A request for a recipe does not ask for what its user said of nuts, months ago.
+        """
+        least = self.words.weights.standing
+        found = np.flatnonzero((self._relevances > 0) & self._layout.speaks)
+        if not least or len(found) <= _FIRST:
+            return
+        scores = self.scores[found]
+        tenth = float(np.partition(scores, len(scores) - _FIRST)[len(scores) - _FIRST])
+        standing = self.words.standing[found]
+        behind = np.flatnonzero(standing & (scores >= least * float(scores.max())))
+        if len(behind) and float(scores[standing].max()) < tenth:
+            best = found[behind[np.lexsort((self._layout.times[found[behind]], scores[behind]))[-1]]]
+            lift = np.zeros(len(self.scores))
+            lift[best] = tenth - self.scores[best] + _HARDLY
+            self._bonuses["standing"] = lift
+            self.scores = self.scores + lift
 
     def _best_places(self) -> Ints:
         """Return the first of the best places of each item."""
