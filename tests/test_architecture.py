@@ -58,7 +58,7 @@ SIZES = {
     "openai-agents": 342,
     "postgres": 6_290,
     "pydantic-ai": 505,
-    "ranking": 2_959,
+    "ranking": 3_091,
     "redact": 255,
     "redis": 3_222,
     "sql": 708,
@@ -67,7 +67,7 @@ SIZES = {
     "summary-conversation": 98,
     "summary-facts": 85,
     "summary-profiles": 105,
-    "testing": 12_136,
+    "testing": 12_138,
     "userdata": 990,
     "vector": 2_531,
 }

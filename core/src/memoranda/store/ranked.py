@@ -61,7 +61,10 @@ class ScopeIndex(Protocol):
 
 
 class Ranker(Protocol):
-    """Ranks the text of items, for stores that have no index of their own. Plugins offer one by a RankerSpec."""
+    """Ranks the text of items, for stores that have no index of their own. Plugins offer one by a RankerSpec.
+
+    It may have a method ``depth(query)`` too, which returns how many memories a question needs.
+    """
 
     def index(self) -> ScopeIndex:
         """Return a new index, for one scope."""

@@ -118,6 +118,10 @@ class Weights:
     statement: float = 0.1
     """Bonus for an item that does not end in a question."""
 
+    standing: float = 0.2
+    """How good an instruction or a preference must be, as a part of the best, to have the tenth place if no other is
+    among the first ten; 0 keeps no place."""
+
     def __post_init__(self) -> None:
         for name in self.__slots__:
             value = getattr(self, name)

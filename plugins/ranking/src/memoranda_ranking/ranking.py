@@ -16,6 +16,9 @@ from memoranda_ranking.scope_arrays import Added, Flags, Floats, Ints, ScopeArra
 from memoranda_ranking.scoring import Query, WordScores
 from memoranda_ranking.windows import joined
 
+_FIRST = 10
+"""Among how many of the first a standing instruction keeps a place."""
+
 _SORTED_FIRST = 64
 """How many of the best are put in order first; usually no more are asked for."""
 
@@ -152,6 +155,28 @@ class _Scoring:
             self._bonuses["time"] = weights.time * words.telling_time
         self._bonuses["statement"] = weights.statement * layout.states
         self.scores = self._relevances + sum(self._bonuses.values())
+        self._kept = self._keep_a_place()
+
+    def _keep_a_place(self) -> int | None:
+        """Lift the best of what holds from now on to the score of the tenth, if none is among the first ten.
+
+        A request for a recipe does not ask for what its user said of nuts, months ago. Returns that item.
+        """
+        least = self.words.weights.standing
+        found = np.flatnonzero((self._relevances > 0) & self._layout.speaks)
+        if not least or len(found) <= _FIRST:
+            return None
+        first = list(islice(_descending(self.scores, found, self._layout.times, self._layout.numbers), _FIRST))
+        standing = found[self.words.standing[found]]
+        standing = standing[self.scores[standing] >= least * self.scores[first[0]]]
+        if not len(standing) or not set(first).isdisjoint(standing.tolist()):
+            return None
+        kept = next(_descending(self.scores, standing, self._layout.times, self._layout.numbers))
+        lift = np.zeros(len(self.scores))
+        lift[kept] = self.scores[first[-1]] - self.scores[kept]
+        self._bonuses["standing"] = lift
+        self.scores = self.scores + lift
+        return kept
 
     def _best_places(self) -> Ints:
         """Return the first of the best places of each item."""
@@ -185,7 +210,10 @@ class _Scoring:
         What says nothing answers nothing, whatever was said around it: a turn that only calls tools, say.
         """
         items = np.flatnonzero((self._relevances > 0) & self._layout.speaks)
-        return _descending(self.scores, items, self._layout.times, self._layout.numbers)
+        if self._kept is None:
+            return _descending(self.scores, items, self._layout.times, self._layout.numbers)
+        others = _descending(self.scores, items[items != self._kept], self._layout.times, self._layout.numbers)
+        return chain(islice(others, _FIRST - 1), (self._kept,), others)
 
     def scored(self, item: int, unit: float, terms: tuple[str, ...]) -> Scored:
         """Return an item with its score in this unit, and what it is made of."""

@@ -291,6 +291,8 @@ class Layout:
         self.sitting = np.cumsum(apart) - 1
         apart[1:] |= np.diff(run[order]) != 0
         self.stretch = np.cumsum(apart)
+        self.having: dict[tuple[str, ...], Flags] = {}
+        """The items that have any of some terms."""
         self._followed: dict[tuple[int, bool], Flags] = {}
         self._lent: dict[tuple[tuple[int, float, float], ...], Floats] = {}
         self._set_places(arrays)

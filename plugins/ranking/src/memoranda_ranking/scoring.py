@@ -15,11 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memoranda_ranking.dates import date_terms, query_date_terms
+from memoranda_ranking.languages import STANDING_OF
 from memoranda_ranking.names import ASSISTANTS, asked_person, is_role
 from memoranda_ranking.participants import capitalised, turns_of_callers
 from memoranda_ranking.passages import Weights
 from memoranda_ranking.scope_arrays import Flags, Floats, Ints, ScopeArrays
-from memoranda_ranking.stemming import stem
+from memoranda_ranking.stemming import stem, stemmer_of
 from memoranda_ranking.terms import MONTHS, fold_words, index_terms, is_unspaced, query_language, query_terms
 
 _TIME_WORDS = """
@@ -27,6 +28,14 @@ yesterday today tonight tomorrow ago last next week weekend month year morning e
 earlier monday tuesday wednesday thursday friday saturday sunday
 """
 _TIME_TERMS = sorted({*map(stem, (*_TIME_WORDS.split(), *MONTHS))} - {stem("may")})
+_STANDING_TERMS = sorted(
+    {
+        stemmer_of(None if language == "-" else language)(fold_words(word)[0])
+        for language, words in STANDING_OF.items()
+        for word in words
+        if language != "-"
+    }.union(STANDING_OF["-"])
+)
 _ASKING_FOR_TIME = frozenset({"when", "date"})
 _ASKING = frozenset({"what", "when", "where", "who", "whom", "whose", "which", "why", "how"})
 
@@ -333,15 +342,27 @@ class WordScores:
         return self._having_any(index_terms(" ".join(sorted(words))) if asked == "user" else ())
 
     @cached_property
+    def standing(self) -> Flags:
+        """The items that tell what holds from now on, and were not said by an assistant."""
+        names = self.arrays.speakers.items()
+        assistants = [code for speaker, code in names if speaker.casefold() in ASSISTANTS]
+        said = self.layout.states & ~np.isin(self.layout.speaker, assistants)
+        return said & self._having_any(_STANDING_TERMS)
+
+    @cached_property
     def telling_time(self) -> Flags:
         """The items that mention a time."""
         return self._having_any(_TIME_TERMS)
 
     def _having_any(self, terms: Sequence[str]) -> Flags:
-        found = np.zeros(len(self.layout), np.bool_)
-        for places in self.arrays.occurrences(sorted(set(terms))):
-            found[self.layout.item_at[places]] = True
-        return found
+        """Return which items have any of some terms. It is kept with the layout: few lists are ever asked for."""
+        key, layout = tuple(sorted(set(terms))), self.layout
+        if key not in layout.having:
+            found = np.zeros(len(layout), np.bool_)
+            for places in self.arrays.occurrences(key):
+                found[layout.item_at[places]] = True
+            layout.having[key] = found
+        return layout.having[key]
 
     def found_in(self, items: Sequence[int]) -> list[tuple[str, ...]]:
         """Return the terms that occur in each of some items themselves."""
