@@ -85,7 +85,7 @@ class WordScores:
         self._passages = layout.place_count * items / len(layout)
         self.named, self.name = self._named(), ""
         self.perhaps = np.zeros(len(layout), np.bool_)
-        self._find(arrays.occurrences(terms))
+        self._find(*arrays.occurrences(terms))
         self._held = self._terms_of_items()
         having = np.bincount(self._held // len(layout), minlength=len(terms)).astype(np.float64)
         everywhere = np.array([known.get(term, 0) for term in terms], np.float64)
@@ -98,11 +98,10 @@ class WordScores:
             self._leave_out_calls()
         self._score(everywhere)
 
-    def _find(self, occurrences: Sequence[Ints]) -> None:
+    def _find(self, terms: Ints, places: Ints) -> None:
         """Note where terms occur: which term, at which place, and how often."""
         count = self.layout.place_count
-        keys = [number * count + places for number, places in enumerate(occurrences)]
-        found, counts = np.unique(np.concatenate([np.empty(0, np.int64), *keys]), return_counts=True)
+        found, counts = np.unique(terms * count + places, return_counts=True)
         self.term, self.place = np.divmod(found, count)
         self.count = counts.astype(np.float64)
 
@@ -155,11 +154,10 @@ class WordScores:
         """
         arrays, layout = self.arrays, self.layout
         asked = sorted(capitalised(self.query.text))
-        greeted = [name for name in asked if len(arrays.there(arrays.greeted.get(name, ())))]
-        if len(greeted) != 1:
+        heard = {name: calling for name in asked for calling, greeted in [arrays.calling(name)] if greeted}
+        if len(heard) != 1:
             return
-        (self.name,) = greeted
-        calling = np.unique(arrays.there(arrays.calls.get(self.name, ())))
+        ((self.name, calling),) = heard.items()
         words = frozenset(index_terms(self.name))
         first = layout.first_place[calling]
         naming = [number for number, term in enumerate(self.query.terms) if term in words]
@@ -246,8 +244,9 @@ class WordScores:
                     counts[number - start, (layout.speaker == code)[layout.item_at]] += weights.speaker
         for number, term in enumerate(self.query.terms[start : start + len(counts)]):
             if term in self.query.dates and weights.date:
-                days = [code for day, code in self.arrays.days.items() if term in date_terms(day)]
-                counts[number, np.isin(layout.day, days)[layout.item_at]] += weights.date
+                days, day = layout.dates
+                meant = np.array([term in date_terms(each) for each in days])
+                counts[number, meant[day][layout.item_at]] += weights.date
 
     def _by_letters(self) -> Floats:
         """Return the score of each place by the letters of the query's terms."""
@@ -316,8 +315,7 @@ class WordScores:
 
     def _having_any(self, terms: Sequence[str]) -> Flags:
         found = np.zeros(len(self.layout), np.bool_)
-        for places in self.arrays.occurrences(sorted(set(terms))):
-            found[self.layout.item_at[places]] = True
+        found[self.layout.item_at[self.arrays.occurrences(sorted(set(terms)))[1]]] = True
         return found
 
     def found_in(self, items: Sequence[int]) -> list[tuple[str, ...]]:
