@@ -21,7 +21,7 @@ from memoranda_ranking.names import UNKNOWN
 from memoranda_ranking.participants import beginning_of, called_names
 from memoranda_ranking.passage_splitting import passage_count
 from memoranda_ranking.passages import SILENCE, Passage, Weights
-from memoranda_ranking.postings import Column, Postings, spans
+from memoranda_ranking.postings import Column, Postings
 from memoranda_ranking.terms import index_terms
 from memoranda_ranking.trigrams import Spellings
 from memoranda_ranking.vectors import normalised
@@ -221,38 +221,18 @@ class ScopeArrays:
             found[at] = self._vectors.values[starts[at] : starts[at] + counts[at]].mean(axis=0)
         return of_length_one(found)
 
-    def shared_words(self, items: Ints, probes: Ints, most: int) -> Floats:
-        """Return how much each of some items of the layout shares with each probe among them, of its rarest terms.
+    def terms_of(self, items: Ints) -> tuple[Ints, Ints]:
+        """Return the distinct terms of some items of the layout, and the place of the one that has it among them.
 
-        ``probes`` are places among the items. A term tells the more the fewer of the items have it.
+        They come in the order of the terms.
         """
         place = np.full(len(self.layout), -1)
         place[items] = np.arange(len(items))
         terms, held = self._occurrences.pairs()
         where = self.layout.where[held]
-        inside = where >= 0
-        of = place[self.layout.item_at[where[inside]]]
-        chosen = of >= 0
-        keys = np.unique(terms[inside][chosen].astype(np.int64) * len(items) + of[chosen])
-        term, of = np.divmod(keys, len(items))
-        starts = np.searchsorted(term, np.arange(len(self.vocabulary) + 1))
-        told = np.log(1 + len(items) / np.maximum(np.diff(starts), 1))
-        lengths = np.bincount(of, minlength=len(items))
-        by_item = np.argsort(of, kind="stable")
-        bounds = np.searchsorted(of[by_item], np.arange(len(items) + 1))
-        rows, chosen_terms = list[int](), list[NDArray[Any]]()
-        for row, probe in enumerate(probes.tolist()):
-            own = term[by_item[bounds[probe] : bounds[probe + 1]]]
-            # With all that tell as much as the last of them: there is no order of terms.
-            least = np.sort(told[own])[-most:][:1]
-            chosen_terms.append(own[told[own] >= least - _SAME])
-            rows += [row] * len(chosen_terms[-1])
-        asked = np.concatenate([np.empty(0, np.int64), *chosen_terms])
-        which, at = spans(starts[asked], starts[asked + 1])
-        keys = (np.array(rows, np.int64) * len(items))[which] + of[at]
-        scores = np.bincount(keys, told[asked][which], len(probes) * len(items))
-        shared: Floats = scores.reshape(len(probes), -1) / (1 + lengths / max(1.0, float(lengths.mean())))
-        return shared.round(9)  # A sum depends on the order of its terms.
+        of = place[self.layout.item_at[where]]
+        chosen = (where >= 0) & (of >= 0)
+        return np.divmod(np.unique(terms[chosen].astype(np.int64) * len(items) + of[chosen]), max(1, len(items)))
 
     @property
     def embedded(self) -> Flags:
