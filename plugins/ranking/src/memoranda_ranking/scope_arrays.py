@@ -7,9 +7,10 @@ long item has several places there, one for each passage; a turn beside it has o
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from functools import cached_property
-from itertools import chain
+from itertools import chain, count
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -17,7 +18,7 @@ from numpy.typing import NDArray
 
 from memoranda_ranking.dates import microseconds
 from memoranda_ranking.names import UNKNOWN
-from memoranda_ranking.participants import called_names
+from memoranda_ranking.participants import beginning_of, called_names
 from memoranda_ranking.passage_splitting import passage_count
 from memoranda_ranking.passages import SILENCE, Passage, Weights
 from memoranda_ranking.postings import Column, Postings
@@ -36,6 +37,8 @@ _LONG_QUESTION = 30
 _SAME = 1e-9
 _DIGITS = 6
 """To how many digits a similarity is known: equal vectors differ in the last of float32's, by where they stand."""
+
+_DAY = 86_400_000_000
 
 _MOST_GONE = 8
 """One in how many items may be gone, and a few more, before it is better to start anew."""
@@ -60,19 +63,14 @@ class ScopeArrays:
         self.as_given = as_given
         """True if items of a conversation follow each other as they were given, and not by their times."""
         self._dimension = dimension
-        self.vocabulary: dict[str, int] = {}
-        self.speakers: dict[str, int] = {}
-        self.days: dict[str, int] = {}
-        self.calls: dict[str, list[int]] = {}
-        """The rows that call each name, and in ``greeted`` those in which it stands beside a greeting."""
-        self.greeted: dict[str, list[int]] = {}
+        self.vocabulary, self.speakers, self._conversations = _codes(), _codes(), _codes()
         self.keys: list[str] = []
+        self._beginnings: list[str] = []
         self.rows: dict[int, int] = {}
         """The row of each item that is there, by its number."""
-        self._conversations: dict[str, int] = {}
         self._numbers, self._times, self._alive = Column(np.int64), Column(np.int64), Column(np.bool_)
-        self._speaker, self._day, self._conversation = Column(np.int32), Column(np.int32), Column(np.int32)
-        self._run, self._lengths, self._parts = Column(np.int32), Column(np.int32), Column(np.int32)
+        self._speaker, self._conversation, self._run = Column(np.int32), Column(np.int32), Column(np.int32)
+        self._lengths, self._parts = Column(np.int32), Column(np.int32)
         self._asks, self._states, self._speaks = Column(np.bool_), Column(np.bool_), Column(np.bool_)
         self._occurrences = Postings()
         """The places at which each term occurs, as often as it does."""
@@ -117,44 +115,34 @@ class ScopeArrays:
         self.remove(each.number for each in added)
         if not added:
             return
-        passages = [each.passage for each in added]
-        words = [each.terms if each.terms is not None else index_terms(each.text) for each in passages]
+        numbers, passages, vectors, runs = zip(*added, strict=True)
+        keys, texts, speakers, dates, conversations, held = zip(*passages, strict=True)
+        words = [index_terms(text) if terms is None else terms for text, terms in zip(texts, held, strict=True)]
         first = len(self.keys)
         lengths = np.fromiter(map(len, words), np.int32, len(words))
         self._add_terms(words, lengths)
-        self.rows.update((each.number, first + at) for at, each in enumerate(added))
-        self._numbers.extend([each.number for each in added])
-        self.keys += [each.key for each in passages]
-        self._texts += sum(len(each.key) for each in passages) + 150 * len(passages)
-        self._alive.extend(np.ones(len(added), np.bool_))
-        self._times.extend([microseconds(each.date) for each in passages])
-        self._speaker.extend(_coded(self.speakers, [each.speaker for each in passages]))
-        self._day.extend(_coded(self.days, [each.date[:10] for each in passages]))
-        self._conversation.extend(_coded(self._conversations, [each.session for each in passages]))
-        self._run.extend([each.run for each in added])
-        texts = [each.text for each in passages]
+        self.rows.update(zip(numbers, range(first, first + len(numbers)), strict=True))
+        self._numbers.extend(numbers)
+        self.keys += keys
+        beginnings = list(map(beginning_of, texts))
+        self._beginnings += beginnings
+        self._texts += sum(map(len, keys)) + sum(map(len, beginnings)) + 200 * len(keys)
+        self._alive.extend(np.ones(len(numbers), np.bool_))
+        self._times.extend(microseconds(dates))
+        self._speaker.extend(list(map(self.speakers.__getitem__, speakers)))
+        self._conversation.extend(list(map(self._conversations.__getitem__, conversations)))
+        self._run.extend(runs)
         self._asks.extend(["?" in text for text in texts])
         states = [not text.rstrip().endswith(_QUESTION_MARKS) for text in texts]
         self._states.extend(np.array(states, np.bool_) | (lengths > _LONG_QUESTION))
-        self._speaks.extend([bool(held) or bool(text.strip()) for held, text in zip(words, texts, strict=True)])
-        for row, text in enumerate(texts, start=first):
-            called, greeted = called_names(text)
-            for name in called:
-                self.calls.setdefault(name, []).append(row)
-            for name in greeted:
-                self.greeted.setdefault(name, []).append(row)
+        self._speaks.extend([bool(terms) or bool(text.strip()) for terms, text in zip(words, texts, strict=True)])
         if self._vectors is not None:
-            packed = [each.vectors for each in added]
-            made = np.frombuffer(b"".join(packed), dtype="<f4").reshape(-1, self._dimension)
-            self._vectors.extend(made)
-            self._vector_counts.extend([len(each) // (4 * self._dimension) for each in packed])
+            self._vectors.extend(np.frombuffer(b"".join(vectors), dtype="<f4").reshape(-1, self._dimension))
+            self._vector_counts.extend([len(packed) // (4 * self._dimension) for packed in vectors])
         self._changed()
 
     def _add_terms(self, words: Sequence[Sequence[str]], lengths: NDArray[np.int32]) -> None:
-        vocabulary = self.vocabulary
-        flat = list(chain.from_iterable(words))
-        for word in set(flat) - vocabulary.keys():
-            vocabulary[word] = len(vocabulary)
+        terms = np.fromiter(map(self.vocabulary.__getitem__, chain.from_iterable(words)), np.int32, int(lengths.sum()))
         parts = np.ones(len(words), np.int32)
         for at, length in enumerate(lengths.tolist() if lengths.max(initial=0) > self._passage else ()):
             parts[at] = passage_count(length, self._passage)
@@ -166,7 +154,7 @@ class ScopeArrays:
                 count, length = int(parts[at]), int(lengths[at])
                 within = np.arange(1, length + 1, dtype=np.int64)
                 places[ends[at] - length : ends[at]] += (within * count - 1) // length
-        self._occurrences.extend(np.fromiter(map(vocabulary.__getitem__, flat), np.int32, len(flat)), places)
+        self._occurrences.extend(terms, places)
         self._lengths.extend(lengths)
         self._parts.extend(parts)
         self._place_count += int(parts.sum())
@@ -179,11 +167,16 @@ class ScopeArrays:
         """The items in the order of their conversations."""
         return Layout(self)
 
-    def occurrences(self, words: Sequence[str]) -> list[Ints]:
-        """Return the places of the layout at which each word occurs, as often as it does."""
-        where, known = self.layout.where, self.vocabulary
-        found = [where[places] for places in self._occurrences.of([known.get(word, len(known)) for word in words])]
-        return [places[places >= 0] for places in found] if self._gone else found
+    def occurrences(self, words: Sequence[str]) -> tuple[Ints, Ints]:
+        """Return the numbers of words among those given, and the places of the layout at which they occur."""
+        known = self.vocabulary
+        return self._placed(*self._occurrences.of_all(np.array([known.get(word, len(known)) for word in words], int)))
+
+    def _placed(self, which: Ints, added: Ints) -> tuple[Ints, Ints]:
+        """Return places of the layout for those in the order of adding, without those of items that are gone."""
+        places = self.layout.where[added]
+        there = places >= 0
+        return (which[there], places[there]) if self._gone else (which, places)
 
     def spelled_like(self, terms: Sequence[str], least: float = 0.0) -> tuple[Ints, Ints, int]:
         """Return where words occur that share letters with terms, by the groups of letters that they share.
@@ -193,10 +186,8 @@ class ScopeArrays:
         """
         self._spellings.add(self.vocabulary)
         groups, words, count = self._spellings.like(terms, least)
-        which, places = self._occurrences.of_all(words)
-        where = self.layout.where[places]
-        there = where >= 0
-        return groups[which[there]], where[there], count
+        which, places = self._placed(*self._occurrences.of_all(words))
+        return groups[which], places, count
 
     def similarities(self, vector: Sequence[float], damping: float) -> Floats:
         """Return how similar each item of the layout is to a vector: by its nearest passage, held back if it has many.
@@ -259,10 +250,13 @@ class ScopeArrays:
         compared = np.einsum("ij,j->i", self._vectors.values[end - count : end], np.asarray(vector, np.float32))
         return int(compared.round(_DIGITS).argmax()), count
 
-    def there(self, rows: Sequence[int]) -> Ints:
-        """Return the items of the layout that stand in these rows, as far as they are there."""
-        alive = [row for row in rows if self._alive.values[row]]
-        return self.layout.item_of_row[alive]
+    def calling(self, name: str) -> tuple[Ints, bool]:
+        """Return the items of the layout that call a person by name, and whether one has the name beside a greeting."""
+        naming = [row for row, beginning in enumerate(self._beginnings) if name in beginning]
+        heard = {row: called_names(self._beginnings[row]) for row in naming if self._alive.values[row]}
+        calling = [row for row, (called, _) in heard.items() if name in called]
+        greeted = any(name in beside for _, beside in heard.values())
+        return np.flatnonzero(np.isin(self.layout.rows, calling)), greeted
 
 
 class Layout:
@@ -278,11 +272,9 @@ class Layout:
         moments = np.zeros_like(times) if arrays.as_given else times
         order = np.lexsort((arrays._numbers.values[alive], moments, run, conversation))
         self.rows = rows = alive[order]
-        self.item_of_row = np.full(len(arrays.keys), -1, np.int64)
-        self.item_of_row[rows] = np.arange(len(rows))
         self.numbers: Ints = arrays._numbers.values[rows]
         self.times: Ints = times[order]
-        self.speaker, self.day = arrays._speaker.values[rows], arrays._day.values[rows]
+        self.speaker = arrays._speaker.values[rows]
         self.states: Flags = arrays._states.values[rows]
         self.speaks: Flags = arrays._speaks.values[rows]
         apart = np.ones(len(rows), np.bool_)
@@ -300,6 +292,12 @@ class Layout:
 
     def __len__(self) -> int:
         return len(self.rows)
+
+    @cached_property
+    def dates(self) -> tuple[list[str], Ints]:
+        """The days on which items were created, and which of them is that of each item."""
+        days, day = np.unique(self.times // _DAY, return_inverse=True)
+        return days.astype("datetime64[D]").astype(str).tolist(), day
 
     def _set_places(self, arrays: ScopeArrays) -> None:
         parts, lengths = arrays._parts.values, arrays._lengths.values
@@ -373,6 +371,6 @@ def of_length_one(vectors: NDArray[np.float32]) -> tuple[NDArray[np.float32], Fl
     return vectors / np.maximum(lengths, np.float32(1e-9))[:, None], lengths > 0
 
 
-def _coded(codes: dict[str, int], values: Sequence[str]) -> list[int]:
-    """Return the number of each value; a new one gets the next number."""
-    return [codes.setdefault(value, len(codes)) for value in values]
+def _codes() -> defaultdict[str, int]:
+    """Return a dict that gives each new key the next number."""
+    return defaultdict(count().__next__)

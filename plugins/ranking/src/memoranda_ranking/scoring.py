@@ -108,7 +108,7 @@ class WordScores:
         self._passages = layout.place_count * items / len(layout)
         self.named, self.name = self._named(), ""
         self.perhaps = np.zeros(len(layout), np.bool_)
-        self._find(arrays.occurrences(terms))
+        self._find(*arrays.occurrences(terms))
         self._held = self._terms_of_items()
         having = np.bincount(self._held // len(layout), minlength=len(terms)).astype(np.float64)
         everywhere = np.array([known.get(term, 0) for term in terms], np.float64)
@@ -121,11 +121,10 @@ class WordScores:
             self._leave_out_calls()
         self._score(everywhere)
 
-    def _find(self, occurrences: Sequence[Ints]) -> None:
+    def _find(self, terms: Ints, places: Ints) -> None:
         """Note where terms occur: which term, at which place, and how often."""
         count = self.layout.place_count
-        keys = [number * count + places for number, places in enumerate(occurrences)]
-        found, counts = np.unique(np.concatenate([np.empty(0, np.int64), *keys]), return_counts=True)
+        found, counts = np.unique(terms * count + places, return_counts=True)
         self.term, self.place = np.divmod(found, count)
         self.count = counts.astype(np.float64)
 
@@ -178,11 +177,10 @@ class WordScores:
         """
         arrays, layout = self.arrays, self.layout
         asked = sorted(capitalised(self.query.text))
-        greeted = [name for name in asked if len(arrays.there(arrays.greeted.get(name, ())))]
-        if len(greeted) != 1:
+        heard = {name: calling for name in asked for calling, greeted in [arrays.calling(name)] if greeted}
+        if len(heard) != 1:
             return
-        (self.name,) = greeted
-        calling = np.unique(arrays.there(arrays.calls.get(self.name, ())))
+        ((self.name, calling),) = heard.items()
         words = frozenset(index_terms(self.name))
         first = layout.first_place[calling]
         naming = [number for number, term in enumerate(self.query.terms) if term in words]
@@ -276,8 +274,9 @@ class WordScores:
                     counts[number - start, (layout.speaker == code)[layout.item_at]] += weights.speaker
         for number, term in enumerate(self.query.terms[start : start + len(counts)]):
             if term in self.query.dates and weights.date:
-                days = [code for day, code in self.arrays.days.items() if term in date_terms(day)]
-                counts[number, np.isin(layout.day, days)[layout.item_at]] += weights.date
+                days, day = layout.dates
+                meant = np.array([term in date_terms(each) for each in days])
+                counts[number, meant[day][layout.item_at]] += weights.date
 
     def _other_forms(self) -> Floats:
         """Return the score of each place by words that share most of their letters with a term of the query."""
@@ -358,10 +357,8 @@ class WordScores:
         """Return which items have any of some terms. It is kept with the layout: few lists are ever asked for."""
         key, layout = tuple(sorted(set(terms))), self.layout
         if key not in layout.having:
-            found = np.zeros(len(layout), np.bool_)
-            for places in self.arrays.occurrences(key):
-                found[layout.item_at[places]] = True
-            layout.having[key] = found
+            found = layout.having[key] = np.zeros(len(layout), np.bool_)
+            found[layout.item_at[self.arrays.occurrences(key)[1]]] = True
         return layout.having[key]
 
     def found_in(self, items: Sequence[int]) -> list[tuple[str, ...]]:
