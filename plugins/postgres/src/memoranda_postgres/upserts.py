@@ -21,9 +21,6 @@ MOST_ROWS = 500
 _TURN = 100
 """After how many copied rows other tasks get a turn."""
 
-_NOTED = 100
-"""How many copied items one row of those that wait for the index of terms names."""
-
 _TIME_WITHOUT_ZONE = len("2023-05-08T13:56:00.000000")
 
 _USUAL_FURTHER = (None, None, "", False, "", None)
@@ -117,28 +114,17 @@ class Upserts:
                 records=[(item_id, owner_of(user_id)) for item_id, user_id in owners],
                 timeout=timeout,
             )
-        numbers: list[int] = []
         await connection.copy_records_to_table(
             table,
             schema_name=schema,
             columns=self._statements.insert_columns,
-            records=self._records(additions, numbers),
-            timeout=timeout,
-        )
-        await connection.execute(
-            f"INSERT INTO {self._dialect.unindexed} (items) SELECT ($1::bigint[])[first : first + {_NOTED - 1}] "
-            f"FROM generate_series(1, cardinality($1::bigint[]), {_NOTED}) AS first",
-            numbers,
+            records=self._records(additions),
             timeout=timeout,
         )
 
-    async def _records(
-        self, additions: Iterator[Addition], numbers: list[int]
-    ) -> AsyncGenerator[tuple[Any, ...], None]:
-        """Yield the rows for COPY, collecting their numbers and giving other tasks a turn from time to time."""
+    async def _records(self, additions: Iterator[Addition]) -> AsyncGenerator[tuple[Any, ...], None]:
+        """Yield the rows for COPY, giving other tasks a turn from time to time."""
         for count, addition in enumerate(additions, 1):
-            assert addition.number is not None
-            numbers.append(addition.number)
             yield self._columns(addition, datetime.fromisoformat(addition.row.created_at[:_TIME_WITHOUT_ZONE]))
             if count % _TURN == 0:
                 await asyncio.sleep(0)
