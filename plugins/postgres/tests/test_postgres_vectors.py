@@ -16,7 +16,7 @@ from memoranda import HumanMemory, MemoryMetadata
 from memoranda.embeddings import Embeddings
 from memoranda.errors import EmbeddingError, OtherModelError, UnsupportedError
 from memoranda.store import Capability
-from memoranda_postgres import PostgresMemoryStore, scope_cache, vectors
+from memoranda_postgres import PostgresMemoryStore, scope_cache, term_index, vectors
 from memoranda_ranking import HashingEmbeddings
 
 ALICE = MemoryMetadata(user_id="alice", session_id="s")
@@ -197,8 +197,10 @@ async def test_a_failing_embedder_fails_a_search_by_words_and_meaning(url: str) 
 async def test_a_stale_vector_counts_for_nothing_beside_words(
     store: PostgresMemoryStore, url: str, whole_scope: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(scope_cache, "WHOLE_SCOPE", whole_scope)
+    for module in (scope_cache, term_index):
+        monkeypatch.setattr(module, "WHOLE_SCOPE", whole_scope)
     async with PostgresMemoryStore(url) as plain:
+        await plain.reindex()
         await plain.add(HumanMemory(id="item-0", content="no cat is anywhere", metadata=ALICE))
     ranked = await store.search_ranked(query=SENTENCES[0], metadata=ALICE, mode="hybrid")
     assert "semantic" not in {hit.item.id: hit.parts for hit in ranked}["item-0"]

@@ -111,9 +111,9 @@ class ScopeCache:
         snapshot, seen = await self._look(scope, wanted, scope.known_at(now))
         if seen is None:
             return
-        count, settled, total, new, until = seen
+        is_large, settled, total, new, until = seen
         scope.snapshot, scope.since, scope.until = "", now, until
-        if count > WHOLE_SCOPE:
+        if is_large:
             scope.start_anew()
         elif scope.marks is None:
             await self._read(scope, wanted)
@@ -128,17 +128,17 @@ class ScopeCache:
     async def _look(self, scope: Scope, wanted: Filter, known: str) -> tuple[str, Any]:
         """Return the server's snapshot and, unless it is known, what the rows of a scope are by then.
 
-        That is their number, the number and the sum of the marks of those up to the last one that is kept, the numbers
-        of those after it, and when the next one expires.
+        That is if they are too many, the number and the sum of the marks of those up to the last one that is kept, the
+        numbers of those after it, and when the next one expires. Without an index of terms, none are too many.
         """
-        table, parameters = self._statements.dialect.table, Parameters(self._statements.dialect)
+        dialect, parameters = self._statements.dialect, Parameters(self._statements.dialect)
         where = self._statements.conditions(parameters, wanted)
         last, given = parameters.add(max(scope.marks or (), default=0)), parameters.add(known)
         kept = f"FILTER (WHERE {SEQUENCE} <= {last}::bigint)"
         columns, seen = (
             f"{SEQUENCE}, expires_at, {_MARK} AS mark",
             [
-                "count(*)",
+                f"{dialect.has_terms} AND count(*) > {WHOLE_SCOPE}",
                 f"count(*) {kept}",
                 f"coalesce(sum(mark) {kept}, 0)::text",
                 f"coalesce(json_agg({SEQUENCE}) FILTER (WHERE {SEQUENCE} > {last}::bigint), '[]')",
@@ -147,7 +147,8 @@ class ScopeCache:
         )
         if scope.marks is None:  # Then an index is enough.
             columns, seen[1:4] = "expires_at", [f"{last}::bigint", "'0'", "'[]'::json"]
-        rows = f"SELECT {columns} FROM {table} WHERE {where} LIMIT {WHOLE_SCOPE + 1}"
+        most = f"CASE WHEN {dialect.has_terms} THEN {WHOLE_SCOPE + 1} END"
+        rows = f"SELECT {columns} FROM {dialect.table} WHERE {where} LIMIT {most}"
         text = (
             f"SELECT snapshot, CASE WHEN snapshot <> {given}::text THEN "
             f"(SELECT json_build_array({', '.join(seen)})::text FROM ({rows}) AS few) END "
