@@ -234,6 +234,7 @@ class _Scoring:
             (place - first, end - first) if self._by_place[place] else (0, 1),
             item=item,
             by_meaning=semantic > text,
+            share=self.share,
         )
 
 
