@@ -308,6 +308,18 @@ async def test_a_large_scope_is_ranked_as_a_whole_until_there_is_an_index(
         assert await ranked(other) == found
 
 
+async def test_stores_that_create_the_index_at_the_same_time_create_one(
+    url: str, no_background: None, index: TermIndex
+) -> None:
+    async with PostgresMemoryStore(url) as store:
+        await store.add_many([made(number) for number in range(150)])
+        found = await asyncio.gather(*(index.create_if_needed() for _ in range(2)), store.reindex(), store.add(made(0)))
+        assert found == [True, True, 150, None]
+        while await index.fill(50):
+            pass
+        assert len(await fetch(url, "SELECT FROM memory_terms")) == 150
+
+
 async def test_an_index_is_not_created_while_a_write_goes_on_and_on(
     url: str, no_background: None, index: TermIndex, monkeypatch: pytest.MonkeyPatch
 ) -> None:

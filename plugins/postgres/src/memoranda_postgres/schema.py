@@ -205,8 +205,10 @@ async def add_terms(server: Server, connection: Connection, dialect: PostgresDia
     """Create the index of terms, unless it exists. Writes wait meanwhile; if one takes long, this fails instead."""
     async with server.transaction(connection):
         await lock_schema(connection)
+        await connection.execute(f"SET LOCAL lock_timeout = '{_WAIT_FOR_WRITES}'")
+        # Only a lock on a table lets a connection notice what others have created since its transaction began.
+        await connection.execute(f"LOCK TABLE {dialect.table} IN SHARE ROW EXCLUSIVE MODE")
         if not await connection.fetchval(f"SELECT {dialect.has_terms}"):
-            await connection.execute(f"SET LOCAL lock_timeout = '{_WAIT_FOR_WRITES}'")
             for statement in create_terms(dialect):
                 await connection.execute(statement, timeout=UNHURRIED)
 

@@ -129,6 +129,7 @@ def create_tables(dialect: PostgresDialect, partitions: int) -> list[str]:
 def create_terms(dialect: PostgresDialect) -> list[str]:
     """Return the statements that create the index of terms and note that every item lacks its entry.
 
+    They need a lock that keeps writes waiting.
     An entry names its item by the number in the order of adding, which no other item ever gets. Triggers note each item
     that is written from then on, and remove the entries of purged ones. The latter waits for a batch of the filler,
     which therefore never writes an entry for an item that is gone.
@@ -180,7 +181,6 @@ BEGIN
     RETURN true;
 END $$""",
         *triggers,
-        # The triggers wait for every write under way, and keep others waiting until this is committed.
         _noting(dialect, dialect.table),
     ]
 

@@ -46,7 +46,7 @@ ITEM_COLUMNS = (
 PAYLOAD_COLUMNS = ("id", "content", "metadata", "extra_json")
 """The columns that :func:`unpack_payload` reads, in its order."""
 
-_USUAL = {AIMemory: json_text(further_values(AIMemory(content="")))}
+_USUAL: dict[type[MemoryItem], str] = {AIMemory: json_text(further_values(AIMemory(content="")))}
 """What ``extra_json`` is in most rows of a class: there is nothing to take apart, but lists are each item's own."""
 
 _EXTRA = '"extra":'
