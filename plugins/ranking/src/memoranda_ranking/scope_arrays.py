@@ -40,6 +40,9 @@ _DIGITS = 6
 
 _DAY = 86_400_000_000
 
+_BYTES_OF_AN_ITEM = 400
+"""About what the objects of an item take beside its texts, and what it has in a layout."""
+
 _MOST_GONE = 8
 """One in how many items may be gone, and a few more, before it is better to start anew."""
 _FEW = 64
@@ -95,7 +98,7 @@ class ScopeArrays:
     def size(self) -> int:
         """About how many bytes it takes."""
         held = [each.size for each in vars(self).values() if isinstance(each, (Column, Postings, Spellings))]
-        return sum(held) + self._texts + 120 * len(self.vocabulary)
+        return sum(held) + self._texts + _BYTES_OF_AN_ITEM * len(self.keys) + 120 * len(self.vocabulary)
 
     @property
     def is_worn(self) -> bool:
@@ -126,7 +129,7 @@ class ScopeArrays:
         self.keys += keys
         beginnings = list(map(beginning_of, texts))
         self._beginnings += beginnings
-        self._texts += sum(map(len, keys)) + sum(map(len, beginnings)) + 200 * len(keys)
+        self._texts += sum(map(len, keys)) + sum(map(len, beginnings))
         self._alive.extend(np.ones(len(numbers), np.bool_))
         self._times.extend(microseconds(dates))
         self._speaker.extend(list(map(self.speakers.__getitem__, speakers)))
@@ -285,8 +288,8 @@ class Layout:
         self.stretch = np.cumsum(apart)
         self.having: dict[tuple[str, ...], Flags] = {}
         """The items that have any of some terms."""
-        self._followed: dict[tuple[int, bool], Flags] = {}
-        self._lent: dict[tuple[tuple[int, float, float], ...], Floats] = {}
+        self._pairs: dict[int, tuple[list[Flags], Ints]] = {}
+        self._neighbours: dict[Weights, Neighbours] = {}
         self._set_places(arrays)
         self._set_turns(arrays, apart)
 
@@ -323,46 +326,69 @@ class Layout:
         self.divided: Flags = self.parts[self.item_at] > 1
 
     def _set_turns(self, arrays: ScopeArrays, apart: Flags) -> None:
-        unknown = [arrays.speakers[name] for name in UNKNOWN if name in arrays.speakers]
+        unknown = np.zeros(len(arrays.speakers), np.bool_)
+        unknown[[arrays.speakers[name] for name in UNKNOWN if name in arrays.speakers]] = True
         new = apart.copy()
-        new[1:] |= (np.diff(self.speaker) != 0) | np.isin(self.speaker[1:], unknown)
-        self.turn = np.cumsum(new)[self.item_at]
+        new[1:] |= (np.diff(self.speaker) != 0) | unknown[self.speaker[1:]]
+        self.turn = np.cumsum(new)
         """What one known speaker says without a break is one turn."""
-        self.goes_on = not new.all()
-        self.place_stretch = self.stretch[self.item_at]
-        self.asks = np.zeros(self.place_count, np.bool_)
-        """True at the last place of an item that asks something."""
-        self.asks[self.first_place[1:] - 1] = arrays._asks.values[self.rows]
+        self.asks: Flags = arrays._asks.values[self.rows]
 
     def by_item(self, values: NDArray[Any], best: np.ufunc = np.maximum) -> NDArray[Any]:
         """Return one value for each item, of those of its places."""
         return best.reduceat(values, self.first_place[:-1]) if self.has_passages else values
 
-    def followed_at(self, offset: int, *, items: bool = False) -> Flags:
-        """Return at which places, or items, another one of the stretch stands so far after it."""
-        key = (offset, items and self.has_passages)
-        if key not in self._followed:
-            stretch = self.stretch if key[1] else self.place_stretch
-            found = np.zeros(len(stretch), np.bool_)
-            if 0 < offset < len(stretch):
-                found[:-offset] = stretch[offset:] == stretch[:-offset]
-            elif 0 < -offset < len(stretch):
-                found[-offset:] = stretch[:offset] == stretch[-offset:]
-            self._followed[key] = found
-        return self._followed[key]
+    def pairs(self, reach: int) -> tuple[list[Flags], Ints]:
+        """Return at each distance up to ``reach`` which items have another one of their stretch so far after them.
 
-    def lent_lengths(self, weights: Weights) -> Floats:
-        """Return how many terms each place borrows from its neighbours, where they lend in full."""
-        faded = tuple(weights.faded())
-        if faded not in self._lent:
-            lent = np.zeros(self.place_count)
-            for far, later, earlier in faded:
-                for offset, share in ((-far, later), (far, earlier)):
-                    there = np.flatnonzero(self.followed_at(offset))
-                    lent[there] += share * self.lengths[there + offset]
-            lent[self.divided] = 0.0
-            self._lent[faded] = lent
-        return self._lent[faded]
+        With it comes how many of these each item has around it, before and after.
+        """
+        if reach not in self._pairs:
+            followed = [_followed(self.stretch, far) for far in range(1, reach + 1)]
+            around = np.zeros(len(self), np.int64)
+            for far, found in enumerate(followed, start=1):
+                around += found + np.roll(found, far).astype(np.int64)
+            self._pairs[reach] = followed, around
+        return self._pairs[reach]
+
+    def neighbours(self, weights: Weights) -> Neighbours:
+        """Return what each place lends to those around it: a long turn's passages say enough and take nothing."""
+        if weights not in self._neighbours:
+            stretch, turn = self.stretch[self.item_at], self.turn[self.item_at]
+            last = self.first_place[1:] - 1
+            offsets, factors, borrowed = [0], [np.ones(self.place_count)], np.zeros(self.place_count)
+            for far, later, earlier in weights.faded():
+                after = _followed(stretch, far)
+                # Whatever comes round from one end to the other is False, or 0.
+                for offset, share, there in ((far, later, after), (-far, earlier, np.roll(after, far))):
+                    factor = share * (there & ~np.roll(self.divided, -offset))
+                    borrowed += np.roll(factor * self.lengths, offset)
+                    if offset == 1:
+                        factor[last[self.asks]] *= 1 + weights.answer
+                    factor[np.roll(turn, -offset) == turn] *= weights.same_speaker
+                    offsets.append(offset)
+                    factors.append(factor)
+            self._neighbours[weights] = Neighbours(np.array(offsets), np.array(factors), borrowed)
+        return self._neighbours[weights]
+
+
+class Neighbours(NamedTuple):
+    """What places lend to those around them, and to themselves.
+
+    For each of the ``offsets`` there is a row of ``factors``: how much of a term at a place counts at the one so far
+    after it. ``borrowed`` is the number of terms that each place borrows, as far as these count for its length.
+    """
+
+    offsets: Ints
+    factors: Floats
+    borrowed: Floats
+
+
+def _followed(stretch: Ints, far: int) -> Flags:
+    """Return where another one of the stretch stands so far after."""
+    found = np.zeros(len(stretch), np.bool_)
+    found[:-far] = stretch[far:] == stretch[:-far]
+    return found
 
 
 def of_length_one(vectors: NDArray[np.float32]) -> tuple[NDArray[np.float32], Flags]:

@@ -123,10 +123,10 @@ class WordScores:
 
     def _find(self, terms: Ints, places: Ints) -> None:
         """Note where terms occur: which term, at which place, and how often."""
-        count = self.layout.place_count
-        found, counts = np.unique(terms * count + places, return_counts=True)
-        self.term, self.place = np.divmod(found, count)
-        self.count = counts.astype(np.float64)
+        found = np.sort(terms * self.layout.place_count + places)
+        first = np.flatnonzero(np.diff(found, prepend=-1))
+        self.term, self.place = np.divmod(found[first], self.layout.place_count)
+        self.count = np.diff(first, append=len(found)).astype(np.float64)
 
     def _terms_of_items(self) -> Ints:
         """Return a number for each pair of a term and an item that has it: the term times the items, plus the item."""
@@ -141,7 +141,9 @@ class WordScores:
             found = [number for number, term in enumerate(self.query.terms) if term in words]
             if found:
                 self._speaker_terms[code] = found
-        return np.isin(self.layout.speaker, list(self._speaker_terms))
+        named = np.zeros(len(self.arrays.speakers), np.bool_)
+        named[list(self._speaker_terms)] = True
+        return named[self.layout.speaker]
 
     def _lending(self, total: int) -> float:
         """Return how much of what neighbours lend counts, up to 1.
@@ -154,18 +156,14 @@ class WordScores:
         layout = self.layout
         term, item = np.divmod(self._held, len(layout))
         values = np.bincount(item, (self.told * self.told)[term], len(layout))
-        holding = np.flatnonzero(values)
-        value = values[holding]
-        near, around = 0.0, np.zeros(len(holding))
-        for offset in range(-reach, reach + 1):
-            if offset:
-                inside = layout.followed_at(offset, items=True)[holding]
-                around += inside
-                near += float((value[inside] * values[holding[inside] + offset]).sum())
+        followed, around = layout.pairs(reach)
+        near = 2 * sum(
+            [float((values[:-far] * values[far:])[there[:-far]].sum()) for far, there in enumerate(followed, start=1)]
+        )
         everywhere = float((self.told * self.told * self._having).sum())
-        chance = float((value * (everywhere - value) * around).sum())
+        chance = float((values * (everywhere - values) * around).sum())
         # A few pairs tell little: one of the most telling items, as it would be in a conversation, is added to them.
-        one = float(value.max()) ** 2
+        one = float(values.max()) ** 2
         times = (near + (1 + enough) * one) / (max(chance, 0.0) / max(total - 1, 1) + one)
         return min(1.0, max(_LEAST_LENT, (times - 1) / enough))
 
@@ -197,7 +195,7 @@ class WordScores:
 
     def _score(self, everywhere: Floats) -> None:
         weights, layout, terms = self.weights, self.layout, self.query.terms
-        lengths = layout.lengths + self.lending * layout.lent_lengths(weights)
+        lengths = layout.lengths + self.lending * layout.neighbours(weights).borrowed
         held_back = _held_back(lengths, weights.saturation, weights.length)
         held_back_alone = _held_back(layout.lengths, weights.saturation, _LENGTH_ALONE)
         count = layout.place_count
@@ -209,19 +207,16 @@ class WordScores:
         self.missing: list[str] = []
         step = max(1, _AT_ONCE // count)
         for start in range(0, len(terms), step):
-            some = terms[start : start + step]
-            counts = self._with_neighbours(start, len(some))
+            some = slice(start, start + step)
+            counts = self._with_neighbours(start, len(terms[some]))
             self._add_speakers_and_dates(counts, start)
-            term, place = np.divmod(np.flatnonzero(counts), count)
-            found, term = counts[term, place], term + start
-            times = self._times[start : start + step]
-            reached = np.bincount(term, minlength=start + len(some))[start:] * times
-            reached = np.maximum(reached, everywhere[start : start + step])
-            there = reached + self.places_with[start : start + step]
-            self.missing += [each for each, places in zip(some, there, strict=True) if not places]
-            told = rarities(reached, self._passages)[term - start]
-            words += _bm25(told, found, place, held_back, weights.saturation)
-            covered += np.bincount(place, telling[term] * np.minimum(found, 1.0), count)
+            reached = np.maximum(np.count_nonzero(counts, axis=1) * self._times[some], everywhere[some])
+            there = reached + self.places_with[some]
+            self.missing += [each for each, places in zip(terms[some], there, strict=True) if not places]
+            told = rarities(reached, self._passages) * (weights.saturation + 1)
+            ratios = counts + held_back
+            words += np.einsum("ij,i->j", np.divide(counts, ratios, out=ratios), told)
+            covered += np.einsum("ij,i->j", np.minimum(counts, 1.0, out=ratios), telling[some])
         best, part = float(alone.max()), weights.own / (weights.own + self.lending * (1 - weights.own) or 1.0)
         if best > 0 and weights.own:
             words = np.maximum(words, alone * (part * float(words.max()) / best))
@@ -238,33 +233,18 @@ class WordScores:
             self.covered = np.maximum(self.covered, part)
 
     def _with_neighbours(self, start: int, terms: int) -> Floats:
-        """Return how often some terms occur at each place, with a share of each one added to the places around it.
-
-        A short turn needs what was said around it; one of several passages says enough by itself and takes nothing.
-        """
+        """Return how often some terms occur at each place, with a share of each one added to the places around it."""
         here = slice(*np.searchsorted(self.term, (start, start + terms)))
-        place, count = self.place[here], self.count[here]
-        keys = (self.term[here] - start) * self.layout.place_count
-        weights, layout = self.weights, self.layout
-        near, shares = [keys + place], [count]
-        for far, later, earlier in weights.faded():
-            for offset, share in ((far, later * self.lending), (-far, earlier * self.lending)):
-                if share <= 0:
-                    continue
-                inside = layout.followed_at(offset)[place]
-                if layout.has_passages:
-                    inside &= ~layout.divided[np.where(inside, place + offset, 0)]
-                at = place[inside]
-                lent = count[inside] * share
-                if offset == 1:
-                    lent[layout.asks[at]] *= 1 + weights.answer
-                if layout.goes_on:
-                    lent[layout.turn[at + offset] == layout.turn[at]] *= weights.same_speaker
-                near.append(keys[inside] + at + offset)
-                shares.append(lent)
-        size = terms * layout.place_count
-        together = np.bincount(np.concatenate(near), np.concatenate(shares), size)
-        return together.astype(np.float64, copy=False).reshape(terms, -1)  # Of nothing at all it counts in integers.
+        place, reach = self.place[here], self.weights.reach
+        neighbours = self.layout.neighbours(self.weights)
+        shares = neighbours.factors[:, place] * self.count[here]
+        shares[1:] *= self.lending
+        # What is lent beyond either end is 0, and has room there.
+        width = self.layout.place_count + 2 * reach
+        at = (self.term[here] - start) * width + place + reach + neighbours.offsets[:, None]
+        together = np.bincount(at.ravel(), shares.ravel(), terms * width)
+        # Of nothing at all it counts in integers.
+        return together.astype(np.float64, copy=False).reshape(terms, width)[:, reach : width - reach]
 
     def _add_speakers_and_dates(self, counts: Floats, start: int) -> None:
         layout, weights = self.layout, self.weights
@@ -363,8 +343,9 @@ class WordScores:
 
     def found_in(self, items: Sequence[int]) -> list[tuple[str, ...]]:
         """Return the terms that occur in each of some items themselves."""
-        of = self.layout.item_at[self.place]
-        there = np.isin(of, items)
+        of, chosen = self.layout.item_at[self.place], np.zeros(len(self.layout), np.bool_)
+        chosen[items] = True
+        there = chosen[of]
         found: dict[int, list[int]] = {item: [] for item in items}
         for item, term in zip(of[there].tolist(), self.term[there].tolist(), strict=True):
             found[item].append(term)
