@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from pydantic_core import from_json
+from pydantic_core import from_json, to_json
 
 from memoranda.errors import CorruptStoreError
 from memoranda.items import (
@@ -90,10 +90,15 @@ def pack(item: MemoryItem) -> Row:
 
 def further_text(item: MemoryItem) -> str:
     """Return ``extra_json`` of an item that was checked: most have none, and most AI messages no tool calls."""
-    further = further_values(item)
+    further = further_values(item, checked=True)
     if not further:
         return "{}"
-    return _USUAL[AIMemory] if further == _NO_CALLS else json_text(further)
+    if further == _NO_CALLS:
+        return _USUAL[AIMemory]
+    try:
+        return to_json(further).decode()  # In a quarter of the time of ``json``.
+    except ValueError:  # A mapping that is no dict, or nested deeply.
+        return json_text(further_values(item))
 
 
 @lru_cache(maxsize=1024)
