@@ -147,10 +147,12 @@ class Definition:
         return scores
 
     def covered(self, counts: Mapping[str, Counts], found_in: Mapping[str, int], dates: frozenset[str]) -> list[float]:
-        """Return which part of the query each place has, from 0 to 1; a date says when, not what."""
+        """Return which part of the query each place has, from 0 to 1; a date says when, not what, unless it is all."""
         telling = {term: rarity(n, len(self.held) + 50) for term, n in found_in.items() if term not in dates}
-        every = sum(telling.values()) or 1.0
         places = range(len(self.held))
+        if not telling:
+            return [float(any(counts[term].get(at) for term in counts)) for at in places]
+        every = sum(telling.values())
         has = [sum(tells * min(1.0, counts[term].get(at, 0.0)) for term, tells in telling.items()) for at in places]
         return [min(1.0, part / every) for part in has]
 
