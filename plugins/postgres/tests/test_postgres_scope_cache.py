@@ -12,7 +12,7 @@ import pytest
 
 from memoranda import HumanMemory, MemoryMetadata
 from memoranda.store.backend import Lifetimes
-from memoranda_postgres import PostgresMemoryStore, scope_cache
+from memoranda_postgres import PostgresMemoryStore, scope_cache, term_index
 from memoranda_postgres.scope_cache import lists_open_transactions
 from memoranda_ranking import HashingEmbeddings
 
@@ -90,12 +90,14 @@ async def test_what_is_known_finds_what_a_store_finds_that_was_just_opened(
     url: str, partitions: int | None, whole_scope: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(scope_cache, "WHOLE_SCOPE", whole_scope)
+    monkeypatch.setattr(term_index, "WHOLE_SCOPE", whole_scope)
     monkeypatch.setattr(Lifetimes, "is_to_sweep", lambda *_: False)  # A clock that is set back shows it all again.
     connection = await asyncpg.connect(url)
     history = History(whole_scope, connection)
     one, other = PostgresMemoryStore(url, partitions=partitions), PostgresMemoryStore(url)
     async with history.timed(one), history.timed(other):
         await one.add_many([history.item() for _ in range(60)])
+        await one.reindex()  # Creates the index of terms where it is needed.
         for _ in range(20):
             for _ in range(history.random.randrange(3)):
                 await history.step((one, other))

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from memoranda import AIMemory, HumanMemory, MemoryItem, MemoryMetadata, MemoryStatus
 from memoranda.store import InMemoryStore
 from memoranda.store.backend import Expiry, Filter, Listing, Page
-from memoranda_postgres import PostgresMemoryStore, reading, scope_cache
+from memoranda_postgres import PostgresMemoryStore, reading, scope_cache, term_index
 from memoranda_postgres.dialect import PostgresDialect, PostgresStatements
 
 USERS = ["alice", "bob", "", "Ünï %_\\"]
@@ -306,7 +306,10 @@ class TestPlans:
     async def test_a_text_search_in_a_large_scope_goes_through_the_full_text_index(
         self, full: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(scope_cache, "WHOLE_SCOPE", 1_000)
+        for module in (scope_cache, term_index):
+            monkeypatch.setattr(module, "WHOLE_SCOPE", 1_000)
+        async with PostgresMemoryStore(full) as store:
+            await store.reindex()
 
         async def scans() -> dict[str, int]:
             connection = await asyncpg.connect(full)

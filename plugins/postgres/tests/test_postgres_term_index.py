@@ -1,4 +1,4 @@
-"""The index of terms is filled after the writes; a ranked search returns the same before, meanwhile and afterwards."""
+"""The index of terms exists where it is needed; a ranked search returns the same before, while and after filling."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ import pytest_asyncio
 
 import memoranda
 from memoranda import HumanMemory, MemoryMetadata
-from memoranda_postgres import PostgresMemoryStore, filling, term_index
+from memoranda.errors import StoreError
+from memoranda_postgres import PostgresMemoryStore, filling, schema, scope_cache, term_index
 from memoranda_postgres.dialect import PostgresDialect, PostgresStatements
 from memoranda_postgres.server import Server, ServerOptions
 from memoranda_postgres.term_index import TermIndex
@@ -25,7 +26,8 @@ from memoranda_ranking import terms_fingerprint
 
 ADA, BOB = MemoryMetadata(user_id="ada"), MemoryMetadata(user_id="bob")
 COUNT = 2_400
-"""Half of it, one user's items, is more than a search ranks as a whole."""
+WHOLE_SCOPE = 1_000
+"""Half of it, one user's items, is more than a search ranks as a whole here."""
 
 WORDS = [
     f"{first}{second}" for first in ("amber", "birch", "cedar", "delta") for second in ("", "wood", "stone", "leaf")
@@ -47,6 +49,13 @@ asyncio.run(main())
 """
 
 
+@pytest.fixture(autouse=True)
+def scopes_are_large(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let every database have an index, and searches use it for scopes of some size."""
+    monkeypatch.setattr(term_index, "WHOLE_SCOPE", -1)
+    monkeypatch.setattr(scope_cache, "WHOLE_SCOPE", WHOLE_SCOPE)
+
+
 @pytest.fixture
 def no_background(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leave the index to the test."""
@@ -63,8 +72,11 @@ async def index(url: str) -> AsyncIterator[TermIndex]:
 
 
 @pytest_asyncio.fixture(params=[0, pytest.param(2, marks=pytest.mark.rare("partitions"))])
-async def store(url: str, no_background: None, request: pytest.FixtureRequest) -> AsyncIterator[PostgresMemoryStore]:
+async def store(
+    url: str, no_background: None, index: TermIndex, request: pytest.FixtureRequest
+) -> AsyncIterator[PostgresMemoryStore]:
     async with PostgresMemoryStore(url, partitions=request.param) as store:
+        await index.create_if_needed()
         yield store
 
 
@@ -185,14 +197,14 @@ async def test_a_batch_whose_connection_breaks_leaves_everything_to_the_next(
 
 
 async def test_what_a_killed_process_left_is_indexed_by_the_next_store(
-    url: str, monkeypatch: pytest.MonkeyPatch
+    store: PostgresMemoryStore, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(filling, "REST", 0.0)
     killed = await asyncio.to_thread(subprocess.run, [sys.executable, "-c", PROGRAM, url], check=False)
     assert killed.returncode == -signal.SIGKILL
     assert len(await fetch(url, "SELECT unnest(items) FROM memory_unindexed")) == 300
-    async with PostgresMemoryStore(url) as store:
-        await filled(store)
+    async with PostgresMemoryStore(url) as other:
+        await filled(other)
     assert len(await fetch(url, "SELECT FROM memory_terms")) == 300
 
 
@@ -250,14 +262,79 @@ async def test_a_purge_waits_for_a_batch_and_leaves_no_terms(
     assert [row["user_id"] for row in rows] == ["bob"] * 75
 
 
-async def test_a_store_that_may_only_read_fills_nothing(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_store_that_may_only_read_fills_nothing(
+    store: PostgresMemoryStore, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await store.add_many([made(number) for number in range(150)])
+    monkeypatch.setattr(filling, "REST", 0.0)
+    async with memoranda.open(url, access="read") as reader:
+        assert await reader.search_ranked(query="amberwood", metadata=ADA, mode="text")
+        await asyncio.sleep(0)
+        assert await waiting(reader) == "150"
+
+
+async def test_only_a_database_of_many_items_has_an_index(
+    url: str, no_background: None, index: TermIndex, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(term_index, "WHOLE_SCOPE", 100)
+    async with PostgresMemoryStore(url) as store:
+        await store.add_many([made(number) for number in range(100)])
+        await store.add_many([made(number) for number in range(100)])  # More numbers were drawn than items exist.
+        assert not await index.create_if_needed()
+        assert await waiting(store) == "no index; it is created for a database of more than 200,000"
+        before = await ranked(store)
+        await store.add(made(7).model_copy(update={"id": "one more"}))
+        assert await index.create_if_needed()
+        assert await waiting(store) == "101"
+        await store.purge("one more")
+        assert await ranked(store) == before
+        await asyncio.gather(store.add(made(100)), store.update(await store.get("0001")), store.delete("0002"))
+        while await index.fill(50):
+            pass
+        rows = await fetch(
+            url, "SELECT item_version = version AS current FROM memory_terms FULL JOIN memory_items ON item = added"
+        )
+        assert [row["current"] for row in rows] == [True] * 101
+
+
+async def test_a_large_scope_is_ranked_as_a_whole_until_there_is_an_index(
+    url: str, no_background: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with PostgresMemoryStore(url) as store:
+        await store.add_many([made(number) for number in range(COUNT)])
+        found = await ranked(store)
+    monkeypatch.setattr(scope_cache, "WHOLE_SCOPE", COUNT)
+    async with PostgresMemoryStore(url) as other:
+        assert await ranked(other) == found
+
+
+async def test_stores_that_create_the_index_at_the_same_time_create_one(
+    url: str, no_background: None, index: TermIndex
+) -> None:
     async with PostgresMemoryStore(url) as store:
         await store.add_many([made(number) for number in range(150)])
-    monkeypatch.setattr(filling, "REST", 0.0)
-    async with memoranda.open(url, access="read") as store:
-        assert await store.search_ranked(query="amberwood", metadata=ADA, mode="text")
-        await asyncio.sleep(0)
-        assert await waiting(store) == "150"
+        found = await asyncio.gather(*(index.create_if_needed() for _ in range(2)), store.reindex(), store.add(made(0)))
+        assert found == [True, True, 150, None]
+        while await index.fill(50):
+            pass
+        assert len(await fetch(url, "SELECT FROM memory_terms")) == 150
+
+
+async def test_an_index_is_not_created_while_a_write_goes_on_and_on(
+    url: str, no_background: None, index: TermIndex, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(schema, "_WAIT_FOR_WRITES", "10ms")
+    async with PostgresMemoryStore(url) as store:
+        await store.add(made(1))
+        other = await asyncpg.connect(url)
+        async with other.transaction():
+            await other.execute("UPDATE memory_items SET content = 'two zebras'")
+            with pytest.raises(StoreError):
+                await index.create_if_needed()
+            assert not await index.exists()
+        await other.close()
+        assert await index.create_if_needed()
+        assert await waiting(store) == "1"
 
 
 async def test_reindexing_leaves_nothing_waiting(store: PostgresMemoryStore, url: str) -> None:
@@ -284,6 +361,7 @@ async def test_a_database_of_the_first_schema_is_upgraded_in_place(
     await connection.close()
     async with PostgresMemoryStore(url) as store:
         assert await store.count() == COUNT
+        assert await index.create_if_needed()
         assert await waiting(store) == f"{COUNT:,}"
         expected = await ranked(store)
         assert all(expected[:-2])

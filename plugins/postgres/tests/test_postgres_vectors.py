@@ -12,12 +12,12 @@ import numpy
 import pytest
 import pytest_asyncio
 
-from memoranda import HumanMemory, MemoryMetadata
+from memoranda import HumanMemory, MemoryItem, MemoryMetadata
 from memoranda.embeddings import Embeddings
 from memoranda.errors import EmbeddingError, OtherModelError, UnsupportedError
 from memoranda.store import Capability
-from memoranda_postgres import PostgresMemoryStore, scope_cache, vectors
-from memoranda_ranking import HashingEmbeddings
+from memoranda_postgres import PostgresMemoryStore, scope_cache, term_index, vectors
+from memoranda_ranking import HEARD, HashingEmbeddings
 
 ALICE = MemoryMetadata(user_id="alice", session_id="s")
 SENTENCES = [
@@ -78,6 +78,14 @@ async def store(url: str) -> AsyncIterator[PostgresMemoryStore]:
     async with PostgresMemoryStore(url, embeddings=NamedEmbeddings("one", 64)) as store:
         await store.add_many([said(number) for number in range(3)])
         yield store
+
+
+@pytest.fixture(params=["ranked as a whole", "large"])
+def scopes(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let every scope be ranked as a whole, or be too large for that in a database that was reindexed."""
+    if request.param == "large":
+        for module in (scope_cache, term_index):
+            monkeypatch.setattr(module, "WHOLE_SCOPE", -1)
 
 
 async def best(store: PostgresMemoryStore, query: str, mode: Any = "semantic") -> str | None:
@@ -197,8 +205,10 @@ async def test_a_failing_embedder_fails_a_search_by_words_and_meaning(url: str) 
 async def test_a_stale_vector_counts_for_nothing_beside_words(
     store: PostgresMemoryStore, url: str, whole_scope: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(scope_cache, "WHOLE_SCOPE", whole_scope)
+    for module in (scope_cache, term_index):
+        monkeypatch.setattr(module, "WHOLE_SCOPE", whole_scope)
     async with PostgresMemoryStore(url) as plain:
+        await plain.reindex()
         await plain.add(HumanMemory(id="item-0", content="no cat is anywhere", metadata=ALICE))
     ranked = await store.search_ranked(query=SENTENCES[0], metadata=ALICE, mode="hybrid")
     assert "semantic" not in {hit.item.id: hit.parts for hit in ranked}["item-0"]
@@ -241,17 +251,47 @@ async def test_a_failing_embedder_stores_nothing_and_keeps_what_was_there(url: s
         assert found.content == SENTENCES[0]
 
 
-async def test_a_vector_of_zeros_ranks_last(url: str) -> None:
+async def test_a_vector_of_zeros_is_similar_to_nothing(url: str, scopes: None) -> None:
     async with PostgresMemoryStore(url, embeddings=HashingEmbeddings(16)) as store:
         await store.add(HumanMemory(id="zero", content="?!", metadata=ALICE))
         await store.add_many([said(0), said(1)])
-        found = await store.search(query=SENTENCES[0], metadata=ALICE, mode="semantic")
-        assert (found[0].id, found[-1].id) == ("item-0", "zero")
+        await store.reindex()
+        found = await store.search_ranked(query=SENTENCES[0], metadata=ALICE, mode="semantic")
+        assert found[0].item.id == "item-0"
+        assert {hit.item.id: hit.score for hit in found}["zero"] == 0
 
 
-async def test_vectors_too_long_for_an_index_are_searched_as_well(url: str) -> None:
+async def test_a_query_is_embedded_without_the_names_of_those_who_took_part_lately(url: str, scopes: None) -> None:
+    asked: list[str] = []
+
+    class Recorded(HashingEmbeddings):
+        async def aembed_query(self, text: str) -> list[float]:
+            asked.append(text)
+            return self.embed(text)
+
+    lately = [
+        HumanMemory(content="my sister sings", name="Grace", metadata=ALICE),
+        HumanMemory(content="Ana: hello there", metadata=ALICE),
+        HumanMemory(content="Thanks, Ada! That helps", metadata=ALICE),
+        MemoryItem(content="a note", memory_type="note", metadata=ALICE),
+    ]
+    early = HumanMemory(content="I sing", name="Boris", created_at="2020-01-01", metadata=ALICE)
+    between = [HumanMemory(content=f"so {number}", created_at="2021-01-01", metadata=ALICE) for number in range(HEARD)]
+    async with PostgresMemoryStore(url, embeddings=Recorded(16)) as store:
+        await store.add_many([early, *lately, *between])
+        await store.reindex()
+        for mode in ("semantic", "hybrid"):
+            await store.search(query="What did Grace, Ana, Ada and Boris note about songs?", metadata=ALICE, mode=mode)
+        assert [[word for word in text.replace(",", " ").split() if word[0].isupper()] for text in asked] == [
+            ["What", "Boris"]
+        ] * 2
+        assert all("note" in text for text in asked)
+
+
+async def test_vectors_too_long_for_an_index_are_searched_as_well(url: str, scopes: None) -> None:
     async with PostgresMemoryStore(url, embeddings=HashingEmbeddings(3_072)) as store:
         await store.add_many([said(number) for number in range(3)])
+        await store.reindex()
         assert await best(store, SENTENCES[1]) == "item-1"
 
 
@@ -294,7 +334,7 @@ class ClusteredEmbeddings(Embeddings):
 
 
 @pytest_asyncio.fixture
-async def many(url: str) -> AsyncIterator[tuple[PostgresMemoryStore, ClusteredEmbeddings]]:
+async def many(url: str, scopes: None) -> AsyncIterator[tuple[PostgresMemoryStore, ClusteredEmbeddings]]:
     """66 users with 330 items each."""
     embeddings = ClusteredEmbeddings()
     async with PostgresMemoryStore(url, timeout=300) as plain:
@@ -315,7 +355,7 @@ async def test_filtered_search_finds_the_true_nearest(
 ) -> None:
     """recall@10 against exact search is at least 0.95, whatever part of some 22,000 items the filter leaves."""
     store, embeddings = many
-    # A third of so many items is what the index answers; one user's are still compared one by one.
+    # Where scopes are large, the index answers for a third of so many items; one user's are compared one by one.
     monkeypatch.setattr(vectors, "EXACT_BELOW", USERS * EACH // 3 - 1)
     rows = numpy.arange(USERS * EACH)
 

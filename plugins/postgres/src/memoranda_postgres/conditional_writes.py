@@ -11,7 +11,6 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from memoranda.errors import VersionConflictError
-from memoranda.items import MemoryMetadata
 from memoranda.store.backend import Expected, Page, Write, check_owner
 from memoranda_postgres.connections import Connection
 from memoranda_postgres.dialect import PostgresStatements
@@ -117,27 +116,24 @@ class ConditionalWrites:
         if not additions:
             return []
         rows = {row["id"]: row for row in await self._writer.locked(connection, [each.row.id for each in additions])}
-        scopes = {item.id: item.metadata for item in write.adds}
         return [
-            _replacing(addition, rows[addition.row.id], write, scopes[addition.row.id])
-            if addition.row.id in rows
-            else addition
+            _replacing(addition, rows[addition.row.id], write) if addition.row.id in rows else addition
             for addition in additions
         ]
 
 
-def _replacing(addition: Addition, row: Any, write: Write, scope: MemoryMetadata) -> Addition:
+def _replacing(addition: Addition, row: Any, write: Write) -> Addition:
     """Return the addition as it may replace a row. A row that this very call wrote may be written again."""
     if row["token"] == addition.token:
         return addition
     stored = item_of(row)
-    item = stored.model_copy(update={"metadata": scope})
+    item = stored.model_copy(update={"metadata": addition.row.scope})
     check_owner(stored, item, write.within)
     # Only after the owner is known to be the same: not even the version of another user's item is revealed.
     if write.fresh:
         raise VersionConflictError(stored.id, 0, stored.version)
     if write.keep_created:
-        kept = addition.row._replace(created_at=stored.created_at)
+        kept = addition.row.with_created(stored.created_at)
         addition = addition._replace(row=kept, moment=moment_of(stored.created_at))
     return addition
 

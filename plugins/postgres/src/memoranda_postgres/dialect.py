@@ -115,6 +115,8 @@ class PostgresDialect(Dialect):
         self.numbers_literal = self.numbers.replace("'", "''")
         self.filling_lock = f"hashtextextended('memoranda terms of ' || {literal(schema)}, 0)"
         """The advisory lock of a batch that fills the index of terms; a purge holds it shared."""
+        self.has_terms = f"(to_regclass({literal(self.terms)}) IS NOT NULL)"
+        """The condition that there is an index of terms."""
         self.fill_terms = f"{self.schema}.memory_terms_fill"
         """The function that writes such a batch."""
         self.partitioned = partitioned
@@ -352,7 +354,7 @@ class PostgresStatements(Statements):
         drawn = f"coalesce({SEQUENCE}, {self._drawn})"
         source = f'{self._from_arrays(drawn)} ORDER BY id COLLATE "C"'
         # A conflicting row is locked before the condition is evaluated.
-        return self._noted(self.upsert_text(source, "false", f"stored.id, stored.{SEQUENCE}"), "id")
+        return self.upsert_text(source, "false", "stored.id")
 
     def _from_arrays(self, number: str) -> str:
         """Return the query of rows given as one array per column, with this expression for their numbers."""
@@ -407,14 +409,5 @@ class PostgresStatements(Statements):
         return self._upserted(chosen, fields, claims)
 
     def _upserted(self, source: str, fields: tuple[str, ...], *clauses: str) -> str:
-        text = self.upsert_same(source, fields, f"stored.id, stored.version, stored.{SEQUENCE}")
-        return self._noted(text, "id, version", *clauses)
-
-    def _noted(self, text: str, answer: str, *clauses: str) -> str:
-        """Return a statement that writes rows, after further clauses, and notes that the index of terms lacks them."""
-        noted = (
-            f"INSERT INTO {self.dialect.unindexed} (items) "
-            f"SELECT array_agg({SEQUENCE}) FROM written HAVING count(*) > 0"
-        )
-        with_clauses = ", ".join((*clauses, f"written AS ({text})", f"noted AS ({noted})"))
-        return f"WITH {with_clauses} SELECT {answer} FROM written"
+        text = self.upsert_same(source, fields, "stored.id, stored.version")
+        return f"WITH {', '.join(clauses)} {text}" if clauses else text

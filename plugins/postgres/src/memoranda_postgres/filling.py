@@ -93,9 +93,10 @@ class Filler:
 
     async def _fill(self) -> None:
         try:
+            exists = await self._index.create_if_needed()
             while not self._stopped:
                 calls, begun = self._server.calls, time.monotonic()
-                done = await self._index.fill(BATCH)
+                done = await self._index.fill(BATCH) if exists else 0
                 if not done:
                     # Another process may end before it has come to what this one wrote.
                     self._waiting = 0 if done == 0 else FILL_AT_REST

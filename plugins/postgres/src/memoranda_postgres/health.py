@@ -23,7 +23,7 @@ from memoranda_postgres.server import Server
 from memoranda_postgres.tables import indexes, trigram_index
 from memoranda_postgres.term_index import TermIndex
 from memoranda_postgres.vectors import Vectors
-from memoranda_ranking import WHITESPACE, terms_fingerprint
+from memoranda_ranking import WHITESPACE, WHOLE_SCOPE, terms_fingerprint
 
 
 async def examine(
@@ -38,7 +38,7 @@ async def examine(
     """Return the findings; with ``repair``, first create missing extensions and indexes."""
     if repair:
         await server.run(lambda connection: _repair(server, statements, connection))
-    backlog = await index.backlog()
+    backlog = await index.backlog() if await index.exists() else None
     return await server.run(lambda connection: _findings(statements, embeddings, vectors, connection, server, backlog))
 
 
@@ -56,7 +56,7 @@ async def _findings(
     vectors: Vectors | None,
     connection: Connection,
     server: Server,
-    backlog: int,
+    backlog: int | None,
 ) -> list[Finding]:
     dialect = statements.dialect
     meta = await connection.fetchrow(f"SELECT * FROM {dialect.meta}")
@@ -109,7 +109,10 @@ async def _trigram_finding(connection: Connection, present: set[str]) -> Finding
     return Finding("pg_trgm", True, f"not on this server (PostgreSQL's contrib package brings it); {lost}")
 
 
-def _terms_finding(made_by: str, backlog: int) -> Finding:
+def _terms_finding(made_by: str, backlog: int | None) -> Finding:
+    """Return what is to say about the index of terms; ``backlog`` is how many items it lacks, None without an index."""
+    if backlog is None:
+        return Finding("terms", True, f"no index; it is created for a database of more than {WHOLE_SCOPE:,} items")
     if made_by == terms_fingerprint():
         waiting = f"{backlog:,} items wait for the index, and ranked searches read them one by one"
         return Finding("terms", True, f"made by this release; {waiting}" if backlog else "made by this release")

@@ -90,22 +90,25 @@ async def rebuild(
     total = int((await server.fetch(f"SELECT count(*) FROM {dialect.table}", ()))[0][0])
     done = 0
     after = ""
+    has_terms = await index.create_if_needed()
+    entries = f"LEFT JOIN {dialect.terms} ON item = added AND item_version = version" if has_terms else ""
+    columns = (
+        f"id, added AS number, content, version, user_id, folded, {TERM_KEYS if has_terms else 'NULL'}::text AS keys"
+    )
     while True:
         rows = await server.fetch(
-            f"SELECT id, added AS number, content, version, user_id, folded, {TERM_KEYS}::text AS keys "
-            f"FROM {dialect.table} LEFT JOIN {dialect.terms} ON item = added AND item_version = version "
-            f"WHERE id > $1 ORDER BY id LIMIT {_PAGE}",
-            [after],
+            f"SELECT {columns} FROM {dialect.table} {entries} WHERE id > $1 ORDER BY id LIMIT {_PAGE}", [after]
         )
         if not rows:
             break
         after = rows[-1]["id"]
-        await _set_terms(server, index, rows)
+        if has_terms:
+            await _set_terms(server, index, rows)
         await _set_folding(server, statements, rows)
         done += len(rows)
         if progress is not None:
             progress(done, total if vectors is None else 2 * total)
-    while await index.fill(_PAGE):
+    while has_terms and await index.fill(_PAGE):
         pass  # What waited has its entry by now, or gets it.
     await server.fetch(f"UPDATE {dialect.meta} SET terms = $1", [terms_fingerprint()])
     if vectors is not None and embeddings is not None:

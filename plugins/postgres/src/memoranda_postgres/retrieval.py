@@ -5,8 +5,10 @@ A scope of very many items is ranked by the candidates that the server's indexes
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from itertools import islice
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,7 +29,6 @@ from memoranda_postgres.term_index import TermIndex
 from memoranda_postgres.text_search import READ_HIT, Hit, TextSearch, version_of
 from memoranda_postgres.vectors import Vectors
 from memoranda_ranking import (
-    HEARD,
     WHOLE_SCOPE,
     ScopeArrays,
     Scored,
@@ -36,6 +37,7 @@ from memoranda_ranking import (
     gather,
     gathered_async,
     likeness,
+    nearest_first,
     normalised,
     passage_at,
     query_without_names,
@@ -60,6 +62,7 @@ class Asked(NamedTuple):
     limit: int
     vector: Sequence[float] | None = None
     unrelated: float = 0.0
+    by_words: bool = True
 
     @property
     def is_filtered(self) -> bool:
@@ -67,8 +70,12 @@ class Asked(NamedTuple):
         return self.wanted != self.scope
 
 
-Found = tuple[Scored, tuple[int, int]]
-"""What was found, and which of how many embedded passages of it is nearest in meaning."""
+class Found(NamedTuple):
+    """What was found: its id, what makes the result of its item and the nearest passage, and which that is of many."""
+
+    key: str
+    result: Callable[[MemoryItem, str], RankedItem]
+    part: tuple[int, int]
 
 
 class Retrieval:
@@ -100,13 +107,14 @@ class Retrieval:
 
     async def rank(self, query: str, wanted: Filter, limit: int, mode: SearchMode, store: str) -> list[RankedItem]:
         """Return the best items, best first."""
-        asked = Asked(query, wanted, wanted.scope(), limit)
+        begun = time.monotonic()
+        asked = Asked(query, wanted, wanted.scope(), limit, by_words=mode != "semantic")
         if mode != "text":
-            vector, unrelated = await self._query_vector(query, asked.scope, store)
+            vector, unrelated = await self._query_vector(asked, begun, store)
             asked = asked._replace(vector=vector, unrelated=unrelated)
-        if mode == "semantic":
-            return await self._semantic(asked)
-        found = await self._scopes.use(asked.scope, partial(self._in_whole_scope, asked))
+        found = await self._scopes.use(asked.scope, begun, partial(self._in_whole_scope, asked))
+        if found is None and not asked.by_words:
+            return await self._nearest(asked)
         return await self._items(await self._among_candidates(asked) if found is None else found, asked)
 
     async def _in_whole_scope(self, asked: Asked, scope: Scope) -> list[Found] | None:
@@ -118,19 +126,20 @@ class Retrieval:
 
     def _ranked(self, arrays: ScopeArrays, asked: Asked, matching: Sequence[int] | None) -> list[Found]:
         """Rank a whole scope; ``matching`` are the numbers of the items that are wanted, if not all are."""
-        vector = asked.vector
+        vector, limit = asked.vector, asked.limit + _GONE
         near = None if vector is None else arrays.similarities(vector, self._weights.damping)
-        chosen = None if matching is None else np.isin(arrays.layout.numbers, matching).tolist()
+        chosen = None if matching is None else np.isin(arrays.layout.numbers, matching).tolist().__getitem__
+        if vector is not None and near is not None and not asked.by_words:
+            scores, rows = likeness(near, asked.unrelated), arrays.layout.rows
+            return [
+                Found(arrays.keys[rows[at]], partial(_by_meaning, float(scores[at])), arrays.nearest_part(at, vector))
+                for at in islice(nearest_first(arrays, near, chosen), limit)
+            ]
         scored = rank(
-            arrays,
-            asked.query,
-            self._weights,
-            near=near,
-            wanted=None if chosen is None else chosen.__getitem__,
-            limit=asked.limit + _GONE,
-            unrelated=asked.unrelated,
+            arrays, asked.query, self._weights, near=near, wanted=chosen, limit=limit, unrelated=asked.unrelated
         )
-        return [(each, (0, 1) if vector is None else arrays.nearest_part(each.item, vector)) for each in scored]
+        parts = [(0, 1) if vector is None else arrays.nearest_part(each.item, vector) for each in scored]
+        return [Found(each.key, each.ranked, part) for each, part in zip(scored, parts, strict=True)]
 
     async def _matching(self, wanted: Filter) -> list[int]:
         parameters = Parameters(self._statements.dialect)
@@ -171,7 +180,9 @@ class Retrieval:
                 unrelated=asked.unrelated,
             )
 
-        return [(each, near.part(each.key)) for each in await offload(len(reader.passages), scored)]
+        return [
+            Found(each.key, each.ranked, near.part(each.key)) for each in await offload(len(reader.passages), scored)
+        ]
 
     async def _items(self, found: Sequence[Found], asked: Asked) -> list[RankedItem]:
         """Return the first that match, up to the limit, reading no more rows than that takes."""
@@ -181,26 +192,24 @@ class Retrieval:
         for start in range(0, len(found), step):
             some = found[start : start + step]
             columns = self._statements.dialect.item_columns
-            rows = await self._text.rows([each.key for each, _ in some], columns, asked.wanted)
+            rows = await self._text.rows([each.key for each in some], columns, asked.wanted)
             items = {item.id: item for item in self._readable(rows)}
-            for each, (part, parts) in some:
-                item = items.get(each.key)
+            for key, result, (part, parts) in some:
+                item = items.get(key)
                 if item is not None:
-                    ranked.append(each.ranked(item, passage_at(item.content, part, parts) if parts > 1 else ""))
+                    ranked.append(result(item, passage_at(item.content, part, parts) if parts > 1 else ""))
             if len(ranked) >= asked.limit:
                 break
         return ranked[: asked.limit]
 
-    async def _semantic(self, asked: Asked) -> list[RankedItem]:
+    async def _nearest(self, asked: Asked) -> list[RankedItem]:
+        """Return the nearest items of a scope that is too large to be ranked as a whole."""
         assert asked.vector is not None, "a mode without its capability is refused before"
         size = await self._text.size(asked.wanted, WHOLE_SCOPE)
         ranked = []
         for near in await self._present_vectors().nearest(asked.vector, asked.wanted, asked.limit, size):
             score = float(likeness(near.similarity, asked.unrelated))
-            ranked += [
-                RankedItem(item, score, {"semantic": score}, passage=near.passage(item.content))
-                for item in self._readable([near.row])
-            ]
+            ranked += [_by_meaning(score, item, near.passage(item.content)) for item in self._readable([near.row])]
         return ranked
 
     def _readable(self, rows: Sequence[Any]) -> list[MemoryItem]:
@@ -208,19 +217,29 @@ class Retrieval:
         types = self._types()
         return readable(lambda row: item_of(row, types), rows)
 
-    async def _query_vector(self, query: str, scope: Filter, store: str) -> tuple[list[float], float]:
+    async def _query_vector(self, asked: Asked, begun: float, store: str) -> tuple[list[float], float]:
         """Return the vector of a query, and how similar unrelated texts are to it."""
         assert self._embeddings is not None
         vectors = self._present_vectors()
-        names, stored = await self._text.speakers(query, scope, HEARD)
+
+        async def seen(scope: Scope) -> tuple[tuple[str, int] | None, set[str] | None]:
+            return scope.model, scope.participants(asked.query) if scope.is_whole else None
+
+        stored, names = await self._scopes.use(asked.scope, begun, seen)
         if stored is not None and stored != (vectors.model, vectors.dimension):
             raise OtherModelError(store, named_model(*stored), named_model(vectors.model, vectors.dimension))
-        (vector,) = await embed_texts(self._embeddings, [query_without_names(query, names)], query=True)
+        if names is None:
+            names = await self._text.participants(asked.query, asked.scope)
+        (vector,) = await embed_texts(self._embeddings, [query_without_names(asked.query, names)], query=True)
         return list(normalised(vector)), await unrelated_similarity(self._embeddings, vector)
 
     def _present_vectors(self) -> Vectors:
         assert self._vectors is not None, "a mode without its capability is refused before"
         return self._vectors
+
+
+def _by_meaning(score: float, item: MemoryItem, passage: str) -> RankedItem:
+    return RankedItem(item, score, {"semantic": score}, passage=passage, meaning=1.0)
 
 
 def named_model(model: str, dimension: int) -> str:

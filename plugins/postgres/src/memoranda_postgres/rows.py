@@ -12,11 +12,12 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from memoranda.items import BUILTIN_TYPES, SCOPE_FIELDS, AIMemory, MemoryItem, MemoryMetadata, utc_text
+from memoranda.items import BUILTIN_TYPES, SCOPE_FIELDS, AIMemory, MemoryItem, MemoryMetadata, ids_of, utc_text
 from memoranda.shapes import json_text
 from memoranda.store import namespace_key
-from memoranda.store.backend import bare_metadata, further_values
-from memoranda_sql import ITEM_COLUMNS, Row, pack, unpack
+from memoranda.store.backend import bare_metadata
+from memoranda_postgres.terms import stored_folding
+from memoranda_sql import ITEM_COLUMNS, further_text, pack, unpack
 
 READ_COLUMNS = (*ITEM_COLUMNS, *SCOPE_FIELDS)
 """The columns that :func:`item_of` reads, in its order; statements that return items select these first."""
@@ -24,25 +25,59 @@ READ_COLUMNS = (*ITEM_COLUMNS, *SCOPE_FIELDS)
 CALENDAR_ENDS = ("0001-01-01T00:00:00.000000+00:00", "9999-12-31T23:59:59.999999+00:00")
 """Times that the driver would encode as infinite ones; a statement takes them as text, and COPY cannot."""
 
-_WITHOUT_CALLS = json_text(further_values(AIMemory(content="")))
+_WITHOUT_CALLS = further_text(AIMemory(content=""))
 
 # JSONB would return a float that is written with an exponent as a whole number.
 _EXPONENT = re.compile(r"\d[eE][+-]?\d")
 
 
+class PackedRow(NamedTuple):
+    """The columns of an item that follow from it alone, in the order of ``insert_columns``.
+
+    ``metadata`` is in the form that JSONB compares; ``exact_metadata`` is its text where JSONB would return another.
+    """
+
+    id: str
+    content: str
+    memory_type: str
+    status: str
+    metadata: str
+    extra_json: str
+    created_at: str
+    updated_at: str | None
+    user_id: str | None
+    session_id: str | None
+    task_id: str | None
+    agent_id: str | None
+    namespace: str
+    archived: bool
+    expires_at: str
+    exact_metadata: str | None
+    folded: str | None
+
+    def with_created(self, created_at: str) -> PackedRow:
+        """Return the row with another time of creation."""
+        return self._replace(created_at=created_at, updated_at=self.updated_at or self.created_at)
+
+    @property
+    def scope(self) -> MemoryMetadata:
+        """The item's metadata."""
+        text = self.metadata if self.exact_metadata is None else self.exact_metadata
+        return item_of((*self[:4], text, "{}", *[self.created_at] * 2, 0, *self[8:12])).metadata
+
+
 class Addition(NamedTuple):
-    """An item to be written: its columns so far, and the scope fields in which a row of the same id must equal it.
+    """An item to be written: its row, and the scope fields in which a row of the same id must equal it.
 
     ``within`` is set only where fields cannot express the scope. ``times`` is how often the batch has the item. A
     ``deleted`` item is hidden from the start. ``moment`` is the item's time where ``created_at`` is not in the stored
     form.
     """
 
-    row: Row
-    further: tuple[Any, ...]
+    row: PackedRow
     token: int
-    fields: tuple[str, ...]
-    within: MemoryMetadata | None
+    fields: tuple[str, ...] = ()
+    within: MemoryMetadata | None = None
     vectors: Sequence[Sequence[float]] | None = None
     times: int = 1
     number: int | None = None
@@ -110,22 +145,39 @@ def item_of(row: Sequence[Any], types: Mapping[str, type[MemoryItem]] = BUILTIN_
     return unpack((item_id, content, memory_type, status, metadata, extra, created, updated, version), types)
 
 
-def packed(item: MemoryItem) -> tuple[Row, tuple[Any, ...]]:
-    """Return the row of an item, with metadata in the form that JSONB compares, and further columns.
-
-    These repeat its scope and namespace, whether it is archived, and when it expires. The last one is the exact text of
-    the metadata, where JSONB would return another.
-    """
-    row, metadata = pack(item), item.metadata
-    scope = metadata.user_id, metadata.session_id, metadata.task_id, metadata.agent_id
-    item_id, content, memory_type, status, exact, extra_json, created_at, updated_at = row
-    if type(item) is AIMemory and extra_json == _WITHOUT_CALLS:
-        extra_json = "{}"
-    text = jsonb_text(exact) if metadata.extra or metadata.namespace else "{}"
-    return Row(item_id, content, memory_type, status, text, extra_json, created_at, updated_at), (
-        *scope,
-        namespace_key(metadata.namespace) if metadata.namespace else "",
-        item.archived_by is not None,
-        item.expires_at or "",
-        None if not metadata.extra or kept_by_jsonb(metadata.extra) else exact,
+def packed(item: MemoryItem) -> PackedRow:
+    """Return the row of an item that was checked."""
+    held = item.__dict__
+    metadata = held["metadata"].__dict__
+    content, created_at, updated_at = held["content"], held["created_at"], held["updated_at"]
+    text, place, exact = "{}", "", None
+    if metadata["extra"] or metadata["namespace"]:
+        written = pack(item).metadata
+        text, place = jsonb_text(written), namespace_key(metadata["namespace"]) if metadata["namespace"] else ""
+        exact = None if kept_by_jsonb(metadata["extra"]) else written
+    extra_json = further_text(item)
+    user_id, session_id, task_id, agent_id = ids_of(metadata)
+    return PackedRow(
+        held["id"],
+        content,
+        held["memory_type"],
+        held["status"].value,
+        text,
+        "{}" if extra_json == _WITHOUT_CALLS else extra_json,
+        created_at,
+        None if updated_at == created_at else updated_at,
+        user_id,
+        session_id,
+        task_id,
+        agent_id,
+        place,
+        held["archived_by"] is not None,
+        held["expires_at"] or "",
+        exact,
+        None if content.isascii() else stored_folding(content),
     )
+
+
+def all_packed(items: Sequence[MemoryItem]) -> list[PackedRow]:
+    """Return the rows of items that were checked."""
+    return [packed(item) for item in items]

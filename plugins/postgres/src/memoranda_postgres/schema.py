@@ -14,24 +14,30 @@ from memoranda.errors import InputError, SchemaTooNewError, StoreError
 from memoranda_postgres.connections import Connection
 from memoranda_postgres.dialect import PostgresDialect
 from memoranda_postgres.server import UNHURRIED, Server
-from memoranda_postgres.tables import TRIGRAM_INDEX, Index, create_tables, create_terms, indexes, trigram_index
+from memoranda_postgres.tables import (
+    TRIGRAM_INDEX,
+    Index,
+    create_tables,
+    create_terms,
+    drop_terms,
+    indexes,
+    trigram_index,
+)
 from memoranda_postgres.terms import TERM_KEYS
 from memoranda_ranking import terms_fingerprint
 
 logger = logging.getLogger(__name__)
 
+_WAIT_FOR_WRITES = "2s"
+"""How long creating the index of terms waits for writes under way, which keeps later ones waiting."""
+
 
 def _terms_apart(dialect: PostgresDialect) -> list[str]:
-    """Move terms from the rows of items, which arrive without them, into a table that is filled afterwards."""
-    batches = f"SELECT added, (row_number() OVER (ORDER BY added) - 1) / 100 AS batch FROM {dialect.table}"
-    return [
-        *create_terms(dialect),
-        f"INSERT INTO {dialect.unindexed} (items) SELECT array_agg(added) FROM ({batches}) AS batches GROUP BY batch",
-        f"ALTER TABLE {dialect.table} DROP COLUMN {TERM_KEYS}",
-    ]
+    """Drop the terms from the rows of items; a table of their own has them where they are needed."""
+    return [f"ALTER TABLE {dialect.table} DROP COLUMN {TERM_KEYS}"]
 
 
-MIGRATIONS: tuple[Callable[[PostgresDialect], list[str]], ...] = (_terms_apart,)
+MIGRATIONS: tuple[Callable[[PostgresDialect], list[str]], ...] = (_terms_apart, drop_terms)
 """Migration n returns the statements that lead from schema version n + 1 to n + 2. Missing indexes are created after
 the last one. A released migration never changes."""
 
@@ -195,6 +201,18 @@ async def add_indexes(connection: Connection, dialect: PostgresDialect) -> None:
             await connection.execute(_create_index(dialect, index), timeout=UNHURRIED)
 
 
+async def add_terms(server: Server, connection: Connection, dialect: PostgresDialect) -> None:
+    """Create the index of terms, unless it exists. Writes wait meanwhile; if one takes long, this fails instead."""
+    async with server.transaction(connection):
+        await lock_schema(connection)
+        await connection.execute(f"SET LOCAL lock_timeout = '{_WAIT_FOR_WRITES}'")
+        # Only a lock on a table lets a connection notice what others have created since its transaction began.
+        await connection.execute(f"LOCK TABLE {dialect.table} IN SHARE ROW EXCLUSIVE MODE")
+        if not await connection.fetchval(f"SELECT {dialect.has_terms}"):
+            for statement in create_terms(dialect):
+                await connection.execute(statement, timeout=UNHURRIED)
+
+
 async def add_trigrams(connection: Connection, dialect: PostgresDialect) -> None:
     """Create the index for substring search, where pg_trgm is available. Needs a transaction."""
     trigram = await create_extension(connection, "pg_trgm")
@@ -203,8 +221,7 @@ async def add_trigrams(connection: Connection, dialect: PostgresDialect) -> None
 
 
 def _create_index(dialect: PostgresDialect, index: Index) -> str:
-    table = dialect.terms if index.of_terms else dialect.table
-    return f"CREATE INDEX IF NOT EXISTS {index.name} ON {table} {index.text}"
+    return f"CREATE INDEX IF NOT EXISTS {index.name} ON {dialect.table} {index.text}"
 
 
 async def present_indexes(connection: Connection, dialect: PostgresDialect) -> set[str]:

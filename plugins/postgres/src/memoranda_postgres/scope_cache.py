@@ -12,6 +12,8 @@ reveal anything of other tenants.
 from __future__ import annotations
 
 import json
+import math
+import time
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import Any, TypeVar
@@ -25,11 +27,13 @@ from memoranda_postgres.dialect import SEQUENCE, PostgresStatements
 from memoranda_postgres.server import Server
 from memoranda_postgres.vectors import Vectors
 from memoranda_ranking import (
+    HEARD,
     WHOLE_SCOPE,
     Added,
     KeptScopes,
     Passage,
     ScopeArrays,
+    capitalised,
     conversation_name,
     name_in,
     speaker_of,
@@ -55,6 +59,8 @@ class Scope:
         self.lock = LoopLock()
         self.is_in_use = False
         self._passage, self._dimension = passage, dimension
+        self.model: tuple[str, int] | None = None
+        """The model and the dimension of the vectors in the database."""
         self.start_anew()
 
     def start_anew(self) -> None:
@@ -62,7 +68,9 @@ class Scope:
         self.arrays = ScopeArrays(self._passage, self._dimension)
         self.marks: dict[int, int] | None = None
         """The marks of all rows by their numbers; None if there are too many to be ranked as a whole."""
-        self.snapshot, self.since, self.until = "", "", None
+        self.named: set[str] = set()
+        """The speakers that are named, and not only by the type of an item."""
+        self.snapshot, self.since, self.until, self.looked_at = "", "", None, -math.inf
 
     @property
     def is_whole(self) -> bool:
@@ -73,6 +81,18 @@ class Scope:
     def size(self) -> int:
         """About how many bytes it takes."""
         return self.arrays.size + _BYTES_OF_A_MARK * len(self.marks or ())
+
+    def participants(self, query: str) -> set[str]:
+        """Return who takes part in the newest rows, as far as a query may name them: see ``taking_part``."""
+        layout = self.arrays.layout
+        newest = np.arange(len(layout))
+        if len(newest) > HEARD:
+            newest = np.flatnonzero(layout.times >= np.partition(layout.times, -HEARD)[-HEARD])
+            newest = newest[np.lexsort((layout.numbers[newest], layout.times[newest]))][-HEARD:]
+        speakers, rows = list(self.arrays.speakers), set(layout.rows[newest].tolist())
+        heard = {speakers[code] for code in np.unique(layout.speaker[newest]).tolist()}
+        greeted = self.arrays.greeted
+        return heard & self.named | {name for name in capitalised(query) if not rows.isdisjoint(greeted.get(name, ()))}
 
     def known_at(self, now: str) -> str:
         """Return the snapshot in which nothing has changed, unless something has expired since or came back."""
@@ -89,8 +109,8 @@ class ScopeCache:
         self._kept: KeptScopes[Scope] = KeptScopes()
         self.forget = self._kept.forget
 
-    async def use(self, wanted: Filter, work: Callable[[Scope], Awaitable[T]]) -> T:
-        """Do work on a scope as the server has it now; no other search uses it meanwhile."""
+    async def use(self, wanted: Filter, since: float, work: Callable[[Scope], Awaitable[T]]) -> T:
+        """Do work on a scope as the server has had it at a moment ``since``; no other search uses it meanwhile."""
         alive = [each for each in wanted.further if isinstance(each, Expiry) and not each.expired]
         lasting = replace(wanted, further=tuple(each for each in wanted.further if each not in alive))
         parameters = Parameters(self._statements.dialect)
@@ -101,19 +121,23 @@ class ScopeCache:
             if scope.is_in_use:  # That search was broken off.
                 scope.start_anew()
             scope.is_in_use = True
-            await self._bring_up_to_date(scope, wanted, alive[0].now if alive else "")
+            if scope.looked_at < since:
+                looked_at = time.monotonic()
+                await self._bring_up_to_date(scope, wanted, alive[0].now if alive else "")
+                scope.looked_at = looked_at
             self._kept.measured(key, scope, scope.size, MOST_BYTES)
             result = await work(scope)
             scope.is_in_use = False
             return result
 
     async def _bring_up_to_date(self, scope: Scope, wanted: Filter, now: str) -> None:
-        snapshot, seen = await self._look(scope, wanted, scope.known_at(now))
+        snapshot, model, seen = await self._look(scope, wanted, scope.known_at(now))
+        scope.model = model
         if seen is None:
             return
-        count, settled, total, new, until = seen
+        is_large, settled, total, new, until = seen
         scope.snapshot, scope.since, scope.until = "", now, until
-        if count > WHOLE_SCOPE:
+        if is_large:
             scope.start_anew()
         elif scope.marks is None:
             await self._read(scope, wanted)
@@ -125,20 +149,20 @@ class ScopeCache:
             await self._follow(scope, wanted, scope.marks.keys() - marks.keys(), changed)
         scope.snapshot, scope.since, scope.until = snapshot if lists_open_transactions(snapshot) else "", now, until
 
-    async def _look(self, scope: Scope, wanted: Filter, known: str) -> tuple[str, Any]:
-        """Return the server's snapshot and, unless it is known, what the rows of a scope are by then.
+    async def _look(self, scope: Scope, wanted: Filter, known: str) -> tuple[str, tuple[str, int] | None, Any]:
+        """Return the server's snapshot, the model of its vectors and, unless it is known, what the rows are by then.
 
-        That is their number, the number and the sum of the marks of those up to the last one that is kept, the numbers
-        of those after it, and when the next one expires.
+        That is if they are too many, the number and the sum of the marks of those up to the last one that is kept, the
+        numbers of those after it, and when the next one expires. Without an index of terms, none are too many.
         """
-        table, parameters = self._statements.dialect.table, Parameters(self._statements.dialect)
+        dialect, parameters = self._statements.dialect, Parameters(self._statements.dialect)
         where = self._statements.conditions(parameters, wanted)
         last, given = parameters.add(max(scope.marks or (), default=0)), parameters.add(known)
         kept = f"FILTER (WHERE {SEQUENCE} <= {last}::bigint)"
         columns, seen = (
             f"{SEQUENCE}, expires_at, {_MARK} AS mark",
             [
-                "count(*)",
+                f"{dialect.has_terms} AND count(*) > {WHOLE_SCOPE}",
                 f"count(*) {kept}",
                 f"coalesce(sum(mark) {kept}, 0)::text",
                 f"coalesce(json_agg({SEQUENCE}) FILTER (WHERE {SEQUENCE} > {last}::bigint), '[]')",
@@ -147,14 +171,15 @@ class ScopeCache:
         )
         if scope.marks is None:  # Then an index is enough.
             columns, seen[1:4] = "expires_at", [f"{last}::bigint", "'0'", "'[]'::json"]
-        rows = f"SELECT {columns} FROM {table} WHERE {where} LIMIT {WHOLE_SCOPE + 1}"
+        most = f"CASE WHEN {dialect.has_terms} THEN {WHOLE_SCOPE + 1} END"
+        rows = f"SELECT {columns} FROM {dialect.table} WHERE {where} LIMIT {most}"
         text = (
-            f"SELECT snapshot, CASE WHEN snapshot <> {given}::text THEN "
+            f"SELECT snapshot, vector_model, vector_dimension, CASE WHEN snapshot <> {given}::text THEN "
             f"(SELECT json_build_array({', '.join(seen)})::text FROM ({rows}) AS few) END "
-            f"FROM (SELECT {_SNAPSHOT} AS snapshot OFFSET 0) AS now"
+            f"FROM (SELECT {_SNAPSHOT} AS snapshot OFFSET 0) AS now, {dialect.meta}"
         )
-        ((snapshot, found),) = await self._server.fetch(text, parameters.values)
-        return snapshot, None if found is None else json.loads(found)
+        ((snapshot, *model, found),) = await self._server.fetch(text, parameters.values)
+        return snapshot, None if model[0] is None else tuple(model), None if found is None else json.loads(found)
 
     async def _marks(self, wanted: Filter) -> Mapping[int, int]:
         """Return the marks of all rows of a scope by their numbers."""
@@ -183,9 +208,9 @@ class ScopeCache:
     async def _add(self, scope: Scope, rows: Collection[Any]) -> None:
         assert scope.marks is not None, "only a scope that is kept has rows"
         scope.marks.update((row["number"], row["mark"]) for row in rows)
-        arrays = scope.arrays
+        arrays, named = scope.arrays, scope.named
         await offload(
-            ranking_weight(len(rows), (row["content"] for row in rows)), lambda: arrays.add(list(_added(rows)))
+            ranking_weight(len(rows), (row["content"] for row in rows)), lambda: arrays.add(list(_added(rows, named)))
         )
 
     async def _rows(self, wanted: Filter, chosen: Collection[int] | None = None) -> list[Any]:
@@ -201,22 +226,27 @@ class ScopeCache:
         return await self._server.fetch(text, parameters.values)
 
 
-def passage_of_row(row: Any) -> Passage:
-    """Return a row as a ranking sees it. One that cannot be read has no speaker; reading its item logs it."""
+def passage_of_row(row: Any, named: set[str] | None = None) -> Passage:
+    """Return a row as a ranking sees it, and add its speaker to those that are ``named``, if it names one.
+
+    A row that cannot be read has no speaker; reading its item logs it.
+    """
     try:
         name = name_in(row["extra_json"])
     except ValueError:
         name = None
-    speaker = speaker_of(name, row["memory_type"], row["content"])
+    speaker = speaker_of(name, "", row["content"])
+    if speaker and named is not None:
+        named.add(speaker)
     conversation = conversation_name(row["user_id"], row["session_id"], row["task_id"])
-    return Passage(row["id"], row["content"], speaker, row["created_at"], conversation)
+    return Passage(row["id"], row["content"], speaker or row["memory_type"], row["created_at"], conversation)
 
 
-def _added(rows: Iterable[Any]) -> Iterable[Added]:
+def _added(rows: Iterable[Any], named: set[str]) -> Iterable[Added]:
     for row in rows:
         # The server sends numbers with the highest byte first.
         vectors = np.frombuffer(row["vectors"] or b"", ">f4").astype("<f4").tobytes()
-        yield Added(row["number"], passage_of_row(row), vectors)
+        yield Added(row["number"], passage_of_row(row, named), vectors)
 
 
 def lists_open_transactions(snapshot: str) -> bool:

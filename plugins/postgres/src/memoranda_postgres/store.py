@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import ssl as tls
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -29,7 +29,7 @@ from memoranda_postgres.reindexing import Progress, fill_vectors, open_vectors, 
 from memoranda_postgres.removing import Removals
 from memoranda_postgres.replicas import ReplicatedServer, checked_places, on_primary
 from memoranda_postgres.retrieval import Retrieval
-from memoranda_postgres.rows import Addition, item_of
+from memoranda_postgres.rows import Addition, PackedRow, all_packed, item_of, packed
 from memoranda_postgres.schema import Layout, has_tables, prepare
 from memoranda_postgres.server import Server, ServerOptions
 from memoranda_postgres.term_index import TermIndex
@@ -259,31 +259,36 @@ class PostgresMemoryStore(ReadingStore):
     # Writing
 
     async def _add(self, item: MemoryItem, within: MemoryMetadata | None) -> None:
-        addition = self._writer.addition(item, within)
+        addition = self._writer.addition(packed(item), within)
         if self._vectors is not None:
             (addition,) = await self._embedded([addition])
         with self._server.writing((item.metadata.user_id,)):
             await self._writer.add(addition)
         self._filler.written(1)
 
+    def _packer(self) -> Callable[[Sequence[MemoryItem]], list[PackedRow]]:
+        return all_packed
+
     async def _apply(self, write: Write) -> int:
-        removed = await self._applied(write)
-        self._filler.written(len(write.adds))
+        rows = write.packed or await offload(len(write.adds), all_packed, write.adds)
+        removed = await self._applied(write, rows)
+        self._filler.written(len(rows))
         return removed
 
-    async def _applied(self, write: Write) -> int:
-        if write.owned and write.is_plain and self._vectors is None:
-            with self._server.writing(_users(write.adds)):
-                await self._writer.add_large(write.adds, write.within)
+    async def _applied(self, write: Write, rows: Sequence[PackedRow]) -> int:
+        users = {row.user_id for row in rows}
+        if write.packed and write.is_plain and self._vectors is None:
+            with self._server.writing(users):
+                await self._writer.add_large(rows, write.within)
             return 0
         additions = await offload(
-            len(write.adds), self._writer.additions, write.adds, write.within, keep_created=write.keep_created
+            len(rows), self._writer.additions, rows, write.within, keep_created=write.keep_created
         )
         if write.hidden:
             additions = [addition._replace(deleted=addition.row.id in write.hidden) for addition in additions]
         additions = await self._embedded(additions)
         # A deleted id may belong to any user.
-        with self._server.writing(None if write.deletes else _users(write.adds)):
+        with self._server.writing(None if write.deletes else users):
             if write.deletes or write.keep_created or write.fresh or write.expected is not None:
                 removed = await self._conditional.apply(write, additions)
                 if removed and write.purge:
@@ -294,8 +299,8 @@ class PostgresMemoryStore(ReadingStore):
 
     async def _update_many(self, items: Sequence[MemoryItem], within: MemoryMetadata | None) -> list[MemoryItem]:
         kept = [copy_item(item) for item in items]
-        additions = await self._embedded([self._writer.addition(item, None) for item in kept])
-        with self._server.writing(_users(items)):
+        additions = await self._embedded([self._writer.addition(packed(item), None) for item in kept])
+        with self._server.writing({item.metadata.user_id for item in items}):
             updated = await self._writer.update_together(kept, additions, within)
         self._filler.written(len(updated))
         return updated
@@ -404,7 +409,3 @@ class PostgresMemoryStore(ReadingStore):
         )
         replicas = await self._server.findings() if isinstance(self._server, ReplicatedServer) else []
         return found + replicas
-
-
-def _users(items: Sequence[MemoryItem]) -> set[str | None]:
-    return {item.metadata.user_id for item in items}

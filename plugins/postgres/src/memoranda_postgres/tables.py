@@ -7,7 +7,7 @@
   owners reads the index alone.
 * Indexes hold the time as eight bytes instead of a text of thirty-two, and ``hidden`` as one byte instead of four.
   Values that most items lack are empty instead of NULL, which would cost eight bytes in every entry.
-* The index of terms is filled after the writes, from a table of what waits: see :mod:`memoranda_postgres.term_index`.
+* The index of terms exists only in a database that needs one: see :mod:`memoranda_postgres.term_index`.
 """
 
 from __future__ import annotations
@@ -18,6 +18,10 @@ from memoranda_postgres.dialect import EVERY_ITEM, MOMENT, PostgresDialect
 from memoranda_postgres.terms import FOLDED, TERM_KEYS
 
 TRIGRAM_INDEX = "memory_items_substring"
+TERMS_INDEX = "memory_terms_keys"
+
+_NOTED = 100
+"""How many items at most one row of those that wait for the index of terms names."""
 
 _STATE = "hidden, archived) INCLUDE (expires_at)"
 _IN_ORDER = f"{MOMENT}, added, {_STATE}"
@@ -25,12 +29,11 @@ _IN_ORDER = f"{MOMENT}, added, {_STATE}"
 
 @dataclass(frozen=True, slots=True)
 class Index:
-    """An index: its definition after ``ON table``, what it serves, and if it is one of the table of terms."""
+    """An index: its definition after ``ON table``, and what it serves."""
 
     name: str
     text: str
     serves: str
-    of_terms: bool = False
 
 
 def indexes() -> list[Index]:
@@ -64,19 +67,12 @@ def indexes() -> list[Index]:
         ),
         Index("memory_items_expiry", "(expires_at) WHERE expires_at > ''", "removing what has expired"),
         Index("memory_items_bin", f"({MOMENT}, added) WHERE hidden", "emptying the bin"),
-        # Every search reads the pending list, and its pages are never given back. A shorter list makes inserts slower;
-        # a text has five times as many trigrams as words.
-        Index(
-            "memory_terms_keys",
-            f"USING gin ({TERM_KEYS}) WITH (gin_pending_list_limit = 512)",
-            'search(mode="text")',
-            of_terms=True,
-        ),
     ]
 
 
 def trigram_index(trigram: str) -> Index:
     """Return the index for substring search; ``trigram`` is the quoted schema of the extension."""
+    # Every search reads the pending list, and its pages are never given back. A shorter list makes inserts slower.
     return Index(
         TRIGRAM_INDEX,
         f"USING gin (({FOLDED}) {trigram}.gin_trgm_ops) WITH (gin_pending_list_limit = 1024)",
@@ -127,23 +123,39 @@ def create_tables(dialect: PostgresDialect, partitions: int) -> list[str]:
             f'CREATE TABLE {dialect.ids} (id TEXT COLLATE "C" PRIMARY KEY, owner TEXT COLLATE "C" NOT NULL)'
         )
         statements.append(f"CREATE INDEX memory_ids_owner ON {dialect.ids} (owner)")
-    return statements + create_terms(dialect)
+    return statements
 
 
 def create_terms(dialect: PostgresDialect) -> list[str]:
-    """Return the statements that create the tables of terms, and the trigger that removes those of purged items.
+    """Return the statements that create the index of terms and note that every item lacks its entry.
 
-    An entry names its item by the number in the order of adding, which no other item ever gets. The trigger waits for
-    a batch of the filler, which therefore never writes an entry for an item that is gone.
+    They need a lock that keeps writes waiting.
+    An entry names its item by the number in the order of adding, which no other item ever gets. Triggers note each item
+    that is written from then on, and remove the entries of purged ones. The latter waits for a batch of the filler,
+    which therefore never writes an entry for an item that is gone.
     """
-    forget = f"{dialect.schema}.memory_terms_forget"
+    note, forget = f"{dialect.schema}.memory_terms_note", f"{dialect.schema}.memory_terms_forget"
     entry = f"item BIGINT PRIMARY KEY, item_version INTEGER NOT NULL, {TERM_KEYS} INTEGER[] NOT NULL"
     # Rows come and go, and every ranked search of a large scope reads them all.
     settings = "autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 500"
-    deletes = f"AFTER DELETE ON {dialect.table} REFERENCING OLD TABLE AS gone"
+    triggers = [
+        f"CREATE TRIGGER memory_terms_{event} AFTER {event} ON {dialect.table} REFERENCING {rows} "
+        f"FOR EACH STATEMENT EXECUTE FUNCTION {function}()"
+        for event, rows, function in (
+            ("INSERT", "NEW TABLE AS written", note),
+            ("UPDATE", "NEW TABLE AS written", note),
+            ("DELETE", "OLD TABLE AS gone", forget),
+        )
+    ]
     return [
         f"CREATE TABLE {dialect.terms} ({entry})",
+        f"CREATE INDEX {TERMS_INDEX} ON {dialect.terms} USING gin ({TERM_KEYS}) WITH (gin_pending_list_limit = 512)",
         f"CREATE TABLE {dialect.unindexed} (items BIGINT[] NOT NULL) WITH ({settings})",
+        f"""CREATE FUNCTION {note}() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    {_noting(dialect, "written")};
+    RETURN NULL;
+END $$""",
         f"""CREATE FUNCTION {forget}() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     PERFORM pg_advisory_xact_lock_shared({dialect.filling_lock});
@@ -168,5 +180,25 @@ BEGIN
         WHERE noted.ctid = ANY (places::tid[]) AND noted.ctid::text || ' ' || noted.xmin::text = ANY (notes);
     RETURN true;
 END $$""",
-        f"CREATE TRIGGER memory_terms_forget {deletes} FOR EACH STATEMENT EXECUTE FUNCTION {forget}()",
+        *triggers,
+        _noting(dialect, dialect.table),
+    ]
+
+
+def _noting(dialect: PostgresDialect, written: str) -> str:
+    """Return the statement that notes those of the written rows that have no entry, in batches."""
+    entry = f"SELECT FROM {dialect.terms} WHERE item = added AND item_version = version"
+    numbered = f"SELECT added, (row_number() OVER (ORDER BY added) - 1) / {_NOTED} AS batch FROM {written}"
+    return (
+        f"INSERT INTO {dialect.unindexed} (items) SELECT array_agg(added) "
+        f"FROM ({numbered} WHERE NOT EXISTS ({entry})) AS lacking GROUP BY batch"
+    )
+
+
+def drop_terms(dialect: PostgresDialect) -> list[str]:
+    """Return the statements that drop the index of terms as the second schema version had it in every database."""
+    return [
+        f"DROP TABLE IF EXISTS {dialect.terms}, {dialect.unindexed}",
+        f"DROP FUNCTION IF EXISTS {dialect.schema}.memory_terms_forget CASCADE",
+        f"DROP FUNCTION IF EXISTS {dialect.fill_terms}",
     ]

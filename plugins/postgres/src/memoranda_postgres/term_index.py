@@ -1,9 +1,9 @@
-"""The index of terms, which is filled after the writes.
+"""The index of terms, for scopes that are too large to be ranked as a whole.
 
-An item arrives without terms, and the statement that writes it notes its number in ``memory_unindexed``. Batches then
-compute the terms, write an entry for each item into ``memory_terms`` and remove the notes. An entry counts only for the
-version of the item that it was made from. So at every moment, and on every replica, an item has an entry that counts or
-it is noted, and a ranked search reads the few items that have none.
+It is created once a database has more items than that. From then on, triggers note the number of every item that is
+written in ``memory_unindexed``. Batches then compute the terms, write an entry for each item into ``memory_terms`` and
+remove the notes. An entry counts only for the version of the item that it was made from. So at every moment, and on
+every replica, an item has an entry that counts or it is noted, and a ranked search reads the few items that have none.
 
 An advisory lock lets only one process at a time fill the index of a schema. It is held within one call of a function of
 the server: a process that stops in the middle of a batch keeps no other waiting.
@@ -19,8 +19,10 @@ from memoranda.offloading import LETTERS_AT_ONCE
 from memoranda.store.backend import Filter
 from memoranda_postgres.connections import Connection
 from memoranda_postgres.dialect import SEQUENCE, PostgresStatements
+from memoranda_postgres.schema import add_terms
 from memoranda_postgres.server import Server
 from memoranda_postgres.terms import TERM_KEYS, has_term, keys_text
+from memoranda_ranking import WHOLE_SCOPE
 from memoranda_sql import Parameters
 
 _AT_ONCE = 10
@@ -56,6 +58,24 @@ class TermIndex:
             f"SELECT {columns} FROM ({self._noted}) AS waiting, {table} "
             f"WHERE {SEQUENCE} = noted AND {where} AND NOT {self._has_entry}"
         )
+
+    async def exists(self) -> bool:
+        """Return True if there is an index."""
+        return bool((await self._server.fetch(f"SELECT {self._statements.dialect.has_terms}", ()))[0][0])
+
+    async def create_if_needed(self) -> bool:
+        """Return True if there is an index, after creating it where a scope may be too large without one."""
+        dialect = self._statements.dialect
+        few = f"SELECT FROM {dialect.table} LIMIT {WHOLE_SCOPE + 1}"
+        counted = f"(SELECT count(*) > {WHOLE_SCOPE} FROM ({few}) AS few)"
+        # No more items exist than numbers were drawn, which takes less time to see.
+        needed = f"CASE WHEN last_value > {WHOLE_SCOPE} THEN {counted} ELSE false END"
+        ((exists, is_needed),) = await self._server.fetch(
+            f"SELECT {dialect.has_terms}, {needed} FROM {dialect.numbers}", ()
+        )
+        if is_needed and not exists:
+            await self._server.run(lambda connection: add_terms(self._server, connection, dialect))
+        return bool(exists or is_needed)
 
     async def backlog(self) -> int:
         """Return about how many items wait."""

@@ -16,7 +16,7 @@ from memoranda_postgres.scope_cache import passage_of_row
 from memoranda_postgres.server import Server
 from memoranda_postgres.term_index import TermIndex
 from memoranda_postgres.terms import term_key
-from memoranda_ranking import LONGEST_LABEL, WHOLE_SCOPE, Passage, index_terms, name_in, taking_part
+from memoranda_ranking import HEARD, LONGEST_LABEL, WHOLE_SCOPE, Passage, index_terms, name_in, taking_part
 from memoranda_sql import Parameters
 
 MARK = "id || ' ' || xmin::text || ' ' || version::text"
@@ -57,23 +57,13 @@ class TextSearch:
         self._index = index
         self._searched = searched
 
-    async def speakers(self, query: str, scope: Filter, heard: int) -> tuple[set[str], tuple[str, int] | None]:
-        """Return who takes part in the newest ``heard`` items of a scope, as far as a query may name them.
-
-        Also return the model and the dimension of the stored vectors.
-        """
-        text, values = self._statements.search(scope, Page(heard), ("extra_json", "content"))
+    async def participants(self, query: str, scope: Filter) -> set[str]:
+        """Return who takes part in the newest items of a scope, as far as a query may name them."""
+        text, values = self._statements.search(scope, Page(HEARD), ("extra_json", "content"))
         name = "CASE WHEN strpos(extra_json, '\"name\"') > 0 THEN extra_json ELSE '{}' END"
         # The beginning of a content says who speaks and who is addressed.
-        begun = f"SELECT ARRAY[{name}, left(content, {LONGEST_LABEL})] FROM ({text}) AS newest"
-        columns = f"vector_model, vector_dimension, ARRAY({begun}) AS heard"
-        ((model, dimension, turns),) = await self._server.fetch(
-            f"SELECT {columns} FROM {self._statements.dialect.meta}", values
-        )
-        return taking_part(query, [_speaker_and_content(*turn) for turn in turns]), None if model is None else (
-            model,
-            dimension,
-        )
+        begun = f"SELECT {name}, left(content, {LONGEST_LABEL}) FROM ({text}) AS newest"
+        return taking_part(query, [_speaker_and_content(*turn) for turn in await self._server.fetch(begun, values)])
 
     async def size(self, scope: Filter, most: int) -> int:
         """Return the number of items that match, or ``most + 1`` where there are more than ``most``."""

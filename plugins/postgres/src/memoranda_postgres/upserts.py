@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
 from memoranda_postgres.connections import Connection
 from memoranda_postgres.dialect import PostgresStatements
-from memoranda_postgres.rows import Addition, owner_of
+from memoranda_postgres.rows import Addition, PackedRow, owner_of
 from memoranda_postgres.server import Server
-from memoranda_postgres.terms import stored_folding
 from memoranda_postgres.vectors import Vectors
 from memoranda_ranking import has_text
 
@@ -21,13 +20,10 @@ MOST_ROWS = 500
 _TURN = 100
 """After how many copied rows other tasks get a turn."""
 
-_NOTED = 100
-"""How many copied items one row of those that wait for the index of terms names."""
-
 _TIME_WITHOUT_ZONE = len("2023-05-08T13:56:00.000000")
 
 _USUAL_FURTHER = (None, None, "", False, "", None)
-_USUAL_ADDITION = (None, *Addition._field_defaults.values())
+_USUAL_ADDITION = tuple(Addition._field_defaults.values())[2:]
 
 
 class Upserts:
@@ -71,7 +67,7 @@ class Upserts:
         """
         in_time = self._server.time_for(len(additions))
         if self._dialect.partitioned:
-            owners = [owner_of(addition.further[0]) for addition in additions]
+            owners = [owner_of(addition.row.user_id) for addition in additions]
             ids = [addition.row.id for addition in additions]
             await connection.execute(self._statements.claim_ids(), ids, owners, timeout=in_time)
             return set()
@@ -99,47 +95,40 @@ class Upserts:
         )
         return found
 
-    async def copy(
-        self, connection: Connection, owners: Sequence[tuple[str, str | None]], additions: Iterator[Addition]
-    ) -> None:
+    async def copy(self, connection: Connection, rows: Sequence[PackedRow], written: Iterable[tuple[Any, ...]]) -> None:
         """Write rows whose ids are new by COPY, which is faster than an insert, without vectors.
 
-        ``owners`` holds the ids of all of them and their users. The additions may be generated lazily, while the server
-        stores those before.
+        ``written`` has the token, the number, the moment or None, the flag of deletion and the version of each.
         """
         schema, table, ids = self._dialect.names
-        timeout = self._server.time_for(len(owners))
+        timeout = self._server.time_for(len(rows))
         if self._dialect.partitioned:
             await connection.copy_records_to_table(
                 ids,
                 schema_name=schema,
                 columns=("id", "owner"),
-                records=[(item_id, owner_of(user_id)) for item_id, user_id in owners],
+                records=[(row.id, owner_of(row.user_id)) for row in rows],
                 timeout=timeout,
             )
-        numbers: list[int] = []
         await connection.copy_records_to_table(
             table,
             schema_name=schema,
             columns=self._statements.insert_columns,
-            records=self._records(additions, numbers),
-            timeout=timeout,
-        )
-        await connection.execute(
-            f"INSERT INTO {self._dialect.unindexed} (items) SELECT ($1::bigint[])[first : first + {_NOTED - 1}] "
-            f"FROM generate_series(1, cardinality($1::bigint[]), {_NOTED}) AS first",
-            numbers,
+            records=self._records(rows, written),
             timeout=timeout,
         )
 
     async def _records(
-        self, additions: Iterator[Addition], numbers: list[int]
+        self, rows: Sequence[PackedRow], written: Iterable[tuple[Any, ...]]
     ) -> AsyncGenerator[tuple[Any, ...], None]:
-        """Yield the rows for COPY, collecting their numbers and giving other tasks a turn from time to time."""
-        for count, addition in enumerate(additions, 1):
-            assert addition.number is not None
-            numbers.append(addition.number)
-            yield self._columns(addition, datetime.fromisoformat(addition.row.created_at[:_TIME_WITHOUT_ZONE]))
+        """Yield the rows for COPY, giving other tasks a turn from time to time."""
+        read = datetime.fromisoformat
+        for count, (row, (token, number, moment, deleted, times)) in enumerate(zip(rows, written, strict=True)):
+            time = read((moment or row.created_at)[:_TIME_WITHOUT_ZONE])
+            if self._dialect.partitioned:
+                yield (*row, token, number, time, owner_of(row.user_id), deleted, times)
+            else:
+                yield (*row, token, number, time, deleted, times)
             if count % _TURN == 0:
                 await asyncio.sleep(0)
 
@@ -194,16 +183,9 @@ class Upserts:
 
     def _values(self, addition: Addition) -> tuple[Any, ...]:
         """Return the values of the insert columns for a statement, which takes the moment as text."""
-        return self._columns(addition, addition.row.created_at if addition.moment is None else addition.moment)
-
-    def _columns(self, addition: Addition, moment: Any) -> tuple[Any, ...]:
-        row = addition.row
-        updated_at = None if row.updated_at == row.created_at else row.updated_at
-        folded = stored_folding(row.content)
-        values = (*row[:-1], updated_at, *addition.further, folded, addition.token, addition.number, moment)
-        if self._dialect.partitioned:
-            return (*values, owner_of(addition.further[0]), int(addition.deleted), addition.times)
-        return (*values, int(addition.deleted), addition.times)
+        row, token, _, _, _, times, number, deleted, moment = addition
+        owner = (owner_of(row.user_id),) if self._dialect.partitioned else ()
+        return (*row, token, number, row.created_at if moment is None else moment, *owner, int(deleted), times)
 
 
 def _transposed(rows: Iterable[tuple[Any, ...]]) -> list[list[Any]]:
@@ -213,16 +195,9 @@ def _transposed(rows: Iterable[tuple[Any, ...]]) -> list[list[Any]]:
 def _is_usual(addition: Addition) -> bool:
     """Return True if the item needs only ``usual_columns``: fewer values are bound."""
     row = addition.row
-    return (
-        addition.further[2:] == _USUAL_FURTHER
-        and row.metadata == "{}"
-        and row.updated_at == row.created_at
-        and addition[4:] == _USUAL_ADDITION
-    )
+    return row[10:16] == _USUAL_FURTHER and row[4] == "{}" and row[7] is None and addition[4:] == _USUAL_ADDITION
 
 
 def _usual_values(addition: Addition) -> tuple[Any, ...]:
-    item_id, content, memory_type, status, _, extra_json, created_at, _ = addition.row
-    user_id, session_id, *_ = addition.further
-    folded = stored_folding(content)
+    item_id, content, memory_type, status, _, extra_json, created_at, _, user_id, session_id, *_, folded = addition.row
     return item_id, content, memory_type, status, extra_json, created_at, user_id, session_id, folded, addition.token

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import secrets
-from collections.abc import Container, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Container, Hashable, Iterable, Sequence
 from typing import Any
 
 import asyncpg
@@ -21,7 +21,7 @@ from memoranda.store import copy_item
 from memoranda.store.backend import check_expected, metadata_matches, successor
 from memoranda_postgres.connections import Connection
 from memoranda_postgres.dialect import PostgresStatements
-from memoranda_postgres.rows import CALENDAR_ENDS, Addition, item_of, packed
+from memoranda_postgres.rows import CALENDAR_ENDS, Addition, PackedRow, item_of
 from memoranda_postgres.server import Server
 from memoranda_postgres.upserts import MOST_ROWS, Upserts
 from memoranda_postgres.vectors import Vectors
@@ -47,14 +47,9 @@ class Tokens:
     def __call__(self) -> int:
         return next(self._next) & (2**63 - 1)
 
-    def several(self, count: int) -> range:
-        """Return as many numbers as one call needs."""
-        first = secrets.randbits(62)
-        return range(first, first + count)
 
-
-def shared_fields(item: MemoryItem, within: MemoryMetadata | None) -> tuple[str, ...] | None:
-    """Return the fields in which a row must equal the item to lie in ``within``, or None if fields cannot express it.
+def shared_fields(row: PackedRow, within: MemoryMetadata | None) -> tuple[str, ...] | None:
+    """Return the fields in which a stored row must equal this one to lie in ``within``; None if fields cannot say it.
 
     A scoped handle stamps its items, so the item itself carries the scope and adds from many scopes can share one
     statement.
@@ -62,7 +57,7 @@ def shared_fields(item: MemoryItem, within: MemoryMetadata | None) -> tuple[str,
     if within is None:
         return ()
     named = tuple(name for name in SCOPE_FIELDS if getattr(within, name) is not None)
-    if within.extra or within.namespace or any(getattr(within, name) != getattr(item.metadata, name) for name in named):
+    if within.extra or within.namespace or any(getattr(within, name) != getattr(row, name) for name in named):
         return None
     return named
 
@@ -86,10 +81,12 @@ class Writer:
             self._write_batch, key=lambda addition: addition.row.id, kind=_batch_kind, parallel=2
         )
 
-    def addition(self, item: MemoryItem, within: MemoryMetadata | None) -> Addition:
-        """Return an item as it is written."""
-        fields = shared_fields(item, within)
-        return Addition(*packed(item), self._tokens(), fields or (), within if fields is None else None)
+    def addition(self, row: PackedRow, within: MemoryMetadata | None) -> Addition:
+        """Return a row as it is written."""
+        if within is None:
+            return Addition(row, self._tokens())
+        fields = shared_fields(row, within)
+        return Addition(row, self._tokens(), fields or (), within if fields is None else None)
 
     async def add(self, addition: Addition) -> None:
         """Write one item, in a batch with those that other tasks add meanwhile."""
@@ -123,27 +120,24 @@ class Writer:
         return await self._server.run(work)
 
     def additions(
-        self, items: Sequence[MemoryItem], within: MemoryMetadata | None, *, keep_created: bool = False
+        self, rows: Sequence[PackedRow], within: MemoryMetadata | None, *, keep_created: bool = False
     ) -> list[Addition]:
-        """Return items as they are written, in their order, each id once.
+        """Return rows as they are written, in their order, each id once.
 
         For several items of one id the last content counts, at the position of the first, and each is a version; with
         ``keep_created`` the time of the first one counts. Raises IdConflictError where a later item may not replace an
         earlier one.
         """
         additions: dict[str, Addition] = {}
-        earlier: dict[str, MemoryMetadata] = {}
-        for item in items:
-            addition = self.addition(item, within)
-            before = additions.get(item.id)
+        for row in rows:
+            addition = self.addition(row, within)
+            before = additions.get(row.id)
             if before is not None:
-                scope = earlier[item.id]
-                if scope.user_id != item.metadata.user_id or not metadata_matches(within, scope):
-                    raise IdConflictError(item.id)
-                row = addition.row._replace(created_at=before.row.created_at) if keep_created else addition.row
+                if before.row.user_id != row.user_id or not metadata_matches(within, before.row.scope):
+                    raise IdConflictError(row.id)
+                row = row.with_created(before.row.created_at) if keep_created else row
                 addition = addition._replace(row=row, times=before.times + 1)
-            additions[item.id] = addition
-            earlier[item.id] = item.metadata
+            additions[row.id] = addition
         return list(additions.values())
 
     async def add_together(self, additions: list[Addition]) -> None:
@@ -154,8 +148,10 @@ class Writer:
             async with self._server.transaction(connection):
                 numbered = await self.numbered(connection, additions)
                 if copying and not await self._upserts.any_exist(connection, [added.row.id for added in numbered]):
-                    owners = [(added.row.id, added.further[0]) for added in numbered]
-                    await self._copy(connection, owners, iter(numbered))
+                    written = (
+                        (each.token, each.number, each.moment, int(each.deleted), each.times) for each in numbered
+                    )
+                    await self._copy(connection, [each.row for each in numbered], written)
                     await self._upserts.keep_vectors(
                         connection, numbered, {added.row.id: added.times for added in numbered}
                     )
@@ -168,35 +164,26 @@ class Writer:
             copying = False
             await self._server.run(work)
 
-    async def add_large(self, items: Sequence[MemoryItem], within: MemoryMetadata | None) -> None:
-        """Write a large batch of items, which no caller changes meanwhile, in one transaction.
+    async def add_large(self, rows: Sequence[PackedRow], within: MemoryMetadata | None) -> None:
+        """Write a large batch in one transaction.
 
-        Rows are encoded while the server stores those before, which takes 3.2 s for 10,000 items where
-        :meth:`add_together` takes 4.1. They keep the given order, so that neighbours are stored together. Raises
-        IdConflictError, and then nothing was written.
+        Rows whose ids are new keep the given order, so that neighbours are stored together. Raises IdConflictError, and
+        then nothing was written.
         """
-        owners = await offload(len(items), _owners_to_copy, items)
-        if owners is None:
-            await self.add_together(await offload(len(items), self.additions, items, within))
-            return
-        tokens = self._tokens.several(len(items))
-        copied = False
-
-        def numbered(numbers: Iterable[int | None]) -> Iterator[Addition]:
-            for item, token, number in zip(items, tokens, numbers, strict=True):
-                yield Addition(*packed(item), token, (), None, number=number)
+        token = self._tokens()
+        is_copied = len({row.id for row in rows}) < len(rows) or any(row.created_at in CALENDAR_ENDS for row in rows)
 
         async def work(connection: Connection) -> bool:
-            nonlocal copied
-            if copied:
+            nonlocal is_copied
+            if is_copied:
                 return False  # The second try writes in the order of ids, over whatever the first has met or left.
-            copied = True
+            is_copied = True
             async with self._server.transaction(connection):
-                sample = [item_id for item_id, _ in owners[:: max(1, len(owners) // _SAMPLE)]]
+                sample = [row.id for row in rows[:: max(1, len(rows) // _SAMPLE)]]
                 if await self._upserts.any_exist(connection, sample):
                     return False
-                numbers = await self._upserts.draw(connection, len(items))
-                await self._copy(connection, owners, numbered(numbers))
+                numbers = await self._upserts.draw(connection, len(rows))
+                await self._copy(connection, rows, ((token, number, None, 0, 1) for number in numbers))
             return True
 
         try:
@@ -204,10 +191,8 @@ class Writer:
                 return
         except _AddedMeanwhileError:
             pass
-        additions = await offload(len(items), self.additions, items, within)
-        await self.add_together(
-            [addition._replace(token=token) for addition, token in zip(additions, tokens, strict=True)]
-        )
+        additions = await offload(len(rows), self.additions, rows, within)
+        await self.add_together([addition._replace(token=token) for addition in additions])
 
     async def numbered(self, connection: Connection, additions: Sequence[Addition]) -> list[Addition]:
         """Return the additions, numbered in the given order and sorted into the order of locking."""
@@ -216,10 +201,10 @@ class Writer:
         return sorted(numbered, key=lambda addition: addition.row.id)
 
     async def _copy(
-        self, connection: Connection, owners: Sequence[tuple[str, str | None]], additions: Iterator[Addition]
+        self, connection: Connection, rows: Sequence[PackedRow], written: Iterable[tuple[Any, ...]]
     ) -> None:
         try:
-            await self._upserts.copy(connection, owners, additions)
+            await self._upserts.copy(connection, rows, written)
         except asyncpg.UniqueViolationError as error:
             raise _AddedMeanwhileError from error
 
@@ -332,14 +317,6 @@ class Writer:
                     raise VersionConflictError(item_id, 0, written[item_id] - 1)
 
 
-def _owners_to_copy(items: Sequence[MemoryItem]) -> list[tuple[str, str | None]] | None:
-    """Return the ids of items and their users; None if COPY cannot write them, because of an id twice or a time."""
-    owners = {item.id: item.metadata.user_id for item in items}
-    if len(owners) < len(items) or any(item.created_at in CALENDAR_ENDS for item in items):
-        return None
-    return list(owners.items())
-
-
 def _with_version(item: MemoryItem, version: int) -> MemoryItem:
     copied = copy_item(item)
     copied.__dict__["version"] = version
@@ -347,7 +324,7 @@ def _with_version(item: MemoryItem, version: int) -> MemoryItem:
 
 
 def _without_content(addition: Addition) -> Addition:
-    return addition._replace(row=addition.row._replace(content=""))
+    return addition._replace(row=addition.row._replace(content="", folded=None))
 
 
 def _chunks(additions: list[Addition]) -> Iterable[list[Addition]]:

@@ -181,13 +181,14 @@ class ScopeArrays:
         there = places >= 0
         return (which[there], places[there]) if self._gone else (which, places)
 
-    def spelled_like(self, term: str) -> tuple[Ints, Ints, int]:
-        """Return where words occur that share most of their letters with a term, by the groups that they share.
+    def spelled_like(self, terms: Sequence[str], least: float = 0.0) -> tuple[Ints, Ints, int]:
+        """Return where words occur that share letters with terms, by the groups of letters that they share.
 
-        These are the numbers of the groups, the places, and how many groups the term has.
+        These are the numbers of the groups, the places, and how many groups the terms have. Of a word or of the terms,
+        whichever has fewer groups, more than the part ``least`` of them must be shared.
         """
         self._spellings.add(self.vocabulary)
-        groups, words, count = self._spellings.like(term)
+        groups, words, count = self._spellings.like(terms, least)
         which, places = self._placed(*self._occurrences.of_all(words))
         return groups[which], places, count
 
@@ -285,6 +286,8 @@ class Layout:
         self.sitting = np.cumsum(apart) - 1
         apart[1:] |= np.diff(run[order]) != 0
         self.stretch: Ints = np.cumsum(apart)
+        self.having: dict[tuple[str, ...], Flags] = {}
+        """The items that have any of some terms."""
         self._pairs: dict[int, tuple[list[Flags], Ints]] = {}
         self._neighbours: dict[Weights, Neighbours] = {}
         self._set_places(arrays)

@@ -15,24 +15,42 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memoranda_ranking.dates import date_terms, query_date_terms
+from memoranda_ranking.languages import STANDING_OF
 from memoranda_ranking.names import ASSISTANTS, asked_person, is_role
 from memoranda_ranking.participants import capitalised, turns_of_callers
 from memoranda_ranking.passages import Weights
 from memoranda_ranking.scope_arrays import Flags, Floats, Ints, ScopeArrays
-from memoranda_ranking.stemming import stem
-from memoranda_ranking.terms import MONTHS, fold_words, index_terms, query_language, query_terms
+from memoranda_ranking.stemming import stem, stemmer_of
+from memoranda_ranking.terms import MONTHS, fold_words, index_terms, is_unspaced, query_language, query_terms
 
 _TIME_WORDS = """
 yesterday today tonight tomorrow ago last next week weekend month year morning evening night recently since soon lately
 earlier monday tuesday wednesday thursday friday saturday sunday
 """
 _TIME_TERMS = sorted({*map(stem, (*_TIME_WORDS.split(), *MONTHS))} - {stem("may")})
+_STANDING_TERMS = sorted(
+    {
+        stemmer_of(None if language == "-" else language)(fold_words(word)[0])
+        for language, words in STANDING_OF.items()
+        for word in words
+        if language != "-"
+    }.union(STANDING_OF["-"])
+)
 _ASKING_FOR_TIME = frozenset({"when", "date"})
 _ASKING = frozenset({"what", "when", "where", "who", "whom", "whose", "which", "why", "how"})
 
 _FOUND_TERM = 0.3
 """How much the letters of a term count that is found as it is, against one that is not; in English, nothing: its stems
 leave no other forms to look for."""
+
+_MOST_LETTERS = 0.5
+"""Which part of their letters a term and another form of it have in common, at least; less is coincidence."""
+
+_ALL_LETTERS = 0.5
+"""How much the letters of a whole query count, against its words; in English, nothing."""
+
+_BY_CHANCE = 0.15
+"""Which part of a query's letters anything may have by chance."""
 
 _LENGTH_ALONE = 0.75
 """BM25's usual b, for items by their own words."""
@@ -43,6 +61,9 @@ _LEAST_LENT = 0.25
 _OTHER_PASSAGES = 50
 """How many passages more than a scope has are taken for granted where it is asked how much of a query it covers: with
 few, a word that one of them has would seem common."""
+
+_PAIR = 0.25
+"""How much a pair of characters that no passage has counts among what is asked for: most such pairs are no words."""
 
 _HARDLY = 1e-12
 
@@ -57,6 +78,8 @@ class Query:
         self.text = text
         self.terms = query_terms(text)
         self.language = query_language(text)
+        self.is_foreign = self.language != "english" and bool(self.language or not text.isascii())
+        """True if it surely is not in English; keywords without common words may be."""
         self.dates = query_date_terms(text)
         said = fold_words(text)
         self.asks_for_time = not _ASKING_FOR_TIME.isdisjoint(said)
@@ -181,6 +204,7 @@ class WordScores:
         alone = _bm25(self.told[self.term], self.count, self.place, held_back_alone, weights.saturation)
         what = [term not in self.query.dates for term in terms]  # A date says when, not what.
         telling = rarities(self.places_with, self._passages + _OTHER_PASSAGES) * what
+        telling[[not found and is_unspaced(term) for found, term in zip(self.places_with, terms, strict=True)]] *= _PAIR
         self.missing: list[str] = []
         step = max(1, _AT_ONCE // count)
         for start in range(0, len(terms), step):
@@ -198,10 +222,16 @@ class WordScores:
         if best > 0 and weights.own:
             words = np.maximum(words, alone * (part * float(words.max()) / best))
         self.words = words
-        self.letters = self._by_letters()
+        self.letters = self._other_forms()
         every = float(telling.sum())
-        self.covered = np.minimum(1.0, (covered + self.letters) / every) if every else covered * 0.0
+        self.covered = np.minimum(1.0, (covered + self.letters) / every) if every else (words > 0) * 1.0
         """Which part of the query each place has, from 0 to 1, terms by what they tell."""
+        if weights.letters and self.query.is_foreign:
+            together, part = self._sharing(*self.arrays.spelled_like(terms))
+            together[part < _BY_CHANCE] = 0.0
+            best = float((self.words + self.letters).max())
+            self.letters += _ALL_LETTERS * best / (float(together.max()) or 1.0) * together
+            self.covered = np.maximum(self.covered, part)
 
     def _with_neighbours(self, start: int, terms: int) -> Floats:
         """Return how often some terms occur at each place, with a share of each one added to the places around it."""
@@ -229,23 +259,25 @@ class WordScores:
                 meant = np.array([term in date_terms(each) for each in days])
                 counts[number, meant[day][layout.item_at]] += weights.date
 
-    def _by_letters(self) -> Floats:
-        """Return the score of each place by the letters of the query's terms."""
-        weights, layout = self.weights, self.layout
+    def _other_forms(self) -> Floats:
+        """Return the score of each place by words that share most of their letters with a term of the query."""
+        scores = np.zeros(self.layout.place_count)
         found = 0.0 if self.query.language == "english" else _FOUND_TERM
-        scores = np.zeros(layout.place_count)
-        held_back = _held_back(layout.lengths, weights.saturation, weights.length)
-        for term, times in zip(self.query.terms if weights.letters else (), self._times, strict=False):
-            weight = 1.0 if term in self.missing else found
-            if not weight:
-                continue
-            groups, places, count = self.arrays.spelled_like(term)
-            keys, often = np.unique(groups * layout.place_count + places, return_counts=True)
-            group, place = np.divmod(keys, layout.place_count)
-            told = rarities(np.bincount(group, minlength=count) * times, self._passages)[group]
-            told *= weights.letters * weight / max(count, 1)
-            scores += _bm25(told, often, place, held_back, weights.saturation)
+        for term, times in zip(self.query.terms if self.weights.letters else (), self._times, strict=False):
+            weight = self.weights.letters * (1.0 if term in self.missing else found)
+            if weight:
+                groups, places, count = self.arrays.spelled_like((term,), _MOST_LETTERS)
+                scores += weight / max(count, 1) * self._sharing(groups, places, count, times)[0]
         return scores
+
+    def _sharing(self, groups: Ints, places: Ints, count: int, times: float = 1.0) -> tuple[Floats, Floats]:
+        """Return the score of each place by the groups of letters that it has, and which part of all groups it has."""
+        layout, k1 = self.layout, self.weights.saturation
+        keys, often = np.unique(groups * layout.place_count + places, return_counts=True)
+        group, place = np.divmod(keys, layout.place_count)
+        told = rarities(np.bincount(group, minlength=count) * times, self._passages)
+        part = np.bincount(place, told[group], layout.place_count) / (told.sum() or 1.0)
+        return _bm25(told[group], often, place, _held_back(layout.lengths, k1, _LENGTH_ALONE), k1), part
 
     @property
     def together(self) -> float:
@@ -290,14 +322,25 @@ class WordScores:
         return self._having_any(index_terms(" ".join(sorted(words))) if asked == "user" else ())
 
     @cached_property
+    def standing(self) -> Flags:
+        """The items that tell what holds from now on, and were not said by an assistant."""
+        names = self.arrays.speakers.items()
+        assistants = [code for speaker, code in names if speaker.casefold() in ASSISTANTS]
+        said = self.layout.states & ~np.isin(self.layout.speaker, assistants)
+        return said & self._having_any(_STANDING_TERMS)
+
+    @cached_property
     def telling_time(self) -> Flags:
         """The items that mention a time."""
         return self._having_any(_TIME_TERMS)
 
     def _having_any(self, terms: Sequence[str]) -> Flags:
-        found = np.zeros(len(self.layout), np.bool_)
-        found[self.layout.item_at[self.arrays.occurrences(sorted(set(terms)))[1]]] = True
-        return found
+        """Return which items have any of some terms. It is kept with the layout: few lists are ever asked for."""
+        key, layout = tuple(sorted(set(terms))), self.layout
+        if key not in layout.having:
+            found = layout.having[key] = np.zeros(len(layout), np.bool_)
+            found[layout.item_at[self.arrays.occurrences(key)[1]]] = True
+        return layout.having[key]
 
     def found_in(self, items: Sequence[int]) -> list[tuple[str, ...]]:
         """Return the terms that occur in each of some items themselves."""

@@ -8,8 +8,9 @@ columns of its own after these.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from functools import lru_cache
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache, lru_cache
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 from pydantic_core import from_json
@@ -45,8 +46,7 @@ ITEM_COLUMNS = (
 PAYLOAD_COLUMNS = ("id", "content", "metadata", "extra_json")
 """The columns that :func:`unpack_payload` reads, in its order."""
 
-_NO_CALLS = further_values(AIMemory(content=""))
-_USUAL: dict[type[MemoryItem], str] = {AIMemory: json_text(_NO_CALLS)}
+_USUAL: dict[type[MemoryItem], str] = {AIMemory: json_text(further_values(AIMemory(content="")))}
 """What ``extra_json`` is in most rows of a class: there is nothing to take apart, but lists are each item's own."""
 
 _EXTRA = '"extra":'
@@ -89,11 +89,23 @@ def pack(item: MemoryItem) -> Row:
 
 
 def further_text(item: MemoryItem) -> str:
-    """Return ``extra_json`` of an item that was checked: most have none, and most AI messages no tool calls."""
-    further = further_values(item)
-    if not further:
-        return "{}"
-    return _USUAL[AIMemory] if further == _NO_CALLS else json_text(further)
+    """Return ``extra_json`` of an item that was checked."""
+    usual = _usual(type(item))
+    if usual is not None and not item.__pydantic_extra__:
+        values_of, values, text = usual
+        if values_of(item.__dict__) == values:
+            return text
+    return json_text(further_values(item))
+
+
+@cache
+def _usual(cls: type[MemoryItem]) -> tuple[Callable[[dict[str, Any]], tuple[Any, ...]], tuple[Any, ...], str] | None:
+    """Return how the fields of a class's items are taken, their values in most items, and the JSON of those."""
+    if cls not in TRUSTED:
+        return None
+    item = cls(content="")
+    values_of = itemgetter(*TRUSTED[cls].names)
+    return values_of, values_of(item.__dict__), json_text(further_values(item))
 
 
 @lru_cache(maxsize=1024)

@@ -145,7 +145,13 @@ def _ranked_by_meaning(
         if item is not None and wanted.matches(item)
     ]
     return [
-        RankedItem(copy_item(item), score, {"semantic": score}, passage=passage_text(item.content, alike.passage(row)))
+        RankedItem(
+            copy_item(item),
+            score,
+            {"semantic": score},
+            passage=passage_text(item.content, alike.passage(row)),
+            meaning=1.0,
+        )
         for row, item, score in found
     ]
 
