@@ -1,6 +1,6 @@
 """The arrays compute what a text ranking is by its definition, which is written down here in loops.
 
-How letters are compared is left out, and so is the bonus for items that mention a time.
+How letters are compared is left out, and so are times that items mention and the place of standing instructions.
 """
 
 from __future__ import annotations
@@ -70,7 +70,8 @@ class Definition:
         if max(alone, default=0.0) > 0:
             part = weights.own / (weights.own + lending * (1 - weights.own)) * max(words) / max(alone)
             words = [max(score, part * by_itself) for score, by_itself in zip(words, alone, strict=True)]
-        return self.with_bonuses(words, self.covered(counts, found_in, dates), named | perhaps | self.of_person())
+        covered = self.covered(counts, found_in, dates) or [float(score > 0) for score in words]
+        return self.with_bonuses(words, covered, named | perhaps | self.of_person())
 
     def names(self, speaker: str) -> set[str]:
         return {*query_terms(self.query)}.intersection(index_terms(speaker))
@@ -147,12 +148,9 @@ class Definition:
         return scores
 
     def covered(self, counts: Mapping[str, Counts], found_in: Mapping[str, int], dates: frozenset[str]) -> list[float]:
-        """Return which part of the query each place has, from 0 to 1; a date says when, not what, unless it is all."""
+        """Return which part of the query each place has, from 0 to 1; a date says when, not what: of dates, nothing."""
         telling = {term: rarity(n, len(self.held) + 50) for term, n in found_in.items() if term not in dates}
-        places = range(len(self.held))
-        if not telling:
-            return [float(any(counts[term].get(at) for term in counts)) for at in places]
-        every = sum(telling.values())
+        every, places = sum(telling.values()), range(len(self.held) if telling else 0)
         has = [sum(tells * min(1.0, counts[term].get(at, 0.0)) for term, tells in telling.items()) for at in places]
         return [min(1.0, part / every) for part in has]
 
@@ -213,6 +211,11 @@ texts = st.lists(st.sampled_from((*WORDS, "?", "lake.", "\n")), max_size=12).map
 long_texts = st.lists(st.sampled_from(WORDS), min_size=30, max_size=60).map(" ".join)
 speakers = st.sampled_from(("", "human", "ai", "user", "Ada", "Grace", "Ada Lovelace"))
 turns = st.tuples(st.one_of(texts, texts, long_texts), speakers, st.sampled_from((1, 1, 1, 300, 3000)))
+WEIGHTS = (
+    Weights(letters=0, standing=0),
+    Weights(letters=0, standing=0, passage=10, reach=1, coherence=0),
+    Weights(letters=0, standing=0, own=0),
+)
 queries = st.lists(st.sampled_from((*WORDS, "Who", "in", "lake", "did")), min_size=1, max_size=6).map(" ".join)
 
 
@@ -232,9 +235,7 @@ def conversations_of(drawn: Sequence[Sequence[tuple[str, str, int]]]) -> list[li
 @given(
     st.lists(st.lists(turns, min_size=1, max_size=8), min_size=1, max_size=3),
     queries,
-    st.sampled_from(
-        (Weights(letters=0), Weights(letters=0, passage=10, reach=1, coherence=0), Weights(letters=0, own=0))
-    ),
+    st.sampled_from(WEIGHTS),
 )
 def test_a_ranking_is_what_its_definition_says(
     drawn: list[list[tuple[str, str, int]]], query: str, weights: Weights

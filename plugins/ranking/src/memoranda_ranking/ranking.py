@@ -199,9 +199,12 @@ class _Scoring:
 
         Vectors that tell nothing count for nothing, and words where the query has none.
         """
+        if not self.words.query.terms:
+            return alike
+        if not self.share:
+            return covered
         given = self.words.weights.semantic
-        known = calibrated(self.words.arrays).known if given is None else min(1.0, 2 * given)
-        share = 1.0 if not self.words.query.terms else 0.5 * known if self.share else 0.0
+        share = 0.5 * (calibrated(self.words.arrays).known if given is None else min(1.0, 2 * given))
         return (1 - share) * covered + share * alike
 
     def best_first(self) -> Iterator[int]:

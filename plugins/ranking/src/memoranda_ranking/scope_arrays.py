@@ -285,7 +285,7 @@ class Layout:
         self.sitting_starts = np.flatnonzero(apart)
         self.sitting = np.cumsum(apart) - 1
         apart[1:] |= np.diff(run[order]) != 0
-        self.stretch = np.cumsum(apart)
+        self.stretch: Ints = np.cumsum(apart)
         self.having: dict[tuple[str, ...], Flags] = {}
         """The items that have any of some terms."""
         self._pairs: dict[int, tuple[list[Flags], Ints]] = {}
@@ -330,7 +330,7 @@ class Layout:
         unknown[[arrays.speakers[name] for name in UNKNOWN if name in arrays.speakers]] = True
         new = apart.copy()
         new[1:] |= (np.diff(self.speaker) != 0) | unknown[self.speaker[1:]]
-        self.turn = np.cumsum(new)
+        self.turn: Ints = np.cumsum(new)
         """What one known speaker says without a break is one turn."""
         self.asks: Flags = arrays._asks.values[self.rows]
 
@@ -356,12 +356,13 @@ class Layout:
         if weights not in self._neighbours:
             stretch, turn = self.stretch[self.item_at], self.turn[self.item_at]
             last = self.first_place[1:] - 1
-            offsets, factors, borrowed = [0], [np.ones(self.place_count)], np.zeros(self.place_count)
+            offsets, factors = [0], list[Floats]([np.ones(self.place_count)])
+            borrowed = np.zeros(self.place_count)
             for far, later, earlier in weights.faded():
                 after = _followed(stretch, far)
                 # Whatever comes round from one end to the other is False, or 0.
                 for offset, share, there in ((far, later, after), (-far, earlier, np.roll(after, far))):
-                    factor = share * (there & ~np.roll(self.divided, -offset))
+                    factor = (there & ~np.roll(self.divided, -offset)) * np.float64(share)
                     borrowed += np.roll(factor * self.lengths, offset)
                     if offset == 1:
                         factor[last[self.asks]] *= 1 + weights.answer

@@ -141,9 +141,10 @@ class WordScores:
             found = [number for number, term in enumerate(self.query.terms) if term in words]
             if found:
                 self._speaker_terms[code] = found
-        named = np.zeros(len(self.arrays.speakers), np.bool_)
+        named: Flags = np.zeros(len(self.arrays.speakers), np.bool_)
         named[list(self._speaker_terms)] = True
-        return named[self.layout.speaker]
+        of_items: Flags = named[self.layout.speaker]
+        return of_items
 
     def _lending(self, total: int) -> float:
         """Return how much of what neighbours lend counts, up to 1.
