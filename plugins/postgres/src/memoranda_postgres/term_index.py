@@ -22,8 +22,8 @@ from memoranda_postgres.dialect import SEQUENCE, PostgresStatements
 from memoranda_postgres.schema import add_terms
 from memoranda_postgres.server import Server
 from memoranda_postgres.terms import TERM_KEYS, has_term, keys_text
-from memoranda_ranking import WHOLE_SCOPE
 from memoranda_sql import Parameters
+from memoranda_sql.candidates import WHOLE_SCOPE
 
 _AT_ONCE = 10
 """For how many items terms are computed before other tasks get a turn."""

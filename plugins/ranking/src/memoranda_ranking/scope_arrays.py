@@ -19,12 +19,12 @@ from numpy.typing import NDArray
 from memoranda_ranking.dates import microseconds
 from memoranda_ranking.names import UNKNOWN
 from memoranda_ranking.participants import beginning_of, called_names
-from memoranda_ranking.passage_splitting import passage_count
 from memoranda_ranking.passages import SILENCE, Passage, Weights
 from memoranda_ranking.postings import Column, Postings
-from memoranda_ranking.terms import index_terms
 from memoranda_ranking.trigrams import Spellings
 from memoranda_ranking.vectors import normalised
+from memoranda_text.passage_splitting import passage_count
+from memoranda_text.terms import index_terms
 
 Ints: TypeAlias = NDArray[np.int64]
 Floats: TypeAlias = NDArray[np.float64]
@@ -253,13 +253,13 @@ class ScopeArrays:
         compared = np.einsum("ij,j->i", self._vectors.values[end - count : end], np.asarray(vector, np.float32))
         return int(compared.round(_DIGITS).argmax()), count
 
-    def calling(self, name: str) -> tuple[Ints, bool]:
-        """Return the items of the layout that call a person by name, and whether one has the name beside a greeting."""
+    def calling(self, name: str) -> tuple[Ints, Ints]:
+        """Return the items of the layout that call a person by name, and those that have it beside a greeting."""
         naming = [row for row, beginning in enumerate(self._beginnings) if name in beginning]
         heard = {row: called_names(self._beginnings[row]) for row in naming if self._alive.values[row]}
         calling = [row for row, (called, _) in heard.items() if name in called]
-        greeted = any(name in beside for _, beside in heard.values())
-        return np.flatnonzero(np.isin(self.layout.rows, calling)), greeted
+        greeting = [row for row, (_, greeted) in heard.items() if name in greeted]
+        return np.flatnonzero(np.isin(self.layout.rows, calling)), np.flatnonzero(np.isin(self.layout.rows, greeting))
 
 
 class Layout:
