@@ -110,8 +110,10 @@ def test_unspaced_scripts_become_characters_and_pairs() -> None:
     assert index_terms("東京都") == ["東", "京", "都", "東京", "京都"]
 
 
-def test_a_query_in_an_unspaced_script_looks_for_pairs() -> None:
-    assert query_terms("東京都") == ("東京", "京都")
+def test_a_query_in_an_unspaced_script_looks_for_pairs_and_ideographs() -> None:
+    assert query_terms("東京都") == ("東京", "京都", "東", "京", "都")
+    assert query_terms("食べました") == ("食べ", "食")  # Endings tell nothing,
+    assert query_terms("ました") == ("まし", "した")  # unless there is nothing else.
 
 
 def test_a_single_character_of_an_unspaced_script_is_found() -> None:

@@ -19,7 +19,7 @@ from memoranda.store.backend import Expiry, Filter, Lifetimes
 from memoranda_ranking import HashingEmbeddings
 from memoranda_sql import Parameters
 from memoranda_sqlite import SQLiteMemoryStore, scope_cache
-from memoranda_sqlite.journal import MOST_FOLLOWED
+from memoranda_sqlite.journal import MOST_FOLLOWED, Changes
 from memoranda_sqlite.scope_cache import Scope, ScopeCache
 from memoranda_sqlite.statements import SQLiteStatements
 
@@ -61,9 +61,9 @@ class Noting(ScopeCache):
         self.done.append("read")
         super()._read(connection, scope, wanted)
 
-    def _follow(self, connection: sqlite3.Connection, scope: Scope, wanted: Filter, changed: set[int]) -> bool:
+    def _follow(self, connection: sqlite3.Connection, scope: Scope, wanted: Filter, changes: Changes) -> bool:
         self.done.append("followed")
-        return super()._follow(connection, scope, wanted, changed)
+        return super()._follow(connection, scope, wanted, changes)
 
 
 class Numbers:

@@ -28,6 +28,9 @@ RELEVANT = 0.2
 BESIDE_THE_BEST = 0.4
 """What the others must score, as a part of the best one's score."""
 
+DEPTH = 10
+"""How many memories are recalled for a question that does not need more."""
+
 _NEVER = [Value("memory_type", False, "$ne", kind) for kind in ("system", "branch")]
 
 
@@ -72,7 +75,7 @@ class BaseStore(Writing, Reading, Removing, Branching):
         self,
         query: str,
         *,
-        limit: int = 10,
+        limit: int | None = None,
         window: Iterable[MemoryItem] = (),
         metadata: MemoryMetadata | None = None,
         memory_type: Kinds | None = None,
@@ -83,6 +86,9 @@ class BaseStore(Writing, Reading, Removing, Branching):
     ) -> list[MemoryItem]:
         """Return the memories that answer a query, best first; an empty list if none is relevant.
 
+        Without a ``limit`` the question decides: usually ten, and more where it counts, lists, compares or sums up;
+        these come session by session, in the order of time.
+
         This uses the best ranking that the store has: hybrid with an embedder, text without one. Archived items are
         found too. Left out are system items, items that only repeat the query, and those in ``window``: pass what the
         model is shown anyway. A handle that is bound to a user recalls from every session and task of that user; use
@@ -91,7 +97,7 @@ class BaseStore(Writing, Reading, Removing, Branching):
         """
         self._ensure_open()
         shown = {item.id for item in items_of(window, "window")}
-        most = whole_number(limit, "limit")
+        most = whole_number(await self._depth(query) if limit is None else limit, "limit")
         floor = RELEVANT if min_score is None else number(min_score, "min_score", most=1)
         wanted = self._filter(
             metadata=metadata, memory_type=memory_type, archived=None, since=since, until=until, where=where
@@ -105,11 +111,24 @@ class BaseStore(Writing, Reading, Removing, Branching):
         ranked = await reached._ranked(query, wanted, page, self._checked_mode(mode), floor)
         if ranked and min_score is None and self.reranker is None:
             ranked = [found for found in ranked if found.score >= BESIDE_THE_BEST * ranked[0].score]
-        return [found.item for found in ranked if found.item.id not in shown][:most]
+        found = [each.item for each in ranked if each.item.id not in shown][:most]
+        return found if limit is not None or most <= DEPTH else by_session(found)
+
+    async def _depth(self, query: str) -> int:
+        """Return how many memories a question needs, as the ranker sees it."""
+        depth = getattr(await self._text_ranker(), "depth", None)
+        return DEPTH if depth is None else int(depth(check_text(query, "query")))
 
     def _scoped(self, scope: MemoryMetadata) -> ScopedStore:
         """Return the handle; a store whose searches are a view of its own gives one that shows the same view."""
         return ScopedStore(self, scope)
+
+
+def by_session(items: Iterable[MemoryItem]) -> list[MemoryItem]:
+    """Return items session by session, in the order of time."""
+    said = sorted(items, key=lambda item: item.created_at)
+    sessions = list(dict.fromkeys(item.metadata.session_id for item in said))
+    return sorted(said, key=lambda item: sessions.index(item.metadata.session_id))
 
 
 class ScopedStore(ScopedEngine, BaseStore):

@@ -49,7 +49,7 @@ _ATTEMPTS = 3
 _ROOM = 1 << 40
 """How many numbers in the order of adding are left to others while a batch is made ready."""
 
-_MOST_RANKINGS = 32
+_MOST_RANKINGS = 128
 """How many scopes keep their ranker's index between two searches."""
 
 
@@ -214,9 +214,8 @@ class InMemoryStore(BaseStore):
     async def _rank(self, query: str, wanted: Filter, limit: int, mode: SearchMode) -> list[RankedItem]:
         entries, wanted = self._looked_at(self._live, await self._with_past(wanted))
         row = entries.copy()
-        large = isinstance(entries, EntryList) and len(row) > AT_ONCE
         ranker = await self._text_ranker()
-        index = self._index_of(wanted.scope(), ranker) if large else ranker.index()
+        index = self._index_of(wanted.scope(), ranker) if isinstance(entries, EntryList) else ranker.index()
         weight = ranking_weight(len(row), (entry.item.content for entry in row if not entry.terms))
         return await offload(weight, _ranked, query, row, wanted, limit, index)
 

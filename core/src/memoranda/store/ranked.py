@@ -18,8 +18,9 @@ class RankedItem:
     """An item, how well it answers the query, and why.
 
     ``parts`` says what the score is made of (``text``, ``speaker``, ``semantic``, …) and ``terms`` which words of the
-    query were found; ``passage`` is the part of a long content that was found, and empty where the whole was. The score
-    runs from 0 to 1: see :meth:`memoranda.store.BaseStore.search_ranked`.
+    query were found; ``passage`` is the part of a long content that was found, and empty where the whole was.
+    ``meaning`` is the share that meaning has in this ranking; words have the rest. The score runs from 0 to 1: see
+    :meth:`memoranda.store.BaseStore.search_ranked`.
     """
 
     item: MemoryItem
@@ -27,6 +28,7 @@ class RankedItem:
     parts: Mapping[str, float] = field(default_factory=dict)
     terms: tuple[str, ...] = ()
     passage: str = ""
+    meaning: float = 0.0
 
 
 class Entry(NamedTuple):
@@ -61,7 +63,10 @@ class ScopeIndex(Protocol):
 
 
 class Ranker(Protocol):
-    """Ranks the text of items, for stores that have no index of their own. Plugins offer one by a RankerSpec."""
+    """Ranks the text of items, for stores that have no index of their own. Plugins offer one by a RankerSpec.
+
+    It may have a method ``depth(query)`` too, which returns how many memories a question needs.
+    """
 
     def index(self) -> ScopeIndex:
         """Return a new index, for one scope."""

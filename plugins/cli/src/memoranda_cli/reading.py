@@ -88,6 +88,10 @@ def search(
     everything: Annotated[
         bool, typer.Option("--all", "-a", help="Also what a summary replaced.", rich_help_panel=options.FILTERS)
     ] = False,
+    explain: Annotated[
+        bool,
+        typer.Option("--explain", "-e", help="Print what words and meaning count for.", rich_help_panel=options.OUTPUT),
+    ] = False,
     memory_type: Type = None,
     status: Status = None,
     which: options.Which = None,
@@ -119,6 +123,8 @@ def search(
         show_json(_ranked_json(ranked) if ranked is not None else _items_json(items))
     elif ranked or items:
         show(ranked_results(ranked) if ranked is not None else results(items))
+    if explain and not as_json:
+        say(_shares(ranked))
     if not ranked and not items and not as_json:
         say(f"Nothing was found.{run(_meant(store, store_options, metadata))}")
     elif not as_json and len(ranked or items) == limit:
@@ -255,6 +261,19 @@ def history(
         say(f"There is nothing here.{run(_meant(store, store_options, metadata))}")
 
 
+def _shares(ranked: list[RankedItem] | None) -> str:
+    """Return what words and meaning count for in a ranking."""
+    if not ranked:
+        return "Nothing was ranked: --mode text, semantic and hybrid do."
+    share = ranked[0].meaning
+    if 0 < share < 1:
+        return (
+            f"Words count for {1 - share:.0%} and meaning for {share:.0%}, for this query: the store measures how much "
+            "each of them finds among the items it searches."
+        )
+    return f"{'Meaning' if share else 'Words'} alone ranked these."
+
+
 def _items_json(items: list[MemoryItem]) -> list[dict[str, Any]]:
     from memoranda.store import dump_item
 
@@ -270,6 +289,7 @@ def _ranked_json(ranked: list[RankedItem]) -> list[dict[str, Any]]:
             "score": found.score,
             "parts": dict(found.parts),
             "terms": list(found.terms),
+            "meaning": found.meaning,
             **({"passage": found.passage} if found.passage else {}),
         }
         for found in ranked

@@ -20,14 +20,15 @@ async def assemble(
     *,
     system: str = "",
     tokens: int = 4_000,
-    limit: int = 10,
+    limit: int | None = None,
     counter: TokenCounter | None = None,
 ) -> list[MemoryItem]:
     """Return the items of a prompt that answers a question, ready for ``to_openai``, ``to_anthropic`` and the others.
 
-    The prompt is the ``system`` text, at most ``limit`` memories that ``handle.recall`` finds for the question, each
-    with its date and where it comes from, then the window of the handle's conversation, and the question. Memories come
-    as one message of the user's, between fences, since they must not speak for the system.
+    The prompt is the ``system`` text, the memories that ``handle.recall`` finds for the question, each with its date
+    and where it comes from, then the window of the handle's conversation, and the question. Memories come as one
+    message of the user's, between fences, since they must not speak for the system. At most ``limit`` of them come;
+    without a limit, as many as the question needs.
 
     Everything fits into ``tokens``, as ``counter`` counts them, with one exception: the system text and the question
     are always whole, even where they alone take more. A third of the rest is kept for memories; the newest rounds take
@@ -36,17 +37,23 @@ async def assemble(
     """
     check_text(question, "question")
     check_text(system, "system")
-    budget, most = whole_number(tokens, "tokens"), whole_number(limit, "limit")
+    budget, most = whole_number(tokens, "tokens"), None if limit is None else whole_number(limit, "limit")
     count = counter or estimate_tokens
     left = budget - sum(count(item) for item in Parts(soul=system, query=question).items())
     said = await handle.window(tokens=max(left, 0), counter=count)
     shown = rounds_within(said, max(left - left // _SHARE, 0), count)
-    recalled = await handle.recall(question, limit=most, window=shown) if most else []
+    recalled = await handle.recall(question, limit=most, window=shown) if most != 0 else []
+    best = recalled
+    if most is None and recalled:  # Of many, which come session by session, the best have the first claim to the room.
+        best = await handle.recall(question, limit=len(recalled), window=shown)
 
     def fitted(conversation: list[MemoryItem], memories: list[MemoryItem]) -> AssembledContext:
-        return Fitting(Fetched(system, conversation, long_term=memories), question, budget, count, most).context()
+        return Fitting(Fetched(system, conversation, long_term=memories), question, budget, count, len(best)).context()
 
-    context = fitted(shown, recalled)
+    context = fitted(shown, best)
+    if best != recalled:
+        kept = {item.id for item in context.parts.long_term}
+        context = fitted(shown, [item for item in recalled if item.id in kept])
     if len(shown) < len(said):  # The memories may have left room for further rounds.
         room = budget - context.tokens + sum(map(count, shown))
         kept = {item.id for item in context.parts.long_term}

@@ -46,6 +46,7 @@ class Result:
     parts: list[tuple[str, float]]
     pieces: list[tuple[str, bool]]
     moved: int | None = None
+    meaning: float = 0.0
 
 
 def modes_of(store: BaseStore) -> list[str]:
@@ -87,6 +88,7 @@ async def search(
             splitter.parts(found),
             _around(found.item.content, _words(found.item.content, found.terms)),
             before.get(found.item.id, LIMIT) - place if moved else None,
+            found.meaning if mode == "hybrid" else 0.0,
         )
         for place, found in enumerate(ranked)
     ]
@@ -113,7 +115,9 @@ async def _ranked_again(
         near = {found.item.id: found.score for found in alike}
     by_id = {item.id: item for item in scope}
     scored = rank_hybrid(query, windows, near, total=len(scope), weights=weights, limit=LIMIT)
-    return [RankedItem(by_id[found.key], found.score, found.parts, found.terms) for found in scored]
+    return [
+        RankedItem(by_id[found.key], found.score, found.parts, found.terms, meaning=found.share) for found in scored
+    ]
 
 
 def _windows(scope: Sequence[MemoryItem]) -> list[list[Passage]]:

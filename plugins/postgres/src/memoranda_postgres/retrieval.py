@@ -237,7 +237,7 @@ class Retrieval:
 
 
 def _by_meaning(score: float, item: MemoryItem, passage: str) -> RankedItem:
-    return RankedItem(item, score, {"semantic": score}, passage=passage)
+    return RankedItem(item, score, {"semantic": score}, passage=passage, meaning=1.0)
 
 
 def named_model(model: str, dimension: int) -> str:

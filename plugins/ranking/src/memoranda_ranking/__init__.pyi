@@ -18,6 +18,7 @@ from memoranda_ranking.candidates import gathered_async as gathered_async
 from memoranda_ranking.dates import date_terms as date_terms
 from memoranda_ranking.dates import query_date_terms as query_date_terms
 from memoranda_ranking.dates import query_dates as query_dates
+from memoranda_ranking.depth import depth as depth
 from memoranda_ranking.embedding import WHITESPACE as WHITESPACE
 from memoranda_ranking.embedding import HashingEmbeddings as HashingEmbeddings
 from memoranda_ranking.embedding import embed_passages as embed_passages

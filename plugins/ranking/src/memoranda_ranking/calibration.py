@@ -8,24 +8,26 @@ soon its words find its neighbours, and how soon its vector does, tells which of
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from memoranda_ranking.postings import spans
 from memoranda_ranking.scope_arrays import Floats, Ints, ScopeArrays
 
-_MOST_ITEMS = 2_048
+_MOST_ITEMS = 256
 """How many items are looked at: the oldest, up to a power of two, so that few additions change anything."""
 
-_PROBES = 48
+_PROBES = 64
 """How many of them are looked for others with."""
 
 _SHORTEST = 4
 """How many terms an item must have to be a probe."""
 
-_WORDS = 12
-"""How many terms of a probe are looked for, the rarest ones."""
+_COMMON = 0.25
+"""A term that a greater part of the items has tells nothing."""
 
 _ALIKE = 5
 """How many items that share rare words with a probe its vector should be near to."""
@@ -33,17 +35,17 @@ _ALIKE = 5
 _BESIDE = 2
 """How many turns on each side of a probe have to do with it."""
 
-_CHANCE, _KNOWN = 0.55, 0.65
+_CHANCE, _KNOWN = 0.58, 0.64
 """The part of all items that lie behind those with the same rare words, for vectors that tell nothing, and for ones
 that surely tell something. Half would be chance."""
 
 _USUAL, _USUAL_PROBES = 0.75, 4
 """What is taken for granted before anything is measured, and how many probes that counts as."""
 
-_EVEN, _STEEPNESS = 0.35, 1.8
+_EVEN, _STEEPNESS = 0.35, 2.2
 """The share of meaning where vectors find as much as words, and how fast it grows where they find more."""
 
-_LEAST, _MOST = 0.1, 0.7
+_LEAST, _MOST = 0.05, 0.55
 
 
 class Calibration(NamedTuple):
@@ -94,45 +96,67 @@ def _oldest(arrays: ScopeArrays) -> Ints:
 def _measured(
     arrays: ScopeArrays, items: Ints, vectors: NDArray[np.float32], embedded: NDArray[np.bool_]
 ) -> Calibration:
-    lengths = np.add.reduceat(arrays.layout.lengths, arrays.layout.first_place[:-1])[items]
+    term, of = arrays.terms_of(items)
+    lengths = np.bincount(of, minlength=len(items))
     able = np.flatnonzero(embedded & (lengths >= _SHORTEST))
     if len(able) <= _ALIKE:
         return PRIOR
     probes = able[np.unique(np.linspace(0, len(able) - 1, _PROBES).astype(np.int64))]
-    every = np.arange(len(probes))
-    by_words = arrays.shared_words(items, probes, _WORDS)
+    by_words = _shared_words(term, of, probes, lengths)
     # Equal vectors may differ in the last digit of float32.
     by_meaning = np.einsum("ij,kj->ik", vectors[probes], vectors).astype(np.float64).round(5)
+    every = np.arange(len(probes))
     by_words[every, probes] = by_meaning[every, probes] = -np.inf
-    return Calibration(_known(by_words, by_meaning), _found(arrays, items, probes, by_words, by_meaning))
+    stretch = arrays.layout.stretch[items]
+    apart = np.abs(items[probes, None] - items)
+    beside = (apart > 0) & (apart <= _BESIDE) & (stretch[probes, None] == stretch)
+    return Calibration(_known(by_words, by_meaning), _found(beside, by_words, by_meaning))
+
+
+def _shared_words(term: Ints, of: Ints, probes: Ints, lengths: Ints) -> Floats:
+    """Return how much each probe has in common with each item: terms, which tell the more the fewer items have them."""
+    starts = np.searchsorted(term, np.arange(term.max() + 2))
+    told = np.log(1 + len(lengths) / np.maximum(np.diff(starts), 1)) ** 4
+    row = np.full(len(lengths), -1)
+    row[probes] = np.arange(len(probes))
+    asking = np.flatnonzero((row[of] >= 0) & (np.diff(starts)[term] <= _COMMON * len(lengths)))
+    which, at = spans(starts[term[asking]], starts[term[asking] + 1])
+    places = row[of[asking]][which] * len(lengths) + of[at]
+    scores = np.bincount(places, told[term[asking]][which], len(probes) * len(lengths)).reshape(len(probes), -1)
+    # A sum depends on the order of its terms.
+    shared: Floats = (scores / (1 + lengths / lengths.mean())).round(9)
+    return shared
 
 
 def _known(by_words: Floats, by_meaning: Floats) -> float:
-    """Return whether the vectors of items that share rare words are near each other."""
-    agreements = []
-    for words, meaning in zip(by_words, by_meaning, strict=True):
-        least = np.sort(words)[-_ALIKE:][0]
-        alike = np.flatnonzero((words >= least) & (words > 0))
-        if len(alike):
-            behind = np.searchsorted(np.sort(meaning), meaning[alike])
-            agreements.append(float(behind.mean()) / max(1, len(meaning) - 1))
-    agreed = (sum(agreements) + _USUAL * _USUAL_PROBES) / (len(agreements) + _USUAL_PROBES)
-    return min(1.0, max(0.0, (agreed - _CHANCE) / (_KNOWN - _CHANCE)))
+    """Return how surely the vectors of items that share rare words are near each other, from 0 to 1."""
+    alike = (by_words >= np.sort(by_words)[:, -_ALIKE, None]) & (by_words > 0)
+    behind = by_meaning.argsort(kind="stable").argsort() / max(1, by_meaning.shape[1] - 1)
+    counts = alike.sum(axis=1)
+    agreed = (behind * alike).sum(axis=1)[counts > 0] / counts[counts > 0]
+    agreement = (agreed.sum() + _USUAL * _USUAL_PROBES) / (len(agreed) + _USUAL_PROBES)
+    return float(np.clip((agreement - _CHANCE) / (_KNOWN - _CHANCE), 0.0, 1.0))
 
 
-def _found(arrays: ScopeArrays, items: Ints, probes: Ints, by_words: Floats, by_meaning: Floats) -> float:
-    """Return the part that vectors have in what words and vectors find of what was said beside the probes."""
-    stretch = arrays.layout.stretch
-    place = np.full(len(stretch), -1)
-    place[items] = np.arange(len(items))
-    found = np.full(2, _USUAL_PROBES / _PROBES)
-    for row, probe in enumerate(items[probes].tolist()):
-        near = np.arange(max(0, probe - _BESIDE), min(len(stretch), probe + _BESIDE + 1))
-        near = place[near[(near != probe) & (stretch[near] == stretch[probe])]]
-        near = near[near >= 0]
-        if len(near):
-            for number, scores in enumerate((by_words[row], by_meaning[row])):
-                best = scores[near].max()
-                rank = 1 + np.count_nonzero(scores > best) + (np.count_nonzero(scores == best) - 1) / 2
-                found[number] += 1 / rank
-    return float(found[1] / found.sum())
+def _found(beside: NDArray[np.bool_], by_words: Floats, by_meaning: Floats) -> float:
+    """Return the part that vectors have in what words and vectors find of what was said beside the probes.
+
+    What chance would find does not count.
+    """
+    having = beside.any(axis=1)
+    beside, found = beside[having], []
+    for scores in (by_words[having], by_meaning[having]):
+        best = np.where(beside, scores, -np.inf).max(axis=1, keepdims=True, initial=-np.inf)
+        ranks = 1 + (scores > best).sum(axis=1) + ((scores == best).sum(axis=1) - 1) / 2
+        found.append(float((1 / ranks).sum()))
+    chance = sum(_by_chance(count, beside.shape[1] - 1) for count in beside.sum(axis=1).tolist())
+    words, vectors = (max(0.0, each - chance) + _USUAL_PROBES for each in found)
+    return vectors / (words + vectors)
+
+
+@lru_cache(maxsize=1024)
+def _by_chance(wanted: int, total: int) -> float:
+    """Return what 1 / rank is on average for the first of the wanted ones, where the order is chance."""
+    ranks = np.arange(1, total + 2)
+    later = np.prod([np.maximum(total - ranks - at + 1, 0) / (total - at) for at in range(wanted)], axis=0)
+    return float(np.sum(-np.diff(later) / ranks[:-1]))

@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from contextlib import suppress
 from datetime import UTC, date, datetime, timedelta
 from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
 
 from memoranda_ranking.stemming import stem
 from memoranda_ranking.terms import MONTHS, fold_words, spelled_dates
@@ -14,7 +19,11 @@ _AMBIGUOUS = {stem("may"): re.compile(r"\bMAY\b|\bMay\b"), stem("march"): re.com
 """Months that are also common words: only a capital says that the month is meant."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_EXACT = len("2023-05-08T13:56:00.000000+00:00")
+_ZONE = len("+00:00")
+_EXACT = len("2023-05-08T13:56:00.000000") + _ZONE
+UNDATED = -(1 << 62)
+"""Stands for the time of what has none: long before all others."""
+
 _YEAR = re.compile(r"(?:19|20)\d{2}")
 _DAYS = frozenset(str(day) for day in range(1, 32))
 
@@ -34,30 +43,19 @@ def _day_terms(text: str) -> tuple[str, ...]:
     return str(day.day), stem(MONTHS[day.month - 1]), str(day.year)
 
 
-def microseconds(iso_date: str) -> int:
-    """Return the microseconds since 1970 of a date, given as ISO-8601 text; 0 when it is not one."""
-    if len(iso_date) == _EXACT:  # As items have it.
-        try:
-            return (
-                _hour(iso_date[:13])
-                + 1_000_000 * (60 * int(iso_date[14:16]) + int(iso_date[17:19]))
-                + int(iso_date[20:26])
-            )
-        except ValueError:
-            return 0
-    return _moment(iso_date)
-
-
-@lru_cache(maxsize=4096)
-def _hour(text: str) -> int:
-    return _moment(f"{text}:00+00:00")
+def microseconds(dates: Sequence[str]) -> NDArray[np.int64]:
+    """Return the microseconds since 1970 of dates, given as ISO-8601 text; :data:`UNDATED` for what is no date."""
+    if set(map(len, dates)) == {_EXACT}:  # As items have them.
+        with suppress(ValueError):
+            return np.array([text[:-_ZONE] for text in dates], "datetime64[us]").astype(np.int64)
+    return np.array([_moment(text) for text in dates], np.int64)
 
 
 def _moment(text: str) -> int:
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
-        return 0
+        return UNDATED
     return (moment.replace(tzinfo=moment.tzinfo or UTC) - _EPOCH) // timedelta(microseconds=1)
 
 

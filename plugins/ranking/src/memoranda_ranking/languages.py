@@ -11,22 +11,28 @@ from collections.abc import Sequence
 from importlib.resources import files
 
 
-def _lines(name: str) -> list[str]:
+def lines_of(name: str) -> list[str]:
+    """Return the lines of a data file of this package, without its remarks."""
     lines = (files(__package__) / name).read_text(encoding="utf-8").splitlines()
     return [line for line in lines if not line.startswith("#")]
 
 
 STOPWORDS_OF = {
     language: frozenset(words.split())
-    for language, _, words in (line.partition(":") for line in _lines("stopwords.txt"))
+    for language, _, words in (line.partition(":") for line in lines_of("stopwords.txt"))
 }
 """Words that a query in a language is better without."""
 
 PERSONS_OF = {
     language: tuple(frozenset(words.split()) for words in persons.split("|"))
-    for language, _, persons in (line.partition(":") for line in _lines("persons.txt"))
+    for language, _, persons in (line.partition(":") for line in lines_of("persons.txt"))
 }
 """Words of the first and of the second person; those of the language "-" hold for all that have no list."""
+
+STANDING_OF = {
+    language: words.split() for language, _, words in (line.partition(":") for line in lines_of("standing.txt"))
+}
+"""Words that mark instructions and preferences, which hold from when they were said; "-" as above."""
 
 LANGUAGES_OF: dict[str, list[str]] = {}
 for _language, _words in STOPWORDS_OF.items():

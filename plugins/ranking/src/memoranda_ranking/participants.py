@@ -36,6 +36,11 @@ def capitalised(query: str) -> frozenset[str]:
     return frozenset(word for word in _WORD.findall(query) if word[0].isupper() and word.lower() not in _NO_NAMES)
 
 
+def beginning_of(text: str) -> str:
+    """Return what :func:`called_names` needs of a text: its beginning, and if it has several lines, the end of one."""
+    return text[:_BEGINNING] if "\n" not in text else text[:_BEGINNING] + "\n"
+
+
 def called_names(text: str) -> tuple[list[str], list[str]]:
     """Return whom a text calls by name, and which names stand beside a greeting: "Thanks, Ada!" does both.
 

@@ -59,11 +59,13 @@ class Scored(NamedTuple):
     part: tuple[int, int] = (0, 1)
     item: int = 0
     by_meaning: bool = False
+    share: float = 0.0
+    """The share that meaning has in the ranking."""
 
     def ranked(self, item: MemoryItem, nearest: str = "") -> RankedItem:
         """Return the item of this key, with its score and why; ``nearest`` is its passage of the nearest meaning."""
         passage = nearest if self.by_meaning or self.part[1] == 1 else passage_at(item.content, *self.part)
-        return RankedItem(item, self.score, self.parts, self.terms, passage)
+        return RankedItem(item, self.score, self.parts, self.terms, passage, self.share)
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +119,10 @@ class Weights:
     """Bonus for an item that mentions a time when the query asks for one."""
     statement: float = 0.1
     """Bonus for an item that does not end in a question."""
+
+    standing: float = 0.2
+    """How good an instruction or a preference must be, as a part of the best, to have the tenth place if no other is
+    among the first ten; 0 keeps no place."""
 
     def __post_init__(self) -> None:
         for name in self.__slots__:

@@ -48,7 +48,7 @@ class Postings:
     def __init__(self) -> None:
         self._keys, self._values = Column(np.int32), Column(np.int32)
         self._sorted = 0
-        self._starts: NDArray[Any] = np.zeros(1, np.int64)
+        self._starts: NDArray[Any] = np.zeros(2, np.int64)
         self._by_key: NDArray[Any] = np.empty(0, np.int32)
 
     @property
@@ -65,8 +65,11 @@ class Postings:
 
     def _sort(self) -> None:
         keys = self._keys.values
-        order = np.argsort(keys, kind="stable")
-        self._starts = np.searchsorted(keys[order], np.arange(int(keys.max(initial=-1)) + 2))
+        # Numbers of two bytes are sorted in a tenth of the time.
+        order = np.argsort(keys.astype(np.uint16), kind="stable")
+        if keys.max(initial=0) >= 1 << 16:
+            order = order[np.argsort((keys >> 16).astype(np.uint16)[order], kind="stable")]
+        self._starts = np.concatenate(([0], np.cumsum(np.bincount(keys))))
         self._by_key = self._values.values[order]
         self._sorted = len(keys)
 
@@ -76,32 +79,24 @@ class Postings:
 
     def of(self, keys: Sequence[int]) -> list[NDArray[Any]]:
         """Return the values of each key, in the order of adding."""
-        starts, by_key = self._starts, self._by_key
-        found = [by_key[starts[key] : starts[key + 1]] if key + 1 < len(starts) else by_key[:0] for key in keys]
-        recent = self._keys.values[self._sorted :]
-        if len(recent):
-            later = self._values.values[self._sorted :]
-            for at, key in enumerate(keys):
-                held = recent == key
-                if held.any():
-                    found[at] = np.concatenate((found[at], later[held]))
-        return found
+        which, values = self.of_all(np.array(keys, np.int64))
+        return [values[which == at] for at in range(len(keys))]
 
     def of_all(self, keys: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
         """Return the values of many keys, each with the place of its key among them."""
         starts = self._starts
-        known = np.flatnonzero(keys + 1 < len(starts))
-        which, at = spans(starts[keys[known]], starts[keys[known] + 1])
-        which, values = known[which], self._by_key[at]
+        known = np.minimum(keys, len(starts) - 2)
+        which, at = spans(starts[known], np.where(known == keys, starts[known + 1], starts[known]))
+        values = self._by_key[at]
         recent = self._keys.values[self._sorted :]
-        held = np.flatnonzero(np.isin(recent, keys))
+        held = np.flatnonzero(np.isin(recent, keys)) if len(recent) else recent
         if not len(held):
             return which, values
-        later = self._values.values[self._sorted :]
-        pairs = [(np.flatnonzero(keys == recent[place]), later[place]) for place in held.tolist()]
-        further = np.concatenate([found for found, _ in pairs])
-        repeated = np.concatenate([np.full(len(found), value) for found, value in pairs])
-        return np.concatenate((which, further)), np.concatenate((values, repeated))
+        order = np.argsort(keys)
+        first, end = (np.searchsorted(keys[order], recent[held], side) for side in ("left", "right"))
+        of, place = spans(first, end)
+        later = self._values.values[self._sorted :][held[of]]
+        return np.concatenate((which, order[place])), np.concatenate((values, later))
 
 
 def spans(first: NDArray[Any], end: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:

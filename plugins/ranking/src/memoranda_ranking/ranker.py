@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from memoranda_ranking.depth import depth
 from memoranda_ranking.scope_index import ScopeIndex
 
 
@@ -11,3 +12,7 @@ class TextRanker:
     def index(self) -> ScopeIndex:
         """Return a new index, for one scope."""
         return ScopeIndex()
+
+    def depth(self, query: str) -> int:
+        """Return how many memories a question should be given: more where it counts, lists, compares or sums up."""
+        return depth(query)

@@ -16,6 +16,9 @@ from memoranda_ranking.scope_arrays import Added, Flags, Floats, Ints, ScopeArra
 from memoranda_ranking.scoring import Query, WordScores
 from memoranda_ranking.windows import joined
 
+_FIRST = 10
+"""Among how many of the first a standing instruction keeps a place."""
+
 _SORTED_FIRST = 64
 """How many of the best are put in order first; usually no more are asked for."""
 
@@ -143,7 +146,7 @@ class _Scoring:
         relevances = self._by_words + self._by_meaning
         self._best = float(relevances.max()) or 1.0
         self._relevances = relevances / self._best
-        self.relevance = (1 - share) * covered + share * likeness(self._near, unrelated)
+        self.relevance = self._relevance(covered, likeness(self._near, unrelated))
         sittings = np.maximum.reduceat(self._relevances, layout.sitting_starts)
         self._bonuses: dict[str, NDArray[Any]] = {"session": (weights.session * sittings)[layout.sitting]}
         if words.speaking.any():
@@ -152,6 +155,28 @@ class _Scoring:
             self._bonuses["time"] = weights.time * words.telling_time
         self._bonuses["statement"] = weights.statement * layout.states
         self.scores = self._relevances + sum(self._bonuses.values())
+        self._kept = self._keep_a_place()
+
+    def _keep_a_place(self) -> int | None:
+        """Lift the best of what holds from now on to the score of the tenth, if none is among the first ten.
+
+        A request for a recipe does not ask for what its user said of nuts, months ago. Returns that item.
+        """
+        least = self.words.weights.standing
+        found = np.flatnonzero((self._relevances > 0) & self._layout.speaks)
+        if not least or len(found) <= _FIRST:
+            return None
+        first = list(islice(_descending(self.scores, found, self._layout.times, self._layout.numbers), _FIRST))
+        standing = found[self.words.standing[found]]
+        standing = standing[self.scores[standing] >= least * self.scores[first[0]]]
+        if not len(standing) or not set(first).isdisjoint(standing.tolist()):
+            return None
+        kept = next(_descending(self.scores, standing, self._layout.times, self._layout.numbers))
+        lift = np.zeros(len(self.scores))
+        lift[kept] = self.scores[first[-1]] - self.scores[kept]
+        self._bonuses["standing"] = lift
+        self.scores = self.scores + lift
+        return kept
 
     def _best_places(self) -> Ints:
         """Return the first of the best places of each item."""
@@ -169,13 +194,29 @@ class _Scoring:
         query = self.words.query
         return semantic_share(semantic, texts, meanings, covered=self.words.together, asking=query.is_asking)
 
+    def _relevance(self, covered: Floats, alike: Floats) -> Floats:
+        """Return how well each item answers: by its words alone, or by words and meaning in equal parts.
+
+        Vectors that tell nothing count for nothing, and words where the query has none.
+        """
+        if not self.words.query.terms:
+            return alike
+        if not self.share:
+            return covered
+        given = self.words.weights.semantic
+        share = 0.5 * (calibrated(self.words.arrays).known if given is None else min(1.0, 2 * given))
+        return (1 - share) * covered + share * alike
+
     def best_first(self) -> Iterator[int]:
         """Return every item that has to do with the query, by score, then the newest first.
 
         What says nothing answers nothing, whatever was said around it: a turn that only calls tools, say.
         """
         items = np.flatnonzero((self._relevances > 0) & self._layout.speaks)
-        return _descending(self.scores, items, self._layout.times, self._layout.numbers)
+        if self._kept is None:
+            return _descending(self.scores, items, self._layout.times, self._layout.numbers)
+        others = _descending(self.scores, items[items != self._kept], self._layout.times, self._layout.numbers)
+        return chain(islice(others, _FIRST - 1), (self._kept,), others)
 
     def scored(self, item: int, unit: float, terms: tuple[str, ...]) -> Scored:
         """Return an item with its score in this unit, and what it is made of."""
@@ -196,6 +237,7 @@ class _Scoring:
             (place - first, end - first) if self._by_place[place] else (0, 1),
             item=item,
             by_meaning=semantic > text,
+            share=self.share,
         )
 
 

@@ -7,9 +7,10 @@ long item has several places there, one for each passage; a turn beside it has o
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from functools import cached_property
-from itertools import chain
+from itertools import chain, count
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -17,10 +18,10 @@ from numpy.typing import NDArray
 
 from memoranda_ranking.dates import microseconds
 from memoranda_ranking.names import UNKNOWN
-from memoranda_ranking.participants import called_names
+from memoranda_ranking.participants import beginning_of, called_names
 from memoranda_ranking.passage_splitting import passage_count
 from memoranda_ranking.passages import SILENCE, Passage, Weights
-from memoranda_ranking.postings import Column, Postings, spans
+from memoranda_ranking.postings import Column, Postings
 from memoranda_ranking.terms import index_terms
 from memoranda_ranking.trigrams import Spellings
 from memoranda_ranking.vectors import normalised
@@ -36,6 +37,11 @@ _LONG_QUESTION = 30
 _SAME = 1e-9
 _DIGITS = 6
 """To how many digits a similarity is known: equal vectors differ in the last of float32's, by where they stand."""
+
+_DAY = 86_400_000_000
+
+_BYTES_OF_AN_ITEM = 400
+"""About what the objects of an item take beside its texts, and what it has in a layout."""
 
 _MOST_GONE = 8
 """One in how many items may be gone, and a few more, before it is better to start anew."""
@@ -60,19 +66,14 @@ class ScopeArrays:
         self.as_given = as_given
         """True if items of a conversation follow each other as they were given, and not by their times."""
         self._dimension = dimension
-        self.vocabulary: dict[str, int] = {}
-        self.speakers: dict[str, int] = {}
-        self.days: dict[str, int] = {}
-        self.calls: dict[str, list[int]] = {}
-        """The rows that call each name, and in ``greeted`` those in which it stands beside a greeting."""
-        self.greeted: dict[str, list[int]] = {}
+        self.vocabulary, self.speakers, self._conversations = _codes(), _codes(), _codes()
         self.keys: list[str] = []
+        self._beginnings: list[str] = []
         self.rows: dict[int, int] = {}
         """The row of each item that is there, by its number."""
-        self._conversations: dict[str, int] = {}
         self._numbers, self._times, self._alive = Column(np.int64), Column(np.int64), Column(np.bool_)
-        self._speaker, self._day, self._conversation = Column(np.int32), Column(np.int32), Column(np.int32)
-        self._run, self._lengths, self._parts = Column(np.int32), Column(np.int32), Column(np.int32)
+        self._speaker, self._conversation, self._run = Column(np.int32), Column(np.int32), Column(np.int32)
+        self._lengths, self._parts = Column(np.int32), Column(np.int32)
         self._asks, self._states, self._speaks = Column(np.bool_), Column(np.bool_), Column(np.bool_)
         self._occurrences = Postings()
         """The places at which each term occurs, as often as it does."""
@@ -97,7 +98,7 @@ class ScopeArrays:
     def size(self) -> int:
         """About how many bytes it takes."""
         held = [each.size for each in vars(self).values() if isinstance(each, (Column, Postings, Spellings))]
-        return sum(held) + self._texts + 120 * len(self.vocabulary)
+        return sum(held) + self._texts + _BYTES_OF_AN_ITEM * len(self.keys) + 120 * len(self.vocabulary)
 
     @property
     def is_worn(self) -> bool:
@@ -117,44 +118,34 @@ class ScopeArrays:
         self.remove(each.number for each in added)
         if not added:
             return
-        passages = [each.passage for each in added]
-        words = [each.terms if each.terms is not None else index_terms(each.text) for each in passages]
+        numbers, passages, vectors, runs = zip(*added, strict=True)
+        keys, texts, speakers, dates, conversations, held = zip(*passages, strict=True)
+        words = [index_terms(text) if terms is None else terms for text, terms in zip(texts, held, strict=True)]
         first = len(self.keys)
         lengths = np.fromiter(map(len, words), np.int32, len(words))
         self._add_terms(words, lengths)
-        self.rows.update((each.number, first + at) for at, each in enumerate(added))
-        self._numbers.extend([each.number for each in added])
-        self.keys += [each.key for each in passages]
-        self._texts += sum(len(each.key) for each in passages) + 150 * len(passages)
-        self._alive.extend(np.ones(len(added), np.bool_))
-        self._times.extend([microseconds(each.date) for each in passages])
-        self._speaker.extend(_coded(self.speakers, [each.speaker for each in passages]))
-        self._day.extend(_coded(self.days, [each.date[:10] for each in passages]))
-        self._conversation.extend(_coded(self._conversations, [each.session for each in passages]))
-        self._run.extend([each.run for each in added])
-        texts = [each.text for each in passages]
+        self.rows.update(zip(numbers, range(first, first + len(numbers)), strict=True))
+        self._numbers.extend(numbers)
+        self.keys += keys
+        beginnings = list(map(beginning_of, texts))
+        self._beginnings += beginnings
+        self._texts += sum(map(len, keys)) + sum(map(len, beginnings))
+        self._alive.extend(np.ones(len(numbers), np.bool_))
+        self._times.extend(microseconds(dates))
+        self._speaker.extend(list(map(self.speakers.__getitem__, speakers)))
+        self._conversation.extend(list(map(self._conversations.__getitem__, conversations)))
+        self._run.extend(runs)
         self._asks.extend(["?" in text for text in texts])
         states = [not text.rstrip().endswith(_QUESTION_MARKS) for text in texts]
         self._states.extend(np.array(states, np.bool_) | (lengths > _LONG_QUESTION))
-        self._speaks.extend([bool(held) or bool(text.strip()) for held, text in zip(words, texts, strict=True)])
-        for row, text in enumerate(texts, start=first):
-            called, greeted = called_names(text)
-            for name in called:
-                self.calls.setdefault(name, []).append(row)
-            for name in greeted:
-                self.greeted.setdefault(name, []).append(row)
+        self._speaks.extend([bool(terms) or bool(text.strip()) for terms, text in zip(words, texts, strict=True)])
         if self._vectors is not None:
-            packed = [each.vectors for each in added]
-            made = np.frombuffer(b"".join(packed), dtype="<f4").reshape(-1, self._dimension)
-            self._vectors.extend(made)
-            self._vector_counts.extend([len(each) // (4 * self._dimension) for each in packed])
+            self._vectors.extend(np.frombuffer(b"".join(vectors), dtype="<f4").reshape(-1, self._dimension))
+            self._vector_counts.extend([len(packed) // (4 * self._dimension) for packed in vectors])
         self._changed()
 
     def _add_terms(self, words: Sequence[Sequence[str]], lengths: NDArray[np.int32]) -> None:
-        vocabulary = self.vocabulary
-        flat = list(chain.from_iterable(words))
-        for word in set(flat) - vocabulary.keys():
-            vocabulary[word] = len(vocabulary)
+        terms = np.fromiter(map(self.vocabulary.__getitem__, chain.from_iterable(words)), np.int32, int(lengths.sum()))
         parts = np.ones(len(words), np.int32)
         for at, length in enumerate(lengths.tolist() if lengths.max(initial=0) > self._passage else ()):
             parts[at] = passage_count(length, self._passage)
@@ -166,7 +157,7 @@ class ScopeArrays:
                 count, length = int(parts[at]), int(lengths[at])
                 within = np.arange(1, length + 1, dtype=np.int64)
                 places[ends[at] - length : ends[at]] += (within * count - 1) // length
-        self._occurrences.extend(np.fromiter(map(vocabulary.__getitem__, flat), np.int32, len(flat)), places)
+        self._occurrences.extend(terms, places)
         self._lengths.extend(lengths)
         self._parts.extend(parts)
         self._place_count += int(parts.sum())
@@ -179,23 +170,27 @@ class ScopeArrays:
         """The items in the order of their conversations."""
         return Layout(self)
 
-    def occurrences(self, words: Sequence[str]) -> list[Ints]:
-        """Return the places of the layout at which each word occurs, as often as it does."""
-        where, known = self.layout.where, self.vocabulary
-        found = [where[places] for places in self._occurrences.of([known.get(word, len(known)) for word in words])]
-        return [places[places >= 0] for places in found] if self._gone else found
+    def occurrences(self, words: Sequence[str]) -> tuple[Ints, Ints]:
+        """Return the numbers of words among those given, and the places of the layout at which they occur."""
+        known = self.vocabulary
+        return self._placed(*self._occurrences.of_all(np.array([known.get(word, len(known)) for word in words], int)))
 
-    def spelled_like(self, term: str) -> tuple[Ints, Ints, int]:
-        """Return where words occur that share most of their letters with a term, by the groups that they share.
+    def _placed(self, which: Ints, added: Ints) -> tuple[Ints, Ints]:
+        """Return places of the layout for those in the order of adding, without those of items that are gone."""
+        places = self.layout.where[added]
+        there = places >= 0
+        return (which[there], places[there]) if self._gone else (which, places)
 
-        These are the numbers of the groups, the places, and how many groups the term has.
+    def spelled_like(self, terms: Sequence[str], least: float = 0.0) -> tuple[Ints, Ints, int]:
+        """Return where words occur that share letters with terms, by the groups of letters that they share.
+
+        These are the numbers of the groups, the places, and how many groups the terms have. Of a word or of the terms,
+        whichever has fewer groups, more than the part ``least`` of them must be shared.
         """
         self._spellings.add(self.vocabulary)
-        groups, words, count = self._spellings.like(term)
-        which, places = self._occurrences.of_all(words)
-        where = self.layout.where[places]
-        there = where >= 0
-        return groups[which[there]], where[there], count
+        groups, words, count = self._spellings.like(terms, least)
+        which, places = self._placed(*self._occurrences.of_all(words))
+        return groups[which], places, count
 
     def similarities(self, vector: Sequence[float], damping: float) -> Floats:
         """Return how similar each item of the layout is to a vector: by its nearest passage, held back if it has many.
@@ -230,38 +225,18 @@ class ScopeArrays:
             found[at] = self._vectors.values[starts[at] : starts[at] + counts[at]].mean(axis=0)
         return of_length_one(found)
 
-    def shared_words(self, items: Ints, probes: Ints, most: int) -> Floats:
-        """Return how much each of some items of the layout shares with each probe among them, of its rarest terms.
+    def terms_of(self, items: Ints) -> tuple[Ints, Ints]:
+        """Return the distinct terms of some items of the layout, and the place of the one that has it among them.
 
-        ``probes`` are places among the items. A term tells the more the fewer of the items have it.
+        They come in the order of the terms.
         """
         place = np.full(len(self.layout), -1)
         place[items] = np.arange(len(items))
         terms, held = self._occurrences.pairs()
         where = self.layout.where[held]
-        inside = where >= 0
-        of = place[self.layout.item_at[where[inside]]]
-        chosen = of >= 0
-        keys = np.unique(terms[inside][chosen].astype(np.int64) * len(items) + of[chosen])
-        term, of = np.divmod(keys, len(items))
-        starts = np.searchsorted(term, np.arange(len(self.vocabulary) + 1))
-        told = np.log(1 + len(items) / np.maximum(np.diff(starts), 1))
-        lengths = np.bincount(of, minlength=len(items))
-        by_item = np.argsort(of, kind="stable")
-        bounds = np.searchsorted(of[by_item], np.arange(len(items) + 1))
-        rows, chosen_terms = list[int](), list[NDArray[Any]]()
-        for row, probe in enumerate(probes.tolist()):
-            own = term[by_item[bounds[probe] : bounds[probe + 1]]]
-            # With all that tell as much as the last of them: there is no order of terms.
-            least = np.sort(told[own])[-most:][:1]
-            chosen_terms.append(own[told[own] >= least - _SAME])
-            rows += [row] * len(chosen_terms[-1])
-        asked = np.concatenate([np.empty(0, np.int64), *chosen_terms])
-        which, at = spans(starts[asked], starts[asked + 1])
-        keys = (np.array(rows, np.int64) * len(items))[which] + of[at]
-        scores = np.bincount(keys, told[asked][which], len(probes) * len(items))
-        shared: Floats = scores.reshape(len(probes), -1) / (1 + lengths / max(1.0, float(lengths.mean())))
-        return shared.round(9)  # A sum depends on the order of its terms.
+        of = place[self.layout.item_at[where]]
+        chosen = (where >= 0) & (of >= 0)
+        return np.divmod(np.unique(terms[chosen].astype(np.int64) * len(items) + of[chosen]), max(1, len(items)))
 
     @property
     def embedded(self) -> Flags:
@@ -278,10 +253,13 @@ class ScopeArrays:
         compared = np.einsum("ij,j->i", self._vectors.values[end - count : end], np.asarray(vector, np.float32))
         return int(compared.round(_DIGITS).argmax()), count
 
-    def there(self, rows: Sequence[int]) -> Ints:
-        """Return the items of the layout that stand in these rows, as far as they are there."""
-        alive = [row for row in rows if self._alive.values[row]]
-        return self.layout.item_of_row[alive]
+    def calling(self, name: str) -> tuple[Ints, bool]:
+        """Return the items of the layout that call a person by name, and whether one has the name beside a greeting."""
+        naming = [row for row, beginning in enumerate(self._beginnings) if name in beginning]
+        heard = {row: called_names(self._beginnings[row]) for row in naming if self._alive.values[row]}
+        calling = [row for row, (called, _) in heard.items() if name in called]
+        greeted = any(name in beside for _, beside in heard.values())
+        return np.flatnonzero(np.isin(self.layout.rows, calling)), greeted
 
 
 class Layout:
@@ -297,11 +275,9 @@ class Layout:
         moments = np.zeros_like(times) if arrays.as_given else times
         order = np.lexsort((arrays._numbers.values[alive], moments, run, conversation))
         self.rows = rows = alive[order]
-        self.item_of_row = np.full(len(arrays.keys), -1, np.int64)
-        self.item_of_row[rows] = np.arange(len(rows))
         self.numbers: Ints = arrays._numbers.values[rows]
         self.times: Ints = times[order]
-        self.speaker, self.day = arrays._speaker.values[rows], arrays._day.values[rows]
+        self.speaker = arrays._speaker.values[rows]
         self.states: Flags = arrays._states.values[rows]
         self.speaks: Flags = arrays._speaks.values[rows]
         apart = np.ones(len(rows), np.bool_)
@@ -309,14 +285,22 @@ class Layout:
         self.sitting_starts = np.flatnonzero(apart)
         self.sitting = np.cumsum(apart) - 1
         apart[1:] |= np.diff(run[order]) != 0
-        self.stretch = np.cumsum(apart)
-        self._followed: dict[tuple[int, bool], Flags] = {}
-        self._lent: dict[tuple[tuple[int, float, float], ...], Floats] = {}
+        self.stretch: Ints = np.cumsum(apart)
+        self.having: dict[tuple[str, ...], Flags] = {}
+        """The items that have any of some terms."""
+        self._pairs: dict[int, tuple[list[Flags], Ints]] = {}
+        self._neighbours: dict[Weights, Neighbours] = {}
         self._set_places(arrays)
         self._set_turns(arrays, apart)
 
     def __len__(self) -> int:
         return len(self.rows)
+
+    @cached_property
+    def dates(self) -> tuple[list[str], Ints]:
+        """The days on which items were created, and which of them is that of each item."""
+        days, day = np.unique(self.times // _DAY, return_inverse=True)
+        return days.astype("datetime64[D]").astype(str).tolist(), day
 
     def _set_places(self, arrays: ScopeArrays) -> None:
         parts, lengths = arrays._parts.values, arrays._lengths.values
@@ -342,46 +326,70 @@ class Layout:
         self.divided: Flags = self.parts[self.item_at] > 1
 
     def _set_turns(self, arrays: ScopeArrays, apart: Flags) -> None:
-        unknown = [arrays.speakers[name] for name in UNKNOWN if name in arrays.speakers]
+        unknown = np.zeros(len(arrays.speakers), np.bool_)
+        unknown[[arrays.speakers[name] for name in UNKNOWN if name in arrays.speakers]] = True
         new = apart.copy()
-        new[1:] |= (np.diff(self.speaker) != 0) | np.isin(self.speaker[1:], unknown)
-        self.turn = np.cumsum(new)[self.item_at]
+        new[1:] |= (np.diff(self.speaker) != 0) | unknown[self.speaker[1:]]
+        self.turn: Ints = np.cumsum(new)
         """What one known speaker says without a break is one turn."""
-        self.goes_on = not new.all()
-        self.place_stretch = self.stretch[self.item_at]
-        self.asks = np.zeros(self.place_count, np.bool_)
-        """True at the last place of an item that asks something."""
-        self.asks[self.first_place[1:] - 1] = arrays._asks.values[self.rows]
+        self.asks: Flags = arrays._asks.values[self.rows]
 
     def by_item(self, values: NDArray[Any], best: np.ufunc = np.maximum) -> NDArray[Any]:
         """Return one value for each item, of those of its places."""
         return best.reduceat(values, self.first_place[:-1]) if self.has_passages else values
 
-    def followed_at(self, offset: int, *, items: bool = False) -> Flags:
-        """Return at which places, or items, another one of the stretch stands so far after it."""
-        key = (offset, items and self.has_passages)
-        if key not in self._followed:
-            stretch = self.stretch if key[1] else self.place_stretch
-            found = np.zeros(len(stretch), np.bool_)
-            if 0 < offset < len(stretch):
-                found[:-offset] = stretch[offset:] == stretch[:-offset]
-            elif 0 < -offset < len(stretch):
-                found[-offset:] = stretch[:offset] == stretch[-offset:]
-            self._followed[key] = found
-        return self._followed[key]
+    def pairs(self, reach: int) -> tuple[list[Flags], Ints]:
+        """Return at each distance up to ``reach`` which items have another one of their stretch so far after them.
 
-    def lent_lengths(self, weights: Weights) -> Floats:
-        """Return how many terms each place borrows from its neighbours, where they lend in full."""
-        faded = tuple(weights.faded())
-        if faded not in self._lent:
-            lent = np.zeros(self.place_count)
-            for far, later, earlier in faded:
-                for offset, share in ((-far, later), (far, earlier)):
-                    there = np.flatnonzero(self.followed_at(offset))
-                    lent[there] += share * self.lengths[there + offset]
-            lent[self.divided] = 0.0
-            self._lent[faded] = lent
-        return self._lent[faded]
+        With it comes how many of these each item has around it, before and after.
+        """
+        if reach not in self._pairs:
+            followed = [_followed(self.stretch, far) for far in range(1, reach + 1)]
+            around = np.zeros(len(self), np.int64)
+            for far, found in enumerate(followed, start=1):
+                around += found + np.roll(found, far).astype(np.int64)
+            self._pairs[reach] = followed, around
+        return self._pairs[reach]
+
+    def neighbours(self, weights: Weights) -> Neighbours:
+        """Return what each place lends to those around it: a long turn's passages say enough and take nothing."""
+        if weights not in self._neighbours:
+            stretch, turn = self.stretch[self.item_at], self.turn[self.item_at]
+            last = self.first_place[1:] - 1
+            offsets, factors = [0], list[Floats]([np.ones(self.place_count)])
+            borrowed = np.zeros(self.place_count)
+            for far, later, earlier in weights.faded():
+                after = _followed(stretch, far)
+                # Whatever comes round from one end to the other is False, or 0.
+                for offset, share, there in ((far, later, after), (-far, earlier, np.roll(after, far))):
+                    factor = (there & ~np.roll(self.divided, -offset)) * np.float64(share)
+                    borrowed += np.roll(factor * self.lengths, offset)
+                    if offset == 1:
+                        factor[last[self.asks]] *= 1 + weights.answer
+                    factor[np.roll(turn, -offset) == turn] *= weights.same_speaker
+                    offsets.append(offset)
+                    factors.append(factor)
+            self._neighbours[weights] = Neighbours(np.array(offsets), np.array(factors), borrowed)
+        return self._neighbours[weights]
+
+
+class Neighbours(NamedTuple):
+    """What places lend to those around them, and to themselves.
+
+    For each of the ``offsets`` there is a row of ``factors``: how much of a term at a place counts at the one so far
+    after it. ``borrowed`` is the number of terms that each place borrows, as far as these count for its length.
+    """
+
+    offsets: Ints
+    factors: Floats
+    borrowed: Floats
+
+
+def _followed(stretch: Ints, far: int) -> Flags:
+    """Return where another one of the stretch stands so far after."""
+    found = np.zeros(len(stretch), np.bool_)
+    found[:-far] = stretch[far:] == stretch[:-far]
+    return found
 
 
 def of_length_one(vectors: NDArray[np.float32]) -> tuple[NDArray[np.float32], Flags]:
@@ -390,6 +398,6 @@ def of_length_one(vectors: NDArray[np.float32]) -> tuple[NDArray[np.float32], Fl
     return vectors / np.maximum(lengths, np.float32(1e-9))[:, None], lengths > 0
 
 
-def _coded(codes: dict[str, int], values: Sequence[str]) -> list[int]:
-    """Return the number of each value; a new one gets the next number."""
-    return [codes.setdefault(value, len(codes)) for value in values]
+def _codes() -> defaultdict[str, int]:
+    """Return a dict that gives each new key the next number."""
+    return defaultdict(count().__next__)

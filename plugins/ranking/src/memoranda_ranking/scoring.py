@@ -15,24 +15,42 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memoranda_ranking.dates import date_terms, query_date_terms
+from memoranda_ranking.languages import STANDING_OF
 from memoranda_ranking.names import ASSISTANTS, asked_person, is_role
 from memoranda_ranking.participants import capitalised, turns_of_callers
 from memoranda_ranking.passages import Weights
 from memoranda_ranking.scope_arrays import Flags, Floats, Ints, ScopeArrays
-from memoranda_ranking.stemming import stem
-from memoranda_ranking.terms import MONTHS, fold_words, index_terms, query_language, query_terms
+from memoranda_ranking.stemming import stem, stemmer_of
+from memoranda_ranking.terms import MONTHS, fold_words, index_terms, is_unspaced, query_language, query_terms
 
 _TIME_WORDS = """
 yesterday today tonight tomorrow ago last next week weekend month year morning evening night recently since soon lately
 earlier monday tuesday wednesday thursday friday saturday sunday
 """
 _TIME_TERMS = sorted({*map(stem, (*_TIME_WORDS.split(), *MONTHS))} - {stem("may")})
+_STANDING_TERMS = sorted(
+    {
+        stemmer_of(None if language == "-" else language)(fold_words(word)[0])
+        for language, words in STANDING_OF.items()
+        for word in words
+        if language != "-"
+    }.union(STANDING_OF["-"])
+)
 _ASKING_FOR_TIME = frozenset({"when", "date"})
 _ASKING = frozenset({"what", "when", "where", "who", "whom", "whose", "which", "why", "how"})
 
 _FOUND_TERM = 0.3
 """How much the letters of a term count that is found as it is, against one that is not; in English, nothing: its stems
 leave no other forms to look for."""
+
+_MOST_LETTERS = 0.5
+"""Which part of their letters a term and another form of it have in common, at least; less is coincidence."""
+
+_ALL_LETTERS = 0.5
+"""How much the letters of a whole query count, against its words; in English, nothing."""
+
+_BY_CHANCE = 0.15
+"""Which part of a query's letters anything may have by chance."""
 
 _LENGTH_ALONE = 0.75
 """BM25's usual b, for items by their own words."""
@@ -43,6 +61,9 @@ _LEAST_LENT = 0.25
 _OTHER_PASSAGES = 50
 """How many passages more than a scope has are taken for granted where it is asked how much of a query it covers: with
 few, a word that one of them has would seem common."""
+
+_PAIR = 0.25
+"""How much a pair of characters that no passage has counts among what is asked for: most such pairs are no words."""
 
 _HARDLY = 1e-12
 
@@ -57,6 +78,8 @@ class Query:
         self.text = text
         self.terms = query_terms(text)
         self.language = query_language(text)
+        self.is_foreign = self.language != "english" and bool(self.language or not text.isascii())
+        """True if it surely is not in English; keywords without common words may be."""
         self.dates = query_date_terms(text)
         said = fold_words(text)
         self.asks_for_time = not _ASKING_FOR_TIME.isdisjoint(said)
@@ -85,7 +108,7 @@ class WordScores:
         self._passages = layout.place_count * items / len(layout)
         self.named, self.name = self._named(), ""
         self.perhaps = np.zeros(len(layout), np.bool_)
-        self._find(arrays.occurrences(terms))
+        self._find(*arrays.occurrences(terms))
         self._held = self._terms_of_items()
         having = np.bincount(self._held // len(layout), minlength=len(terms)).astype(np.float64)
         everywhere = np.array([known.get(term, 0) for term in terms], np.float64)
@@ -98,13 +121,12 @@ class WordScores:
             self._leave_out_calls()
         self._score(everywhere)
 
-    def _find(self, occurrences: Sequence[Ints]) -> None:
+    def _find(self, terms: Ints, places: Ints) -> None:
         """Note where terms occur: which term, at which place, and how often."""
-        count = self.layout.place_count
-        keys = [number * count + places for number, places in enumerate(occurrences)]
-        found, counts = np.unique(np.concatenate([np.empty(0, np.int64), *keys]), return_counts=True)
-        self.term, self.place = np.divmod(found, count)
-        self.count = counts.astype(np.float64)
+        found = np.sort(terms * self.layout.place_count + places)
+        first = np.flatnonzero(np.diff(found, prepend=-1))
+        self.term, self.place = np.divmod(found[first], self.layout.place_count)
+        self.count = np.diff(first, append=len(found)).astype(np.float64)
 
     def _terms_of_items(self) -> Ints:
         """Return a number for each pair of a term and an item that has it: the term times the items, plus the item."""
@@ -119,7 +141,10 @@ class WordScores:
             found = [number for number, term in enumerate(self.query.terms) if term in words]
             if found:
                 self._speaker_terms[code] = found
-        return np.isin(self.layout.speaker, list(self._speaker_terms))
+        named: Flags = np.zeros(len(self.arrays.speakers), np.bool_)
+        named[list(self._speaker_terms)] = True
+        of_items: Flags = named[self.layout.speaker]
+        return of_items
 
     def _lending(self, total: int) -> float:
         """Return how much of what neighbours lend counts, up to 1.
@@ -132,18 +157,14 @@ class WordScores:
         layout = self.layout
         term, item = np.divmod(self._held, len(layout))
         values = np.bincount(item, (self.told * self.told)[term], len(layout))
-        holding = np.flatnonzero(values)
-        value = values[holding]
-        near, around = 0.0, np.zeros(len(holding))
-        for offset in range(-reach, reach + 1):
-            if offset:
-                inside = layout.followed_at(offset, items=True)[holding]
-                around += inside
-                near += float((value[inside] * values[holding[inside] + offset]).sum())
+        followed, around = layout.pairs(reach)
+        near = 2 * sum(
+            [float((values[:-far] * values[far:])[there[:-far]].sum()) for far, there in enumerate(followed, start=1)]
+        )
         everywhere = float((self.told * self.told * self._having).sum())
-        chance = float((value * (everywhere - value) * around).sum())
+        chance = float((values * (everywhere - values) * around).sum())
         # A few pairs tell little: one of the most telling items, as it would be in a conversation, is added to them.
-        one = float(value.max()) ** 2
+        one = float(values.max()) ** 2
         times = (near + (1 + enough) * one) / (max(chance, 0.0) / max(total - 1, 1) + one)
         return min(1.0, max(_LEAST_LENT, (times - 1) / enough))
 
@@ -155,11 +176,10 @@ class WordScores:
         """
         arrays, layout = self.arrays, self.layout
         asked = sorted(capitalised(self.query.text))
-        greeted = [name for name in asked if len(arrays.there(arrays.greeted.get(name, ())))]
-        if len(greeted) != 1:
+        heard = {name: calling for name in asked for calling, greeted in [arrays.calling(name)] if greeted}
+        if len(heard) != 1:
             return
-        (self.name,) = greeted
-        calling = np.unique(arrays.there(arrays.calls.get(self.name, ())))
+        ((self.name, calling),) = heard.items()
         words = frozenset(index_terms(self.name))
         first = layout.first_place[calling]
         naming = [number for number, term in enumerate(self.query.terms) if term in words]
@@ -176,7 +196,7 @@ class WordScores:
 
     def _score(self, everywhere: Floats) -> None:
         weights, layout, terms = self.weights, self.layout, self.query.terms
-        lengths = layout.lengths + self.lending * layout.lent_lengths(weights)
+        lengths = layout.lengths + self.lending * layout.neighbours(weights).borrowed
         held_back = _held_back(lengths, weights.saturation, weights.length)
         held_back_alone = _held_back(layout.lengths, weights.saturation, _LENGTH_ALONE)
         count = layout.place_count
@@ -184,59 +204,48 @@ class WordScores:
         alone = _bm25(self.told[self.term], self.count, self.place, held_back_alone, weights.saturation)
         what = [term not in self.query.dates for term in terms]  # A date says when, not what.
         telling = rarities(self.places_with, self._passages + _OTHER_PASSAGES) * what
+        telling[[not found and is_unspaced(term) for found, term in zip(self.places_with, terms, strict=True)]] *= _PAIR
         self.missing: list[str] = []
         step = max(1, _AT_ONCE // count)
         for start in range(0, len(terms), step):
-            some = terms[start : start + step]
-            counts = self._with_neighbours(start, len(some))
+            some = slice(start, start + step)
+            counts = self._with_neighbours(start, len(terms[some]))
             self._add_speakers_and_dates(counts, start)
-            term, place = np.divmod(np.flatnonzero(counts), count)
-            found, term = counts[term, place], term + start
-            times = self._times[start : start + step]
-            reached = np.bincount(term, minlength=start + len(some))[start:] * times
-            reached = np.maximum(reached, everywhere[start : start + step])
-            there = reached + self.places_with[start : start + step]
-            self.missing += [each for each, places in zip(some, there, strict=True) if not places]
-            told = rarities(reached, self._passages)[term - start]
-            words += _bm25(told, found, place, held_back, weights.saturation)
-            covered += np.bincount(place, telling[term] * np.minimum(found, 1.0), count)
+            reached = np.maximum(np.count_nonzero(counts, axis=1) * self._times[some], everywhere[some])
+            there = reached + self.places_with[some]
+            self.missing += [each for each, places in zip(terms[some], there, strict=True) if not places]
+            told = rarities(reached, self._passages) * (weights.saturation + 1)
+            ratios = counts + held_back
+            words += np.einsum("ij,i->j", np.divide(counts, ratios, out=ratios), told)
+            covered += np.einsum("ij,i->j", np.minimum(counts, 1.0, out=ratios), telling[some])
         best, part = float(alone.max()), weights.own / (weights.own + self.lending * (1 - weights.own) or 1.0)
         if best > 0 and weights.own:
             words = np.maximum(words, alone * (part * float(words.max()) / best))
         self.words = words
-        self.letters = self._by_letters()
+        self.letters = self._other_forms()
         every = float(telling.sum())
-        self.covered = np.minimum(1.0, (covered + self.letters) / every) if every else covered * 0.0
+        self.covered = np.minimum(1.0, (covered + self.letters) / every) if every else (words > 0) * 1.0
         """Which part of the query each place has, from 0 to 1, terms by what they tell."""
+        if weights.letters and self.query.is_foreign:
+            together, part = self._sharing(*self.arrays.spelled_like(terms))
+            together[part < _BY_CHANCE] = 0.0
+            best = float((self.words + self.letters).max())
+            self.letters += _ALL_LETTERS * best / (float(together.max()) or 1.0) * together
+            self.covered = np.maximum(self.covered, part)
 
     def _with_neighbours(self, start: int, terms: int) -> Floats:
-        """Return how often some terms occur at each place, with a share of each one added to the places around it.
-
-        A short turn needs what was said around it; one of several passages says enough by itself and takes nothing.
-        """
+        """Return how often some terms occur at each place, with a share of each one added to the places around it."""
         here = slice(*np.searchsorted(self.term, (start, start + terms)))
-        place, count = self.place[here], self.count[here]
-        keys = (self.term[here] - start) * self.layout.place_count
-        weights, layout = self.weights, self.layout
-        near, shares = [keys + place], [count]
-        for far, later, earlier in weights.faded():
-            for offset, share in ((far, later * self.lending), (-far, earlier * self.lending)):
-                if share <= 0:
-                    continue
-                inside = layout.followed_at(offset)[place]
-                if layout.has_passages:
-                    inside &= ~layout.divided[np.where(inside, place + offset, 0)]
-                at = place[inside]
-                lent = count[inside] * share
-                if offset == 1:
-                    lent[layout.asks[at]] *= 1 + weights.answer
-                if layout.goes_on:
-                    lent[layout.turn[at + offset] == layout.turn[at]] *= weights.same_speaker
-                near.append(keys[inside] + at + offset)
-                shares.append(lent)
-        size = terms * layout.place_count
-        together = np.bincount(np.concatenate(near), np.concatenate(shares), size)
-        return together.astype(np.float64, copy=False).reshape(terms, -1)  # Of nothing at all it counts in integers.
+        place, reach = self.place[here], self.weights.reach
+        neighbours = self.layout.neighbours(self.weights)
+        shares = neighbours.factors[:, place] * self.count[here]
+        shares[1:] *= self.lending
+        # What is lent beyond either end is 0, and has room there.
+        width = self.layout.place_count + 2 * reach
+        at = (self.term[here] - start) * width + place + reach + neighbours.offsets[:, None]
+        together = np.bincount(at.ravel(), shares.ravel(), terms * width)
+        # Of nothing at all it counts in integers.
+        return together.astype(np.float64, copy=False).reshape(terms, width)[:, reach : width - reach]
 
     def _add_speakers_and_dates(self, counts: Floats, start: int) -> None:
         layout, weights = self.layout, self.weights
@@ -246,26 +255,29 @@ class WordScores:
                     counts[number - start, (layout.speaker == code)[layout.item_at]] += weights.speaker
         for number, term in enumerate(self.query.terms[start : start + len(counts)]):
             if term in self.query.dates and weights.date:
-                days = [code for day, code in self.arrays.days.items() if term in date_terms(day)]
-                counts[number, np.isin(layout.day, days)[layout.item_at]] += weights.date
+                days, day = layout.dates
+                meant = np.array([term in date_terms(each) for each in days])
+                counts[number, meant[day][layout.item_at]] += weights.date
 
-    def _by_letters(self) -> Floats:
-        """Return the score of each place by the letters of the query's terms."""
-        weights, layout = self.weights, self.layout
+    def _other_forms(self) -> Floats:
+        """Return the score of each place by words that share most of their letters with a term of the query."""
+        scores = np.zeros(self.layout.place_count)
         found = 0.0 if self.query.language == "english" else _FOUND_TERM
-        scores = np.zeros(layout.place_count)
-        held_back = _held_back(layout.lengths, weights.saturation, weights.length)
-        for term, times in zip(self.query.terms if weights.letters else (), self._times, strict=False):
-            weight = 1.0 if term in self.missing else found
-            if not weight:
-                continue
-            groups, places, count = self.arrays.spelled_like(term)
-            keys, often = np.unique(groups * layout.place_count + places, return_counts=True)
-            group, place = np.divmod(keys, layout.place_count)
-            told = rarities(np.bincount(group, minlength=count) * times, self._passages)[group]
-            told *= weights.letters * weight / max(count, 1)
-            scores += _bm25(told, often, place, held_back, weights.saturation)
+        for term, times in zip(self.query.terms if self.weights.letters else (), self._times, strict=False):
+            weight = self.weights.letters * (1.0 if term in self.missing else found)
+            if weight:
+                groups, places, count = self.arrays.spelled_like((term,), _MOST_LETTERS)
+                scores += weight / max(count, 1) * self._sharing(groups, places, count, times)[0]
         return scores
+
+    def _sharing(self, groups: Ints, places: Ints, count: int, times: float = 1.0) -> tuple[Floats, Floats]:
+        """Return the score of each place by the groups of letters that it has, and which part of all groups it has."""
+        layout, k1 = self.layout, self.weights.saturation
+        keys, often = np.unique(groups * layout.place_count + places, return_counts=True)
+        group, place = np.divmod(keys, layout.place_count)
+        told = rarities(np.bincount(group, minlength=count) * times, self._passages)
+        part = np.bincount(place, told[group], layout.place_count) / (told.sum() or 1.0)
+        return _bm25(told[group], often, place, _held_back(layout.lengths, k1, _LENGTH_ALONE), k1), part
 
     @property
     def together(self) -> float:
@@ -310,20 +322,31 @@ class WordScores:
         return self._having_any(index_terms(" ".join(sorted(words))) if asked == "user" else ())
 
     @cached_property
+    def standing(self) -> Flags:
+        """The items that tell what holds from now on, and were not said by an assistant."""
+        names = self.arrays.speakers.items()
+        assistants = [code for speaker, code in names if speaker.casefold() in ASSISTANTS]
+        said = self.layout.states & ~np.isin(self.layout.speaker, assistants)
+        return said & self._having_any(_STANDING_TERMS)
+
+    @cached_property
     def telling_time(self) -> Flags:
         """The items that mention a time."""
         return self._having_any(_TIME_TERMS)
 
     def _having_any(self, terms: Sequence[str]) -> Flags:
-        found = np.zeros(len(self.layout), np.bool_)
-        for places in self.arrays.occurrences(sorted(set(terms))):
-            found[self.layout.item_at[places]] = True
-        return found
+        """Return which items have any of some terms. It is kept with the layout: few lists are ever asked for."""
+        key, layout = tuple(sorted(set(terms))), self.layout
+        if key not in layout.having:
+            found = layout.having[key] = np.zeros(len(layout), np.bool_)
+            found[layout.item_at[self.arrays.occurrences(key)[1]]] = True
+        return layout.having[key]
 
     def found_in(self, items: Sequence[int]) -> list[tuple[str, ...]]:
         """Return the terms that occur in each of some items themselves."""
-        of = self.layout.item_at[self.place]
-        there = np.isin(of, items)
+        of, chosen = self.layout.item_at[self.place], np.zeros(len(self.layout), np.bool_)
+        chosen[items] = True
+        there = chosen[of]
         found: dict[int, list[int]] = {item: [] for item in items}
         for item, term in zip(of[there].tolist(), self.term[there].tolist(), strict=True):
             found[item].append(term)

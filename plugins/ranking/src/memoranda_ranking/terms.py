@@ -37,6 +37,8 @@ _UNSPACED = (
 _INDIC = "\u0900-\u0963\u0966-\u0dff"
 _SPACED_WORD = re.compile(r"[^\W_]+")
 _UNSPACED_LETTER = re.compile(f"[{_UNSPACED}]")
+_HIRAGANA = re.compile("[\u3041-\u309f]+")
+_IDEOGRAPH = re.compile("[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U000323af]")
 _SPECIAL = re.compile(f"[{_UNSPACED}{_INDIC}]")
 _WORD = re.compile(f"([{_UNSPACED}]+)|((?:(?![{_UNSPACED}])(?:[^\\W_]|[{_INDIC}]))+)")
 _PROBES = (
@@ -107,7 +109,7 @@ def query_terms(query: str) -> tuple[str, ...]:
 
     A query of stopwords alone keeps them. Dates in figures (``2023-05-08``) become the terms of the same date in words.
     """
-    words = [word for part in stretches(query) for word in fold_words(spelled_dates(part), unspaced=_pairs)]
+    words = [word for part in stretches(query) for word in fold_words(spelled_dates(part), unspaced=_asked_for)]
     language = language_of(words)
     stopwords = STOPWORDS_OF[language or "english"]
     chosen = [word for word in words if word not in stopwords] or words
@@ -140,9 +142,14 @@ def _characters_and_pairs(run: str) -> list[str]:
     return [*run, *(run[at : at + 2] for at in range(len(run) - 1))]
 
 
-def _pairs(run: str) -> list[str]:
-    """Pairs are what tells words apart; a single character is all there is to look for when it stands alone."""
-    return [run] if len(run) == 1 else [run[at : at + 2] for at in range(len(run) - 1)]
+def _asked_for(run: str) -> list[str]:
+    """Return what a query looks for: pairs, which tell words apart, and every ideograph, which has a meaning by itself.
+
+    A pair of hiragana is mostly an ending, and looked for only where there is nothing else.
+    """
+    pairs = [run[at : at + 2] for at in range(len(run) - 1)]
+    chosen = [pair for pair in pairs if not _HIRAGANA.fullmatch(pair)] or pairs
+    return [*chosen, *_IDEOGRAPH.findall(run)] or [run]
 
 
 def fold_words(text: str, unspaced: Callable[[str], list[str]] = _characters_and_pairs) -> list[str]:

@@ -6,7 +6,7 @@ without spaces do not need this: their terms are groups of characters already.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from itertools import islice
 from typing import Any
 
@@ -61,16 +61,15 @@ class Spellings:
         self._sizes.extend(sizes)
         self._words.extend(codes, words)
 
-    def like(self, term: str) -> tuple[NDArray[Any], NDArray[Any], int]:
-        """Return pairs of a group of a term and a word that has it, and how many groups the term has.
+    def like(self, terms: Iterable[str], least: float) -> tuple[NDArray[Any], NDArray[Any], int]:
+        """Return pairs of a group of letters that terms have and a word that has it, and how many groups there are.
 
-        Only words that may be a form of the term are given: one shares more than half of the trigrams of the shorter
-        of the two; less is coincidence.
+        A word must share more than the part ``least`` of the groups that the shorter of the two has, word or terms.
         """
-        own = sorted(trigrams_of(term))
+        own = sorted(frozenset().union(*map(trigrams_of, terms)))
         found = self._words.of([self._groups.get(group, len(self._groups)) for group in own])
         groups = np.repeat(np.arange(len(own)), [len(words) for words in found])
         words = np.concatenate(found) if found else np.empty(0, np.int32)
         shared = np.bincount(words, minlength=self._sizes.used)
-        alike = 2 * shared > np.minimum(self._sizes.values, len(own))
+        alike = shared > least * np.minimum(self._sizes.values, len(own))
         return groups[alike[words]], words[alike[words]], len(own)

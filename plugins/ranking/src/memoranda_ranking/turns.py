@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from functools import lru_cache
 
 from memoranda.items import MemoryItem
 from memoranda_ranking.names import speaker_of
@@ -24,6 +25,7 @@ def passage_of(item: MemoryItem, terms: Sequence[str] | None = None) -> Passage:
     return Passage(item.id, item.content, speaker, item.created_at, session, terms)
 
 
+@lru_cache(maxsize=4096)
 def conversation_name(user_id: str | None, session_id: str | None, task_id: str | None) -> str:
     """Return the name of a conversation, as passages have it."""
     return "\0".join(["" if part is None else f"={part}" for part in (user_id, session_id, task_id)])

@@ -79,8 +79,8 @@ class CandidateSource:
         """Return each row with its neighbours in the conversation, oldest first."""
         windows = [*self._chains(hits, around, in_session=True), *self._chains(hits, around, in_session=False)]
         read = rows_of(self._rows.connection, set(chain.from_iterable(windows)))
-        self.numbers |= {added.passage.key: number for number, added in read.items()}
-        return [[read[number].passage for number in window if number in read] for window in windows]
+        self.numbers |= {passage.key: number for number, passage in read.items()}
+        return [[read[number] for number in window if number in read] for window in windows]
 
     def _chains(self, hits: Sequence[int], around: int, *, in_session: bool) -> Iterator[list[int]]:
         """Yield the numbers around those of the hits that have a session, or have none."""

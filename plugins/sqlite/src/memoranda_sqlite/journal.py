@@ -15,7 +15,7 @@ from typing import NamedTuple
 from memoranda_sqlite.tables import TABLE
 
 MOST_FOLLOWED = 4_096
-"""After how many changes a cache is read again; the journal has about as many entries."""
+"""After how many changes of old rows a cache is read again; the journal has about as many entries."""
 
 _LAST_NUMBER = (1 << 63) - 1
 """A row of this number leaves SQLite no greater one: then it numbers rows at random."""
@@ -33,7 +33,6 @@ _TRIGGERS = {
 _NOTE_ITEM = f"INSERT INTO memoranda_journal (item) SELECT rowid FROM {TABLE} WHERE id = ?"
 _POSITION = f"SELECT (SELECT max(place) FROM memoranda_journal), (SELECT max(rowid) FROM {TABLE})"
 _NOTED = "SELECT item FROM memoranda_journal WHERE place > ?"
-_ADDED = f"SELECT rowid FROM {TABLE} WHERE rowid > ? LIMIT {MOST_FOLLOWED}"
 
 
 class Position(NamedTuple):
@@ -42,6 +41,17 @@ class Position(NamedTuple):
     schema: int
     place: int
     last: int
+
+
+class Changes(NamedTuple):
+    """What may have changed: some old rows, and those after a number, of which there are at most ``added``."""
+
+    old: set[int]
+    after: int
+    added: int
+
+    def __bool__(self) -> bool:
+        return bool(self.old or self.added)
 
 
 def create(connection: sqlite3.Connection) -> None:
@@ -68,8 +78,8 @@ def position(connection: sqlite3.Connection) -> Position:
     return Position(schema, place or 0, last or 0)
 
 
-def changed_between(connection: sqlite3.Connection, was: Position, now: Position) -> set[int] | None:
-    """Return the numbers of the rows that changed, came or went until now; None if that is unknown."""
+def changed_between(connection: sqlite3.Connection, was: Position, now: Position) -> Changes | None:
+    """Return what changed, came or went until now; None if that is unknown."""
     passed = now.place - was.place
     if now.schema != was.schema or not 0 <= passed <= MOST_FOLLOWED or now.last == _LAST_NUMBER:
         return None
@@ -78,5 +88,4 @@ def changed_between(connection: sqlite3.Connection, was: Position, now: Position
     noted = [number for (number,) in connection.execute(_NOTED, (was.place,))] if passed else []
     if len(noted) != passed or None in noted:
         return None
-    added = [number for (number,) in connection.execute(_ADDED, (was.last,))]
-    return None if len(added) == MOST_FOLLOWED else {*noted, *added}
+    return Changes({number for number in noted if number <= was.last}, was.last, max(0, now.last - was.last))

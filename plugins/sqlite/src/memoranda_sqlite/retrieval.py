@@ -215,7 +215,7 @@ def _snapshot(connection: sqlite3.Connection) -> Iterator[None]:
 
 
 def _by_meaning(score: float, place: int, nearest: Callable[[int, str], str]) -> Callable[[MemoryItem], RankedItem]:
-    return lambda item: RankedItem(item, score, {"semantic": score}, passage=nearest(place, item.content))
+    return lambda item: RankedItem(item, score, {"semantic": score}, passage=nearest(place, item.content), meaning=1.0)
 
 
 def _by_score(scored: Scored, nearest: Callable[[int, str], str]) -> Callable[[MemoryItem], RankedItem]:

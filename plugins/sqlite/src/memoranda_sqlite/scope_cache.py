@@ -40,7 +40,10 @@ _TERMS = (
 )
 _VECTOR = f"(SELECT vector FROM memoranda_vectors WHERE item = {TABLE}.rowid AND item_version = version)"
 _COLUMNS = "rowid, id, content, memory_type, extra_json, created_at, user_id, session_id, task_id"
-_TEXTS = {str}
+_CHOSEN = "rowid IN (SELECT value FROM json_each(?))"
+_READ_TIME = 10
+"""How many entries of an index are looked at in the time in which a row is read."""
+
 _NEXT_EXPIRY = f"SELECT min(expires_at) FROM {TABLE} WHERE expires_at > ?"
 _EXPIRED = f"SELECT rowid FROM {TABLE} WHERE expires_at > ? AND expires_at <= ?"
 
@@ -102,23 +105,23 @@ class ScopeCache:
             connection.execute("COMMIT")
             connection.execute("BEGIN")
             state = journal.position(connection)
-        changed = self._changed(connection, scope, state, now)
-        if changed is None or (changed and not self._follow(connection, scope, wanted, changed)):
+        changes = self._changes(connection, scope, state, now)
+        if changes is None or (changes and not self._follow(connection, scope, wanted, changes)):
             self._read(connection, scope, wanted)
-        if changed is None or changed or now >= (scope.until or "~"):
+        if changes is None or changes or now >= (scope.until or "~"):
             (scope.until,) = connection.execute(_NEXT_EXPIRY, (now,)).fetchone() if now else (None,)
         scope.state, scope.since = state, now
 
-    def _changed(
+    def _changes(
         self, connection: sqlite3.Connection, scope: Scope, state: journal.Position, now: str
-    ) -> set[int] | None:
-        """Return the rows that may have changed since the last search; None if any may have."""
+    ) -> journal.Changes | None:
+        """Return what may have changed since the last search; None if anything may have."""
         if scope.state is None or now < scope.since:
             return None
-        changed = set[int]() if state == scope.state else journal.changed_between(connection, scope.state, state)
-        if changed is not None and scope.until is not None and scope.until <= now:
-            changed.update(number for (number,) in connection.execute(_EXPIRED, (scope.since, now)))
-        return changed
+        changes = journal.changed_between(connection, scope.state, state)
+        if changes is not None and scope.until is not None and scope.until <= now:
+            changes.old.update(number for (number,) in connection.execute(_EXPIRED, (scope.since, now)))
+        return changes
 
     def _read(self, connection: sqlite3.Connection, scope: Scope, wanted: Filter) -> None:
         scope.start_anew()
@@ -126,58 +129,59 @@ class ScopeCache:
         (count,) = connection.execute(f"SELECT count(*) FROM ({text})", values).fetchone()
         scope.is_whole = count <= WHOLE_SCOPE
         if scope.is_whole or self._dimension:
-            scope.arrays.add(list(self._rows(connection, scope, wanted)))
+            scope.arrays.add(self._rows(connection, scope, wanted))
 
-    def _follow(self, connection: sqlite3.Connection, scope: Scope, wanted: Filter, changed: set[int]) -> bool:
+    def _follow(self, connection: sqlite3.Connection, scope: Scope, wanted: Filter, changes: journal.Changes) -> bool:
         """Read what has changed; return False if all is to be read again."""
-        now = list(self._rows(connection, scope, wanted, changed))
-        if not scope.is_whole and len(now) < len(changed):
+        old = json.dumps(list(changes.old))
+        now = self._rows(connection, scope, wanted, f"AND {_CHOSEN}", old) if changes.old else []
+        if not scope.is_whole and len(now) < len(changes.old):
             return False  # Some are gone: what is left may be few enough.
-        scope.arrays.remove(changed)
+        if changes.added:
+            # The plus keeps the planner from reading what all scopes have added, where this one has less in all.
+            few = _READ_TIME * changes.added < len(scope.arrays)
+            now += self._rows(connection, scope, wanted, f"AND {'' if few else '+'}rowid > ?", changes.after)
+        scope.arrays.remove(changes.old)
         scope.arrays.add(now if scope.is_whole or self._dimension else [])
         return not scope.arrays.is_worn and (not scope.is_whole or len(scope.arrays) <= WHOLE_SCOPE)
 
     def _rows(
-        self, connection: sqlite3.Connection, scope: Scope, wanted: Filter, chosen: Iterable[int] | None = None
-    ) -> Iterator[Added]:
-        """Yield the rows of a scope, or those of the chosen ones that are in it; without those that cannot be read."""
+        self, connection: sqlite3.Connection, scope: Scope, wanted: Filter, also: str = "", *values: object
+    ) -> list[Added]:
+        """Return the rows of a scope, or those that also meet a condition; without those that cannot be read."""
         parameters = Parameters(self._statements.dialect)
         where = self._statements.conditions(parameters, wanted)
         # NOT INDEXED leaves the row number as the only way in.
-        among = "" if chosen is None else "NOT INDEXED"
-        also = "" if chosen is None else "AND rowid IN (SELECT value FROM json_each(?))"
-        values = [] if chosen is None else [json.dumps(list(chosen))]
+        among = "NOT INDEXED" if also.startswith("AND rowid") else ""
         text = (
             f"SELECT {_COLUMNS}, {_TERMS if scope.is_whole else 'NULL'}, {_VECTOR if self._dimension else 'NULL'} "
             f"FROM {TABLE} {among} WHERE {where} {also} ORDER BY rowid"
         )
-        for row in connection.execute(text, (*parameters.values, *values)):
-            added = _added(row) if scope.is_whole else Added(row[0], Passage(row[1], ""), row[-1] or b"")
-            if added is not None:
-                yield added
+        rows = connection.execute(text, (*parameters.values, *values)).fetchall()
+        if scope.is_whole:
+            return list(_added(rows))
+        return [Added(row[0], Passage(row[1], ""), row[-1] or b"") for row in rows]
 
 
-def rows_of(connection: sqlite3.Connection, numbers: Iterable[int]) -> dict[int, Added]:
+def rows_of(connection: sqlite3.Connection, numbers: Iterable[int]) -> dict[int, Passage]:
     """Return rows as a ranking sees them, by their numbers; without those that cannot be read."""
-    chosen = "WHERE rowid IN (SELECT value FROM json_each(?))"
-    text = f"SELECT {_COLUMNS}, {_TERMS}, NULL FROM {TABLE} NOT INDEXED {chosen}"
-    found = map(_added, connection.execute(text, (json.dumps(list(numbers)),)))
-    return {added.number: added for added in found if added is not None}
+    text = f"SELECT {_COLUMNS}, {_TERMS}, NULL FROM {TABLE} NOT INDEXED WHERE {_CHOSEN}"
+    return {added.number: added.passage for added in _added(connection.execute(text, (json.dumps(list(numbers)),)))}
 
 
-def _added(row: tuple[Any, ...]) -> Added | None:
-    """Return a row as a ranking sees it, or None if it cannot be read: reading its item logs such a row."""
-    number, item_id, content, memory_type, extra_json, created_at, user, session, task, terms, vectors = row
-    if {*map(type, (item_id, content, memory_type, extra_json, created_at))} != _TEXTS:
-        return None
-    try:
-        name = name_in(extra_json)
-    except ValueError:
-        return None
-    conversation = conversation_name(user, session, task)
-    speaker = speaker_of(name, memory_type, content)
-    held = None if terms is None else terms.split()
-    return Added(number, Passage(item_id, content, speaker, created_at, conversation, held), vectors or b"")
+def _added(rows: Iterable[tuple[Any, ...]]) -> Iterator[Added]:
+    """Yield rows as a ranking sees them, without those that cannot be read: reading their items logs these."""
+    for number, item_id, content, memory_type, extra_json, created_at, user, session, task, terms, vectors in rows:
+        if not type(item_id) is type(content) is type(memory_type) is type(extra_json) is type(created_at) is str:
+            continue
+        try:
+            name = name_in(extra_json) if extra_json != "{}" else None
+        except ValueError:
+            continue
+        conversation = conversation_name(user, session, task)
+        speaker = speaker_of(name, memory_type, content)
+        held = None if terms is None else terms.split()
+        yield Added(number, Passage(item_id, content, speaker, created_at, conversation, held), vectors or b"")
 
 
 def _is_older(one: journal.Position, other: journal.Position) -> bool:

@@ -10,10 +10,10 @@ from memoranda.integrity import whole_groups
 from memoranda.items import MemoryItem, MemoryMetadata, Payload
 from memoranda.store import EVERYTHING, Capability, Order, Owner, RankedItem, copy_item
 from memoranda.store.backend import Filter, Listing, Page, as_one_session, check_filter, in_order, metadata_matches
-from memoranda.store.base import BESIDE_THE_BEST, RELEVANT
+from memoranda.store.base import BESIDE_THE_BEST, DEPTH, RELEVANT, by_session
 from memoranda.tokens import estimate_tokens
 from memoranda.windowing import as_said, last_rounds, newest, rounds_within
-from memoranda_ranking import conversation_key, passage_of, rank_text
+from memoranda_ranking import conversation_key, depth, passage_of, rank_text
 from memoranda_testing.model.handle import Handle
 from memoranda_testing.model.state import Refused, as_scanned, shown
 
@@ -88,7 +88,7 @@ class Reading(Handle):
         self,
         query: str,
         *,
-        limit: int = 10,
+        limit: int | None = None,
         window: Iterable[MemoryItem] = (),
         min_score: float | None = None,
         **filters: Any,
@@ -109,7 +109,9 @@ class Reading(Handle):
             floor = max(RELEVANT, BESIDE_THE_BEST * memories[0].score) if memories else RELEVANT
         shown_already = {item.id for item in window}
         recalled = [found.item for found in memories if found.score >= floor and found.item.id not in shown_already]
-        return self._read(recalled[:limit], False)
+        if limit is None and depth(query) > DEPTH:
+            return self._read(by_session(recalled[: depth(query)]), False)
+        return self._read(recalled[: DEPTH if limit is None else limit], False)
 
     def _ranked(self, query: str, wanted: Filter) -> list[RankedItem]:
         """Return all that matches and has to do with the query, best first."""
