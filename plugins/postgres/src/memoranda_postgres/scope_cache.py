@@ -31,10 +31,10 @@ from memoranda_ranking import (
     KeptScopes,
     Passage,
     ScopeArrays,
-    capitalised,
     conversation_name,
     name_in,
     speaker_of,
+    taking_part,
 )
 from memoranda_sql import Parameters
 from memoranda_sql.candidates import WHOLE_SCOPE
@@ -91,10 +91,10 @@ class Scope:
         if len(newest) > HEARD:
             newest = np.flatnonzero(layout.times >= np.partition(layout.times, -HEARD)[-HEARD])
             newest = newest[np.lexsort((layout.numbers[newest], layout.times[newest]))][-HEARD:]
-        speakers = list(self.arrays.speakers)
-        heard = {speakers[code] for code in np.unique(layout.speaker[newest]).tolist()}
-        called = (name for name in capitalised(query) if np.isin(self.arrays.calling(name)[1], newest).any())
-        return heard & self.named | {*called}
+        speakers, beginnings = list(self.arrays.speakers), self.arrays.beginnings
+        heard = zip(layout.speaker[newest].tolist(), layout.rows[newest].tolist(), strict=True)
+        turns = ((speakers[code], beginnings[row]) for code, row in heard)
+        return taking_part(query, [(name if name in self.named else None, text) for name, text in turns])
 
     def known_at(self, now: str) -> str:
         """Return the snapshot in which nothing has changed, unless something has expired since or came back."""

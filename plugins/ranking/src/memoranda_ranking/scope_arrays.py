@@ -68,7 +68,8 @@ class ScopeArrays:
         self._dimension = dimension
         self.vocabulary, self.speakers, self._conversations = _codes(), _codes(), _codes()
         self.keys: list[str] = []
-        self._beginnings: list[str] = []
+        self.beginnings: list[str] = []
+        """How the text of each row begins, where people are called by name."""
         self.rows: dict[int, int] = {}
         """The row of each item that is there, by its number."""
         self._numbers, self._times, self._alive = Column(np.int64), Column(np.int64), Column(np.bool_)
@@ -128,7 +129,7 @@ class ScopeArrays:
         self._numbers.extend(numbers)
         self.keys += keys
         beginnings = list(map(beginning_of, texts))
-        self._beginnings += beginnings
+        self.beginnings += beginnings
         self._texts += sum(map(len, keys)) + sum(map(len, beginnings))
         self._alive.extend(np.ones(len(numbers), np.bool_))
         self._times.extend(microseconds(dates))
@@ -253,13 +254,13 @@ class ScopeArrays:
         compared = np.einsum("ij,j->i", self._vectors.values[end - count : end], np.asarray(vector, np.float32))
         return int(compared.round(_DIGITS).argmax()), count
 
-    def calling(self, name: str) -> tuple[Ints, Ints]:
-        """Return the items of the layout that call a person by name, and those that have it beside a greeting."""
-        naming = [row for row, beginning in enumerate(self._beginnings) if name in beginning]
-        heard = {row: called_names(self._beginnings[row]) for row in naming if self._alive.values[row]}
+    def calling(self, name: str) -> tuple[Ints, bool]:
+        """Return the items of the layout that call a person by name, and whether one has the name beside a greeting."""
+        naming = [row for row, beginning in enumerate(self.beginnings) if name in beginning]
+        heard = {row: called_names(self.beginnings[row]) for row in naming if self._alive.values[row]}
         calling = [row for row, (called, _) in heard.items() if name in called]
-        greeting = [row for row, (_, greeted) in heard.items() if name in greeted]
-        return np.flatnonzero(np.isin(self.layout.rows, calling)), np.flatnonzero(np.isin(self.layout.rows, greeting))
+        greeted = any(name in beside for _, beside in heard.values())
+        return np.flatnonzero(np.isin(self.layout.rows, calling)), greeted
 
 
 class Layout:

@@ -176,7 +176,7 @@ class WordScores:
         """
         arrays, layout = self.arrays, self.layout
         asked = sorted(capitalised(self.query.text))
-        heard = {name: calling for name in asked for calling, greeting in [arrays.calling(name)] if len(greeting)}
+        heard = {name: calling for name in asked for calling, greeted in [arrays.calling(name)] if greeted}
         if len(heard) != 1:
             return
         ((self.name, calling),) = heard.items()
