@@ -224,7 +224,8 @@ class WordScores:
         self.words = words
         self.letters = self._other_forms()
         every = float(telling.sum())
-        self.covered = np.minimum(1.0, (covered + self.letters) / every) if every else (words > 0) * 1.0
+        covered = (covered + self.letters) / every if every else (words > 0).astype(np.float64)
+        self.covered: Floats = np.minimum(covered, 1.0)
         """Which part of the query each place has, from 0 to 1, terms by what they tell."""
         if weights.letters and self.query.is_foreign:
             together, share = self._sharing(*self.arrays.spelled_like(terms))
