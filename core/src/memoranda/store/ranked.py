@@ -17,8 +17,8 @@ OWN_RANKER = "text"
 class RankedItem:
     """An item, how well it answers the query, and why.
 
-    ``parts`` says what the score is made of (``text``, ``speaker``, ``semantic``, …), ``terms`` which words of the query
-    were found, ``passage`` which part of a long content, if not the whole, and ``meaning`` which share of the ranking
+    ``parts`` says what the score is made of (``text``, ``speaker``, ``semantic``, …), ``terms`` which of its words were
+    found, ``passage`` which part of a long content, if not the whole, and ``meaning`` which share of the ranking
     meaning has; words have the rest. Scores run from 0 to 1: see :meth:`memoranda.store.BaseStore.search_ranked`.
     """
 
