@@ -46,22 +46,22 @@ CORE_BOUND = 8_500
 
 SIZES = {
     "anthropic": 841,
-    "cli": 4_830,
+    "cli": 4_850,
     "context": 1_086,
     "embed-static": 274,
     "eval": 1_098,
-    "inspector": 1_844,
+    "inspector": 1_848,
     "langgraph": 1_694,
     "mcp": 2_528,
     "messages": 1_708,
     "openai": 427,
     "openai-agents": 342,
-    "postgres": 6_290,
+    "postgres": 6_399,
     "pydantic-ai": 505,
-    "ranking": 3_106,
+    "ranking": 3_100,
     "redact": 255,
     "redis": 3_222,
-    "sql": 708,
+    "sql": 733,
     "sqlite": 5_652,
     "summary": 1_862,
     "summary-conversation": 98,
@@ -69,7 +69,7 @@ SIZES = {
     "summary-profiles": 105,
     "testing": 12_138,
     "userdata": 990,
-    "vector": 2_531,
+    "vector": 2_525,
 }
 """How many lines of Python each plugin has."""
 

@@ -49,6 +49,25 @@ asyncio.run(main())
 """
 
 
+FILLING_PROGRAM = """
+import asyncio, sys
+from memoranda import HumanMemory
+from memoranda_postgres import PostgresMemoryStore, filling, term_index
+
+filling.REST, filling.FILL_AT_REST, term_index.WHOLE_SCOPE = 0.0, 1, -1
+
+async def main(url, name):
+    async with PostgresMemoryStore(url) as store:
+        for start in range(0, 300, 30):
+            numbers = range(start, start + 30)
+            await store.add_many([HumanMemory(id=f"{name} {at}", content=f"tea {at}") for at in numbers])
+        while [finding for finding in await store.doctor() if finding.name == "terms" and "wait" in finding.detail]:
+            await asyncio.sleep(0.02)
+
+asyncio.run(main(*sys.argv[1:]))
+"""
+
+
 @pytest.fixture(autouse=True)
 def scopes_are_large(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let every database have an index, and searches use it for scopes of some size."""
@@ -241,6 +260,18 @@ async def test_stores_that_fill_at_the_same_time_index_everything_once(
     assert [row["current"] for row in rows] == [True] * 600
     for each in stores:
         await each.close()
+
+
+async def test_processes_that_fill_at_the_same_time_index_everything_once(store: PostgresMemoryStore, url: str) -> None:
+    processes = [
+        await asyncio.create_subprocess_exec(sys.executable, "-c", FILLING_PROGRAM, url, name) for name in "ab"
+    ]
+    assert [await process.wait() for process in processes] == [0, 0]
+    rows = await fetch(
+        url, "SELECT item_version = version AS current FROM memory_terms FULL JOIN memory_items ON item = added"
+    )
+    assert [row["current"] for row in rows] == [True] * 600
+    assert await waiting(store) == ""
 
 
 async def test_a_purge_waits_for_a_batch_and_leaves_no_terms(

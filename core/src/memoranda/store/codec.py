@@ -37,9 +37,12 @@ _NONE_FURTHER: dict[str, Any] = {}
 ItemT = TypeVar("ItemT", bound=MemoryItem)
 
 
-def further_values(item: MemoryItem) -> dict[str, Any]:
-    """Return everything that is not one of ``BASE_FIELDS``, as JSON; absent means the field's default."""
-    return fields_of(type(item)).values(item)
+def further_values(item: MemoryItem, *, checked: bool = False) -> dict[str, Any]:
+    """Return everything that is not one of ``BASE_FIELDS``, as JSON; absent means the field's default.
+
+    Of an item that was ``checked`` before, the values are its own and may be of other types than JSON's.
+    """
+    return fields_of(type(item)).values(item, checked=checked)
 
 
 def dump_metadata(metadata: MemoryMetadata) -> dict[str, Any]:

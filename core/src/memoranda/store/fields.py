@@ -57,27 +57,23 @@ class ItemFields:
         self._direct = tuple((name, name in self._left_out) for name in direct)
         self._dumped = {name for name in model if name not in direct}
 
-    def values(self, item: MemoryItem) -> dict[str, Any]:
+    def values(self, item: MemoryItem, *, checked: bool = False) -> dict[str, Any]:
         """Return a checked JSON copy of these fields and of those that the class does not know.
 
-        Absent means None, or the default. Raises InputError, naming the field, for what JSON cannot hold.
+        Absent means None, or the default. Raises InputError, naming the field, for what JSON cannot hold. The values of
+        an item that was ``checked`` before are returned as it holds them.
         """
         held, further = item.__dict__, {}
         for name, left_out in self._direct:
             value = held[name]
-            if value is not None:
-                further[name] = checked_json(value, name)
-            elif not left_out:
-                further[name] = None
+            if value is not None or not left_out:
+                further[name] = value
         if self._dumped:
-            for name, value in item.model_dump(mode="json", include=self._dumped).items():
-                if value is not None or name not in self._left_out:
-                    further[name] = checked_json(value, name)
-        unknown = item.__pydantic_extra__
-        if unknown:
-            for name, value in unknown.items():
-                further[name] = checked_json(value, name)
-        return further
+            dumped = item.model_dump(mode="json", include=self._dumped)
+            further |= {name: dumped[name] for name in dumped if dumped[name] is not None or name not in self._left_out}
+        if item.__pydantic_extra__:
+            further.update(item.__pydantic_extra__)
+        return further if checked else {name: checked_json(value, name) for name, value in further.items()}
 
     def fill(self, fields: dict[str, Any], further: dict[str, Any]) -> None:
         """Give ``fields``, which are the base fields, all others: see :meth:`take`."""

@@ -50,7 +50,9 @@ class Writing(Engine):
         if within is not None:
             check_filter(within, "within")
         observed = bool(self._observers)
-        item = self._finished(self._validated(item), self._checked_ttl(ttl))
+        item = self._validated(item)
+        if observed or ttl is not None or item.ttl is not None or item.expires_at is not None:
+            (item,) = self._all_finished([item], ttl)
         waiting = self._alone()
         if waiting is NO_LOCK and not keep_created and not self._lifetimes.in_use:
             await self._add(item, within)  # The same as below, in less time.
@@ -286,10 +288,12 @@ class Writing(Engine):
         return seconds(ttl, "ttl")
 
     def _all_finished(self, items: list[MemoryItem], ttl: float | None) -> list[MemoryItem]:
+        if ttl is None and not self._observers and not any(item.ttl or item.expires_at for item in items):
+            return items  # As most are.
         ttl, now = self._checked_ttl(ttl), self._lifetimes.now(self.clock)
         return [self._finished(item, ttl, now) for item in items]
 
-    def _finished(self, item: MemoryItem, ttl: float | None, now: str | None = None) -> MemoryItem:
+    def _finished(self, item: MemoryItem, ttl: float | None, now: str) -> MemoryItem:
         """Return a validated item as the observers want it, with its lifetime."""
         if self._observers:
             item = self._stamped(self._typed(storable(self._observers.before_add(item))))
@@ -297,7 +301,7 @@ class Writing(Engine):
             return item
         self._require(Capability.TTL)
         if ttl is not None or item.expires_at is None:
-            item = with_lifetime(item, item.ttl if ttl is None else ttl, now or self._lifetimes.now(self.clock))
+            item = with_lifetime(item, item.ttl if ttl is None else ttl, now)
         self._lifetimes.note(item.expires_at)
         return item
 

@@ -5,7 +5,6 @@ A scope of very many items is ranked by the candidates that the server's indexes
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import islice
@@ -107,12 +106,10 @@ class Retrieval:
 
     async def rank(self, query: str, wanted: Filter, limit: int, mode: SearchMode, store: str) -> list[RankedItem]:
         """Return the best items, best first."""
-        begun = time.monotonic()
-        asked = Asked(query, wanted, wanted.scope(), limit, by_words=mode != "semantic")
+        asked, look = Asked(query, wanted, wanted.scope(), limit, by_words=mode != "semantic"), 0
         if mode != "text":
-            vector, unrelated = await self._query_vector(asked, begun, store)
-            asked = asked._replace(vector=vector, unrelated=unrelated)
-        found = await self._scopes.use(asked.scope, begun, partial(self._in_whole_scope, asked))
+            asked, look = await self._with_vector(asked, store)
+        found = await self._scopes.use(asked.scope, partial(self._in_whole_scope, asked), look)
         if found is None and not asked.by_words:
             return await self._nearest(asked)
         return await self._items(await self._among_candidates(asked) if found is None else found, asked)
@@ -217,21 +214,22 @@ class Retrieval:
         types = self._types()
         return readable(lambda row: item_of(row, types), rows)
 
-    async def _query_vector(self, asked: Asked, begun: float, store: str) -> tuple[list[float], float]:
-        """Return the vector of a query, and how similar unrelated texts are to it."""
+    async def _with_vector(self, asked: Asked, store: str) -> tuple[Asked, int]:
+        """Return a query with its vector, and the number of the look at the server that told whom it may name."""
         assert self._embeddings is not None
         vectors = self._present_vectors()
 
-        async def seen(scope: Scope) -> tuple[tuple[str, int] | None, set[str] | None]:
-            return scope.model, scope.participants(asked.query) if scope.is_whole else None
+        async def seen(scope: Scope) -> tuple[int, tuple[str, int] | None, set[str] | None]:
+            return scope.look, scope.model, scope.participants(asked.query) if scope.is_whole else None
 
-        stored, names = await self._scopes.use(asked.scope, begun, seen)
+        look, stored, names = await self._scopes.use(asked.scope, seen)
         if stored is not None and stored != (vectors.model, vectors.dimension):
             raise OtherModelError(store, named_model(*stored), named_model(vectors.model, vectors.dimension))
         if names is None:
             names = await self._text.participants(asked.query, asked.scope)
         (vector,) = await embed_texts(self._embeddings, [query_without_names(asked.query, names)], query=True)
-        return list(normalised(vector)), await unrelated_similarity(self._embeddings, vector)
+        unrelated = await unrelated_similarity(self._embeddings, vector)
+        return asked._replace(vector=list(normalised(vector)), unrelated=unrelated), look
 
     def _present_vectors(self) -> Vectors:
         assert self._vectors is not None, "a mode without its capability is refused before"

@@ -11,9 +11,8 @@ reveal anything of other tenants.
 
 from __future__ import annotations
 
+import itertools
 import json
-import math
-import time
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import Any, TypeVar
@@ -70,7 +69,10 @@ class Scope:
         """The marks of all rows by their numbers; None if there are too many to be ranked as a whole."""
         self.named: set[str] = set()
         """The speakers that are named, and not only by the type of an item."""
-        self.snapshot, self.since, self.until, self.looked_at = "", "", None, -math.inf
+        self.mark_sum = 0
+        self.snapshot, self.since, self.until = "", "", None
+        self.look = 0
+        """The number of the last look at the server."""
 
     @property
     def is_whole(self) -> bool:
@@ -106,11 +108,12 @@ class ScopeCache:
         self._server = server
         self._statements = statements
         self._passage, self._vectors = passage, vectors
+        self._looks = itertools.count(1)
         self._kept: KeptScopes[Scope] = KeptScopes()
         self.forget = self._kept.forget
 
-    async def use(self, wanted: Filter, since: float, work: Callable[[Scope], Awaitable[T]]) -> T:
-        """Do work on a scope as the server has had it at a moment ``since``; no other search uses it meanwhile."""
+    async def use(self, wanted: Filter, work: Callable[[Scope], Awaitable[T]], look: int = 0) -> T:
+        """Do work on a scope as the server has it now, or had it at a ``look``; no other search uses it meanwhile."""
         alive = [each for each in wanted.further if isinstance(each, Expiry) and not each.expired]
         lasting = replace(wanted, further=tuple(each for each in wanted.further if each not in alive))
         parameters = Parameters(self._statements.dialect)
@@ -121,10 +124,9 @@ class ScopeCache:
             if scope.is_in_use:  # That search was broken off.
                 scope.start_anew()
             scope.is_in_use = True
-            if scope.looked_at < since:
-                looked_at = time.monotonic()
+            if not look or scope.look != look:
                 await self._bring_up_to_date(scope, wanted, alive[0].now if alive else "")
-                scope.looked_at = looked_at
+                scope.look = next(self._looks)
             self._kept.measured(key, scope, scope.size, MOST_BYTES)
             result = await work(scope)
             scope.is_in_use = False
@@ -141,7 +143,7 @@ class ScopeCache:
             scope.start_anew()
         elif scope.marks is None:
             await self._read(scope, wanted)
-        elif (settled, int(total)) == (len(scope.marks), sum(scope.marks.values())):
+        elif (settled, int(total)) == (len(scope.marks), scope.mark_sum):
             await self._follow(scope, wanted, (), new)
         else:
             marks = await self._marks(wanted)
@@ -199,7 +201,7 @@ class ScopeCache:
         assert scope.marks is not None, "only a scope that is kept has changes"
         scope.arrays.remove((*gone, *changed))
         for number in (*gone, *changed):
-            scope.marks.pop(number, None)
+            scope.mark_sum -= scope.marks.pop(number, 0)
         if scope.arrays.is_worn or len(changed) > len(scope.marks):
             await self._read(scope, wanted)
         elif changed:
@@ -208,6 +210,7 @@ class ScopeCache:
     async def _add(self, scope: Scope, rows: Collection[Any]) -> None:
         assert scope.marks is not None, "only a scope that is kept has rows"
         scope.marks.update((row["number"], row["mark"]) for row in rows)
+        scope.mark_sum += sum(row["mark"] for row in rows)
         arrays, named = scope.arrays, scope.named
         await offload(
             ranking_weight(len(rows), (row["content"] for row in rows)), lambda: arrays.add(list(_added(rows, named)))

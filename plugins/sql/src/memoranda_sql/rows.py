@@ -13,7 +13,7 @@ from functools import cache, lru_cache
 from operator import itemgetter
 from typing import Any, NamedTuple
 
-from pydantic_core import from_json
+from pydantic_core import from_json, to_json
 
 from memoranda.errors import CorruptStoreError
 from memoranda.items import (
@@ -95,7 +95,10 @@ def further_text(item: MemoryItem) -> str:
         values_of, values, text = usual
         if values_of(item.__dict__) == values:
             return text
-    return json_text(further_values(item))
+    try:
+        return to_json(further_values(item, checked=True)).decode()  # In a quarter of the time of ``json``.
+    except ValueError:  # A mapping that is no dict, or nested deeply.
+        return json_text(further_values(item))
 
 
 @cache

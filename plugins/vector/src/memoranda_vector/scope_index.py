@@ -1,4 +1,4 @@
-"""The items of each scope as arrays, which rank them by their words: one cache, brought up to date by every search."""
+"""The items of a scope as arrays, which rank them by their words; every search brings them up to date."""
 
 from __future__ import annotations
 
@@ -18,8 +18,7 @@ from memoranda_vector.filtering import matching_rows
 from memoranda_vector.table import Table
 
 MOST_BYTES = 256 << 20
-"""About how many bytes are kept for all scopes; the least recently searched ones are dropped. A larger scope is kept
-alone."""
+"""About how many bytes are kept for all scopes. A larger scope is kept alone."""
 
 _QUICK = 20_000
 """How many items a scope may have for a small change to be made in the event loop: sorting takes a while."""
@@ -84,25 +83,6 @@ class ScopeIndex:
         self.size = self.arrays.size
 
 
-class ScopeCache:
-    """The indexes of the scopes that were searched last."""
-
-    def __init__(self, passage: float) -> None:
-        self._passage = passage
-        self._kept: dict[tuple[str, ...], ScopeIndex] = {}
-
-    def of(self, scope: Filter) -> ScopeIndex:
-        """Return the index of a scope. Time passes for every search and makes no other scope of it."""
-        key = tuple([repr(each) for each in scope.conditions if type(each) is not Expiry or each.expired])
-        index = self._kept.pop(key, None) or ScopeIndex(self._passage)
-        self._kept[key] = index  # The most recently searched one is last.
-        held = sum([each.size for each in self._kept.values()])
-        for other in list(self._kept)[:-1] if held > MOST_BYTES else ():
-            held -= self._kept.pop(other).size
-            if held <= MOST_BYTES:
-                break
-        return index
-
-    def forget(self) -> None:
-        """Drop everything: it may hold words of purged items."""
-        self._kept = {}
+def scope_key(scope: Filter) -> tuple[str, ...]:
+    """Return what a scope is kept under. Time passes for every search and makes no other scope of it."""
+    return tuple([repr(each) for each in scope.conditions if type(each) is not Expiry or each.expired])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterable
 
 import numpy as np
@@ -14,6 +15,7 @@ from memoranda.store import RankedItem, copy_item
 from memoranda.store.backend import Filter
 from memoranda_ranking import (
     HEARD,
+    KeptScopes,
     Weights,
     calibrated,
     capitalised,
@@ -29,7 +31,7 @@ from memoranda_vector.batch_columns import Matrix
 from memoranda_vector.column_index import Rows
 from memoranda_vector.filtering import matching_rows
 from memoranda_vector.nearest import ApproximateIndex, Compared, best, compare, passage_text
-from memoranda_vector.scope_index import ScopeCache, ScopeIndex
+from memoranda_vector.scope_index import MOST_BYTES, ScopeIndex, scope_key
 from memoranda_vector.table import Table
 from memoranda_vector.vectors import embed_one
 
@@ -45,7 +47,7 @@ class Searcher:
         self._weights = weights
         self._ann = ann
         self._ann_above = ann_above
-        self._scopes = ScopeCache(weights.passage)
+        self._scopes: KeptScopes[ScopeIndex] = KeptScopes()
 
     def changed(self, rows: Iterable[int]) -> None:
         """Mark rows whose vector was replaced or removed."""
@@ -79,10 +81,12 @@ class Searcher:
         scope = wanted.scope()
         vector, unrelated = await self._query_vector(query, scope) if with_meaning else (None, 0.0)
         await import_in_thread("numpy.ma")  # numpy.unique imports it.
-        index = self._scopes.of(scope)
+        key = scope_key(scope)
+        index = self._scopes.of(key, lambda: ScopeIndex(self._weights.passage))
         async with index.lock.held():
             try:
                 rows = await index.follow(table, scope)
+                self._scopes.measured(key, index, index.size, MOST_BYTES)
                 items = _CurrentItems(table, index, rows, wanted)
                 if vector is not None:  # Here, where no row is changed meanwhile.
                     calibrated(index.arrays, items.mean_vectors)
@@ -124,7 +128,7 @@ class Searcher:
         """Return the vector of a query, and how similar unrelated texts are to it."""
         text = query_without_names(query, await self._speakers(query, scope))
         vector = await embed_one(self._embeddings, text, query=True)
-        return vector, await unrelated_similarity(self._embeddings, vector.tolist())
+        return vector, await unrelated_similarity(self._embeddings, array("f", vector.tobytes()))
 
     async def _speakers(self, query: str, scope: Filter) -> set[str]:
         """Return who takes part in the newest items of the scope, if the query may name someone."""
@@ -140,10 +144,9 @@ def _ranked_by_meaning(
     rows_found: Iterable[tuple[int, MemoryItem | None, float]], alike: Compared, wanted: Filter, unrelated: float
 ) -> list[RankedItem]:
     found = [
-        (row, item, likeness(cosine, unrelated))
-        for row, item, cosine in rows_found
-        if item is not None and wanted.matches(item)
+        (row, item, similarity) for row, item, similarity in rows_found if item is not None and wanted.matches(item)
     ]
+    scores = likeness(np.array([similarity for _, _, similarity in found]), unrelated).tolist()
     return [
         RankedItem(
             copy_item(item),
@@ -152,7 +155,7 @@ def _ranked_by_meaning(
             passage=passage_text(item.content, alike.passage(row)),
             meaning=1.0,
         )
-        for row, item, score in found
+        for (row, item, _), score in zip(found, scores, strict=True)
     ]
 
 
