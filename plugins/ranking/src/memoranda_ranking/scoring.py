@@ -224,14 +224,14 @@ class WordScores:
         self.words = words
         self.letters = self._other_forms()
         every = float(telling.sum())
-        self.covered = np.minimum(1.0, (covered + self.letters) / every) if every else (words > 0) * 1.0
+        self.covered: Floats = np.minimum(1.0, (covered + self.letters) / every) if every else np.where(words > 0, 1.0, 0.0)
         """Which part of the query each place has, from 0 to 1, terms by what they tell."""
         if weights.letters and self.query.is_foreign:
-            together, part = self._sharing(*self.arrays.spelled_like(terms))
-            together[part < _BY_CHANCE] = 0.0
+            together, shared = self._sharing(*self.arrays.spelled_like(terms))
+            together[shared < _BY_CHANCE] = 0.0
             best = float((self.words + self.letters).max())
             self.letters += _ALL_LETTERS * best / (float(together.max()) or 1.0) * together
-            self.covered = np.maximum(self.covered, part)
+            self.covered = np.maximum(self.covered, shared)
 
     def _with_neighbours(self, start: int, terms: int) -> Floats:
         """Return how often some terms occur at each place, with a share of each one added to the places around it."""
