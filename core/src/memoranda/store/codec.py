@@ -23,11 +23,8 @@ _new = object.__new__
 _slots: dict[str, Any] = dict(vars(BaseModel))
 
 _set_dict = _slots["__dict__"].__set__
-
 _set_fields_set = _slots["__pydantic_fields_set__"].__set__
-
 _set_extra = _slots["__pydantic_extra__"].__set__
-
 _set_private = _slots["__pydantic_private__"].__set__
 
 # Shared by what is never changed: metadata, which is frozen, and the items that a store keeps in memory.

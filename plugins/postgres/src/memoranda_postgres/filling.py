@@ -27,7 +27,7 @@ BATCH = 100
 
 BREATH, LONG_BREATH = 1, 9
 """How long it rests after a batch, by the time that the batch took; the longer while the store is in use. Dividing text
-into words takes the event loop's time."""
+into words takes the processor's time."""
 
 
 class Filler:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -24,6 +25,7 @@ Progress = Callable[[int, int], None]
 """Called with the numbers of items done and in all."""
 
 _PAGE = 500
+_WHILE_OTHERS_FILL = 0.01
 
 
 async def open_vectors(
@@ -103,7 +105,7 @@ async def rebuild(
             break
         after = rows[-1]["id"]
         if has_terms:
-            await _set_terms(server, index, rows)
+            await _set_terms(index, rows)
         await _set_folding(server, statements, rows)
         done += len(rows)
         if progress is not None:
@@ -116,18 +118,12 @@ async def rebuild(
     return done
 
 
-async def _set_terms(server: Server, index: TermIndex, rows: Sequence[Any]) -> None:
+async def _set_terms(index: TermIndex, rows: Sequence[Any]) -> None:
     """Write the entries of rows that differ from what the index has; rows are given with those."""
     known = {row["number"]: row["keys"] for row in rows}
     changed = [entry for entry in await made_entries(rows) if entry[-1] != known[entry[0]]]
-
-    async def work(connection: Connection) -> None:
-        async with server.transaction(connection):
-            await index.lock(connection)
-            await index.write(connection, changed)
-
-    if changed:
-        await server.run(work)
+    while changed and not await index.write(changed, {}):  # noqa: ASYNC110 - what is waited for is the lock of a server
+        await asyncio.sleep(_WHILE_OTHERS_FILL)
 
 
 async def _set_folding(server: Server, statements: PostgresStatements, rows: Sequence[Any]) -> None:

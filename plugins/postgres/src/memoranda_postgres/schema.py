@@ -225,11 +225,10 @@ def _create_index(dialect: PostgresDialect, index: Index) -> str:
 
 
 async def present_indexes(connection: Connection, dialect: PostgresDialect) -> set[str]:
-    """Return the names of the valid indexes on the tables of items and of terms."""
+    """Return the names of the valid indexes on the table of items."""
     rows: list[Any] = await connection.fetch(
         "SELECT relname FROM pg_index JOIN pg_class ON pg_class.oid = indexrelid "
-        "WHERE indrelid IN (to_regclass($1::text), to_regclass($2::text)) AND indisvalid",
+        "WHERE indrelid = to_regclass($1::text) AND indisvalid",
         dialect.table,
-        dialect.terms,
     )
     return {row["relname"] for row in rows}

@@ -27,17 +27,17 @@ from memoranda_postgres.server import Server
 from memoranda_postgres.vectors import Vectors
 from memoranda_ranking import (
     HEARD,
-    WHOLE_SCOPE,
     Added,
     KeptScopes,
     Passage,
     ScopeArrays,
-    capitalised,
     conversation_name,
     name_in,
     speaker_of,
+    taking_part,
 )
 from memoranda_sql import Parameters
+from memoranda_sql.candidates import WHOLE_SCOPE
 
 MOST_BYTES = 256 << 20
 """About how many bytes are kept for all scopes; the least recently searched ones are dropped. A larger scope is kept
@@ -91,10 +91,10 @@ class Scope:
         if len(newest) > HEARD:
             newest = np.flatnonzero(layout.times >= np.partition(layout.times, -HEARD)[-HEARD])
             newest = newest[np.lexsort((layout.numbers[newest], layout.times[newest]))][-HEARD:]
-        speakers, rows = list(self.arrays.speakers), set(layout.rows[newest].tolist())
-        heard = {speakers[code] for code in np.unique(layout.speaker[newest]).tolist()}
-        greeted = self.arrays.greeted
-        return heard & self.named | {name for name in capitalised(query) if not rows.isdisjoint(greeted.get(name, ()))}
+        speakers, beginnings = list(self.arrays.speakers), self.arrays.beginnings
+        heard = zip(layout.speaker[newest].tolist(), layout.rows[newest].tolist(), strict=True)
+        turns = ((speakers[code], beginnings[row]) for code, row in heard)
+        return taking_part(query, [(name if name in self.named else None, text) for name, text in turns])
 
     def known_at(self, now: str) -> str:
         """Return the snapshot in which nothing has changed, unless something has expired since or came back."""

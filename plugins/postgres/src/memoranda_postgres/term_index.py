@@ -12,21 +12,19 @@ the server: a process that stops in the middle of a batch keeps no other waiting
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from memoranda.offloading import LETTERS_AT_ONCE
 from memoranda.store.backend import Filter
-from memoranda_postgres.connections import Connection
 from memoranda_postgres.dialect import SEQUENCE, PostgresStatements
 from memoranda_postgres.schema import add_terms
 from memoranda_postgres.server import Server
-from memoranda_postgres.terms import TERM_KEYS, has_term, keys_text
-from memoranda_ranking import WHOLE_SCOPE
+from memoranda_postgres.terms import has_term, keys_text
 from memoranda_sql import Parameters
+from memoranda_sql.candidates import WHOLE_SCOPE
 
-_AT_ONCE = 10
-"""For how many items terms are computed before other tasks get a turn."""
+Entry = tuple[int, int, str]
+"""The number of an item, its version, and the keys of its terms."""
 
 
 class TermIndex:
@@ -85,16 +83,18 @@ class TermIndex:
     async def fill(self, size: int) -> int | None:
         """Index about ``size`` items and return how many notes that has settled; None if another process is at it."""
         rows = await self._server.fetch(self._batch(size), ())
-        notes = {row["place"]: row["writer"] for row in rows}
         entries = await made_entries([row for row in rows if row["content"] is not None])
+        notes = {row["place"]: row["writer"] for row in rows}
+        return 0 if not notes else len(rows) if await self.write(entries, notes) else None
+
+    async def write(self, entries: Sequence[Entry], notes: Mapping[str, str]) -> bool:
+        """Write entries and remove notes; return False if another process is at it. Changed items get no entry."""
         columns = [list(column) for column in zip(*entries, strict=True)] or [[], [], []]
-        if not notes:
-            return 0
         written = await self._server.fetch(
             f"SELECT {self._statements.dialect.fill_terms}($1, $2, $3, $4, $5)",
             [*columns, list(notes), [f"{place} {writer}" for place, writer in notes.items()]],
         )
-        return len(rows) if written[0][0] else None
+        return bool(written[0][0])
 
     def _batch(self, size: int) -> str:
         """Return the query of the first notes, of about so many items, and of what those items are made from."""
@@ -108,53 +108,11 @@ class TermIndex:
             f"LEFT JOIN {dialect.table} ON {SEQUENCE} = number AND NOT {self._has_entry} WHERE before < {size}"
         )
 
-    async def write(self, connection: Connection, entries: Iterable[tuple[int, int, str]]) -> None:
-        """Write entries, given as number, version and keys, under the lock; items that have changed get none."""
-        columns = [list(column) for column in zip(*entries, strict=True)]
-        if columns:
-            await connection.execute(
-                f"INSERT INTO {self._statements.dialect.terms} (item, item_version, {TERM_KEYS}) "
-                f"SELECT DISTINCT ON (item) item, item_version, keys::integer[] "
-                f"FROM unnest($1::bigint[], $2::integer[], $3::text[]) AS made (item, item_version, keys) "
-                f"JOIN {self._statements.dialect.table} ON {self._same} "
-                f"ON CONFLICT (item) DO UPDATE SET item_version = excluded.item_version, "
-                f"{TERM_KEYS} = excluded.{TERM_KEYS}",
-                *columns,
-                timeout=self._server.time_for(len(columns[0])),
-            )
 
-    async def lock(self, connection: Connection) -> None:
-        """Wait until no other process fills the index, and keep them from it until the transaction ends."""
-        text = f"SELECT pg_advisory_xact_lock({self._statements.dialect.filling_lock})"
-        await connection.execute(text, timeout=self._server.timeout)
+async def made_entries(rows: Sequence[Any]) -> list[Entry]:
+    """Return the entries of rows with a number, version, content and user."""
+    return await asyncio.to_thread(_entries, rows)
 
 
-async def made_entries(rows: Sequence[Any]) -> list[tuple[int, int, str]]:
-    """Return the entries of rows with a number, version, content and user, giving other tasks turns meanwhile."""
-    entries: list[tuple[int, int, str]] = []
-    for some in _slices(rows):
-        if len(some[0]["content"]) > LETTERS_AT_ONCE:
-            entries += await asyncio.to_thread(_entries, some)
-        else:
-            entries += _entries(some)
-            await asyncio.sleep(0)
-    return entries
-
-
-def _slices(rows: Sequence[Any]) -> Iterator[Sequence[Any]]:
-    """Divide rows into a few at a time; one with much text is alone."""
-    some: list[Any] = []
-    for row in rows:
-        if some and (len(some) == _AT_ONCE or len(row["content"]) > LETTERS_AT_ONCE // _AT_ONCE):
-            yield some
-            some = []
-        some.append(row)
-        if len(row["content"]) > LETTERS_AT_ONCE // _AT_ONCE:
-            yield some
-            some = []
-    if some:
-        yield some
-
-
-def _entries(rows: Iterable[Any]) -> list[tuple[int, int, str]]:
+def _entries(rows: Sequence[Any]) -> list[Entry]:
     return [(row["number"], row["version"], keys_text(row["content"], row["user_id"])) for row in rows]

@@ -133,7 +133,7 @@ class _Scoring:
         weights = words.weights
         self._by_place = words.words + words.letters
         texts: Floats = layout.by_item(self._by_place)
-        covered = words.covered
+        covered: Floats = words.covered
         if layout.has_passages:
             texts = texts / layout.parts**weights.damping
             covered = words.covered[self._best_places()]

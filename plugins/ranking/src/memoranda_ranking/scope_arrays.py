@@ -19,12 +19,12 @@ from numpy.typing import NDArray
 from memoranda_ranking.dates import microseconds
 from memoranda_ranking.names import UNKNOWN
 from memoranda_ranking.participants import beginning_of, called_names
-from memoranda_ranking.passage_splitting import passage_count
 from memoranda_ranking.passages import SILENCE, Passage, Weights
 from memoranda_ranking.postings import Column, Postings
-from memoranda_ranking.terms import index_terms
 from memoranda_ranking.trigrams import Spellings
 from memoranda_ranking.vectors import normalised
+from memoranda_text.passage_splitting import passage_count
+from memoranda_text.terms import index_terms
 
 Ints: TypeAlias = NDArray[np.int64]
 Floats: TypeAlias = NDArray[np.float64]
@@ -68,7 +68,8 @@ class ScopeArrays:
         self._dimension = dimension
         self.vocabulary, self.speakers, self._conversations = _codes(), _codes(), _codes()
         self.keys: list[str] = []
-        self._beginnings: list[str] = []
+        self.beginnings: list[str] = []
+        """How the text of each row begins, where people are called by name."""
         self.rows: dict[int, int] = {}
         """The row of each item that is there, by its number."""
         self._numbers, self._times, self._alive = Column(np.int64), Column(np.int64), Column(np.bool_)
@@ -128,7 +129,7 @@ class ScopeArrays:
         self._numbers.extend(numbers)
         self.keys += keys
         beginnings = list(map(beginning_of, texts))
-        self._beginnings += beginnings
+        self.beginnings += beginnings
         self._texts += sum(map(len, keys)) + sum(map(len, beginnings))
         self._alive.extend(np.ones(len(numbers), np.bool_))
         self._times.extend(microseconds(dates))
@@ -255,8 +256,8 @@ class ScopeArrays:
 
     def calling(self, name: str) -> tuple[Ints, bool]:
         """Return the items of the layout that call a person by name, and whether one has the name beside a greeting."""
-        naming = [row for row, beginning in enumerate(self._beginnings) if name in beginning]
-        heard = {row: called_names(self._beginnings[row]) for row in naming if self._alive.values[row]}
+        naming = [row for row, beginning in enumerate(self.beginnings) if name in beginning]
+        heard = {row: called_names(self.beginnings[row]) for row in naming if self._alive.values[row]}
         calling = [row for row, (called, _) in heard.items() if name in called]
         greeted = any(name in beside for _, beside in heard.values())
         return np.flatnonzero(np.isin(self.layout.rows, calling)), greeted
