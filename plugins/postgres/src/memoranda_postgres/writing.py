@@ -38,16 +38,6 @@ class _AddedMeanwhileError(Exception):
     """An id that was new when it was looked up has been added by another call."""
 
 
-class Tokens:
-    """Numbers that no other call, in any process, will use for the same row."""
-
-    def __init__(self) -> None:
-        self._next = itertools.count(secrets.randbits(62))
-
-    def __call__(self) -> int:
-        return next(self._next) & (2**63 - 1)
-
-
 def shared_fields(row: PackedRow, within: MemoryMetadata | None) -> tuple[str, ...] | None:
     """Return the fields in which a stored row must equal this one to lie in ``within``; None if fields cannot say it.
 
@@ -76,7 +66,8 @@ class Writer:
         self._server = server
         self._vectors = vectors
         self._upserts = Upserts(server, statements, vectors, has_vectors=has_vectors)
-        self._tokens = Tokens()
+        # Numbers that no other call, in any process, will use for the same row.
+        self._tokens = itertools.count(secrets.randbits(62)).__next__
         self._batcher: WriteBatcher[Addition, None] = WriteBatcher(
             self._write_batch, key=lambda addition: addition.row.id, kind=_batch_kind, parallel=2
         )

@@ -263,7 +263,7 @@ class WordScores:
     def _other_forms(self) -> Floats:
         """Return the score of each place by words that share most of their letters with a term of the query."""
         scores = np.zeros(self.layout.place_count)
-        found = 0.0 if self.query.language == "english" else _FOUND_TERM
+        found = _FOUND_TERM if self.query.is_foreign else 0.0
         for term, times in zip(self.query.terms if self.weights.letters else (), self._times, strict=False):
             weight = self.weights.letters * (1.0 if term in self.missing else found)
             if weight:
