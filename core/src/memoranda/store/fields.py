@@ -1,8 +1,8 @@
 """The fields of an item, as its class has them: the one place that everything which writes, reads or copies asks.
 
 Eight fields have a place of their own in every backend. All others travel together as one JSON object, whichever class
-they belong to, so that a field which is added to a class is stored, read, copied and checked without anything else
-being told of it.
+they belong to, so that a field which is added to a class is stored, read, copied and checked without any other
+change.
 """
 
 from __future__ import annotations

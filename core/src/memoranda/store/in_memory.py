@@ -369,7 +369,7 @@ class InMemoryStore(BaseStore):
         return None if entry is None else entry.item
 
     def _put(self, item: MemoryItem) -> None:
-        """Keep the item, in the place of the one it replaces."""
+        """Keep the item instead of the one with its id."""
         for index in (self._live, self._hidden):
             held = index.get(item.id)
             if held is not None:

@@ -151,7 +151,7 @@ class Writing(Engine):
         batch = await self._accepted(adds, ttl)
         gone = list(dict.fromkeys(check_text(item_id, "deletes") for item_id in each(deletes, "deletes", "ids")))
         if not {item.id for item in batch}.isdisjoint(gone):
-            raise InputError("apply() was told to both add and delete the same id.", field="deletes")
+            raise InputError("apply() cannot both add and delete the same id.", field="deletes")
         if not batch and not gone:
             return 0
         async with self._alone():

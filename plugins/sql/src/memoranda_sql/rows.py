@@ -173,7 +173,7 @@ def unpack_payload(row: Sequence[Any]) -> Payload:
 
 
 def _metadata(text: str) -> MemoryMetadata:
-    """Return the metadata of its JSON, of which all items of a conversation or a place have the beginning in common."""
+    """Return the metadata of its JSON, whose beginning is the same for all items of a conversation or a place."""
     beginning, found, rest = text.partition(_EXTRA)
     if len(beginning) < _LONG and (fields := _scope_and_place(beginning + found)):
         held = fields.copy()
