@@ -60,7 +60,7 @@ SIZES = {
     "openai-agents": 342,
     "postgres": 6_336,
     "pydantic-ai": 505,
-    "ranking": 2_512,
+    "ranking": 2_494,
     "redact": 255,
     "redis": 3_228,
     "sql": 939,

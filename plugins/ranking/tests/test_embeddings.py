@@ -196,13 +196,6 @@ def test_cosines_are_those_of_the_angle(query: list[float], rows: list[list[floa
         assert cosine == pytest.approx(dot / lengths if lengths else 0.0, abs=1e-4)
 
 
-def test_cosines_without_numpy_are_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    query, rows = [1.0, 2.0, 3.0], [pack_vector([3.0, 2.0, 1.0], 3), pack_vector([0.0, 0.0, 0.0], 3)]
-    expected = cosines(query, rows)
-    monkeypatch.setitem(sys.modules, "numpy", None)
-    assert cosines(query, rows) == pytest.approx(expected)
-
-
 def test_vectors_of_different_lengths_are_not_compared() -> None:
     with pytest.raises(BadVectorError, match="different lengths"):
         cosines([1.0, 0.0], [pack_vector([1.0, 0.0, 0.0], 3)])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -82,16 +81,7 @@ class Postings:
         """Return all keys and their values, in the order of adding."""
         return self._keys.values, self._values.values
 
-    def of(self, keys: Sequence[int]) -> list[NDArray[Any]]:
-        """Return the values of each key, in the order of adding."""
-        self._sort()
-        if self._sorted < self._keys.used:
-            which, values = self.of_all(np.array(keys, np.int64))
-            return [values[which == at] for at in range(len(keys))]
-        starts, by_key = self._starts, self._by_key
-        return [by_key[starts[key] : starts[key + 1]] if key + 1 < len(starts) else by_key[:0] for key in keys]
-
-    def of_all(self, keys: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+    def of(self, keys: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
         """Return the values of many keys, each with the place of its key among them."""
         self._sort()
         starts = self._starts

@@ -174,7 +174,7 @@ class ScopeArrays:
     def occurrences(self, words: Sequence[str]) -> tuple[Ints, Ints]:
         """Return the numbers of words among those given, and the places of the layout at which they occur."""
         known = self.vocabulary
-        return self._placed(*self._occurrences.of_all(np.array([known.get(word, len(known)) for word in words], int)))
+        return self._placed(*self._occurrences.of(np.array([known.get(word, len(known)) for word in words], int)))
 
     def _placed(self, which: Ints, added: Ints) -> tuple[Ints, Ints]:
         """Return places of the layout for those in the order of adding, without those of items that are gone."""
@@ -190,7 +190,7 @@ class ScopeArrays:
         """
         self._spellings.add(self.vocabulary)
         groups, words, count = self._spellings.like(terms, least)
-        which, places = self._placed(*self._occurrences.of_all(words))
+        which, places = self._placed(*self._occurrences.of(words))
         return groups[which], places, count
 
     def similarities(self, vector: Sequence[float], damping: float) -> Floats:

@@ -67,9 +67,9 @@ class Spellings:
         A word must share more than the part ``least`` of the groups that the shorter of the two has, word or terms.
         """
         own = sorted(frozenset().union(*map(trigrams_of, terms)))
-        found = self._words.of([self._groups.get(group, len(self._groups)) for group in own])
-        groups = np.repeat(np.arange(len(own)), [len(words) for words in found])
-        words = np.concatenate(found) if found else np.empty(0, np.int32)
+        groups, words = self._words.of(
+            np.array([self._groups.get(group, len(self._groups)) for group in own], np.int64)
+        )
         shared = np.bincount(words, minlength=self._sizes.used)
         alike = shared > least * np.minimum(self._sizes.values, len(own))
         return groups[alike[words]], words[alike[words]], len(own)
