@@ -21,7 +21,9 @@ SOURCES = [CORE.parent, *sorted(ROOT.glob("plugins/*/src"))]
 
 LAYERS = (
     {"core"},
-    {"ranking", "sql", "messages", "userdata"},
+    {"text", "messages", "userdata"},
+    {"ranking"},
+    {"sql"},
     {
         *("sqlite", "postgres", "redis", "vector", "context", "summary", "openai", "embed-static", "redact"),
         *("summary-conversation", "summary-facts", "summary-profiles"),
@@ -56,20 +58,21 @@ SIZES = {
     "messages": 1_708,
     "openai": 427,
     "openai-agents": 342,
-    "postgres": 6_344,
+    "postgres": 6_336,
     "pydantic-ai": 505,
-    "ranking": 3_100,
+    "ranking": 2_497,
     "redact": 255,
-    "redis": 3_222,
-    "sql": 723,
-    "sqlite": 5_652,
+    "redis": 3_228,
+    "sql": 939,
+    "sqlite": 5_574,
     "summary": 1_862,
     "summary-conversation": 98,
     "summary-facts": 85,
     "summary-profiles": 105,
     "testing": 12_138,
+    "text": 400,
     "userdata": 990,
-    "vector": 2_525,
+    "vector": 2_520,
 }
 """How many lines of Python each plugin has."""
 

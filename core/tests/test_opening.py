@@ -171,7 +171,9 @@ async def test_text_search_without_a_ranker_says_what_to_install(monkeypatch: py
     store = InMemoryStore()
     await store.add(HumanMemory(content="tea"))
 
-    with pytest.raises(UnsupportedError, match=r"without a ranker\. Try: pip install \./plugins/ranking"):
+    with pytest.raises(
+        UnsupportedError, match=r"without a ranker\. Try: pip install \./plugins/text \./plugins/ranking"
+    ):
         await store.search(query="tea", mode="text")
     assert len(await store.search(query="tea")) == 1
 

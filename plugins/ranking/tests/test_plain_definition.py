@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from memoranda_ranking import Passage, Weights, date_terms, index_terms, query_date_terms, query_terms, rank_text
 from memoranda_ranking.names import ASSISTANTS, UNKNOWN, asked_person, is_role
 from memoranda_ranking.participants import called_names, capitalised, turns_of_callers
-from memoranda_ranking.passage_splitting import passage_count
 from memoranda_ranking.passages import are_apart
+from memoranda_text.passage_splitting import passage_count
 
 Counts = dict[int, float]
 """How often a term occurs, by place."""

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections import UserDict
+from enum import IntEnum, StrEnum
+from functools import reduce
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -11,6 +15,7 @@ from hypothesis import strategies as st
 
 from memoranda import AIMemory, HumanMemory, MemoryItem, MemoryMetadata
 from memoranda.errors import CorruptStoreError
+from memoranda.store.backend import check_item, further_values
 from memoranda_sql import pack, unpack
 
 NAMES = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1, max_size=5)
@@ -101,3 +106,43 @@ def test_items_of_equal_rows_share_nothing_that_can_be_changed() -> None:
 def test_metadata_that_cannot_be_read_is_a_corrupt_store(text: str) -> None:
     with pytest.raises(CorruptStoreError):
         read(text)
+
+
+class Word(StrEnum):
+    LONG = "long € word"
+
+
+class Number(IntEnum):
+    SEVEN = 7
+
+
+class Whispered(str):
+    def __str__(self) -> str:
+        return "another text"
+
+
+@given(value=JSON)
+def test_a_field_is_written_as_the_json_that_was_checked(value: Any) -> None:
+    item = MemoryItem(content="x", field=value)
+    assert json.loads(pack(item).extra_json) == further_values(item)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        Word.LONG,
+        Number.SEVEN,
+        Whispered("quiet"),
+        {Word.LONG: (1, (2.0, None))},
+        MappingProxyType({"a": [1]}),
+        UserDict({"a": {"b": 1}}),
+        reduce(lambda inner, _: [inner], range(190), []),
+        10**4000,
+        5e-324,
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_a_field_of_a_type_of_its_own_is_written_as_plain_json(value: Any) -> None:
+    item = MemoryItem(content="x", field=value)
+    check_item(item)
+    assert json.loads(pack(item).extra_json) == further_values(item)

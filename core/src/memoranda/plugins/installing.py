@@ -25,29 +25,29 @@ class _Distribution(NamedTuple):
 
 _DISTRIBUTIONS = {
     "anthropic": _Distribution(offers="anthropic"),
-    "cli": _Distribution(needs="messages ranking context summary userdata"),
-    "context": _Distribution(needs="messages ranking", public="ContextManager context"),
+    "cli": _Distribution(needs="messages text ranking context summary userdata"),
+    "context": _Distribution(needs="messages text ranking", public="ContextManager context"),
     "embed-static": _Distribution(offers="static minilm"),
-    "eval": _Distribution(needs="messages ranking context summary userdata cli sql sqlite", offers="eval"),
-    "inspector": _Distribution(needs="messages ranking context summary userdata cli", offers="inspect"),
-    "langgraph": _Distribution(needs="messages ranking", offers="langgraph-store langgraph-checkpointer"),
-    "mcp": _Distribution(needs="messages ranking context summary userdata cli", offers="mcp"),
+    "eval": _Distribution(needs="messages text ranking context summary userdata cli sql sqlite", offers="eval"),
+    "inspector": _Distribution(needs="messages text ranking context summary userdata cli", offers="inspect"),
+    "langgraph": _Distribution(needs="messages text ranking", offers="langgraph-store langgraph-checkpointer"),
+    "mcp": _Distribution(needs="messages text ranking context summary userdata cli", offers="mcp"),
     "messages": _Distribution(
         public="messages to_openai from_openai to_anthropic from_anthropic to_responses from_responses"
     ),
-    "openai": _Distribution(needs="ranking", offers="openai"),
+    "openai": _Distribution(needs="text ranking", offers="openai"),
     "openai-agents": _Distribution(needs="messages", offers="openai-agents"),
-    "postgres": _Distribution(needs="ranking sql", offers="postgresql postgres", public="PostgresMemoryStore"),
+    "postgres": _Distribution(needs="text ranking sql", offers="postgresql postgres", public="PostgresMemoryStore"),
     "pydantic-ai": _Distribution(needs="messages", offers="pydantic-ai"),
-    "ranking": _Distribution(offers="text hashing", public="ranking HashingEmbeddings"),
+    "ranking": _Distribution(needs="text", offers="text hashing", public="ranking HashingEmbeddings"),
     "redact": _Distribution(offers="redact"),
     "redis": _Distribution(
-        needs="messages ranking",
+        needs="messages text ranking",
         offers="redis rediss redis+cluster rediss+cluster episodic",
         public="ShortTermMemoryManager EpisodicMemory get_short_term_memory",
     ),
-    "sql": _Distribution(public="sql"),
-    "sqlite": _Distribution(needs="ranking sql", offers="sqlite", public="SQLiteMemoryStore"),
+    "sql": _Distribution(needs="text ranking", public="sql"),
+    "sqlite": _Distribution(needs="text ranking sql", offers="sqlite", public="SQLiteMemoryStore"),
     "summary": _Distribution(
         needs="messages",
         public="summary Summarizer SummaryConfig SummaryResult SummaryTemplate TriggerResult check_trigger compact "
@@ -56,9 +56,10 @@ _DISTRIBUTIONS = {
     "summary-conversation": _Distribution(needs="messages summary", offers="conversation"),
     "summary-facts": _Distribution(needs="messages summary", offers="facts"),
     "summary-profiles": _Distribution(needs="messages summary", offers="profiles"),
-    "testing": _Distribution(needs="messages ranking summary"),
+    "testing": _Distribution(needs="messages text ranking summary"),
+    "text": _Distribution(public="text"),
     "userdata": _Distribution(public="userdata forget export import_ Receipt"),
-    "vector": _Distribution(needs="ranking", offers="vector", public="VectorMemoryStore OpenAIEmbeddings"),
+    "vector": _Distribution(needs="text ranking", offers="vector", public="VectorMemoryStore OpenAIEmbeddings"),
 }
 
 OURS = frozenset({CORE, *(f"memoranda-{folder}" for folder in _DISTRIBUTIONS)})

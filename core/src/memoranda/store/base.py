@@ -87,17 +87,16 @@ class BaseStore(Writing, Reading, Removing, Branching):
         """Return the memories that answer a query, best first; an empty list if none is relevant.
 
         Without a ``limit`` the question decides: usually ten, and more where it counts, lists, compares or sums up;
-        these come session by session, in the order of time.
-
-        This uses the best ranking that the store has: hybrid with an embedder, text without one. Archived items are
-        found too. Left out are system items, items that only repeat the query, and those in ``window``: pass what the
-        model is shown anyway. A handle that is bound to a user recalls from every session and task of that user; use
-        ``where={"session_id": …}`` to stay in one. Filters and ``min_score`` are those of :meth:`search`; without a
-        ``min_score``, results far below the best one are left out as well.
+        these come session by session, in the order of time. Recall uses the best ranking of the store: hybrid with an
+        embedder, text without one. Archived items are found too. Left out are system items, items that only repeat the
+        query, and those in ``window``: pass what the model is shown anyway. A handle that is bound to a user recalls
+        from every session and task of that user; use ``where={"session_id": …}`` to stay in one. Filters and
+        ``min_score`` are those of :meth:`search`; without a ``min_score``, results far below the best are left out.
         """
         self._ensure_open()
         shown = {item.id for item in items_of(window, "window")}
-        most = whole_number(await self._depth(query) if limit is None else limit, "limit")
+        needed = getattr(await self._text_ranker(), "depth", lambda query: DEPTH)
+        most = whole_number(needed(check_text(query, "query")) if limit is None else limit, "limit")
         floor = RELEVANT if min_score is None else number(min_score, "min_score", most=1)
         wanted = self._filter(
             metadata=metadata, memory_type=memory_type, archived=None, since=since, until=until, where=where
@@ -111,13 +110,8 @@ class BaseStore(Writing, Reading, Removing, Branching):
         ranked = await reached._ranked(query, wanted, page, self._checked_mode(mode), floor)
         if ranked and min_score is None and self.reranker is None:
             ranked = [found for found in ranked if found.score >= BESIDE_THE_BEST * ranked[0].score]
-        found = [each.item for each in ranked if each.item.id not in shown][:most]
-        return found if limit is not None or most <= DEPTH else by_session(found)
-
-    async def _depth(self, query: str) -> int:
-        """Return how many memories a question needs, as the ranker sees it."""
-        depth = getattr(await self._text_ranker(), "depth", None)
-        return DEPTH if depth is None else int(depth(check_text(query, "query")))
+        recalled = [found.item for found in ranked if found.item.id not in shown][:most]
+        return recalled if limit is not None or most <= DEPTH else by_session(recalled)
 
     def _scoped(self, scope: MemoryMetadata) -> ScopedStore:
         """Return the handle; a store whose searches are a view of its own gives one that shows the same view."""
@@ -127,8 +121,8 @@ class BaseStore(Writing, Reading, Removing, Branching):
 def by_session(items: Iterable[MemoryItem]) -> list[MemoryItem]:
     """Return items session by session, in the order of time."""
     said = sorted(items, key=lambda item: item.created_at)
-    sessions = list(dict.fromkeys(item.metadata.session_id for item in said))
-    return sorted(said, key=lambda item: sessions.index(item.metadata.session_id))
+    places = {item.metadata.session_id: place for place, item in reversed([*enumerate(said)])}
+    return sorted(said, key=lambda item: places[item.metadata.session_id])
 
 
 class ScopedStore(ScopedEngine, BaseStore):

@@ -21,9 +21,7 @@ MAX_KEY_BYTES = 1000
 """The most bytes that an id may have, an item's or its owner's: two of them fit into an entry of any engine's index."""
 
 _SURELY_SHORT = MAX_KEY_BYTES // 4
-
 _NESTED_AT_A_GLANCE = 8
-
 _SMALL = 2**53
 
 

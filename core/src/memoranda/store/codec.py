@@ -12,7 +12,7 @@ from memoranda.errors import CorruptStoreError, InputError
 from memoranda.items import BUILTIN_TYPES, SCOPE_FIELDS, MemoryItem, MemoryMetadata, MemoryStatus
 from memoranda.shapes import checked_json
 from memoranda.store.checks import check_item, validated
-from memoranda.store.fields import TRUSTED, ItemFields, fields_of
+from memoranda.store.fields import TRUSTED, fields_of
 
 _STATUSES = {status.value: status for status in MemoryStatus}
 
@@ -23,11 +23,8 @@ _new = object.__new__
 _slots: dict[str, Any] = dict(vars(BaseModel))
 
 _set_dict = _slots["__dict__"].__set__
-
 _set_fields_set = _slots["__pydantic_fields_set__"].__set__
-
 _set_extra = _slots["__pydantic_extra__"].__set__
-
 _set_private = _slots["__pydantic_private__"].__set__
 
 # Shared by what is never changed: metadata, which is frozen, and the items that a store keeps in memory.
@@ -113,17 +110,6 @@ def bare_item(cls: type[ItemT], fields: dict[str, Any], further: dict[str, Any])
     _set_extra(item, further)
     _set_private(item, None)
     return item
-
-
-def build_item(cls: type[ItemT], known: ItemFields, base: dict[str, Any], further: dict[str, Any]) -> ItemT:
-    """Build an item from its base fields and the JSON of all others; validated only where a field is not plain.
-
-    Raises TypeError or ValueError for values that no such field could have.
-    """
-    if not known.plain:
-        return cls(**base, **further)
-    known.fill(base, further)
-    return bare_item(cls, base, further)
 
 
 def make_item(

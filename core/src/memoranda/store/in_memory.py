@@ -383,7 +383,7 @@ class InMemoryStore(BaseStore):
     def _put_new(self, item: MemoryItem, lists: Sequence[EntryList] | None = None) -> None:
         """Keep an item whose id is not held; ``lists`` are those of its owner, if they are known."""
         self._added += 1
-        self._live.put(tuple.__new__(Entry, (item.created_at, self._added, item, [])), lists)  # In half of the time.
+        self._live.put(Entry(item.created_at, self._added, item, []), lists)
 
 
 class _Batch(NamedTuple):

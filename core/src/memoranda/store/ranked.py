@@ -17,10 +17,9 @@ OWN_RANKER = "text"
 class RankedItem:
     """An item, how well it answers the query, and why.
 
-    ``parts`` says what the score is made of (``text``, ``speaker``, ``semantic``, …) and ``terms`` which words of the
-    query were found; ``passage`` is the part of a long content that was found, and empty where the whole was.
-    ``meaning`` is the share that meaning has in this ranking; words have the rest. The score runs from 0 to 1: see
-    :meth:`memoranda.store.BaseStore.search_ranked`.
+    ``parts`` says what the score is made of (``text``, ``speaker``, ``semantic``, …), ``terms`` which of its words were
+    found, ``passage`` which part of a long content, if not the whole, and ``meaning`` which share of the ranking
+    meaning has; words have the rest. Scores run from 0 to 1: see :meth:`memoranda.store.BaseStore.search_ranked`.
     """
 
     item: MemoryItem

@@ -11,16 +11,8 @@ from memoranda.store.backend import Filter
 from memoranda_postgres.dialect import MOMENT
 from memoranda_postgres.terms import FOLDED
 from memoranda_postgres.text_search import Hit, TextSearch
-from memoranda_ranking import (
-    Around,
-    Best,
-    Frequencies,
-    Nearest,
-    OnDay,
-    Passage,
-    Question,
-    WithLetters,
-)
+from memoranda_ranking import Passage
+from memoranda_sql.candidates import Around, Best, Frequencies, Nearest, OnDay, Question, WithLetters
 
 
 class CandidateReader:

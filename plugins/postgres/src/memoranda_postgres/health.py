@@ -23,7 +23,8 @@ from memoranda_postgres.server import Server
 from memoranda_postgres.tables import indexes, trigram_index
 from memoranda_postgres.term_index import TermIndex
 from memoranda_postgres.vectors import Vectors
-from memoranda_ranking import WHITESPACE, WHOLE_SCOPE, terms_fingerprint
+from memoranda_ranking import WHITESPACE, terms_fingerprint
+from memoranda_sql.candidates import WHOLE_SCOPE
 
 
 async def examine(

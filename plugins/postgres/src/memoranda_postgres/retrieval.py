@@ -28,13 +28,10 @@ from memoranda_postgres.term_index import TermIndex
 from memoranda_postgres.text_search import READ_HIT, Hit, TextSearch, version_of
 from memoranda_postgres.vectors import Vectors
 from memoranda_ranking import (
-    WHOLE_SCOPE,
     ScopeArrays,
     Scored,
     Weights,
     embed_texts,
-    gather,
-    gathered_async,
     likeness,
     nearest_first,
     normalised,
@@ -45,6 +42,7 @@ from memoranda_ranking import (
     unrelated_similarity,
 )
 from memoranda_sql import Parameters
+from memoranda_sql.candidates import WHOLE_SCOPE, gather, gathered_async
 
 _GONE = 20
 """How many of the best items may be gone by the time they are read."""

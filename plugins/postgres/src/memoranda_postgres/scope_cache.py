@@ -27,7 +27,6 @@ from memoranda_postgres.server import Server
 from memoranda_postgres.vectors import Vectors
 from memoranda_ranking import (
     HEARD,
-    WHOLE_SCOPE,
     Added,
     KeptScopes,
     Passage,
@@ -38,6 +37,7 @@ from memoranda_ranking import (
     taking_part,
 )
 from memoranda_sql import Parameters
+from memoranda_sql.candidates import WHOLE_SCOPE
 
 MOST_BYTES = 256 << 20
 """About how many bytes are kept for all scopes; the least recently searched ones are dropped. A larger scope is kept

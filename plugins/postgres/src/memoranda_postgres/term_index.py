@@ -20,8 +20,8 @@ from memoranda_postgres.dialect import SEQUENCE, PostgresStatements
 from memoranda_postgres.schema import add_terms
 from memoranda_postgres.server import Server
 from memoranda_postgres.terms import has_term, keys_text
-from memoranda_ranking import WHOLE_SCOPE
 from memoranda_sql import Parameters
+from memoranda_sql.candidates import WHOLE_SCOPE
 
 Entry = tuple[int, int, str]
 """The number of an item, its version, and the keys of its terms."""

@@ -16,8 +16,9 @@ from memoranda_postgres.scope_cache import passage_of_row
 from memoranda_postgres.server import Server
 from memoranda_postgres.term_index import TermIndex
 from memoranda_postgres.terms import term_key
-from memoranda_ranking import HEARD, LONGEST_LABEL, WHOLE_SCOPE, Passage, index_terms, name_in, taking_part
+from memoranda_ranking import HEARD, LONGEST_LABEL, Passage, index_terms, name_in, taking_part
 from memoranda_sql import Parameters
+from memoranda_sql.candidates import WHOLE_SCOPE
 
 MARK = "id || ' ' || xmin::text || ' ' || version::text"
 _PASSAGE_COLUMNS = "id, content, extra_json, memory_type, created_at, user_id, session_id, task_id"

@@ -11,8 +11,8 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from memoranda_ranking.stemming import stem
-from memoranda_ranking.terms import MONTHS, fold_words, spelled_dates
+from memoranda_text.stemming import stem
+from memoranda_text.terms import MONTHS, fold_words, spelled_dates
 
 _MONTH_NUMBERS = {stem(month): number for number, month in enumerate(MONTHS, start=1)}
 _AMBIGUOUS = {stem("may"): re.compile(r"\bMAY\b|\bMay\b"), stem("march"): re.compile(r"\bMARCH\b|\bMarch\b")}

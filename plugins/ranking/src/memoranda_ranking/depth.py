@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from functools import cache
 
-from memoranda_ranking.languages import lines_of
-from memoranda_ranking.terms import is_unspaced
+from memoranda_text.languages import lines_of
+from memoranda_text.terms import is_unspaced
 
 USUAL, DEEP = 10, 30
 """How many memories are recalled for most questions, and for one that needs many pieces."""

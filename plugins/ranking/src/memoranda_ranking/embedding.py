@@ -15,9 +15,9 @@ from memoranda.embeddings import Embeddings
 from memoranda.errors import BadVectorError, EmbeddingError, MemoryError
 from memoranda.offloading import offload, word_weight
 from memoranda.shapes import whole_number
-from memoranda_ranking.passage_splitting import divided, is_short
-from memoranda_ranking.terms import query_terms
 from memoranda_ranking.vectors import checked_vector, cosines, pack_vector
+from memoranda_text.passage_splitting import divided, is_short
+from memoranda_text.terms import query_terms
 
 WHITESPACE = (
     "\t\n\v\f\r\x1c\x1d\x1e\x1f \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"

@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterable
 
 from memoranda.items import BUILTIN_TYPES
-from memoranda_ranking.languages import PERSONS_OF
-from memoranda_ranking.terms import MONTHS, STOPWORDS, fold_words, query_language
+from memoranda_text.languages import PERSONS_OF
+from memoranda_text.terms import MONTHS, STOPWORDS, fold_words, query_language
 
 _NAMES_THAT_ARE_WORDS = "art bill dean drew faith frank grace hope jack joy mark pat rich rose sue"
 _COMMON_WORDS = STOPWORDS.union(MONTHS, _NAMES_THAT_ARE_WORDS.split())

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from itertools import groupby, pairwise
 
 from memoranda_ranking.names import speaker_of
-from memoranda_ranking.terms import MONTHS, STOPWORDS
+from memoranda_text.terms import MONTHS, STOPWORDS
 
 _GREETINGS = (
     "hey hi hello thanks congrats bye dear hallo danke hola gracias salut bonjour merci ciao grazie olá oi obrigado "
@@ -23,6 +23,9 @@ _WORD = re.compile(r"[^\W\d_]+")
 _NO_NAMES = STOPWORDS.union(MONTHS)
 _BEGINNING = 80
 """How many characters of a content are read: people are called by name at the beginning."""
+
+HEARD = 500
+"""How many of the newest items tell who speaks in a scope."""
 
 _NEAR = 12
 _TIMES, _IN_TURN = 10, 0.8

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from memoranda.errors import InputError
 from memoranda.items import MemoryItem
 from memoranda.store import RankedItem
-from memoranda_ranking.passage_splitting import passage_at
+from memoranda_text.passage_splitting import passage_at
 
 _SILENCE = timedelta(hours=4)
 SILENCE = _SILENCE // timedelta(microseconds=1)

@@ -13,6 +13,9 @@ SPARE = 8
 
 _FEW = 128
 
+_QUICKLY_SORTED = 1 << 16
+"""How many values are sorted in the time of a few looks at those that are not sorted."""
+
 
 class Column:
     """An array with room for more at its end."""
@@ -60,11 +63,13 @@ class Postings:
         """Append pairs."""
         self._keys.extend(keys)
         self._values.extend(values)
-        if (self._keys.used - self._sorted) * SPARE > self._keys.used:
-            self._sort()
 
     def _sort(self) -> None:
+        """Sort what was added, unless it is little and there is much: then it is looked through."""
         keys = self._keys.values
+        added = len(keys) - self._sorted
+        if not added or (len(keys) > _QUICKLY_SORTED and added * SPARE <= len(keys)):
+            return
         # Numbers of two bytes are sorted in a tenth of the time.
         order = np.argsort(keys.astype(np.uint16), kind="stable")
         if keys.max(initial=0) >= 1 << 16:
@@ -79,11 +84,16 @@ class Postings:
 
     def of(self, keys: Sequence[int]) -> list[NDArray[Any]]:
         """Return the values of each key, in the order of adding."""
-        which, values = self.of_all(np.array(keys, np.int64))
-        return [values[which == at] for at in range(len(keys))]
+        self._sort()
+        if self._sorted < self._keys.used:
+            which, values = self.of_all(np.array(keys, np.int64))
+            return [values[which == at] for at in range(len(keys))]
+        starts, by_key = self._starts, self._by_key
+        return [by_key[starts[key] : starts[key + 1]] if key + 1 < len(starts) else by_key[:0] for key in keys]
 
     def of_all(self, keys: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
         """Return the values of many keys, each with the place of its key among them."""
+        self._sort()
         starts = self._starts
         known = np.minimum(keys, len(starts) - 2)
         which, at = spans(starts[known], np.where(known == keys, starts[known + 1], starts[known]))

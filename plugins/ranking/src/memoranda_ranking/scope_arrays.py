@@ -19,12 +19,12 @@ from numpy.typing import NDArray
 from memoranda_ranking.dates import microseconds
 from memoranda_ranking.names import UNKNOWN
 from memoranda_ranking.participants import beginning_of, called_names
-from memoranda_ranking.passage_splitting import passage_count
 from memoranda_ranking.passages import SILENCE, Passage, Weights
 from memoranda_ranking.postings import Column, Postings
-from memoranda_ranking.terms import index_terms
 from memoranda_ranking.trigrams import Spellings
 from memoranda_ranking.vectors import normalised
+from memoranda_text.passage_splitting import passage_count
+from memoranda_text.terms import index_terms
 
 Ints: TypeAlias = NDArray[np.int64]
 Floats: TypeAlias = NDArray[np.float64]
@@ -348,7 +348,7 @@ class Layout:
             followed = [_followed(self.stretch, far) for far in range(1, reach + 1)]
             around = np.zeros(len(self), np.int64)
             for far, found in enumerate(followed, start=1):
-                around += found + np.roll(found, far).astype(np.int64)
+                around += found + _rolled(found, far).astype(np.int64)
             self._pairs[reach] = followed, around
         return self._pairs[reach]
 
@@ -362,12 +362,12 @@ class Layout:
             for far, later, earlier in weights.faded():
                 after = _followed(stretch, far)
                 # Whatever comes round from one end to the other is False, or 0.
-                for offset, share, there in ((far, later, after), (-far, earlier, np.roll(after, far))):
-                    factor = (there & ~np.roll(self.divided, -offset)) * np.float64(share)
-                    borrowed += np.roll(factor * self.lengths, offset)
+                for offset, share, there in ((far, later, after), (-far, earlier, _rolled(after, far))):
+                    factor = (there & ~_rolled(self.divided, -offset)) * np.float64(share)
+                    borrowed += _rolled(factor * self.lengths, offset)
                     if offset == 1:
                         factor[last[self.asks]] *= 1 + weights.answer
-                    factor[np.roll(turn, -offset) == turn] *= weights.same_speaker
+                    factor[_rolled(turn, -offset) == turn] *= weights.same_speaker
                     offsets.append(offset)
                     factors.append(factor)
             self._neighbours[weights] = Neighbours(np.array(offsets), np.array(factors), borrowed)
@@ -384,6 +384,11 @@ class Neighbours(NamedTuple):
     offsets: Ints
     factors: Floats
     borrowed: Floats
+
+
+def _rolled(values: NDArray[Any], by: int) -> NDArray[Any]:
+    """Return values moved on, with the last ones first. Much faster than numpy's own for short arrays."""
+    return np.concatenate((values[-by:], values[:-by]))
 
 
 def _followed(stretch: Ints, far: int) -> Flags:

@@ -13,8 +13,8 @@ from memoranda.store.backend import Entry
 from memoranda_ranking.passages import Weights
 from memoranda_ranking.ranking import rank
 from memoranda_ranking.scope_arrays import Added, ScopeArrays
-from memoranda_ranking.terms import index_terms
 from memoranda_ranking.turns import passage_of
+from memoranda_text.terms import index_terms
 
 _BLOCK = 4_096
 """How many entries are compared at once, in which time no other thread has its turn."""

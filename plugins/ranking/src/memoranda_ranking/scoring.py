@@ -15,13 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memoranda_ranking.dates import date_terms, query_date_terms
-from memoranda_ranking.languages import STANDING_OF
 from memoranda_ranking.names import ASSISTANTS, asked_person, is_role
 from memoranda_ranking.participants import capitalised, turns_of_callers
 from memoranda_ranking.passages import Weights
 from memoranda_ranking.scope_arrays import Flags, Floats, Ints, ScopeArrays
-from memoranda_ranking.stemming import stem, stemmer_of
-from memoranda_ranking.terms import MONTHS, fold_words, index_terms, is_unspaced, query_language, query_terms
+from memoranda_text.languages import STANDING_OF
+from memoranda_text.stemming import stem, stemmer_of
+from memoranda_text.terms import MONTHS, fold_words, index_terms, is_unspaced, query_language, query_terms
 
 _TIME_WORDS = """
 yesterday today tonight tomorrow ago last next week weekend month year morning evening night recently since soon lately
@@ -224,14 +224,15 @@ class WordScores:
         self.words = words
         self.letters = self._other_forms()
         every = float(telling.sum())
-        self.covered = np.minimum(1.0, (covered + self.letters) / every) if every else (words > 0) * 1.0
+        covered = (covered + self.letters) / every if every else (words > 0).astype(np.float64)
+        self.covered: Floats = np.minimum(covered, 1.0)
         """Which part of the query each place has, from 0 to 1, terms by what they tell."""
         if weights.letters and self.query.is_foreign:
-            together, part = self._sharing(*self.arrays.spelled_like(terms))
-            together[part < _BY_CHANCE] = 0.0
+            together, share = self._sharing(*self.arrays.spelled_like(terms))
+            together[share < _BY_CHANCE] = 0.0
             best = float((self.words + self.letters).max())
             self.letters += _ALL_LETTERS * best / (float(together.max()) or 1.0) * together
-            self.covered = np.maximum(self.covered, part)
+            self.covered = np.maximum(self.covered, share)
 
     def _with_neighbours(self, start: int, terms: int) -> Floats:
         """Return how often some terms occur at each place, with a share of each one added to the places around it."""

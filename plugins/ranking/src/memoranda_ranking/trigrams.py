@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memoranda_ranking.postings import Column, Postings
-from memoranda_ranking.stemming import WordCache
-from memoranda_ranking.terms import is_unspaced
+from memoranda_text.stemming import WordCache
+from memoranda_text.terms import is_unspaced
 
 _SIZE = 3
 

@@ -12,7 +12,7 @@ from zoneinfo import ZoneInfo
 from memoranda.errors import CorruptStoreError, InputError
 from memoranda.items import SCOPE_FIELDS, MemoryItem, MemoryMetadata, MemoryStatus, utc_text
 from memoranda.shapes import check_text, checked_json, json_text
-from memoranda.store.backend import ItemFields, build_item, check_metadata, make_metadata
+from memoranda.store.backend import ItemFields, bare_item, check_metadata, make_metadata
 from memoranda_messages.speakers import is_role, plain_name, speaker
 
 # Every character that some reader takes for a line end, and all other control characters except the tab.
@@ -156,9 +156,15 @@ def load_entry(entry: Any, agent_id: str, key: str = "") -> EpisodicMemory:
         more["interaction_type"], more["platform"] = entry["interaction_type"], entry.get("platform")
         if not fields["content"].isascii():
             fields["content"].encode()  # JSON can hold a lone surrogate, which cannot be encoded.
-        return build_item(EpisodicMemory, _FIELDS, fields, more)
+        return _made(fields, more)
     except (KeyError, ValueError, TypeError, AttributeError) as error:
         raise CorruptEntryError(agent_id, key, "a part is missing or invalid") from error
+
+
+def _made(base: dict[str, Any], further: dict[str, Any]) -> EpisodicMemory:
+    """Return the interaction of these fields, whose types are checked. Raises TypeError or ValueError for others."""
+    _FIELDS.fill(base, further)
+    return bare_item(EpisodicMemory, base, further)
 
 
 def _texts_or_none(*values: Any) -> bool:
@@ -186,7 +192,7 @@ def new_memory(
         "interaction_type": check_text(interaction_type, "interaction_type"),
         "platform": None if platform is None else check_text(platform, "platform"),
     }
-    return build_item(EpisodicMemory, _FIELDS, fields, given)
+    return _made(fields, given)
 
 
 def as_metadata(metadata: dict[str, Any] | MemoryMetadata | None, agent_id: str) -> MemoryMetadata:

@@ -9,18 +9,18 @@ from itertools import chain
 from typing import Any
 
 from memoranda.store.backend import Filter
-from memoranda_ranking import (
+from memoranda_ranking import Passage
+from memoranda_sql import Parameters
+from memoranda_sql.candidates import (
     Around,
     Best,
     Frequencies,
     Nearest,
     OnDay,
-    Passage,
     Question,
     WithLetters,
     best_hits,
 )
-from memoranda_sql import Parameters
 from memoranda_sqlite.scope_cache import rows_of
 from memoranda_sqlite.scope_rows import ScopeRows
 from memoranda_sqlite.tables import TABLE, span

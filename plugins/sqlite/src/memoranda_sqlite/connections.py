@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import ctypes
 import os
-import sqlite3
 import weakref
 from collections.abc import AsyncGenerator, Sequence
 from typing import Any, TypeVar
@@ -60,8 +59,7 @@ class Connections:
         try:
             if not database.in_memory:
                 opened._threads = ReaderThreads(database)
-                lends = not database.reading and await worker.run(_has_log)
-                opened._direct = DirectReader(database, worker if lends else None)
+                opened._direct = DirectReader(database)
             await opened.filler.start()
             await opened.eraser.start()
         except BaseException:
@@ -146,12 +144,6 @@ class Connections:
         self._direct = self._threads = None
         del self.worker, self.writer, self.filler, self.eraser
         return kept
-
-
-def _has_log(connection: sqlite3.Connection) -> bool:
-    """Return True if the file has a write-ahead log; not every file system allows one."""
-    (journal,) = connection.execute("PRAGMA journal_mode").fetchone()
-    return bool(journal == "wal")
 
 
 _open_connections: weakref.WeakSet[Connections] = weakref.WeakSet()

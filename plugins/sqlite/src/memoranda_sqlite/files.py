@@ -226,7 +226,7 @@ class Database:
         return connection
 
     def _prepared(self) -> sqlite3.Connection:
-        connection = self._connect(self.busy_timeout, shared=True)
+        connection = self._connect(self.busy_timeout)
         # It reads little, and in the middle of transactions, which cannot simply be repeated.
         connection.text_factory = decoded
         try:

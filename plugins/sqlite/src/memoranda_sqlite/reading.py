@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, TypeVar
 
 from memoranda.loops import CallsUnderWay
@@ -32,9 +32,6 @@ than a millisecond."""
 LONGEST = 64 << 10
 """The most bytes of a row that is read in the event loop."""
 
-SOON = 32
-"""How many reads after a commit use the writer's connection; then the reader fetches the pages for itself."""
-
 MOST_THREADS = 4
 
 
@@ -44,17 +41,12 @@ class DirectReader:
     It never waits: not for a lock (its timeout is 0) and not for a long statement or row, since SQLite stops after a
     bounded number of instructions and at a bounded length. It then returns None, and a thread does the work. Most reads
     are spared the way to a thread and back, which costs ten times as much as the read.
-
-    Soon after a commit it reads from the ``writer``'s connection while that is idle: its page cache is valid, and any
-    other connection reads the pages again. The file must have a write-ahead log, so that readers wait for no writer.
     """
 
-    def __init__(self, database: Database, writer: Worker | None) -> None:
+    def __init__(self, database: Database) -> None:
         self._connection = database.open_reader(shared=True)
-        self._bound(self._connection)
-        self._writer = writer
-        self._changes = self._since = 0
-        self._text_factory: Callable[[bytes], Any] = str
+        self._connection.set_progress_handler(self._too_long, STEPS)
+        self._connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LONGEST)
         self._left = 0
         self._lock = threading.Lock()  # Event loops in several threads may share a store.
 
@@ -64,45 +56,16 @@ class DirectReader:
             return None
         self._left = most_asked
         try:
-            if self._writer is not None and (lent := self._writer.lend()) is not None:
-                try:
-                    if self._wrote_lately(lent):
-                        return self._from_writer(lent, text, values)
-                finally:
-                    self._writer.take_back()
             return self._connection.execute(text, values).fetchall()
         except DRIVER_ERRORS as error:
-            if is_undecodable(error) and self._text_factory is not decoded:
-                self._text_factory = self._connection.text_factory = decoded  # From the next statement on.
+            if is_undecodable(error) and self._connection.text_factory is not decoded:
+                self._connection.text_factory = decoded  # From the next statement on.
                 return None
             if is_interrupted(error) or is_busy(error) or is_too_big(error):
                 return None
             raise
         finally:
             self._lock.release()
-
-    def _wrote_lately(self, connection: sqlite3.Connection) -> bool:
-        changes = connection.total_changes
-        if changes != self._changes:
-            self._changes, self._since = changes, 0
-        self._since += 1
-        return self._since <= SOON
-
-    def _from_writer(self, connection: sqlite3.Connection, text: str, values: Sequence[Any]) -> list[Any]:
-        """Return all rows of a statement on the writer's connection, which has no bounds before or afterwards."""
-        usual, longest = connection.text_factory, connection.getlimit(sqlite3.SQLITE_LIMIT_LENGTH)
-        self._bound(connection)
-        connection.text_factory = self._text_factory
-        try:
-            return connection.execute(text, values).fetchall()
-        finally:
-            connection.text_factory = usual
-            connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, longest)
-            connection.set_progress_handler(None, 0)
-
-    def _bound(self, connection: sqlite3.Connection) -> None:
-        connection.set_progress_handler(self._too_long, STEPS)
-        connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LONGEST)
 
     def _too_long(self) -> bool:
         # SQLite counts the instructions of a prepared statement over all its runs; this counts those of one run.

@@ -19,8 +19,6 @@ from memoranda_ranking import (
     HEARD,
     Scored,
     Weights,
-    gather,
-    gathered,
     likeness,
     nearest_first,
     passage_at,
@@ -30,6 +28,7 @@ from memoranda_ranking import (
     taking_part,
 )
 from memoranda_sql import ITEM_COLUMNS, Parameters, unpack
+from memoranda_sql.candidates import gather, gathered
 from memoranda_sqlite.candidates import CandidateSource
 from memoranda_sqlite.connections import Connections
 from memoranda_sqlite.faults import Undecodable

@@ -15,17 +15,9 @@ from dataclasses import replace
 from typing import Any
 
 from memoranda.store.backend import Condition, Expiry, Filter
-from memoranda_ranking import (
-    WHOLE_SCOPE,
-    Added,
-    KeptScopes,
-    Passage,
-    ScopeArrays,
-    conversation_name,
-    name_in,
-    speaker_of,
-)
+from memoranda_ranking import Added, KeptScopes, Passage, ScopeArrays, conversation_name, name_in, speaker_of
 from memoranda_sql import Parameters
+from memoranda_sql.candidates import WHOLE_SCOPE
 from memoranda_sqlite import journal
 from memoranda_sqlite.statements import SQLiteStatements
 from memoranda_sqlite.tables import TABLE

@@ -13,8 +13,9 @@ from functools import cached_property
 from typing import Any
 
 from memoranda.store.backend import Filter
-from memoranda_ranking import WHOLE_SCOPE, index_terms
+from memoranda_ranking import index_terms
 from memoranda_sql import Parameters
+from memoranda_sql.candidates import WHOLE_SCOPE
 from memoranda_sqlite.statements import SQLiteStatements
 from memoranda_sqlite.tables import TABLE
 from memoranda_sqlite.text_index import trigram_query, words_query

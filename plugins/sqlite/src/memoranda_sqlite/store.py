@@ -10,7 +10,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from memoranda.errors import CorruptStoreError, StoreClosedError, StoreMisuseError
+from memoranda.errors import StoreClosedError, StoreMisuseError
 from memoranda.items import MemoryItem, MemoryMetadata, Payload
 from memoranda.loops import CallsUnderWay
 from memoranda.offloading import AT_ONCE, import_in_thread, offload
@@ -423,10 +423,7 @@ class SQLiteMemoryStore(BaseStore):
     def _readable(self, rows: Sequence[Sequence[Any]]) -> list[MemoryItem]:
         """Return the items of the rows; an unreadable one is left out and logged."""
         types = self.item_types
-        try:
-            return [unpack(row, types) for row in rows]
-        except CorruptStoreError:
-            return readable(partial(unpack, types=types), rows)
+        return readable(lambda row: unpack(row, types), rows)
 
 
 def _copied_and_packed(items: Sequence[MemoryItem]) -> list[tuple[MemoryItem, BoundRow]]:

@@ -14,8 +14,8 @@ from memoranda_sqlite.faults import DRIVER_ERRORS
 
 Result = TypeVar("Result")
 Work = Callable[[sqlite3.Connection], Result]
-Job = Callable[[], Callable[[], object] | None]
-"""Delivers its own result and raises nothing. The function that it returns runs once the connection is free."""
+Job = Callable[[], None]
+"""Delivers its own result and raises nothing."""
 
 
 def deliver(future: asyncio.Future[Any], result: Any, error: BaseException | None) -> None:
@@ -43,7 +43,7 @@ class Worker:
 
     A function that has begun always finishes, even if its caller was cancelled: it can hold a transaction from start to
     end. Any event loop may call. ``waiting`` is the number of functions not finished yet. ``connection`` is the
-    driver's connection, which only functions on the thread use, and callers of :meth:`lend`.
+    driver's connection, which only functions on the thread use.
 
     ``explained`` turns an error of the driver into memoranda's, before it leaves the thread.
     """
@@ -130,22 +130,6 @@ class Worker:
             self._jobs.put(job)
             return True
 
-    def lend(self) -> sqlite3.Connection | None:
-        """Return the connection, for use on another thread until :meth:`take_back`; None if it is in use or closed.
-
-        It must have been made for several threads.
-        """
-        if not self.gate.acquire(False):
-            return None
-        if self.closed:
-            self.gate.release()
-            return None
-        return self.connection
-
-    def take_back(self) -> None:
-        """Take back the lent connection, which is in no transaction."""
-        self.gate.release()
-
     @property
     def wanted(self) -> bool:
         """True if jobs wait for the thread; a long job that can stop early then does."""
@@ -176,7 +160,5 @@ def _work(jobs: SimpleQueue[Job | None], gate: threading.RLock) -> None:
     """Run jobs until None comes. The thread has no reference to its worker, which may be collected meanwhile."""
     while (job := jobs.get()) is not None:
         with gate:
-            deliver_now = job()
-        if deliver_now is not None:
-            deliver_now()
-        del job, deliver_now  # Otherwise its rows and results would stay in memory until the next one comes.
+            job()
+        del job  # Otherwise its rows and results would stay in memory until the next one comes.

@@ -17,7 +17,6 @@ import sqlite3
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from functools import partial
 from itertools import groupby
 from typing import Any, TypeVar
 
@@ -171,15 +170,12 @@ class Writer:
             if not request.future.cancelled():
                 requests.append(request)
 
-    def _drain(self) -> Callable[[], object] | None:
-        """Write everything that waits and return the function that delivers the results. Runs on the worker's thread.
-
-        Results are delivered once the connection is free, since a caller may read from it next.
-        """
+    def _drain(self) -> None:
+        """Write everything that waits and deliver the results. Runs on the worker's thread."""
         self._scheduled = False  # Before the queue is emptied: a later request schedules another run.
         requests = self._dequeued()
         if not requests:
-            return None
+            return
         self._several = len(requests) > 1
         self._reads = self._filler.reads
         try:
@@ -189,7 +185,7 @@ class Writer:
             for request in requests:
                 request.error = error if isinstance(error, MemoryError) else self._explained(error)
         self._filler.written(sum([request.stored for request in requests if request.error is None]))
-        return partial(self._deliver, requests)
+        self._deliver(requests)
 
     def _deliver(self, requests: Sequence[Request]) -> None:
         """Set the results, with one call per event loop rather than one per request."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memoranda_ranking.candidates import best_hits
+from memoranda_sql.candidates import best_hits
 
 TERMS = st.tuples(st.lists(st.integers(0, 30), max_size=12), st.sampled_from([0.5, 1.0, 2.0, 4.0]))
 

@@ -2,7 +2,7 @@
 
 Words are compared as they are folded for the index, without accents. A text in which no list has more words than the
 English one counts as English if it has any of these, and as unknown otherwise. Scripts that only one stemmer knows need
-no list: see :mod:`memoranda_ranking.stemming`.
+no list: see :mod:`memoranda_text.stemming`.
 """
 
 from __future__ import annotations

@@ -15,8 +15,8 @@ from functools import cache
 from hashlib import blake2b
 from itertools import chain, islice
 
-from memoranda_ranking.languages import STOPWORDS_OF, language_of
-from memoranda_ranking.stemming import IRREGULAR, LONGEST_TERM, stemmer_of
+from memoranda_text.languages import STOPWORDS_OF, language_of
+from memoranda_text.stemming import IRREGULAR, LONGEST_TERM, stemmer_of
 
 STOPWORDS = STOPWORDS_OF["english"]
 

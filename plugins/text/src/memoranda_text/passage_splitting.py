@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from memoranda_ranking.terms import fold_words, stretches
+from memoranda_text.terms import fold_words, stretches
 
 MOST_EMBEDDED = 256
 """How many passages of a text have a vector; those of a longer text are longer."""

@@ -21,8 +21,8 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from memoranda_ranking.dates import query_dates
 from memoranda_ranking.passages import Passage, Weights
-from memoranda_ranking.terms import fold_words, query_terms
 from memoranda_ranking.trigrams import trigrams_of
+from memoranda_text.terms import fold_words, query_terms
 
 WHOLE_SCOPE = 200_000
 """A scope of up to this many items is ranked as a whole. Beyond it, how many more there are makes no difference."""
@@ -35,9 +35,6 @@ NEWEST_FOUND = 100
 
 NEAREST = 150
 """How many of the most similar items are ranked beside those that share a word."""
-
-HEARD = 500
-"""How many of the newest items tell who speaks in a scope."""
 
 _COMMON = 5_000
 """A term that more items have counts in a ranking, but finds none by itself where the query has a rarer one."""

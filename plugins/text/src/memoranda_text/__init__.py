@@ -1,0 +1,19 @@
+"""How text becomes terms and passages, for every index and ranking: folding, stemming, and word lists by language."""
+
+from __future__ import annotations
+
+from memoranda_text.passage_splitting import divided, held_back, passage_at, passage_count
+from memoranda_text.terms import fold_words, index_terms, is_unspaced, query_language, query_terms, terms_fingerprint
+
+__all__ = [
+    "divided",
+    "fold_words",
+    "held_back",
+    "index_terms",
+    "is_unspaced",
+    "passage_at",
+    "passage_count",
+    "query_language",
+    "query_terms",
+    "terms_fingerprint",
+]
