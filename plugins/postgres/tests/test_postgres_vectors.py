@@ -17,8 +17,7 @@ from memoranda.embeddings import Embeddings
 from memoranda.errors import EmbeddingError, OtherModelError, UnsupportedError
 from memoranda.store import Capability
 from memoranda_postgres import PostgresMemoryStore, scope_cache, term_index, vectors
-from memoranda_ranking import HashingEmbeddings
-from memoranda_sql.candidates import HEARD
+from memoranda_ranking import HEARD, HashingEmbeddings
 
 ALICE = MemoryMetadata(user_id="alice", session_id="s")
 SENTENCES = [
