@@ -157,3 +157,13 @@ def test_a_look_that_fails_halfway_leaves_nothing_half_known() -> None:
     with pytest.raises(StopIteration):
         found(lambda _: next(calls))
     assert found(lambda _: True) == {entry.item.id for entry in row}
+
+
+async def test_a_word_without_letters_to_compare_troubles_no_search() -> None:
+    """Of tatweel alone, folding leaves nothing."""
+    store = InMemoryStore()
+    await store.add_many([note(random.Random(number), number) for number in range(1_100)])
+    await store.add(HumanMemory(id="stroke", content="ـــ", metadata=ADA))
+    assert await store.search_ranked(query="zymurgical", metadata=ADA, mode="text") == []
+    (found,) = await store.search_ranked(query="viollin", metadata=ADA, mode="text", limit=1)
+    assert "violin" in found.item.content
