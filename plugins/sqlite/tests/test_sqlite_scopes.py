@@ -14,7 +14,7 @@ import pytest
 
 from memoranda import AIMemory, HumanMemory, MemoryItem, MemoryMetadata, MemoryStatus
 from memoranda.store import BaseStore, InMemoryStore, RankedItem
-from memoranda_ranking import candidates
+from memoranda_sql import candidates
 from memoranda_sqlite import SQLiteMemoryStore, scope_cache, scope_rows
 
 # Long, and other modules see most faults first: a sample runs by default.

@@ -77,7 +77,7 @@ def calibrated(arrays: ScopeArrays, vectors: Vectors | None = None) -> Calibrati
     items = _oldest(arrays)
     key = arrays.layout.rows[items].tobytes()
     if arrays.measured is None or arrays.measured[0] != key:
-        if vectors is None:
+        if vectors is None or not len(items):
             return PRIOR
         arrays.measured = key, _measured(arrays, items, *vectors(items))
     found: Calibration = arrays.measured[1]
