@@ -14,6 +14,7 @@ import pytest_asyncio
 from memoranda import AIMemory, HumanMemory, MemoryItem, MemoryMetadata, ToolMemory
 from memoranda.errors import IdConflictError
 from memoranda_postgres import PostgresMemoryStore
+from memoranda_postgres.dialect import PostgresDialect
 
 SIZE = 600
 ADA = MemoryMetadata(user_id="ada")
@@ -39,6 +40,21 @@ async def test_a_large_batch_is_found_by_its_words_at_once(store: PostgresMemory
     for scope in (ADA, None):
         (best, *_) = await store.search_ranked(query="xylophones", metadata=scope, mode="text", limit=3)
         assert best.item.id == items[SIZE].id
+
+
+async def test_the_server_knows_how_large_a_table_has_become(
+    store: PostgresMemoryStore, shared_url: str, schema: str
+) -> None:
+    """Its own look comes up to a minute later."""
+    await store.add_many([HumanMemory(content=f"note {number}", metadata=ADA) for number in range(1_200)])
+    connection = await asyncpg.connect(shared_url)
+    try:
+        known = await connection.fetchval(
+            f"SELECT reltuples FROM pg_class WHERE oid = '{schema}.memory_items'::regclass"
+        )
+    finally:
+        await connection.close()
+    assert known == 1_200
 
 
 async def test_a_large_batch_meets_an_id_that_is_there(store: PostgresMemoryStore) -> None:

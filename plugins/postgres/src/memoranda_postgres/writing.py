@@ -7,6 +7,7 @@ wrote in between is overwritten, as by a call that came a moment later.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import secrets
 from collections.abc import Container, Hashable, Iterable, Sequence
@@ -14,7 +15,7 @@ from typing import Any
 
 import asyncpg
 
-from memoranda.errors import IdConflictError, VersionConflictError
+from memoranda.errors import IdConflictError, MemoryError, VersionConflictError
 from memoranda.items import SCOPE_FIELDS, MemoryItem, MemoryMetadata
 from memoranda.offloading import offload
 from memoranda.store import copy_item
@@ -32,6 +33,10 @@ _COPY_FROM = 64
 
 _SAMPLE = 200
 """How many ids of a large batch are looked up to see if it is new."""
+
+
+_GROWN = 1_000
+"""From how many items on a batch may change how the server should read the table."""
 
 
 class _AddedMeanwhileError(Exception):
@@ -64,6 +69,7 @@ class Writer:
         has_vectors: bool = False,
     ) -> None:
         self._server = server
+        self._table = statements.dialect.table
         self._vectors = vectors
         self._upserts = Upserts(server, statements, vectors, has_vectors=has_vectors)
         # Numbers that no other call, in any process, will use for the same row.
@@ -154,6 +160,7 @@ class Writer:
         except _AddedMeanwhileError:
             copying = False
             await self._server.run(work)
+        await self._count_anew(len(additions))
 
     async def add_large(self, rows: Sequence[PackedRow], within: MemoryMetadata | None) -> None:
         """Write a large batch in one transaction.
@@ -179,11 +186,28 @@ class Writer:
 
         try:
             if await self._server.run(work):
+                await self._count_anew(len(rows))
                 return
         except _AddedMeanwhileError:
             pass
         additions = await offload(len(rows), self.additions, rows, within)
         await self.add_together([addition._replace(token=token) for addition in additions])
+
+    async def _count_anew(self, added: int) -> None:
+        """Let the server look at a table in which it knows fewer rows than were just added.
+
+        It does so by itself within a minute, and until then reads and sorts everything, as in a table of a few rows.
+        """
+
+        async def look(connection: Connection) -> None:
+            text = "SELECT reltuples FROM pg_class WHERE oid = to_regclass($1::text)"
+            known = await connection.fetchval(text, self._table, timeout=self._server.timeout)
+            if known is not None and known < added:
+                await connection.execute(f"ANALYZE {self._table}", timeout=self._server.time_for(added))
+
+        if added >= _GROWN:
+            with contextlib.suppress(MemoryError):  # The items are stored.
+                await self._server.run(look)
 
     async def numbered(self, connection: Connection, additions: Sequence[Addition]) -> list[Addition]:
         """Return the additions, numbered in the given order and sorted into the order of locking."""
