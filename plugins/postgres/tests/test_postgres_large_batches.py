@@ -48,10 +48,9 @@ async def test_the_server_knows_how_large_a_table_has_become(
     """Its own look comes up to a minute later."""
     await store.add_many([HumanMemory(content=f"note {number}", metadata=ADA) for number in range(1_200)])
     connection = await asyncpg.connect(shared_url)
+    text = "SELECT reltuples FROM pg_class WHERE oid = to_regclass($1::text)"
     try:
-        known = await connection.fetchval(
-            f"SELECT reltuples FROM pg_class WHERE oid = '{schema}.memory_items'::regclass"
-        )
+        known = await connection.fetchval(text, PostgresDialect(schema).table)
     finally:
         await connection.close()
     assert known == 1_200
