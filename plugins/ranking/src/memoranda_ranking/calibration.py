@@ -131,9 +131,10 @@ def _shared_words(term: Ints, of: Ints, probes: Ints, lengths: Ints) -> Floats:
 def _known(by_words: Floats, by_meaning: Floats) -> float:
     """Return how surely the vectors of items that share rare words are near each other, from 0 to 1."""
     alike = (by_words >= np.sort(by_words)[:, -_ALIKE, None]) & (by_words > 0)
-    behind = by_meaning.argsort(kind="stable").argsort() / max(1, by_meaning.shape[1] - 1)
+    probe, item = np.nonzero(alike)
+    behind = (by_meaning[probe] < by_meaning[probe, item][:, None]).sum(axis=1) / max(1, by_meaning.shape[1] - 1)
     counts = alike.sum(axis=1)
-    agreed = (behind * alike).sum(axis=1)[counts > 0] / counts[counts > 0]
+    agreed = np.bincount(probe, behind, len(alike))[counts > 0] / counts[counts > 0]
     agreement = (agreed.sum() + _USUAL * _USUAL_PROBES) / (len(agreed) + _USUAL_PROBES)
     return float(np.clip((agreement - _CHANCE) / (_KNOWN - _CHANCE), 0.0, 1.0))
 
