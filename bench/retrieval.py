@@ -149,7 +149,6 @@ class Remembered(Embeddings):
         self._embeddings = embeddings
         self._vectors: dict[str, list[float]] = {}
         self.model = embeddings.identity()
-        self.trust = embeddings.trust
 
     @property
     def dimension(self) -> int:

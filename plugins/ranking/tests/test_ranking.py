@@ -560,10 +560,10 @@ def test_what_only_one_side_finds_is_ranked_by_it_alone() -> None:
 def test_meaning_counts_more_where_no_item_has_much_of_the_query() -> None:
     scores = np.array([1.0, 0.9])
     part = partial(semantic_share, 0.4, scores, scores)
-    shares = [part(covered=covered) for covered in (0.0, 0.1, 0.3, 0.5, 1.0)]
+    shares = [part(covered=covered) for covered in (0.0, 0.1, 0.4, 0.7, 1.0)]
     assert shares[0] > shares[1] > shares[2] > shares[3] == shares[4]
     assert part(covered=0.1, asking=False) > shares[1]
-    assert part(covered=0.5, asking=False) == shares[3]
+    assert part(covered=0.7, asking=False) == shares[3]
     assert semantic_share(0, scores, scores, covered=0.1, asking=False) == 0
 
 

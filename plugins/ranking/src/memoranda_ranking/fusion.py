@@ -16,7 +16,7 @@ _HARDLY = 0.02
 """An embedder that finds nothing this much more similar than the mean of a scope does not know its language."""
 
 
-_ENOUGH = 0.4
+_ENOUGH = 0.65
 """Which part of a query's words must be found together for what stands out by words to count in full."""
 
 
