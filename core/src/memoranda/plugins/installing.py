@@ -29,6 +29,7 @@ _DISTRIBUTIONS = {
     "context": _Distribution(needs="messages text ranking", public="ContextManager context"),
     "embed-static": _Distribution(offers="static minilm"),
     "eval": _Distribution(needs="messages text ranking context summary userdata cli sql sqlite", offers="eval"),
+    "guard": _Distribution(offers="guard quarantined"),
     "inspector": _Distribution(needs="messages text ranking context summary userdata cli", offers="inspect"),
     "langgraph": _Distribution(needs="messages text ranking", offers="langgraph-store langgraph-checkpointer"),
     "mcp": _Distribution(needs="messages text ranking context summary userdata cli", offers="mcp"),

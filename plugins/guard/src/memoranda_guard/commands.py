@@ -113,7 +113,8 @@ def _row(item: QuarantinedMemory) -> tuple[str, ...]:
 
 
 def _as_json(item: QuarantinedMemory) -> dict[str, Any]:
-    from memoranda.trust import origin_of, trust_of
+    from memoranda.trust import trust_of
+    from memoranda_guard.policy import origin_of
 
     return {
         "id": item.id,

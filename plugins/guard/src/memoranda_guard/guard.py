@@ -16,10 +16,10 @@ from memoranda.errors import MemoryError
 from memoranda.items import MemoryItem
 from memoranda.store import Observer
 from memoranda.store.backend import fields_of
-from memoranda.trust import Trust, origin_of, trust_of
+from memoranda.trust import Trust, trust_of
 from memoranda_guard.inspection import folded, joined_letters, places, texts_of
-from memoranda_guard.policy import MOST_ACROSS, Outcome, Policy, Rule
-from memoranda_guard.quarantine import QuarantinedMemory, is_approved
+from memoranda_guard.policy import MOST_ACROSS, Outcome, Policy, Rule, origin_of
+from memoranda_guard.quarantine import QUARANTINED, QuarantinedMemory, is_approved
 from memoranda_guard.reading import load_policy
 
 logger = logging.getLogger(__name__)
@@ -118,7 +118,7 @@ class Guard(Observer):
 
     def before_add(self, item: MemoryItem) -> MemoryItem:
         """Return the item as the policy wants it stored. Raises RefusedError if it wants it not."""
-        if item.archived_by is not None or is_approved(item) or isinstance(item, QuarantinedMemory):
+        if item.archived_by is not None or is_approved(item) or self.hides(item):
             return item
         rule = self._decided(item)
         outcome = self.policy.default if rule is None else rule.outcome
@@ -137,7 +137,7 @@ class Guard(Observer):
 
     def hides(self, item: MemoryItem) -> bool:
         """Return True for what is in quarantine: the store takes it as deleted."""
-        return isinstance(item, QuarantinedMemory)
+        return item.memory_type == QUARANTINED
 
     def _decided(self, item: MemoryItem) -> Rule | None:
         """Return the first rule that applies."""

@@ -14,10 +14,14 @@ from memoranda.errors import InputError, MemoryError
 from memoranda.items import MemoryItem, MemoryMetadata, now_text
 from memoranda.shapes import check_text
 from memoranda.store import dump_item, load_item
-from memoranda.trust import Trust, origin_of, trust_of
+from memoranda.trust import Trust, check_trust, trust_of
+from memoranda_guard.policy import origin_of
 
 if TYPE_CHECKING:
     from memoranda.store import BaseStore
+
+QUARANTINED = "quarantined"
+"""The ``memory_type`` of items in quarantine."""
 
 FORMAT = "memoranda-quarantine/1"
 
@@ -40,7 +44,7 @@ class QuarantinedMemory(MemoryItem):
     ``rule`` and ``reason`` say why, ``original_type`` is the ``memory_type`` of the original.
     """
 
-    memory_type: str = "quarantined"
+    memory_type: str = QUARANTINED
     content: str = ""
     rule: str = ""
     reason: str = ""
@@ -77,12 +81,8 @@ def is_approved(item: MemoryItem) -> bool:
 
 async def quarantined(store: BaseStore, *, metadata: MemoryMetadata | None = None) -> list[QuarantinedMemory]:
     """Return the quarantined items of a store or scoped handle, oldest first."""
-    found = [
-        item
-        async for item in store.scan(metadata=metadata, memory_type="quarantined", include_deleted=True)
-        if isinstance(item, QuarantinedMemory)
-    ]
-    return sorted(found, key=lambda item: item.created_at)
+    scan = store.scan(metadata=metadata, memory_type=QUARANTINED, include_deleted=True)
+    return sorted([_typed(item) async for item in scan], key=lambda item: item.created_at)
 
 
 async def approve(
@@ -97,15 +97,16 @@ async def approve(
         raise InputError("An approval needs the name of the person who gives it.", field="by")
     kept = await _found(store, item_id, metadata)
     before = trust_of(kept)
-    item = load_item(kept.original(), store.item_types).model_copy(
-        update={"metadata": _owner(kept), "trust": Trust(trust or before)}
-    )
-    approval = {"by": by, "at": now_text(), "from": before.value}
-    item = item.model_copy(update={"approval": approval, "version": 0})
+    level = before if trust is None else check_trust(trust, "trust")
+    # The version is what makes it an approval of just this item.
+    approval = {"by": by, "at": now_text(), "from": str(before), "version": kept.version}
+    extra = kept.original().get("metadata", {}).get("extra", {})
+    owner = kept.metadata.model_copy(update={"extra": extra})
+    fields = {**kept.original(), "id": kept.id, "version": 0, "trust": str(level), "approval": approval}
+    item = load_item(fields, store.item_types).model_copy(update={"metadata": owner})
     token = _approved.set(_approved.get() | {item.id})
     try:
-        await store.purge(kept.id)
-        await store.add(item)
+        await store.add(item)  # It replaces what is kept apart, in one step.
     finally:
         _approved.reset(token)
     return item
@@ -117,15 +118,18 @@ async def reject(store: BaseStore, item_id: str, *, metadata: MemoryMetadata | N
     await store.purge(kept.id)
 
 
+def _typed(item: MemoryItem) -> QuarantinedMemory:
+    """Return an item of this type as its class, which a store that was opened by hand may not know."""
+    if isinstance(item, QuarantinedMemory):
+        return item
+    typed = load_item(dump_item(item), {QUARANTINED: QuarantinedMemory})
+    assert isinstance(typed, QuarantinedMemory), "the type is known"
+    return typed
+
+
 async def _found(store: BaseStore, item_id: str, metadata: MemoryMetadata | None) -> QuarantinedMemory:
     check_text(item_id, "item_id")
     for item in await quarantined(store, metadata=metadata):
         if item.id == item_id:
             return item
     raise NotQuarantinedError(item_id)
-
-
-def _owner(kept: QuarantinedMemory) -> MemoryMetadata:
-    """Return the owner that the store has, with the extra of the original."""
-    extra = kept.original().get("metadata", {}).get("extra", {})
-    return kept.metadata.model_copy(update={"extra": extra})
