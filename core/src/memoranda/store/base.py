@@ -104,13 +104,13 @@ class BaseStore(Writing, Reading, Removing, Branching):
         most = whole_number(needed(check_text(query, "query")) if limit is None else limit, "limit")
         floor = RELEVANT if min_score is None else number(min_score, "min_score", most=1)
         wanted = self._filter(metadata=metadata, memory_type=memory_type, archived=None, **narrowing)
-        self._bounds(metadata)  # Another scope than the handle's is refused, whatever the limit.
+        reached = self._of_owner() if isinstance(self, ScopedStore) else self
+        reached._bounds(metadata)  # Another user than the handle's is refused, whatever the limit.
         if not query.strip() or not most:
             return []
         wanted = wanted.also(*_NEVER, Value("content", False, "$ne", query))
         mode: SearchMode = "hybrid" if Capability.HYBRID in self.capabilities else "text"
         page = Page(min(most + len(shown), EVERYTHING))
-        reached = self._of_owner() if isinstance(self, ScopedStore) else self
         ranked = await reached._ranked(query, wanted, page, self._checked_mode(mode), floor)
         if ranked and min_score is None and self.reranker is None:
             ranked = [found for found in ranked if found.score >= BESIDE_THE_BEST * ranked[0].score]
