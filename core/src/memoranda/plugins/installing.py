@@ -60,7 +60,7 @@ _DISTRIBUTIONS = {
     "summary-conversation": _Distribution(needs="messages summary", offers="conversation"),
     "summary-facts": _Distribution(needs="messages summary", offers="facts"),
     "summary-profiles": _Distribution(needs="messages summary", offers="profiles"),
-    "testing": _Distribution(needs="messages text ranking summary"),
+    "testing": _Distribution(needs="messages text ranking context guard summary userdata"),
     "text": _Distribution(public="text"),
     "userdata": _Distribution(public="userdata forget export import_ Receipt"),
     "vector": _Distribution(needs="text ranking", offers="vector", public="VectorMemoryStore OpenAIEmbeddings"),

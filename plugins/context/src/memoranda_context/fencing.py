@@ -89,10 +89,17 @@ def fenced(
     said = {item.id for item in conversation}
     others = {item.id: item for item in entries if item.id not in said}
     shown = {item.id: item for item in fence.apply([*others.values(), *conversation], tokens=tokens, counter=count)}
-    # An entry is text in a message of the user's in any case, so it keeps its type, which names the writer.
     as_entries = {
-        item.id: item if shown[item.id] is item else item.model_copy(update={"content": shown[item.id].content})
+        item.id: item if shown[item.id] is item else _entry(item, shown[item.id].content)
         for item in entries
         if item.id in shown
     }
     return [shown[item.id] for item in conversation if item.id in shown], as_entries
+
+
+def _entry(item: MemoryItem, content: str) -> MemoryItem:
+    """Return an item that is not trusted as it is listed: without a name and a type of its own, which are text, too."""
+    if item.memory_type == "tool":
+        return item.model_copy(update={"content": content, "name": None})
+    kept = {name: getattr(item, name) for name in ("id", "metadata", "created_at", "updated_at", "trust", "origin")}
+    return MemoryItem(content=content, **kept)
