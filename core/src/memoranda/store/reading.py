@@ -230,7 +230,7 @@ class Reading(Engine):
         self._ensure_open()
         page = Page.checked(limit, 0, "added")
         wanted = self._filter(metadata=metadata, memory_type=memory_type)
-        if not self._observers:
+        if not self._observers.hear_searches:
             return (await self._payloads(wanted, page))[::-1] if page.limit else []
         found = await self.search(metadata=metadata, memory_type=memory_type, limit=limit, order="added")
         return list(map(Payload.of, reversed(found)))
