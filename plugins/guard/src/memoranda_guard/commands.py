@@ -113,8 +113,7 @@ def _row(item: QuarantinedMemory) -> tuple[str, ...]:
 
 
 def _as_json(item: QuarantinedMemory) -> dict[str, Any]:
-    from memoranda.trust import trust_of
-    from memoranda_guard.policy import origin_of
+    from memoranda.trust import origin_of, trust_of
 
     return {
         "id": item.id,

@@ -12,9 +12,8 @@ from memoranda.integrity import answers, call_ids, conversation_of
 from memoranda.items import HumanMemory, MemoryItem
 from memoranda.tokens import TokenCounter, estimate_tokens
 from memoranda.tool_calls import call_arguments, call_name
-from memoranda.trust import Trust, trust_of
+from memoranda.trust import Trust, origin_of, trust_of
 from memoranda_guard.inspection import folded, visible
-from memoranda_guard.policy import origin_of
 
 _ALIKE = 0.8
 """Which share of the words of two texts is common to both where one repeats the other."""

@@ -16,9 +16,9 @@ from memoranda.errors import MemoryError
 from memoranda.items import MemoryItem
 from memoranda.store import Observer
 from memoranda.store.backend import fields_of
-from memoranda.trust import Trust, trust_of
+from memoranda.trust import Trust, origin_of, trust_of
 from memoranda_guard.inspection import folded, joined_letters, places, texts_of
-from memoranda_guard.policy import MOST_ACROSS, Outcome, Policy, Rule, origin_of
+from memoranda_guard.policy import MOST_ACROSS, Outcome, Policy, Rule
 from memoranda_guard.quarantine import QUARANTINED, QuarantinedMemory, is_approved
 from memoranda_guard.reading import load_policy
 

@@ -27,7 +27,7 @@ from fnmatch import translate
 from functools import cached_property
 
 from memoranda.items import MemoryItem
-from memoranda.trust import Trust
+from memoranda.trust import Trust, origin_of
 
 MOST_ACROSS = 8
 """How many earlier items of an origin a rule may look at together with a new one."""
@@ -120,11 +120,6 @@ class Policy:
     name: str
     rules: tuple[Rule, ...] = ()
     default: Outcome = Outcome.ALLOW
-
-
-def origin_of(item: MemoryItem) -> str | None:
-    """Return where an item comes from: its origin, or else the tool whose result it is."""
-    return item.origin or getattr(item, "tool_name", None) or None
 
 
 def predicate_of(item: MemoryItem) -> str | None:

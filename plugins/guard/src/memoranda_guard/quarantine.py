@@ -14,8 +14,7 @@ from memoranda.errors import InputError, MemoryError
 from memoranda.items import MemoryItem, MemoryMetadata, now_text
 from memoranda.shapes import check_text
 from memoranda.store import dump_item, load_item
-from memoranda.trust import Trust, check_trust, trust_of
-from memoranda_guard.policy import origin_of
+from memoranda.trust import Trust, check_trust, origin_of, trust_of
 
 if TYPE_CHECKING:
     from memoranda.store import BaseStore

@@ -180,8 +180,8 @@ class TrustCases(Cases):
             await plant.store.add(HumanMemory(**kept))
         plant.check_trust([item async for item in plant.user.scan()], "after an update")
 
-    async def _prompt(self, handle: BaseStore, **options: Any) -> list[MemoryItem]:
-        return await assemble(handle, QUESTION, system=_SYSTEM, tokens=TOKENS, fence=self.make_fence(), **options)
+    async def _prompt(self, handle: BaseStore, limit: int = 5) -> list[MemoryItem]:
+        return await assemble(handle, QUESTION, system=_SYSTEM, tokens=TOKENS, fence=self.make_fence(), limit=limit)
 
     def _is_fenced(self, plant: Plant) -> bool:
         return plant.level < self.fence_threshold

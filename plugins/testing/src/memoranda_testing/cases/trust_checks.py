@@ -22,7 +22,7 @@ QUESTION = "Which train do I like?"
 KNOWN = "I like the green train."
 TOKENS = 6_000
 
-_FENCED = re.compile(r"\[untrusted ([0-9a-f]{16})\b[^\n]*\]\n.*?\n\s*\[end \1\b[^\n\]]*\]", re.DOTALL)
+_FENCED = re.compile(r"\[untrusted ([0-9a-f]{16})\b[^\n]*\]\n(?:.*?\n)??\s*\[end \1\b[^\n\]]*\]", re.DOTALL)
 _RECORDS = {"fact": "memoranda-fact/1", "graph": None}
 
 
