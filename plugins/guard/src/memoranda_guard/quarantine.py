@@ -58,7 +58,7 @@ class QuarantinedMemory(MemoryItem):
             created_at=item.created_at,
             version=item.version,
             archived_by=item.id,
-            payload=dump_item(item),
+            payload=json.dumps(dump_item(item)),
             payload_format=FORMAT,
             rule=rule,
             reason=reason,
