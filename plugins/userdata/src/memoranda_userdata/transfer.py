@@ -145,13 +145,8 @@ class Transfer:
         self.counts.under_way = 0
         self._count(plan)
         withheld = self.store._observers.hidden(list(changed.values()))
-        return [
-            incoming._replace(
-                item=changed.get(incoming.item.id, incoming.item),
-                hidden=incoming.hidden or incoming.item.id in withheld,
-            )
-            for incoming in plan.stored
-        ]
+        given = ((incoming, changed.get(incoming.item.id, incoming.item)) for incoming in plan.stored)
+        return [each._replace(item=item, hidden=each.hidden or item.id in withheld) for each, item in given]
 
     async def _sorted(self, batch: Sequence[Incoming]) -> _BatchPlan:
         """Compare a batch with what the store has. Raises the conflict that the policy does not allow."""
