@@ -70,7 +70,7 @@ SIZES = {
     "summary-facts": 85,
     "summary-profiles": 105,
     "testing": 12_138,
-    "text": 400,
+    "text": 645,
     "userdata": 990,
     "vector": 2_520,
 }

@@ -83,6 +83,7 @@ class BaseStore(Writing, Reading, Removing, Branching):
         until: Moment | None = None,
         where: Mapping[str, Any] | None = None,
         min_score: float | None = None,
+        current: bool = False,
     ) -> list[MemoryItem]:
         """Return the memories that answer a query, best first; an empty list if none is relevant.
 
@@ -90,8 +91,8 @@ class BaseStore(Writing, Reading, Removing, Branching):
         these come session by session, in the order of time. Recall uses the best ranking of the store: hybrid with an
         embedder, text without one. Archived items are found too. Left out are system items, items that only repeat the
         query, and those in ``window``: pass what the model is shown anyway. A handle that is bound to a user recalls
-        from every session and task of that user; use ``where={"session_id": …}`` to stay in one. Filters and
-        ``min_score`` are those of :meth:`search`; without a ``min_score``, results far below the best are left out.
+        from every session and task of that user; use ``where={"session_id": …}`` to stay in one. Filters, ``current``
+        and ``min_score`` are those of :meth:`search`; without a ``min_score``, results far below the best are left out.
         """
         self._ensure_open()
         shown = {item.id for item in items_of(window, "window")}
@@ -107,7 +108,7 @@ class BaseStore(Writing, Reading, Removing, Branching):
         mode: SearchMode = "hybrid" if Capability.HYBRID in self.capabilities else "text"
         page = Page(min(most + len(shown), EVERYTHING))
         reached = self._of_owner() if isinstance(self, ScopedStore) else self
-        ranked = await reached._ranked(query, wanted, page, self._checked_mode(mode), floor)
+        ranked = await reached._ranked(query, wanted, page, self._checked_mode(mode), floor, current)
         if ranked and min_score is None and self.reranker is None:
             ranked = [found for found in ranked if found.score >= BESIDE_THE_BEST * ranked[0].score]
         recalled = [found.item for found in ranked if found.item.id not in shown][:most]

@@ -64,7 +64,8 @@ class ScopeIndex(Protocol):
 class Ranker(Protocol):
     """Ranks the text of items, for stores that have no index of their own. Plugins offer one by a RankerSpec.
 
-    It may have a method ``depth(query)`` too, which returns how many memories a question needs.
+    It may have two methods more: ``depth(query)`` returns how many memories a question needs, and
+    ``newest_first(query, ranked)`` the results in the order of a search with ``current=True``.
     """
 
     def index(self) -> ScopeIndex:
