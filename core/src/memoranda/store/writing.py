@@ -354,11 +354,10 @@ class Writing(Engine):
         if not hidden:
             return batch, deleted
         self._require(Capability.ADD_DELETED)
-        for taken in await self._get_many(sorted(hidden)):
-            logger.warning("The item %r was withheld and not stored: its id is taken.", taken.id)
-            batch = [item for item in batch if item.id != taken.id]
-            hidden.discard(taken.id)
-        return batch, deleted | hidden
+        taken = {item.id for item in await self._get_many(sorted(hidden))}
+        if taken:
+            logger.warning("Withheld and not stored, since the ids are taken: %s.", ", ".join(sorted(taken)))
+        return [item for item in batch if item.id not in taken], deleted | (hidden - taken)
 
     def _arriving_deleted(
         self, batch: Sequence[MemoryItem], ttl: float | None, deleted: Collection[str]
