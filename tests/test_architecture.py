@@ -50,10 +50,10 @@ CORE_BOUND = 8_500
 SIZES = {
     "anthropic": 841,
     "cli": 4_855,
-    "context": 1_086,
+    "context": 1_240,
     "embed-static": 274,
     "eval": 1_098,
-    "guard": 1_300,
+    "guard": 1_314,
     "inspector": 1_848,
     "langgraph": 1_694,
     "loops": 196,
