@@ -26,6 +26,7 @@ LAYERS = (
     {"sql"},
     {
         *("sqlite", "postgres", "redis", "vector", "context", "summary", "openai", "embed-static", "redact"),
+        "facts",
         *("summary-conversation", "summary-facts", "summary-profiles"),
     },
     {"cli", "mcp", "inspector", "eval", "testing", "openai-agents", "langgraph", "pydantic-ai", "anthropic"},
@@ -41,7 +42,7 @@ BETWEEN_NEIGHBOURS = {
     ("memoranda_cli", "memoranda_testing"),
 }
 
-COMMANDS = {"memoranda_summary.commands", "memoranda_context.commands"}
+COMMANDS = {"memoranda_summary.commands", "memoranda_context.commands", "memoranda_facts.commands"}
 """Modules of features that belong to the layer of programs: the command alone imports them."""
 
 CORE_BOUND = 8_500
@@ -52,6 +53,7 @@ SIZES = {
     "context": 1_086,
     "embed-static": 274,
     "eval": 1_098,
+    "facts": 2_400,
     "inspector": 1_848,
     "langgraph": 1_694,
     "mcp": 2_528,

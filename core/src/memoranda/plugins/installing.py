@@ -29,6 +29,7 @@ _DISTRIBUTIONS = {
     "context": _Distribution(needs="messages text ranking", public="ContextManager context"),
     "embed-static": _Distribution(offers="static minilm"),
     "eval": _Distribution(needs="messages text ranking context summary userdata cli sql sqlite", offers="eval"),
+    "facts": _Distribution(needs="messages text ranking userdata", offers="fact", public="Facts"),
     "inspector": _Distribution(needs="messages text ranking context summary userdata cli", offers="inspect"),
     "langgraph": _Distribution(needs="messages text ranking", offers="langgraph-store langgraph-checkpointer"),
     "mcp": _Distribution(needs="messages text ranking context summary userdata cli", offers="mcp"),
@@ -53,9 +54,7 @@ _DISTRIBUTIONS = {
         public="summary Summarizer SummaryConfig SummaryResult SummaryTemplate TriggerResult check_trigger compact "
         "expand generate_summary undo",
     ),
-    "summary-conversation": _Distribution(needs="messages summary", offers="conversation"),
-    "summary-facts": _Distribution(needs="messages summary", offers="facts"),
-    "summary-profiles": _Distribution(needs="messages summary", offers="profiles"),
+    **{f"summary-{kind}": _Distribution("messages summary", kind) for kind in ("conversation", "facts", "profiles")},
     "testing": _Distribution(needs="messages text ranking summary"),
     "text": _Distribution(public="text"),
     "userdata": _Distribution(public="userdata forget export import_ Receipt"),
