@@ -49,9 +49,10 @@ MANUAL = Source("")
 class Record:
     """What one entry says.
 
-    ``value`` is what a set or a correction asserts, and which value an end is about. ``target`` is the id of the entry
-    that a correction, a confirmation or a retraction is about; ``undoes`` the change that an undo takes back. ``at`` is
-    the recorded time: entries of one change share it, and later ones of the slot have a later one.
+    ``value`` is what a set or a correction asserts, and which value an end is about, which is of the time ``valid_to``.
+    ``targets`` are the entries that a correction, a confirmation or a retraction is about, or that are forgotten;
+    ``undoes`` is the change that an undo takes back. ``at`` is the recorded time: entries of one change share it, and
+    later ones of the slot have a later one.
     """
 
     id: str
@@ -64,9 +65,8 @@ class Record:
     value: Object | None = None
     valid_from: str | None = None
     valid_to: str | None = None
-    target: str | None = None
+    targets: tuple[str, ...] = ()
     undoes: str | None = None
-    gone: tuple[str, ...] = ()
     qualifiers: Mapping[str, Any] = field(default_factory=dict)
     confidence: float = 1.0
     trust: str = "user"
@@ -88,14 +88,14 @@ class Record:
         }
         if self.value is not None:
             held["value"] = dumped(self.value)
-        for name in ("valid_from", "valid_to", "target", "undoes", "key"):
+        for name in ("valid_from", "valid_to", "undoes", "key"):
             if getattr(self, name) is not None:
                 held[name] = getattr(self, name)
         if self.confidence != 1.0:
             held["confidence"] = self.confidence
         if self.qualifiers:
             held["qualifiers"] = dict(self.qualifiers)
-        for name in ("gone", "depends_on"):
+        for name in ("targets", "depends_on"):
             if getattr(self, name):
                 held[name] = list(getattr(self, name))
         held["sources"] = [
@@ -111,7 +111,7 @@ def loaded_record(item_id: str, text: str | None) -> Record:
         held = json.loads(text or "")
         held["value"] = loaded(held["value"]) if "value" in held else None
         held["sources"] = tuple(Source(*source) for source in held["sources"])
-        for name in ("gone", "depends_on"):
+        for name in ("targets", "depends_on"):
             held[name] = tuple(held.get(name, ()))
         return Record(id=item_id, number=number_of(item_id), **held)
     except (ValueError, TypeError, KeyError, AttributeError) as error:
