@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memoranda_facts.records import Record
-from memoranda_facts.timeline import Timeline
-from memoranda_facts.trusting import LEVELS
+from memoranda_facts.results import Fact
+from memoranda_facts.timeline import LEVELS, Timeline
 from memoranda_testing.facts_oracle import FOREVER, Entry, Oracle
 
 MOMENTS = [f"20{year:02}-01-01T00:00:00.000000+00:00" for year in range(10, 20)]
@@ -35,6 +35,11 @@ def recorded(entry: Entry) -> Record:
         undoes=entry.undoes,
         trust=LEVELS[entry.rank],
     )
+
+
+def named(fact: Fact, kind: str) -> str:
+    """Return what the oracle calls a fact."""
+    return f"{fact.object} {fact.valid_from}" if kind == "event" else str(fact.object)
 
 
 @st.composite
@@ -75,6 +80,5 @@ def test_every_pair_of_moments_is_as_the_oracle_decides(kind: Any, history: list
         oracle = Oracle(kind, history, known)
         timeline = Timeline([recorded(entry) for entry in history if entry.at <= known], kind, "Ada", "lives_in")
         for valid in MOMENTS:
-            shown = timeline.at(valid)
-            found = {f"{fact.object} {fact.valid_from}" if kind == "event" else fact.object: fact.state for fact in shown}
+            found = {named(fact, kind): fact.state for fact in timeline.at(valid)}
             assert found == oracle.states(valid), (valid, known)

@@ -18,12 +18,15 @@ from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
+from memoranda.trust import Trust
 from memoranda_facts.dates import AFTER_ALL, end_of, start_of
 from memoranda_facts.records import Record, Source
 from memoranda_facts.results import Fact, State
 from memoranda_facts.schema import Kind
-from memoranda_facts.trusting import LEVELS, rank_of
 from memoranda_facts.values import same_value
+
+LEVELS = tuple(Trust)
+"""Every level of trust, in the order of their ranks."""
 
 Interval = tuple[str, str]
 """A first moment, and the first one after the last."""
@@ -131,9 +134,8 @@ class Timeline:
         """Return every value that held, was ended, superseded or taken back, in the order of time."""
         told = [(run.start, run.first.record.at, self.fact(run, self._past_state(run, now))) for run in self.runs]
         shown = {each.record.id for run in self.runs for each in run.assertions}
-        for assertion in self.assertions:
-            if assertion.record.id not in shown:
-                told.append((*assertion.order, self._whole(assertion, "superseded")))
+        unseen = [assertion for assertion in self.assertions if assertion.record.id not in shown]
+        told += [(*assertion.order, self._whole(assertion, "superseded")) for assertion in unseen]
         told += [(*assertion.order, self._whole(assertion, "retracted")) for assertion in self.retracted]
         return [fact for _, _, fact in sorted(told, key=lambda each: each[:2])]
 
@@ -166,7 +168,7 @@ class Timeline:
             change=first.record.change,
             qualifiers={key: value for each in asserting for key, value in each.record.qualifiers.items()},
             confidence=max(record.confidence for record in supporting),
-            trust=LEVELS[run.rank],
+            trust=str(LEVELS[run.rank]),
             sources=_each_once(source for record in supporting for source in record.sources),
             depends_on=() if independent else tuple(dict.fromkeys(parents)),
             rule=first.record.rule,
@@ -185,13 +187,13 @@ class Timeline:
                 self._starts.setdefault(start, record.valid_from or start)
                 self._stops.setdefault(end, record.valid_to or end)
                 found[record.id] = Assertion(
-                    record, same_value(record.value), start, end, rank_of(record.trust), support=[]
+                    record, same_value(record.value), start, end, Trust(record.trust).rank, support=[]
                 )
             elif record.kind == "confirm":
                 for target in record.targets:
                     if target in found:
                         found[target].support.append(record)
-                        found[target].rank = max(found[target].rank, rank_of(record.trust))
+                        found[target].rank = max(found[target].rank, Trust(record.trust).rank)
         return list(found.values())
 
     def _taken_back(self, found: list[Assertion]) -> tuple[list[Assertion], list[Assertion]]:
@@ -204,7 +206,7 @@ class Timeline:
         standing, gone = [], []
         for assertion in found:
             against = denied.get(assertion.record.id, ())
-            if any(record.kind == "forget" or rank_of(record.trust) >= assertion.rank for record in against):
+            if any(record.kind == "forget" or Trust(record.trust).rank >= assertion.rank for record in against):
                 gone.append(assertion)
                 continue
             if against:
@@ -220,7 +222,7 @@ class Timeline:
                 moment = end_of(record.valid_to or record.at)
                 self._stops.setdefault(moment, record.valid_to or moment)
                 about = None if record.value is None else same_value(record.value)
-                insort(ends.setdefault(about, []), (moment, rank_of(record.trust)))
+                insort(ends.setdefault(about, []), (moment, Trust(record.trust).rank))
         for assertion in self.assertions:
             stop = assertion.end
             for about in (None, assertion.same):
