@@ -60,6 +60,11 @@ def trust_of(item: Trusted) -> Trust:
     return trusted_as(item.memory_type, item.trust)
 
 
+def origin_of(item: Any) -> str | None:
+    """Return where an item comes from: its origin, or else the tool whose result it is."""
+    return item.origin or getattr(item, "tool_name", None) or None
+
+
 def lowest_trust(items: Iterable[Trusted]) -> Trust:
     """Return the lowest trust of some items, which is that of whatever is made from them; an agent's for none."""
     return min(map(trust_of, items), default=Trust.AGENT)
