@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -170,6 +170,7 @@ class Changes(Reading):
         """
         named = change.change if isinstance(change, Fact) else change.id if isinstance(change, Receipt) else change
         knowledge = await self._knowledge()
+        named = knowledge.full_id(named)
         found = [record for record in knowledge.records if named in (record.change, record.id)]
         if not found:
             raise InputError(f"No change or entry has the id {named!r}; it may have been purged.", field="change")
@@ -330,10 +331,11 @@ class Changes(Reading):
         told = await self._receipt(draft.kind, earlier[:1], {**logs, slots[0]: before})
         return replace(told, new=False)
 
-    def _is_as_expected(self, expected: set[str], draft: Record, logs: Logs, at: str) -> bool:
+    def _is_as_expected(self, expected: Collection[str], draft: Record, logs: Logs, at: str) -> bool:
         holding = self._merged(draft, logs).at(at)
-        return len(holding) == len({fact.id for fact in holding if expected.intersection(fact.entries)}) and (
-            expected <= {entry for fact in holding for entry in fact.entries}
+        found = {entry for fact in holding for entry in fact.entries}
+        return all(entry in found for entry in expected) and not any(
+            all(entry not in expected for entry in fact.entries) for fact in holding
         )
 
     def _merged(self, about: Record, logs: Logs, written: Iterable[Record] = ()) -> Timeline:
@@ -365,9 +367,9 @@ class Changes(Reading):
         valid_to: str | None = None,
     ) -> Receipt:
         """Write a change that is about an existing fact, to the log of every name that it was recorded under."""
-        entry_id = _id_of(fact)
         provenance = await self._provenance(sources, trust)
         knowledge = await self._knowledge()
+        entry_id = knowledge.full_id(_id_of(fact))
         place = knowledge.place(entry_id)
         target = None if place is None else knowledge.fact(entry_id, self._present(knowledge))
         if place is None or target is None:
@@ -437,8 +439,8 @@ def _id_of(fact: Fact | str) -> str:
     return fact.id if isinstance(fact, Fact) else checked_name(fact, "fact")
 
 
-def _ids(expected: Expected) -> set[str]:
-    return {_id_of(each) for each in ([expected] if isinstance(expected, (Fact, str)) else expected)}
+def _ids(expected: Expected) -> frozenset[str]:
+    return frozenset(_id_of(each) for each in ([expected] if isinstance(expected, (Fact, str)) else expected))
 
 
 def _key_of(draft: Record, provenance: Provenance) -> str | None:
