@@ -71,8 +71,8 @@ class Changes(Reading):
         draft = replace(
             draft,
             value=self.schema.value(predicate, value),
-            valid_from=as_given(valid_from),
-            valid_to=as_given(valid_to),
+            valid_from=as_given(valid_from, "valid_from"),
+            valid_to=as_given(valid_to, "valid_to"),
             qualifiers=_checked_qualifiers(qualifiers),
             confidence=_checked_confidence(confidence),
             depends_on=tuple(dict.fromkeys(map(_id_of, [depends_on] if isinstance(depends_on, str) else depends_on))),
@@ -102,7 +102,7 @@ class Changes(Reading):
         if self.schema.predicate(predicate).kind == "event":
             raise InputError(f"{draft.predicate!r} is an event, which cannot end. Retract or correct it instead.")
         about = None if value is None else self.schema.value(predicate, value)
-        draft = replace(draft, value=about, valid_to=as_given(at), key=key)
+        draft = replace(draft, value=about, valid_to=as_given(at, "at"), key=key)
         return await self._one(draft, await self._provenance(sources, trust), expect)
 
     async def correct(
@@ -122,7 +122,15 @@ class Changes(Reading):
         The value is valid when the fact was, unless ``valid_from`` or ``valid_to`` says otherwise.
         """
         return await self._about_fact(
-            "correct", fact, sources, rule, key, trust, value, as_given(valid_from), as_given(valid_to)
+            "correct",
+            fact,
+            sources,
+            rule,
+            key,
+            trust,
+            value,
+            as_given(valid_from, "valid_from"),
+            as_given(valid_to, "valid_to"),
         )
 
     async def confirm(
@@ -252,8 +260,8 @@ class Changes(Reading):
         draft = replace(
             draft,
             value=value,
-            valid_from=as_given(candidate.valid_from),
-            valid_to=as_given(candidate.valid_to),
+            valid_from=as_given(candidate.valid_from, "valid_from"),
+            valid_to=as_given(candidate.valid_to, "valid_to"),
             qualifiers=_checked_qualifiers(candidate.qualifiers),
             confidence=_checked_confidence(candidate.confidence),
         )

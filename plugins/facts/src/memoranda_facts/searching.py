@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from itertools import takewhile
 
 from memoranda.items import MemoryItem, MemoryMetadata
 from memoranda.store import BaseStore, Capability
@@ -26,6 +27,12 @@ BESIDE_THE_BEST = 0.4
 _FIRST_LOOK = 4
 """How many entries are ranked first for each fact that is wanted; several entries may be one fact, or none any more."""
 
+_STEM = 4
+"""How many letters two forms of a word share at least."""
+
+_ENDING = 3
+"""How many letters their ends have at most."""
+
 _WORD = re.compile(r"[^\W_]+")
 
 _NAME = re.compile(r"(?<=\w[\s,;'’\-])\b[A-Z]\w+")
@@ -35,6 +42,16 @@ _NAME = re.compile(r"(?<=\w[\s,;'’\-])\b[A-Z]\w+")
 def _padded(text: str) -> str:
     """Return the words of a text with a space around each, so that one text can be looked for in another."""
     return f" {' '.join(_WORD.findall(text.casefold()))} "
+
+
+def _shares_a_word(name: str, words: list[str]) -> bool:
+    """Return True if a name has one of the words, perhaps in another form: "lives" and "live", "worked" and "works"."""
+    return any(_same_but_for_its_end(each, word) for each in _padded(name).split() for word in words)
+
+
+def _same_but_for_its_end(one: str, other: str) -> bool:
+    shared = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))
+    return shared >= _STEM and max(len(one), len(other)) - shared <= _ENDING
 
 
 class Question:
@@ -55,8 +72,11 @@ class Question:
             if any(map(mentions, (*knowledge.names.all_of(shown), *self._aliases(shown))))
         }
         added = [knowledge.names.shown(subjects[key]) for key in self.subjects]
-        asked = [predicate for predicate in self._schema.predicates if any(map(mentions, predicate.aliases))]
-        added += [predicate.name.replace("_", " ") for predicate in asked]
+        words = padded.split()
+        for predicate in {timeline.predicate: None for timeline in knowledge.timelines.values()}:
+            names = self._schema.names_of(predicate)
+            if any(mentions(name) or _shares_a_word(name, words) for name in names):
+                added.append(predicate.replace("_", " "))
         self.text = " ".join([query, *(name for name in added if not mentions(name))])
         self._terms = frozenset(query_terms(self.text))
         self._names = [frozenset(index_terms(name)) for name in _NAME.findall(query)]
