@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
 
 from memoranda.errors import PluginError
 from memoranda.items import MemoryItem, MemoryMetadata
@@ -16,7 +15,7 @@ class Observer:
     others is logged and changes nothing, since the store has already done its work.
     """
 
-    only_removals: ClassVar[bool] = False
+    only_removals = False
     """True if it waits for :meth:`cleared` alone: a store that only such observers watch is as fast as without any."""
 
     def before_add(self, item: MemoryItem) -> MemoryItem:

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Unpack
 
-from memoranda.items import MemoryItem, MemoryMetadata
+from memoranda.errors import InputError
+from memoranda.items import MemoryItem, MemoryMetadata, now_text
 from memoranda.plugins.observers import Observer
 from memoranda.shapes import check_text, items_of, number, whole_number
 from memoranda.store.branches import Branching
@@ -21,7 +22,7 @@ from memoranda.store.removing import Removing
 from memoranda.store.scoped import UNSET, ScopedEngine, scope_metadata
 from memoranda.store.values import Value
 from memoranda.store.writing import Writing
-from memoranda.trust import check_trust
+from memoranda.trust import check_trust, trust_of
 
 RELEVANT = 0.2
 """What the best memory must score to be recalled, unless the caller says otherwise."""
@@ -72,6 +73,20 @@ class BaseStore(Writing, Reading, Removing, Branching):
         handle.trust = None if trust is None else check_trust(trust, "trust")
         handle.origin = None if origin is None else check_text(origin, "origin")
         return handle
+
+    async def approve(self, item_id: str, *, trust: str, by: str) -> MemoryItem:
+        """Set how far an item is trusted, and return it. Nothing else raises an item's trust.
+
+        Its ``approval`` says by whom, when, and what its trust was. Raises InputError without a name, for an id that is
+        not there, and on a handle that stamps a trust of its own.
+        """
+        item = await self.get(item_id)
+        if item is None or not check_text(by, "by").strip() or getattr(self, "trust", None) is not None:
+            reason = "there is no such item" if item is None else "it takes a name, and a handle without a trust"
+            raise InputError(f"The item {item_id!r} cannot be approved: {reason}.", field="item_id")
+        approval = {"by": by, "at": now_text(), "from": str(trust_of(item)), "version": item.version}
+        approved = {"trust": str(check_trust(trust, "trust")), "approval": approval}
+        return await self.update(item.model_copy(update=approved))
 
     @property
     def bounds(self) -> MemoryMetadata | None:

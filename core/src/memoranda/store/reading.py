@@ -123,8 +123,7 @@ class Reading(Engine):
             raise InputError("min_score needs a query and a mode that ranks.", field="min_score")
         else:
             found = await self._search(wanted, page) if page.limit else []
-            if self._observers:
-                self._observers.searched(query, found)
+            self._observers.searched(query, found)
         return found if refresh is False else await self._refreshed(found, refresh)
 
     async def search_ranked(
@@ -182,8 +181,7 @@ class Reading(Engine):
             if self.reranker is not None:
                 ranked = await reranked(self.reranker, query, ranked)
         ranked = ranked[page.offset : page.end]
-        if self._observers:
-            self._observers.searched(query, [found.item for found in ranked])
+        self._observers.searched(query, [found.item for found in ranked])
         return ranked
 
     async def window(
@@ -216,8 +214,7 @@ class Reading(Engine):
             counter=counter,
             session=None if bounds is None else bounds.session_id,
         )
-        if self._observers:
-            self._observers.searched("", shown)
+        self._observers.searched("", shown)
         return shown
 
     async def payloads(
@@ -235,7 +232,7 @@ class Reading(Engine):
         self._ensure_open()
         page = Page.checked(limit, 0, "added")
         wanted = self._filter(metadata=metadata, memory_type=memory_type, archived=archived)
-        if not self._observers:
+        if not self._observers.hear_searches:
             return (await self._payloads(wanted, page))[::-1] if page.limit else []
         return list(map(Payload.of, reversed(await self._listed("", wanted, page, "substring", False, 0.0))))
 

@@ -187,6 +187,9 @@ class Changes(Reading):
         if found[0].kind == "forget":
             raise InputError("What was forgotten with its sources cannot be undone.", field="change")
         drafts = {self._slot(record.subject, record.predicate): record for record in found}
+        targets: dict[Slot, list[str]] = {}
+        for record in found:
+            targets.setdefault(self._slot(record.subject, record.predicate), []).append(record.id)
 
         def decide(logs: Logs, at: str, fresh: bool) -> list[tuple[Slot, Record]]:
             planned = []
@@ -194,7 +197,8 @@ class Changes(Reading):
                 undos = [each for each in logs[slot] if each.undoes == undone]
                 if not any(each in active_records(logs[slot]) for each in undos):
                     draft = self._draft("undo", record.subject, record.predicate)
-                    planned.append((slot, replace(draft, undoes=undone, change=name, at=at, trust="operator")))
+                    draft = replace(draft, undoes=undone, targets=tuple(targets[slot]), change=name, at=at)
+                    planned.append((slot, replace(draft, trust="operator")))
             return planned
 
         name = uuid.uuid4().hex
@@ -402,7 +406,10 @@ class Changes(Reading):
                     targets=tuple(record.id for record in records),
                     key=key,
                 )
-                if asserted is not None and records[0] is first:
+                if kind == "confirm":
+                    same = records[0]
+                    draft = replace(draft, value=same.value, valid_from=same.valid_from, valid_to=same.valid_to)
+                elif asserted is not None and records[0] is first:
                     draft = replace(draft, value=asserted, valid_from=begun, valid_to=until)
                 planned.append((slot, self._finished(draft, provenance, at)))
             return planned

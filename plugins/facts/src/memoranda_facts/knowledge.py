@@ -92,7 +92,9 @@ class Knowledge:
     def place(self, entry_id: str) -> Key | None:
         """Return the slot that an entry belongs to."""
         if self._places is None:
-            self._places = {record.id: key for key, log in self.logs.items() for record in log}
+            confirmed = [(key, each) for key, log in self.logs.items() for each in log if each.kind == "confirm"]
+            self._places = {target: key for key, each in confirmed for target in each.targets}
+            self._places |= {record.id: key for key, log in self.logs.items() for record in log}
         return self._places.get(entry_id)
 
     def full_id(self, given: str) -> str:

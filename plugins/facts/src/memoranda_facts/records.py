@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from pydantic import Field
@@ -147,6 +147,15 @@ class FactMemory(MemoryItem):
     def record(self) -> Record:
         """What the entry says."""
         return loaded_record(self.id, self.payload)
+
+    def without_sources(self, gone: Collection[str]) -> FactMemory | None:
+        """Return the entry without the sources that are gone; None if it has no others."""
+        record = self.record
+        kept = tuple(source for source in record.sources if source.item_id not in gone)
+        if not kept:
+            return None
+        left = [source for source in self.sources if source not in gone]
+        return self.model_copy(update={"payload": replace(record, sources=kept).dumped(), "sources": left})
 
     @property
     def subject(self) -> str:
