@@ -14,7 +14,7 @@ from memoranda_testing.cases.trust import TrustCases
 from memoranda_testing.expect import SkipCase
 
 
-def _as_test(case: Any) -> Any:
+def as_test(case: Any) -> Any:
     """Return the case as a pytest-asyncio test: its skips are pytest's, and it tidies up on a shared store."""
 
     @functools.wraps(case)
@@ -85,6 +85,6 @@ def _check_no_case_is_redefined(cls: type[Cases], kit: type[Cases], topics: Sequ
 for _kit, _topics in ((StoreConformance, TOPICS), (TrustConformance, (TrustCases,))):
     for _topic in _topics:
         for _name in case_names(_topic):
-            setattr(_kit, _name, _as_test(getattr(_topic, _name)))
+            setattr(_kit, _name, as_test(getattr(_topic, _name)))
 
 __all__ = ["StoreConformance", "TrustConformance"]
