@@ -21,7 +21,7 @@ SOURCES = [CORE.parent, *sorted(ROOT.glob("plugins/*/src"))]
 
 LAYERS = (
     {"core"},
-    {"text", "messages", "userdata"},
+    {"text", "messages", "userdata", "loops"},
     {"ranking"},
     {"sql"},
     {
@@ -56,6 +56,7 @@ SIZES = {
     "facts": 2_400,
     "inspector": 1_848,
     "langgraph": 1_694,
+    "loops": 196,
     "mcp": 2_528,
     "messages": 1_708,
     "openai": 427,
@@ -71,7 +72,7 @@ SIZES = {
     "summary-conversation": 98,
     "summary-facts": 85,
     "summary-profiles": 105,
-    "testing": 12_138,
+    "testing": 12_160,
     "text": 400,
     "userdata": 990,
     "vector": 2_520,

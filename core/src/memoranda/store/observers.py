@@ -56,6 +56,10 @@ class Observers:
             raise PluginError(f"An observer changed the id or owner of the item {item.id!r}, which was not stored.")
         return changed
 
+    def hidden(self, items: Sequence[MemoryItem]) -> set[str]:
+        """Return the ids of the items that an observer hides."""
+        return {item.id for item in items if any(observer.hides(item) for observer in self)}
+
     def added(self, items: Sequence[MemoryItem]) -> None:
         """Tell all of stored items."""
         self._tell(lambda observer: observer.added([copy_item(item) for item in items]))

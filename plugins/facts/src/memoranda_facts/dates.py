@@ -82,3 +82,8 @@ def as_given(given: Moment | None) -> str | None:
 def next_tick(moment: str) -> str:
     """Return the smallest moment after this one."""
     return utc_text(datetime.fromisoformat(moment) + _TICK)
+
+
+def in_short(given: str) -> str:
+    """Return a date for people: as coarse as it was given, and of a full time the day."""
+    return given[:10]

@@ -15,6 +15,7 @@ from pydantic import Field
 
 from memoranda.errors import CorruptStoreError
 from memoranda.items import MemoryItem, MemoryMetadata
+from memoranda_facts.dates import EVER, in_short
 from memoranda_facts.values import Object, dumped, loaded, same_text
 
 FORMAT = "memoranda-fact/1"
@@ -22,6 +23,15 @@ FORMAT = "memoranda-fact/1"
 
 FOLDER = "facts"
 """The part of the namespace below which an owner's entries lie."""
+
+SAME_AS = "same as"
+"""The predicate under which a merge is recorded: the subject is another name of its object."""
+
+DEPENDS = "depends"
+"""The key of ``metadata.extra`` that marks entries that depend on others."""
+
+MERGES = "merges"
+"""The key of ``metadata.extra`` that marks entries about two names of one subject."""
 
 ChangeKind = Literal["set", "end", "correct", "confirm", "retract", "merge", "undo", "forget"]
 """What a change does. ``forget`` takes back what has lost its sources."""
@@ -49,9 +59,10 @@ MANUAL = Source("")
 class Record:
     """What one entry says.
 
-    ``value`` is what a set or a correction asserts, and which value an end is about. ``target`` is the id of the entry
-    that a correction, a confirmation or a retraction is about; ``undoes`` the change that an undo takes back. ``at`` is
-    the recorded time: entries of one change share it, and later ones of the slot have a later one.
+    ``value`` is what a set or a correction asserts, and which value an end is about, which is of the time ``valid_to``.
+    ``targets`` are the entries that a correction, a confirmation or a retraction is about, or that are forgotten;
+    ``undoes`` is the change that an undo takes back. ``at`` is the recorded time: entries of one change share it, and
+    later ones of the slot have a later one.
     """
 
     id: str
@@ -64,9 +75,8 @@ class Record:
     value: Object | None = None
     valid_from: str | None = None
     valid_to: str | None = None
-    target: str | None = None
+    targets: tuple[str, ...] = ()
     undoes: str | None = None
-    gone: tuple[str, ...] = ()
     qualifiers: Mapping[str, Any] = field(default_factory=dict)
     confidence: float = 1.0
     trust: str = "user"
@@ -88,14 +98,14 @@ class Record:
         }
         if self.value is not None:
             held["value"] = dumped(self.value)
-        for name in ("valid_from", "valid_to", "target", "undoes", "key"):
+        for name in ("valid_from", "valid_to", "undoes", "key"):
             if getattr(self, name) is not None:
                 held[name] = getattr(self, name)
         if self.confidence != 1.0:
             held["confidence"] = self.confidence
         if self.qualifiers:
             held["qualifiers"] = dict(self.qualifiers)
-        for name in ("gone", "depends_on"):
+        for name in ("targets", "depends_on"):
             if getattr(self, name):
                 held[name] = list(getattr(self, name))
         held["sources"] = [
@@ -111,7 +121,7 @@ def loaded_record(item_id: str, text: str | None) -> Record:
         held = json.loads(text or "")
         held["value"] = loaded(held["value"]) if "value" in held else None
         held["sources"] = tuple(Source(*source) for source in held["sources"])
-        for name in ("gone", "depends_on"):
+        for name in ("targets", "depends_on"):
             held[name] = tuple(held.get(name, ()))
         return Record(id=item_id, number=number_of(item_id), **held)
     except (ValueError, TypeError, KeyError, AttributeError) as error:
@@ -162,20 +172,26 @@ class FactMemory(MemoryItem):
         return self.record.valid_to
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Slot:
-    """A subject and a predicate of one owner, and where their log lies."""
+    """A subject and a predicate of one owner, and where their log lies; ``mark`` is a hash that no other one has."""
 
     owner: MemoryMetadata
     subject: str
     predicate: str
+    mark: str
 
-    @property
-    def mark(self) -> str:
-        """A hash that no other slot of any owner has."""
-        owner = self.owner
-        named = [owner.user_id, owner.agent_id, list(owner.namespace), *map(same_text, (self.subject, self.predicate))]
-        return hashlib.sha256(json.dumps(named).encode()).hexdigest()[:32]
+    @classmethod
+    def of(cls, owner: MemoryMetadata, subject: str, predicate: str) -> Slot:
+        """Return the slot of a subject and a predicate."""
+        named = [owner.user_id, owner.agent_id, list(owner.namespace), *map(same_text, (subject, predicate))]
+        return cls(owner, subject, predicate, hashlib.sha256(json.dumps(named).encode()).hexdigest()[:32])
+
+    def __hash__(self) -> int:
+        return hash(self.mark)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Slot) and self.mark == other.mark
 
     @property
     def metadata(self) -> MemoryMetadata:
@@ -183,9 +199,47 @@ class Slot:
         place = (*self.owner.namespace, FOLDER, self.mark[:16])
         return MemoryMetadata(user_id=self.owner.user_id, agent_id=self.owner.agent_id, namespace=place)
 
+    @property
+    def key(self) -> tuple[str, str]:
+        """The subject and the predicate in the form in which they are compared."""
+        return same_text(self.subject), same_text(self.predicate)
+
+    @property
+    def entry_prefix(self) -> str:
+        """What the ids of its entries begin with."""
+        return f"fact-{self.mark}-"
+
     def entry_id(self, number: int) -> str:
         """Return the id of an entry of its log; the first is number 1."""
-        return f"fact-{self.mark}-{number}"
+        return f"{self.entry_prefix}{number}"
+
+
+def sentence(record: Record) -> str:
+    """Return what a record says, for ranking and for people."""
+    about = f"{record.subject} {record.predicate.replace('_', ' ')}"
+    if record.kind == "undo" or record.kind == "forget":
+        return f"{about}: a change was {'undone' if record.kind == 'undo' else 'forgotten'}"
+    value = "" if record.value is None else f": {record.value}"
+    since = f", since {in_short(record.valid_from)}" if record.valid_from and record.valid_from != EVER else ""
+    until = f", until {in_short(record.valid_to)}" if record.valid_to else ""
+    notes = {"end": " (ended)", "correct": " (corrected)", "confirm": " (confirmed)", "retract": " (retracted)"}
+    return f"{about}{value}{since}{until}{notes.get(record.kind, '')}"
+
+
+def item_of(record: Record, slot: Slot) -> FactMemory:
+    """Return the item that a store holds for a record."""
+    place = slot.metadata
+    marks = {DEPENDS: True} if record.depends_on else {MERGES: True} if record.predicate == SAME_AS else {}
+    return FactMemory(
+        id=record.id,
+        content=sentence(record),
+        metadata=place.model_copy(update={"extra": marks}) if marks else place,
+        created_at=record.at,
+        trust=record.trust,
+        sources=list(dict.fromkeys(source.item_id for source in record.sources if not source.is_manual)),
+        payload=record.dumped(),
+        payload_format=FORMAT,
+    )
 
 
 def number_of(entry_id: str) -> int:

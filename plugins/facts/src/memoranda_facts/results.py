@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from memoranda_facts.dates import EVER, in_short
 from memoranda_facts.records import ChangeKind, Source
 from memoranda_facts.values import Object
 
@@ -39,8 +40,8 @@ class Fact:
     entries: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        since = f", since {self.valid_from}" if self.valid_from not in (None, "..") else ""
-        until = f", until {self.valid_to}" if self.valid_to is not None else ""
+        since = f", since {in_short(self.valid_from)}" if self.valid_from and self.valid_from != EVER else ""
+        until = f", until {in_short(self.valid_to)}" if self.valid_to else ""
         return f"{self.subject} {self.predicate.replace('_', ' ')}: {self.object}{since}{until}"
 
 

@@ -7,13 +7,11 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from memoranda.errors import InputError
+from memoranda_facts.records import SAME_AS
 from memoranda_facts.values import Object, Ref, as_object, same_text
 
 Kind = Literal["one", "many", "event"]
 """How many values of a predicate hold at a time: one, many, or each for good, since it happened."""
-
-SAME_AS = "same as"
-"""The predicate under which a merge is recorded: the subject is another name of its object."""
 
 
 @dataclass(frozen=True, slots=True)
