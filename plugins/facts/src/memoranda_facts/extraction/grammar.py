@@ -51,8 +51,9 @@ _PHRASES = {name: _list(name) for name in words() if name != "NOT_NAME"} | {
     "DID": rf"(?:(?: have| has|['’]ve|['’]s)?{_ADVERBS})",
     "DOING": r"(?!playing|learning|working|going|doing|getting|having|using)[a-z]+ing",
     "END": r"(?=\s*(?:[,;:!?)…–—\x00]|\.(?!\w)|- |$)|\s+(?:and|but|so|because|since|while|now|too|any ?more|where|"
-    rf"which|who|when|though|although|as well|these days|right now|at the moment|at|with (?:my|his|her)|for|"
-    rf"{SAID_DATE})\b)",
+    r"which|who|when|though|although|as well|these days|right now|at the moment|at|with (?:my|his|her)|for|"
+    r"last|this (?:week|month|year|morning|summer|winter|spring)|yesterday|today|on (?:[A-Z]\w+|\d+)|"
+    r"in (?:early |late )?(?:[A-Z]\w+|\d+)|back in|(?:about |over )?(?:[a-z]+|\d+) (?:day|week|month|year)s? ago)\b)",
     "HAVING": rf"(?: have| has|['’]ve|['’]s){_ADVERBS}",
     "HIS": "(?:my|his|her|their)",
     "LASTED": r"(?: for (?:about |over |almost |the (?:last|past) )?(?P<lasted>(?:\d+|a|two|three|four|five|six|seven|"
@@ -70,7 +71,7 @@ _PHRASES = {name: _list(name) for name in words() if name != "NOT_NAME"} | {
 }
 _OTHER = (
     rf"(?P<who>[Mm]y {_list('ONLY_ONE')}(?:,? {_FULL_NAME},?)?"
-    rf"|(?:[Mm]y (?:{_list('RELATION')}|{_list('FRIEND')}),? )?{_FULL_NAME})"
+    rf"|(?:[Mm]y [a-z-]+(?: (?!to|in|at|of|on|for|from|by|with)[a-z]+)?,? )?{_FULL_NAME})"
 )
 _SUBJECTS = {
     Person.FIRST: {
