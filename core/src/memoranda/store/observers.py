@@ -25,7 +25,7 @@ class Observers:
         self._observers: list[Observer] = []
 
     def __bool__(self) -> bool:
-        return bool(self._observers) or bool(self._outer)
+        return any(not observer.only_removals for observer in self)
 
     def __iter__(self) -> Iterator[Observer]:
         if self._outer is not None:

@@ -221,7 +221,12 @@ class Reading(Engine):
         return shown
 
     async def payloads(
-        self, *, metadata: MemoryMetadata | None = None, memory_type: Kinds | None = None, limit: int = EVERYTHING
+        self,
+        *,
+        metadata: MemoryMetadata | None = None,
+        memory_type: Kinds | None = None,
+        limit: int = EVERYTHING,
+        archived: bool | None = False,
     ) -> list[Payload]:
         """Return the payloads of what :meth:`search` shows, the newest ``limit``, oldest first, in the order of adding.
 
@@ -229,11 +234,10 @@ class Reading(Engine):
         """
         self._ensure_open()
         page = Page.checked(limit, 0, "added")
-        wanted = self._filter(metadata=metadata, memory_type=memory_type)
+        wanted = self._filter(metadata=metadata, memory_type=memory_type, archived=archived)
         if not self._observers:
             return (await self._payloads(wanted, page))[::-1] if page.limit else []
-        found = await self.search(metadata=metadata, memory_type=memory_type, limit=limit, order="added")
-        return list(map(Payload.of, reversed(found)))
+        return list(map(Payload.of, reversed(await self._listed("", wanted, page, "substring", False, 0.0))))
 
     async def head(self, *, metadata: MemoryMetadata | None = None) -> str | None:
         """Return the id of the item that was added last, which :meth:`append` asks for; None if there is none.

@@ -21,7 +21,7 @@ class Candidate:
 
     subject: str
     predicate: str
-    object: object = None
+    object: Any = None
     kind: Literal["set", "end", "correct"] = "set"
     valid_from: Moment | None = None
     valid_to: Moment | None = None
@@ -29,4 +29,4 @@ class Candidate:
     qualifiers: Mapping[str, Any] = field(default_factory=dict)
     sources: tuple[Source, ...] = ()
     rule: str = "manual"
-    replaces: object = None
+    replaces: Any = None

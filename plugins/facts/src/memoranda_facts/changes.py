@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -71,8 +71,8 @@ class Changes(Reading):
         draft = replace(
             draft,
             value=self.schema.value(predicate, value),
-            valid_from=as_given(valid_from),
-            valid_to=as_given(valid_to),
+            valid_from=as_given(valid_from, "valid_from"),
+            valid_to=as_given(valid_to, "valid_to"),
             qualifiers=_checked_qualifiers(qualifiers),
             confidence=_checked_confidence(confidence),
             depends_on=tuple(dict.fromkeys(map(_id_of, [depends_on] if isinstance(depends_on, str) else depends_on))),
@@ -102,7 +102,7 @@ class Changes(Reading):
         if self.schema.predicate(predicate).kind == "event":
             raise InputError(f"{draft.predicate!r} is an event, which cannot end. Retract or correct it instead.")
         about = None if value is None else self.schema.value(predicate, value)
-        draft = replace(draft, value=about, valid_to=as_given(at), key=key)
+        draft = replace(draft, value=about, valid_to=as_given(at, "at"), key=key)
         return await self._one(draft, await self._provenance(sources, trust), expect)
 
     async def correct(
@@ -122,7 +122,15 @@ class Changes(Reading):
         The value is valid when the fact was, unless ``valid_from`` or ``valid_to`` says otherwise.
         """
         return await self._about_fact(
-            "correct", fact, sources, rule, key, trust, value, as_given(valid_from), as_given(valid_to)
+            "correct",
+            fact,
+            sources,
+            rule,
+            key,
+            trust,
+            value,
+            as_given(valid_from, "valid_from"),
+            as_given(valid_to, "valid_to"),
         )
 
     async def confirm(
@@ -170,6 +178,7 @@ class Changes(Reading):
         """
         named = change.change if isinstance(change, Fact) else change.id if isinstance(change, Receipt) else change
         knowledge = await self._knowledge()
+        named = knowledge.full_id(named)
         found = [record for record in knowledge.records if named in (record.change, record.id)]
         if not found:
             raise InputError(f"No change or entry has the id {named!r}; it may have been purged.", field="change")
@@ -251,8 +260,8 @@ class Changes(Reading):
         draft = replace(
             draft,
             value=value,
-            valid_from=as_given(candidate.valid_from),
-            valid_to=as_given(candidate.valid_to),
+            valid_from=as_given(candidate.valid_from, "valid_from"),
+            valid_to=as_given(candidate.valid_to, "valid_to"),
             qualifiers=_checked_qualifiers(candidate.qualifiers),
             confidence=_checked_confidence(candidate.confidence),
         )
@@ -330,10 +339,11 @@ class Changes(Reading):
         told = await self._receipt(draft.kind, earlier[:1], {**logs, slots[0]: before})
         return replace(told, new=False)
 
-    def _is_as_expected(self, expected: set[str], draft: Record, logs: Logs, at: str) -> bool:
+    def _is_as_expected(self, expected: Collection[str], draft: Record, logs: Logs, at: str) -> bool:
         holding = self._merged(draft, logs).at(at)
-        return len(holding) == len({fact.id for fact in holding if expected.intersection(fact.entries)}) and (
-            expected <= {entry for fact in holding for entry in fact.entries}
+        found = {entry for fact in holding for entry in fact.entries}
+        return all(entry in found for entry in expected) and not any(
+            all(entry not in expected for entry in fact.entries) for fact in holding
         )
 
     def _merged(self, about: Record, logs: Logs, written: Iterable[Record] = ()) -> Timeline:
@@ -365,9 +375,9 @@ class Changes(Reading):
         valid_to: str | None = None,
     ) -> Receipt:
         """Write a change that is about an existing fact, to the log of every name that it was recorded under."""
-        entry_id = _id_of(fact)
         provenance = await self._provenance(sources, trust)
         knowledge = await self._knowledge()
+        entry_id = knowledge.full_id(_id_of(fact))
         place = knowledge.place(entry_id)
         target = None if place is None else knowledge.fact(entry_id, self._present(knowledge))
         if place is None or target is None:
@@ -437,8 +447,8 @@ def _id_of(fact: Fact | str) -> str:
     return fact.id if isinstance(fact, Fact) else checked_name(fact, "fact")
 
 
-def _ids(expected: Expected) -> set[str]:
-    return {_id_of(each) for each in ([expected] if isinstance(expected, (Fact, str)) else expected)}
+def _ids(expected: Expected) -> frozenset[str]:
+    return frozenset(_id_of(each) for each in ([expected] if isinstance(expected, (Fact, str)) else expected))
 
 
 def _key_of(draft: Record, provenance: Provenance) -> str | None:

@@ -67,16 +67,12 @@ def last_moment_of(given: Moment, field: str = "moment") -> str:
     return first if first == after else utc_text(datetime.fromisoformat(after) - _TICK)
 
 
-def as_given(given: Moment | None) -> str | None:
-    """Return a date as text, as coarse as it was given."""
+def as_given(given: Moment | None, field: str) -> str | None:
+    """Return a date as text, as coarse as it was given. Raises InputError for what is no date."""
     if given is None or given == EVER:
-        return given  # type: ignore[return-value]  # EVER is a text
-    if isinstance(given, datetime):
-        return utc_text(given)
-    if isinstance(given, date):
-        return given.isoformat()
-    text = given.strip()
-    return text if _COARSE.fullmatch(text) else utc_text(text)
+        return None if given is None else EVER
+    first, after = _bounds(given, field)
+    return first if first == after else str(given).strip()
 
 
 def next_tick(moment: str) -> str:

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from memoranda_facts.dates import AFTER_ALL
 from memoranda_facts.log import in_order
-from memoranda_facts.records import SAME_AS, Record
+from memoranda_facts.records import SAME_AS, Record, short_id
 from memoranda_facts.results import Fact
 from memoranda_facts.schema import Schema
 from memoranda_facts.timeline import Timeline
@@ -94,6 +94,13 @@ class Knowledge:
         if self._places is None:
             self._places = {record.id: key for key, log in self.logs.items() for record in log}
         return self._places.get(entry_id)
+
+    def full_id(self, given: str) -> str:
+        """Return the id of an entry that is given in full or in short; anything else as it is."""
+        if given.startswith("fact-") or given.count("-") != 1:
+            return given
+        named = [record.id for record in self.records if short_id(record.id) == given]
+        return named[0] if len(named) == 1 else given
 
     def at(self, moment: str) -> list[Fact]:
         """Return the facts of a moment, in the order in which their slots were first recorded."""

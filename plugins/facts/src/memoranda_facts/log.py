@@ -76,7 +76,7 @@ class Log:
         """Return the payloads of every entry of the owner, or of those that are marked so."""
         place = (*self.owner.namespace, FOLDER)
         where = self.owner.model_copy(update={"namespace": place, "extra": extra})
-        return await self.store.payloads(memory_type="fact", metadata=where)
+        return await self.store.payloads(memory_type="fact", metadata=where, archived=True)
 
     def parsed(self, rows: Iterable[Payload], *, whole: bool = False) -> list[Record]:
         """Return the records of rows; those of a ``whole`` log are kept for the next time, and no others."""
@@ -97,7 +97,7 @@ class Log:
         """Return the log of a slot; unless it has to be ``fresh``, as it was last seen."""
         kept = None if fresh else self._kept.get(slot.mark)
         if kept is None:
-            rows = await self.store.payloads(memory_type="fact", metadata=slot.metadata)
+            rows = await self.store.payloads(memory_type="fact", metadata=slot.metadata, archived=True)
             records = self.parsed(row for row in rows if row.item_id.startswith(slot.entry_prefix))
             last = max((record.number for record in records), default=0)
             if self._hides:

@@ -81,7 +81,7 @@ class Reading:
     async def get(self, entry_id: str) -> Fact | None:
         """Return the fact that an entry is part of, as it stands now; None if there is none."""
         knowledge = await self._knowledge()
-        return knowledge.fact(entry_id, self._present(knowledge))
+        return knowledge.fact(knowledge.full_id(entry_id), self._present(knowledge))
 
     def _present(self, knowledge: Knowledge) -> str:
         """Return the present; the clock of whoever recorded the latest entry may be ahead of ours."""
@@ -92,20 +92,25 @@ class Reading:
         upto = None if known is None else last_moment_of(known, "known")
         least = None if min_trust is None else check_trust(min_trust, "min_trust")
         await self._before_reading()
+        newest = await self._knowledge_of_rows()
+        if upto is None and least is None:
+            return newest
+        records = [
+            record
+            for record in newest.records
+            if (upto is None or record.at <= upto)
+            and (least is None or record.kind in ("undo", "forget") or least <= record.trust)
+        ]
+        return Knowledge(records, self.schema, earlier=newest)
+
+    async def _knowledge_of_rows(self) -> Knowledge:
+        """Return what is known now; it is computed again only where the stored entries have changed."""
         rows = await self._log.rows()
         if rows != self._rows:
             self._newest = Knowledge(self._log.parsed(rows, whole=True), self.schema, earlier=self._newest)
             self._names = self._newest.names
             self._rows = rows
-        if upto is None and least is None:
-            return self._newest
-        records = [
-            record
-            for record in self._newest.records
-            if (upto is None or record.at <= upto)
-            and (least is None or record.kind in ("undo", "forget") or least <= record.trust)
-        ]
-        return Knowledge(records, self.schema, earlier=self._newest)
+        return self._newest
 
     async def _before_reading(self) -> None:
         """Do what is due before facts are read."""

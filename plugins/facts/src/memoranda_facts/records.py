@@ -15,6 +15,7 @@ from pydantic import Field
 
 from memoranda.errors import CorruptStoreError
 from memoranda.items import MemoryItem, MemoryMetadata
+from memoranda.store.fields import TRUSTED, fields_of
 from memoranda_facts.dates import EVER, in_short
 from memoranda_facts.values import Object, dumped, loaded, same_text
 
@@ -135,7 +136,8 @@ class FactMemory(MemoryItem):
     """One change of what is known, as stores hold it.
 
     The record is in ``payload``; ``content`` says the same in a sentence, by which it is found. ``sources`` are the ids
-    of the items that support it, by which what was derived from an item is found.
+    of the items that support it, by which what was derived from an item is found. An entry is archived by itself, so
+    that no window shows it and no compaction takes it: a change is no part of a conversation.
     """
 
     memory_type: str = "fact"
@@ -172,6 +174,10 @@ class FactMemory(MemoryItem):
         return self.record.valid_to
 
 
+if fields_of(FactMemory).plain:
+    TRUSTED[FactMemory] = fields_of(FactMemory)  # Stores copy and write it like the types of the core.
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Slot:
     """A subject and a predicate of one owner, and where their log lies; ``mark`` is a hash that no other one has."""
@@ -186,6 +192,11 @@ class Slot:
         """Return the slot of a subject and a predicate."""
         named = [owner.user_id, owner.agent_id, list(owner.namespace), *map(same_text, (subject, predicate))]
         return cls(owner, subject, predicate, hashlib.sha256(json.dumps(named).encode()).hexdigest()[:32])
+
+    @classmethod
+    def of_entry(cls, owner: MemoryMetadata, entry_id: str) -> Slot:
+        """Return the slot in whose log an entry lies, without its names."""
+        return cls(owner, "", "", entry_id.split("-")[1])
 
     def __hash__(self) -> int:
         return hash(self.mark)
@@ -235,11 +246,18 @@ def item_of(record: Record, slot: Slot) -> FactMemory:
         content=sentence(record),
         metadata=place.model_copy(update={"extra": marks}) if marks else place,
         created_at=record.at,
+        archived_by=record.id,
         trust=record.trust,
         sources=list(dict.fromkeys(source.item_id for source in record.sources if not source.is_manual)),
         payload=record.dumped(),
         payload_format=FORMAT,
     )
+
+
+def short_id(entry_id: str) -> str:
+    """Return an id as profiles show it; methods that take an id take this form, too."""
+    _, mark, number = entry_id.split("-")
+    return f"{mark[:8]}-{number}"
 
 
 def number_of(entry_id: str) -> int:

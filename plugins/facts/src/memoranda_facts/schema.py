@@ -33,8 +33,8 @@ class Predicate:
     def __post_init__(self) -> None:
         if self.kind not in get_args(Kind):
             raise InputError(f"The predicate {self.name!r} is of no known kind; there are one, many and event.")
-        if isinstance(self.aliases, str):
-            raise InputError(f"The aliases of {self.name!r} are several names, not one text.", field="aliases")
+        if not isinstance(self.aliases, tuple):
+            raise InputError(f"The aliases of {self.name!r} are a tuple of names.", field="aliases")
 
 
 class Schema:

@@ -12,7 +12,7 @@ from memoranda_testing.cases import TOPICS, case_names
 from memoranda_testing.expect import SkipCase
 
 
-def _as_test(case: Any) -> Any:
+def as_test(case: Any) -> Any:
     """Return the case as a pytest-asyncio test: its skips are pytest's, and it tidies up on a shared store."""
 
     @functools.wraps(case)
@@ -68,6 +68,6 @@ _CASE_NAMES = tuple(name for topic in TOPICS for name in case_names(topic))
 
 for _topic in TOPICS:
     for _name in case_names(_topic):
-        setattr(StoreConformance, _name, _as_test(getattr(_topic, _name)))
+        setattr(StoreConformance, _name, as_test(getattr(_topic, _name)))
 
 __all__ = ["StoreConformance"]
