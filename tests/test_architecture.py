@@ -21,7 +21,7 @@ SOURCES = [CORE.parent, *sorted(ROOT.glob("plugins/*/src"))]
 
 LAYERS = (
     {"core"},
-    {"text", "messages", "userdata"},
+    {"text", "messages", "userdata", "loops"},
     {"ranking"},
     {"sql"},
     {
@@ -54,25 +54,26 @@ SIZES = {
     "eval": 1_098,
     "inspector": 1_848,
     "langgraph": 1_694,
+    "loops": 196,
     "mcp": 2_528,
     "messages": 1_708,
     "openai": 427,
     "openai-agents": 342,
-    "postgres": 6_360,
+    "postgres": 6_387,
     "pydantic-ai": 505,
     "ranking": 2_495,
     "redact": 255,
-    "redis": 3_228,
-    "sql": 939,
-    "sqlite": 5_574,
+    "redis": 3_279,
+    "sql": 994,
+    "sqlite": 5_597,
     "summary": 1_862,
     "summary-conversation": 98,
     "summary-facts": 85,
     "summary-profiles": 105,
-    "testing": 12_138,
+    "testing": 12_160,
     "text": 645,
-    "userdata": 990,
-    "vector": 2_520,
+    "userdata": 1_208,
+    "vector": 2_521,
 }
 """How many lines of Python each plugin has."""
 

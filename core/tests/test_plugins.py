@@ -293,7 +293,7 @@ def test_an_unknown_scheme_says_what_to_install() -> None:
 
     with pytest.raises(
         UnknownSchemeError,
-        match=r"Try: pip install \./plugins/text \./plugins/ranking \./plugins/sql \./plugins/postgres",
+        match=r"pip install \./plugins/loops \./plugins/text \./plugins/ranking \./plugins/sql \./plugins/postgres",
     ) as caught:
         registry.backend("postgresql")
     assert isinstance(caught.value, LookupError)

@@ -1,24 +1,17 @@
 """Which tool calls and results may be shown: only whole groups, wherever they stand.
 
-A model's API refuses a call without its results and a result without its call, so a context that holds half a group is
-a wrong context; one that holds another's result is worse. Which result answers which call is decided here, by
-:func:`pairs`, and nowhere else:
+A model's API refuses a call without its results and a result without its call; the result of another call is worse.
+Which result answers which call is decided here, by :func:`pairs`, and nowhere else:
 
-- Only a call and a result of the same conversation, which is the same ``user_id`` and the same ``session_id``, belong
-  together. Two sessions that are read together may both count their calls from ``call_0``.
-- Within a conversation ``task_id`` and ``agent_id`` say whose call is meant: a result answers the latest earlier call
-  of its id of its own task and agent. A call that was made again under its id before it was answered is answered no
-  more: what comes later may as well be a second result of the later call.
-- A result of a task and agent that made no call of that id may be a sub-agent's, written under a name of its own. It
-  answers the call of its id that waits in the conversation, by the same rule; where calls of several tasks or agents
-  wait, there is no telling which one it answers, and it answers nothing.
+- Both are of one conversation: the same ``user_id`` and ``session_id``.
+- A result answers the latest earlier call of its id by its own ``task_id`` and ``agent_id``. A call that was made again
+  under its id before it was answered stays without an answer.
+- A result whose task and agent made no such call may be a sub-agent's. It answers the call of its id that waits in the
+  conversation, by the same rule, and nothing where calls of several tasks or agents wait.
 
-What belongs together in other ways, such as a model's reasoning and the call it led to, says so by its ``group``: the
-items of a conversation with the same group are shown all or none; one that says of how many the group is, by its
-``group_size``, is not shown once fewer are left. Both rules hold at once, at any remove: a group whose call lacks its
-result goes whole, and with it the results of its other calls.
-
-These functions import no store.
+Items of a conversation with the same ``group``, such as a model's reasoning and the call it led to, are shown all or
+none; one that names a ``group_size`` is not shown once fewer are left. Both rules hold at once, at any remove: a group
+whose call lacks its result goes whole, and with it the results of its other calls. Nothing here imports a store.
 """
 
 from __future__ import annotations

@@ -19,6 +19,7 @@ from typing import Annotated, Any, NamedTuple, Self
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, create_model
 
 from memoranda.errors import InputError, quoted
+from memoranda.trust import Trust
 
 logger = logging.getLogger(__name__)
 
@@ -217,6 +218,9 @@ class MemoryItem(_Model):
     led to. ``group_size``, if it is known, is the number of items in the group, so that a missing one is noticed.
     ``payload`` is the item as a provider sent it, as JSON text: text is kept byte for byte, anything else is encoded.
     ``payload_format`` names its format, by which :mod:`memoranda_messages` recognises its own.
+
+    ``trust`` says whose words these are (see :class:`memoranda.trust.Trust`); None is what the type says. ``origin`` is
+    where they come from: a tool, a web page, a client.
     """
 
     # Non-finite numbers must survive the dump to be refused by name instead of turning into null.
@@ -238,6 +242,8 @@ class MemoryItem(_Model):
     group_size: int | None = None
     payload: Annotated[str | None, BeforeValidator(_payload_text)] = None
     payload_format: str | None = None
+    trust: Annotated[str | None, BeforeValidator(lambda given: None if given is None else Trust(given).value)] = None
+    origin: str | None = None
 
     @classmethod
     def __pydantic_init_subclass__(cls, **kwargs: Any) -> None:
@@ -280,11 +286,12 @@ class Payload(NamedTuple):
     content: str
     text: str | None
     format: str | None
+    trust: str | None = None
 
     @classmethod
     def of(cls, item: MemoryItem) -> Self:
         """Return the payload of an item."""
-        return cls(item.id, item.content, item.payload, item.payload_format)
+        return cls(item.id, item.content, item.payload, item.payload_format, item.trust)
 
 
 class SystemMemory(MemoryItem):

@@ -11,23 +11,19 @@ import contextlib
 import functools
 import inspect
 import os
-import socket
 import threading
 import time
 import types
 import weakref
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator
+from collections.abc import AsyncGenerator, Callable, Generator
 from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
 Method = TypeVar("Method", bound=Callable[..., Any])
 Loop = asyncio.AbstractEventLoop
 
-_LOOK = 0.002
+LOOK = 0.002
 """Seconds between two looks at another loop."""
-
-_LOOKS = 50
-"""How many looks may find a loop not running, as between the steps of its end, before it is given up."""
 
 BLOCKED_AFTER = 10.0
 """Seconds without a turn after which a running loop counts as blocked: ``close()`` goes on without it."""
@@ -45,6 +41,33 @@ def takes_turns(loop: Loop) -> bool:
     return asked is not None and loop.is_running() and time.monotonic() - asked <= BLOCKED_AFTER
 
 
+class _OfEachLoop(Generic[T]):
+    """A value that every event loop of this process has for itself, made when a loop first asks for it."""
+
+    def __init__(self, make: Callable[[], T]) -> None:
+        self._make = make
+        self._values: dict[tuple[Loop, int], T] = {}
+        self._guard = threading.Lock()
+
+    def here(self) -> T:
+        """Return the value of the running loop."""
+        key = asyncio.get_running_loop(), os.getpid()
+        value = self._values.get(key)
+        if value is None:
+            with self._guard:
+                self._values = {other: held for other, held in self._values.items() if not other[0].is_closed()}
+                value = self._values[key] = self._make()
+        return value
+
+    def elsewhere(self) -> list[tuple[Loop, T]]:
+        """Return the values of the other loops that are not closed."""
+        here, process = asyncio.get_running_loop(), os.getpid()
+        held = list(self._values.items())
+        return [
+            (loop, value) for (loop, of), value in held if loop is not here and of == process and not loop.is_closed()
+        ]
+
+
 class LoopLock:
     """A lock among the coroutines of all event loops; those of one loop take turns in order.
 
@@ -53,7 +76,7 @@ class LoopLock:
     """
 
     def __init__(self) -> None:
-        self._own: PerLoop[asyncio.Lock] = PerLoop(asyncio.Lock)
+        self._own: _OfEachLoop[asyncio.Lock] = _OfEachLoop(asyncio.Lock)
         self._guard = threading.Lock()
         self._holder: tuple[Loop, int] | None = None
 
@@ -64,7 +87,7 @@ class LoopLock:
         await own.acquire()
         try:
             while not self._take(holder, by_force):  # noqa: ASYNC110 - an Event would be of one loop
-                await asyncio.sleep(_LOOK)
+                await asyncio.sleep(LOOK)
             yield
         finally:
             with self._guard:
@@ -82,175 +105,6 @@ class LoopLock:
                     return False
             self._holder = holder
             return True
-
-
-class _Entry(Generic[T]):
-    """The value of one loop, and the generator that sees the loop end."""
-
-    def __init__(self, value: T) -> None:
-        self.value = value
-        self.process = os.getpid()
-        self.watch: AsyncGenerator[None, None] | None = None
-        self.ended = False
-        self._turn = asyncio.Lock()
-
-    async def end(self, end: Callable[[T], Awaitable[None]]) -> None:
-        """Await ``end`` in the loop, once: a second caller waits for the first, unless that one is broken off."""
-        async with self._turn:
-            if not self.ended:
-                await end(self.value)
-                self.ended = True
-
-
-class PerLoop(Generic[T]):
-    """A value that every event loop has for itself, made when a loop first asks for it.
-
-    ``end`` is awaited with the value when its loop ends, still in that loop: at the end of ``asyncio.run``, and of
-    anything else that calls ``loop.shutdown_asyncgens()``. ``abandon`` is called with it if its loop was closed before
-    that, or takes no turns (and may go on at any moment) while :meth:`close` is called elsewhere. Values of a parent
-    process are left to the parent.
-    """
-
-    def __init__(
-        self,
-        make: Callable[[], T],
-        *,
-        end: Callable[[T], Awaitable[None]] | None = None,
-        abandon: Callable[[T], object] | None = None,
-    ) -> None:
-        self._make = make
-        self._end = end
-        self._abandon = abandon
-        self._entries: dict[Loop, _Entry[T]] = {}
-        self._guard = threading.Lock()
-
-    def here(self) -> T:
-        """Return the value of the running loop."""
-        entry = self._entries.get(asyncio.get_running_loop())
-        return self._new().value if entry is None else entry.value
-
-    def elsewhere(self) -> list[tuple[Loop, T]]:
-        """Return the values of the other loops that are not closed."""
-        here = asyncio.get_running_loop()
-        return [(loop, entry.value) for loop, entry in self._living() if loop is not here]
-
-    async def each(self, work: Callable[[T], Coroutine[Any, Any, None]]) -> None:
-        """Do the work with the value of each loop, in that loop, all at once; loops that do not run are left out."""
-        await asyncio.gather(*(run_in(loop, functools.partial(work, entry.value)) for loop, entry in self._living()))
-
-    async def close(self, end: Callable[[T], Awaitable[None]] | None = None) -> None:
-        """End the value of every loop, in that loop, with ``end`` if it is given; :meth:`here` then makes a new one."""
-        self._living()
-        with self._guard:
-            closing, self._entries = self._entries, {}
-        await asyncio.gather(*(self._ended(loop, entry, end or self._end) for loop, entry in closing.items()))
-
-    def _living(self) -> list[tuple[Loop, _Entry[T]]]:
-        """Return the entries of loops that are not closed, and let go of the others."""
-        with self._guard:
-            entries = list(self._entries.items())
-            gone = [loop for loop, entry in entries if loop.is_closed() or entry.process != os.getpid()]
-            abandoned = [self._entries.pop(loop) for loop in gone]
-            living = list(self._entries.items())
-        for entry in abandoned:
-            self._abandoned(entry)
-        return living
-
-    async def _ended(self, loop: Loop, entry: _Entry[T], end: Callable[[T], Awaitable[None]] | None) -> None:
-        async def finish() -> None:
-            if end is not None:
-                await entry.end(end)
-            if entry.watch is not None:
-                with contextlib.suppress(RuntimeError):  # The loop is ending, and about to close it.
-                    await entry.watch.aclose()
-
-        if await run_in(loop, finish) or self._abandon is None:
-            return
-        for _ in range(_LOOKS):
-            if entry.ended or loop.is_closed():
-                break
-            await asyncio.sleep(_LOOK)
-        if not entry.ended:
-            self._abandoned(entry)
-
-    def _new(self) -> _Entry[T]:
-        self._living()
-        loop = asyncio.get_running_loop()
-        entry = _Entry(self._make())
-        if self._end is not None:
-            entry.watch = self._watch(loop, entry, self._end)
-            with contextlib.suppress(StopIteration):
-                entry.watch.__anext__().__await__().send(None)  # From here on the loop knows of it.
-        with self._guard:
-            self._entries[loop] = entry
-        return entry
-
-    async def _watch(
-        self, loop: Loop, entry: _Entry[T], end: Callable[[T], Awaitable[None]]
-    ) -> AsyncGenerator[None, None]:
-        """Wait for the end of the loop, which closes all generators that are still open in it."""
-        try:
-            yield
-        finally:
-            with self._guard:
-                if self._entries.get(loop) is entry:
-                    del self._entries[loop]
-            await entry.end(end)
-
-    def _abandoned(self, entry: _Entry[T]) -> None:
-        if self._abandon is not None and entry.process == os.getpid():
-            entry.ended = True
-            self._abandon(entry.value)
-
-
-async def run_in(loop: Loop, work: Callable[[], Coroutine[Any, Any, None]]) -> bool:
-    """Do the work in a loop, this one or another. Return False if the loop takes no turns."""
-    if loop is asyncio.get_running_loop():
-        await work()
-        return True
-    tasks: list[asyncio.Task[None]] = []
-    looks = 0
-
-    def begin() -> None:
-        if looks <= _LOOKS:  # It was not given up meanwhile.
-            tasks.append(loop.create_task(work()))
-
-    try:
-        loop.call_soon_threadsafe(begin)
-    except RuntimeError:  # It is closed.
-        return False
-    while not (tasks and tasks[0].done()):
-        looks = 0 if takes_turns(loop) else looks + 1
-        if loop.is_closed() or looks > _LOOKS:
-            for task in tasks:
-                coroutine = task.get_coro()
-                if loop.is_running():
-                    loop.call_soon_threadsafe(task.cancel)
-                elif inspect.iscoroutine(coroutine) and inspect.getcoroutinestate(coroutine) == inspect.CORO_CREATED:
-                    coroutine.close()  # Python would warn of a coroutine that never begins.
-            return False
-        await asyncio.sleep(_LOOK)
-    if tasks[0].cancelled():  # The loop was being ended meanwhile.
-        return False
-    tasks[0].result()
-    return True
-
-
-def hang_up(transport: Any, loop: Loop) -> None:
-    """Close the connection of a transport whose loop is closed or takes no turns; the other side sees it end."""
-    known = transport.get_extra_info("socket")
-    number = -1 if known is None else known.fileno()
-    if number >= 0:
-        with contextlib.suppress(OSError), socket.socket(fileno=os.dup(number)) as same:
-            same.shutdown(socket.SHUT_RDWR)
-    if not loop.is_running():  # A blocked loop sees it when it goes on.
-        with contextlib.suppress(RuntimeError):  # The loop is closed.
-            transport.abort()
-    # The transports of asyncio leave the last step to their loop, and a closed one never takes it.
-    last_step = getattr(transport, "_call_connection_lost", None)
-    if loop.is_closed() and last_step is not None:
-        with contextlib.suppress(Exception):  # The protocol that it notifies may be gone as well.
-            last_step(None)
 
 
 class _Count:
@@ -272,7 +126,7 @@ class CallsUnderWay:
     """Counts calls in every event loop, so that closing waits for them, but for none whose loop is gone."""
 
     def __init__(self) -> None:
-        self._counts: PerLoop[_Count] = PerLoop(_Count)
+        self._counts: _OfEachLoop[_Count] = _OfEachLoop(_Count)
 
     def call(self) -> contextlib.AbstractContextManager[object]:
         """Count a call from the beginning to the end of a block."""
@@ -282,7 +136,7 @@ class CallsUnderWay:
         """Wait until no call is under way in any loop that takes turns."""
         here = self._counts.here()
         while here.calls or any(count.calls and takes_turns(loop) for loop, count in self._counts.elsewhere()):  # noqa: ASYNC110
-            await asyncio.sleep(_LOOK)
+            await asyncio.sleep(LOOK)
 
 
 @types.coroutine

@@ -35,18 +35,16 @@ def open(
     """Return the store that a URL names, for ``async with`` or ``init()``: before that, it refuses every call.
 
     Without a URL, the environment's ``MEMORANDA_URL`` is used, else a SQLite file in the user's data folder. Further
-    options are the backend's own, each in the URL's query or as a keyword; where both give one and disagree, neither
-    wins. ``embeddings`` may be the name of an embedder in the registry. ``observers`` are objects or names of installed
-    ones, and so are ``ranker`` and ``reranker``. Nothing is connected yet. An observer that is named here and cannot be
-    made is a PluginError; one that a plugin attaches to every store is left out with a warning, unless its plugin says
-    that nothing may be stored without it: then every add is refused.
+    options are the backend's own, in the URL's query or as keywords. ``embeddings``, ``observers``, ``ranker`` and
+    ``reranker`` are objects, or names of installed plugins. An observer that is named here and cannot be made is a
+    PluginError; one that a plugin attaches to every store is left out with a warning, or, if its plugin requires it,
+    lets nothing be added. Nothing is connected yet.
 
-    ``access="change"`` refuses a store that is not there with StoreNotFoundError when it is opened, where
-    ``"create"`` makes one; ``"read"`` does so too, and writes nothing at all: a file on a read-only disk will do.
+    ``access="change"`` refuses a store that is not there with StoreNotFoundError when it is opened, where ``"create"``
+    makes one; ``"read"`` does so too, and writes nothing at all: a file on a read-only disk will do.
 
     Raises UnknownSchemeError, saying what is installed and what to install; InputError for an option that the backend
-    does not know, and for one that has one value in the URL and another as a keyword; PluginError when the backend
-    cannot be loaded.
+    does not know or that has two values; PluginError when the backend cannot be loaded.
     """
     registry = registry or default_registry()
     if access not in ("create", "change", "read"):

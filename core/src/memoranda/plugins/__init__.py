@@ -9,6 +9,7 @@ from memoranda.plugins.hookspecs import (
     Backend,
     CommandSpec,
     EmbeddingsSpec,
+    FactExtractorSpec,
     IntegrationSpec,
     ItemTypeSpec,
     ObserverSpec,
@@ -25,25 +26,7 @@ from memoranda.plugins.loading import Plugin
 from memoranda.plugins.registry import Registry, default_registry, embedder
 
 __all__ = [
-    "API_VERSION",
-    "HOOKS",
-    "KINDS",
-    "Backend",
-    "CommandSpec",
-    "EmbeddingsSpec",
-    "IntegrationSpec",
-    "ItemTypeSpec",
-    "ObserverSpec",
-    "Plugin",
-    "RankerSpec",
-    "Registry",
-    "RerankerSpec",
-    "Spec",
-    "SummarizerSpec",
-    "TemplateSpec",
-    "TokenCounterSpec",
-    "default_registry",
-    "embedder",
-    "hookimpl",
-    "how_to_install",
-]
+    "API_VERSION", "HOOKS", "KINDS", "Backend", "CommandSpec", "EmbeddingsSpec", "FactExtractorSpec", "IntegrationSpec",
+    "ItemTypeSpec", "ObserverSpec", "Plugin", "RankerSpec", "Registry", "RerankerSpec", "Spec", "SummarizerSpec",
+    "TemplateSpec", "TokenCounterSpec", "default_registry", "embedder", "hookimpl", "how_to_install",
+]  # fmt: skip

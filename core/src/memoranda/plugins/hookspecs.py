@@ -49,6 +49,10 @@ class SummarizerSpec(Spec):
     """A model for summaries. ``target`` makes a :class:`memoranda_summary.Summarizer` from the options."""
 
 
+class FactExtractorSpec(Spec):
+    """An extractor of facts. ``target`` makes a :class:`memoranda_facts.FactExtractor` from the options."""
+
+
 class TokenCounterSpec(Spec):
     """A token counter. ``target`` is a function from an item to a number of tokens."""
 
@@ -122,6 +126,11 @@ def memoranda_summarizers() -> list[SummarizerSpec]:  # type: ignore[empty-body]
 
 
 @hookspec
+def memoranda_fact_extractors() -> list[FactExtractorSpec]:  # type: ignore[empty-body]  # a hook specification has no body
+    """Return the extractors of facts that this plugin offers."""
+
+
+@hookspec
 def memoranda_token_counters() -> list[TokenCounterSpec]:  # type: ignore[empty-body]  # a hook specification has no body
     """Return the token counters that this plugin offers."""
 
@@ -168,6 +177,7 @@ KINDS: dict[type[Spec], str] = {
     TemplateSpec: "summary template",
     EmbeddingsSpec: "embedder",
     SummarizerSpec: "summarizer",
+    FactExtractorSpec: "fact extractor",
     TokenCounterSpec: "token counter",
     ItemTypeSpec: "item type",
     CommandSpec: "command",

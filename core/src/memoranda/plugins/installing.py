@@ -32,17 +32,20 @@ _DISTRIBUTIONS = {
     "inspector": _Distribution(needs="messages text ranking context summary userdata cli", offers="inspect"),
     "langgraph": _Distribution(needs="messages text ranking", offers="langgraph-store langgraph-checkpointer"),
     "mcp": _Distribution(needs="messages text ranking context summary userdata cli", offers="mcp"),
+    "loops": _Distribution(public="loops"),
     "messages": _Distribution(
         public="messages to_openai from_openai to_anthropic from_anthropic to_responses from_responses"
     ),
     "openai": _Distribution(needs="text ranking", offers="openai"),
     "openai-agents": _Distribution(needs="messages", offers="openai-agents"),
-    "postgres": _Distribution(needs="text ranking sql", offers="postgresql postgres", public="PostgresMemoryStore"),
+    "postgres": _Distribution(
+        needs="loops text ranking sql", offers="postgresql postgres", public="PostgresMemoryStore"
+    ),
     "pydantic-ai": _Distribution(needs="messages", offers="pydantic-ai"),
     "ranking": _Distribution(needs="text", offers="text hashing", public="ranking HashingEmbeddings"),
     "redact": _Distribution(offers="redact"),
     "redis": _Distribution(
-        needs="messages text ranking",
+        needs="messages loops text ranking",
         offers="redis rediss redis+cluster rediss+cluster episodic",
         public="ShortTermMemoryManager EpisodicMemory get_short_term_memory",
     ),

@@ -19,6 +19,10 @@ class Observer:
         """Return the item to store instead of this one, or the item itself. It is a copy and may be changed."""
         return item
 
+    def hides(self, item: MemoryItem) -> bool:
+        """Return True for an item, as :meth:`before_add` returned it, that must not be seen: it arrives deleted."""
+        return False
+
     def added(self, items: Sequence[MemoryItem]) -> None:
         """Called after these items were stored."""
 

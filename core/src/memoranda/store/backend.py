@@ -19,6 +19,7 @@ from memoranda.store.codec import (
 )
 from memoranda.store.conditions import (
     Archived,
+    AtLeast,
     Below,
     Condition,
     Contains,
@@ -53,15 +54,15 @@ from memoranda.store.protocol import BASE_CAPABILITIES
 from memoranda.store.ranked import Entry, ScopeIndex
 from memoranda.store.scoped import scope_metadata
 from memoranda.store.values import ITEM_FIELDS, OPERATORS, Value, moment_text, value_conditions
-from memoranda.store.writes import Expected, Write, check_expected, check_owner, kept, successor
+from memoranda.store.writes import Expected, Write, check_expected, check_owner, keep_trust, kept, successor
 
 __all__ = [
-    "BASE_CAPABILITIES", "ITEM_FIELDS", "MAX_KEY_BYTES", "OPERATORS", "Archived", "Below", "Condition", "Contains",
-    "Created", "Entry", "Expected", "Expiry", "ExtraEquals", "FieldEquals", "Filter", "InBranch", "InScope",
+    "BASE_CAPABILITIES", "ITEM_FIELDS", "MAX_KEY_BYTES", "OPERATORS", "Archived", "AtLeast", "Below", "Condition",
+    "Contains", "Created", "Entry", "Expected", "Expiry", "ExtraEquals", "FieldEquals", "Filter", "InBranch", "InScope",
     "ItemFields", "Lifetimes", "Listing", "Observers", "Page", "Past", "ScopeIndex", "Value", "Write", "as_one_session",
     "bare_item", "bare_metadata", "check_clearing", "check_expected", "check_filter", "check_item", "check_metadata",
     "check_owner", "end_of_life", "extra_matches", "fields_of", "fold", "further_values", "in_order", "is_below",
-    "json_equal", "kept", "key_bounds", "left_out", "make_item", "make_metadata", "merge_scope", "metadata_conditions",
-    "metadata_matches", "moment_text", "names_nothing", "one_thread_at_a_time", "readable", "scope_metadata",
-    "storable", "successor", "value_conditions", "with_lifetime",
+    "json_equal", "keep_trust", "kept", "key_bounds", "left_out", "make_item", "make_metadata", "merge_scope",
+    "metadata_conditions", "metadata_matches", "moment_text", "names_nothing", "one_thread_at_a_time", "readable",
+    "scope_metadata", "storable", "successor", "value_conditions", "with_lifetime",
 ]  # fmt: skip

@@ -7,20 +7,22 @@ a correct store; it overrides further ones to be faster, and declares what it of
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable
+from typing import Any, Unpack
 
-from memoranda.items import MemoryItem, MemoryMetadata
+from memoranda.errors import InputError
+from memoranda.items import MemoryItem, MemoryMetadata, now_text
 from memoranda.plugins.observers import Observer
 from memoranda.shapes import check_text, items_of, number, whole_number
 from memoranda.store.branches import Branching
-from memoranda.store.filters import EVERYTHING, Kinds, Moment, Page, check_filter, merge_scope
+from memoranda.store.filters import EVERYTHING, Kinds, Narrowing, Page, check_filter, merge_scope
 from memoranda.store.protocol import Capability, SearchMode
 from memoranda.store.reading import Reading
 from memoranda.store.removing import Removing
 from memoranda.store.scoped import UNSET, ScopedEngine, scope_metadata
 from memoranda.store.values import Value
 from memoranda.store.writing import Writing
+from memoranda.trust import check_trust, trust_of
 
 RELEVANT = 0.2
 """What the best memory must score to be recalled, unless the caller says otherwise."""
@@ -54,17 +56,37 @@ class BaseStore(Writing, Reading, Removing, Branching):
         task_id: str = UNSET,
         agent_id: str = UNSET,
         namespace: tuple[str, ...] = UNSET,
+        trust: str | None = None,
+        origin: str | None = None,
     ) -> ScopedStore:
         """Return a handle that is bound to a scope: see :class:`memoranda.store.ScopedStore`.
 
-        A namespace binds to that place and all that lies below it. Raises InputError without any field, and for a field
-        that is None: a user that was not found is not "any".
+        A namespace binds to that place and all that lies below it. ``trust`` and ``origin`` are stamped on what the
+        handle adds; an item that says a lower trust keeps it. Raises InputError without any field of the scope, and for
+        one that is None: a user that was not found is not "any".
         """
-        return self._scoped(
+        handle = self._scoped(
             scope_metadata(
                 user_id=user_id, session_id=session_id, task_id=task_id, agent_id=agent_id, namespace=namespace
             )
         )
+        handle.trust = None if trust is None else check_trust(trust, "trust")
+        handle.origin = None if origin is None else check_text(origin, "origin")
+        return handle
+
+    async def approve(self, item_id: str, *, trust: str, by: str) -> MemoryItem:
+        """Set how far an item is trusted, and return it. Nothing else raises an item's trust.
+
+        Its ``approval`` says by whom, when, and what its trust was. Raises InputError without a name, for an id that is
+        not there, and on a handle that stamps a trust of its own.
+        """
+        item = await self.get(item_id)
+        if item is None or not check_text(by, "by").strip() or getattr(self, "trust", None) is not None:
+            reason = "there is no such item" if item is None else "it takes a name, and a handle without a trust"
+            raise InputError(f"The item {item_id!r} cannot be approved: {reason}.", field="item_id")
+        approval = {"by": by, "at": now_text(), "from": str(trust_of(item)), "version": item.version}
+        approved = {"trust": str(check_trust(trust, "trust")), "approval": approval}
+        return await self.update(item.model_copy(update=approved))
 
     @property
     def bounds(self) -> MemoryMetadata | None:
@@ -79,11 +101,9 @@ class BaseStore(Writing, Reading, Removing, Branching):
         window: Iterable[MemoryItem] = (),
         metadata: MemoryMetadata | None = None,
         memory_type: Kinds | None = None,
-        since: Moment | None = None,
-        until: Moment | None = None,
-        where: Mapping[str, Any] | None = None,
         min_score: float | None = None,
         current: bool = False,
+        **narrowing: Unpack[Narrowing],
     ) -> list[MemoryItem]:
         """Return the memories that answer a query, best first; an empty list if none is relevant.
 
@@ -99,15 +119,14 @@ class BaseStore(Writing, Reading, Removing, Branching):
         needed = getattr(await self._text_ranker(), "depth", lambda query: DEPTH)
         most = whole_number(needed(check_text(query, "query")) if limit is None else limit, "limit")
         floor = RELEVANT if min_score is None else number(min_score, "min_score", most=1)
-        wanted = self._filter(
-            metadata=metadata, memory_type=memory_type, archived=None, since=since, until=until, where=where
-        )
-        if not check_text(query, "query").strip() or not most:
+        wanted = self._filter(metadata=metadata, memory_type=memory_type, archived=None, **narrowing)
+        reached = self._of_owner() if isinstance(self, ScopedStore) else self
+        reached._bounds(metadata)  # Another user than the handle's is refused, whatever the limit.
+        if not query.strip() or not most:
             return []
         wanted = wanted.also(*_NEVER, Value("content", False, "$ne", query))
         mode: SearchMode = "hybrid" if Capability.HYBRID in self.capabilities else "text"
         page = Page(min(most + len(shown), EVERYTHING))
-        reached = self._of_owner() if isinstance(self, ScopedStore) else self
         ranked = await reached._ranked(query, wanted, page, self._checked_mode(mode), floor, current)
         if ranked and min_score is None and self.reranker is None:
             ranked = [found for found in ranked if found.score >= BESIDE_THE_BEST * ranked[0].score]

@@ -17,6 +17,7 @@ from typing import Any, ClassVar, Literal, final
 from memoranda.errors import UnsupportedError
 from memoranda.items import SCOPE_FIELDS, MemoryItem, MemoryMetadata, MemoryStatus, ids_of
 from memoranda.store.owners import is_below
+from memoranda.trust import Trust, trust_of
 
 _STRETCH = 1 << 16
 """How many characters of a long text are folded at once."""
@@ -211,6 +212,17 @@ class Expiry(Condition):
     @property
     def shape(self) -> Hashable:
         return Expiry, self.expired
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class AtLeast(Condition):
+    """The item is trusted at least this far."""
+
+    trust: Trust
+
+    def matches(self, item: MemoryItem) -> bool:
+        return trust_of(item) >= self.trust
 
 
 @final

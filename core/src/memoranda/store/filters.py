@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Any, Literal, get_args
+from typing import Any, Literal, TypedDict, get_args
 
 from memoranda.errors import InputError, quoted
 from memoranda.items import SCOPE_FIELDS, MemoryItem, MemoryMetadata, MemoryStatus
@@ -17,6 +17,7 @@ from memoranda.shapes import check_text, each, whole_number
 from memoranda.store.checks import check_metadata
 from memoranda.store.conditions import (
     Archived,
+    AtLeast,
     Condition,
     Contains,
     Created,
@@ -29,12 +30,22 @@ from memoranda.store.conditions import (
 )
 from memoranda.store.owners import is_below
 from memoranda.store.values import Value, moment_text, value_conditions
+from memoranda.trust import check_trust
 
 Kinds = str | Iterable[str]
 """One memory type, or several of which an item must have one."""
 
 Moment = str | datetime
 """A point in time: ISO-8601 text, or a datetime that knows its zone."""
+
+
+class Narrowing(TypedDict, total=False):
+    """What narrows every call that takes a filter, by keyword; :meth:`memoranda.store.BaseStore.search` says how."""
+
+    since: Moment | None
+    until: Moment | None
+    where: Mapping[str, Any] | None
+    min_trust: str | None
 
 
 def check_status(status: MemoryStatus | str | None) -> MemoryStatus | None:
@@ -150,12 +161,13 @@ class Filter:
         since: Moment | None = None,
         until: Moment | None = None,
         where: Mapping[str, Any] | None = None,
+        min_trust: str | None = None,
         now: str | None = None,
     ) -> Filter:
         """Return a checked filter. Raises InputError, naming the argument, for what nothing stored could match.
 
-        ``since``, ``until`` and ``where`` become conditions in ``further``, and so does ``now``: items whose life is
-        over by then do not match.
+        ``since``, ``until``, ``where`` and ``min_trust`` become conditions in ``further``, and so does ``now``: items
+        whose life is over by then do not match.
         """
         if query:
             check_text(query, "query")
@@ -174,6 +186,8 @@ class Filter:
             )
         if where:
             further += value_conditions(where)
+        if min_trust is not None:
+            further.append(AtLeast(check_trust(min_trust, "min_trust")))
         if now is not None:
             further.append(Expiry(now))
         return cls(query or "", metadata, kinds, check_status(status), archived, tuple(further))

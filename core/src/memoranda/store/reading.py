@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Iterable, Mapping
-from typing import Any
+from collections.abc import AsyncGenerator, Iterable
+from typing import Unpack
 
 from memoranda.errors import InputError
 from memoranda.items import MemoryItem, MemoryMetadata, MemoryStatus, Payload
@@ -11,7 +11,7 @@ from memoranda.offloading import filter_weight, offload
 from memoranda.shapes import check_text, each, number, truth
 from memoranda.store.conditions import Expiry
 from memoranda.store.engine import Engine
-from memoranda.store.filters import EVERYTHING, Filter, Kinds, Moment, Order, Page, check_filter, metadata_matches
+from memoranda.store.filters import EVERYTHING, Filter, Kinds, Narrowing, Order, Page, check_filter, metadata_matches
 from memoranda.store.lifetimes import end_of_life
 from memoranda.store.owners import Owner, OwnerField, check_listing
 from memoranda.store.protocol import Capability, SearchMode
@@ -77,15 +77,13 @@ class Reading(Engine):
         status: MemoryStatus | None = None,
         limit: int = 10,
         mode: SearchMode | None = None,
-        since: Moment | None = None,
-        until: Moment | None = None,
-        where: Mapping[str, Any] | None = None,
         offset: int = 0,
         order: Order | None = None,
         refresh: bool = False,
         archived: bool | None = False,
         min_score: float = 0.0,
         current: bool = False,
+        **narrowing: Unpack[Narrowing],
     ) -> list[MemoryItem]:
         """Return the items that match every filter, newest first; of equal time, the last added first.
 
@@ -98,8 +96,9 @@ class Reading(Engine):
         ``since`` and ``until`` (a datetime with a zone, or ISO-8601 text) bound ``created_at``, the first included and
         the second not. ``where`` asks for values of ``metadata.extra`` and of the item's fields, such as
         ``{"score": {"$gte": 3}, "kind": "fact"}``: see :mod:`memoranda.store.values`. ``order`` is by ``"created"``,
-        which is the default, by ``"updated"``, or as the items were ``"added"``. With ``refresh``, what is returned and
-        has a ttl lives that long once more.
+        which is the default, by ``"updated"``, or as the items were ``"added"``. ``min_trust`` leaves out what is
+        trusted less: see :class:`memoranda.trust.Trust`. With ``refresh``, what is returned and has a ttl lives that
+        long once more.
         """
         self._ensure_open()
         mode = self._checked_mode(mode)
@@ -110,9 +109,7 @@ class Reading(Engine):
             memory_type=memory_type,
             status=status,
             archived=archived,
-            since=since,
-            until=until,
-            where=where,
+            **narrowing,
         )
         return await self._listed(query, wanted, page, mode, refresh, min_score, current)
 
@@ -140,13 +137,11 @@ class Reading(Engine):
         status: MemoryStatus | None = None,
         limit: int = 10,
         mode: SearchMode | None = None,
-        since: Moment | None = None,
-        until: Moment | None = None,
-        where: Mapping[str, Any] | None = None,
         offset: int = 0,
         archived: bool | None = False,
         min_score: float = 0.0,
         current: bool = False,
+        **narrowing: Unpack[Narrowing],
     ) -> list[RankedItem]:
         """Return the items that answer the query best, best first, each with its score and what made it.
 
@@ -175,9 +170,7 @@ class Reading(Engine):
             memory_type=memory_type,
             status=status,
             archived=archived,
-            since=since,
-            until=until,
-            where=where,
+            **narrowing,
         )
         return await self._ranked(query, wanted, page, mode, number(min_score, "min_score", most=1), current)
 
@@ -209,9 +202,7 @@ class Reading(Engine):
         tokens: int | None = None,
         limit: int | None = None,
         counter: TokenCounter | None = None,
-        since: Moment | None = None,
-        until: Moment | None = None,
-        where: Mapping[str, Any] | None = None,
+        **narrowing: Unpack[Narrowing],
     ) -> list[MemoryItem]:
         """Return a conversation as a model may be shown it, oldest first, in the order in which it was said.
 
@@ -222,7 +213,7 @@ class Reading(Engine):
         session that was forked, the past that it shares is shown as its own.
         """
         self._ensure_open()
-        wanted = self._filter(metadata=metadata, since=since, until=until, where=where)
+        wanted = self._filter(metadata=metadata, **narrowing)
         bounds = self._bounds(metadata)
         shown = await read_window(
             self._search,
@@ -247,7 +238,7 @@ class Reading(Engine):
         self._ensure_open()
         page = Page.checked(limit, 0, "added")
         wanted = self._filter(metadata=metadata, memory_type=memory_type)
-        if not self._observers:
+        if not self._observers.hear_searches:
             return (await self._payloads(wanted, page))[::-1] if page.limit else []
         found = await self.search(metadata=metadata, memory_type=memory_type, limit=limit, order="added")
         return list(map(Payload.of, reversed(found)))
@@ -267,16 +258,14 @@ class Reading(Engine):
         *,
         include_deleted: bool = False,
         metadata: MemoryMetadata | None = None,
-        since: Moment | None = None,
-        until: Moment | None = None,
-        where: Mapping[str, Any] | None = None,
+        **narrowing: Unpack[Narrowing],
     ) -> int:
         """Return the number of items, archived ones included; with ``include_deleted`` also deleted ones.
 
         Filters are those of :meth:`search`.
         """
         self._ensure_open()
-        wanted = self._filter(metadata=metadata, archived=None, since=since, until=until, where=where)
+        wanted = self._filter(metadata=metadata, archived=None, **narrowing)
         return await self._count(wanted, include_deleted)
 
     async def scan(
@@ -287,10 +276,8 @@ class Reading(Engine):
         status: MemoryStatus | None = None,
         archived: bool | None = None,
         include_deleted: bool = False,
-        since: Moment | None = None,
-        until: Moment | None = None,
-        where: Mapping[str, Any] | None = None,
         order: Order | None = None,
+        **narrowing: Unpack[Narrowing],
     ) -> AsyncGenerator[MemoryItem, None]:
         """Yield every item that matches, archived ones too, oldest first; of equal time, the first added first.
 
@@ -307,9 +294,7 @@ class Reading(Engine):
             memory_type=memory_type,
             status=status,
             archived=archived,
-            since=since,
-            until=until,
-            where=where,
+            **narrowing,
         )
         async for item in self._scan(wanted, include_deleted, self._order(order)):
             yield item if item.memory_type != "branch" else await self._portable(item, wanted, include_deleted)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Unpack
 
 from memoranda.errors import InputError
 from memoranda.items import MemoryItem, MemoryMetadata
 from memoranda.shapes import check_text
 from memoranda.store.branches import MARK
 from memoranda.store.engine import Engine
-from memoranda.store.filters import Filter, Moment, check_clearing, check_filter
+from memoranda.store.filters import Filter, Narrowing, check_clearing, check_filter
 from memoranda.store.protocol import Capability
 from memoranda.store.values import Value
 
@@ -25,9 +25,7 @@ class Removing(Engine):
         self,
         *,
         metadata: MemoryMetadata | None = None,
-        since: Moment | None = None,
-        until: Moment | None = None,
-        where: Mapping[str, Any] | None = None,
+        **narrowing: Unpack[Narrowing],
     ) -> int:
         """Remove the items that match, archived ones too, and return how many; without a filter, all of them.
 
@@ -36,7 +34,7 @@ class Removing(Engine):
         """
         self._ensure_open()
         check_clearing(metadata)
-        wanted = self._removed(metadata, since=since, until=until, where=where)
+        wanted = self._removed(metadata, **narrowing)
         async with self._alone():
             removed = await self._clear(wanted)
         if self._observers:
@@ -98,9 +96,7 @@ class Removing(Engine):
         *,
         metadata: MemoryMetadata | None = None,
         deleted_only: bool = False,
-        since: Moment | None = None,
-        until: Moment | None = None,
-        where: Mapping[str, Any] | None = None,
+        **narrowing: Unpack[Narrowing],
     ) -> int:
         """Remove items for good, deleted ones too, with every trace in every index, and return how many.
 
@@ -111,12 +107,12 @@ class Removing(Engine):
         self._ensure_open()
         self._require(Capability.PURGE)
         check_clearing(metadata)
-        filtered = metadata is not None or since is not None or until is not None or bool(where)
+        filtered = metadata is not None or any(narrowing.values())
         if item_id is None and not filtered and not deleted_only and not self._bounded:
             raise InputError("purge() needs an item id, a filter, or deleted_only=True.", field="metadata")
         if item_id is not None:
             check_text(item_id, "item_id")
-        wanted = self._removed(metadata, item_id, since=since, until=until, where=where)
+        wanted = self._removed(metadata, item_id, **narrowing)
         async with self._alone():
             if self._lifetimes.in_use:
                 await self._sweep(self._expired(metadata=metadata))

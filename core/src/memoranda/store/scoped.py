@@ -16,6 +16,7 @@ from memoranda.store.owners import Listing, Owner, is_below
 from memoranda.store.protocol import Capability, SearchMode
 from memoranda.store.ranked import RankedItem
 from memoranda.store.writes import Packer, Write
+from memoranda.trust import Trust, trusted_as
 
 UNSET: Any = object()
 """The default of scope arguments, since None there is a mistake and not "any"."""
@@ -43,6 +44,8 @@ class ScopedEngine(Engine):
 
     needs_init = False
     _bounded = True
+    trust: Trust | None = None
+    origin: str | None = None
 
     def __init__(self, store: Engine, scope: MemoryMetadata) -> None:
         self._store = store
@@ -112,6 +115,12 @@ class ScopedEngine(Engine):
             )
         stamped = copy_item(item)
         stamped.__dict__["metadata"] = MemoryMetadata(**values, namespace=place, extra=stamped.metadata.extra)
+        if self.trust is not None:
+            given = stamped.trust
+            stamped.__dict__["trust"] = str(self.trust if given is None else min(self.trust, trusted_as("", given)))
+            (stamped.__pydantic_extra__ or {}).pop("approval", None)  # What a handle with a trust writes approves none.
+        if self.origin is not None:
+            stamped.__dict__["origin"] = self.origin
         return self._store._stamped(stamped)
 
     async def _add(self, item: MemoryItem, within: MemoryMetadata | None) -> None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Unpack
 
 from memoranda.errors import InputError, MemoryError
 from memoranda.integrity import call_ids, whole_groups
@@ -12,7 +12,7 @@ from memoranda.items import SCOPE_FIELDS, MemoryItem, MemoryMetadata, MemoryStat
 from memoranda.offloading import filter_weight, offload
 from memoranda.store.base import BaseStore, ScopedStore
 from memoranda.store.branches import as_one_session
-from memoranda.store.filters import Filter, Kinds, Moment, Order, Page, check_filter, merge_scope, names_nothing
+from memoranda.store.filters import Filter, Kinds, Narrowing, Order, Page, check_filter, merge_scope, names_nothing
 from memoranda.store.in_memory import InMemoryStore
 from memoranda.store.protocol import SearchMode
 from memoranda.store.window import read_window
@@ -44,34 +44,23 @@ class Conversation(BaseStore):
         status: MemoryStatus | None = None,
         limit: int = 10,
         mode: SearchMode | None = None,
-        since: Moment | None = None,
-        until: Moment | None = None,
-        where: Mapping[str, Any] | None = None,
         offset: int = 0,
         order: Order | None = None,
         refresh: bool = False,
         archived: bool | None = False,
         min_score: float = 0.0,
         current: bool = False,
+        **narrowing: Unpack[Narrowing],
     ) -> list[MemoryItem]:
         """Return the conversation that matches, oldest first, as a model may be shown it.
 
-        The order is that in which things were said, as the store took them; ``order="created"`` goes by their times.
-        Filters come first (of ``metadata``, only the fields of the scope, the namespace and ``extra``), then the
-        keyword, then the last ``max_rounds`` rounds, then the ``offset``, which leaves out the newest items, and the
-        limit, which keeps the newest of the others; last, tool calls without all their
-        results and results without their call are taken out, so that fewer than ``limit`` items may be left. System
-        items stay: they count towards the limit, and where there are more of them than it allows, all of them are
-        returned and nothing else. A limit of 0 returns nothing. The limit is ten items unless you say otherwise, which
-        is five rounds of a question and an answer however large ``max_rounds`` is: for whole rounds give a limit that
-        holds them.
+        It is cut in this order: by the filters (of ``metadata``, only the scope's fields, the namespace and ``extra``)
+        and the keyword; to the last ``max_rounds`` rounds; by ``offset``, which leaves out the newest; to ``limit``,
+        which keeps the newest of the rest, ten unless you say otherwise. Last, tool calls without all their results and
+        results without their call go. System items count towards the limit, but all of them stay, unless it is 0.
 
-        A filter by ``memory_type`` asks for a listing of those records, not for a conversation: the limit then keeps
-        simply the newest, and tool calls and results are not paired. With a ranked ``mode`` the result is a listing
-        too, best first.
-
-        Raises InputError when ``metadata`` names only fields that the scope ignores: the filter would be widened to
-        everything.
+        With a ``memory_type``, or a mode that ranks, the result is a listing of records: calls and results are not
+        paired. Raises InputError if ``metadata`` names only fields that the scope ignores: that would mean everything.
         """
         self._ensure_open()
         metadata = self._in_scope(metadata)
@@ -82,9 +71,7 @@ class Conversation(BaseStore):
             memory_type=memory_type,
             status=status,
             archived=archived,
-            since=since,
-            until=until,
-            where=where,
+            **narrowing,
         )
         if mode != "substring" or min_score:
             return await self._listed(query, wanted, page, mode, refresh, min_score, current)
@@ -184,16 +171,14 @@ class ShortTermMemory(Conversation, InMemoryStore):
         self,
         *,
         metadata: MemoryMetadata | None = None,
-        since: Moment | None = None,
-        until: Moment | None = None,
-        where: Mapping[str, Any] | None = None,
+        **narrowing: Unpack[Narrowing],
     ) -> int:
         """Remove the items that match and return how many; without a filter, all of them.
 
         Removing is never broader than what was named: fields that the scope ignores for reading still narrow it here.
         """
         self._in_scope(metadata)
-        return await super().clear(metadata=metadata, since=since, until=until, where=where)
+        return await super().clear(metadata=metadata, **narrowing)
 
 
 class ScopedConversation(Conversation, ScopedStore):

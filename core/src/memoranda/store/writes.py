@@ -13,6 +13,7 @@ from memoranda.store.codec import copy_item
 from memoranda.store.conditions import Condition, InScope
 from memoranda.store.filters import Filter, merge_scope, metadata_matches
 from memoranda.store.values import Value
+from memoranda.trust import replacing_trust, trust_of
 
 HEAD_ONLY = Value("memory_type", False, "$ne", "summary")
 """What can be the head of a conversation: anything but a summary, which comes later than what it stands for."""
@@ -125,12 +126,22 @@ def check_expected(item: MemoryItem, existing: MemoryItem | None, within: Memory
 def successor(
     existing: MemoryItem | None, item: MemoryItem, within: MemoryMetadata | None = None, *, owned: bool = False
 ) -> MemoryItem:
-    """Return a copy of the item as a store should keep it: with the next version. One that is ``owned`` is no copy.
+    """Return a copy of the item as a store should keep it: with the next version, and no more trusted than before.
 
-    ``existing`` is what the store holds under this id, hidden items included. Raises IdConflictError when that belongs
-    to another user or lies outside ``within``.
+    One that is ``owned`` is no copy. ``existing`` is what the store holds under this id, hidden items included. Raises
+    IdConflictError when that belongs to another user or lies outside ``within``.
     """
     check_owner(existing, item, within)
     kept = item if owned else copy_item(item)
     kept.__dict__["version"] = 1 if existing is None else existing.version + 1
+    if existing is not None:
+        keep_trust(existing, kept)
     return kept
+
+
+def keep_trust(existing: MemoryItem, item: MemoryItem) -> None:
+    """Lower the trust of an item to that of the one which it replaces, unless it approves it."""
+    stored, new = trust_of(existing), trust_of(item)
+    approval = (item.__pydantic_extra__ or {}).get("approval")
+    if (trust := replacing_trust(stored, new, approval, existing.version)) != new:
+        item.__dict__["trust"] = str(trust)

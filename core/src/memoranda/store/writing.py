@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import math
 from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from functools import cache
@@ -22,6 +23,8 @@ from memoranda.store.protocol import Capability
 from memoranda.store.writes import Expected, Packer, Write, conversation_filter
 
 T = TypeVar("T")
+
+logger = logging.getLogger(__name__)
 
 
 class Writing(Engine):
@@ -54,13 +57,14 @@ class Writing(Engine):
         if observed or ttl is not None or item.ttl is not None or item.expires_at is not None:
             (item,) = self._all_finished([item], ttl)
         waiting = self._alone()
-        if waiting is NO_LOCK and not keep_created and not self._lifetimes.in_use:
+        if waiting is NO_LOCK and not keep_created and not self._lifetimes.in_use and not observed:
             await self._add(item, within)  # The same as below, in less time.
-        else:
-            async with waiting:
-                await self._write(Write([item], within, keep_created=keep_created))
+            return
+        batch, hidden = await self._withheld([item], frozenset())
+        async with waiting:
+            await self._write(Write(batch, within, hidden, keep_created=keep_created))
         if observed:
-            self._observers.added([item])
+            self._observers.added([item for item in batch if item.id not in hidden])
 
     async def add_many(
         self,
@@ -90,7 +94,7 @@ class Writing(Engine):
                 await self._write(Write(within=within, keep_created=keep_created, packed=rows))
             return
         batch = await self._accepted(given, ttl)
-        hidden = self._arriving_deleted(batch, ttl, deleted)
+        batch, hidden = await self._withheld(batch, self._arriving_deleted(batch, ttl, deleted))
         if not batch:
             return
         async with self._alone():
@@ -122,11 +126,13 @@ class Writing(Engine):
             check_text(after, "after")
         batch = await self._accepted(items, ttl)
         expected = Expected(conversation_filter(batch).also(*self._alive()), after)
+        batch, hidden = await self._withheld(batch, frozenset())
         async with self._alone():
-            await self._write(Write(batch, within, fresh=True, expected=expected))
+            await self._write(Write(batch, within, hidden, fresh=True, expected=expected))
+        shown = [item for item in batch if item.id not in hidden]
         if self._observers:
-            self._observers.added(batch)
-        return batch[-1].id
+            self._observers.added(shown)
+        return shown[-1].id if shown else after or ""
 
     async def apply(
         self,
@@ -152,14 +158,15 @@ class Writing(Engine):
         gone = list(dict.fromkeys(check_text(item_id, "deletes") for item_id in each(deletes, "deletes", "ids")))
         if not {item.id for item in batch}.isdisjoint(gone):
             raise InputError("apply() cannot both add and delete the same id.", field="deletes")
+        batch, hidden = await self._withheld(batch, frozenset())
         if not batch and not gone:
             return 0
         async with self._alone():
-            removed = await self._write(Write(batch, within, deletes=gone, keep_created=keep_created, purge=purge))
+            removed = await self._write(Write(batch, within, hidden, gone, keep_created=keep_created, purge=purge))
         if self._observers and removed:
             self._observers.cleared(self._bounds(within), removed)
-        if self._observers and batch:
-            self._observers.added(batch)
+        if self._observers and (shown := [item for item in batch if item.id not in hidden]):
+            self._observers.added(shown)
         return removed
 
     async def update(self, item: MemoryItem, *, within: MemoryMetadata | None = None) -> MemoryItem:
@@ -183,6 +190,8 @@ class Writing(Engine):
         batch = await self._accepted(items, None)
         if len({item.id for item in batch}) != len(batch):
             raise InputError("update_many takes each id once.", field="id")
+        if hidden := self._observers.hidden(batch):
+            raise InputError(f"The item {min(hidden)!r} was not stored: an observer withholds it.", field="id")
         if not batch:
             return []
         async with self._alone():
@@ -308,6 +317,8 @@ class Writing(Engine):
     async def _write(self, write: Write) -> int:
         """Write a batch and return how many items were deleted."""
         ids = [*(item.id for item in write.adds), *(row[0] for row in write.packed), *write.deletes]
+        if not ids:
+            return 0
         if len(write.adds) == 1 and write.is_plain:
             await self._with_room(ids, lambda: self._add(write.adds[0], write.within))
             return 0
@@ -331,6 +342,23 @@ class Writing(Engine):
     def _alive(self) -> list[Expiry]:
         now = self._now()
         return [] if now is None else [Expiry(now)]
+
+    async def _withheld(
+        self, batch: list[MemoryItem], deleted: frozenset[str]
+    ) -> tuple[list[MemoryItem], frozenset[str]]:
+        """Return the batch and which of it arrives deleted: ``deleted``, and what an observer hides.
+
+        What is hidden replaces nothing: where its id is taken, it is left out.
+        """
+        hidden = self._observers.hidden(batch) - deleted if self._observers else set()
+        if not hidden:
+            return batch, deleted
+        self._require(Capability.ADD_DELETED)
+        for taken in await self._get_many(sorted(hidden)):
+            logger.warning("The item %r was withheld and not stored: its id is taken.", taken.id)
+            batch = [item for item in batch if item.id != taken.id]
+            hidden.discard(taken.id)
+        return batch, deleted | hidden
 
     def _arriving_deleted(
         self, batch: Sequence[MemoryItem], ttl: float | None, deleted: Collection[str]

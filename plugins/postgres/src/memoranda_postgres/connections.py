@@ -13,7 +13,7 @@ from typing import Any, Protocol
 import asyncpg
 
 from memoranda.errors import StoreClosedError
-from memoranda.loops import PerLoop, hang_up, run_in
+from memoranda_loops import PerLoop, hang_up, run_in
 
 Connection = Any  # asyncpg ships no types
 

@@ -10,10 +10,11 @@ from memoranda.items import SCOPE_FIELDS
 from memoranda.shapes import json_text
 from memoranda.store import Order
 from memoranda.store.backend import Condition, Filter, InScope, Listing, Page, Value, key_bounds
+from memoranda.trust import Trust
 from memoranda_postgres.rows import READ_COLUMNS, jsonb_text, owner_of
 from memoranda_postgres.terms import FOLDED
 from memoranda_postgres.values import UPDATED, value_condition
-from memoranda_sql import Change, Dialect, Parameters, Statement, Statements
+from memoranda_sql import Change, Dialect, Parameters, Statement, Statements, trust_text
 
 SEQUENCE = "added"
 
@@ -213,6 +214,28 @@ class PostgresDialect(Dialect):
     def limit(self, parameters: Parameters, count: int) -> str:
         """Write the number into the text; a plan for an unknown limit would sort every match."""
         return "" if count >= _NO_LIMIT else f"LIMIT {count}"
+
+    def given_trust(self, row: str = "") -> str:
+        """Return the field of the JSON; only rows whose text contains the name are parsed."""
+        column = f"{row}extra_json"
+        return f"CASE WHEN {column} LIKE '{{%\"trust\"%' THEN {column}::jsonb ->> 'trust' END"
+
+    def replacing_further(self) -> str:
+        """Compare the two trusts by their places in a list, and write the old one into the new JSON if it is lower."""
+        old, new = trust_text(self, "stored."), trust_text(self, "excluded.")
+        names = ", ".join(f"'{trust}'" for trust in Trust)
+        ranks = f"ARRAY[{names}]"
+        approved = (
+            "excluded.extra_json LIKE '{%\"approval\"%' "
+            "AND excluded.extra_json::jsonb #>> '{approval,version}' = stored.version::text"
+        )
+        raised = f"array_position({ranks}, {new}) > coalesce(array_position({ranks}, {old}), 1)"
+        lowered = f"(excluded.extra_json::jsonb || jsonb_build_object('trust', {old}))::text"
+        return (
+            f"CASE WHEN (stored.memory_type <> excluded.memory_type OR stored.extra_json LIKE '%\"trust\"%' "
+            f"OR excluded.extra_json LIKE '%\"trust\"%') AND {raised} AND NOT ({approved}) "
+            f"THEN {lowered} ELSE excluded.extra_json END"
+        )
 
     def next_version(self) -> str:
         """Keep the version of a row that this very call wrote before its answer was lost."""

@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any, Generic, TypeVar
 
 from memoranda.errors import StoreUnavailableError
-from memoranda.loops import PerLoop
+from memoranda_loops import PerLoop
 
 EntryT = TypeVar("EntryT")
 ResultT = TypeVar("ResultT")

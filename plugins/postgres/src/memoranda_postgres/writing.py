@@ -27,6 +27,7 @@ from memoranda_postgres.server import Server
 from memoranda_postgres.upserts import MOST_ROWS, Upserts
 from memoranda_postgres.vectors import Vectors
 from memoranda_postgres.write_batching import WriteBatcher
+from memoranda_sql import replacing_text
 
 _COPY_FROM = 64
 """From how many items on a batch is copied, if all of its ids are new."""
@@ -133,6 +134,9 @@ class Writer:
                 if before.row.user_id != row.user_id or not metadata_matches(within, before.row.scope):
                     raise IdConflictError(row.id)
                 row = row.with_created(before.row.created_at) if keep_created else row
+                old, version = before.row, before.times
+                further = replacing_text(old.extra_json, old.memory_type, version, row.extra_json, row.memory_type)
+                row = row._replace(extra_json=further)
                 addition = addition._replace(row=row, times=before.times + 1)
             additions[row.id] = addition
         return list(additions.values())
@@ -294,7 +298,7 @@ class Writer:
             row = None if item.id in written else rows.get(item.id)
             if row is not None and row["token"] == addition.token:
                 # This very call wrote it before its answer was lost.
-                updated[item.id] = _with_version(item, row["version"])
+                updated[item.id] = _as_written(item, item_of(row))
                 continue
             stored = None if row is None else item_of(row)
             check_expected(item, None if row is None or row["deleted"] else stored, within)
@@ -332,9 +336,9 @@ class Writer:
                     raise VersionConflictError(item_id, 0, written[item_id] - 1)
 
 
-def _with_version(item: MemoryItem, version: int) -> MemoryItem:
+def _as_written(item: MemoryItem, stored: MemoryItem) -> MemoryItem:
     copied = copy_item(item)
-    copied.__dict__["version"] = version
+    copied.__dict__.update(version=stored.version, trust=stored.trust)
     return copied
 
 

@@ -20,9 +20,9 @@ from redis.asyncio.retry import Retry
 from redis.backoff import EqualJitterBackoff, NoBackoff
 
 from memoranda.errors import CorruptStoreError, StoreClosedError, StoreError, StoreUnavailableError
-from memoranda.loops import PerLoop, hang_up
 from memoranda.shapes import seconds, whole_number
 from memoranda.urls import together
+from memoranda_loops import PerLoop, hang_up
 from memoranda_redis._address import Address
 
 _RETRIES = 3

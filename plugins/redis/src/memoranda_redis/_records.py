@@ -30,6 +30,7 @@ from memoranda.items import SCOPE_FIELDS, MemoryItem, utc_text
 from memoranda.shapes import checked_json, json_text
 from memoranda.store import namespace_key
 from memoranda.store.backend import fold, further_values, make_item, make_metadata
+from memoranda.trust import trust_of
 
 SEPARATOR = "\0"
 """Separates the parts of a header; a store accepts no text that contains it."""
@@ -90,17 +91,30 @@ def item_header(item: MemoryItem, expected: int | None, now: str, *, hidden: boo
             item.expires_at or "",
             milliseconds(now, item.expires_at),
             "" if item.ttl is None else json.dumps(item.ttl),
+            trust_of(item),
+            _approved(item),
         ]
     )
 
 
+def _approved(item: MemoryItem) -> str:
+    """Return the version that an item approves, as text; empty if it approves none."""
+    approval = (item.__pydantic_extra__ or {}).get("approval")
+    version = approval.get("version") if isinstance(approval, dict) else None
+    return str(version) if type(version) is int else ""
+
+
 def item_body(item: MemoryItem) -> str:
-    """Return the item as JSON, without its id, content, version, time and lifetime."""
+    """Return the item as JSON, without its id, content, version, time and lifetime.
+
+    The trust comes first: a script may lower it.
+    """
     metadata = item.metadata
     further = further_values(item)
     for name in _LIFE:
         further.pop(name, None)
     fields = {
+        "trust": further.pop("trust", None),
         "memory_type": item.memory_type,
         "status": item.status.value,
         "updated_at": item.updated_at,
@@ -133,6 +147,8 @@ def read_stored(row: bytes, types: Mapping[str, type[MemoryItem]]) -> StoredItem
         scope, (extra, *place) = metadata[: len(SCOPE_FIELDS)], metadata[len(SCOPE_FIELDS) :]
         (namespace,) = place or [[]]
         base: dict[str, Any] = {name: further.pop(name) for name in _BASE}
+        if further.get("trust") is None:
+            further.pop("trust", None)
         fields = {**dict(zip(SCOPE_FIELDS, scope, strict=True)), "namespace": namespace, "extra": extra}
         base["metadata"] = make_metadata(fields)
         if ends:

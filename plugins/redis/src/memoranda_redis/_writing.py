@@ -32,13 +32,16 @@ class Writing(Reading):
 
     async def _update_many(self, items: Sequence[MemoryItem], within: MemoryMetadata | None) -> list[MemoryItem]:
         kept = [copy_item(item) for item in items]
-        _, versions = await self._put(Write(items, within), compare=True)
-        for item, version in zip(kept, versions, strict=True):
-            item.__dict__["version"] = version
+        _, written = await self._put(Write(items, within), compare=True)
+        for item, (version, trust) in zip(kept, written, strict=True):
+            item.__dict__.update(version=version, trust=trust)
         return kept
 
-    async def _put(self, write: Write, *, compare: bool = False) -> tuple[int, list[int]]:
-        """Do all of a write or nothing; return how many items were deleted, and the versions of the written ones."""
+    async def _put(self, write: Write, *, compare: bool = False) -> tuple[int, list[tuple[int, str | None]]]:
+        """Do all of a write or nothing.
+
+        Return how many items were deleted, and of each written one its version and the trust that it says itself.
+        """
         items = write.adds
         if len(items) + len(write.deletes) > _MOST_AT_ONCE:
             raise InputError(f"At most {_MOST_AT_ONCE} items can be written at once.", field="items")
@@ -56,7 +59,8 @@ class Writing(Reading):
             arguments = [uuid.uuid4().hex, json_text(asked), *written]
             answer = await self._run(PUT, arguments, patience=len(items) / 100)
             if answer[0] == b"done":
-                return int(answer[1]), [int(version) for version in answer[2:]]
+                written_as = [text.decode().split(" ") for text in answer[2:]]
+                return int(answer[1]), [(int(version), trust or None) for version, trust in written_as]
             if (
                 answer[0] == b"head"
                 and write.expected is not None

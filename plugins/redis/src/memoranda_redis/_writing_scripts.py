@@ -7,12 +7,26 @@ the same answer.
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
+
+from memoranda.trust import TRUST_OF_TYPES, Trust
 from memoranda_redis._connection import Script
 from memoranda_redis._lua import MOVING, SHARED
+
+
+def _table(values: Mapping[str, str | int]) -> str:
+    """Return a Lua table with these values by name."""
+    return f"{{{', '.join(f'{name} = {json.dumps(value)}' for name, value in values.items())}}}"
+
 
 PUT = Script(
     SHARED
     + MOVING
+    + f"""
+local RANKS = {_table({trust.value: trust.rank for trust in Trust})}
+local BY_TYPE = {_table({kind: trust.value for kind, trust in TRUST_OF_TYPES.items()})}
+"""
     + """
 local token, write = ARGV[1], cjson.decode(ARGV[2])
 local limits, memo = limits_of(write), base .. 'done:' .. token
@@ -43,6 +57,19 @@ end
 local KEPT = {'v', 'm', 'h', 'x', 'u', 's', 't', 'a', 'n', 'o'}
 local items, owners, new = {}, {}, 0
 
+-- The trust that a stored item says itself; nil if it says none.
+local function given_trust(key)
+  return string.match(redis.call('HGET', key, 'j') or '', '^{"trust":"(%a+)"')
+end
+
+-- Lowers the trust of an item to that of the one which it replaces, unless it approves that version.
+local function lower(item, version)
+  local stored = given_trust(item.key) or BY_TYPE[redis.call('HGET', item.key, 'k') or ''] or 'agent'
+  if item.approves ~= version and (RANKS[stored] or 0) < RANKS[item.trust] then
+    item.body = string.gsub(item.body, '^{"trust":[^,]*', '{"trust":"' .. stored .. '"', 1)
+  end
+end
+
 -- True if there is an item, even a damaged one: its id is taken.
 local function there(found)
   for position = 1, #KEPT do
@@ -68,6 +95,7 @@ for position = 3, #ARGV, 4 do
     expected = tonumber(part[6]),
     scope = {given(part[7]), given(part[8]), given(part[9]), given(part[10]), part[11] ~= '' and part[11] or nil},
     hidden = part[12] == '1', ends = part[13], life = part[14], ttl = part[15],
+    trust = part[16], approves = part[17],
     body = ARGV[position + 1], content = ARGV[position + 2], folded = ARGV[position + 3],
   }
   item.key = item_key(item.id)
@@ -81,7 +109,8 @@ for position = 3, #ARGV, 4 do
     -- This very write was done before, and its answer was lost.
     local versions = {'done', 0}
     for other = 3, #ARGV, 4 do
-      versions[#versions + 1] = redis.call('HGET', item_key(split(ARGV[other])[1]), 'v') or '0'
+      local key = item_key(split(ARGV[other])[1])
+      versions[#versions + 1] = (redis.call('HGET', key, 'v') or '0') .. ' ' .. (given_trust(key) or '')
     end
     return versions
   end
@@ -142,6 +171,7 @@ for _, item in ipairs(items) do
     leave(found[3] and 'hidden' or 'live', scope_of(found, 5), found[2] or '')
     if found[4] then redis.call('ZREM', base .. 'ends', found[4]) end
     if write.keep and number then item.created = string.sub(found[2], 1, 32) end
+    lower(item, found[1])
     redis.call('DEL', key)
   end
   if not number then
@@ -173,14 +203,15 @@ for _, item in ipairs(items) do
     set_end(item.id, key, member, item.scope, item.ends, item.life)
   end
   enter(item.hidden and 'hidden' or 'live', item.scope, member)
-  answer[#answer + 1] = version
+  answer[#answer + 1] = version .. ' ' .. (string.match(item.body, '^{"trust":"(%a+)"') or '')
 end
 if write.memo then redis.call('SET', memo, cjson.encode(answer), 'PX', 60000) end
 return answer
 """
 )
 """Keys: the base. Arguments: the write's token, the write as JSON, then header, body, content and folded content of
-each item. Returns ``done``, how many were deleted, and the versions. Or, with nothing written:
+each item. Returns ``done``, how many were deleted, and each item's version and the trust that it says, with a space
+between. Or, with nothing written:
 
 * ``taken`` and the item's position;
 * ``changed``, the item's position, and the version that was found (-1 for none);

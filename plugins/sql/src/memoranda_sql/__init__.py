@@ -6,8 +6,17 @@ No driver is imported here. A backend brings a :class:`Dialect`, its connections
 from __future__ import annotations
 
 from memoranda_sql.dialect import Dialect, Parameters
-from memoranda_sql.rows import ITEM_COLUMNS, PAYLOAD_COLUMNS, Row, further_text, pack, unpack, unpack_payload
-from memoranda_sql.statements import Change, Statement, Statements
+from memoranda_sql.rows import (
+    ITEM_COLUMNS,
+    PAYLOAD_COLUMNS,
+    Row,
+    further_text,
+    pack,
+    replacing_text,
+    unpack,
+    unpack_payload,
+)
+from memoranda_sql.statements import Change, Statement, Statements, trust_text
 
 __all__ = [
     "ITEM_COLUMNS",
@@ -20,6 +29,8 @@ __all__ = [
     "Statements",
     "further_text",
     "pack",
+    "replacing_text",
+    "trust_text",
     "unpack",
     "unpack_payload",
 ]

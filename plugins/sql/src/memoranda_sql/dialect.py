@@ -80,6 +80,17 @@ class Dialect(ABC):
         """Return the expression of the id of the summary that stands for an item; NULL if none does."""
         return "archived_by"
 
+    @abstractmethod
+    def given_trust(self, row: str = "") -> str:
+        """Return the expression of the trust that an item says itself; NULL if it says none. ``row`` is its table."""
+
+    @abstractmethod
+    def replacing_further(self) -> str:
+        """Return ``extra_json`` of a row that replaces another, with no more trust: see :func:`replacing_text`.
+
+        ``stored`` is the old row, ``excluded`` the new one.
+        """
+
     def upto(self, place: str) -> str:
         """Return the condition that a row was added up to this place."""
         return f"{self.sequence} <= {place}"

@@ -29,6 +29,7 @@ from memoranda.items import (
 from memoranda.shapes import json_text, json_value
 from memoranda.store.codec import bare_item, bare_metadata, dump_metadata, further_values, make_item
 from memoranda.store.fields import TRUSTED
+from memoranda.trust import replacing_trust, trusted_as
 
 ITEM_COLUMNS = (
     "id",
@@ -163,13 +164,30 @@ def unpack_payload(row: Sequence[Any]) -> Payload:
     item_id, content, metadata, extra_json = row
     try:
         further = {} if extra_json == "{}" else json_value(extra_json)
-        text, in_format = further.get("payload"), further.get("payload_format")
-        if not type(item_id) is type(content) is str or not _TEXT_OR_NONE.issuperset((type(text), type(in_format))):
+        text, in_format, trust = further.get("payload"), further.get("payload_format"), further.get("trust")
+        kinds = (type(text), type(in_format), type(trust))
+        if not type(item_id) is type(content) is str or not _TEXT_OR_NONE.issuperset(kinds):
             raise TypeError("a column holds a value of the wrong type")
         (_seen_metadata if len(metadata) < _LONG else _metadata)(metadata)
     except (ValueError, TypeError, AttributeError, RecursionError) as error:
         raise CorruptStoreError(f"The stored item {item_id!r} cannot be read as a memory item.") from error
-    return Payload(item_id, content, text, in_format)
+    return Payload(item_id, content, text, in_format, trust)
+
+
+def replacing_text(stored: str, stored_type: str, version: int, new: str, new_type: str) -> str:
+    """Return ``extra_json`` of an item that replaces one of this version: with its trust, or with that of the old one.
+
+    See :func:`memoranda.trust.replacing_trust`. What cannot be read of the old one leaves the new one as it is.
+    """
+    if stored_type == new_type and '"trust"' not in stored and '"trust"' not in new:
+        return new
+    try:
+        old, further = json_value(stored), json_value(new)
+        trust = trusted_as(new_type, further.get("trust"))
+        kept = replacing_trust(trusted_as(stored_type, old.get("trust")), trust, further.get("approval"), version)
+    except (ValueError, AttributeError, TypeError, RecursionError):
+        return new
+    return new if kept is trust else json_text({**further, "trust": str(kept)})
 
 
 def _metadata(text: str) -> MemoryMetadata:

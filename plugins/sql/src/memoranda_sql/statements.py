@@ -13,6 +13,7 @@ from memoranda.errors import UnsupportedError
 from memoranda.items import MemoryMetadata
 from memoranda.store.conditions import (
     Archived,
+    AtLeast,
     Below,
     Condition,
     Contains,
@@ -27,6 +28,7 @@ from memoranda.store.conditions import (
 )
 from memoranda.store.filters import Filter, Order, Page
 from memoranda.store.values import Value
+from memoranda.trust import TRUST_OF_TYPES, Trust
 from memoranda_sql.dialect import Dialect, Parameters
 from memoranda_sql.rows import Row
 
@@ -57,6 +59,7 @@ class Statements:
             InScope: self._in_scope,
             ExtraEquals: self._extra_equals,
             Archived: self._archived,
+            AtLeast: self._at_least,
             FieldEquals: self._field_equals,
             Contains: self._contains,
             Below: self._below,
@@ -75,7 +78,9 @@ class Statements:
         """The columns that an upsert binds, in its order; ``version`` is how often the row is added, usually 1."""
         kept = ("id", "version", dialect.sequence)
         self._assignments = ", ".join(
-            f"{column} = excluded.{column}" for column in self.insert_columns if column not in kept
+            f"{column} = {dialect.replacing_further() if column == 'extra_json' else f'excluded.{column}'}"
+            for column in self.insert_columns
+            if column not in kept
         )
 
     def conditions(self, parameters: Parameters, wanted: Filter, *, deleted: bool | None = False) -> str:
@@ -112,6 +117,10 @@ class Statements:
 
     def _archived(self, parameters: Parameters, condition: Archived) -> str:
         return self.dialect.archived() if condition.archived else f"NOT ({self.dialect.archived()})"
+
+    def _at_least(self, parameters: Parameters, condition: AtLeast) -> str:
+        passing = ", ".join(f"'{trust}'" for trust in Trust if trust >= condition.trust)
+        return "1 = 1" if condition.trust is min(Trust) else f"{trust_text(self.dialect)} IN ({passing})"
 
     def _field_equals(self, parameters: Parameters, condition: FieldEquals) -> str:
         if condition.field not in _ROW_COLUMNS:
@@ -332,3 +341,9 @@ class Statements:
         if item_id is not None:
             where += f" AND {self.dialect.by_id(parameters.add(item_id))}"
         return Change(change, where, parameters.values)
+
+
+def trust_text(dialect: Dialect, row: str = "") -> str:
+    """Return the expression of how far an item is trusted, as :func:`memoranda.trust.trusted_as` has it."""
+    types = " ".join(f"WHEN '{kind}' THEN '{trust}'" for kind, trust in TRUST_OF_TYPES.items())
+    return f"coalesce({dialect.given_trust(row)}, CASE {row}memory_type {types} ELSE '{Trust.AGENT}' END)"

@@ -10,7 +10,7 @@ from typing import Any
 
 from memoranda.shapes import json_text
 from memoranda.store.backend import Value, fold, json_equal, key_bounds
-from memoranda_sql import Dialect, Parameters
+from memoranda_sql import Dialect, Parameters, replacing_text
 from memoranda_sqlite.tables import ARCHIVED, DELETED, FURTHER_COLUMNS, SHOWN, TABLE, microseconds
 from memoranda_sqlite.values import extra_passes, field_passes, value_text
 
@@ -103,6 +103,20 @@ class SQLiteDialect(Dialect):
         """Return the condition on the id of the summary, for rows that are deleted."""
         return "archived_by IS NOT NULL"
 
+    def given_trust(self, row: str = "") -> str:
+        """Return the field of the JSON; what cannot be read says none."""
+        column = f"{row}extra_json"
+        return (
+            f"CASE WHEN {column} LIKE '%\"trust\"%' AND json_valid({column}) THEN json_extract({column}, '$.trust') END"
+        )
+
+    def replacing_further(self) -> str:
+        """Return a call to Python, where the two rows may differ in trust."""
+        return (
+            "memoranda_replacing(CAST(stored.extra_json AS BLOB), stored.memory_type, stored.version, "
+            "excluded.extra_json, excluded.memory_type)"
+        )
+
     def visibility(self, deleted: bool | None, archived: bool | None) -> list[str]:
         """Return conditions on ``state``, which leads every index after the scope."""
         state = self._column("state")
@@ -180,6 +194,14 @@ def is_text(value: Any) -> bool:
         return False
 
 
+def replacing(stored: Any, stored_type: Any, version: int, new: str, new_type: str) -> str:
+    """Return what :func:`memoranda_sql.replacing_text` does; an old row that is no text leaves the new one as it is."""
+    try:
+        return replacing_text(stored.decode(), stored_type, version, new, new_type)
+    except (UnicodeDecodeError, AttributeError):
+        return new
+
+
 def extra_equals(metadata: Any, key: str, wanted: str) -> bool:
     """Return True if ``metadata.extra`` has the key with an equal value; unreadable metadata never has."""
     try:
@@ -203,5 +225,6 @@ def register_functions(connection: sqlite3.Connection) -> None:
     connection.create_function("memoranda_is_text", 1, is_text, deterministic=True)
     connection.create_function("memoranda_extra_equals", 3, extra_equals, deterministic=True)
     connection.create_function("memoranda_extra", 4, extra_passes, deterministic=True)
+    connection.create_function("memoranda_replacing", 5, replacing, deterministic=True)
     connection.create_function("memoranda_past", 2, past, deterministic=True)
     connection.create_function("memoranda_field", 4, field_passes, deterministic=True)

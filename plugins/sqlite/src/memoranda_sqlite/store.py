@@ -227,14 +227,14 @@ class SQLiteMemoryStore(BaseStore):
         vectors = await self._vectors_of([row for _, row in kept])
         transactions = self._transactions()
 
-        def work(connection: sqlite3.Connection) -> list[int]:
-            versions = [transactions.update(connection, item, row, within) for item, row in kept]
+        def work(connection: sqlite3.Connection) -> list[tuple[int, str | None]]:
+            written = [transactions.update(connection, item, row, within) for item, row in kept]
             keep_vectors(connection, vectors)
-            return versions
+            return written
 
-        versions = await self._opened().writer.call(work)
-        for (item, _), version in zip(kept, versions, strict=True):
-            item.__dict__["version"] = version
+        written = await self._opened().writer.call(work)
+        for (item, _), (version, trust) in zip(kept, written, strict=True):
+            item.__dict__.update(version=version, trust=trust)
         return [item for item, _ in kept]
 
     async def _clear(self, wanted: Filter) -> int:

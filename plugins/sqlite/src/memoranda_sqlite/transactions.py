@@ -14,7 +14,7 @@ from typing import Any
 
 from memoranda.errors import IdConflictError, VersionConflictError
 from memoranda.items import MemoryItem, MemoryMetadata
-from memoranda.shapes import json_text
+from memoranda.shapes import json_text, json_value
 from memoranda.store.backend import (
     Filter,
     Page,
@@ -37,7 +37,7 @@ _HELD = f"SELECT id, version, created_at, created_us FROM {TABLE} WHERE id IN (S
 _HIDE_ONE = f"UPDATE {TABLE} SET {HIDDEN} WHERE id = ?"
 _PURGE_ONE = f"DELETE FROM {TABLE} WHERE id = ?"
 _TOUCH = f"UPDATE {TABLE} SET extra_json = ?, expires_at = ? WHERE id = ?"
-_VERSION_OF = f"SELECT version FROM {TABLE} WHERE id = ?"
+_WRITTEN = f"SELECT version, extra_json FROM {TABLE} WHERE id = ?"
 _EXTRA_JSON = 5
 
 
@@ -164,14 +164,14 @@ class Transactions:
 
     def update(
         self, connection: sqlite3.Connection, item: MemoryItem, row: BoundRow, within: MemoryMetadata | None
-    ) -> int:
-        """Compare and set one item and return its new version. Raises the conflict that it meets."""
+    ) -> tuple[int, str | None]:
+        """Compare and set one item and return its new version and its trust. Raises the conflict that it meets."""
         stored = connection.execute(*self._statements.get(item.id)).fetchone()
         check_expected(item, None if stored is None else unpack(stored, self._types), within)
         # A deleted item of another user may have this id.
         store_rows(connection, self._statements.upserting(within), [row])
-        ((version,),) = connection.execute(_VERSION_OF, (item.id,))
-        return int(version)
+        ((version, further),) = connection.execute(_WRITTEN, (item.id,))
+        return int(version), json_value(further).get("trust")
 
     def _check_owner(self, connection: sqlite3.Connection, write: Write, item_id: str) -> None:
         """Raise IdConflictError if the id is another user's, whose item's version must not be revealed."""

@@ -9,7 +9,7 @@ from collections.abc import Collection, Sequence
 from operator import is_
 
 from memoranda.items import MemoryItem, MemoryMetadata
-from memoranda.store.backend import Filter, Write, end_of_life, metadata_matches
+from memoranda.store.backend import Filter, Write, end_of_life, keep_trust, metadata_matches
 from memoranda_vector.batch_columns import NEVER, ItemVectors, microseconds
 from memoranda_vector.batch_plan import ROOM, BatchPlan, Snapshot
 from memoranda_vector.deleted_items import DeletedItem, DeletedItems
@@ -187,6 +187,7 @@ class StoredItems:
             held = DeletedItem(self.table.item(row), int(self.table.added[row]))
         if held is not None:
             item.__dict__["version"] = held.item.version + 1
+            keep_trust(held.item, item)
             return held.added
         item.__dict__["version"] = 1
         self._added += 1

@@ -81,6 +81,7 @@ _BY_ARGUMENT: dict[str, str] = {
     "where": "the translation of where: a missing key, a type, or the order of texts",
     "since": "the bound of since, which is included",
     "until": "the bound of until, which is not included",
+    "min_trust": "the trust of items that do not say it, which is their type's",
     "offset": "the page: the offset is passed over after filters and order",
     "keep_created": "keep_created, which leaves a replaced item its created_at",
     "deleted": "items that arrive deleted, which no call shows",

@@ -17,7 +17,7 @@ Attempt = Callable[[Sequence[Step]], Awaitable[Failure | None]]
 
 _PLAIN = {"content": "tea", "created_at": "2024-03-01T00:00:00.000000+00:00"}
 _DEFAULTS: dict[str, Any] = {
-    **dict.fromkeys(("name", "archived_by", "ttl", "expires_at")),
+    **dict.fromkeys(("name", "archived_by", "ttl", "expires_at", "trust", "origin")),
     "version": 0,
     "status": "accepted",
     "tool_calls": [],

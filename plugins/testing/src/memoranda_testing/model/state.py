@@ -12,6 +12,7 @@ from memoranda.items import BranchMemory, MemoryItem, MemoryMetadata, utc_text
 from memoranda.store import Capability, Order, copy_item
 from memoranda.store.backend import Filter, metadata_matches
 from memoranda_testing.model.steps import BRANCH
+from memoranda_testing.model.world import TRUSTS
 
 
 @dataclass(slots=True)
@@ -73,6 +74,8 @@ class State:
         existing = self.rows.get(item.id)
         kept = copy_item(item)
         kept.__dict__["version"] = 1 if existing is None else existing.item.version + 1
+        if existing is not None and _trust(existing.item) < _trust(item):
+            kept.__dict__["trust"] = TRUSTS[_trust(existing.item)]
         self.rows[item.id] = Row(kept, hidden)
 
     def remove(self, item_id: str, *, purge: bool = False) -> None:
@@ -104,6 +107,12 @@ class _Stretch:
         if item.archived_by is None or self.places is None:
             return item.archived_by is not None
         return item.archived_by in self.places and not rows[item.archived_by].deleted
+
+
+def _trust(item: MemoryItem) -> int:
+    """Return how far an item is trusted: as it says, or as its type does."""
+    by_type = {"system": "operator", "human": "user", "tool": "tool"}.get(item.memory_type, "agent")
+    return TRUSTS.index(item.trust or by_type)
 
 
 def record_of(item: MemoryItem, session_id: str) -> BranchMemory:

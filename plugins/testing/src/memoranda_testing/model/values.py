@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from random import Random
 from typing import Any
@@ -16,12 +17,22 @@ from memoranda_testing.model.world import (
     FIELD_VALUES,
     LIFETIMES,
     STATUSES,
+    TRUSTS,
     TYPES,
     World,
 )
 
 _HANDLES = (0, 0, 0, 1, 0, 1, 2, 3, 4, 8, 16, 17, 5, 9, 6, 10, 12, 18, 20, 24, 7, 11, 13, 19, 21, 25, 14, 22, 26, 28)
 _ALL = (15, 23, 27, 29, 30, 31)
+
+_SELDOM: tuple[tuple[str, float, Sequence[Any]], ...] = (
+    ("archived_by", 0.15, ("s",)),
+    ("name", 0.15, ("Ada", "")),
+    ("mood", 0.15, ()),
+    ("trust", 0.25, TRUSTS),
+    ("origin", 0.1, ("web", "")),
+)
+"""Fields that some items have, with how many do, and their values; none is the world's own."""
 
 
 @dataclass(frozen=True)
@@ -77,12 +88,9 @@ class Values:
             "updated_at": world.one(world.moments),
             "status": world.one(STATUSES) if world.chance(0.3) else "accepted",
         }
-        if world.chance(0.15):
-            values["archived_by"] = "s"
-        if world.chance(0.15):
-            values["name"] = world.one(("Ada", ""))
-        if world.chance(0.15):
-            values["mood"] = world.one(world.values)
+        for name, share, choices in _SELDOM:
+            if world.chance(share):
+                values[name] = world.one(choices or world.values)
         if kind == "ai" and world.chance(0.6):
             values["tool_calls"] = [{"id": world.one(("c", "d"))}]
         if kind == "tool":
@@ -159,6 +167,7 @@ class Values:
             "since": world.one(BOUNDS) if world.chance(0.1) else None,
             "until": world.one(BOUNDS) if world.chance(0.1) else None,
             "where": self._where() if world.chance(0.3) else None,
+            "min_trust": world.one(TRUSTS) if world.chance(0.15) else None,
         }
 
     def _where(self) -> dict[str, Any]:

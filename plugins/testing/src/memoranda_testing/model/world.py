@@ -112,6 +112,9 @@ TYPES = ("note", "human", "ai", "tool", "system", "summary", "Note")
 
 STATUSES = ("draft", "accepted", "discard")
 
+TRUSTS = ("external", "tool", "agent", "user", "operator")
+"""From the least trusted to the most."""
+
 LIFETIMES = (300.5, 301.0, 600.0, 900.0, 3600.25, 1e9)
 """Lifetimes by the moved clock; none ends by an engine's own clock, however slow the run."""
 

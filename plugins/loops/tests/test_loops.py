@@ -14,8 +14,9 @@ import memoranda.loops
 import memoranda.sync
 from memoranda import HumanMemory
 from memoranda.errors import StoreClosedError
-from memoranda.loops import LoopLock, PerLoop
+from memoranda.loops import LoopLock
 from memoranda.store import InMemoryStore
+from memoranda_loops import PerLoop
 
 
 def test_what_is_left_of_a_closed_loop_does_not_release_a_lock_that_another_holds() -> None:

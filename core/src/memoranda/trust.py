@@ -1,0 +1,76 @@
+"""How far an item is trusted: by who wrote it and what it was made from, never by what it says."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from enum import StrEnum
+from typing import Any
+
+from memoranda.errors import InputError, quoted
+
+
+class Trust(StrEnum):
+    """Who speaks in an item, from the least trusted to the most; ``Trust.TOOL < Trust.USER``."""
+
+    EXTERNAL = "external"
+    TOOL = "tool"
+    AGENT = "agent"
+    USER = "user"
+    OPERATOR = "operator"
+
+    @property
+    def rank(self) -> int:
+        """The place in this order, from 0."""
+        return _RANKS[self]
+
+    def __lt__(self, other: str) -> bool:
+        return self.rank < Trust(other).rank
+
+    def __le__(self, other: str) -> bool:
+        return self.rank <= Trust(other).rank
+
+    def __gt__(self, other: str) -> bool:
+        return self.rank > Trust(other).rank
+
+    def __ge__(self, other: str) -> bool:
+        return self.rank >= Trust(other).rank
+
+
+_RANKS = {trust: rank for rank, trust in enumerate(Trust)}
+_KNOWN: Mapping[Any, Trust] = {str(trust): trust for trust in Trust}
+
+TRUST_OF_TYPES = {"system": Trust.OPERATOR, "human": Trust.USER, "tool": Trust.TOOL}
+"""How far the items of a type are trusted that do not say so themselves; those of other types as an agent's."""
+
+
+def trusted_as(memory_type: str, given: str | None) -> Trust:
+    """Return how far an item of a type is trusted that says ``given``; what is no trust counts as the lowest."""
+    return TRUST_OF_TYPES.get(memory_type, Trust.AGENT) if given is None else _KNOWN.get(given, Trust.EXTERNAL)
+
+
+def trust_of(item: Any) -> Trust:
+    """Return how far an item is trusted: as it was stamped, or else as its type is."""
+    return trusted_as(item.memory_type, item.trust)
+
+
+def origin_of(item: Any) -> str | None:
+    """Return where an item comes from: its origin, or else the tool whose result it is."""
+    return item.origin or getattr(item, "tool_name", None) or None
+
+
+def lowest_trust(items: Iterable[Any]) -> Trust:
+    """Return the lowest trust of some items, which is that of whatever is made from them; an agent's for none."""
+    return min(map(trust_of, items), default=Trust.AGENT)
+
+
+def replacing_trust(stored: Trust, new: Trust, approval: Any, version: int) -> Trust:
+    """Return the trust of an item that replaces one of this version: never more than before, unless it approves it."""
+    approves = isinstance(approval, Mapping) and approval.get("version") == version
+    return new if approves else min(stored, new)
+
+
+def check_trust(trust: str, field: str) -> Trust:
+    """Return the trust of a name, or raise InputError if there is none."""
+    if not isinstance(trust, str) or trust not in _KNOWN:
+        raise InputError(f"{quoted(trust, text=True)} is no trust; there are {', '.join(Trust)}.", field=field)
+    return _KNOWN[trust]

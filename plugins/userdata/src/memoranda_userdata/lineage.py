@@ -1,0 +1,216 @@
+"""What was made from what: find everything derived from an item or an origin, take it back, or erase it.
+
+A derived item names the items it was made from in ``sources``: a summary, a fact, a merged item. What is taken back is
+deleted and can be restored; what is erased is purged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any, Self
+
+from memoranda.errors import InputError, VersionConflictError
+from memoranda.items import MemoryItem, MemoryMetadata, now_text
+from memoranda.trust import origin_of
+
+if TYPE_CHECKING:
+    from memoranda.store import BaseStore, Moment
+
+_ATTEMPTS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Revocation:
+    """What was taken back: the ids of the items asked for, of all that went, and of those that are shown again.
+
+    It is plain data: keep ``as_json()`` somewhere, and :func:`undo_revocation` works in another process as well.
+    """
+
+    roots: tuple[str, ...]
+    taken: tuple[str, ...]
+    shown_again: dict[str, str] = field(default_factory=dict)
+    """The ids of archived items that are shown again, each with the summary that stood for it."""
+    by: str = ""
+    at: str = field(default_factory=now_text)
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the receipt as a document."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, document: dict[str, Any]) -> Self:
+        """Return the receipt of a document that :meth:`as_json` made."""
+        lists = {name: tuple(document[name]) for name in ("roots", "taken")}
+        return cls(**{**document, **lists})
+
+
+@dataclass(frozen=True, slots=True)
+class Erasure:
+    """What was purged, and what lost one of its sources and was kept."""
+
+    purged: tuple[str, ...]
+    kept: tuple[str, ...] = ()
+    shown_again: tuple[str, ...] = ()
+    at: str = field(default_factory=now_text)
+
+
+def sources_of(item: MemoryItem) -> list[str]:
+    """Return the ids of the items that an item was made from."""
+    found = getattr(item, "sources", None)
+    return [source for source in found if isinstance(source, str)] if isinstance(found, (list, tuple)) else []
+
+
+async def descendants(store: BaseStore, item: MemoryItem | str) -> list[MemoryItem]:
+    """Return everything that was made from an item, at any remove, oldest first.
+
+    All items of its user are read. An id that the store does not have, such as a purged item's, is looked for among all
+    that the store or handle reaches.
+    """
+    found = await store.get(item) if isinstance(item, str) else item
+    root = item if isinstance(item, str) else item.id
+    everything = await _of_user(store, None if found is None else found)
+    return _derived(everything, {root})
+
+
+async def revoke(
+    store: BaseStore,
+    *,
+    origin: str | None = None,
+    item: MemoryItem | str | None = None,
+    since: Moment | None = None,
+    by: str = "",
+) -> Revocation:
+    """Take back items and everything that was made from them, and return a receipt for :func:`undo_revocation`.
+
+    Name an ``origin``, an ``item``, a time ``since`` which items were created, or several of them together. What is
+    taken back is deleted: no read shows it. Items that only a deleted summary stood for are shown again. Needs the
+    capability ``delete``; ``by`` says who asked for it.
+    """
+    if origin is None and item is None and since is None:
+        raise InputError("revoke() needs an origin, an item or a time.", field="origin")
+    item_id = item.id if isinstance(item, MemoryItem) else item
+    created = {found.id async for found in store.scan(since=since)} if since is not None else None
+    everything = [found async for found in store.scan()]
+    roots = {
+        found.id
+        for found in everything
+        if (origin is None or origin_of(found) == origin)
+        and (item_id is None or found.id == item_id)
+        and (created is None or found.id in created)
+        and found.memory_type != "branch"
+    }
+    gone = [found.id for found in everything if found.id in roots]
+    gone += [found.id for found in _derived(everything, roots) if found.id not in roots]
+    shown_again = await _unarchived(store, everything, set(gone))
+    for each in gone:
+        await store.delete(each)
+    return Revocation(tuple(sorted(roots)), tuple(gone), shown_again, by)
+
+
+async def undo_revocation(store: BaseStore, receipt: Revocation) -> int:
+    """Bring back what :func:`revoke` took and return how many items that were; what was purged since stays gone."""
+    restored = sum([await store.restore(item_id) for item_id in receipt.taken])
+    for item_id, summary in receipt.shown_again.items():
+        if await store.get(summary) is not None:
+            await _changed(store, item_id, lambda held, by=summary: held.archived_by is None and _archive(held, by))
+    return restored
+
+
+async def erase(store: BaseStore, ids: Iterable[str]) -> Erasure:
+    """Purge items with everything that was made from them, and return what went.
+
+    A derived item whose class has ``without_sources(ids)``, such as a fact, is kept without these sources if that
+    method returns it; it returns None for one that they alone support. Other derived items go, since their text may
+    repeat what they were made from. Items that only a purged summary stood for are shown again.
+    """
+    gone = set(ids)
+    everything = [found async for found in store.scan()]
+    kept: dict[str, MemoryItem] = {}
+    for found in _in_order_of_making(everything):
+        lost = gone.intersection(sources_of(found))
+        if found.id in gone or not lost:
+            continue
+        rest = getattr(found, "without_sources", lambda _: None)(lost)
+        if rest is None:
+            gone.add(found.id)
+        else:
+            kept[found.id] = rest
+    shown_again = await _unarchived(store, everything, gone)
+    for item_id, rest in kept.items():
+        if item_id not in gone:
+            await _changed(store, item_id, lambda held, new=rest: held.__dict__.update(new.__dict__) or True)
+    await store.apply(deletes=sorted(gone), purge=True)
+    return Erasure(tuple(sorted(gone)), tuple(sorted(set(kept) - gone)), tuple(shown_again))
+
+
+async def _of_user(store: BaseStore, item: MemoryItem | None) -> list[MemoryItem]:
+    if item is None:
+        return [found async for found in store.scan()]
+    user = item.metadata.user_id
+    if user is None:
+        return [found async for found in store.scan(where={"user_id": {"$eq": None}})]
+    return [found async for found in store.scan(metadata=MemoryMetadata(user_id=user))]
+
+
+def _derived(everything: Collection[MemoryItem], roots: Collection[str]) -> list[MemoryItem]:
+    """Return the items that were made from the roots, or from others that were, in their order."""
+    made: dict[str, list[str]] = {}
+    for item in everything:
+        for source in sources_of(item):
+            made.setdefault(source, []).append(item.id)
+    found: set[str] = set()
+    waiting = list(roots)
+    while waiting:
+        for item_id in made.get(waiting.pop(), ()):
+            if item_id not in found:
+                found.add(item_id)
+                waiting.append(item_id)
+    return [item for item in everything if item.id in found]
+
+
+def _in_order_of_making(everything: Collection[MemoryItem]) -> list[MemoryItem]:
+    """Return derived items, each after those that it was made from; times may be anything."""
+    derived = {item.id: item for item in everything if sources_of(item)}
+    ordered: dict[str, MemoryItem] = {}
+    waiting = [(item, False) for item in reversed(list(derived.values()))]
+    under_way: set[str] = set()
+    while waiting:
+        item, is_ready = waiting.pop()
+        if is_ready:
+            ordered[item.id] = item
+        elif item.id not in under_way:
+            under_way.add(item.id)
+            waiting.append((item, True))
+            waiting += [(derived[source], False) for source in sources_of(item) if source in derived]
+    return list(ordered.values())
+
+
+async def _unarchived(store: BaseStore, everything: Iterable[MemoryItem], gone: Collection[str]) -> dict[str, str]:
+    """Show the items again that only something gone stood for; return their ids with the summaries'."""
+    shown: dict[str, str] = {}
+    for item in everything:
+        summary = item.archived_by
+        if summary in gone and item.id not in gone and summary is not None:
+            await _changed(store, item.id, lambda held, by=summary: held.archived_by == by and _archive(held, None))
+            shown[item.id] = summary
+    return shown
+
+
+def _archive(item: MemoryItem, by: str | None) -> bool:
+    item.archived_by = by
+    return True
+
+
+async def _changed(store: BaseStore, item_id: str, change: Any) -> None:
+    """Change an item as it is stored now, unless ``change`` returns False for it or it is gone."""
+    for _ in range(_ATTEMPTS):
+        held = await store.get(item_id)
+        if held is None or not change(held):
+            return
+        try:
+            await store.update(held)
+        except VersionConflictError:
+            continue  # It was changed meanwhile: look again.
+        return
+    raise VersionConflictError(item_id, 0, None)
