@@ -75,6 +75,7 @@ class Calls(Values):
             "order": world.one((None, None, "created", "added", "updated")),
             "refresh": self._refresh(),
             "min_score": self._min_score() if query and mode == "text" else None,
+            "current": world.chance(0.2) or None,
             **self._archived(),
         }
 
@@ -88,6 +89,7 @@ class Calls(Values):
             "memory_type": self._kinds(),
             "status": world.one(STATUSES) if world.chance(0.1) else None,
             "min_score": self._min_score(),
+            "current": world.chance(0.2) or None,
             **self._archived(),
         }
 
@@ -100,6 +102,7 @@ class Calls(Values):
             "window": [self.item(model)] if world.chance(0.3) else None,
             "memory_type": self._kinds(),
             "min_score": self._min_score(),
+            "current": world.chance(0.2) or None,
         }
 
     def _kinds(self) -> str | list[str] | None:
