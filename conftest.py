@@ -2,7 +2,8 @@
 and Debian's servers where no other runs.
 
 Of what is rare a stable sample runs by default, and nothing of what is slow; all of both with `--everything`, which
-also lets hypothesis try a hundred examples, new ones each time, instead of the same sixteen.
+also lets hypothesis try a hundred examples, new ones each time, instead of the same sixteen, and the kit play all
+of its random histories instead of a third.
 
 A set-up that few people have (partitions, a cluster, an old server) runs the same cases as the main one. To run all of
 them each time costs most of the time and finds next to nothing, so a test, a class or a parameter is marked::
@@ -80,8 +81,10 @@ def pytest_configure(config: pytest.Config) -> None:
     settings.load_profile("everything" if config.getoption("everything") else "memoranda")
     _pass_by_proxies()
     if find_spec("memoranda_testing") is not None and find_spec("servers") is not None:
+        from memoranda_testing.case import Cases
         from servers import add_debian_fallbacks
 
+        Cases.brief = not config.getoption("everything")
         add_debian_fallbacks()
 
 
