@@ -34,7 +34,7 @@ BESIDE_THE_BEST = 0.4
 DEPTH = 10
 """How many memories are recalled for a question that does not need more."""
 
-_NEVER = [Value("memory_type", False, "$ne", kind) for kind in ("system", "branch")]
+_NEVER = [Value("memory_type", False, "$ne", kind) for kind in ("system", "branch", "fact")]
 
 
 class BaseStore(Writing, Reading, Removing, Branching):

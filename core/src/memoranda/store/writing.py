@@ -163,7 +163,7 @@ class Writing(Engine):
             return 0
         async with self._alone():
             removed = await self._write(Write(batch, within, hidden, gone, keep_created=keep_created, purge=purge))
-        if self._observers and removed:
+        if removed:
             self._observers.cleared(self._bounds(within), removed)
         if self._observers and (shown := [item for item in batch if item.id not in hidden]):
             self._observers.added(shown)

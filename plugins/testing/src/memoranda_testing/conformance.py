@@ -14,7 +14,7 @@ from memoranda_testing.cases.trust import TrustCases
 from memoranda_testing.expect import SkipCase
 
 
-def _as_test(case: Any) -> Any:
+def as_test(case: Any) -> Any:
     """Return the case as a pytest-asyncio test: its skips are pytest's, and it tidies up on a shared store."""
 
     @functools.wraps(case)
@@ -45,7 +45,7 @@ class StoreConformance(*TOPICS):  # type: ignore[misc]  # the topics are a tuple
       it wrote.
     - ``any_loop = False``: the store is bound to one event loop, for example by a pool that you gave it.
     - ``thorough = True`` lets cases that compare random histories with a model take minutes instead of seconds, and
-      ``seed = 7`` draws other histories. Each prints what it did not reach.
+      ``seed = 7`` draws other histories. Each prints what it did not reach. ``brief = True`` plays a third of them.
 
     You can add cases, but not replace or remove them: a subclass that redefines one raises TypeError. Cases of optional
     capabilities that the store does not declare are skipped, with the reason.
@@ -85,6 +85,6 @@ def _check_no_case_is_redefined(cls: type[Cases], kit: type[Cases], topics: Sequ
 for _kit, _topics in ((StoreConformance, TOPICS), (TrustConformance, (TrustCases,))):
     for _topic in _topics:
         for _name in case_names(_topic):
-            setattr(_kit, _name, _as_test(getattr(_topic, _name)))
+            setattr(_kit, _name, as_test(getattr(_topic, _name)))
 
 __all__ = ["StoreConformance", "TrustConformance"]

@@ -41,8 +41,12 @@ class Plant:
 
     def writer(self) -> BaseStore:
         """Return the handle that the attack writes through, which says whose words these are."""
-        user, session = str(self.owner.user_id), str(self.monday.scope.session_id)
-        return self.store.scoped(user_id=user, session_id=session, trust=self.attack.trust, origin=self.attack.origin)
+        return self.store.scoped(
+            user_id=str(self.owner.user_id),
+            session_id=str(self.monday.scope.session_id),
+            trust=self.attack.trust,
+            origin=self.attack.origin,
+        )
 
     async def known(self) -> None:
         """Store what the user said, which must stay readable."""

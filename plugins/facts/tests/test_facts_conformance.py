@@ -1,0 +1,17 @@
+"""Facts do what they promise, on the in-memory store."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest_asyncio
+
+from memoranda.store import BaseStore, InMemoryStore
+from memoranda_testing.facts import FactsConformance
+
+
+class TestFactsInMemory(FactsConformance):
+    @pytest_asyncio.fixture
+    async def store(self) -> AsyncIterator[BaseStore]:
+        async with InMemoryStore() as store:
+            yield store
