@@ -18,12 +18,6 @@ from memoranda_facts.schema import Schema
 from memoranda_facts.values import Ref, same_text
 from memoranda_text import index_terms, query_terms
 
-RELEVANT = 0.2
-"""What the best entry must score."""
-
-BESIDE_THE_BEST = 0.4
-"""What the others must score, as a part of the best one's score."""
-
 _FIRST_LOOK = 4
 """How many entries are ranked first for each fact that is wanted; several entries may be one fact, or none any more."""
 
@@ -116,19 +110,12 @@ async def ranked_facts(
     size = _FIRST_LOOK * limit + 20
     while by_entry and limit:
         ranked = await store.search_ranked(
-            query=question.text,
-            metadata=place,
-            memory_type="fact",
-            archived=True,
-            limit=size,
-            mode=mode,
-            min_score=RELEVANT,
+            query=question.text, metadata=place, memory_type="fact", archived=True, limit=size, mode=mode
         )
-        floor = BESIDE_THE_BEST * ranked[0].score if ranked else 0.0
         found: dict[str, Fact] = {}
         for each in ranked:
             fact = by_entry.get(each.item.id)
-            if fact is not None and each.score >= floor and question.is_answered_by(fact):
+            if fact is not None and question.is_answered_by(fact):
                 found[fact.id] = fact
         if len(found) >= limit or len(ranked) < size:
             return list(found.values())[:limit]
