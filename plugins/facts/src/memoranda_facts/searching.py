@@ -7,8 +7,7 @@ from collections.abc import Iterable
 from itertools import takewhile
 
 from memoranda.items import MemoryItem, MemoryMetadata
-from memoranda.store import BaseStore, Capability
-from memoranda.store.protocol import SearchMode
+from memoranda.store import BaseStore
 from memoranda.tokens import TokenCounter, estimate_tokens
 from memoranda_facts.dates import EVER, in_short
 from memoranda_facts.knowledge import Knowledge
@@ -106,11 +105,10 @@ async def ranked_facts(
 ) -> list[Fact]:
     """Return those of the facts that answer a question, in the order in which the store ranks their entries."""
     by_entry = {entry: fact for fact in shown for entry in fact.entries}
-    mode: SearchMode = "hybrid" if Capability.HYBRID in store.capabilities else "text"
     size = _FIRST_LOOK * limit + 20
     while by_entry and limit:
         ranked = await store.search_ranked(
-            query=question.text, metadata=place, memory_type="fact", archived=True, limit=size, mode=mode
+            query=question.text, metadata=place, memory_type="fact", archived=True, limit=size, mode="text"
         )
         found: dict[str, Fact] = {}
         for each in ranked:
