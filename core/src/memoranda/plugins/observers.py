@@ -15,9 +15,6 @@ class Observer:
     others is logged and changes nothing, since the store has already done its work.
     """
 
-    only_removals = False
-    """True if it waits for :meth:`cleared` alone: a store that only such observers watch is as fast as without any."""
-
     def before_add(self, item: MemoryItem) -> MemoryItem:
         """Return the item to store instead of this one, or the item itself. It is a copy and may be changed."""
         return item

@@ -25,7 +25,8 @@ class Observers:
         self._observers: list[Observer] = []
 
     def __bool__(self) -> bool:
-        return any(not observer.only_removals for observer in self)
+        # What waits for removals alone costs nothing else: there, a store is as fast as without observers.
+        return any(not getattr(observer, "only_removals", False) for observer in self)
 
     def __iter__(self) -> Iterator[Observer]:
         if self._outer is not None:
@@ -63,7 +64,8 @@ class Observers:
 
     def added(self, items: Sequence[MemoryItem]) -> None:
         """Tell all of stored items."""
-        self._tell(lambda observer: observer.added([copy_item(item) for item in items]))
+        if items and self:
+            self._tell(lambda observer: observer.added([copy_item(item) for item in items]))
 
     @property
     def hear_searches(self) -> bool:

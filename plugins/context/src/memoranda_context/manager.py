@@ -19,7 +19,9 @@ from memoranda.store.filters import EVERYTHING
 from memoranda.store.protocol import Capability, MemoryStore
 from memoranda.store.short_term import Conversation
 from memoranda.tokens import TokenCounter, estimate_tokens
+from memoranda.trust import Trust, trust_of
 from memoranda.windowing import as_said, newest
+from memoranda_context.fencing import Fence, checked_fence, checked_trust, fenced, recalled, trusted
 from memoranda_context.fitting import Fetched, Fitting
 from memoranda_context.merging import merged
 from memoranda_context.prompt import AssembledContext
@@ -58,6 +60,9 @@ class ContextManager:
     else in the order of time, and its explanation says of each long-term memory whether the search found it or it is
     one of the newest.
 
+    ``fence``, such as ``memoranda_guard.Fence()``, shows items that are not trusted as quoted data, in no role but the
+    user's or a tool's, and of those that repeat each other one. ``min_trust`` leaves out what is trusted less.
+
     Raises InputError for options that make no sense. A missing soul file, a store or a Redis that cannot be reached and
     an empty memory raise nothing: they are warnings in the explanation of the context.
     """
@@ -72,6 +77,8 @@ class ContextManager:
         recent_hours: float = 2.0,
         recent_limit: int = 20,
         long_term_limit: int = 10,
+        fence: Fence | None = None,
+        min_trust: Trust | str | None = None,
     ) -> None:
         if not isinstance(soul_path, (str, os.PathLike, type(None))):
             raise wrong("soul_path", "a path", soul_path)
@@ -84,6 +91,8 @@ class ContextManager:
         self.recent_hours = number(recent_hours, "recent_hours")
         self.recent_limit = whole_number(recent_limit, "recent_limit")
         self.long_term_limit = whole_number(long_term_limit, "long_term_limit")
+        self.fence = checked_fence(fence)
+        self.min_trust = checked_trust(min_trust)
 
     async def assemble_context(
         self,
@@ -107,8 +116,22 @@ class ContextManager:
         budget = self.token_budget if token_budget is None else whole_number(token_budget, "token_budget")
         given = items_of(conversation, "conversation")
         fetched = await self._fetch(input_query, short_term_manager, metadata)
-        fetched.conversation, fetched.copies = merged(fetched.conversation, given)
+        fetched.conversation, fetched.copies = merged(fetched.conversation, trusted(given, self.min_trust))
+        if self.fence is not None:
+            self._fence(fetched, self.fence, budget)
         return Fitting(fetched, input_query, budget, self.token_counter, self.long_term_limit).context()
+
+    def _fence(self, fetched: Fetched, fence: Fence, budget: int) -> None:
+        distinct = {id(item) for item in fence.distinct([*fetched.long_term, *fetched.newest])}
+        entries = [*reversed(fetched.newest), *reversed(fetched.long_term), *fetched.recent]
+        before = len({item.id for item in [*entries, *fetched.conversation]})
+        fetched.conversation, shown = fenced(fence, fetched.conversation, entries, budget, self.token_counter)
+        if left_out := before - len(shown.keys() | {item.id for item in fetched.conversation}):
+            fetched.warnings.append(f"No room was left in the fence for {left_out} items that are not trusted.")
+        fetched.recent = [shown[item.id] for item in fetched.recent if item.id in shown]
+        for name in ("long_term", "newest"):
+            kept = [item for item in getattr(fetched, name) if id(item) in distinct and item.id in shown]
+            setattr(fetched, name, [shown[item.id] for item in kept])
 
     async def _fetch(
         self, query: str, short_term: RecentMemories | MemoryStore | None, metadata: MemoryMetadata | None
@@ -158,15 +181,15 @@ class ContextManager:
         if connect is not None:
             await connect()
         recent = await source.get_recent(hours=self.recent_hours, limit=self.recent_limit)
-        fetched.recent = list(recent)[::-1]
+        fetched.recent = trusted(list(recent)[::-1], self.min_trust)
         fetched.timezone = getattr(source, "timezone", UTC)
 
     async def _conversation(self, store: MemoryStore, metadata: MemoryMetadata | None) -> list[MemoryItem]:
         limit = self.recent_limit
         if isinstance(store, Conversation):
-            return await store.search(metadata=metadata, limit=limit)
+            return trusted(await store.search(metadata=metadata, limit=limit), self.min_trust)
         if isinstance(store, BaseStore):
-            return await store.window(metadata=metadata, limit=limit)
+            return await store.window(metadata=metadata, limit=limit, **self._least())
         found = await store.search(metadata=metadata, limit=limit + _REACH_OF_A_GROUP)
         older: list[MemoryItem] = []
         if len(found) > limit:  # Every system item stays; of summaries no more than the limit are ever shown.
@@ -174,7 +197,7 @@ class ContextManager:
                 older += (await store.search(metadata=metadata, memory_type=kind, limit=most))[::-1]
         ids = {item.id for item in found}
         ordered = as_said([*(item for item in older if item.id not in ids), *found[::-1]])
-        return whole_groups(newest(ordered, limit), ordered)
+        return trusted(whole_groups(newest(ordered, limit), ordered), self.min_trust)
 
     async def _read_long_term(self, fetched: Fetched, query: str, metadata: MemoryMetadata | None) -> None:
         if self.long_term is None or not self.long_term_limit:
@@ -193,24 +216,34 @@ class ContextManager:
 
     async def _relevant(self, store: MemoryStore, query: str, metadata: MemoryMetadata | None) -> list[MemoryItem]:
         """Return what the search finds, best first."""
+        wanted: dict[str, Any]
         if isinstance(store, BaseStore):
-            return await store.recall(query, metadata=metadata, limit=self.long_term_limit)
+            wanted = {"metadata": metadata, "limit": self.long_term_limit, **self._least()}
+            return await recalled(store, query, self.fence, **wanted)
         capabilities: frozenset[Capability] = getattr(store, "capabilities", frozenset())
-        wanted: dict[str, Any] = {"metadata": metadata, "limit": self.long_term_limit}
+        wanted = {"metadata": metadata, "limit": self.long_term_limit}
         for mode in _RANKED:
             if mode in capabilities:
                 ranked: list[MemoryItem] = await cast(Any, store).search(query=query, mode=mode.value, **wanted)
-                return ranked
-        return await store.search(query=query, **wanted)
+                return self._trusted_enough(ranked)
+        return self._trusted_enough(await store.search(query=query, **wanted))
 
     async def _newest(self, store: MemoryStore, metadata: MemoryMetadata | None) -> list[MemoryItem]:
         """Return the newest memories, newest first, which a conversation view answers the other way round."""
         if isinstance(store, BaseStore):
             where = {"memory_type": {"$ne": "system"}}  # It is an instruction, and may be another session's.
-            found = await store.search(metadata=metadata, limit=self.long_term_limit, where=where)
+            found = await store.search(metadata=metadata, limit=self.long_term_limit, where=where, **self._least())
         else:
-            found = await store.search(metadata=metadata, limit=self.long_term_limit)
+            found = self._trusted_enough(await store.search(metadata=metadata, limit=self.long_term_limit))
         return found[::-1] if isinstance(store, Conversation) else found
+
+    def _least(self) -> dict[str, Any]:
+        """Return the condition on trust for a store of ours."""
+        return {} if self.min_trust is None else {"min_trust": self.min_trust}
+
+    def _trusted_enough(self, items: Sequence[MemoryItem]) -> list[MemoryItem]:
+        """Return the items of at least the trust that is asked for, for a store that knows no such condition."""
+        return [item for item in items if self.min_trust is None or trust_of(item).rank >= self.min_trust.rank]
 
 
 def _failed(what: str, error: Exception) -> str:
