@@ -131,7 +131,7 @@ def profile_text(facts: Iterable[Fact], schema: Schema, tokens: int, counter: To
     for fact in ordered:
         since = fact.valid_from if fact.valid_from and fact.valid_from != EVER else fact.recorded_at
         doubt = "" if fact.state == "holds" else f", {fact.state}"
-        about = f"{fact.subject} {fact.predicate.replace('_', ' ')}: {fact.object}"
+        about = " ".join(f"{fact.subject} {fact.predicate.replace('_', ' ')}: {fact.object}".split())
         line = f"- {about} (since {in_short(since)}{doubt}) [{short_id(fact.id)}]"
         if count(MemoryItem(content="\n".join([*lines, line]))) <= tokens:
             lines.append(line)
