@@ -26,8 +26,7 @@ LAYERS = (
     {"sql"},
     {
         *("sqlite", "postgres", "redis", "vector", "context", "summary", "openai", "embed-static", "redact"),
-        "facts",
-        "guard",
+        *("facts", "guard"),
         *("summary-conversation", "summary-facts", "summary-profiles"),
     },
     {"cli", "mcp", "inspector", "eval", "testing", "openai-agents", "langgraph", "pydantic-ai", "anthropic"},
@@ -43,7 +42,7 @@ BETWEEN_NEIGHBOURS = {
     ("memoranda_cli", "memoranda_testing"),
 }
 
-COMMANDS = {f"memoranda_{feature}.commands" for feature in ("summary", "context", "guard", "facts")}
+COMMANDS = {f"memoranda_{name}.commands" for name in ("summary", "context", "facts", "guard")}
 """Modules of features that belong to the layer of programs: the command alone imports them."""
 
 CORE_BOUND = 8_500
