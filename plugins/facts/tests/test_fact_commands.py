@@ -66,7 +66,7 @@ def test_tables_show_short_ids_that_other_commands_take(facts: Command) -> None:
 
 def test_extract_reads_what_was_said_once_and_why_quotes_it(facts: Command) -> None:
     facts.say("Hello! I live in Paris.")  # type: ignore[attr-defined]  # as above
-    assert "1 utterances would be read" in facts("extract", "--dry-run").stderr
+    assert "1 utterance would be read" in facts("extract", "--dry-run").stderr
     report = in_json(facts("extract", "--json"))
     assert (report["read"], report["applied"]) == (1, 1)
     assert in_json(facts("extract", "--json"))["read"] == 0
@@ -92,9 +92,9 @@ def test_extract_asks_a_model_and_shows_what_it_cost(facts: Command) -> None:
         _answer(server, proposed, wrong)
         result = facts("extract", "--model", "m", "--base-url", server.url, "--price", "1,10")
     assert result.exit_code == 0
-    assert "1 utterances were read; 1 facts are new." in result.stderr
+    assert "Read: 1 utterance. New: 1 fact." in result.stderr
     assert "1,000 tokens in, 100 out, 0.0020 in all" in result.stderr
-    assert "1 proposals were refused: says what was not said." in result.stderr
+    assert "Refused: 1 proposal (says what was not said)." in result.stderr
 
 
 def _answer(server: ModelServer, *facts: Any) -> None:
@@ -113,6 +113,7 @@ def _answer(server: ModelServer, *facts: Any) -> None:
         (("extract", "--extractor", "telepathy"), 3, "telepathy"),
         (("extract", "--price", "free"), 2, "two numbers"),
         (("list", "--history", "--at", "2026"), 2, "leave --at"),
+        (("list", "--session", "s"), 2, "leave --session"),
     ],
 )
 def test_mistakes_are_explained_and_have_exit_codes(

@@ -173,6 +173,8 @@ def test_a_statement_in_front_of_a_question_is_read() -> None:
         ("I moved to Paris on 5 May.", "2026-05-05"),
         ("I moved to Paris on May 5th, 2024.", "2024-05-05"),
         ("I moved to Paris yesterday.", "2026-05-19"),
+        ("I moved to Paris today.", AT),
+        ("I moved to Paris this year.", AT),
         ("Last month I moved to Paris.", "2026-04"),
         ("I moved to Paris two years ago.", "2024"),
         ("I moved to Paris 3 weeks ago.", "2026-04-29"),

@@ -59,7 +59,7 @@ _DISTRIBUTIONS = {
         "expand generate_summary undo",
     ),
     **{f"summary-{kind}": _Distribution("messages summary", kind) for kind in ("conversation", "facts", "profiles")},
-    "testing": _Distribution(needs="messages text ranking context guard summary userdata facts"),
+    "testing": _Distribution(needs="messages text ranking context facts guard summary userdata"),
     "text": _Distribution(public="text"),
     "userdata": _Distribution(public="userdata forget export import_ Receipt"),
     "vector": _Distribution(needs="text ranking", offers="vector", public="VectorMemoryStore OpenAIEmbeddings"),

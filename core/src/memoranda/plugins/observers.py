@@ -12,11 +12,9 @@ class Observer:
     """Called for what a store does. Override the methods you need; those here do nothing.
 
     A failure in :meth:`before_add` refuses the add: an observer that redacts must not be skipped. A failure in the
-    others is logged and changes nothing, since the store has already done its work.
+    others is logged and changes nothing, since the store has already done its work. One that waits for :meth:`cleared`
+    alone sets ``only_removals = True``: the store is then as fast as without it.
     """
-
-    only_removals = False
-    """True if it waits for :meth:`cleared` alone: a store that only such observers watch is as fast as without any."""
 
     def before_add(self, item: MemoryItem) -> MemoryItem:
         """Return the item to store instead of this one, or the item itself. It is a copy and may be changed."""

@@ -65,7 +65,8 @@ class Observers:
 
     def added(self, items: Sequence[MemoryItem]) -> None:
         """Tell all of stored items."""
-        self._tell(lambda observer: observer.added([copy_item(item) for item in items]))
+        if items and self:
+            self._tell(lambda observer: observer.added([copy_item(item) for item in items]))
 
     def searched(self, query: str, items: Sequence[MemoryItem]) -> None:
         """Tell all of a search."""

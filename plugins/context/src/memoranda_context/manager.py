@@ -42,6 +42,12 @@ class RecentMemories(Protocol):
     async def get_recent(self, hours: float = 2.0, limit: int | None = None) -> Sequence[MemoryItem]: ...
 
 
+class Profile(Protocol):
+    """What context assembly needs of facts: what is known, as lines of so many tokens at most."""
+
+    async def profile(self, *, tokens: int) -> str: ...
+
+
 class ContextManager:
     """Puts contexts together from a soul file, recent memories and long-term memories, within a token budget.
 
@@ -52,13 +58,16 @@ class ContextManager:
     conversation store, and ``long_term_limit`` long-term memories are looked at; system items of a conversation all
     stay, also where there are more of them. ``token_counter`` is a function from an item to its tokens.
 
-    What goes in, by priority: the soul and the query always, even where they alone exceed the budget; then the system
-    items and the newest whole rounds of the conversation; then the recent memories, newest first, without gaps; then
-    the long-term memories that the search found, best first, and then the newest, each one that still fits. A memory
-    that is there twice is shown once; of the newest, what the conversation or the query says is passed over. Incomplete
-    tool-call groups are taken out. In the context the conversation stands in the order in which it was said, everything
-    else in the order of time, and its explanation says of each long-term memory whether the search found it or it is
-    one of the newest.
+    ``profile``, such as ``memoranda_facts.Facts(handle)``, gives a section with what is known now, of at most
+    ``profile_tokens`` tokens.
+
+    What goes in, by priority: the soul and the query always, even where they alone exceed the budget; then the profile,
+    whole or not at all; then the system items and the newest whole rounds of the conversation; then the recent
+    memories, newest first, without gaps; then the long-term memories that the search found, best first, and then the
+    newest, each one that still fits. A memory that is there twice is shown once; of the newest, what the conversation
+    or the query says is passed over. Incomplete tool-call groups are taken out. In the context the conversation stands
+    in the order in which it was said, everything else in the order of time, and its explanation says of each long-term
+    memory whether the search found it or it is one of the newest.
 
     ``fence``, such as ``memoranda_guard.Fence()``, shows items that are not trusted as quoted data, in no role but the
     user's or a tool's, and of those that repeat each other one. ``min_trust`` leaves out what is trusted less.
@@ -77,6 +86,8 @@ class ContextManager:
         recent_hours: float = 2.0,
         recent_limit: int = 20,
         long_term_limit: int = 10,
+        profile: Profile | None = None,
+        profile_tokens: int = 200,
         fence: Fence | None = None,
         min_trust: Trust | str | None = None,
     ) -> None:
@@ -91,6 +102,10 @@ class ContextManager:
         self.recent_hours = number(recent_hours, "recent_hours")
         self.recent_limit = whole_number(recent_limit, "recent_limit")
         self.long_term_limit = whole_number(long_term_limit, "long_term_limit")
+        self.profile = profile
+        if profile is not None and not callable(getattr(profile, "profile", None)):
+            raise wrong("profile", "an object with an async method profile(tokens=…)", profile)
+        self.profile_tokens = whole_number(profile_tokens, "profile_tokens")
         self.fence = checked_fence(fence)
         self.min_trust = checked_trust(min_trust)
 
@@ -139,6 +154,7 @@ class ContextManager:
         fetched = Fetched()
         results = await asyncio.gather(
             self._read_soul(fetched),
+            self._read_profile(fetched),
             self._read_short_term(fetched, short_term, metadata),
             self._read_long_term(fetched, query, metadata),
             return_exceptions=True,  # None is left running when another meets a mistake of the caller.
@@ -157,6 +173,14 @@ class ContextManager:
             fetched.warnings.append(f"There is no soul file at {str(self.soul_path)!r}.")
         except (OSError, ValueError) as error:
             fetched.warnings.append(f"The soul file {str(self.soul_path)!r} cannot be read: {type(error).__name__}.")
+
+    async def _read_profile(self, fetched: Fetched) -> None:
+        if self.profile is None or not self.profile_tokens:
+            return
+        try:
+            fetched.profile = (await self.profile.profile(tokens=self.profile_tokens)).strip()
+        except Exception as error:  # noqa: BLE001  # an agent without its memory is better than no agent
+            fetched.warnings.append(_failed("The profile", error))
 
     async def _read_short_term(
         self, fetched: Fetched, source: RecentMemories | MemoryStore | None, metadata: MemoryMetadata | None

@@ -314,16 +314,21 @@ def _show_report(
         )
         return
     if dry_run:
-        say(f"{waiting:,} utterances would be read.")
+        say(f"{_counted(waiting, 'utterance')} would be read.")
         return
-    say(f"{report.read:,} utterances were read; {report.applied:,} facts are new.")
+    say(f"Read: {_counted(report.read, 'utterance')}. New: {_counted(report.applied, 'fact')}.")
     if usage.requests:
         spent = "" if cost is None else f", {cost:,.4f} in all"
-        say(f"{usage.requests:,} requests: {usage.input_tokens:,} tokens in, {usage.output_tokens:,} out{spent}.")
+        tokens = f"{usage.input_tokens:,} tokens in, {usage.output_tokens:,} out"
+        say(f"{_counted(usage.requests, 'request')}: {tokens}{spent}.")
     for reason, number in report.rejected.most_common():
-        say(f"{number:,} proposals were refused: {reason}.")
+        say(f"Refused: {_counted(number, 'proposal')} ({reason}).")
     if report.unread:
-        say(f"{report.unread:,} utterances could not be read; the next run tries them again.")
+        say(f"Not readable: {_counted(report.unread, 'utterance')}; the next run tries again.")
+
+
+def _counted(number: int, what: str) -> str:
+    return f"1 {what}" if number == 1 else f"{number:,} {what}s"
 
 
 @asynccontextmanager
@@ -337,6 +342,10 @@ async def _opened(
 
     if metadata is None or not (metadata.user_id or metadata.agent_id or metadata.namespace):
         raise InputError("Facts belong to a user: name them with --user ID.", field="user")
+    if metadata.session_id is not None or metadata.task_id is not None or metadata.extra:
+        raise InputError(
+            "Facts belong to a user, not to one conversation: leave --session, --task and --extra out.", field="session"
+        )
     named = {name: getattr(metadata, name) for name in ("user_id", "agent_id", "namespace")}
     async with opened(url, store_options, access) as store:
         handle = store.scoped(**{name: value for name, value in named.items() if value})
@@ -379,7 +388,17 @@ def _show_facts(found: list[Fact], as_json: bool) -> None:
     if is_narrow():
         show(blocks((mark, when, state, f"{who} {what}: {value}") for mark, who, what, value, when, state in rows))
         return
-    show(table(("id", {"no_wrap": True}), "subject", "predicate", "value", ("since", {"no_wrap": True}), "", rows=rows))
+    show(
+        table(
+            ("id", {"no_wrap": True}),
+            "subject",
+            "predicate",
+            "value",
+            ("since", {"no_wrap": True}),
+            ("", {"no_wrap": True}),
+            rows=rows,
+        )
+    )
 
 
 def _state(fact: Fact) -> str:

@@ -117,7 +117,9 @@ def _candidate(proposal: Any, utterances: Mapping[str, Utterance]) -> Candidate:
         raise _RejectedError("about an utterance that was not asked about")
     sources, text = _sources(str(fields["quote"]), said)
     ended = proposal.get("ended") is True
-    moment = _date(proposal.get("date")) or said.item.created_at
+    date = _date(proposal.get("date"))
+    spoken = said.item.created_at
+    moment = spoken if date is None or spoken.startswith(date) else date
     return Candidate(
         subject=_subject(str(fields["subject"]).strip(), said, text),
         predicate=_predicate(str(fields["predicate"]).strip()),

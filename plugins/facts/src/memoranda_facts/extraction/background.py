@@ -25,6 +25,9 @@ _SAVED_EVERY = 32
 _COLLAPSED_AT = 500
 """How many items a mark names one by one before the owner is looked through and the mark is moved."""
 
+_KEPT_USERS = 256
+"""How many users are remembered; of any other, the mark is read again when they speak."""
+
 
 class BackgroundExtraction(Observer):
     """Extracts facts from every item that is added to a store, without holding up the add.
@@ -121,6 +124,8 @@ class BackgroundExtraction(Observer):
                 await self._next()
             for user in list(self._unsaved):
                 await self._guarded(user, self._save(user))
+            for user in list(self._runs)[:-_KEPT_USERS]:
+                del self._runs[user]
             if not self._behind and self._queue.empty():
                 self._idle.set()
 

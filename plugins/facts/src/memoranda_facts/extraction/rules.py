@@ -243,11 +243,14 @@ def _date(match: re.Match[str], end: int, spoken: str) -> str | None:
     lasted = match.groupdict().get("lasted")
     if lasted is not None:
         return said_date(f"{lasted} ago", spoken)
-    after = _DATE_AFTER.match(match.string, end)
-    if after is not None:
-        return said_date(after.group("date"), spoken)
-    before = _DATE_BEFORE.search(match.string[max(0, match.start() - _NEARBY) : match.start()])
-    return said_date(before.group("date"), spoken) if before is not None else None
+    found = _DATE_AFTER.match(match.string, end) or _DATE_BEFORE.search(
+        match.string[max(0, match.start() - _NEARBY) : match.start()]
+    )
+    if found is None:
+        return None
+    date = said_date(found.group("date"), spoken)
+    # "I moved today" must not lie before what was said this morning.
+    return spoken if date and spoken.startswith(date) and not found.group("date").startswith("since") else date
 
 
 class RuleExtractor:
