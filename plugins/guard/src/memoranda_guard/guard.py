@@ -91,7 +91,7 @@ class _Inspected:
             return []
         apart = " ".join([*before, ""])[-_REACH:]
         joined = [(apart + self.content[:_REACH], len(apart))]
-        if any(text[-1:].isalnum() for text in before):  # A word may be split.
+        if any(text[-1:] not in ".!?\n" for text in before):  # A word may be split.
             ends = "".join(before)[-_REACH:]
             joined.append((ends + self.content[:_REACH], len(ends)))
         return joined
