@@ -58,7 +58,7 @@ SIZES = {
     "inspector": 1_848,
     "langgraph": 1_694,
     "loops": 196,
-    "mcp": 2_532,
+    "mcp": 2_603,
     "messages": 1_708,
     "openai": 474,
     "openai-agents": 342,
