@@ -16,7 +16,7 @@ from memoranda_facts.dates import EVER, Moment, as_given, end_of, start_of
 from memoranda_facts.knowledge import dependents
 from memoranda_facts.log import Logs, in_order
 from memoranda_facts.reading import Reading, checked_name
-from memoranda_facts.records import DEPENDS, SAME_AS, ChangeKind, Record, Slot
+from memoranda_facts.records import SAME_AS, ChangeKind, Record, Slot
 from memoranda_facts.results import Fact, Receipt
 from memoranda_facts.schema import Schema
 from memoranda_facts.sources import Provenance, Sources, handle_trust, missing_items, named_sources, supported
@@ -332,7 +332,7 @@ class Changes(Reading):
     async def _one(self, draft: Record, provenance: Provenance, expect: Expected | None) -> Receipt:
         """Write one draft to its slot."""
         own_key = draft.key is not None
-        if not own_key:
+        if not own_key and provenance.item_ids:
             draft = replace(draft, key=_key_of(draft, provenance))
         expected = None if expect is None else _ids(expect)
         slots = await self._slots(draft)
@@ -353,6 +353,8 @@ class Changes(Reading):
 
         written, logs = await self._log.append(slots, decide)
         if written:
+            if draft.depends_on:
+                self._dependents = None
             return await self._receipt(draft.kind, written, logs)
         before = [record for record in logs[slots[0]] if in_order(record) < in_order(earlier[0])]
         told = await self._receipt(draft.kind, earlier[:1], {**logs, slots[0]: before})
@@ -453,8 +455,7 @@ class Changes(Reading):
             disputed |= {name: None for name, fact in after.items() if fact.state == "disputed" and name not in doubted}
         unsure: list[str] = []
         if replaced:
-            marked = self._log.parsed(await self._log.rows(**{DEPENDS: True}))
-            unsure = dependents(marked, replaced)
+            unsure = dependents(await self._known_dependents(), replaced)
         return Receipt(
             id=written[0].change,
             kind=kind,
