@@ -242,7 +242,7 @@ class Reading(Engine):
         wanted = self._filter(metadata=metadata, memory_type=memory_type, archived=archived)
         if not self._observers.hear_searches:
             return (await self._payloads(wanted, page))[::-1] if page.limit else []
-        return list(map(Payload.of, reversed(await self._listed("", wanted, page, "substring", False, 0.0))))
+        return list(map(Payload.of, reversed(await self._listed("", wanted, page, "substring", False, 0.0, False))))
 
     async def head(self, *, metadata: MemoryMetadata | None = None) -> str | None:
         """Return the id of the item that was added last, which :meth:`append` asks for; None if there is none.
