@@ -319,9 +319,8 @@ def _show_report(
     say(f"Read: {_counted(report.read, 'utterance')}. New: {_counted(report.applied, 'fact')}.")
     if usage.requests:
         spent = "" if cost is None else f", {cost:,.4f} in all"
-        say(
-            f"{_counted(usage.requests, 'request')}: {usage.input_tokens:,} tokens in, {usage.output_tokens:,} out{spent}."
-        )
+        tokens = f"{usage.input_tokens:,} tokens in, {usage.output_tokens:,} out"
+        say(f"{_counted(usage.requests, 'request')}: {tokens}{spent}.")
     for reason, number in report.rejected.most_common():
         say(f"Refused: {_counted(number, 'proposal')} ({reason}).")
     if report.unread:
@@ -389,17 +388,8 @@ def _show_facts(found: list[Fact], as_json: bool) -> None:
     if is_narrow():
         show(blocks((mark, when, state, f"{who} {what}: {value}") for mark, who, what, value, when, state in rows))
         return
-    show(
-        table(
-            ("id", {"no_wrap": True}),
-            "subject",
-            "predicate",
-            "value",
-            ("since", {"no_wrap": True}),
-            ("", {"no_wrap": True}),
-            rows=rows,
-        )
-    )
+    whole = {"no_wrap": True}
+    show(table(("id", whole), "subject", "predicate", "value", ("since", whole), ("", whole), rows=rows))
 
 
 def _state(fact: Fact) -> str:

@@ -62,6 +62,10 @@ def mcp(
         bool,
         typer.Option("--graph", help="Also the tools of a knowledge graph.", rich_help_panel=RIGHTS),
     ] = False,
+    facts: Annotated[
+        bool,
+        typer.Option("--facts", help="Also the tools for facts: what is true now.", rich_help_panel=RIGHTS),
+    ] = False,
     http: Annotated[
         bool, typer.Option("--http", help="Serve over HTTP instead; see --tokens.", rich_help_panel=HTTP)
     ] = False,
@@ -105,6 +109,7 @@ def mcp(
         read_only=read_only,
         allow_purge=allow_purge,
         graph=graph,
+        facts=facts,
         model=model,
         base_url=base_url,
     )
