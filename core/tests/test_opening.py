@@ -143,6 +143,16 @@ async def test_a_ranker_may_be_chosen_by_name(registry: Registry) -> None:
     assert [(ranked.item.content, ranked.score) for ranked in found] == [("coffee with milk", 16), ("tea", 3)]
 
 
+async def test_a_ranker_that_knows_no_current_values_keeps_its_order(registry: Registry) -> None:
+    async with memoranda.open("shelf://x", registry=registry, ranker="longest") as store:
+        await store.add(HumanMemory(content="Ada lives in Copenhagen"))
+        await store.add(HumanMemory(content="Ada lives in Rome"))
+
+        found = await store.search(query="Ada", mode="text", current=True)
+
+    assert [item.content for item in found] == ["Ada lives in Copenhagen", "Ada lives in Rome"]
+
+
 def test_a_ranker_of_another_author_replaces_ours(registry: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("memoranda.plugins.default_registry", lambda: registry)
 

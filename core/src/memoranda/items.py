@@ -192,10 +192,6 @@ def _utc_or_none(moment: Any) -> str | None:
     return None if moment is None else utc_text(moment)
 
 
-def _checked_trust(trust: Any) -> str | None:
-    return None if trust is None else Trust(trust).value
-
-
 METADATA_FIELDS = frozenset(MemoryMetadata.model_fields)
 """The names that no field of an item may have."""
 
@@ -246,7 +242,7 @@ class MemoryItem(_Model):
     group_size: int | None = None
     payload: Annotated[str | None, BeforeValidator(_payload_text)] = None
     payload_format: str | None = None
-    trust: Annotated[str | None, BeforeValidator(_checked_trust)] = None
+    trust: Annotated[str | None, BeforeValidator(lambda given: None if given is None else Trust(given).value)] = None
     origin: str | None = None
 
     @classmethod

@@ -1,14 +1,9 @@
 """Names that a package imports on first use.
 
 A plugin's package is imported whenever plugins are listed, so its ``__init__`` must not import a driver. It can still
-offer its classes:
+offer its classes, or, with ``names_of_stub(__file__)``, all that an ``__init__.pyi`` beside it lists:
 
     __getattr__, __dir__ = lazy_names(__name__, {"store": ["PaperStore"]})
-
-A package with many names lists them once, in an ``__init__.pyi`` beside its ``__init__.py``, which type checkers read
-as well:
-
-    __getattr__, __dir__ = lazy_names(__name__, names_of_stub(__file__))
 """
 
 from __future__ import annotations

@@ -186,6 +186,7 @@ class SyncStore:
     apply = _blocking(BaseStore.apply)
     update = _blocking(BaseStore.update)
     update_many = _blocking(BaseStore.update_many)
+    approve = _blocking(BaseStore.approve)
     touch = _blocking(BaseStore.touch)
     sweep = _blocking(BaseStore.sweep)
     fork = _blocking(BaseStore.fork)

@@ -4,16 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
-from typing import Any, Protocol
+from typing import Any
 
 from memoranda.errors import InputError, quoted
-
-
-class Trusted(Protocol):
-    """What trust depends on: an item has both."""
-
-    memory_type: str
-    trust: str | None
 
 
 class Trust(StrEnum):
@@ -55,7 +48,7 @@ def trusted_as(memory_type: str, given: str | None) -> Trust:
     return TRUST_OF_TYPES.get(memory_type, Trust.AGENT) if given is None else _KNOWN.get(given, Trust.EXTERNAL)
 
 
-def trust_of(item: Trusted) -> Trust:
+def trust_of(item: Any) -> Trust:
     """Return how far an item is trusted: as it was stamped, or else as its type is."""
     return trusted_as(item.memory_type, item.trust)
 
@@ -65,15 +58,14 @@ def origin_of(item: Any) -> str | None:
     return item.origin or getattr(item, "tool_name", None) or None
 
 
-def lowest_trust(items: Iterable[Trusted]) -> Trust:
+def lowest_trust(items: Iterable[Any]) -> Trust:
     """Return the lowest trust of some items, which is that of whatever is made from them; an agent's for none."""
     return min(map(trust_of, items), default=Trust.AGENT)
 
 
 def replacing_trust(stored: Trust, new: Trust, approval: Any, version: int) -> Trust:
     """Return the trust of an item that replaces one of this version: never more than before, unless it approves it."""
-    approves = isinstance(approval, Mapping) and approval.get("version") == version
-    return new if approves else min(stored, new)
+    return new if isinstance(approval, Mapping) and approval.get("version") == version else min(stored, new)
 
 
 def check_trust(trust: str, field: str) -> Trust:

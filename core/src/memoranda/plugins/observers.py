@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
 
 from memoranda.errors import PluginError
 from memoranda.items import MemoryItem, MemoryMetadata
@@ -15,9 +14,6 @@ class Observer:
     A failure in :meth:`before_add` refuses the add: an observer that redacts must not be skipped. A failure in the
     others is logged and changes nothing, since the store has already done its work.
     """
-
-    only_removals: ClassVar[bool] = False
-    """True if it waits for :meth:`cleared` alone: a store that only such observers watch is as fast as without any."""
 
     def before_add(self, item: MemoryItem) -> MemoryItem:
         """Return the item to store instead of this one, or the item itself. It is a copy and may be changed."""

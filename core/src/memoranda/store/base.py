@@ -10,18 +10,20 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Unpack
 
-from memoranda.items import MemoryItem, MemoryMetadata
+from memoranda.errors import InputError
+from memoranda.items import MemoryItem, MemoryMetadata, now_text
 from memoranda.plugins.observers import Observer
 from memoranda.shapes import check_text, items_of, number, whole_number
 from memoranda.store.branches import Branching
 from memoranda.store.filters import EVERYTHING, Kinds, Narrowing, Page, check_filter, merge_scope
 from memoranda.store.protocol import Capability, SearchMode
+from memoranda.store.ranked import RERANKED
 from memoranda.store.reading import Reading
 from memoranda.store.removing import Removing
 from memoranda.store.scoped import UNSET, ScopedEngine, scope_metadata
 from memoranda.store.values import Value
 from memoranda.store.writing import Writing
-from memoranda.trust import check_trust
+from memoranda.trust import check_trust, trust_of
 
 RELEVANT = 0.2
 """What the best memory must score to be recalled, unless the caller says otherwise."""
@@ -73,6 +75,19 @@ class BaseStore(Writing, Reading, Removing, Branching):
         handle.origin = None if origin is None else check_text(origin, "origin")
         return handle
 
+    async def approve(self, item_id: str, *, trust: str, by: str) -> MemoryItem:
+        """Set how far an item is trusted, and return it. Nothing else raises an item's trust.
+
+        Its ``approval`` says by whom, when, and what it was. A handle that stamps a trust of its own approves nothing.
+        """
+        item = await self.get(item_id)
+        if item is None or not check_text(by, "by").strip() or getattr(self, "trust", None) is not None:
+            reason = "there is no such item" if item is None else "it takes a name, and a handle without a trust"
+            raise InputError(f"The item {item_id!r} cannot be approved: {reason}.", field="item_id")
+        approval = {"by": by, "at": now_text(), "from": str(trust_of(item)), "version": item.version}
+        approved = {"trust": str(check_trust(trust, "trust")), "approval": approval}
+        return await self.update(item.model_copy(update=approved))
+
     @property
     def bounds(self) -> MemoryMetadata | None:
         """What this handle is bound to, and every handle that it was made from; None if it reaches all of the store."""
@@ -87,6 +102,7 @@ class BaseStore(Writing, Reading, Removing, Branching):
         metadata: MemoryMetadata | None = None,
         memory_type: Kinds | None = None,
         min_score: float | None = None,
+        current: bool = False,
         **narrowing: Unpack[Narrowing],
     ) -> list[MemoryItem]:
         """Return the memories that answer a query, best first; an empty list if none is relevant.
@@ -95,8 +111,8 @@ class BaseStore(Writing, Reading, Removing, Branching):
         these come session by session, in the order of time. Recall uses the best ranking of the store: hybrid with an
         embedder, text without one. Archived items are found too. Left out are system items, items that only repeat the
         query, and those in ``window``: pass what the model is shown anyway. A handle that is bound to a user recalls
-        from every session and task of that user; use ``where={"session_id": …}`` to stay in one. Filters and
-        ``min_score`` are those of :meth:`search`; without a ``min_score``, results far below the best are left out.
+        from every session and task of that user; use ``where={"session_id": …}`` to stay in one. Filters, ``current``
+        and ``min_score`` are those of :meth:`search`; without a ``min_score``, results far below the best are left out.
         """
         self._ensure_open()
         shown = {item.id for item in items_of(window, "window")}
@@ -110,10 +126,11 @@ class BaseStore(Writing, Reading, Removing, Branching):
             return []
         wanted = wanted.also(*_NEVER, Value("content", False, "$ne", query))
         mode: SearchMode = "hybrid" if Capability.HYBRID in self.capabilities else "text"
-        page = Page(min(most + len(shown), EVERYTHING))
-        ranked = await reached._ranked(query, wanted, page, self._checked_mode(mode), floor)
+        page = Page(min(max(most + len(shown), RERANKED if current else 0), EVERYTHING))
+        ranked = await reached._ranked(query, wanted, page, self._checked_mode(mode), floor, current)
         if ranked and min_score is None and self.reranker is None:
-            ranked = [found for found in ranked if found.score >= BESIDE_THE_BEST * ranked[0].score]
+            best = max(found.score for found in ranked)
+            ranked = [found for found in ranked if found.score >= BESIDE_THE_BEST * best]
         recalled = [found.item for found in ranked if found.item.id not in shown][:most]
         return recalled if limit is not None or most <= DEPTH else by_session(recalled)
 

@@ -25,7 +25,8 @@ class Observers:
         self._observers: list[Observer] = []
 
     def __bool__(self) -> bool:
-        return any(not observer.only_removals for observer in self)
+        # What waits for removals alone costs nothing else: there, a store is as fast as without observers.
+        return any(not getattr(observer, "only_removals", False) for observer in self)
 
     def __iter__(self) -> Iterator[Observer]:
         if self._outer is not None:
@@ -58,15 +59,23 @@ class Observers:
 
     def hidden(self, items: Sequence[MemoryItem]) -> set[str]:
         """Return the ids of the items that an observer hides."""
-        return {item.id for item in items if any(observer.hides(item) for observer in self)}
+        hiding = [observer for observer in self if hasattr(observer, "hides")]  # Some are of a class of their own.
+        return {item.id for item in items if any(observer.hides(item) for observer in hiding)}
 
     def added(self, items: Sequence[MemoryItem]) -> None:
         """Tell all of stored items."""
-        self._tell(lambda observer: observer.added([copy_item(item) for item in items]))
+        if items and self:
+            self._tell(lambda observer: observer.added([copy_item(item) for item in items]))
+
+    @property
+    def hear_searches(self) -> bool:
+        """True if one of them does something when there was a search."""
+        return any(getattr(observer.searched, "__func__", None) is not Observer.searched for observer in self)
 
     def searched(self, query: str, items: Sequence[MemoryItem]) -> None:
         """Tell all of a search."""
-        self._tell(lambda observer: observer.searched(query, [copy_item(item) for item in items]))
+        if self.hear_searches:
+            self._tell(lambda observer: observer.searched(query, [copy_item(item) for item in items]))
 
     def cleared(self, metadata: MemoryMetadata | None, removed: int) -> None:
         """Tell all of a removal."""

@@ -82,15 +82,16 @@ class Reading(Engine):
         refresh: bool = False,
         archived: bool | None = False,
         min_score: float = 0.0,
+        current: bool = False,
         **narrowing: Unpack[Narrowing],
     ) -> list[MemoryItem]:
         """Return the items that match every filter, newest first; of equal time, the last added first.
 
         ``query`` is a literal substring of the content, compared by Unicode case folding; the empty text matches all.
         With a ``mode`` other than ``"substring"`` the query is a question instead, and items come best first: see
-        :meth:`search_ranked`. ``limit`` is the most to return: 0 returns nothing, a huge one all, a negative one is an
-        InputError. ``offset`` passes over so many before. ``memory_type`` is one type or several. Items that a summary
-        stands for are left out; ``archived=True`` returns only them, None both.
+        :meth:`search_ranked`, for ``current`` as well. ``limit`` is the most to return: 0 returns nothing, a huge one
+        all, a negative one is an InputError. ``offset`` passes over so many before. ``memory_type`` is one type or
+        several. Items that a summary stands for are left out; ``archived=True`` returns only them, None both.
 
         ``since`` and ``until`` (a datetime with a zone, or ISO-8601 text) bound ``created_at``, the first included and
         the second not. ``where`` asks for values of ``metadata.extra`` and of the item's fields, such as
@@ -110,21 +111,20 @@ class Reading(Engine):
             archived=archived,
             **narrowing,
         )
-        return await self._listed(query, wanted, page, mode, refresh, min_score)
+        return await self._listed(query, wanted, page, mode, refresh, min_score, current)
 
     async def _listed(
-        self, query: str, wanted: Filter, page: Page, mode: SearchMode, refresh: bool, min_score: float
+        self, query: str, wanted: Filter, page: Page, mode: SearchMode, refresh: bool, min_score: float, current: bool
     ) -> list[MemoryItem]:
         """Return the items that match, newest first; where the mode ranks and there is a query, best first."""
         floor = number(min_score, "min_score", most=1)
         if mode != "substring" and query:
-            found = [ranked.item for ranked in await self._ranked(query, wanted, page, mode, floor)]
+            found = [ranked.item for ranked in await self._ranked(query, wanted, page, mode, floor, current)]
         elif floor:
             raise InputError("min_score needs a query and a mode that ranks.", field="min_score")
         else:
             found = await self._search(wanted, page) if page.limit else []
-            if self._observers:
-                self._observers.searched(query, found)
+            self._observers.searched(query, found)
         return found if refresh is False else await self._refreshed(found, refresh)
 
     async def search_ranked(
@@ -139,6 +139,7 @@ class Reading(Engine):
         offset: int = 0,
         archived: bool | None = False,
         min_score: float = 0.0,
+        current: bool = False,
         **narrowing: Unpack[Narrowing],
     ) -> list[RankedItem]:
         """Return the items that answer the query best, best first, each with its score and what made it.
@@ -150,7 +151,8 @@ class Reading(Engine):
 
         Scores run from 0, nothing in common with the query, to 1, all that it asks for, in every mode and whatever the
         size of the scope; items that score less than ``min_score`` are left out. What lies outside of the scope changes
-        no score. A reranker's scores are its own, and ``min_score`` is asked for before it.
+        no score. A reranker's scores are its own, and ``min_score`` is asked for before it. With ``current``, items
+        among the first fifty that say the same with different values exchange their places: the newest comes first.
 
         Raises UnsupportedError for a mode that this store does not have, InputError for an empty query.
         """
@@ -169,21 +171,25 @@ class Reading(Engine):
             archived=archived,
             **narrowing,
         )
-        return await self._ranked(query, wanted, page, mode, number(min_score, "min_score", most=1))
+        return await self._ranked(query, wanted, page, mode, number(min_score, "min_score", most=1), current)
 
-    async def _ranked(self, query: str, wanted: Filter, page: Page, mode: SearchMode, floor: float) -> list[RankedItem]:
+    async def _ranked(
+        self, query: str, wanted: Filter, page: Page, mode: SearchMode, floor: float, current: bool
+    ) -> list[RankedItem]:
         check_text(query, "query")
         ranked = []
         if page.limit:
-            much = page.end if self.reranker is None else min(max(page.end, RERANKED), EVERYTHING)
+            reorders = truth(current, "current") or self.reranker is not None
+            much = min(max(page.end, RERANKED), EVERYTHING) if reorders else page.end
             ranked = await self._rank(query, wanted, much, mode)
             if floor:
                 ranked = [found for found in ranked if found.score >= floor]
             if self.reranker is not None:
                 ranked = await reranked(self.reranker, query, ranked)
+            if current and (newest_first := getattr(await self._text_ranker(), "newest_first", None)):
+                ranked[:RERANKED] = newest_first(query, ranked[:RERANKED])
         ranked = ranked[page.offset : page.end]
-        if self._observers:
-            self._observers.searched(query, [found.item for found in ranked])
+        self._observers.searched(query, [found.item for found in ranked])
         return ranked
 
     async def window(
@@ -216,8 +222,7 @@ class Reading(Engine):
             counter=counter,
             session=None if bounds is None else bounds.session_id,
         )
-        if self._observers:
-            self._observers.searched("", shown)
+        self._observers.searched("", shown)
         return shown
 
     async def payloads(
@@ -235,7 +240,7 @@ class Reading(Engine):
         self._ensure_open()
         page = Page.checked(limit, 0, "added")
         wanted = self._filter(metadata=metadata, memory_type=memory_type, archived=archived)
-        if not self._observers:
+        if not self._observers.hear_searches:
             return (await self._payloads(wanted, page))[::-1] if page.limit else []
         return list(map(Payload.of, reversed(await self._listed("", wanted, page, "substring", False, 0.0))))
 

@@ -49,6 +49,7 @@ class Conversation(BaseStore):
         refresh: bool = False,
         archived: bool | None = False,
         min_score: float = 0.0,
+        current: bool = False,
         **narrowing: Unpack[Narrowing],
     ) -> list[MemoryItem]:
         """Return the conversation that matches, oldest first, as a model may be shown it.
@@ -73,7 +74,7 @@ class Conversation(BaseStore):
             **narrowing,
         )
         if mode != "substring" or min_score:
-            return await self._listed(query, wanted, page, mode, refresh, min_score)
+            return await self._listed(query, wanted, page, mode, refresh, min_score, current)
         bounds = self._bounds(metadata)
         session = None if bounds is None else bounds.session_id
         if page.order == "added" and not page.offset and _scope_of(wanted) is wanted:
@@ -83,8 +84,7 @@ class Conversation(BaseStore):
             )
         else:
             shown = await self._picked(wanted, page, session)
-        if self._observers:
-            self._observers.searched(query, shown)
+        self._observers.searched(query, shown)
         return shown if refresh is False else await self._refreshed(shown, refresh)
 
     async def _picked(self, wanted: Filter, page: Page, session: str | None) -> list[MemoryItem]:

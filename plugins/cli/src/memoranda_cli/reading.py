@@ -88,6 +88,10 @@ def search(
     everything: Annotated[
         bool, typer.Option("--all", "-a", help="Also what a summary replaced.", rich_help_panel=options.FILTERS)
     ] = False,
+    current: Annotated[
+        bool,
+        typer.Option("--current", help="Of ranked items that say the same with different values, the newest first."),
+    ] = False,
     explain: Annotated[
         bool,
         typer.Option("--explain", "-e", help="Print what words and meaning count for.", rich_help_panel=options.OUTPUT),
@@ -116,6 +120,7 @@ def search(
         "archived": None if everything else False,
         "limit": limit,
         "offset": offset,
+        "current": current,
         **which,
     }
     ranked, items = run(_search(store, store_options, " ".join(words or ()), mode, order, filters))

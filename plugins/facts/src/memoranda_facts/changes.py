@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from memoranda.errors import ConflictError, InputError
+from memoranda.store import BaseStore
 from memoranda_facts.candidates import Candidate
 from memoranda_facts.dates import EVER, Moment, as_given, end_of, start_of
 from memoranda_facts.knowledge import dependents
@@ -17,6 +18,7 @@ from memoranda_facts.log import Logs, in_order
 from memoranda_facts.reading import Reading, checked_name
 from memoranda_facts.records import DEPENDS, SAME_AS, ChangeKind, Record, Slot
 from memoranda_facts.results import Fact, Receipt
+from memoranda_facts.schema import Schema
 from memoranda_facts.sources import Provenance, Sources, handle_trust, missing_items, named_sources, supported
 from memoranda_facts.timeline import Timeline, active_records
 from memoranda_facts.values import Ref, same_text, same_value
@@ -37,8 +39,16 @@ class FactConflictError(ConflictError):
         self.predicate = predicate
 
 
+_KEPT_TIMELINES = 256
+"""How many slots keep their timeline from one change to the next."""
+
+
 class Changes(Reading):
     """Asserting, ending, correcting, merging and undoing."""
+
+    def __init__(self, store: BaseStore, *, schema: Schema | None = None) -> None:
+        super().__init__(store, schema=schema)
+        self._timelines: dict[tuple[str, str], tuple[list[Record], Timeline]] = {}
 
     async def set(
         self,
@@ -51,7 +61,7 @@ class Changes(Reading):
         valid_to: Moment | None = None,
         qualifiers: Mapping[str, Any] | None = None,
         confidence: float = 1.0,
-        depends_on: Iterable[Fact | str] = (),
+        depends_on: Expected = (),
         rule: str = "manual",
         key: str | None = None,
         expect: Expected | None = None,
@@ -67,15 +77,17 @@ class Changes(Reading):
         and the value; a change that was undone may then be made again. With ``expect``, FactConflictError is raised
         unless exactly those facts hold in the slot.
         """
-        draft = self._draft("set", subject, predicate, rule=rule)
-        draft = replace(
-            draft,
+        draft = self._draft(
+            "set",
+            subject,
+            predicate,
+            rule=rule,
             value=self.schema.value(predicate, value),
             valid_from=as_given(valid_from, "valid_from"),
             valid_to=as_given(valid_to, "valid_to"),
             qualifiers=_checked_qualifiers(qualifiers),
             confidence=_checked_confidence(confidence),
-            depends_on=tuple(dict.fromkeys(map(_id_of, [depends_on] if isinstance(depends_on, str) else depends_on))),
+            depends_on=_ids(depends_on),
             key=key,
         )
         return await self._one(draft, await self._provenance(sources, trust), expect)
@@ -98,11 +110,10 @@ class Changes(Reading):
         ``at`` is by default the time of the latest source item, or now; a coarse date means its end. ``key``,
         ``expect`` and ``sources`` are those of :meth:`set`. Events do not end: they happened.
         """
-        draft = self._draft("end", subject, predicate, rule=rule)
         if self.schema.predicate(predicate).kind == "event":
-            raise InputError(f"{draft.predicate!r} is an event, which cannot end. Retract or correct it instead.")
+            raise InputError(f"{predicate!r} is an event, which cannot end. Retract or correct it instead.")
         about = None if value is None else self.schema.value(predicate, value)
-        draft = replace(draft, value=about, valid_to=as_given(at, "at"), key=key)
+        draft = self._draft("end", subject, predicate, rule=rule, value=about, valid_to=as_given(at, "at"), key=key)
         return await self._one(draft, await self._provenance(sources, trust), expect)
 
     async def correct(
@@ -187,6 +198,9 @@ class Changes(Reading):
         if found[0].kind == "forget":
             raise InputError("What was forgotten with its sources cannot be undone.", field="change")
         drafts = {self._slot(record.subject, record.predicate): record for record in found}
+        targets: dict[Slot, list[str]] = {}
+        for record in found:
+            targets.setdefault(self._slot(record.subject, record.predicate), []).append(record.id)
 
         def decide(logs: Logs, at: str, fresh: bool) -> list[tuple[Slot, Record]]:
             planned = []
@@ -194,7 +208,8 @@ class Changes(Reading):
                 undos = [each for each in logs[slot] if each.undoes == undone]
                 if not any(each in active_records(logs[slot]) for each in undos):
                     draft = self._draft("undo", record.subject, record.predicate)
-                    planned.append((slot, replace(draft, undoes=undone, change=name, at=at, trust="operator")))
+                    draft = replace(draft, undoes=undone, targets=tuple(targets[slot]), change=name, at=at)
+                    planned.append((slot, replace(draft, trust="operator")))
             return planned
 
         name = uuid.uuid4().hex
@@ -245,12 +260,12 @@ class Changes(Reading):
 
     # From a call to a record: drafted, backed by its sources, written at a place in its log.
 
-    def _draft(self, kind: ChangeKind, subject: str, predicate: str, *, rule: str = "manual") -> Record:
+    def _draft(self, kind: ChangeKind, subject: str, predicate: str, *, rule: str = "manual", **said: Any) -> Record:
         name = self.schema.subject(checked_name(subject, "subject"))
         declared = self.schema.predicate(checked_name(predicate, "predicate")).name
         if same_text(declared) == SAME_AS and kind in ("set", "end"):
             raise InputError(f"{SAME_AS!r} is what merge() records; call that.", field="predicate")
-        return Record("", 0, uuid.uuid4().hex, kind, name, declared, "", rule=checked_name(rule, "rule"))
+        return Record("", 0, uuid.uuid4().hex, kind, name, declared, "", rule=checked_name(rule, "rule"), **said)
 
     def _proposed(self, candidate: Candidate, provenance: Provenance) -> Record:
         draft = self._draft(candidate.kind, candidate.subject, candidate.predicate, rule=candidate.rule)
@@ -289,6 +304,8 @@ class Changes(Reading):
         if draft.predicate == SAME_AS:
             return [own]
         names = (await self._known_names()).all_of(draft.subject)
+        if len(names) == 1:
+            return [own]
         return list(dict.fromkeys([own, *(self._slot(name, draft.predicate) for name in names)]))
 
     async def _items(self, ids: Sequence[str]) -> dict[str, Any]:
@@ -301,14 +318,16 @@ class Changes(Reading):
     def _finished(self, draft: Record, provenance: Provenance, at: str) -> Record:
         """Return a draft with its sources and times. Raises InputError for an end before the start."""
         said = at if provenance.said is None else min(provenance.said, at)
-        draft = replace(draft, at=at, sources=provenance.sources, trust=str(provenance.trust))
+        since, until = draft.valid_from, draft.valid_to
         if draft.kind == "end":
-            return replace(draft, valid_to=draft.valid_to or said)
-        if draft.value is not None and draft.valid_from is None:
-            draft = replace(draft, valid_from=said if draft.valid_to is None else _before(said, draft.valid_to))
-        if draft.valid_to is not None and draft.valid_from and end_of(draft.valid_to) <= start_of(draft.valid_from):
+            until = until or said
+        elif draft.value is not None and since is None:
+            since = said if until is None else _before(said, until)
+        if until is not None and since and end_of(until) <= start_of(since):
             raise InputError("A fact cannot end before it begins.", field="valid_to")
-        return draft
+        return replace(
+            draft, at=at, sources=provenance.sources, trust=str(provenance.trust), valid_from=since, valid_to=until
+        )
 
     async def _one(self, draft: Record, provenance: Provenance, expect: Expected | None) -> Receipt:
         """Write one draft to its slot."""
@@ -348,19 +367,19 @@ class Changes(Reading):
 
     def _merged(self, about: Record, logs: Logs, written: Iterable[Record] = ()) -> Timeline:
         """Return the timeline of a record's slot, with the logs of all names of its subject."""
-        names = (
-            {same_text(about.subject)}
-            if self._names is None
-            else set(map(same_text, self._names.all_of(about.subject)))
-        )
         among = [record for log in logs.values() for record in log] + list(written)
-        same = [
-            record
-            for record in among
-            if same_text(record.subject) in names and same_text(record.predicate) == same_text(about.predicate)
-        ]
-        kind = self.schema.predicate(about.predicate).kind
-        return Timeline(sorted(same, key=in_order), kind, about.subject, about.predicate)
+        key = same_text(about.subject), same_text(about.predicate)
+        if len(logs) > 1:
+            names = {key[0]} if self._names is None else set(map(same_text, self._names.all_of(about.subject)))
+            among = [each for each in among if same_text(each.subject) in names and same_text(each.predicate) == key[1]]
+            among.sort(key=in_order)
+        kept = self._timelines.get(key)
+        if kept is None or kept[0] != among:
+            kind = self.schema.predicate(about.predicate).kind
+            kept = self._timelines[key] = among, Timeline(among, kind, about.subject, about.predicate)
+            if len(self._timelines) > _KEPT_TIMELINES:
+                del self._timelines[next(iter(self._timelines))]
+        return kept[1]
 
     async def _about_fact(
         self,
@@ -402,7 +421,10 @@ class Changes(Reading):
                     targets=tuple(record.id for record in records),
                     key=key,
                 )
-                if asserted is not None and records[0] is first:
+                if kind == "confirm":
+                    same = records[0]
+                    draft = replace(draft, value=same.value, valid_from=same.valid_from, valid_to=same.valid_to)
+                elif asserted is not None and records[0] is first:
                     draft = replace(draft, value=asserted, valid_from=begun, valid_to=until)
                 planned.append((slot, self._finished(draft, provenance, at)))
             return planned
@@ -415,10 +437,12 @@ class Changes(Reading):
 
     async def _receipt(self, kind: Any, written: Sequence[Record], logs: Logs) -> Receipt:
         """Return what a change did, by comparing what held before and after it."""
+        entries, at, rule = tuple(record.id for record in written), written[0].at, written[0].rule
+        if len(written) == 1 and not any(logs.values()):
+            return Receipt(written[0].change, kind, entries, at, rule)
         await self._known_names()
         replaced: dict[str, str] = {}
         disputed: dict[str, None] = {}
-        at = written[0].at
         for record in {(same_text(each.subject), each.predicate): each for each in written}.values():
             before = self._merged(record, logs).at(at)
             after = {fact.id: fact for fact in self._merged(record, logs, written).at(at)}
@@ -434,9 +458,9 @@ class Changes(Reading):
         return Receipt(
             id=written[0].change,
             kind=kind,
-            entries=tuple(record.id for record in written),
+            entries=entries,
             at=at,
-            by=written[0].rule,
+            by=rule,
             replaced=tuple(dict.fromkeys(replaced.values())),
             disputed=tuple(disputed),
             unsure=tuple(unsure),
@@ -447,8 +471,8 @@ def _id_of(fact: Fact | str) -> str:
     return fact.id if isinstance(fact, Fact) else checked_name(fact, "fact")
 
 
-def _ids(expected: Expected) -> frozenset[str]:
-    return frozenset(_id_of(each) for each in ([expected] if isinstance(expected, (Fact, str)) else expected))
+def _ids(expected: Expected) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(map(_id_of, [expected] if isinstance(expected, (Fact, str)) else expected)))
 
 
 def _key_of(draft: Record, provenance: Provenance) -> str | None:

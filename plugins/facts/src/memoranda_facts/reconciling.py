@@ -13,7 +13,7 @@ from memoranda.store import BaseStore, Capability, Observer
 from memoranda_facts.changes import Changes
 from memoranda_facts.knowledge import Knowledge
 from memoranda_facts.log import Logs
-from memoranda_facts.records import MANUAL, Record, Slot, item_of
+from memoranda_facts.records import MANUAL, FactMemory, Record, Slot
 from memoranda_facts.results import Receipt
 from memoranda_facts.schema import Schema
 from memoranda_facts.timeline import active_records
@@ -62,20 +62,22 @@ class Reconciling(Changes):
         super().__init__(store, schema=schema)
         self._watch = watch_of(store)
         self._seen = self._watch.seen(self._log.owner.user_id)
+        if Capability.PERSISTENT not in store.capabilities:
+            self._log.may_have_deleted = lambda: self._watch.seen(None) != (0, 0)
 
     async def reconcile(self) -> Receipt:
         """Take back what has lost its sources, and return which entries that were.
 
-        An entry whose items were all purged, or forgotten, is purged with what was made from it, unless a confirmation
-        with other sources supports it. If its items were only deleted, it is taken back until they are restored. What
+        An entry whose items were all purged, or forgotten, is purged with what was made from it. A confirmation with
+        other sources then stands for it. If its items were only deleted, it is taken back until they are restored. What
         has other sources loses those that are gone. Removals by other processes are found here, too.
         """
         self._seen = self._watch.seen(self._log.owner.user_id)
         self._log.forget()
         knowledge = await self._knowledge_of_rows()
-        missing, hidden = await _missing_sources(self._log.store, knowledge.records)
-        lost = _unsupported(knowledge, missing)
-        purged = _useless(knowledge, _unsupported(knowledge, missing - hidden))
+        missing, hidden = await _missing_items(self._log.store, knowledge.records)
+        lost = _unsupported(knowledge.records, missing)
+        purged = _useless(knowledge.records, _unsupported(knowledge.records, missing - hidden), hidden)
         if Capability.PURGE not in self._log.store.capabilities:
             purged = set()
         forgotten = {target for each in _active(knowledge) if each.kind == "forget" for target in each.targets}
@@ -153,16 +155,14 @@ class Reconciling(Changes):
                 await self._log.append([slot], decide, after=knowledge.latest)
 
     async def _drop_sources(self, records: Sequence[Record], gone: Collection[str], lost: Collection[str]) -> None:
-        """Write the entries that have other support again, without the sources that are gone."""
+        """Write the entries that have other sources again, without those that are gone."""
         for record in records:
-            kept = tuple(source for source in record.sources if source.item_id not in gone)
-            if record.id not in lost and kept != record.sources:
-                item = await self._log.store.get(record.id)
-                if item is not None:
-                    slim = item_of(replace(record, sources=kept), Slot.of_entry(self._log.owner, record.id))
-                    slim.metadata = item.metadata
-                    slim.version = item.version
-                    await self._log.store.update(slim)
+            if record.id in lost or not any(source.item_id in gone for source in record.sources):
+                continue
+            item = await self._log.store.get(record.id)
+            entry = None if item is None else FactMemory(**item.model_dump()).without_sources(gone)
+            if entry is not None:
+                await self._log.store.update(entry)
 
 
 def _by_hand(draft: Record, rule: str) -> Record:
@@ -172,10 +172,11 @@ def _by_hand(draft: Record, rule: str) -> Record:
     )
 
 
-async def _missing_sources(store: BaseStore, records: Sequence[Record]) -> tuple[set[str], set[str]]:
-    """Return the source items that are not there, and those of them that are only deleted."""
+async def _missing_items(store: BaseStore, records: Sequence[Record]) -> tuple[set[str], set[str]]:
+    """Return the sources and targets of records that are not there, and those of them that are only deleted."""
     entries = {record.id for record in records}
     named = {source.item_id for record in records for source in record.sources if not source.is_manual}
+    named |= {target for record in records for target in record.targets}
     asked = sorted(named - entries)
     missing = set(asked).difference([item.id for item in await store.get_many(asked)])
     hidden: set[str] = set()
@@ -189,45 +190,31 @@ def _active(knowledge: Knowledge) -> list[Record]:
     return [record for log in knowledge.logs.values() for record in active_records(log)]
 
 
-def _unsupported(knowledge: Knowledge, missing: Collection[str]) -> set[str]:
-    """Return every entry without support, with those that were made from such entries."""
+def _unsupported(records: Sequence[Record], missing: Collection[str]) -> set[str]:
+    """Return every entry whose sources are all gone, with those that were made from such entries."""
     gone, found = set(missing), set[str]()
     while True:
-        more = {entry for log in knowledge.logs.values() for entry in _lost_of(log, gone)}
+        more = {
+            record.id
+            for record in records
+            if all(not each.is_manual and each.item_id in gone for each in record.sources)
+        }
         if more <= found:
             return found
         found |= more
         gone |= found
 
 
-def _lost_of(log: Sequence[Record], gone: Collection[str]) -> set[str]:
-    """Return the entries of a slot that have lost all support: their own sources, and those of what confirms them."""
-    lost = {record.id for record in log if all(not each.is_manual and each.item_id in gone for each in record.sources)}
-    confirmed = {
-        target
-        for record in active_records(log)
-        if record.kind == "confirm" and record.id not in lost
-        for target in record.targets
-    }
-    return lost - confirmed
-
-
-def _useless(knowledge: Knowledge, purged: set[str]) -> set[str]:
-    """Return entries that go, with those that are about nothing else: confirmations, retractions, undos of them."""
+def _useless(records: Sequence[Record], purged: set[str], hidden: Collection[str]) -> set[str]:
+    """Return entries that go, with those that are about nothing that stays: undos and retractions of them."""
     found = set(purged)
-    while purged:
-        there = {record.change for record in knowledge.records if record.id not in found}
+    while True:
+        left = {record.id for record in records if record.id not in found}.union(hidden)
         more = {
             record.id
-            for record in knowledge.records
-            if record.value is None
-            and record.subject
-            and (
-                (record.targets and found.issuperset(record.targets))
-                or (record.undoes is not None and record.undoes not in there)
-            )
+            for record in records
+            if record.value is None and record.subject and record.targets and left.isdisjoint(record.targets)
         }
         if more <= found:
-            break
+            return found
         found |= more
-    return found

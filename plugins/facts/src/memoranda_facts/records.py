@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from pydantic import Field
@@ -148,6 +148,15 @@ class FactMemory(MemoryItem):
         """What the entry says."""
         return loaded_record(self.id, self.payload)
 
+    def without_sources(self, gone: Collection[str]) -> FactMemory | None:
+        """Return the entry without the sources that are gone; None if it has no others."""
+        record = self.record
+        kept = tuple(source for source in record.sources if source.item_id not in gone)
+        if not kept:
+            return None
+        left = [source for source in self.sources if source not in gone]
+        return self.model_copy(update={"payload": replace(record, sources=kept).dumped(), "sources": left})
+
     @property
     def subject(self) -> str:
         """The subject that the entry is about."""
@@ -180,40 +189,32 @@ if fields_of(FactMemory).plain:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Slot:
-    """A subject and a predicate of one owner, and where their log lies; ``mark`` is a hash that no other one has."""
+    """A subject and a predicate of one owner; ``mark`` is a hash that no other has, ``metadata`` where its log lies."""
 
     owner: MemoryMetadata
     subject: str
     predicate: str
     mark: str
+    metadata: MemoryMetadata
 
     @classmethod
     def of(cls, owner: MemoryMetadata, subject: str, predicate: str) -> Slot:
         """Return the slot of a subject and a predicate."""
         named = [owner.user_id, owner.agent_id, list(owner.namespace), *map(same_text, (subject, predicate))]
-        return cls(owner, subject, predicate, hashlib.sha256(json.dumps(named).encode()).hexdigest()[:32])
+        mark = hashlib.sha256(json.dumps(named).encode()).hexdigest()[:32]
+        return cls(owner, subject, predicate, mark, _place(owner, mark))
 
     @classmethod
     def of_entry(cls, owner: MemoryMetadata, entry_id: str) -> Slot:
         """Return the slot in whose log an entry lies, without its names."""
-        return cls(owner, "", "", entry_id.split("-")[1])
+        mark = entry_id.split("-")[1]
+        return cls(owner, "", "", mark, _place(owner, mark))
 
     def __hash__(self) -> int:
         return hash(self.mark)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Slot) and self.mark == other.mark
-
-    @property
-    def metadata(self) -> MemoryMetadata:
-        """Where its entries lie."""
-        place = (*self.owner.namespace, FOLDER, self.mark[:16])
-        return MemoryMetadata(user_id=self.owner.user_id, agent_id=self.owner.agent_id, namespace=place)
-
-    @property
-    def key(self) -> tuple[str, str]:
-        """The subject and the predicate in the form in which they are compared."""
-        return same_text(self.subject), same_text(self.predicate)
 
     @property
     def entry_prefix(self) -> str:
@@ -223,6 +224,12 @@ class Slot:
     def entry_id(self, number: int) -> str:
         """Return the id of an entry of its log; the first is number 1."""
         return f"{self.entry_prefix}{number}"
+
+
+def _place(owner: MemoryMetadata, mark: str) -> MemoryMetadata:
+    """Return where the entries of a slot lie."""
+    place = (*owner.namespace, FOLDER, mark[:16])
+    return MemoryMetadata(user_id=owner.user_id, agent_id=owner.agent_id, namespace=place)
 
 
 def sentence(record: Record) -> str:

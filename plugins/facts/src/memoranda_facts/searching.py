@@ -7,8 +7,7 @@ from collections.abc import Iterable
 from itertools import takewhile
 
 from memoranda.items import MemoryItem, MemoryMetadata
-from memoranda.store import BaseStore, Capability
-from memoranda.store.protocol import SearchMode
+from memoranda.store import BaseStore
 from memoranda.tokens import TokenCounter, estimate_tokens
 from memoranda_facts.dates import EVER, in_short
 from memoranda_facts.knowledge import Knowledge
@@ -17,12 +16,6 @@ from memoranda_facts.results import Fact
 from memoranda_facts.schema import Schema
 from memoranda_facts.values import Ref, same_text
 from memoranda_text import index_terms, query_terms
-
-RELEVANT = 0.2
-"""What the best entry must score."""
-
-BESIDE_THE_BEST = 0.4
-"""What the others must score, as a part of the best one's score."""
 
 _FIRST_LOOK = 4
 """How many entries are ranked first for each fact that is wanted; several entries may be one fact, or none any more."""
@@ -112,23 +105,15 @@ async def ranked_facts(
 ) -> list[Fact]:
     """Return those of the facts that answer a question, in the order in which the store ranks their entries."""
     by_entry = {entry: fact for fact in shown for entry in fact.entries}
-    mode: SearchMode = "hybrid" if Capability.HYBRID in store.capabilities else "text"
     size = _FIRST_LOOK * limit + 20
     while by_entry and limit:
         ranked = await store.search_ranked(
-            query=question.text,
-            metadata=place,
-            memory_type="fact",
-            archived=True,
-            limit=size,
-            mode=mode,
-            min_score=RELEVANT,
+            query=question.text, metadata=place, memory_type="fact", archived=True, limit=size, mode="text"
         )
-        floor = BESIDE_THE_BEST * ranked[0].score if ranked else 0.0
         found: dict[str, Fact] = {}
         for each in ranked:
             fact = by_entry.get(each.item.id)
-            if fact is not None and each.score >= floor and question.is_answered_by(fact):
+            if fact is not None and question.is_answered_by(fact):
                 found[fact.id] = fact
         if len(found) >= limit or len(ranked) < size:
             return list(found.values())[:limit]
@@ -146,7 +131,7 @@ def profile_text(facts: Iterable[Fact], schema: Schema, tokens: int, counter: To
     for fact in ordered:
         since = fact.valid_from if fact.valid_from and fact.valid_from != EVER else fact.recorded_at
         doubt = "" if fact.state == "holds" else f", {fact.state}"
-        about = f"{fact.subject} {fact.predicate.replace('_', ' ')}: {fact.object}"
+        about = " ".join(f"{fact.subject} {fact.predicate.replace('_', ' ')}: {fact.object}".split())
         line = f"- {about} (since {in_short(since)}{doubt}) [{short_id(fact.id)}]"
         if count(MemoryItem(content="\n".join([*lines, line]))) <= tokens:
             lines.append(line)

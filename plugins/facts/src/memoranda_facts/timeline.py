@@ -55,6 +55,11 @@ class Assertion:
         return self.start, self.record.at
 
     @property
+    def names(self) -> tuple[str, ...]:
+        """The ids that it goes by: its own, and of what it confirmed and outlasted."""
+        return (self.record.id, *self.record.targets) if self.record.kind == "confirm" else (self.record.id,)
+
+    @property
     def is_open(self) -> bool:
         """True if it was recorded without an end."""
         return self.end == AFTER_ALL
@@ -106,7 +111,10 @@ class Timeline:
         self.subject = subject
         self.predicate = predicate
         self.kind = kind
-        self.active = active_records(log)
+        recorded = list(log)
+        self.active = active_records(recorded)
+        self._there = {record.id for record in recorded}
+        self._there -= {target for record in self.active if record.kind == "forget" for target in record.targets}
         self._starts: dict[str, str] = {}
         self._stops: dict[str, str] = {}
         found = self._asserted()
@@ -115,17 +123,21 @@ class Timeline:
         if kind == "one":
             _supersede(self.assertions)
         self.runs = self._joined()
+        parts = [(run.start, run.stop) for run in self.runs] + [part for run in self.runs for part in run.disputed]
+        self.edges = sorted({edge for part in parts for edge in part})
 
     def at(self, moment: str) -> list[Fact]:
         """Return the facts of a moment, of disputed ones the most trusted and then the latest first."""
         found = [run for run in self.runs if run.start <= moment < run.stop]
+        if not found:
+            return []
         if len(found) > 1 and self.kind == "one":
             found.sort(key=lambda run: (run.rank, max(each.order for each in run.assertions)), reverse=True)
         return [self.fact(run, run.state(moment)) for run in found]
 
     def run_of(self, entry_id: str, moment: str | None = None) -> Run | None:
         """Return the run that an entry is part of: the one at a moment, or the last."""
-        among = [run for run in self.runs if any(each.record.id == entry_id for each in run.assertions)]
+        among = [run for run in self.runs if any(entry_id in each.names for each in run.assertions)]
         if moment is not None:
             among = [run for run in among if run.start <= moment < run.stop]
         return among[-1] if among else None
@@ -181,7 +193,10 @@ class Timeline:
         """Return what the active records assert, in the order of recording, with what confirms it."""
         found: dict[str, Assertion] = {}
         for record in self.active:
-            if record.kind in ("set", "correct", "merge") and record.value is not None:
+            asserts = record.kind in ("set", "correct", "merge")
+            if record.kind == "confirm":  # It stands for what it confirms if that is gone.
+                asserts = self._there.isdisjoint(record.targets)
+            if asserts and record.value is not None:
                 start = start_of(record.valid_from or record.at)
                 end = AFTER_ALL if self.kind == "event" else end_of(record.valid_to)  # What happened, has happened.
                 self._starts.setdefault(start, record.valid_from or start)

@@ -32,9 +32,9 @@ def _invoked(tool: PlainTool) -> Any:
         try:
             given = json.loads(arguments or "{}")
             return json.dumps(await tool(**given), ensure_ascii=False)
-        except (ValueError, TypeError):
-            return f"The arguments of {tool.name} must be a JSON object that fits its schema."
         except MemoryError as error:
             return str(error)
+        except (ValueError, TypeError):
+            return f"The arguments of {tool.name} must be a JSON object that fits its schema."
 
     return invoke

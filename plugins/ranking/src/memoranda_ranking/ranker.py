@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from memoranda_ranking.depth import depth
 from memoranda_ranking.scope_index import ScopeIndex
+from memoranda_text.superseding import newest_first
 
 
 class TextRanker:
     """Ranks by words, and by what a conversation adds to them: neighbouring turns, speakers and dates."""
+
+    newest_first = staticmethod(newest_first)
 
     def index(self) -> ScopeIndex:
         """Return a new index, for one scope."""

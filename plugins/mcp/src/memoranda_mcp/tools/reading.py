@@ -57,6 +57,9 @@ class SearchArguments(Arguments):
             "query literally. Leave it out for the best that this store has."
         ),
     ] = None
+    current: Annotated[bool, Field(description="Put the newest first of memories that differ in a value alone.")] = (
+        False
+    )
     tags: Tags = None
     since: Since = None
     until: Until = None
@@ -85,6 +88,7 @@ async def search(memory: ScopedMemory, given: SearchArguments, report: Report) -
         "limit": given.limit + 1,
         "offset": offset,
         "mode": mode,
+        "current": given.current,
     }
     if mode == "substring":
         found = [Found(**memory_of(item).model_dump()) for item in await memory.store.search(**wanted)]

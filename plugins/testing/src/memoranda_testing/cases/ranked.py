@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 from memoranda.errors import InputError
 from memoranda.items import MemoryItem, MemoryMetadata, MemoryStatus
@@ -298,6 +299,30 @@ class TextRankingCases(Cases):
         await store.add_many([note("saffron saffron", scope, second) for second in range(1, 8)])
         found = await store.search(query="saffron", metadata=scope, mode="text", memory_type="letter", limit=1)
         equal([item.memory_type for item in found], ["letter"], "the best of a type")
+
+    async def test_with_current_the_newest_value_comes_first(self, store: BaseStore) -> None:
+        """Items that say the same with different values exchange their places; all others keep theirs."""
+        scope = self.scope()
+        was, is_now = "Ada's phone number is 1234", "Ada's phone number is now 030 4321 98 76, after six"
+        others = ("Bob's phone number is 5678", "Ada likes her phone", "Ada likes the number seven")
+        for second, text in enumerate((was, is_now, *others)):
+            await store.add(note(text, scope, second))
+        asked: dict[str, Any] = {"query": "What is Ada's phone number?", "metadata": scope, "mode": "text"}
+        found = contents(await store.search(**asked))
+        equal(found[:2], [was, is_now], "the shorter of two equal answers first")
+        current = contents(await store.search(**asked, current=True))
+        equal(current, [is_now, was, *found[2:]], "the newest value first")
+        ranked = await store.search_ranked(**asked, current=True)
+        equal(contents(each.item for each in ranked), current, "search and search_ranked")
+        pages = [await store.search(**asked, current=True, limit=1, offset=offset) for offset in range(len(found))]
+        equal([contents(page) for page in pages], [[text] for text in current], "one at a time")
+        equal(
+            contents(await store.scoped(user_id=str(scope.user_id)).recall(asked["query"], limit=1, current=True)),
+            [is_now],
+            "recalled",
+        )
+        with raises(InputError, "current that is no truth value"):
+            await store.search(**asked, current="no")  # type: ignore[arg-type]  # what is refused
 
     async def test_ranked_items_are_what_is_stored_and_nobody_elses(self, store: BaseStore) -> None:
         """A replaced item is ranked and shown as it is now, and changing a result changes nothing stored."""

@@ -44,11 +44,11 @@ class ChangeCases(FactsCases):
         await facts.set("Ada", "lives_in", "Paris", valid_from="2020", sources="manual", trust="user")
         (home,) = await facts.current()
         for change in (
-            facts.end("Ada", "lives_in", sources="manual", trust="tool"),
-            facts.correct(home, sources="manual", trust="tool"),
-            facts.retract(home, sources="manual", trust="tool"),
+            lambda: facts.end("Ada", "lives_in", sources="manual", trust="tool"),
+            lambda: facts.correct(home, sources="manual", trust="tool"),
+            lambda: facts.retract(home, sources="manual", trust="tool"),
         ):
-            receipt = await change
+            receipt = await change()
             equal(states(await facts.current()), {"Paris": "disputed"}, f"states after a less trusted {receipt.kind}")
             await facts.undo(receipt)
             equal(states(await facts.current()), {"Paris": "holds"}, f"states after the {receipt.kind} was undone")
@@ -76,15 +76,15 @@ class ChangeCases(FactsCases):
             return sorted(found)
 
         for change in (
-            facts.set("Ada", "lives_in", "Rome", valid_from="2021", sources="manual"),
-            facts.end("Ada", "lives_in", sources="manual"),
-            facts.correct(home, "Oslo", sources="manual"),
-            facts.confirm(home, sources="manual", trust="operator"),
-            facts.retract(home, sources="manual"),
-            facts.merge("Ada", "Countess", sources="manual"),
+            lambda: facts.set("Ada", "lives_in", "Rome", valid_from="2021", sources="manual"),
+            lambda: facts.end("Ada", "lives_in", sources="manual"),
+            lambda: facts.correct(home, "Oslo", sources="manual"),
+            lambda: facts.confirm(home, sources="manual", trust="operator"),
+            lambda: facts.retract(home, sources="manual"),
+            lambda: facts.merge("Ada", "Countess", sources="manual"),
         ):
             before = await seen()
-            receipt = await change
+            receipt = await change()
             after = await seen()
             that(before != after, f"The change {receipt.kind} did nothing.")
             undone = await facts.undo(receipt)

@@ -59,12 +59,12 @@ class ConcurrencyCases(FactsCases):
             return {item.id: item.version async for item in handle.scan()}
 
         for change in (
-            facts.set("Ada", "lives_in", "Paris", sources="manual"),
-            facts.set("Ada", "lives_in", "Rome", sources="manual"),
-            facts.end("Ada", "lives_in", sources="manual"),
+            lambda: facts.set("Ada", "lives_in", "Paris", sources="manual"),
+            lambda: facts.set("Ada", "lives_in", "Rome", sources="manual"),
+            lambda: facts.end("Ada", "lives_in", sources="manual"),
         ):
             before = await held()
-            receipt = await change
+            receipt = await change()
             after = await held()
             equal({name: after.get(name) for name in before}, before, "the versions of what was there before")
             equal(set(after) - set(before), set(receipt.entries), "the items that the change added")

@@ -11,11 +11,13 @@ from memoranda.items import MemoryItem, MemoryMetadata, Payload
 from memoranda.store import EVERYTHING, Capability, Order, Owner, RankedItem, copy_item
 from memoranda.store.backend import Filter, Listing, Page, as_one_session, check_filter, in_order, metadata_matches
 from memoranda.store.base import BESIDE_THE_BEST, DEPTH, RELEVANT, by_session
+from memoranda.store.ranked import RERANKED
 from memoranda.tokens import estimate_tokens
 from memoranda.windowing import as_said, last_rounds, newest, rounds_within
 from memoranda_ranking import conversation_key, depth, passage_of, rank_text
 from memoranda_testing.model.handle import Handle
 from memoranda_testing.model.state import Refused, as_scanned, shown
+from memoranda_text.superseding import newest_first
 
 
 class Reading(Handle):
@@ -46,6 +48,7 @@ class Reading(Handle):
         refresh: bool = False,
         query: str = "",
         min_score: float = 0.0,
+        current: bool = False,
         **filters: Any,
     ) -> list[MemoryItem]:
         """Return a page of what matches, newest first."""
@@ -53,7 +56,7 @@ class Reading(Handle):
         page = Page.checked(limit, offset, order or self.model.default_order)
         if query and mode not in (None, "substring"):
             ranked = self.search_ranked(
-                query=query, limit=limit, offset=offset, mode=mode, min_score=min_score, **filters
+                query=query, limit=limit, offset=offset, mode=mode, min_score=min_score, current=current, **filters
             )
             return self._read([found.item for found in ranked], refresh)
         if not page.limit:
@@ -69,6 +72,7 @@ class Reading(Handle):
         offset: int = 0,
         mode: str | None = None,
         min_score: float = 0.0,
+        current: bool = False,
         **filters: Any,
     ) -> list[RankedItem]:
         """Return what answers the query best by words; the page is cut after filtering."""
@@ -81,8 +85,8 @@ class Reading(Handle):
         if not page.limit:
             self._asked(**filters)
             return []
-        ranked = self._ranked(query, self._filter(**filters))
-        return [found for found in ranked if found.score >= min_score][page.offset : page.end]
+        ranked = [found for found in self._ranked(query, self._filter(**filters)) if found.score >= min_score]
+        return _in_order(query, ranked, current)[page.offset : page.end]
 
     def recall(
         self,
@@ -91,6 +95,7 @@ class Reading(Handle):
         limit: int | None = None,
         window: Iterable[MemoryItem] = (),
         min_score: float | None = None,
+        current: bool = False,
         **filters: Any,
     ) -> list[MemoryItem]:
         """Return what answers a query, of all sessions and tasks of the handle's user."""
@@ -104,11 +109,11 @@ class Reading(Handle):
             for found in ranked
             if found.item.memory_type not in ("system", "branch") and found.item.content != query
         ]
-        floor = min_score
-        if floor is None:
-            floor = max(RELEVANT, BESIDE_THE_BEST * memories[0].score) if memories else RELEVANT
+        least = RELEVANT if min_score is None else min_score
+        floor = max([least, *(BESIDE_THE_BEST * found.score for found in memories[:1] if min_score is None)])
         shown_already = {item.id for item in window}
-        recalled = [found.item for found in memories if found.score >= floor and found.item.id not in shown_already]
+        ordered = _in_order(query, [found for found in memories if found.score >= least], current)
+        recalled = [found.item for found in ordered if found.score >= floor and found.item.id not in shown_already]
         if limit is None and depth(query) > DEPTH:
             return self._read(by_session(recalled[: depth(query)]), False)
         return self._read(recalled[: DEPTH if limit is None else limit], False)
@@ -201,3 +206,8 @@ class Reading(Handle):
     def exists(self) -> bool:
         """Return True: an open store exists."""
         return True
+
+
+def _in_order(query: str, ranked: list[RankedItem], current: bool) -> list[RankedItem]:
+    """Return results best first; with ``current``, the newest first of those that say the same."""
+    return [*newest_first(query, ranked[:RERANKED]), *ranked[RERANKED:]] if current else ranked
