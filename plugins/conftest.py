@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -45,8 +46,37 @@ def command(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Callabl
     default_registry.cache_clear()
 
 
+@pytest.fixture(scope="session")
+def _kept_folders() -> dict[object, tuple[Path, Any]]:
+    """What :func:`made_once` has made so far."""
+    return {}
+
+
 @pytest.fixture
-def talk(command: Callable[..., Any], tmp_path: Path) -> str:
+def made_once(
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, _kept_folders: dict[object, tuple[Path, Any]]
+) -> Callable[[Callable[[], Any]], Any]:
+    """Call a function that makes files in the test's folder, or copy what it made for the first test that called it.
+
+    Returns what the function returned. Commands take a while, and most tests only begin with the files.
+    """
+
+    def made(make: Callable[[], Any]) -> Any:
+        key = make.__qualname__, make.__code__.co_filename
+        if key not in _kept_folders:
+            assert not any(path.is_file() for path in tmp_path.rglob("*")), "There is something in the folder already."
+            returned, folder = make(), tmp_path_factory.mktemp("made") / "files"
+            shutil.copytree(tmp_path, folder)
+            _kept_folders[key] = folder, returned
+        else:
+            shutil.copytree(_kept_folders[key][0], tmp_path, dirs_exist_ok=True)
+        return _kept_folders[key][1]
+
+    return made
+
+
+@pytest.fixture
+def talk(command: Callable[..., Any], made_once: Callable[..., Any], tmp_path: Path) -> str:
     """A conversation: an instruction, two rounds, one with parallel calls, and a call that nobody answered."""
     url = f"shelf:///{tmp_path / 'memories'}"
     lines: list[tuple[str, ...]] = [
@@ -64,11 +94,15 @@ def talk(command: Callable[..., Any], tmp_path: Path) -> str:
         ("Thanks. Book a flight.",),
         ("", "--type", "ai", "--tool-calls", '[{"id": "c", "name": "book"}]'),
     ]
-    for second, line in enumerate(lines):
-        added = command(
-            "add", *line, "--user", "ada", "--session", "s", "--at", f"2024-01-01T00:00:{second:02}", "--store", url
-        )
-        assert added.exit_code == 0, added.output
+
+    def said() -> None:
+        for second, line in enumerate(lines):
+            added = command(
+                "add", *line, "--user", "ada", "--session", "s", "--at", f"2024-01-01T00:00:{second:02}", "--store", url
+            )
+            assert added.exit_code == 0, added.output
+
+    made_once(said)
     return url
 
 

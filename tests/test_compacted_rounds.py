@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import memoranda
@@ -106,7 +106,6 @@ async def _told(url: str, steps: list[tuple[str, Any]], sessions: list[str]) -> 
             await told.check()
 
 
-@settings(deadline=None, max_examples=40)
 @given(steps=st.lists(STEPS, max_size=12), sessions=st.sampled_from([["s"], ["s", "t"]]))
 @pytest.mark.parametrize("backend", ["memory", "sqlite"])
 def test_rounds_stay_whole_and_nothing_is_lost(backend: str, steps: list[tuple[str, Any]], sessions: list[str]) -> None:

@@ -125,7 +125,7 @@ def everything_said(error: BaseException) -> str:
 @example(url=f"redis://ada:x?timeout={MARKER}@host")
 @example(url=f"sqlite://ada:{MARKER}@host/db")
 @example(url=f"postgresql://ada:{MARKER}@host\u2100/db")
-@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=6 * settings.default.max_examples, deadline=None, suppress_health_check=list(HealthCheck))
 def test_no_error_repeats_a_password(name: str, url: str) -> None:
     try:
         made = CONSTRUCTORS[name](url)
@@ -138,13 +138,13 @@ def test_no_error_repeats_a_password(name: str, url: str) -> None:
 
 
 @given(url=urls_with_a_password())
-@settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=10 * settings.default.max_examples, deadline=None, suppress_health_check=list(HealthCheck))
 def test_no_shown_url_repeats_a_password(url: str) -> None:
     assert MARKER not in redacted(url).casefold()
 
 
 @given(url=urls_with_a_password())
-@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(deadline=None, suppress_health_check=list(HealthCheck))
 def test_the_command_and_the_logs_repeat_no_password(url: str, caplog: pytest.LogCaptureFixture) -> None:
     assume("\0" not in url)  # No argument and no variable of a process can hold one.
     caplog.set_level(logging.DEBUG)
@@ -163,7 +163,7 @@ def test_the_command_and_the_logs_repeat_no_password(url: str, caplog: pytest.Lo
 
 @pytest.mark.parametrize("name", CONSTRUCTORS)
 @given(url=any_url)
-@settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=8 * settings.default.max_examples, deadline=None, suppress_health_check=list(HealthCheck))
 def test_only_errors_of_the_library_come_out_of_any_text(name: str, url: str) -> None:
     with suppress(MemoryError):
         CONSTRUCTORS[name](url)

@@ -434,7 +434,7 @@ async def happened(memory: ShortTermMemory, events: Sequence[Fork | Saying | Com
     return sessions
 
 
-@settings(max_examples=60)
+@settings(max_examples=2 * settings.default.max_examples)
 @given(histories(), st.lists(EVENTS, min_size=2, max_size=6), st.integers(0, 4), st.integers(0, 9), st.integers(0, 120))
 def test_every_session_that_was_forked_goes_out_as_providers_take_it(
     items: list[MemoryItem], events: list[Fork | Saying | Compaction], rounds: int, limit: int, budget: int

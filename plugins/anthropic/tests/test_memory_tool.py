@@ -270,7 +270,7 @@ def remove_empty(folder: Path, before: set[Path]) -> None:
                 path.rmdir()
 
 
-@settings(max_examples=60)
+@settings(max_examples=2 * settings.default.max_examples)
 @given(commands=st.lists(COMMANDS, min_size=1, max_size=15))
 def test_it_is_a_plain_folder(commands: list[Command]) -> None:
     with tempfile.TemporaryDirectory() as place, memoranda.sync.open("memory://") as store:
@@ -288,7 +288,6 @@ def test_it_is_a_plain_folder(commands: list[Command]) -> None:
             assert answer(ours, look) == on_disk(plain, look)
 
 
-@settings(max_examples=30)
 @given(commands=st.lists(COMMANDS, min_size=1, max_size=12))
 async def test_every_change_can_be_undone_one_by_one(commands: list[Command]) -> None:
     async with InMemoryStore() as store:
@@ -309,7 +308,6 @@ async def test_every_change_can_be_undone_one_by_one(commands: list[Command]) ->
 USERS = st.sampled_from(["ada", "grace", "ad", "ada ", "*"])
 
 
-@settings(max_examples=30)
 @given(calls=st.lists(st.tuples(USERS, COMMANDS), min_size=1, max_size=12))
 async def test_several_people_in_one_store_never_meet(calls: list[tuple[str, Command]]) -> None:
     async with InMemoryStore() as shared:

@@ -45,9 +45,9 @@ WITHOUT_STORE = {"demo", "plugins"}
 
 
 @pytest.fixture
-def store(command: Command, tmp_path: Path) -> str:
+def store(command: Command, made_once: Callable[..., Any], tmp_path: Path) -> str:
     url = f"shelf:///{tmp_path / 'memories'}"
-    command("add", "I like a window seat.", "--user", "ada", "--id", "one", "--store", url)
+    made_once(lambda: command("add", "I like a window seat.", "--user", "ada", "--id", "one", "--store", url) and None)
     (tmp_path / "in.jsonl").write_text('{"memory_type": "human", "content": "imported"}\n')
     return url
 

@@ -21,15 +21,19 @@ ADA = ("--user", "ada", "--store", URL)
 
 
 @pytest.fixture
-def branch(command: Command) -> str:
+def branch(command: Command, made_once: Callable[..., Any]) -> str:
     """A session of three, and one that was forked at the second and went on."""
-    for name in ("a", "b", "c"):
-        assert command("add", f"says {name}", "--id", name, "--session", "trip", *ADA).exit_code == 0
-    result = command("fork", "trip", "--at", "b", *ADA)
-    assert result.exit_code == 0, result.output
-    forked = str(result.stdout.strip())
-    assert command("add", "says x", "--id", "x", "--session", forked, *ADA).exit_code == 0
-    return forked
+
+    def forked() -> str:
+        for name in ("a", "b", "c"):
+            assert command("add", f"says {name}", "--id", name, "--session", "trip", *ADA).exit_code == 0
+        result = command("fork", "trip", "--at", "b", *ADA)
+        assert result.exit_code == 0, result.output
+        session = str(result.stdout.strip())
+        assert command("add", "says x", "--id", "x", "--session", session, *ADA).exit_code == 0
+        return session
+
+    return str(made_once(forked))
 
 
 def shown(command: Command, session: str, url: str = URL) -> list[str]:

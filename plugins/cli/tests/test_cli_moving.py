@@ -18,16 +18,20 @@ Command = Callable[..., Any]
 
 
 @pytest.fixture
-def source(command: Command, tmp_path: Path) -> str:
+def source(command: Command, made_once: Callable[..., Any], tmp_path: Path) -> str:
     """A store with ties, an archived item, an unknown type, a further field, and a hidden item."""
     url = f"shelf:///{tmp_path / 'source'}"
     tied = ("--at", "2024-01-01", "--store", url)
-    for number in range(5):
-        command("add", f"tied {number} ✓\n\u2028", "--user", "ada", "--id", f"i{number}", *tied)
-    command("add", "archived", "--field", "archived_by=summary", "--user", "ada", *tied)
-    command("add", "odd", "--type", "odd", "--field", 'colour={"red": [1, 2.5, null]}', "--user", "bob", *tied)
-    command("add", "hidden", "--user", "carol", "--session", "h", *tied)
-    command("clear", "--session", "h", "--yes", "--store", url)
+
+    def added() -> None:
+        for number in range(5):
+            command("add", f"tied {number} ✓\n\u2028", "--user", "ada", "--id", f"i{number}", *tied)
+        command("add", "archived", "--field", "archived_by=summary", "--user", "ada", *tied)
+        command("add", "odd", "--type", "odd", "--field", 'colour={"red": [1, 2.5, null]}', "--user", "bob", *tied)
+        command("add", "hidden", "--user", "carol", "--session", "h", *tied)
+        command("clear", "--session", "h", "--yes", "--store", url)
+
+    made_once(added)
     return url
 
 

@@ -13,12 +13,16 @@ Command = Callable[..., Any]
 
 
 @pytest.fixture
-def url(command: Command, tmp_path: Path) -> str:
+def url(command: Command, made_once: Callable[..., Any], tmp_path: Path) -> str:
     """A store with two items of ada's and one of bob's."""
-    made = f"shelf:///{tmp_path / 'memories'}"
-    for user, content in (("ada", "one"), ("ada", "two"), ("bob", "three")):
-        command("add", content, "--id", content, "--user", user, "--store", made)
-    return made
+    memories = f"shelf:///{tmp_path / 'memories'}"
+
+    def added() -> None:
+        for user, content in (("ada", "one"), ("ada", "two"), ("bob", "three")):
+            command("add", content, "--id", content, "--user", user, "--store", memories)
+
+    made_once(added)
+    return memories
 
 
 def contents(command: Command, url: str) -> list[str]:

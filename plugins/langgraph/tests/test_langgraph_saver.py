@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from langgraph.checkpoint.base import Checkpoint, empty_checkpoint
 from langgraph.checkpoint.base.id import uuid6
@@ -436,7 +436,6 @@ def test_every_method_works_without_async(blocking_store: memoranda.sync.SyncSto
     assert list(saver.list(None)) == []
 
 
-@settings(max_examples=40)
 @given(
     st.lists(
         st.tuples(

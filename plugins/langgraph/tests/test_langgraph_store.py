@@ -235,7 +235,7 @@ def test_plain_conditions_are_the_stores_to_look_for() -> None:
     assert set(asked.where) == {"extra.kind", "extra.n", "extra.tags", "extra.content"}
 
 
-@settings(max_examples=60)
+@settings(max_examples=2 * settings.default.max_examples)
 @given(
     st.lists(
         st.tuples(

@@ -22,9 +22,7 @@ from memoranda_postgres import PostgresMemoryStore
 _eras = itertools.count(4_000_000_000.0, 10_000)
 """When each history begins: later than now and all before it, as expiry is judged by the latest time that was seen."""
 
-RANDOMLY = settings(
-    max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
-)
+RANDOMLY = settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 LAYOUTS = [0, pytest.param(3, marks=pytest.mark.rare("partitions"))]
 
 

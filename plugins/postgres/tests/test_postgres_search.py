@@ -89,9 +89,7 @@ async def outcome(call: Any) -> Any:
         return type(error).__name__
 
 
-@settings(
-    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
-)
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(data=st.data())
 async def test_random_histories_give_the_answers_of_the_in_memory_store(
     store: PostgresMemoryStore, data: st.DataObject

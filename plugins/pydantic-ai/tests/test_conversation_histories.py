@@ -183,7 +183,7 @@ async def test_a_history_has_the_same_answers_on_every_engine(store: BaseStore) 
     await play(MemorandaConversationStore(store), STORED)
 
 
-@settings(max_examples=60)
+@settings(max_examples=2 * settings.default.max_examples)
 @given(history=st.lists(st.tuples(st.sampled_from(["ada", "bob"]), STEPS), max_size=20))
 def test_users_of_one_store_never_meet(history: list[tuple[str, tuple[Any, ...]]]) -> None:
     """What each user sees in a shared store is what that user's steps alone lead to."""

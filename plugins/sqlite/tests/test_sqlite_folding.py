@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 import sys
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from memoranda.store.backend import Contains
@@ -23,7 +23,6 @@ def test_no_other_letter_of_ascii_is_what_another_character_is_folded_to() -> No
 LETTERS = "aAkKsSiIfFtTzZ %_\\'\"0éÉßſKİıﬁŉπΠςΣ\U00010400"
 
 
-@settings(max_examples=40, deadline=None)
 @given(
     texts=st.lists(st.text(LETTERS, max_size=8), min_size=5, max_size=30),
     queries=st.lists(st.text(LETTERS, min_size=1, max_size=5), min_size=10, max_size=30),

@@ -23,7 +23,7 @@ texts = st.text(letters, max_size=12)
 
 
 @pytest.mark.rare
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=2 * settings.default.max_examples, deadline=None)
 @given(
     before=st.lists(texts, max_size=8),
     replaced=st.lists(texts, max_size=4),

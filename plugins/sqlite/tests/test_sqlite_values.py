@@ -100,7 +100,7 @@ def stored(path: Path) -> list[MemoryItem]:
 
 
 @pytest.mark.rare
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=2 * settings.default.max_examples, deadline=None)
 @given(asked=st.lists(wheres, min_size=20, max_size=40))
 def test_the_engine_finds_what_matches(path: Path, stored: list[MemoryItem], asked: list[dict[str, Any]]) -> None:
     async def found() -> list[list[str]]:

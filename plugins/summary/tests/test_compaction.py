@@ -437,7 +437,7 @@ def tool_conversations(draw: st.DrawFn) -> list[MemoryItem]:
     return items
 
 
-@settings(max_examples=60)
+@settings(max_examples=2 * settings.default.max_examples)
 @given(items=tool_conversations())
 def test_at_every_cut_the_view_is_valid_and_undo_restores_it(items: list[MemoryItem]) -> None:
     asyncio.run(_compact_at_every_cut(items))

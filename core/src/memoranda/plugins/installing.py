@@ -73,9 +73,7 @@ OFFERED_BY: Mapping[str, str] = {
 }
 """The distribution of ours that offers each name."""
 
-NEEDS: Mapping[str, tuple[str, ...]] = {
-    folder: tuple(ours.needs.split()) for folder, ours in _DISTRIBUTIONS.items() if ours.needs
-}
+NEEDS: Mapping[str, tuple[str, ...]] = {name: tuple(ours.needs.split()) for name, ours in _DISTRIBUTIONS.items()}
 """The folders of the plugins that each plugin needs."""
 
 

@@ -240,9 +240,9 @@ class Reading(Engine):
         self._ensure_open()
         page = Page.checked(limit, 0, "added")
         wanted = self._filter(metadata=metadata, memory_type=memory_type, archived=archived)
-        if not self._observers.hear_searches:
+        if not self._observers:
             return (await self._payloads(wanted, page))[::-1] if page.limit else []
-        return list(map(Payload.of, reversed(await self._listed("", wanted, page, "substring", False, 0.0))))
+        return list(map(Payload.of, reversed(await self._listed("", wanted, page, "substring", False, 0.0, False))))
 
     async def head(self, *, metadata: MemoryMetadata | None = None) -> str | None:
         """Return the id of the item that was added last, which :meth:`append` asks for; None if there is none.
@@ -261,10 +261,7 @@ class Reading(Engine):
         metadata: MemoryMetadata | None = None,
         **narrowing: Unpack[Narrowing],
     ) -> int:
-        """Return the number of items, archived ones included; with ``include_deleted`` also deleted ones.
-
-        Filters are those of :meth:`search`.
-        """
+        """Return the number of items, archived ones included; with ``include_deleted`` also deleted ones."""
         self._ensure_open()
         wanted = self._filter(metadata=metadata, archived=None, **narrowing)
         return await self._count(wanted, include_deleted)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from memoranda.errors import InputError
 from memoranda.shapes import check_text, whole_number
 from memoranda.tokens import TokenCounter
+from memoranda.trust import Trust
 from memoranda_facts.dates import Moment
 from memoranda_facts.explaining import explained, supporting
 from memoranda_facts.reading import checked_name
@@ -77,11 +78,17 @@ class Facts(Reconciling):
         return found
 
     async def profile(
-        self, *, tokens: int = 200, subject: str | None = None, counter: TokenCounter | None = None
+        self,
+        *,
+        tokens: int = 200,
+        subject: str | None = None,
+        counter: TokenCounter | None = None,
+        min_trust: str | None = Trust.AGENT,
     ) -> str:
         """Return what holds now as a compact text of so many tokens, pinned predicates first, then what is newest.
 
-        Each line has a date and a short id, which every method here takes instead of the long one.
+        Each line has a date and a short id, which every method here takes instead of the long one. The text is made for
+        prompts, so what only tools or strangers said is left out, unless ``min_trust`` says otherwise.
         """
-        facts = await self.current(subject)
+        facts = await self.current(subject, min_trust=min_trust)
         return profile_text(facts, self.schema, whole_number(tokens, "tokens"), counter)

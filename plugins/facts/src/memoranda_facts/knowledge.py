@@ -70,12 +70,12 @@ class Knowledge:
     def __init__(self, records: Iterable[Record], schema: Schema, *, earlier: Knowledge | None = None) -> None:
         self.records = sorted(records, key=in_order)
         self.latest = self.records[-1].at if self.records else ""
-        self.names = Names(schema, [record for record in self.records if record.predicate == SAME_AS])
+        self.schema: Schema = schema
+        self.names: Names = Names(schema, [record for record in self.records if record.predicate == SAME_AS])
+        self._keys: dict[Key, Key] = {}
         if earlier is not None and earlier.schema is schema and earlier.names.same_as(self.names):
-            self.names = earlier.names
-        self.schema = schema
+            self.names, self._keys = earlier.names, earlier._keys
         self.logs: dict[Key, list[Record]] = {}
-        self._keys = earlier._keys if earlier is not None and earlier.names is self.names else dict[Key, Key]()
         for record in self.records:
             spelled = record.subject, record.predicate
             key = self._keys.get(spelled)

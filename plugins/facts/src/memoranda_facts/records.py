@@ -94,25 +94,25 @@ class Record:
             "subject": self.subject,
             "predicate": self.predicate,
             "at": self.at,
-            "trust": self.trust,
-            "rule": self.rule,
         }
         if self.value is not None:
             held["value"] = dumped(self.value)
         for name in ("valid_from", "valid_to", "undoes", "key"):
             if getattr(self, name) is not None:
                 held[name] = getattr(self, name)
-        if self.confidence != 1.0:
-            held["confidence"] = self.confidence
+        for name, usual in (("trust", "user"), ("rule", "manual"), ("confidence", 1.0)):
+            if getattr(self, name) != usual:
+                held[name] = getattr(self, name)
         if self.qualifiers:
             held["qualifiers"] = dict(self.qualifiers)
         for name in ("targets", "depends_on"):
             if getattr(self, name):
                 held[name] = list(getattr(self, name))
-        held["sources"] = [
-            [source.item_id] if source.start is None else [source.item_id, source.start, source.end]
-            for source in self.sources
-        ]
+        if self.sources != (MANUAL,):
+            held["sources"] = [
+                [source.item_id] if source.start is None else [source.item_id, source.start, source.end]
+                for source in self.sources
+            ]
         return json.dumps(held, separators=(",", ":"))
 
 
@@ -121,7 +121,8 @@ def loaded_record(item_id: str, text: str | None) -> Record:
     try:
         held = json.loads(text or "")
         held["value"] = loaded(held["value"]) if "value" in held else None
-        held["sources"] = tuple(Source(*source) for source in held["sources"])
+        if "sources" in held:
+            held["sources"] = tuple(Source(*source) for source in held["sources"])
         for name in ("targets", "depends_on"):
             held[name] = tuple(held.get(name, ()))
         return Record(id=item_id, number=number_of(item_id), **held)

@@ -9,6 +9,7 @@ from itertools import takewhile
 from memoranda.items import MemoryItem, MemoryMetadata
 from memoranda.store import BaseStore
 from memoranda.tokens import TokenCounter, estimate_tokens
+from memoranda.trust import Trust
 from memoranda_facts.dates import EVER, in_short
 from memoranda_facts.knowledge import Knowledge
 from memoranda_facts.records import short_id
@@ -122,11 +123,17 @@ async def ranked_facts(
 
 
 def profile_text(facts: Iterable[Fact], schema: Schema, tokens: int, counter: TokenCounter | None) -> str:
-    """Return facts as lines, pinned predicates first and then the latest, as many as fit into so many tokens."""
+    """Return facts as lines, as many as fit into so many tokens.
+
+    Pinned predicates come first, then what is trusted most, then the latest.
+    """
     count = counter or estimate_tokens
     places = {same_text(each.name): place for place, each in enumerate(schema.predicates) if each.pinned}
     latest_first = sorted(facts, key=lambda fact: fact.recorded_at, reverse=True)
-    ordered = sorted(latest_first, key=lambda fact: places.get(same_text(fact.predicate), len(places)))
+    ordered = sorted(
+        latest_first,
+        key=lambda fact: (places.get(same_text(fact.predicate), len(places)), -Trust(fact.trust).rank),
+    )
     lines: list[str] = []
     for fact in ordered:
         since = fact.valid_from if fact.valid_from and fact.valid_from != EVER else fact.recorded_at

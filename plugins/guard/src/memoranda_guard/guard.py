@@ -94,9 +94,10 @@ class Guard(Observer):
 
     - An item that is redacted has each match replaced by ``[removed]``. A text in which the match cannot be located,
       because it is spread over several items, is replaced as a whole.
-    - An item that is quarantined is stored as a :class:`QuarantinedMemory`. A change of an item that the store has
-      already is refused instead. A fact, or an entry of a graph, is never redacted or quarantined, but refused.
-    - Archived items are not judged: no read shows them. They are when they are brought back.
+    - An item that is quarantined is stored as a :class:`QuarantinedMemory`, and replaces nothing: an add under an id
+      that is taken leaves the stored item as it is, an update raises InputError. A fact, or an entry of a graph, is
+      never redacted or quarantined, but refused.
+    - A stored item that a summary takes the place of is not judged again. It is when it is brought back.
     - Rates and texts that are split over several items are remembered in this object, for the last 1,024 origins, and
       not in the store: another process, or a restart, begins anew.
     """
@@ -118,14 +119,15 @@ class Guard(Observer):
 
     def before_add(self, item: MemoryItem) -> MemoryItem:
         """Return the item as the policy wants it stored. Raises RefusedError if it wants it not."""
-        if item.archived_by is not None or is_approved(item) or self.hides(item):
+        is_being_archived = item.version and item.archived_by not in (None, item.id)
+        if is_being_archived or is_approved(item) or self.hides(item):
             return item
         rule = self._decided(item)
         outcome = self.policy.default if rule is None else rule.outcome
         if outcome is Outcome.ALLOW:
             return item
         name, reason = ("default", "no rule allows it") if rule is None else (rule.name, rule.reason)
-        if item.memory_type in _RECORDS or (item.version and outcome is Outcome.QUARANTINE):
+        if item.memory_type in _RECORDS:
             outcome = Outcome.REFUSE
         logger.info("The guard's rule %r: %s the item %r.", name, outcome.value, item.id)
         if outcome is Outcome.REFUSE:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from memoranda.errors import InputError, MemoryError
 from memoranda.items import MemoryItem, MemoryMetadata, now_text
-from memoranda.shapes import check_text
+from memoranda.shapes import check_text, json_text
 from memoranda.store import dump_item, load_item
 from memoranda.trust import Trust, check_trust, origin_of, trust_of
 
@@ -58,7 +58,7 @@ class QuarantinedMemory(MemoryItem):
             created_at=item.created_at,
             version=item.version,
             archived_by=item.id,
-            payload=dump_item(item),
+            payload=json_text(dump_item(item)),
             payload_format=FORMAT,
             rule=rule,
             reason=reason,

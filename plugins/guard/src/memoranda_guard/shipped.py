@@ -57,6 +57,7 @@ _SUMMARIES = {
     "name": "summaries",
     "reason": "a summary has the lowest trust of its sources, which were judged when they were stored",
     "memory_types": ["summary"],
+    "origins": [""],  # A compaction has none. A handle that says where its items come from does not compact.
     "outcome": "allow",
 }
 _FORGED_SYSTEM = {

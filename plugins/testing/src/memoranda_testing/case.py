@@ -34,6 +34,9 @@ class Cases:
     thorough: bool = False
     """True lets random cases take minutes instead of seconds."""
 
+    brief: bool = False
+    """True lets random cases play a third of their histories, for runs on every change; ``thorough`` goes before it."""
+
     seed: int = 0
     """The seed of random cases; the same seed gives the same cases."""
 

@@ -22,7 +22,7 @@ class TtlCases(Cases):
     @needs(Capability.TTL)
     async def test_an_item_vanishes_after_its_ttl(self, store: BaseStore) -> None:
         """Until then it is like any other; then no read shows it, in a batch as well as alone."""
-        ttl = 1.0
+        ttl = 0.4
         while True:
             scope = self.scope()
             first, second, kept = note("tea first", scope, 1), note("tea second", scope, 2), note("tea kept", scope, 3)
@@ -48,10 +48,10 @@ class TtlCases(Cases):
         """The whole item is replaced, including the time it had left."""
         scope = self.scope()
         item, other = note("short", scope), note("other", scope)
-        await store.add(item, ttl=0.8)
+        await store.add(item, ttl=0.3)
         await store.add(note("long", scope, id=item.id))
-        await store.add(other, ttl=1.0)
-        await self._until_gone(store, other, ttl=1.0)
+        await store.add(other, ttl=0.4)
+        await self._until_gone(store, other, ttl=0.4)
         equal(contents(await store.search(metadata=scope)), ["long"], "search after the first ttl")
 
     @needs(Capability.TTL)
@@ -59,8 +59,8 @@ class TtlCases(Cases):
         """Its owner adds it anew, with its new content."""
         scope = self.scope()
         item = note("first", scope)
-        await store.add(item, ttl=0.5)
-        await self._until_gone(store, item, ttl=0.5)
+        await store.add(item, ttl=0.2)
+        await self._until_gone(store, item, ttl=0.2)
         await store.add(note("second", scope, id=item.id))
         found = await store.get(item.id)
         equal(found and found.content, "second", "the item that was added again")

@@ -176,7 +176,7 @@ class TrustCases(Cases):
         await plant.store.update(raised)
         await plant.store.add(raised)
         kept = {name: getattr(item, name) for name in ("id", "content", "metadata", "created_at", "origin")}
-        if plant.attack.kind in ("note", "human"):
+        if plant.attack.kind in ("note", "human") and plant.attack.field == "content":
             await plant.store.add(HumanMemory(**kept))
         plant.check_trust([item async for item in plant.user.scan()], "after an update")
 

@@ -41,9 +41,12 @@ class Plant:
 
     def writer(self) -> BaseStore:
         """Return the handle that the attack writes through, which says whose words these are."""
-        session = str(self.monday.scope.session_id)
-        named = {"user_id": str(self.owner.user_id), "session_id": session}
-        return self.store.scoped(**named, trust=self.attack.trust, origin=self.attack.origin)
+        return self.store.scoped(
+            user_id=str(self.owner.user_id),
+            session_id=str(self.monday.scope.session_id),
+            trust=self.attack.trust,
+            origin=self.attack.origin,
+        )
 
     async def known(self) -> None:
         """Store what the user said, which must stay readable."""
@@ -63,8 +66,7 @@ class Plant:
         kind, field = self.attack.kind, self.attack.field
         fields: dict[str, Any] = {"content": text, "memory_type": kind}
         if kind == "result":
-            call = {"tool_call_id": f"c{number}", "tool_name": self.attack.origin}
-            return ToolMemory(content=text, **call)
+            return ToolMemory(content=text, tool_call_id=f"c{number}", tool_name=self.attack.origin)
         if kind == "call":
             calls = [{"id": f"c{number}", "name": "pay", "arguments": {"to": text}}]
             return AIMemory(content=text, tool_calls=calls)

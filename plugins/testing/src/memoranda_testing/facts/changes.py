@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
+
 from memoranda.errors import ConflictError, InputError
 from memoranda.store import BaseStore
-from memoranda_facts import Candidate, Source
+from memoranda_facts import Candidate, Receipt, Source
 from memoranda_testing.expect import each_raises, equal, raises, that
 from memoranda_testing.facts.case import FactsCases, objects, said, states
 
@@ -43,11 +45,12 @@ class ChangeCases(FactsCases):
         facts = self.facts(self.handle(store))
         await facts.set("Ada", "lives_in", "Paris", valid_from="2020", sources="manual", trust="user")
         (home,) = await facts.current()
-        for change in (
+        changes: list[Callable[[], Awaitable[Receipt]]] = [
             lambda: facts.end("Ada", "lives_in", sources="manual", trust="tool"),
             lambda: facts.correct(home, sources="manual", trust="tool"),
             lambda: facts.retract(home, sources="manual", trust="tool"),
-        ):
+        ]
+        for change in changes:
             receipt = await change()
             equal(states(await facts.current()), {"Paris": "disputed"}, f"states after a less trusted {receipt.kind}")
             await facts.undo(receipt)
@@ -75,14 +78,15 @@ class ChangeCases(FactsCases):
             found = [(fact.subject, str(fact.object), fact.state, fact.trust) for fact in await facts.current()]
             return sorted(found)
 
-        for change in (
+        changes: list[Callable[[], Awaitable[Receipt]]] = [
             lambda: facts.set("Ada", "lives_in", "Rome", valid_from="2021", sources="manual"),
             lambda: facts.end("Ada", "lives_in", sources="manual"),
             lambda: facts.correct(home, "Oslo", sources="manual"),
             lambda: facts.confirm(home, sources="manual", trust="operator"),
             lambda: facts.retract(home, sources="manual"),
             lambda: facts.merge("Ada", "Countess", sources="manual"),
-        ):
+        ]
+        for change in changes:
             before = await seen()
             receipt = await change()
             after = await seen()

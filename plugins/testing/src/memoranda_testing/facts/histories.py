@@ -37,6 +37,7 @@ class _Player:
         given: dict[str, Any] = {"sources": "manual", "trust": list(Trust)[rank]}
         start, end = sorted(self.random.sample(YEARS, 2))
         noted: dict[str, Any] = {"rank": rank}
+        value: str | None
         if kind == "undo":
             undone = self.random.choice(self.history).change
             receipt = await self.facts.undo(undone)
@@ -49,9 +50,9 @@ class _Player:
             receipt = await self.facts.set("Ada", self.predicate, value, valid_from=start, valid_to=until, **given)
             noted |= {"value": value, "start": start, "end": until or FOREVER}
         elif kind == "end":
-            value = self.random.choice([None, *VALUES])
-            receipt = await self.facts.end("Ada", self.predicate, value, at=start, **given)
-            noted |= {"value": value, "end": start}
+            about: str | None = self.random.choice([None, *VALUES])
+            receipt = await self.facts.end("Ada", self.predicate, about, at=start, **given)
+            noted |= {"value": about, "end": start}
         else:
             receipt, further = await self._about(self.random.choice(known), kind, given)
             noted |= further

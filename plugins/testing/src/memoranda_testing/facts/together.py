@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 
 from memoranda.errors import ConflictError
 from memoranda.items import MemoryItem
 from memoranda.store import BaseStore
-from memoranda_facts import Candidate, Source
+from memoranda_facts import Candidate, Receipt, Source
 from memoranda_testing.expect import equal, that
 from memoranda_testing.facts.case import FactsCases, objects, said
 
@@ -58,11 +59,12 @@ class ConcurrencyCases(FactsCases):
         async def held() -> dict[str, int]:
             return {item.id: item.version async for item in handle.scan()}
 
-        for change in (
+        changes: list[Callable[[], Awaitable[Receipt]]] = [
             lambda: facts.set("Ada", "lives_in", "Paris", sources="manual"),
             lambda: facts.set("Ada", "lives_in", "Rome", sources="manual"),
             lambda: facts.end("Ada", "lives_in", sources="manual"),
-        ):
+        ]
+        for change in changes:
             before = await held()
             receipt = await change()
             after = await held()

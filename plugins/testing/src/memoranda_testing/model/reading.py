@@ -151,11 +151,9 @@ class Reading(Handle):
             found = newest(found, limit)
         return self._read(whole_groups(found, said), False)
 
-    def payloads(
-        self, *, metadata: MemoryMetadata | None = None, memory_type: str | None = None, limit: int = EVERYTHING
-    ) -> list[Payload]:
+    def payloads(self, *, limit: int = EVERYTHING, **filters: Any) -> list[Payload]:
         """Return the payloads of what a search shows, oldest first."""
-        found = self.search(metadata=metadata, memory_type=memory_type, limit=limit, order="added")
+        found = self.search(limit=limit, order="added", **filters)
         return [Payload.of(item) for item in reversed(found)]
 
     def head(self, *, metadata: MemoryMetadata | None = None) -> str | None:
