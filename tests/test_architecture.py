@@ -7,6 +7,7 @@ import os
 import re
 import tomllib
 from collections.abc import Iterator
+from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
@@ -97,9 +98,15 @@ def modules() -> dict[str, ast.Module]:
     return {module_name(file): ast.parse(file.read_text()) for file in files}
 
 
-def imported(tree: ast.AST, known: set[str]) -> Iterator[str]:
+@cache
+def imports_of(tree: ast.Module) -> list[ast.Import | ast.ImportFrom]:
+    """Return what a module imports anywhere."""
+    return [node for node in ast.walk(tree) if isinstance(node, (ast.Import, ast.ImportFrom))]
+
+
+def imported(tree: ast.Module, known: set[str]) -> Iterator[str]:
     """Yield the modules of ours that a module imports anywhere, for types and on use too."""
-    for node in ast.walk(tree):
+    for node in imports_of(tree):
         if isinstance(node, ast.ImportFrom) and node.module is not None:
             for alias in node.names:
                 whole = f"{node.module}.{alias.name}"
