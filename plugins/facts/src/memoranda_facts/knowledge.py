@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
@@ -32,6 +33,10 @@ class Names:
                 if isinstance(fact.object, Ref):
                     self._parents[key] = self._key(fact.object.subject)
 
+    def same_as(self, other: Names) -> bool:
+        """Return True if both mean the same by every name."""
+        return self._parents == other._parents
+
     def _key(self, name: str) -> str:
         name = self._schema.subject(name)
         key = same_text(name)
@@ -52,6 +57,8 @@ class Names:
 
     def all_of(self, name: str) -> list[str]:
         """Return every name of a subject, the given one first."""
+        if not self._parents:
+            return [self._schema.subject(name)]
         root = self.root(name)
         merged = [self._shown[key] for key in self._parents if self.root(key) == root]
         return list(dict.fromkeys([self._schema.subject(name), self._shown[root], *merged]))
@@ -63,11 +70,18 @@ class Knowledge:
     def __init__(self, records: Iterable[Record], schema: Schema, *, earlier: Knowledge | None = None) -> None:
         self.records = sorted(records, key=in_order)
         self.latest = self.records[-1].at if self.records else ""
-        self.names = Names(schema, [record for record in self.records if record.predicate == SAME_AS])
-        self.schema = schema
+        self.schema: Schema = schema
+        self.names: Names = Names(schema, [record for record in self.records if record.predicate == SAME_AS])
+        self._keys: dict[Key, Key] = {}
+        if earlier is not None and earlier.schema is schema and earlier.names.same_as(self.names):
+            self.names, self._keys = earlier.names, earlier._keys
         self.logs: dict[Key, list[Record]] = {}
         for record in self.records:
-            self.logs.setdefault(self.key(record.subject, record.predicate), []).append(record)
+            spelled = record.subject, record.predicate
+            key = self._keys.get(spelled)
+            if key is None:
+                key = self._keys[spelled] = self.key(*spelled)
+            self.logs.setdefault(key, []).append(record)
         known = {} if earlier is None or earlier.schema is not schema else earlier.timelines
         kept = {} if earlier is None else earlier.logs
         self.timelines: Mapping[Key, Timeline] = {
@@ -111,10 +125,11 @@ class Knowledge:
         found = []
         since, until = "", AFTER_ALL
         for key, timeline in self.timelines.items():
-            for run in timeline.runs:
-                edges = [run.start, run.stop, *(edge for part in run.disputed for edge in part)]
-                since = max([since, *(edge for edge in edges if edge <= moment)])
-                until = min([until, *(edge for edge in edges if edge > moment)])
+            place = bisect_right(timeline.edges, moment)
+            if place and timeline.edges[place - 1] > since:
+                since = timeline.edges[place - 1]
+            if place < len(timeline.edges) and timeline.edges[place] < until:
+                until = timeline.edges[place]
             if key[1] != SAME_AS:
                 found += timeline.at(moment)
         if self._depends:

@@ -67,6 +67,8 @@ class Log:
         self._kept: OrderedDict[str, _Kept] = OrderedDict()
         self._locks: WeakKeyDictionary[Any, asyncio.Lock] = WeakKeyDictionary()
         self._hides = Capability.DELETE in self.store.capabilities
+        self.may_have_deleted: Callable[[], bool] = lambda: True
+        """Returns False as long as it is certain that nothing in the store was ever deleted."""
 
     def now(self) -> str:
         """Return the present by the store's clock."""
@@ -100,7 +102,7 @@ class Log:
             rows = await self.store.payloads(memory_type="fact", metadata=slot.metadata, archived=True)
             records = self.parsed(row for row in rows if row.item_id.startswith(slot.entry_prefix))
             last = max((record.number for record in records), default=0)
-            if self._hides:
+            if self._hides and self.may_have_deleted():
                 # What was deleted may be restored, so that its number is not given again.
                 last = max(last, await self.store.count(include_deleted=True, metadata=slot.metadata))
             kept = _Kept(sorted(records, key=in_order), last)

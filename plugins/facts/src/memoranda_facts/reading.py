@@ -9,7 +9,7 @@ from memoranda.trust import check_trust
 from memoranda_facts.dates import Moment, last_moment_of
 from memoranda_facts.knowledge import Knowledge, Names
 from memoranda_facts.log import Log
-from memoranda_facts.records import MERGES, SAME_AS
+from memoranda_facts.records import DEPENDS, MERGES, SAME_AS, Record
 from memoranda_facts.results import Fact
 from memoranda_facts.schema import Schema
 from memoranda_facts.values import same_text
@@ -25,6 +25,7 @@ class Reading:
         self._rows: list[Payload] = []
         self._newest = Knowledge([], self.schema)
         self._names: Names | None = None
+        self._dependents: list[Record] | None = None
 
     async def current(
         self, subject: str | None = None, predicate: str | None = None, *, min_trust: str | None = None
@@ -109,6 +110,7 @@ class Reading:
         if rows != self._rows:
             self._newest = Knowledge(self._log.parsed(rows, whole=True), self.schema, earlier=self._newest)
             self._names = self._newest.names
+            self._dependents = [record for record in self._newest.records if record.depends_on]
             self._rows = rows
         return self._newest
 
@@ -120,6 +122,12 @@ class Reading:
         if self._names is None:
             self._names = Names(self.schema, self._log.parsed(await self._log.rows(**{MERGES: True})))
         return self._names
+
+    async def _known_dependents(self) -> list[Record]:
+        """Return the records that depend on others, as was last read."""
+        if self._dependents is None:
+            self._dependents = self._log.parsed(await self._log.rows(**{DEPENDS: True}))
+        return self._dependents
 
 
 def _about(facts: list[Fact], knowledge: Knowledge, subject: str | None, predicate: str | None) -> list[Fact]:

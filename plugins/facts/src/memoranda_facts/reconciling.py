@@ -62,6 +62,8 @@ class Reconciling(Changes):
         super().__init__(store, schema=schema)
         self._watch = watch_of(store)
         self._seen = self._watch.seen(self._log.owner.user_id)
+        if Capability.PERSISTENT not in store.capabilities:
+            self._log.may_have_deleted = lambda: self._watch.seen(None) != (0, 0)
 
     async def reconcile(self) -> Receipt:
         """Take back what has lost its sources, and return which entries that were.

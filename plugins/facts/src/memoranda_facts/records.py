@@ -94,25 +94,25 @@ class Record:
             "subject": self.subject,
             "predicate": self.predicate,
             "at": self.at,
-            "trust": self.trust,
-            "rule": self.rule,
         }
         if self.value is not None:
             held["value"] = dumped(self.value)
         for name in ("valid_from", "valid_to", "undoes", "key"):
             if getattr(self, name) is not None:
                 held[name] = getattr(self, name)
-        if self.confidence != 1.0:
-            held["confidence"] = self.confidence
+        for name, usual in (("trust", "user"), ("rule", "manual"), ("confidence", 1.0)):
+            if getattr(self, name) != usual:
+                held[name] = getattr(self, name)
         if self.qualifiers:
             held["qualifiers"] = dict(self.qualifiers)
         for name in ("targets", "depends_on"):
             if getattr(self, name):
                 held[name] = list(getattr(self, name))
-        held["sources"] = [
-            [source.item_id] if source.start is None else [source.item_id, source.start, source.end]
-            for source in self.sources
-        ]
+        if self.sources != (MANUAL,):
+            held["sources"] = [
+                [source.item_id] if source.start is None else [source.item_id, source.start, source.end]
+                for source in self.sources
+            ]
         return json.dumps(held, separators=(",", ":"))
 
 
@@ -121,7 +121,8 @@ def loaded_record(item_id: str, text: str | None) -> Record:
     try:
         held = json.loads(text or "")
         held["value"] = loaded(held["value"]) if "value" in held else None
-        held["sources"] = tuple(Source(*source) for source in held["sources"])
+        if "sources" in held:
+            held["sources"] = tuple(Source(*source) for source in held["sources"])
         for name in ("targets", "depends_on"):
             held[name] = tuple(held.get(name, ()))
         return Record(id=item_id, number=number_of(item_id), **held)
@@ -189,40 +190,32 @@ if fields_of(FactMemory).plain:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Slot:
-    """A subject and a predicate of one owner, and where their log lies; ``mark`` is a hash that no other one has."""
+    """A subject and a predicate of one owner; ``mark`` is a hash that no other has, ``metadata`` where its log lies."""
 
     owner: MemoryMetadata
     subject: str
     predicate: str
     mark: str
+    metadata: MemoryMetadata
 
     @classmethod
     def of(cls, owner: MemoryMetadata, subject: str, predicate: str) -> Slot:
         """Return the slot of a subject and a predicate."""
         named = [owner.user_id, owner.agent_id, list(owner.namespace), *map(same_text, (subject, predicate))]
-        return cls(owner, subject, predicate, hashlib.sha256(json.dumps(named).encode()).hexdigest()[:32])
+        mark = hashlib.sha256(json.dumps(named).encode()).hexdigest()[:32]
+        return cls(owner, subject, predicate, mark, _place(owner, mark))
 
     @classmethod
     def of_entry(cls, owner: MemoryMetadata, entry_id: str) -> Slot:
         """Return the slot in whose log an entry lies, without its names."""
-        return cls(owner, "", "", entry_id.split("-")[1])
+        mark = entry_id.split("-")[1]
+        return cls(owner, "", "", mark, _place(owner, mark))
 
     def __hash__(self) -> int:
         return hash(self.mark)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Slot) and self.mark == other.mark
-
-    @property
-    def metadata(self) -> MemoryMetadata:
-        """Where its entries lie."""
-        place = (*self.owner.namespace, FOLDER, self.mark[:16])
-        return MemoryMetadata(user_id=self.owner.user_id, agent_id=self.owner.agent_id, namespace=place)
-
-    @property
-    def key(self) -> tuple[str, str]:
-        """The subject and the predicate in the form in which they are compared."""
-        return same_text(self.subject), same_text(self.predicate)
 
     @property
     def entry_prefix(self) -> str:
@@ -232,6 +225,12 @@ class Slot:
     def entry_id(self, number: int) -> str:
         """Return the id of an entry of its log; the first is number 1."""
         return f"{self.entry_prefix}{number}"
+
+
+def _place(owner: MemoryMetadata, mark: str) -> MemoryMetadata:
+    """Return where the entries of a slot lie."""
+    place = (*owner.namespace, FOLDER, mark[:16])
+    return MemoryMetadata(user_id=owner.user_id, agent_id=owner.agent_id, namespace=place)
 
 
 def sentence(record: Record) -> str:

@@ -50,9 +50,9 @@ class Receipt:
     """What a change did; :meth:`Facts.undo` takes it.
 
     ``id`` names the change, ``entries`` what was written for it. ``replaced``, ``disputed`` and ``unsure`` are the ids
-    of the facts that do not hold any more, that another value contradicts now, and that depend on one that ended.
-    ``removed`` are the entries that were purged with their sources. ``by`` is the rule that proposed the change.
-    ``new`` is False if its key had been written before.
+    of the facts that do not hold any more, that another value contradicts now, and that depend on one that ended; of
+    the last, those that the object has read or written. ``removed`` are the entries that were purged with their
+    sources. ``by`` is the rule that proposed the change. ``new`` is False if its key had been written before.
     """
 
     id: str

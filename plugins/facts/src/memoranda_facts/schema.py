@@ -13,6 +13,9 @@ from memoranda_facts.values import Object, Ref, as_object, same_text
 Kind = Literal["one", "many", "event"]
 """How many values of a predicate hold at a time: one, many, or each for good, since it happened."""
 
+_MOST_SPELLINGS = 1_024
+"""How many names of predicates are kept as they were spelled."""
+
 
 @dataclass(frozen=True, slots=True)
 class Predicate:
@@ -55,16 +58,22 @@ class Schema:
             for name in (predicate.name, *predicate.aliases):
                 if self._predicates.setdefault(same_text(name), predicate) is not predicate:
                     raise InputError(f"The name {name!r} is declared for two predicates.", field="predicates")
+        self._by_spelling: dict[str, Predicate] = {}
         self._subjects = {same_text(alias): name for alias, name in self.subjects.items()}
 
     def predicate(self, name: str) -> Predicate:
         """Return the predicate of a name or an alias; one of kind ``many`` if it is not declared."""
-        found = self._predicates.get(same_text(name))
-        return Predicate(name.strip()) if found is None else found
+        known = self._by_spelling.get(name)
+        if known is None:
+            known = self._predicates.get(same_text(name)) or Predicate(name.strip())
+            if len(self._by_spelling) >= _MOST_SPELLINGS:
+                self._by_spelling.clear()
+            self._by_spelling[name] = known
+        return known
 
     def subject(self, name: str) -> str:
         """Return the name that a subject goes by."""
-        return self._subjects.get(same_text(name), name.strip())
+        return self._subjects.get(same_text(name), name.strip()) if self._subjects else name.strip()
 
     def names_of(self, name: str) -> tuple[str, ...]:
         """Return a predicate's name and its aliases."""

@@ -123,10 +123,14 @@ class Timeline:
         if kind == "one":
             _supersede(self.assertions)
         self.runs = self._joined()
+        parts = [(run.start, run.stop) for run in self.runs] + [part for run in self.runs for part in run.disputed]
+        self.edges = sorted({edge for part in parts for edge in part})
 
     def at(self, moment: str) -> list[Fact]:
         """Return the facts of a moment, of disputed ones the most trusted and then the latest first."""
         found = [run for run in self.runs if run.start <= moment < run.stop]
+        if not found:
+            return []
         if len(found) > 1 and self.kind == "one":
             found.sort(key=lambda run: (run.rank, max(each.order for each in run.assertions)), reverse=True)
         return [self.fact(run, run.state(moment)) for run in found]

@@ -72,6 +72,10 @@ def mcp(
         bool,
         typer.Option("--graph", help="Also the tools of a knowledge graph.", rich_help_panel=RIGHTS),
     ] = False,
+    facts: Annotated[
+        bool,
+        typer.Option("--facts", help="Also the tools for facts: what is true now.", rich_help_panel=RIGHTS),
+    ] = False,
     trust: Annotated[
         Level,
         typer.Option(
@@ -124,6 +128,7 @@ def mcp(
         read_only=read_only,
         allow_purge=allow_purge,
         graph=graph,
+        facts=facts,
         trust=trust.value,
         model=model,
         base_url=base_url,

@@ -16,6 +16,8 @@ from memoranda.errors import InputError, quoted
 from memoranda.integrity import results_behind_calls
 from memoranda.items import SCOPE_FIELDS, MemoryItem, MemoryMetadata
 from memoranda_context.prompt import conversation_entry
+from memoranda_facts import Facts
+from memoranda_facts.extraction import everyday_schema
 from memoranda_guard import Fence
 from memoranda_mcp.graph import Graph
 from memoranda_mcp.subscriptions import Content, Subscriptions
@@ -52,6 +54,7 @@ class Rights:
     read_only: bool = False
     allow_purge: bool = False
     graph: bool = False
+    facts: bool = False
 
 
 @dataclass(slots=True)
@@ -69,6 +72,14 @@ class ScopedMemory:
     summarizer: Summarizer | None = None
     forgotten: list[tuple[str, ...]] = field(default_factory=list)
     subscriptions: Subscriptions = field(init=False)
+    _facts: Facts | None = field(default=None, init=False)
+
+    @property
+    def facts(self) -> Facts:
+        """What is known of the user, the same in all of their conversations."""
+        if self._facts is None:
+            self._facts = Facts(self.graph_store, schema=everyday_schema())
+        return self._facts
 
     def __post_init__(self) -> None:
         self.store, self.graph_store = _stamping(self.store), _stamping(self.graph_store)

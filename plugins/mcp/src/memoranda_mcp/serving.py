@@ -34,6 +34,7 @@ class Settings:
     read_only: bool = False
     allow_purge: bool = False
     graph: bool = False
+    facts: bool = False
     trust: str = "agent"
     model: str | None = None
     base_url: str | None = None
@@ -41,7 +42,7 @@ class Settings:
     @property
     def rights(self) -> Rights:
         """What the tools may do."""
-        return Rights(read_only=self.read_only, allow_purge=self.allow_purge, graph=self.graph)
+        return Rights(read_only=self.read_only, allow_purge=self.allow_purge, graph=self.graph, facts=self.facts)
 
     def scope(self, user: str | None = None) -> dict[str, Any]:
         """Return the scope that the options name, as ``scoped()`` takes it; that of ``user`` if one is given."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
+
 from memoranda.errors import ConflictError, InputError
 from memoranda.store import BaseStore
-from memoranda_facts import Candidate, Source
+from memoranda_facts import Candidate, Receipt, Source
 from memoranda_testing.expect import each_raises, equal, raises, that
 from memoranda_testing.facts.case import FactsCases, objects, said, states
 
@@ -43,12 +45,13 @@ class ChangeCases(FactsCases):
         facts = self.facts(self.handle(store))
         await facts.set("Ada", "lives_in", "Paris", valid_from="2020", sources="manual", trust="user")
         (home,) = await facts.current()
-        for change in (
-            facts.end("Ada", "lives_in", sources="manual", trust="tool"),
-            facts.correct(home, sources="manual", trust="tool"),
-            facts.retract(home, sources="manual", trust="tool"),
-        ):
-            receipt = await change
+        changes: list[Callable[[], Awaitable[Receipt]]] = [
+            lambda: facts.end("Ada", "lives_in", sources="manual", trust="tool"),
+            lambda: facts.correct(home, sources="manual", trust="tool"),
+            lambda: facts.retract(home, sources="manual", trust="tool"),
+        ]
+        for change in changes:
+            receipt = await change()
             equal(states(await facts.current()), {"Paris": "disputed"}, f"states after a less trusted {receipt.kind}")
             await facts.undo(receipt)
             equal(states(await facts.current()), {"Paris": "holds"}, f"states after the {receipt.kind} was undone")
@@ -75,16 +78,17 @@ class ChangeCases(FactsCases):
             found = [(fact.subject, str(fact.object), fact.state, fact.trust) for fact in await facts.current()]
             return sorted(found)
 
-        for change in (
-            facts.set("Ada", "lives_in", "Rome", valid_from="2021", sources="manual"),
-            facts.end("Ada", "lives_in", sources="manual"),
-            facts.correct(home, "Oslo", sources="manual"),
-            facts.confirm(home, sources="manual", trust="operator"),
-            facts.retract(home, sources="manual"),
-            facts.merge("Ada", "Countess", sources="manual"),
-        ):
+        changes: list[Callable[[], Awaitable[Receipt]]] = [
+            lambda: facts.set("Ada", "lives_in", "Rome", valid_from="2021", sources="manual"),
+            lambda: facts.end("Ada", "lives_in", sources="manual"),
+            lambda: facts.correct(home, "Oslo", sources="manual"),
+            lambda: facts.confirm(home, sources="manual", trust="operator"),
+            lambda: facts.retract(home, sources="manual"),
+            lambda: facts.merge("Ada", "Countess", sources="manual"),
+        ]
+        for change in changes:
             before = await seen()
-            receipt = await change
+            receipt = await change()
             after = await seen()
             that(before != after, f"The change {receipt.kind} did nothing.")
             undone = await facts.undo(receipt)

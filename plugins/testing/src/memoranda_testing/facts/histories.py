@@ -37,6 +37,7 @@ class _Player:
         given: dict[str, Any] = {"sources": "manual", "trust": list(Trust)[rank]}
         start, end = sorted(self.random.sample(YEARS, 2))
         noted: dict[str, Any] = {"rank": rank}
+        value: str | None
         if kind == "undo":
             undone = self.random.choice(self.history).change
             receipt = await self.facts.undo(undone)

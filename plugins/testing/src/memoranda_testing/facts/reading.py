@@ -29,6 +29,13 @@ class ReadingCases(FactsCases):
         found = [objects(await facts.at(moment)) for moment in ("2021", "2022-03", "2022-06-30", "2022-07", "2025")]
         equal(found, [["Paris"], ["Oslo"], ["Oslo"], ["Paris"], ["Paris"]], "the values one after the other")
 
+    async def test_a_coarse_date_is_asked_for_as_its_end(self, store: BaseStore) -> None:
+        """What began or was learned within a month is known of that month; what a month ends holds throughout it."""
+        facts = self.facts(self.handle(store))
+        await facts.set("Ada", "lives_in", "Paris", valid_from="2020-03-15", valid_to="2020-05", sources="manual")
+        found = [objects(await facts.at(moment)) for moment in ("2020-02", "2020-03-14", "2020-03", "2020-05", "2020")]
+        equal(found, [[], [], ["Paris"], ["Paris"], []], "the values of coarse dates")
+
     async def test_an_earlier_value_does_not_come_back_when_its_successor_ends(self, store: BaseStore) -> None:
         """An open value replaces the earlier one for good; ending it leaves nothing."""
         facts = self.facts(self.handle(store))

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 
 from memoranda.errors import ConflictError
 from memoranda.items import MemoryItem
 from memoranda.store import BaseStore
-from memoranda_facts import Candidate, Source
+from memoranda_facts import Candidate, Receipt, Source
 from memoranda_testing.expect import equal, that
 from memoranda_testing.facts.case import FactsCases, objects, said
 
@@ -58,13 +59,14 @@ class ConcurrencyCases(FactsCases):
         async def held() -> dict[str, int]:
             return {item.id: item.version async for item in handle.scan()}
 
-        for change in (
-            facts.set("Ada", "lives_in", "Paris", sources="manual"),
-            facts.set("Ada", "lives_in", "Rome", sources="manual"),
-            facts.end("Ada", "lives_in", sources="manual"),
-        ):
+        changes: list[Callable[[], Awaitable[Receipt]]] = [
+            lambda: facts.set("Ada", "lives_in", "Paris", sources="manual"),
+            lambda: facts.set("Ada", "lives_in", "Rome", sources="manual"),
+            lambda: facts.end("Ada", "lives_in", sources="manual"),
+        ]
+        for change in changes:
             before = await held()
-            receipt = await change
+            receipt = await change()
             after = await held()
             equal({name: after.get(name) for name in before}, before, "the versions of what was there before")
             equal(set(after) - set(before), set(receipt.entries), "the items that the change added")
