@@ -135,6 +135,12 @@ class ChangeCases(FactsCases):
         equal(keyed[0].entries, keyed[1].entries, "the entries of both receipts")
         again = [await facts.set("Ada", "likes", "milk", sources=[item], rule="r") for _ in range(2)]
         equal(again[0].id, again[1].id, "the changes of one rule on one item")
+        (milk,) = [fact for fact in await facts.current() if fact.object == "milk"]
+        for change in (facts.confirm, facts.retract):
+            twice = [await change(milk, sources=[item], rule="r") for _ in range(2)]
+            equal([receipt.new for receipt in twice], [True, False], f"which receipts of {twice[0].kind} are new")
+            await facts.undo(twice[0])
+            that((await change(milk, sources=[item], rule="r")).new, "What was undone could not be done again.")
         found = await self.facts(handle).history("Ada", "likes")
         equal([len(fact.entries) for fact in found], [1, 1], "the number of entries of each fact")
 
