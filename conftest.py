@@ -14,8 +14,8 @@ them each time costs most of the time and finds next to nothing, so a test, a cl
     @pytest.fixture(params=["standalone", pytest.param("cluster", marks=pytest.mark.rare("cluster"))])
 
 One test in sixty-four of what is marked stays (or another part: ``rare("cluster", one_in=100)``), always the same ones,
-and at least one of every set-up in every class (or module, outside of classes). A set-up is what the marker names;
-markers without a name in one place are one set-up.
+and at least one of every set-up in every distribution. A set-up is what the marker names; markers without a name in one
+class (or module, outside of classes) are one set-up.
 
 What takes many seconds on every machine and has quicker neighbours that would see the same fault is marked `slow`. It
 stays out, and so do the longest cases of the kit in a rare set-up. Who asks for nothing else gets it.
@@ -126,10 +126,10 @@ def left_out(rare: Sequence[pytest.Item], one_in: int) -> set[str]:
 
 
 def _setups(item: pytest.Item) -> Iterator[tuple[str, ...]]:
-    place = item.parent.nodeid if item.parent is not None else ""
+    distribution = item.nodeid.partition("tests/")[0]
     names = [marker.args for marker in item.iter_markers("rare")]
     for name in names or [()]:
-        yield (place, *map(str, name))
+        yield (distribution, *map(str, name)) if name else (item.parent.nodeid if item.parent is not None else "",)
 
 
 def _own_one_in(item: pytest.Item) -> int:

@@ -96,10 +96,12 @@ def test_the_first_lines_of_an_example_install_all_that_it_imports(example: Path
     "name",
     [
         "langgraph_assistant",  # Its packages share a namespace, so what it imports does not tell which it needs.
-        *(pytest.param(name, marks=pytest.mark.slow) for name in ("logs_and_metrics", "mcp_assistant")),
-        pytest.param("claude_memory_files", marks=pytest.mark.slow),
+        "logs_and_metrics",
+        "mcp_assistant",
+        "claude_memory_files",
     ],
 )
+@pytest.mark.slow
 def test_an_example_runs_where_nothing_else_is_installed(name: str, tmp_path: Path) -> None:
     environment = tmp_path / "environment"
     uv = shutil.which("uv")

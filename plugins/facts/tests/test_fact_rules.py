@@ -179,6 +179,8 @@ def test_a_statement_in_front_of_a_question_is_read() -> None:
         ("I moved to Paris two years ago.", "2024"),
         ("I moved to Paris 3 weeks ago.", "2026-04-29"),
         ("I moved to Paris last Monday.", "2026-05-18"),
+        ("I moved to Paris last weekend.", "2026-05-16"),
+        ("I moved to Paris last week.", "2026-05-11"),
         ("I've lived in Paris since 2019.", "2019"),
         ("I've been living in Paris for two years.", "2024"),
         ("I was born in Paris.", EVER),

@@ -10,7 +10,7 @@ import pytest
 import memoranda
 from memoranda import HumanMemory, MemoryMetadata
 
-pytestmark = pytest.mark.rare
+pytestmark = pytest.mark.slow
 
 
 async def test_a_store_of_a_hundred_thousand_items_is_listed_by_owner(tmp_path: Path, inspecting: Any) -> None:

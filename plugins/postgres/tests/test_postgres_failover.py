@@ -84,7 +84,7 @@ async def break_and_promote(
     return recovered - promoted
 
 
-@pytest.mark.rare
+@pytest.mark.slow
 @pytest.mark.timeout(1800)
 async def test_nothing_acknowledged_is_lost_and_nothing_is_done_twice_when_the_primary_fails(
     group: PostgresGroup, tmp_path: Path, request: pytest.FixtureRequest

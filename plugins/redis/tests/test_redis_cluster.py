@@ -104,7 +104,7 @@ async def test_no_promise_is_broken_while_the_slot_of_a_store_is_moved(
         assert await broken_promises(writers.history, one) == []
 
 
-@pytest.mark.rare("upheaval", one_in=1000)
+@pytest.mark.slow
 async def test_no_interaction_is_lost_or_doubled_while_the_slot_of_an_agent_is_moved(
     cluster: RedisCluster, namespace: str
 ) -> None:
@@ -118,7 +118,7 @@ async def test_no_interaction_is_lost_or_doubled_while_the_slot_of_an_agent_is_m
         assert sorted(map(int, found)) == list(range(number))
 
 
-@pytest.mark.rare("upheaval", one_in=1000)
+@pytest.mark.slow
 @pytest.mark.timeout(1800)
 async def test_no_promise_is_broken_when_a_replica_takes_the_place_of_a_dead_master(
     cluster: RedisCluster, namespace: str, request: pytest.FixtureRequest

@@ -129,20 +129,21 @@ def states(tmp_path_factory: pytest.TempPathFactory) -> States:
     return asyncio.run(States().fill(tmp_path_factory.mktemp("scopes") / "a.db", 20_001, FILTERS))
 
 
-@pytest.mark.rare
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FILTERS)
 def test_what_twenty_thousand_neighbours_store_changes_no_answer(states: States, name: str) -> None:
     assert states.crowded[name]["seen"] == states.alone[name]["seen"]
     assert states.crowded[name]["substring"] == states.alone[name]["substring"]
 
 
-@pytest.mark.rare
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FILTERS)
 def test_what_neighbours_cleared_changes_no_answer(states: States, name: str) -> None:
     assert states.cleared[name]["seen"] == states.alone[name]["seen"]
     assert states.cleared[name]["substring"] == states.alone[name]["substring"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("query", ["saffron", "word7 word8", "usual saffron"])
 @pytest.mark.parametrize("name", FILTERS)
 def test_a_large_scope_is_ranked_as_the_memory_store_ranks_it(states: States, name: str, query: str) -> None:

@@ -10,6 +10,7 @@ from memoranda.items import HumanMemory, MemoryItem, MemoryMetadata, SummaryMemo
 from memoranda.store import BaseStore, InMemoryStore, Observer, Order, copy_item, dump_item, load_item
 from memoranda.store.backend import AtLeast, Filter, Page, Write
 from memoranda.trust import trust_of
+from memoranda_facts import Facts
 from memoranda_guard import Fence, Guard, QuarantinedMemory
 from memoranda_guard import guard as guard_module
 from memoranda_testing.cases.trust import TrustCases
@@ -176,6 +177,13 @@ class TrustLostOnImport(TrustCases):
         return target
 
 
+class FactsOfAnyone(TrustCases):
+    """Writes facts through a handle of its own."""
+
+    def make_facts(self, handle: Any) -> Facts:
+        return super().make_facts(handle._store.scoped(user_id=handle.scope.user_id))
+
+
 # Fences
 
 
@@ -313,6 +321,7 @@ CASES: list[tuple[type[TrustCases], str]] = [
     (TaintLost, "results_of_tools_stay_fenced"),
     (TaintOfNamedSources, "forged_tags_stay_fenced"),
     (TrustLostOnImport, "laundered_items_gain_nothing"),
+    (FactsOfAnyone, "a_tool_overwrites_no_fact"),
     (with_fence(NoFence), "results_of_tools_stay_fenced"),
     (with_fence(RolesKept), "forged_roles_stay_fenced"),
     (with_fence(OneDelimiter), "a_fence_is_drawn_anew_for_each_call"),

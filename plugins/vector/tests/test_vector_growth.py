@@ -102,7 +102,7 @@ async def cost(store: VectorMemoryStore, prepare: list[Change], change: Change) 
         gc.enable()
 
 
-@pytest.mark.rare
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("prepare", "change"),
     [
@@ -129,7 +129,7 @@ async def test_a_change_costs_what_it_touches(
     assert many < 3 * few + 0.000_5
 
 
-@pytest.mark.rare
+@pytest.mark.slow
 async def test_clearing_costs_the_same_for_every_item() -> None:
     """Twelve times as many items at once may not make each of them three times as dear."""
 

@@ -33,7 +33,7 @@ _DISTRIBUTIONS = {
     "guard": _Distribution(offers="guard quarantined"),
     "inspector": _Distribution(needs="messages text ranking context summary userdata cli", offers="inspect"),
     "langgraph": _Distribution(needs="messages text ranking", offers="langgraph-store langgraph-checkpointer"),
-    "mcp": _Distribution(needs="messages text ranking context summary userdata cli", offers="mcp"),
+    "mcp": _Distribution(needs="messages text ranking context facts guard summary userdata cli", offers="mcp"),
     "loops": _Distribution(public="loops"),
     "messages": _Distribution(
         public="messages to_openai from_openai to_anthropic from_anthropic to_responses from_responses"

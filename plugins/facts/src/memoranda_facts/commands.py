@@ -388,17 +388,8 @@ def _show_facts(found: list[Fact], as_json: bool) -> None:
     if is_narrow():
         show(blocks((mark, when, state, f"{who} {what}: {value}") for mark, who, what, value, when, state in rows))
         return
-    show(
-        table(
-            ("id", {"no_wrap": True}),
-            "subject",
-            "predicate",
-            "value",
-            ("since", {"no_wrap": True}),
-            ("", {"no_wrap": True}),
-            rows=rows,
-        )
-    )
+    whole = {"no_wrap": True}
+    show(table(("id", whole), "subject", "predicate", "value", ("since", whole), ("", whole), rows=rows))
 
 
 def _state(fact: Fact) -> str:

@@ -28,7 +28,7 @@ POLICY_VARIABLE = "MEMORANDA_GUARD_POLICY"
 REMOVED = "[removed]"
 
 _MOST_ORIGINS = 1_024
-_REACH = 300
+_REACH = 200
 """How many characters before and after the border between items a match may reach."""
 
 _RECORDS = frozenset({"fact", "graph"})
@@ -78,12 +78,23 @@ class _Inspected:
         if any(pattern.search(text) for text in self._readings for pattern in rule.compiled):
             return True
         before = list(earlier)[-rule.across :] if rule.across else []
-        for between in (" ", "") if before else ():
-            ends = between.join([*before, ""])[-_REACH:]
-            whole, start = ends + self.content[:_REACH], len(ends)
-            if any(found.end() > start for pattern in rule.compiled for found in pattern.finditer(whole)):
-                return True
-        return False
+        return any(
+            found.end() > start
+            for whole, start in self._together(before)
+            for pattern in rule.compiled
+            for found in pattern.finditer(whole)
+        )
+
+    def _together(self, before: Sequence[str]) -> list[tuple[str, int]]:
+        """Return the end of earlier texts with the beginning of this one, and where it begins: as words, and as one."""
+        if not before:
+            return []
+        apart = " ".join([*before, ""])[-_REACH:]
+        joined = [(apart + self.content[:_REACH], len(apart))]
+        if any(text[-1:] not in ".!?\n" for text in before):  # A word may be split.
+            ends = "".join(before)[-_REACH:]
+            joined.append((ends + self.content[:_REACH], len(ends)))
+        return joined
 
 
 class Guard(Observer):

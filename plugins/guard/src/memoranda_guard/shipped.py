@@ -10,23 +10,26 @@ from collections.abc import Mapping
 from typing import Any
 
 # Texts are folded before they are compared, and letters that stand alone are joined, so words may lack their spaces.
+# A pattern that starts with letters is found several times faster than one that starts with a border of words.
 _OVERRIDES = (
     (
-        r"\b(?:ignore|disregard|forget|override|bypass)\W*(?:\w+\W+){0,4}?"
+        r"(?:ignore|disregard|forget|override|bypass)\W*(?:\w+\W+){0,4}?"
         r"(?:all|any|previous|prior|above|earlier|your|the|system|safety)\W*(?:\w+\W+){0,3}?"
         r"(?:all|previous|prior|above)?\W*(?:instruction|prompt|rule|guideline|directive|polic(?:y|ies)|restriction)"
     ),
-    r"\bnew\W*(?:system\W*)?(?:instructions?|prompt|directives?|orders)\s*:",
-    r"\byou\W*(?:are|must)\W*now\W",
+    r"new\W*(?:system\W*)?(?:instructions?|prompt|directives?|orders)\s*:",
+    r"you\W*(?:are|must)\W*now\W",
     (
-        r"\b(?:message|instructions?|notes?|attention|important)\W+(?:to|for)\W+(?:the\W+|any\W+|all\W+)?"
+        r"(?:message|instructions?|notes?|attention|important)\W+(?:to|for)\W+(?:the\W+|any\W+|all\W+)?"
         r"(?:ai|assistants?|agents?|language\W+models?|llms?|summari[sz]er)\b"
     ),
 )
 _ROLES = (
     r"(?:^|\n)[\s>#*\[-]*(?:system|developer|assistant)(?:\W{0,3}(?:message|prompt|note))?[\]*\s]*:",
     r"<\|?\s*/?\s*(?:im_start|im_end|system|assistant|developer|endoftext|start_header_id|eot_id|end_of_turn)\b",
-    r"\[/?(?:inst|system|sys|assistant)\]|<<\s*/?\s*sys\s*>>|(?:^|\n)#{1,6}\s*(?:system|instructions?|assistant)\b",
+    r"\[/?(?:inst|system|sys|assistant)\]",
+    r"<<\s*/?\s*sys\s*>>",
+    r"(?:^|\n)#{1,6}\s*(?:system|instructions?|assistant)\b",
     r"[\"']role[\"']\s*:\s*[\"'](?:system|developer|assistant)",
 )
 _TAGS = (
@@ -34,21 +37,21 @@ _TAGS = (
     r"\[/?\s*(?:end\W+)?(?:untrusted|msg\d|transcript|memories)\b",
 )
 _LASTING = (
-    r"\b(?:remember|memori[sz]e|note|store|save|record)\W+(?:\w+\W+){0,6}?(?:always|never|from\W+now\W+on|permanently)\b",
-    r"\bfrom\W*now\W*on\W+(?:you|always|never|do|any|every|all)\b",
+    r"(?:remember|memori[sz]e|note|store|save|record)\W+(?:\w+\W+){0,6}?(?:always|never|from\W+now\W+on|permanently)\b",
+    r"from\W*now\W*on\W+(?:you|always|never|do|any|every|all)\b",
     (
-        r"\b(?:when(?:ever)?|next\W+time|as\W+soon\W+as|once|if)\W+(?:the\W+)?(?:user|human|someone|anyone)\W+"
+        r"(?:when(?:ever)?|next\W+time|as\W+soon\W+as|once|if)\W+(?:the\W+)?(?:user|human|someone|anyone)\W+"
         r"(?:\w+\W+){0,8}?(?:send|reply|respond|say|tell|transfer|call|run|execute|recommend|include|book|delete)\b"
     ),
-    r"\bin\W+(?:the\W+|any\W+|every\W+|all\W+)?(?:next|future|later)\W+(?:sessions?|conversations?|chats?)\b",
+    r"in\W+(?:the\W+|any\W+|every\W+|all\W+)?(?:next|future|later)\W+(?:sessions?|conversations?|chats?)\b",
 )
 _SECRETS = (
     (
-        r"\b(?:send|forward|post|upload|e-?mail|transfer|exfiltrate|leak)\W+(?:\w+\W+){0,6}?"
+        r"(?:send|forward|post|upload|e-?mail|transfer|exfiltrate|leak)\W+(?:\w+\W+){0,6}?"
         r"(?:passwords?|secrets?|api\W?keys?|credentials?|tokens?|conversation|history|memories|private\W+keys?)\b"
     ),
     (
-        r"\b(?:do\W+not|don\W?t|never|without)\W+(?:tell|telling|inform|informing|mention|mentioning|alert|alerting|notify"
+        r"(?:do\W+not|don\W?t|never|without)\W+(?:tell|telling|inform|informing|mention|mentioning|alert|alerting|notify"
         r"|notifying)\W+(?:\w+\W+){0,3}?(?:user|human|anyone|operator|them)\b"
     ),
 )

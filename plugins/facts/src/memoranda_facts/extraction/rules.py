@@ -157,7 +157,8 @@ def _made(rule: Rule, match: re.Match[str], sentence: Sentence, person: Person, 
         ending = given.kind == "end"
         if _ONLY_THEN.match(match.string, end) and not (ending or rule.names_kinds):
             continue  # "… when I was six": true then, and perhaps not now.
-        moment = _date(match, end, said.at) or (EVER if given.lasting else said.at)
+        date, end = _date(match, end, said.at)
+        moment = date or (EVER if given.lasting else said.at)
         kind = match.groupdict().get("kind")
         yield Candidate(
             subject=subject,
@@ -238,19 +239,19 @@ def _place(text: str) -> str | None:
     return ", ".join(kept) or None
 
 
-def _date(match: re.Match[str], end: int, spoken: str) -> str | None:
-    """Return the date that is said right after a statement, which ends at ``end``, or right before it."""
+def _date(match: re.Match[str], end: int, spoken: str) -> tuple[str | None, int]:
+    """Return the date that is said right after a statement or right before it, and where the statement ends with it."""
     lasted = match.groupdict().get("lasted")
     if lasted is not None:
-        return said_date(f"{lasted} ago", spoken)
-    found = _DATE_AFTER.match(match.string, end) or _DATE_BEFORE.search(
-        match.string[max(0, match.start() - _NEARBY) : match.start()]
-    )
+        return said_date(f"{lasted} ago", spoken), end
+    after = _DATE_AFTER.match(match.string, end)
+    found = after or _DATE_BEFORE.search(match.string[max(0, match.start() - _NEARBY) : match.start()])
     if found is None:
-        return None
+        return None, end
     date = said_date(found.group("date"), spoken)
-    # "I moved today" must not lie before what was said this morning.
-    return spoken if date and spoken.startswith(date) and not found.group("date").startswith("since") else date
+    if date and spoken.startswith(date) and not found.group("date").startswith("since"):
+        date = spoken  # "I moved today" must not lie before what was said this morning.
+    return date, end if after is None else after.end()
 
 
 class RuleExtractor:

@@ -92,8 +92,10 @@ def _relative(which: str, unit: str, now: date) -> str | None:
         return str(now.year - back)
     if unit == "month":
         return _month_text(now.year * 12 + now.month - 1 - back)
-    if unit in ("week", "weekend"):
+    if unit == "week":
         return (now - timedelta(days=now.weekday() + 7 * back)).isoformat()
+    if unit == "weekend":
+        return (now - timedelta(days=(now.weekday() - 5) % 7)).isoformat()
     if unit in _SEASONS:
         start = date(now.year, _SEASONS[unit], 1)
         return f"{(start if start <= now else start.replace(year=now.year - 1)):%Y-%m}"

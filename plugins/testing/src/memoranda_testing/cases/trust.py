@@ -12,6 +12,7 @@ from memoranda.store import EVERYTHING, BaseStore, Capability, InMemoryStore, Ob
 from memoranda.trust import Trust
 from memoranda_context import ContextManager, assemble
 from memoranda_context.fencing import Fence
+from memoranda_facts import Facts, Predicate, Schema
 from memoranda_guard import Fence as GuardFence
 from memoranda_guard import Guard, approve, quarantined
 from memoranda_summary import SummaryConfig, compact
@@ -50,6 +51,10 @@ class TrustCases(Cases):
     def make_guard(self) -> Observer:
         """Return an observer with the policy to test."""
         return Guard("standard")
+
+    def make_facts(self, handle: BaseStore) -> Facts:
+        """Return the facts of a handle, with ``lives_in`` as a predicate of one value."""
+        return Facts(handle, schema=Schema([Predicate("lives_in", "one")]))
 
     async def compact(self, handle: BaseStore, model: Any) -> None:
         """Replace everything in the scope of a handle with a summary."""
@@ -94,6 +99,11 @@ class TrustCases(Cases):
     async def test_facts_of_tools_stay_fenced(self, store: BaseStore) -> None:
         """Facts, entries of a graph, and results that contradict what the user said."""
         await self._held(store, "facts")
+
+    async def test_a_tool_overwrites_no_fact(self, store: BaseStore) -> None:
+        """What the user said holds, whatever is set, ended or corrected from outside, now or with a later date."""
+        for attack in FAMILIES["facts"]:
+            await self._fact_kept(Plant(store, attack, self.user()))
 
     async def test_laundered_items_gain_nothing(self, store: BaseStore) -> None:
         """Items that claim a trust, and are replaced, forked, copied, exported and imported."""
@@ -235,6 +245,24 @@ class TrustCases(Cases):
         that(plant.check_trust(summaries, "in a summary"), f"{plant.attack.name!r}: there is no summary of it.")
         items = await self._prompt(plant.monday)
         plant.check_messages(items, "after a compaction", fenced=self._is_fenced(plant))
+
+    async def _fact_kept(self, plant: Plant) -> None:
+        mine, theirs = self.make_facts(plant.user), self.make_facts(plant.outside())
+        await mine.set("Ada", "lives_in", "Rome", sources="manual", trust="user")
+        await plant.known()
+        await plant.write()
+        planted = [item async for item in plant.user.scan() if plant.has_mark(item.content)]
+        (fact,) = await mine.current("Ada", "lives_in")
+        await theirs.set("Ada", "lives_in", plant.mark, sources="manual", trust="operator")
+        await theirs.end("Ada", "lives_in", "Rome", sources="manual", at="2026")
+        await theirs.correct(fact, f"{plant.mark} too", sources="manual")
+        await mine.set("Ada", "lives_in", f"{plant.mark} again", sources=planted, valid_from="2026")
+        held = await mine.current("Ada", "lives_in")
+        if not held or held[0].object != "Rome":
+            raise plant.fail("a fact from outside replaced what the user said.")
+        if [each.object for each in await mine.current("Ada", "lives_in", min_trust="user")] != ["Rome"]:
+            raise plant.fail("a fact from outside is trusted as the user's.")
+        plant.check_trust([item async for item in plant.user.scan(memory_type="fact")], "as a fact")
 
     async def _kept_apart(self, plant: Plant) -> None:
         writer = plant.writer()

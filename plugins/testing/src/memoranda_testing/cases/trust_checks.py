@@ -48,6 +48,10 @@ class Plant:
             origin=self.attack.origin,
         )
 
+    def outside(self) -> BaseStore:
+        """Return a handle for the user's facts that is trusted as the attack is."""
+        return self.store.scoped(user_id=str(self.owner.user_id), trust=self.attack.trust, origin=self.attack.origin)
+
     async def known(self) -> None:
         """Store what the user said, which must stay readable."""
         await self.monday.add_many([HumanMemory(content=KNOWN), AIMemory(content="Noted, green.")])
