@@ -73,15 +73,15 @@ class Writing(Reading):
         return replace(draft, key=_key_of(draft, provenance) or uuid.uuid4().hex)
 
     def _aimed(self, draft: Record, candidate: Candidate, logs: Logs, at: str) -> Record:
-        """Return a correction with its targets: the value that it replaces, or whatever else holds."""
-        timeline = self._merged(draft, logs)
-        replaced = None if candidate.replaces is None else self.schema.value(candidate.predicate, candidate.replaces)
-        about = None if replaced is None else same_value(replaced)
-        own = None if draft.value is None else same_value(draft.value)
-        found = [
-            fact for fact in timeline.at(at) if (about is None or same_value(fact.object) == about != own)
-            and same_value(fact.object) != own
-        ]  # fmt: skip
+        """Return a correction with its targets: the value that it replaces, or in a slot of one value what holds."""
+        found = self._merged(draft, logs).at(at)
+        if draft.value is not None:
+            found = [fact for fact in found if same_value(fact.object) != same_value(draft.value)]
+        if candidate.replaces is not None:
+            replaced = same_value(self.schema.value(candidate.predicate, candidate.replaces))
+            found = [fact for fact in found if same_value(fact.object) == replaced]
+        elif self.schema.predicate(draft.predicate).kind != "one":
+            found = []
         since = draft.valid_from if candidate.valid_from or not found else found[0].valid_from
         return replace(draft, valid_from=since, targets=tuple(entry for fact in found for entry in fact.entries))
 
