@@ -1,6 +1,6 @@
 """An agent of the OpenAI Agents SDK that remembers across restarts, with a model that needs no key.
 
-    pip install -r requirements.txt ./plugins/openai-agents
+    pip install -r requirements.txt ./plugins/openai-agents ./plugins/guard
     python examples/openai_agents_session.py
 
 It prints:
@@ -56,7 +56,7 @@ async def monday(url: str) -> None:
     """Give the agent a fact, with a newly opened store as in another process."""
     model = ScriptedModel()
     model.enqueue([says("Noted.")])
-    async with memoranda.open(url) as store:
+    async with memoranda.open(url, observers=["guard"]) as store:
         session = MemorandaSession("chat", store.scoped(user_id="ada"))
         agent = Agent(name="assistant", model=model)
         result = await Runner.run(agent, "My flat is in Oslo.", session=session, run_config=QUIET)
@@ -69,7 +69,7 @@ async def tuesday(url: str) -> None:
     model.enqueue([calls("look_up")])
     model.enqueue([says("I looked it up: Oslo.")])
     model.enqueue([says("You are welcome.")])
-    async with memoranda.open(url) as store:
+    async with memoranda.open(url, observers=["guard"]) as store:
         agent = Agent(name="assistant", model=model, tools=[look_up])
         session = MemorandaSession("chat", store.scoped(user_id="ada"))
         result = await Runner.run(agent, "Where is my flat?", session=session, run_config=QUIET)

@@ -62,14 +62,12 @@ def answered_ids(item: MemoryItem) -> list[str]:
 def whole_groups(items: Sequence[MemoryItem], history: Sequence[MemoryItem] | None = None) -> list[MemoryItem]:
     """Return the items, oldest first, without incomplete tool-call groups; nothing else is dropped.
 
-    An AI item with calls stays if every one of its calls has a result after it, and a result stays if it answers a call
-    of an AI item that stays, or with ``also_answers`` a call with each of its ids. Ids that a provider uses again in
-    later turns pair up turn by turn; a second result for the same call answers nothing. The module says which result
-    answers which call. Items of a conversation with the same ``group`` stay if all of them do.
+    An AI item stays if each of its calls has a result after it, and a result stays if it answers a call of an AI item
+    that stays, or with ``also_answers`` a call with each of its ids. Ids that are used again in later turns pair up
+    turn by turn; a second result for the same call answers nothing. Items with the same ``group`` stay if all do.
 
     ``history`` is what the items were chosen from, the same objects. Pairs and groups are then made in it, so that a
-    result whose own call was not chosen cannot pass for the answer to another call of that id, and what is left of a
-    group does not stay.
+    result whose own call was not chosen cannot pass for the answer to another call of that id.
     """
     said = items if history is None else history
     if not has_ties(said):

@@ -61,8 +61,7 @@ class _OfEachLoop(Generic[T]):
 
     def elsewhere(self) -> list[tuple[Loop, T]]:
         """Return the values of the other loops that are not closed."""
-        here, process = asyncio.get_running_loop(), os.getpid()
-        held = list(self._values.items())
+        here, process, held = asyncio.get_running_loop(), os.getpid(), list(self._values.items())
         return [
             (loop, value) for (loop, of), value in held if loop is not here and of == process and not loop.is_closed()
         ]

@@ -65,8 +65,7 @@ def lowest_trust(items: Iterable[Any]) -> Trust:
 
 def replacing_trust(stored: Trust, new: Trust, approval: Any, version: int) -> Trust:
     """Return the trust of an item that replaces one of this version: never more than before, unless it approves it."""
-    approves = isinstance(approval, Mapping) and approval.get("version") == version
-    return new if approves else min(stored, new)
+    return new if isinstance(approval, Mapping) and approval.get("version") == version else min(stored, new)
 
 
 def check_trust(trust: str, field: str) -> Trust:

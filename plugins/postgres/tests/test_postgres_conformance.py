@@ -11,7 +11,7 @@ import pytest_asyncio
 
 from memoranda_postgres import PostgresMemoryStore
 from memoranda_ranking import HashingEmbeddings
-from memoranda_testing import StoreConformance
+from memoranda_testing import StoreConformance, TrustConformance
 
 Reopen = Callable[[], Awaitable[PostgresMemoryStore]]
 
@@ -56,6 +56,13 @@ class OnTheWheelsServer(StoreConformance):
 
 class TestPlainTable(OnEveryServer):
     """As most people use it."""
+
+
+class TestTrustOnPostgres(TrustConformance):
+    @pytest_asyncio.fixture
+    async def store(self, shared_url: str, schema: str) -> AsyncIterator[PostgresMemoryStore]:
+        async with PostgresMemoryStore(shared_url, schema=schema, **PATIENT) as store:
+            yield store
 
 
 @pytest.mark.rare("partitions")

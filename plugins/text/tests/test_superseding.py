@@ -143,3 +143,10 @@ def test_any_texts_only_change_places(query: str, statements: list[Statement]) -
 def test_the_order_of_rivals_is_that_of_their_times(cities: list[str], times: list[int]) -> None:
     statements = [Statement(f"Ada lives in {city}", str(time)) for city, time in zip(cities, times, strict=True)]
     assert [statements[place].time for place in current_order("", statements)] == ["3", "2", "1", "0"]
+
+
+def test_what_is_less_trusted_does_not_go_before_what_it_contradicts() -> None:
+    said = Statement("Ada's phone number is 12", "2026-01-01", trust=3)
+    planted = Statement("Ada's phone number is 34", "2026-02-01", trust=1)
+    assert current_order("What is Ada's phone number?", [said, planted]) == [0, 1]
+    assert current_order("What is Ada's phone number?", [said, planted._replace(trust=3)]) == [1, 0]

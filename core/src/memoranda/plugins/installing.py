@@ -29,9 +29,11 @@ _DISTRIBUTIONS = {
     "context": _Distribution(needs="messages text ranking", public="ContextManager context"),
     "embed-static": _Distribution(offers="static minilm"),
     "eval": _Distribution(needs="messages text ranking context summary userdata cli sql sqlite", offers="eval"),
+    "facts": _Distribution(needs="messages text ranking userdata", offers="fact", public="Facts"),
+    "guard": _Distribution(offers="guard quarantined"),
     "inspector": _Distribution(needs="messages text ranking context summary userdata cli", offers="inspect"),
     "langgraph": _Distribution(needs="messages text ranking", offers="langgraph-store langgraph-checkpointer"),
-    "mcp": _Distribution(needs="messages text ranking context summary userdata cli", offers="mcp"),
+    "mcp": _Distribution(needs="messages text ranking context facts guard summary userdata cli", offers="mcp"),
     "loops": _Distribution(public="loops"),
     "messages": _Distribution(
         public="messages to_openai from_openai to_anthropic from_anthropic to_responses from_responses"
@@ -56,10 +58,8 @@ _DISTRIBUTIONS = {
         public="summary Summarizer SummaryConfig SummaryResult SummaryTemplate TriggerResult check_trigger compact "
         "expand generate_summary undo",
     ),
-    "summary-conversation": _Distribution(needs="messages summary", offers="conversation"),
-    "summary-facts": _Distribution(needs="messages summary", offers="facts"),
-    "summary-profiles": _Distribution(needs="messages summary", offers="profiles"),
-    "testing": _Distribution(needs="messages text ranking summary"),
+    **{f"summary-{kind}": _Distribution("messages summary", kind) for kind in ("conversation", "facts", "profiles")},
+    "testing": _Distribution(needs="messages text ranking context facts guard summary userdata"),
     "text": _Distribution(public="text"),
     "userdata": _Distribution(public="userdata forget export import_ Receipt"),
     "vector": _Distribution(needs="text ranking", offers="vector", public="VectorMemoryStore OpenAIEmbeddings"),
@@ -73,9 +73,7 @@ OFFERED_BY: Mapping[str, str] = {
 }
 """The distribution of ours that offers each name."""
 
-NEEDS: Mapping[str, tuple[str, ...]] = {
-    folder: tuple(ours.needs.split()) for folder, ours in _DISTRIBUTIONS.items() if ours.needs
-}
+NEEDS: Mapping[str, tuple[str, ...]] = {name: tuple(ours.needs.split()) for name, ours in _DISTRIBUTIONS.items()}
 """The folders of the plugins that each plugin needs."""
 
 

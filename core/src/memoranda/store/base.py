@@ -17,6 +17,7 @@ from memoranda.shapes import check_text, items_of, number, whole_number
 from memoranda.store.branches import Branching
 from memoranda.store.filters import EVERYTHING, Kinds, Narrowing, Page, check_filter, merge_scope
 from memoranda.store.protocol import Capability, SearchMode
+from memoranda.store.ranked import RERANKED
 from memoranda.store.reading import Reading
 from memoranda.store.removing import Removing
 from memoranda.store.scoped import UNSET, ScopedEngine, scope_metadata
@@ -33,7 +34,7 @@ BESIDE_THE_BEST = 0.4
 DEPTH = 10
 """How many memories are recalled for a question that does not need more."""
 
-_NEVER = [Value("memory_type", False, "$ne", kind) for kind in ("system", "branch")]
+_NEVER = [Value("memory_type", False, "$ne", kind) for kind in ("system", "branch", "fact")]
 
 
 class BaseStore(Writing, Reading, Removing, Branching):
@@ -77,8 +78,7 @@ class BaseStore(Writing, Reading, Removing, Branching):
     async def approve(self, item_id: str, *, trust: str, by: str) -> MemoryItem:
         """Set how far an item is trusted, and return it. Nothing else raises an item's trust.
 
-        Its ``approval`` says by whom, when, and what its trust was. Raises InputError without a name, for an id that is
-        not there, and on a handle that stamps a trust of its own.
+        Its ``approval`` says by whom, when, and what it was. A handle that stamps a trust of its own approves nothing.
         """
         item = await self.get(item_id)
         if item is None or not check_text(by, "by").strip() or getattr(self, "trust", None) is not None:
@@ -126,10 +126,11 @@ class BaseStore(Writing, Reading, Removing, Branching):
             return []
         wanted = wanted.also(*_NEVER, Value("content", False, "$ne", query))
         mode: SearchMode = "hybrid" if Capability.HYBRID in self.capabilities else "text"
-        page = Page(min(most + len(shown), EVERYTHING))
+        page = Page(min(max(most + len(shown), RERANKED if current else 0), EVERYTHING))
         ranked = await reached._ranked(query, wanted, page, self._checked_mode(mode), floor, current)
         if ranked and min_score is None and self.reranker is None:
-            ranked = [found for found in ranked if found.score >= BESIDE_THE_BEST * ranked[0].score]
+            best = max(found.score for found in ranked)
+            ranked = [found for found in ranked if found.score >= BESIDE_THE_BEST * best]
         recalled = [found.item for found in ranked if found.item.id not in shown][:most]
         return recalled if limit is not None or most <= DEPTH else by_session(recalled)
 

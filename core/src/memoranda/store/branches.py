@@ -33,9 +33,9 @@ class Branching(Engine):
         """Return a new session that shares the past of a session up to the item ``at``, that one included.
 
         Nothing is copied, and the cost does not grow with the length. Reading the new session shows the past and what
-        is added to it; each side goes on by itself. An item of the past is one item: whatever updates, clears or purges
-        it does so for both, and what is left is still shown. Of the past it shares what lies in the scope of the handle
-        that forks. Raises InputError if the session does not show such an item. Capability ``fork``.
+        is added to it; each side goes on by itself. An item of the past is one item: updating, clearing or purging it
+        does so for both. Of the past it shares what lies in the scope of the handle that forks. Raises InputError if
+        the session does not show such an item. Capability ``fork``.
 
         Copies of other stores give the ``record`` as :meth:`scan` yields it, with its ``parent`` and ``at``: the branch
         is made again under its id and with its times, and stays hidden if it is ``deleted``. Each item that it names

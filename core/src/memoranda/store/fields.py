@@ -166,5 +166,5 @@ def _missing() -> Any:
 
 _BUILTIN: tuple[type[MemoryItem], ...] = (MemoryItem, *BUILTIN_TYPES.values())
 
-TRUSTED: Mapping[type[MemoryItem], ItemFields] = {cls: fields_of(cls) for cls in _BUILTIN if fields_of(cls).plain}
+TRUSTED: dict[type[MemoryItem], ItemFields] = {cls: fields_of(cls) for cls in _BUILTIN if fields_of(cls).plain}
 """The classes of this package whose items are built from what was checked when it was stored, without validation."""

@@ -40,7 +40,7 @@ Moment = str | datetime
 
 
 class Narrowing(TypedDict, total=False):
-    """What narrows every call that takes a filter, by keyword; :meth:`memoranda.store.BaseStore.search` says how."""
+    """What narrows every call that takes a filter, by keyword: see :meth:`memoranda.store.BaseStore.search`."""
 
     since: Moment | None
     until: Moment | None

@@ -9,7 +9,7 @@ from operator import is_
 from typing import NamedTuple
 
 from memoranda.errors import InputError
-from memoranda.items import MemoryItem, MemoryMetadata
+from memoranda.items import MemoryItem, MemoryMetadata, Payload
 from memoranda.loops import guarded
 from memoranda.offloading import (
     AT_ONCE,
@@ -207,6 +207,11 @@ class InMemoryStore(BaseStore):
         if older:
             found += await offload(AT_ONCE + 1, _newest, older[::-1], wanted, limit - len(found))
         return await offload(len(found), _copies, found[page.offset :])
+
+    async def _payloads(self, wanted: Filter, page: Page) -> list[Payload]:
+        entries, rest = self._looked_at(self._live, await self._with_past(wanted))
+        found = await offload(filter_weight(len(entries)), matching, entries.copy(), rest)
+        return [Payload.of(entry.item) for entry in _sorted(found, page)]
 
     def _page(self, wanted: Filter, page: Page) -> list[Entry]:
         return _sorted(matching(self._live.candidates(wanted.metadata), wanted), page)

@@ -23,9 +23,10 @@ class Observers:
     def __init__(self, outer: Observers | None = None) -> None:
         self._outer = outer
         self._observers: list[Observer] = []
+        self._active = False
 
     def __bool__(self) -> bool:
-        return bool(self._observers) or bool(self._outer)
+        return self._active or bool(self._outer)
 
     def __iter__(self) -> Iterator[Observer]:
         if self._outer is not None:
@@ -35,6 +36,7 @@ class Observers:
     def register(self, observer: Observer) -> None:
         """Add an observer after those that are there."""
         self._observers.append(observer)
+        self._active = self._active or not getattr(observer, "only_removals", False)
 
     def before_add(self, item: MemoryItem) -> MemoryItem:
         """Return the item as the observers want it stored; its id and owner are not theirs to change."""
@@ -63,17 +65,12 @@ class Observers:
 
     def added(self, items: Sequence[MemoryItem]) -> None:
         """Tell all of stored items."""
-        self._tell(lambda observer: observer.added([copy_item(item) for item in items]))
-
-    @property
-    def hear_searches(self) -> bool:
-        """True if one of them does something when there was a search."""
-        return any(getattr(observer.searched, "__func__", None) is not Observer.searched for observer in self)
+        if items and self:
+            self._tell(lambda observer: observer.added([copy_item(item) for item in items]))
 
     def searched(self, query: str, items: Sequence[MemoryItem]) -> None:
         """Tell all of a search."""
-        if self.hear_searches:
-            self._tell(lambda observer: observer.searched(query, [copy_item(item) for item in items]))
+        self._tell(lambda observer: observer.searched(query, [copy_item(item) for item in items]))
 
     def cleared(self, metadata: MemoryMetadata | None, removed: int) -> None:
         """Tell all of a removal."""

@@ -91,10 +91,9 @@ def check_listing(by: str, depth: int | None, suffix: Iterable[str], counts: boo
 
 
 def namespace_key(namespace: Sequence[str]) -> str:
-    """Return a namespace as one text, whose beginnings are those of the namespaces above it.
+    """Return a namespace as one text, by which namespaces are ordered; those above it are its beginnings.
 
-    Every element ends in ``/``, so that ``("a",)`` is no beginning of ``("ab",)``; ``~1`` stands for a slash inside of
-    an element and ``~0`` for a tilde. Lists of namespaces are in the order of these texts.
+    Every element ends in ``/``; ``~1`` stands for a slash inside of an element and ``~0`` for a tilde.
     """
     return "".join([element.replace("~", "~0").replace("/", "~1") + "/" for element in namespace])
 

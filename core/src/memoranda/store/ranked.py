@@ -18,8 +18,8 @@ class RankedItem:
     """An item, how well it answers the query, and why.
 
     ``parts`` says what the score is made of (``text``, ``speaker``, ``semantic``, …), ``terms`` which of its words were
-    found, ``passage`` which part of a long content, if not the whole, and ``meaning`` which share of the ranking
-    meaning has; words have the rest. Scores run from 0 to 1: see :meth:`memoranda.store.BaseStore.search_ranked`.
+    found, ``passage`` which part of a long content, and ``meaning`` the share of meaning in the ranking; words have the
+    rest. Scores run from 0 to 1.
     """
 
     item: MemoryItem
@@ -55,8 +55,7 @@ class ScopeIndex(Protocol):
 
         ``entries`` come oldest first; those for which ``belongs`` is False are no part of the scope and must not
         change any score. Of the scope, only ``wanted`` items are returned; None wants all. Several threads may call
-        it. An item that was changed since the last call comes in a new entry; an entry that is the same object is
-        unchanged.
+        it. An item that was changed since the last call comes in a new entry; the same object is unchanged.
         """
         ...
 

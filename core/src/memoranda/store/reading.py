@@ -124,8 +124,7 @@ class Reading(Engine):
             raise InputError("min_score needs a query and a mode that ranks.", field="min_score")
         else:
             found = await self._search(wanted, page) if page.limit else []
-            if self._observers:
-                self._observers.searched(query, found)
+            self._observers.searched(query, found)
         return found if refresh is False else await self._refreshed(found, refresh)
 
     async def search_ranked(
@@ -190,8 +189,7 @@ class Reading(Engine):
             if current and (newest_first := getattr(await self._text_ranker(), "newest_first", None)):
                 ranked[:RERANKED] = newest_first(query, ranked[:RERANKED])
         ranked = ranked[page.offset : page.end]
-        if self._observers:
-            self._observers.searched(query, [found.item for found in ranked])
+        self._observers.searched(query, [found.item for found in ranked])
         return ranked
 
     async def window(
@@ -224,12 +222,16 @@ class Reading(Engine):
             counter=counter,
             session=None if bounds is None else bounds.session_id,
         )
-        if self._observers:
-            self._observers.searched("", shown)
+        self._observers.searched("", shown)
         return shown
 
     async def payloads(
-        self, *, metadata: MemoryMetadata | None = None, memory_type: Kinds | None = None, limit: int = EVERYTHING
+        self,
+        *,
+        metadata: MemoryMetadata | None = None,
+        memory_type: Kinds | None = None,
+        limit: int = EVERYTHING,
+        archived: bool | None = False,
     ) -> list[Payload]:
         """Return the payloads of what :meth:`search` shows, the newest ``limit``, oldest first, in the order of adding.
 
@@ -237,11 +239,10 @@ class Reading(Engine):
         """
         self._ensure_open()
         page = Page.checked(limit, 0, "added")
-        wanted = self._filter(metadata=metadata, memory_type=memory_type)
-        if not self._observers.hear_searches:
+        wanted = self._filter(metadata=metadata, memory_type=memory_type, archived=archived)
+        if not self._observers:
             return (await self._payloads(wanted, page))[::-1] if page.limit else []
-        found = await self.search(metadata=metadata, memory_type=memory_type, limit=limit, order="added")
-        return list(map(Payload.of, reversed(found)))
+        return list(map(Payload.of, reversed(await self._listed("", wanted, page, "substring", False, 0.0, False))))
 
     async def head(self, *, metadata: MemoryMetadata | None = None) -> str | None:
         """Return the id of the item that was added last, which :meth:`append` asks for; None if there is none.
@@ -260,10 +261,7 @@ class Reading(Engine):
         metadata: MemoryMetadata | None = None,
         **narrowing: Unpack[Narrowing],
     ) -> int:
-        """Return the number of items, archived ones included; with ``include_deleted`` also deleted ones.
-
-        Filters are those of :meth:`search`.
-        """
+        """Return the number of items, archived ones included; with ``include_deleted`` also deleted ones."""
         self._ensure_open()
         wanted = self._filter(metadata=metadata, archived=None, **narrowing)
         return await self._count(wanted, include_deleted)

@@ -37,8 +37,7 @@ class Removing(Engine):
         wanted = self._removed(metadata, **narrowing)
         async with self._alone():
             removed = await self._clear(wanted)
-        if self._observers:
-            self._observers.cleared(self._bounds(metadata), removed)
+        self._observers.cleared(self._bounds(metadata), removed)
         return removed
 
     async def pop(
@@ -60,7 +59,7 @@ class Removing(Engine):
         wanted = self._filter(metadata=metadata, memory_type=memory_type, where=where)
         async with self._alone():
             popped = await self._pop(wanted, purge)
-        if self._observers and popped is not None:
+        if popped is not None:
             self._observers.cleared(self._bounds(metadata), 1)
         return popped
 
@@ -73,7 +72,7 @@ class Removing(Engine):
         async with self._alone():
             await self._make_room([item_id])
             deleted = await self._delete(item_id, metadata)
-        if self._observers and deleted:
+        if deleted:
             self._observers.cleared(self._bounds(metadata), 1)
         return deleted
 
@@ -117,8 +116,7 @@ class Removing(Engine):
             if self._lifetimes.in_use:
                 await self._sweep(self._expired(metadata=metadata))
             purged = await self._purge(item_id, wanted, deleted_only)
-        if self._observers:
-            self._observers.cleared(self._bounds(metadata), purged)
+        self._observers.cleared(self._bounds(metadata), purged)
         return purged
 
     def _removed(self, metadata: MemoryMetadata | None, item_id: str | None = None, **named: Any) -> Filter:

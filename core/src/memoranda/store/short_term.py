@@ -84,8 +84,7 @@ class Conversation(BaseStore):
             )
         else:
             shown = await self._picked(wanted, page, session)
-        if self._observers:
-            self._observers.searched(query, shown)
+        self._observers.searched(query, shown)
         return shown if refresh is False else await self._refreshed(shown, refresh)
 
     async def _picked(self, wanted: Filter, page: Page, session: str | None) -> list[MemoryItem]:

@@ -101,9 +101,7 @@ class Writing(Engine):
             # The items of a large batch are copies; unless observers get them, the store may keep them as they are.
             owned = len(batch) > AT_ONCE and not self._observers and not keep_created
             await self._write(Write(batch, within, hidden, keep_created=keep_created, owned=owned))
-        shown = [item for item in batch if item.id not in hidden]
-        if self._observers and shown:
-            self._observers.added(shown)
+        self._observers.added([item for item in batch if item.id not in hidden])
 
     async def append(
         self,
@@ -130,8 +128,7 @@ class Writing(Engine):
         async with self._alone():
             await self._write(Write(batch, within, hidden, fresh=True, expected=expected))
         shown = [item for item in batch if item.id not in hidden]
-        if self._observers:
-            self._observers.added(shown)
+        self._observers.added(shown)
         return shown[-1].id if shown else after or ""
 
     async def apply(
@@ -163,10 +160,9 @@ class Writing(Engine):
             return 0
         async with self._alone():
             removed = await self._write(Write(batch, within, hidden, gone, keep_created=keep_created, purge=purge))
-        if self._observers and removed:
+        if removed:
             self._observers.cleared(self._bounds(within), removed)
-        if self._observers and (shown := [item for item in batch if item.id not in hidden]):
-            self._observers.added(shown)
+        self._observers.added([item for item in batch if item.id not in hidden])
         return removed
 
     async def update(self, item: MemoryItem, *, within: MemoryMetadata | None = None) -> MemoryItem:
@@ -197,8 +193,7 @@ class Writing(Engine):
         async with self._alone():
             ids = [item.id for item in batch]
             updated = await self._with_room(ids, lambda: self._update_many(batch, within))
-        if self._observers:
-            self._observers.added(updated)
+        self._observers.added(updated)
         return updated
 
     async def touch(
@@ -354,11 +349,10 @@ class Writing(Engine):
         if not hidden:
             return batch, deleted
         self._require(Capability.ADD_DELETED)
-        for taken in await self._get_many(sorted(hidden)):
-            logger.warning("The item %r was withheld and not stored: its id is taken.", taken.id)
-            batch = [item for item in batch if item.id != taken.id]
-            hidden.discard(taken.id)
-        return batch, deleted | hidden
+        taken = {item.id for item in await self._get_many(sorted(hidden))}
+        if taken:
+            logger.warning("Withheld and not stored, since the ids are taken: %s.", ", ".join(sorted(taken)))
+        return [item for item in batch if item.id not in taken], deleted | (hidden - taken)
 
     def _arriving_deleted(
         self, batch: Sequence[MemoryItem], ttl: float | None, deleted: Collection[str]

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from memoranda.items import MemoryItem
 from memoranda.shapes import check_text, whole_number
 from memoranda.store import BaseStore
 from memoranda.tokens import TokenCounter, estimate_tokens
+from memoranda.trust import Trust
 from memoranda.windowing import rounds_within
+from memoranda_context.fencing import Fence, checked_fence, checked_trust, fenced, recalled
 from memoranda_context.fitting import Fetched, Fitting
 from memoranda_context.prompt import AssembledContext, Parts
 
@@ -22,6 +26,8 @@ async def assemble(
     tokens: int = 4_000,
     limit: int | None = None,
     counter: TokenCounter | None = None,
+    fence: Fence | None = None,
+    min_trust: Trust | str | None = None,
 ) -> list[MemoryItem]:
     """Return the items of a prompt that answers a question, ready for ``to_openai``, ``to_anthropic`` and the others.
 
@@ -34,29 +40,39 @@ async def assemble(
     are always whole, even where they alone take more. A third of the rest is kept for memories; the newest rounds take
     what is left. No tool call is without its results, and nothing is shown twice. Nothing is stored: add the question
     and the answer yourself, afterwards.
+
+    ``fence``, such as ``memoranda_guard.Fence()``, shows items that are not trusted as quoted data, and of those that
+    repeat each other one. ``min_trust`` leaves out what is trusted less.
     """
     check_text(question, "question")
     check_text(system, "system")
     budget, most = whole_number(tokens, "tokens"), None if limit is None else whole_number(limit, "limit")
     count = counter or estimate_tokens
+    checked_fence(fence)
+    level = checked_trust(min_trust)
+    wanted: dict[str, Any] = {} if level is None else {"min_trust": level}
     left = budget - sum(count(item) for item in Parts(soul=system, query=question).items())
-    said = await handle.window(tokens=max(left, 0), counter=count)
+    said = await handle.window(tokens=max(left, 0), counter=count, **wanted)
     shown = rounds_within(said, max(left - left // _SHARE, 0), count)
-    recalled = await handle.recall(question, limit=most, window=shown) if most != 0 else []
-    best = recalled
-    if most is None and recalled:  # Of many, which come session by session, the best have the first claim to the room.
-        best = await handle.recall(question, limit=len(recalled), window=shown)
+    found = await recalled(handle, question, fence, limit=most, window=shown, **wanted) if most != 0 else []
+    best = found
+    if most is None and found:  # Of many, which come session by session, the best have the first claim to the room.
+        best = await recalled(handle, question, fence, limit=len(found), window=shown, **wanted)
+    if fence is not None:
+        said, entries = fenced(fence, said, [*reversed(found), *reversed(best)], budget, count)
+        found, best = ([entries[item.id] for item in each if item.id in entries] for each in (found, best))
+        shown = rounds_within(said, max(left - left // _SHARE, 0), count)
 
     def fitted(conversation: list[MemoryItem], memories: list[MemoryItem]) -> AssembledContext:
         return Fitting(Fetched(system, conversation, long_term=memories), question, budget, count, len(best)).context()
 
     context = fitted(shown, best)
-    if best != recalled:
+    if best != found:
         kept = {item.id for item in context.parts.long_term}
-        context = fitted(shown, [item for item in recalled if item.id in kept])
+        context = fitted(shown, [item for item in found if item.id in kept])
     if len(shown) < len(said):  # The memories may have left room for further rounds.
         room = budget - context.tokens + sum(map(count, shown))
         kept = {item.id for item in context.parts.long_term}
         further = rounds_within(said, max(room, 0), count)
-        context = fitted(further, [item for item in recalled if item.id in kept])
+        context = fitted(further, [item for item in found if item.id in kept])
     return context.parts.items()

@@ -12,12 +12,14 @@ from memoranda.tokens import TokenCounter
 from memoranda.windowing import rounds_within
 from memoranda_context.prompt import (
     NOTES,
+    PROFILE_HEADING,
     AssembledContext,
     Decision,
     Explanation,
     Parts,
     Source,
     long_term_entry,
+    profile_entries,
     recent_entry,
 )
 
@@ -40,6 +42,7 @@ class Fetched:
     """What the search found, best first."""
     newest: list[MemoryItem] = field(default_factory=list)
     """What fills the remaining room, newest first."""
+    profile: str = ""
     timezone: tzinfo = UTC
     warnings: list[str] = field(default_factory=list)
 
@@ -58,7 +61,7 @@ class Fitting:
         self._parts = Parts(soul=fetched.soul, query=query, timezone=fetched.timezone)
 
     def context(self) -> AssembledContext:
-        left = self._budget - self._keep_always()
+        left = self._fit_profile(self._budget - self._keep_always())
         left = self._fit_conversation(left)
         left = self._fit_recent(left - self._cost(NOTES))
         self._fit_long_term(left)
@@ -87,6 +90,18 @@ class Fitting:
                 f"The soul and the query take {soul + query} tokens, more than the budget of {self._budget}."
             )
         return soul + query
+
+    def _fit_profile(self, left: int) -> int:
+        """Keep what is known, whole or not at all."""
+        profile = self._fetched.profile
+        if not profile:
+            return left
+        tokens = self._cost("\n".join([NOTES, PROFILE_HEADING, profile_entries(profile)]))
+        fits = tokens <= left
+        self._decide("profile", "profile", fits, "it is what is known" if fits else _DOES_NOT_FIT, tokens)
+        if fits:
+            self._parts = replace(self._parts, profile=profile)
+        return left - tokens if fits else left
 
     def _fit_conversation(self, left: int) -> int:
         items = self._fetched.conversation

@@ -19,7 +19,9 @@ from memoranda.store.filters import EVERYTHING
 from memoranda.store.protocol import Capability, MemoryStore
 from memoranda.store.short_term import Conversation
 from memoranda.tokens import TokenCounter, estimate_tokens
+from memoranda.trust import Trust, trust_of
 from memoranda.windowing import as_said, newest
+from memoranda_context.fencing import Fence, checked_fence, checked_trust, fenced, recalled, trusted
 from memoranda_context.fitting import Fetched, Fitting
 from memoranda_context.merging import merged
 from memoranda_context.prompt import AssembledContext
@@ -40,6 +42,12 @@ class RecentMemories(Protocol):
     async def get_recent(self, hours: float = 2.0, limit: int | None = None) -> Sequence[MemoryItem]: ...
 
 
+class Profile(Protocol):
+    """What context assembly needs of facts: what is known, as lines of so many tokens at most."""
+
+    async def profile(self, *, tokens: int) -> str: ...
+
+
 class ContextManager:
     """Puts contexts together from a soul file, recent memories and long-term memories, within a token budget.
 
@@ -50,13 +58,19 @@ class ContextManager:
     conversation store, and ``long_term_limit`` long-term memories are looked at; system items of a conversation all
     stay, also where there are more of them. ``token_counter`` is a function from an item to its tokens.
 
-    What goes in, by priority: the soul and the query always, even where they alone exceed the budget; then the system
-    items and the newest whole rounds of the conversation; then the recent memories, newest first, without gaps; then
-    the long-term memories that the search found, best first, and then the newest, each one that still fits. A memory
-    that is there twice is shown once; of the newest, what the conversation or the query says is passed over. Incomplete
-    tool-call groups are taken out. In the context the conversation stands in the order in which it was said, everything
-    else in the order of time, and its explanation says of each long-term memory whether the search found it or it is
-    one of the newest.
+    ``profile``, such as ``memoranda_facts.Facts(handle)``, gives a section with what is known now, of at most
+    ``profile_tokens`` tokens.
+
+    What goes in, by priority: the soul and the query always, even where they alone exceed the budget; then the profile,
+    whole or not at all; then the system items and the newest whole rounds of the conversation; then the recent
+    memories, newest first, without gaps; then the long-term memories that the search found, best first, and then the
+    newest, each one that still fits. A memory that is there twice is shown once; of the newest, what the conversation
+    or the query says is passed over. Incomplete tool-call groups are taken out. In the context the conversation stands
+    in the order in which it was said, everything else in the order of time, and its explanation says of each long-term
+    memory whether the search found it or it is one of the newest.
+
+    ``fence``, such as ``memoranda_guard.Fence()``, shows items that are not trusted as quoted data, in no role but the
+    user's or a tool's, and of those that repeat each other one. ``min_trust`` leaves out what is trusted less.
 
     Raises InputError for options that make no sense. A missing soul file, a store or a Redis that cannot be reached and
     an empty memory raise nothing: they are warnings in the explanation of the context.
@@ -72,6 +86,10 @@ class ContextManager:
         recent_hours: float = 2.0,
         recent_limit: int = 20,
         long_term_limit: int = 10,
+        profile: Profile | None = None,
+        profile_tokens: int = 200,
+        fence: Fence | None = None,
+        min_trust: Trust | str | None = None,
     ) -> None:
         if not isinstance(soul_path, (str, os.PathLike, type(None))):
             raise wrong("soul_path", "a path", soul_path)
@@ -84,6 +102,12 @@ class ContextManager:
         self.recent_hours = number(recent_hours, "recent_hours")
         self.recent_limit = whole_number(recent_limit, "recent_limit")
         self.long_term_limit = whole_number(long_term_limit, "long_term_limit")
+        self.profile = profile
+        if profile is not None and not callable(getattr(profile, "profile", None)):
+            raise wrong("profile", "an object with an async method profile(tokens=…)", profile)
+        self.profile_tokens = whole_number(profile_tokens, "profile_tokens")
+        self.fence = checked_fence(fence)
+        self.min_trust = checked_trust(min_trust)
 
     async def assemble_context(
         self,
@@ -107,8 +131,22 @@ class ContextManager:
         budget = self.token_budget if token_budget is None else whole_number(token_budget, "token_budget")
         given = items_of(conversation, "conversation")
         fetched = await self._fetch(input_query, short_term_manager, metadata)
-        fetched.conversation, fetched.copies = merged(fetched.conversation, given)
+        fetched.conversation, fetched.copies = merged(fetched.conversation, trusted(given, self.min_trust))
+        if self.fence is not None:
+            self._fence(fetched, self.fence, budget)
         return Fitting(fetched, input_query, budget, self.token_counter, self.long_term_limit).context()
+
+    def _fence(self, fetched: Fetched, fence: Fence, budget: int) -> None:
+        distinct = {id(item) for item in fence.distinct([*fetched.long_term, *fetched.newest])}
+        entries = [*reversed(fetched.newest), *reversed(fetched.long_term), *fetched.recent]
+        before = len({item.id for item in [*entries, *fetched.conversation]})
+        fetched.conversation, shown = fenced(fence, fetched.conversation, entries, budget, self.token_counter)
+        if left_out := before - len(shown.keys() | {item.id for item in fetched.conversation}):
+            fetched.warnings.append(f"No room was left in the fence for {left_out} items that are not trusted.")
+        fetched.recent = [shown[item.id] for item in fetched.recent if item.id in shown]
+        for name in ("long_term", "newest"):
+            kept = [item for item in getattr(fetched, name) if id(item) in distinct and item.id in shown]
+            setattr(fetched, name, [shown[item.id] for item in kept])
 
     async def _fetch(
         self, query: str, short_term: RecentMemories | MemoryStore | None, metadata: MemoryMetadata | None
@@ -116,6 +154,7 @@ class ContextManager:
         fetched = Fetched()
         results = await asyncio.gather(
             self._read_soul(fetched),
+            self._read_profile(fetched),
             self._read_short_term(fetched, short_term, metadata),
             self._read_long_term(fetched, query, metadata),
             return_exceptions=True,  # None is left running when another meets a mistake of the caller.
@@ -134,6 +173,14 @@ class ContextManager:
             fetched.warnings.append(f"There is no soul file at {str(self.soul_path)!r}.")
         except (OSError, ValueError) as error:
             fetched.warnings.append(f"The soul file {str(self.soul_path)!r} cannot be read: {type(error).__name__}.")
+
+    async def _read_profile(self, fetched: Fetched) -> None:
+        if self.profile is None or not self.profile_tokens:
+            return
+        try:
+            fetched.profile = (await self.profile.profile(tokens=self.profile_tokens)).strip()
+        except Exception as error:  # noqa: BLE001  # an agent without its memory is better than no agent
+            fetched.warnings.append(_failed("The profile", error))
 
     async def _read_short_term(
         self, fetched: Fetched, source: RecentMemories | MemoryStore | None, metadata: MemoryMetadata | None
@@ -158,15 +205,15 @@ class ContextManager:
         if connect is not None:
             await connect()
         recent = await source.get_recent(hours=self.recent_hours, limit=self.recent_limit)
-        fetched.recent = list(recent)[::-1]
+        fetched.recent = trusted(list(recent)[::-1], self.min_trust)
         fetched.timezone = getattr(source, "timezone", UTC)
 
     async def _conversation(self, store: MemoryStore, metadata: MemoryMetadata | None) -> list[MemoryItem]:
         limit = self.recent_limit
         if isinstance(store, Conversation):
-            return await store.search(metadata=metadata, limit=limit)
+            return trusted(await store.search(metadata=metadata, limit=limit), self.min_trust)
         if isinstance(store, BaseStore):
-            return await store.window(metadata=metadata, limit=limit)
+            return await store.window(metadata=metadata, limit=limit, **self._least())
         found = await store.search(metadata=metadata, limit=limit + _REACH_OF_A_GROUP)
         older: list[MemoryItem] = []
         if len(found) > limit:  # Every system item stays; of summaries no more than the limit are ever shown.
@@ -174,7 +221,7 @@ class ContextManager:
                 older += (await store.search(metadata=metadata, memory_type=kind, limit=most))[::-1]
         ids = {item.id for item in found}
         ordered = as_said([*(item for item in older if item.id not in ids), *found[::-1]])
-        return whole_groups(newest(ordered, limit), ordered)
+        return trusted(whole_groups(newest(ordered, limit), ordered), self.min_trust)
 
     async def _read_long_term(self, fetched: Fetched, query: str, metadata: MemoryMetadata | None) -> None:
         if self.long_term is None or not self.long_term_limit:
@@ -193,24 +240,34 @@ class ContextManager:
 
     async def _relevant(self, store: MemoryStore, query: str, metadata: MemoryMetadata | None) -> list[MemoryItem]:
         """Return what the search finds, best first."""
+        wanted: dict[str, Any]
         if isinstance(store, BaseStore):
-            return await store.recall(query, metadata=metadata, limit=self.long_term_limit)
+            wanted = {"metadata": metadata, "limit": self.long_term_limit, **self._least()}
+            return await recalled(store, query, self.fence, **wanted)
         capabilities: frozenset[Capability] = getattr(store, "capabilities", frozenset())
-        wanted: dict[str, Any] = {"metadata": metadata, "limit": self.long_term_limit}
+        wanted = {"metadata": metadata, "limit": self.long_term_limit}
         for mode in _RANKED:
             if mode in capabilities:
                 ranked: list[MemoryItem] = await cast(Any, store).search(query=query, mode=mode.value, **wanted)
-                return ranked
-        return await store.search(query=query, **wanted)
+                return self._trusted_enough(ranked)
+        return self._trusted_enough(await store.search(query=query, **wanted))
 
     async def _newest(self, store: MemoryStore, metadata: MemoryMetadata | None) -> list[MemoryItem]:
         """Return the newest memories, newest first, which a conversation view answers the other way round."""
         if isinstance(store, BaseStore):
             where = {"memory_type": {"$ne": "system"}}  # It is an instruction, and may be another session's.
-            found = await store.search(metadata=metadata, limit=self.long_term_limit, where=where)
+            found = await store.search(metadata=metadata, limit=self.long_term_limit, where=where, **self._least())
         else:
-            found = await store.search(metadata=metadata, limit=self.long_term_limit)
+            found = self._trusted_enough(await store.search(metadata=metadata, limit=self.long_term_limit))
         return found[::-1] if isinstance(store, Conversation) else found
+
+    def _least(self) -> dict[str, Any]:
+        """Return the condition on trust for a store of ours."""
+        return {} if self.min_trust is None else {"min_trust": self.min_trust}
+
+    def _trusted_enough(self, items: Sequence[MemoryItem]) -> list[MemoryItem]:
+        """Return the items of at least the trust that is asked for, for a store that knows no such condition."""
+        return [item for item in items if self.min_trust is None or trust_of(item).rank >= self.min_trust.rank]
 
 
 def _failed(what: str, error: Exception) -> str:

@@ -11,8 +11,9 @@ if TYPE_CHECKING:
     from memoranda_langgraph.saver import MemorandaSaver
     from memoranda_langgraph.serializing import CheckpointSerializer, RefusedTypeError
     from memoranda_langgraph.store import MemorandaStore
+    from memoranda_langgraph.tools import as_tools
 
-__all__ = ["CheckpointSerializer", "MemorandaSaver", "MemorandaStore", "RefusedTypeError", "SyncCallError"]
+__all__ = ["CheckpointSerializer", "MemorandaSaver", "MemorandaStore", "RefusedTypeError", "SyncCallError", "as_tools"]
 
 __getattr__, __dir__ = lazy_names(
     __name__,
@@ -21,5 +22,6 @@ __getattr__, __dir__ = lazy_names(
         "saver": ["MemorandaSaver"],
         "serializing": ["CheckpointSerializer", "RefusedTypeError"],
         "store": ["MemorandaStore"],
+        "tools": ["as_tools"],
     },
 )

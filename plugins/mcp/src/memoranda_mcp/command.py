@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -31,6 +32,15 @@ Store = Annotated[
 User = Annotated[
     str | None, typer.Option("--user", "-u", metavar="ID", help="Whose memories these are.", rich_help_panel=SCOPE)
 ]
+
+
+class Level(StrEnum):
+    """How far an assistant can be trusted; an operator's words are not for it."""
+
+    EXTERNAL = "external"
+    TOOL = "tool"
+    AGENT = "agent"
+    USER = "user"
 
 
 @app.callback()
@@ -62,6 +72,19 @@ def mcp(
         bool,
         typer.Option("--graph", help="Also the tools of a knowledge graph.", rich_help_panel=RIGHTS),
     ] = False,
+    facts: Annotated[
+        bool,
+        typer.Option("--facts", help="Also the tools for facts: what is true now.", rich_help_panel=RIGHTS),
+    ] = False,
+    trust: Annotated[
+        Level,
+        typer.Option(
+            "--trust",
+            metavar="LEVEL",
+            help="How far what it writes is trusted: external, tool, agent or user.",
+            rich_help_panel=RIGHTS,
+        ),
+    ] = Level.AGENT,
     http: Annotated[
         bool, typer.Option("--http", help="Serve over HTTP instead; see --tokens.", rich_help_panel=HTTP)
     ] = False,
@@ -105,6 +128,8 @@ def mcp(
         read_only=read_only,
         allow_purge=allow_purge,
         graph=graph,
+        facts=facts,
+        trust=trust.value,
         model=model,
         base_url=base_url,
     )

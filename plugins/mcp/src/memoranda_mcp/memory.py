@@ -14,8 +14,11 @@ from urllib.parse import quote, unquote
 
 from memoranda.errors import InputError, quoted
 from memoranda.integrity import results_behind_calls
-from memoranda.items import MemoryItem, MemoryMetadata
+from memoranda.items import SCOPE_FIELDS, MemoryItem, MemoryMetadata
 from memoranda_context.prompt import conversation_entry
+from memoranda_facts import Facts
+from memoranda_facts.extraction import everyday_schema
+from memoranda_guard import Fence
 from memoranda_mcp.graph import Graph
 from memoranda_mcp.subscriptions import Content, Subscriptions
 from memoranda_mcp.tools.memories import memory_of
@@ -40,6 +43,9 @@ UNDOABLE_CALLS = 1000
 
 JSON = "application/json"
 
+ORIGIN = "mcp"
+"""The origin of what a client writes."""
+
 
 @dataclass(frozen=True, slots=True)
 class Rights:
@@ -48,6 +54,7 @@ class Rights:
     read_only: bool = False
     allow_purge: bool = False
     graph: bool = False
+    facts: bool = False
 
 
 @dataclass(slots=True)
@@ -56,6 +63,7 @@ class ScopedMemory:
 
     ``store`` is bound to the scope and cannot see beyond it; ``graph_store`` is bound to the user alone, so that a
     graph is the same in all of their conversations. Without a ``summarizer`` the assistant writes summaries itself.
+    What is written is trusted as the handles say, and as an agent's if they say nothing, whatever speaker it names.
     """
 
     store: ScopedStore
@@ -64,8 +72,17 @@ class ScopedMemory:
     summarizer: Summarizer | None = None
     forgotten: list[tuple[str, ...]] = field(default_factory=list)
     subscriptions: Subscriptions = field(init=False)
+    _facts: Facts | None = field(default=None, init=False)
+
+    @property
+    def facts(self) -> Facts:
+        """What is known of the user, the same in all of their conversations."""
+        if self._facts is None:
+            self._facts = Facts(self.graph_store, schema=everyday_schema())
+        return self._facts
 
     def __post_init__(self) -> None:
+        self.store, self.graph_store = _stamping(self.store), _stamping(self.graph_store)
         self.subscriptions = Subscriptions(self.place_of, self.read)
 
     def within(self, conversation: str | None) -> MemoryMetadata | None:
@@ -108,7 +125,7 @@ class ScopedMemory:
             newest = await self.store.search(limit=MOST_RECENT)
             return _json([memory_of(item).model_dump(mode="json") for item in newest])
         metadata = self.within(name)
-        items = await self.store.window(metadata=metadata, limit=MOST_SHOWN)
+        items = Fence().apply(await self.store.window(metadata=metadata, limit=MOST_SHOWN))
         if not items and not await self.store.count(metadata=metadata):
             return None
         return Content("\n".join(conversation_entry(item) for item in results_behind_calls(items)), "text/plain")
@@ -128,6 +145,14 @@ class ScopedMemory:
         """Remember what a call removed, so that it can be undone while this server runs."""
         self.forgotten.append(tuple(ids))
         del self.forgotten[:-UNDOABLE_CALLS]
+
+
+def _stamping(handle: ScopedStore) -> ScopedStore:
+    """Return a handle of the same scope that says how far what it writes is trusted."""
+    if handle.trust is not None:
+        return handle
+    bound = {name: getattr(handle.scope, name) for name in (*SCOPE_FIELDS, "namespace") if getattr(handle.scope, name)}
+    return handle.scoped(**bound, trust="agent", origin=ORIGIN)
 
 
 _KINDS = ("items", "conversations")

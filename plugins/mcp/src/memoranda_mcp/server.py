@@ -15,6 +15,7 @@ from memoranda.errors import MemoryError
 from memoranda_mcp.memory import Rights, ScopedMemory
 from memoranda_mcp.prompts import Prompts
 from memoranda_mcp.resources import RequestContext, Resources
+from memoranda_mcp.tools.facts import FACTS
 from memoranda_mcp.tools.graphing import GRAPHING
 from memoranda_mcp.tools.reading import READING, modes
 from memoranda_mcp.tools.summarising import summarise_due
@@ -70,6 +71,8 @@ def tools_for(rights: Rights) -> dict[str, Tool]:
     offered = [remember, *READING, update, forgetting, undo_forget, summarise_due]
     if rights.graph:
         offered += GRAPHING
+    if rights.facts:
+        offered += FACTS
     return {tool.name: tool for tool in offered if tool.reads or not rights.read_only}
 
 

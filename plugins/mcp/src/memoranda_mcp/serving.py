@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from memoranda.opening import open as open_store
 from memoranda.store import namespace_of
-from memoranda_mcp.memory import Rights, ScopedMemory
+from memoranda_mcp.memory import ORIGIN, Rights, ScopedMemory
 from memoranda_mcp.server import make_server
 
 if TYPE_CHECKING:
@@ -34,13 +34,15 @@ class Settings:
     read_only: bool = False
     allow_purge: bool = False
     graph: bool = False
+    facts: bool = False
+    trust: str = "agent"
     model: str | None = None
     base_url: str | None = None
 
     @property
     def rights(self) -> Rights:
         """What the tools may do."""
-        return Rights(read_only=self.read_only, allow_purge=self.allow_purge, graph=self.graph)
+        return Rights(read_only=self.read_only, allow_purge=self.allow_purge, graph=self.graph, facts=self.facts)
 
     def scope(self, user: str | None = None) -> dict[str, Any]:
         """Return the scope that the options name, as ``scoped()`` takes it; that of ``user`` if one is given."""
@@ -58,10 +60,14 @@ class Settings:
 def make_memory(
     store: BaseStore, settings: Settings, summarizer: Summarizer | None, user: str | None = None
 ) -> ScopedMemory:
-    """Return the memory of a user, or of the scope that the settings name."""
+    """Return the memory of a user, or of the scope that the settings name.
+
+    What a client writes is trusted as the settings say, whatever speaker it names.
+    """
     scope = settings.scope(user)
     lasting = {name: value for name, value in scope.items() if name not in _OF_A_CONVERSATION} or scope
-    return ScopedMemory(store.scoped(**scope), store.scoped(**lasting), settings.rights, summarizer)
+    whose: dict[str, Any] = {"trust": settings.trust, "origin": ORIGIN}
+    return ScopedMemory(store.scoped(**scope, **whose), store.scoped(**lasting, **whose), settings.rights, summarizer)
 
 
 @asynccontextmanager

@@ -8,7 +8,8 @@ from memoranda.lazy import lazy_names
 
 if TYPE_CHECKING:
     from memoranda_openai_agents.session import MemorandaSession
+    from memoranda_openai_agents.tools import as_tools
 
-__all__ = ["MemorandaSession"]
+__all__ = ["MemorandaSession", "as_tools"]
 
-__getattr__, __dir__ = lazy_names(__name__, {"session": ["MemorandaSession"]})
+__getattr__, __dir__ = lazy_names(__name__, {"session": ["MemorandaSession"], "tools": ["as_tools"]})

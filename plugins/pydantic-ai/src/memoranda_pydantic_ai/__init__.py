@@ -8,7 +8,8 @@ from memoranda.lazy import lazy_names
 
 if TYPE_CHECKING:
     from memoranda_pydantic_ai.conversations import MemorandaConversationStore
+    from memoranda_pydantic_ai.tools import as_tools
 
-__all__ = ["MemorandaConversationStore"]
+__all__ = ["MemorandaConversationStore", "as_tools"]
 
-__getattr__, __dir__ = lazy_names(__name__, {"conversations": ["MemorandaConversationStore"]})
+__getattr__, __dir__ = lazy_names(__name__, {"conversations": ["MemorandaConversationStore"], "tools": ["as_tools"]})

@@ -24,6 +24,7 @@ from memoranda.store.base import BaseStore
 from memoranda.store.codec import dump_metadata
 from memoranda.store.conditions import json_equal
 from memoranda.tokens import TokenCounter
+from memoranda.trust import lowest_trust
 from memoranda.windowing import as_said
 from memoranda_summary.generation import DEFAULT_TIMEOUT, SummaryConfig, TriggerResult, ask, check_trigger, split
 from memoranda_summary.prompting import TemplateAnswer
@@ -103,10 +104,11 @@ async def compact(
 
     The conversation is everything in the scope that ``metadata`` names (None: the whole store or scoped handle). The
     summaries take its place in searches and views, before the recent items that are kept; the sources stay readable by
-    their ids. Facts and traits that the scope already knows are not stored again; an earlier summary is summarised
-    along with the rest and archived with it. ``force`` compacts below the thresholds too. Lasting summaries do not
-    count towards the thresholds, since compaction cannot make them fewer. The other arguments are those of
-    :func:`memoranda_summary.check_trigger` and :func:`memoranda_summary.generate_summary`.
+    their ids. A summary is trusted as the least trusted item that the model read for it. Facts and traits that the
+    scope already knows are not stored again; an earlier summary is summarised along with the rest and archived with it.
+    ``force`` compacts below the thresholds too. Lasting summaries do not count towards the thresholds, since compaction
+    cannot make them fewer. The other arguments are those of :func:`memoranda_summary.check_trigger` and
+    :func:`memoranda_summary.generate_summary`.
 
     Whole rounds are summarised: at least ``keep_recent`` items are kept, and with them all of the round that the first
     one belongs to. A round that goes on and on, one question and hundreds of calls, is kept until the next one begins.
@@ -279,7 +281,8 @@ def _found(
 def _placeholder(template: str, older: Sequence[MemoryItem]) -> tuple[SummaryMemory, None]:
     """Return what stands for sources in which no template found anything new."""
     content = f"Nothing new was found in {len(older)} earlier messages."
-    return SummaryMemory(content=content, template=template, sources=[item.id for item in older]), None
+    sources = [item.id for item in older]
+    return SummaryMemory(content=content, template=template, sources=sources, trust=lowest_trust(older)), None
 
 
 def _moment(older: Sequence[MemoryItem], turns: Sequence[MemoryItem]) -> str:

@@ -18,6 +18,7 @@ from memoranda.integrity import pairs
 from memoranda.items import HumanMemory, MemoryItem, SummaryMemory
 from memoranda.offloading import offload
 from memoranda.tokens import TokenCounter
+from memoranda.trust import lowest_trust
 from memoranda_summary.templates import Template
 from memoranda_summary.transcript import Transcript, transcribe
 
@@ -55,7 +56,11 @@ class TemplateAnswer:
         return "\n".join(text for text, _ in self.readings)
 
     def items(self) -> list[SummaryMemory]:
-        """Return the items that the answers hold, each once, with the ids of the original messages as its sources."""
+        """Return the items that the answers hold, each once, with the ids of the original messages as its sources.
+
+        Each is trusted as the least trusted message that the model read for it, whichever sources it names: a message
+        may well tell the model what to name.
+        """
         found: dict[object, SummaryMemory] = {}
         for text, transcript in self.readings:
             for item in self._parsed(text, transcript):
@@ -64,7 +69,9 @@ class TemplateAnswer:
                 key = len(found) if identity is None else identity
                 first = found.get(key, item)
                 known = first.sources if key in found else []
-                found[key] = first.model_copy(update={"sources": list(dict.fromkeys([*known, *sources]))})
+                read = [*transcript.items, *([first] if key in found else [])]
+                taken = {"sources": list(dict.fromkeys([*known, *sources])), "trust": str(lowest_trust(read))}
+                found[key] = first.model_copy(update=taken)
         return list(found.values())
 
     def _parsed(self, text: str, transcript: Transcript) -> list[SummaryMemory]:

@@ -30,7 +30,7 @@ from memoranda.lazy import lazy_names
 
 if TYPE_CHECKING:
     from memoranda_testing.case import Cases, Reopen
-    from memoranda_testing.conformance import StoreConformance
+    from memoranda_testing.conformance import StoreConformance, TrustConformance
     from memoranda_testing.expect import ExpectationError, SkipCase
     from memoranda_testing.runner import CaseResult, Outcome, Report, check_store, run_conformance
 
@@ -38,7 +38,7 @@ __getattr__, __dir__ = lazy_names(
     __name__,
     {
         "case": ["Cases", "Reopen"],
-        "conformance": ["StoreConformance"],
+        "conformance": ["StoreConformance", "TrustConformance"],
         "expect": ["ExpectationError", "SkipCase"],
         "runner": ["CaseResult", "Outcome", "Report", "check_store", "run_conformance"],
     },
@@ -53,6 +53,7 @@ __all__ = [
     "Report",
     "SkipCase",
     "StoreConformance",
+    "TrustConformance",
     "check_store",
     "run_conformance",
 ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
@@ -100,6 +100,7 @@ async def check_store(
     thorough: bool = False,
     seed: int = 0,
     on_result: Callable[[CaseResult], None] | None = None,
+    topics: Sequence[type[Cases]] = TOPICS,
 ) -> Report:
     """Run the cases one after the other, each on a store opened for it, and return all results.
 
@@ -110,6 +111,7 @@ async def check_store(
     - ``thorough`` lets cases that compare random histories with a model take minutes, with ten times the timeout.
     - ``seed`` chooses those histories; the reason of a case that passed says what it did not reach.
     - ``on_result`` is called with each result at once.
+    - ``topics`` are the groups of cases; those of TrustConformance are ``[memoranda_testing.cases.trust.TrustCases]``.
 
     An error in a case is a failed case. Only a store that cannot be opened at all raises.
     """
@@ -117,7 +119,7 @@ async def check_store(
     name, capabilities = repr(first), tuple(sorted(capability.value for capability in first.capabilities))
     await first.close()
     results = []
-    chosen = [(topic, case) for topic in TOPICS for case in case_names(topic) if select is None or select(case)]
+    chosen = [(topic, case) for topic in topics for case in case_names(topic) if select is None or select(case)]
     for topic, case in chosen:
         cases = topic()
         cases.exclusive, cases.thorough, cases.seed = exclusive, thorough, seed

@@ -4,7 +4,7 @@ Two statements of one owner are rivals if they differ in one value alone: "Ada's
 number is 34". A text tells no more than its words do. What the two share, the frame, has to name a thing and what is
 said of it, and most of it has to come before the value. Statements that add to each other ("Ada likes tea", "Ada likes
 coffee") or are of different things ("The capital of France is …", "The capital of Italy is …") are no rivals, and
-neither are those that leave a doubt.
+neither are those that leave a doubt. What is less trusted never goes before what it contradicts.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from string import ascii_lowercase
 from typing import NamedTuple
 
 from memoranda.store.ranked import RankedItem
+from memoranda.trust import trust_of
 from memoranda_text.languages import PERSONS_OF, STOPWORDS_OF, language_of, lines_of
 from memoranda_text.stemming import stemmer_of
 from memoranda_text.terms import fold_words, query_terms
@@ -32,12 +33,13 @@ _CAPITALISED = re.compile(r"\b(?=[^\W_])[^a-z\W_]\w*")
 
 
 class Statement(NamedTuple):
-    """A text, when it was said, whose it is and who said it."""
+    """A text, when it was said, whose it is, who said it, and how far that is trusted."""
 
     text: str
     time: str
     owner: Hashable = None
     speaker: Hashable = None
+    trust: int = 0
 
 
 class _Words(NamedTuple):
@@ -115,7 +117,9 @@ def newest_first(query: str, ranked: Sequence[RankedItem]) -> list[RankedItem]:
     These exchange their places; every other item keeps its own. Scores stay with their items.
     """
     statements = [
-        Statement(item.content, item.created_at, item.metadata.user_id, (item.memory_type, item.name))
+        Statement(
+            item.content, item.created_at, item.metadata.user_id, (item.memory_type, item.name), trust_of(item).rank
+        )
         for item in (found.item for found in ranked)
     ]
     return [ranked[place] for place in current_order(query, statements)]
@@ -148,6 +152,7 @@ def _rivals(query: str, statements: Sequence[Statement]) -> Iterator[list[int]]:
         exchange = _Exchange(parsed[older], parsed[newer])
         return (
             said.time < says.time
+            and said.trust <= says.trust
             and exchange.is_of_one_value(said.speaker == says.speaker)
             and not exchange.is_named_by(asked)
         )

@@ -128,7 +128,8 @@ class Transfer:
     async def put(self, batch: Sequence[Incoming]) -> list[Incoming]:
         """Store a batch, all of it or, on a store that is not atomic, as much as came before an error.
 
-        Returns what the store has now: the batch without what was skipped, as the store's observers wanted it stored.
+        Returns what the store has now: the batch without what was skipped, as the store's observers wanted it stored,
+        or hidden.
         """
         plan = await self._sorted(batch)
         self.counts.under_way = len(plan.wanted)
@@ -143,7 +144,9 @@ class Transfer:
             changed = self._as_stored.end()
         self.counts.under_way = 0
         self._count(plan)
-        return [incoming._replace(item=changed.get(incoming.item.id, incoming.item)) for incoming in plan.stored]
+        withheld = self.store._observers.hidden(list(changed.values()))
+        given = ((incoming, changed.get(incoming.item.id, incoming.item)) for incoming in plan.stored)
+        return [each._replace(item=item, hidden=each.hidden or item.id in withheld) for each, item in given]
 
     async def _sorted(self, batch: Sequence[Incoming]) -> _BatchPlan:
         """Compare a batch with what the store has. Raises the conflict that the policy does not allow."""

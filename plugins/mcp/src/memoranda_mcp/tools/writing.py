@@ -72,7 +72,7 @@ async def update(memory: ScopedMemory, given: UpdateArguments, report: Report) -
     if given.content is None and given.tags is None and given.importance is None:
         raise InputError("update needs something to change: `content`, `tags` or `importance`.")
     item = await memory.find(given.id)
-    _refuse_graph(item)
+    _refuse_special(item)
     if item.version != given.version:
         raise VersionConflictError(item.id, given.version, item.version)
     extra = labelled(item.metadata.extra, given.tags, given.importance)
@@ -121,7 +121,7 @@ async def forget(memory: ScopedMemory, given: ForgetArguments, report: Report) -
         raise InputError("This server removes nothing for good; it was started without --allow-purge.")
     there = await memory.store.get_many(given.ids)
     for item in there:
-        _refuse_graph(item)
+        _refuse_special(item)
     gone = [item.id for item in there]
     await memory.store.apply(deletes=gone, purge=purge)
     undoable = not purge and "delete" in memory.store.capabilities
@@ -164,7 +164,12 @@ async def undo_forget(memory: ScopedMemory, given: UndoArguments, report: Report
     return Restored(memories=[memory_of(item) for item in items], not_found=[i for i in wanted if i not in back])
 
 
-def _refuse_graph(item: MemoryItem) -> None:
+def _refuse_special(item: MemoryItem) -> None:
+    """Refuse what only its own tools change: parts of the graph, and entries in the log of a fact."""
+    if item.memory_type in ("fact", "fact-mark"):
+        raise InputError(
+            "This is an entry of a fact, which only its own tools change (correct_fact, end_fact). Nothing was changed."
+        )
     if item.memory_type == GRAPH_KIND:
         raise InputError(
             "This is part of the knowledge graph, which only its own tools change (add_observations, "

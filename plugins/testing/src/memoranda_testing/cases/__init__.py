@@ -82,8 +82,8 @@ TOPICS: tuple[type[Cases], ...] = (
 
 
 def case_names(topic: type[Cases]) -> Iterator[str]:
-    """Yield the names of the cases of a topic, in the order in which they are written."""
-    return (name for name in vars(topic) if name.startswith("test_"))
+    """Yield the names of the cases of a topic, and of those it extends, in the order in which they are written."""
+    return (name for kit in reversed(topic.__mro__) for name in vars(kit) if name.startswith("test_"))
 
 
 __all__ = ["TOPICS", "case_names"]

@@ -75,7 +75,7 @@ class Calls(Values):
             "order": world.one((None, None, "created", "added", "updated")),
             "refresh": self._refresh(),
             "min_score": self._min_score() if query and mode == "text" else None,
-            "current": world.chance(0.2) or None,
+            "current": self._flag() if query and mode == "text" else None,
             **self._archived(),
         }
 
@@ -89,7 +89,7 @@ class Calls(Values):
             "memory_type": self._kinds(),
             "status": world.one(STATUSES) if world.chance(0.1) else None,
             "min_score": self._min_score(),
-            "current": world.chance(0.2) or None,
+            "current": self._flag(),
             **self._archived(),
         }
 
@@ -102,7 +102,7 @@ class Calls(Values):
             "window": [self.item(model)] if world.chance(0.3) else None,
             "memory_type": self._kinds(),
             "min_score": self._min_score(),
-            "current": world.chance(0.2) or None,
+            "current": self._flag(),
         }
 
     def _kinds(self) -> str | list[str] | None:
@@ -112,7 +112,7 @@ class Calls(Values):
         return [world.one(TYPES) for _ in range(world.one((0, 1, 2)))] if world.chance(0.5) else world.one(TYPES)
 
     def _min_score(self) -> float | None:
-        return self.world.one((0.0, 0.3, 0.9)) if self.world.chance(0.25) else None
+        return self.world.one((0.0, 0.3, 0.9)) if self.world.chance(0.35) else None
 
     def _archived(self) -> dict[str, bool | None]:
         return {"archived": self.world.one((None, True))} if self.world.chance(0.2) else {}
@@ -124,7 +124,8 @@ class Calls(Values):
 
     def _payloads(self, scope: MemoryMetadata | None, model: Model) -> dict[str, Any]:
         kind = self.world.one(TYPES) if self.world.chance(0.15) else None
-        return {"metadata": self._asked(scope), "memory_type": kind, "limit": self.world.one((None, 0, 1, 2, 100))}
+        limit = self.world.one((None, 0, 1, 2, 100))
+        return {"metadata": self._asked(scope), "memory_type": kind, "limit": limit, **self._archived()}
 
     def _head(self, scope: MemoryMetadata | None, model: Model) -> dict[str, Any]:
         return {"metadata": self._asked(scope)}

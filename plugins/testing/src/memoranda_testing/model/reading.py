@@ -20,11 +20,6 @@ from memoranda_testing.model.state import Refused, as_scanned, shown
 from memoranda_text.superseding import newest_first
 
 
-def _current(query: str, ranked: list[RankedItem]) -> list[RankedItem]:
-    """Return results with the newest values first, as far as a search with ``current`` looks."""
-    return newest_first(query, ranked[:RERANKED]) + ranked[RERANKED:]
-
-
 class Reading(Handle):
     """The methods that change nothing."""
 
@@ -91,7 +86,7 @@ class Reading(Handle):
             self._asked(**filters)
             return []
         ranked = [found for found in self._ranked(query, self._filter(**filters)) if found.score >= min_score]
-        return (_current(query, ranked) if current else ranked)[page.offset : page.end]
+        return _in_order(query, ranked, current)[page.offset : page.end]
 
     def recall(
         self,
@@ -112,14 +107,13 @@ class Reading(Handle):
         memories = [
             found
             for found in ranked
-            if found.item.memory_type not in ("system", "branch")
-            and found.item.content != query
-            and found.score >= (RELEVANT if min_score is None else min_score)
+            if found.item.memory_type not in ("system", "branch") and found.item.content != query
         ]
-        memories = _current(query, memories) if current else memories
-        floor = BESIDE_THE_BEST * memories[0].score if memories and min_score is None else 0.0
+        least = RELEVANT if min_score is None else min_score
+        floor = max([least, *(BESIDE_THE_BEST * found.score for found in memories[:1] if min_score is None)])
         shown_already = {item.id for item in window}
-        recalled = [found.item for found in memories if found.score >= floor and found.item.id not in shown_already]
+        ordered = _in_order(query, [found for found in memories if found.score >= least], current)
+        recalled = [found.item for found in ordered if found.score >= floor and found.item.id not in shown_already]
         if limit is None and depth(query) > DEPTH:
             return self._read(by_session(recalled[: depth(query)]), False)
         return self._read(recalled[: DEPTH if limit is None else limit], False)
@@ -157,11 +151,9 @@ class Reading(Handle):
             found = newest(found, limit)
         return self._read(whole_groups(found, said), False)
 
-    def payloads(
-        self, *, metadata: MemoryMetadata | None = None, memory_type: str | None = None, limit: int = EVERYTHING
-    ) -> list[Payload]:
+    def payloads(self, *, limit: int = EVERYTHING, **filters: Any) -> list[Payload]:
         """Return the payloads of what a search shows, oldest first."""
-        found = self.search(metadata=metadata, memory_type=memory_type, limit=limit, order="added")
+        found = self.search(limit=limit, order="added", **filters)
         return [Payload.of(item) for item in reversed(found)]
 
     def head(self, *, metadata: MemoryMetadata | None = None) -> str | None:
@@ -212,3 +204,8 @@ class Reading(Handle):
     def exists(self) -> bool:
         """Return True: an open store exists."""
         return True
+
+
+def _in_order(query: str, ranked: list[RankedItem], current: bool) -> list[RankedItem]:
+    """Return results best first; with ``current``, the newest first of those that say the same."""
+    return [*newest_first(query, ranked[:RERANKED]), *ranked[RERANKED:]] if current else ranked

@@ -73,6 +73,8 @@ CONTENTS = (
     "line\nbreak tea",
     "kettle kettle kettle",
     "Ada met Bob on 3 May 2023",
+    "Ada's tea is with milk",
+    "Ada's tea is with lemon",
 )
 
 QUERIES = ("tea", "TEA", "milk kettle", "strasse", "ЖИРАФ", "50%", "a_b", "\\", "'", '"', " ", "nothing of it", "Ada")

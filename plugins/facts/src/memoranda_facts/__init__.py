@@ -1,0 +1,26 @@
+"""What is true now, since when, who said so, and how to take it back."""
+
+from __future__ import annotations
+
+from memoranda_facts.candidates import Candidate
+from memoranda_facts.facts import Facts
+from memoranda_facts.records import MANUAL, FactMemory, Record, Source
+from memoranda_facts.results import Fact, Receipt, Support, Why
+from memoranda_facts.schema import Predicate, Schema
+from memoranda_facts.values import Ref
+
+__all__ = [
+    "MANUAL",
+    "Candidate",
+    "Fact",
+    "FactMemory",
+    "Facts",
+    "Predicate",
+    "Receipt",
+    "Record",
+    "Ref",
+    "Schema",
+    "Source",
+    "Support",
+    "Why",
+]

@@ -1,0 +1,32 @@
+"""What an extractor proposes. Nothing is decided here: :meth:`Facts.apply` does that."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from memoranda_facts.dates import Moment
+from memoranda_facts.records import Source
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A change that a rule, a model or a program proposes.
+
+    ``set`` asserts the object; ``end`` says that it stopped being true at ``valid_to`` (None: when it was said), all
+    objects of the slot without one; ``correct`` says that ``replaces``, or whatever holds if that is None, was never
+    true, and that the object is, if there is one. ``sources`` are the items that say so, with spans.
+    """
+
+    subject: str
+    predicate: str
+    object: Any = None
+    kind: Literal["set", "end", "correct"] = "set"
+    valid_from: Moment | None = None
+    valid_to: Moment | None = None
+    confidence: float = 1.0
+    qualifiers: Mapping[str, Any] = field(default_factory=dict)
+    sources: tuple[Source, ...] = ()
+    rule: str = "manual"
+    replaces: Any = None

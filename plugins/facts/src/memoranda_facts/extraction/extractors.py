@@ -1,0 +1,119 @@
+"""What an extractor reads and returns, and which words are read at all.
+
+Only what people said is read. What an assistant said counts if the person it speaks to confirms it right away, and what
+was recalled into a prompt is never read: it would come back as if it had been said again.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol, runtime_checkable
+
+from memoranda.errors import PluginLoadError
+from memoranda.items import MemoryItem
+from memoranda.plugins.hookspecs import FactExtractorSpec
+from memoranda.plugins.registry import Registry, default_registry
+from memoranda_facts.candidates import Candidate
+
+RECALLED = "recalled"
+"""The key in ``metadata.extra`` that marks an item as recalled: its text was not said at its time."""
+
+_RECALLED_SECTION = re.compile(r"<memories>.*?(?:</memories>|\Z)", re.DOTALL)
+_CONFIRMATION = re.compile(
+    r"\s*(?:(?:oh|ah|well|haha),?\s+)?(?:yes|yep|yup|yeah|correct|exactly|right|indeed|true|sure|absolutely|definitely|"
+    r"that(?:['’]s| is) (?:right|correct|true|it)|you(?:['’]re| are) right|i do|i am)\b"
+    r"(?:[,.!\s]+(?:that(?:['’]s| is) (?:right|correct|true|it)|exactly|correct|right|indeed|thanks|thank you|i do|"
+    r"i am))*"
+    r"[.!\s]*",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Utterance:
+    """What a person said: the item, what they are called, and the assistant's item that their words confirm, if any."""
+
+    item: MemoryItem
+    speaker: str
+    confirmed: MemoryItem | None = None
+
+
+@dataclass(slots=True)
+class Usage:
+    """What a model was asked: how many requests, and how many tokens went in and came out."""
+
+    requests: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+
+    def add(self, other: Usage) -> None:
+        """Add another's numbers."""
+        self.requests += other.requests
+        self.input_tokens += other.input_tokens
+        self.output_tokens += other.output_tokens
+
+
+@dataclass(slots=True)
+class Extraction:
+    """What an extractor found. ``unread`` are the ids of items that it could not read; they are tried again later.
+
+    ``rejected`` counts the proposals that were refused, by reason.
+    """
+
+    candidates: list[Candidate] = field(default_factory=list)
+    unread: set[str] = field(default_factory=set)
+    rejected: Counter[str] = field(default_factory=Counter)
+    usage: Usage = field(default_factory=Usage)
+
+
+@runtime_checkable
+class FactExtractor(Protocol):
+    """Proposes facts from what was said.
+
+    ``name`` says what has read an item; ``batch_size`` is how many utterances it likes to get at a time.
+    """
+
+    name: str
+    batch_size: int
+
+    async def extract(self, utterances: Sequence[Utterance]) -> Extraction:
+        """Return what these utterances state, oldest first. Each candidate names an item among them as its source.
+
+        Raises a MemoryError if nothing can be read at the moment, as when a model is unavailable.
+        """
+        ...
+
+
+def installed_extractor(name: str, registry: Registry | None = None, **options: Any) -> FactExtractor:
+    """Return a new extractor of this name, made with the options. Raises PluginNotFoundError, PluginLoadError."""
+    registry = registry or default_registry()
+    made = registry.make(registry.find(FactExtractorSpec, name), **options)
+    if not isinstance(made, FactExtractor):
+        raise PluginLoadError(name, f"it is a {type(made).__name__}, which is not a fact extractor.")
+    return made
+
+
+def is_spoken(item: MemoryItem) -> bool:
+    """Return True if facts are read from an item: a person's words that were said at their time."""
+    return item.memory_type == "human" and not item.metadata.extra.get(RECALLED)
+
+
+def is_confirmation(text: str) -> bool:
+    """Return True if a text does nothing but agree."""
+    return _CONFIRMATION.fullmatch(text) is not None
+
+
+def own_words(item: MemoryItem) -> str:
+    """Return an item's text with spaces instead of the memories that were recalled into it; places stay the same."""
+    return _RECALLED_SECTION.sub(lambda found: " " * len(found.group()), item.content)
+
+
+def utterance(item: MemoryItem, before: MemoryItem | None) -> Utterance:
+    """Return what a person said; ``before`` is the last item before it in its conversation."""
+    confirmed = None
+    if before is not None and before.memory_type == "ai" and is_confirmation(item.content):
+        confirmed = None if before.metadata.extra.get(RECALLED) else before
+    return Utterance(item, item.name or item.metadata.user_id or "user", confirmed)

@@ -1,0 +1,157 @@
+"""The grammar that the rules are written in: templates that stand for a statement about the speaker or about a name.
+
+A template becomes one pattern for each person. ``{S}`` is the subject with adverbs; ``{BE}``, ``{WAS}`` and ``{HAVE}``
+are the subject with that verb; ``{MY}`` is a possessive; ``<live>`` is a verb in its right form; other names in
+capitals are noun phrases and lists of words. ``{value=PLACE}`` is a group of that name. ``{END}`` is where a phrase may
+end.
+"""
+
+from __future__ import annotations
+
+import re
+from enum import Enum
+
+from memoranda_facts.extraction.rule_table import words
+from memoranda_facts.extraction.said_dates import DAY, SAID_DATE
+
+
+class Person(Enum):
+    """Who a statement is about: the speaker, the one spoken to, or someone who is named."""
+
+    FIRST = "first"
+    SECOND = "second"
+    THIRD = "third"
+
+
+def _list(name: str) -> str:
+    """Return the pattern of a list of words, the longest first."""
+    return f"(?:{'|'.join(sorted(words()[name], key=len, reverse=True))})"
+
+
+_UPPER, _LOWER = "A-ZÀ-ÖØ-Þ", "a-zà-öø-ÿ"
+_NAME = (
+    rf"[{_UPPER}][{_LOWER}]+(?:-[{_UPPER}][{_LOWER}]+)?"
+    rf"(?: (?:[A-Z]\.|[{_UPPER}][{_LOWER}]+)){{0,2}}"
+)
+_FULL_NAME = rf"{_NAME}(?![\w'’-])"
+_ADVERBS = (
+    r"(?: (?:also|still|now|currently|really|absolutely|just|recently|actually|totally|truly|simply|always|definitely|"
+    r"originally|personally|already|finally|officially|all|both|happily|newly|proudly|sometimes|usually|mostly|very|so|"
+    r"such))*"
+)
+_NOT_A_TRADE = (
+    "good|bad|great|big|better|best|terrible|bit|kind|real|born|natural|huge|decent|lousy|total|fellow|talented|aspiring|"
+    "former|wannabe|would-be|budding|future|true|amazing|fantastic|proud|one|lot|few|pretty|like|being|becoming|having|"
+    "getting"
+)
+_PHRASES = {name: _list(name) for name in words() if name != "NOT_NAME"} | {
+    "ADVERBS": _ADVERBS,
+    "ANYTHING": r"(?:[^,;:.!?…–—()\x00-]|(?<=\w)[-.,](?=\w))+",
+    "DAY": DAY,
+    "DID": rf"(?:(?: have| has|['’]ve|['’]s)?{_ADVERBS})",
+    "DOING": r"(?!playing|learning|working|going|doing|getting|having|using)[a-z]+ing",
+    "END": r"(?=\s*(?:[,;:!?)…–—\x00]|\.(?!\w)|- |$)|\s+(?:and|but|so|because|since|while|now|too|any ?more|where|"
+    r"which|who|when|though|although|as well|these days|right now|at the moment|at|with (?:my|his|her)|for|"
+    r"last|this (?:week|month|year|morning|summer|winter|spring)|yesterday|today|on (?:[A-Z]\w+|\d+)|"
+    r"in (?:early |late )?(?:[A-Z]\w+|\d+)|back in|(?:about |over )?(?:[a-z]+|\d+) (?:day|week|month|year)s? ago)\b)",
+    "HAVING": rf"(?: have| has|['’]ve|['’]s){_ADVERBS}",
+    "HIS": "(?:my|his|her|their)",
+    "LASTED": r"(?: for (?:about |over |almost |the (?:last|past) )?(?P<lasted>(?:\d+|a|two|three|four|five|six|seven|"
+    r"eight|nine|ten) (?:years?|months?|weeks?)))?",
+    "NAME": _FULL_NAME,
+    "NAME_OF": rf"{_NAME}(?![\w-])",
+    "OCCUPATION": rf"(?:(?!(?:{_NOT_A_TRADE})\b)[A-Za-zà-ÿ/-]+ ){{0,3}}"
+    rf"{_list('TRADE')}(?! (?:of|shop|school|class)\b)",
+    "ORG": rf"(?:[{_UPPER}][\w&'’.-]*\w(?:(?: of| for| and| &| the)* [{_UPPER}0-9][\w&'’-]*){{0,4}}"
+    rf"|(?:an?|the) (?!new\b)(?:[\w-]+ ){{0,3}}{_list('BUSINESS')})",
+    "PET": rf"(?:[{_LOWER}-]+ ){{0,2}}{_list('PET_KIND')}",
+    "PLACE": rf"(?:the )?[{_UPPER}][\w'’-]+(?:(?: of| de| del| la| upon| on|,)? [{_UPPER}][\w'’-]+){{0,4}}",
+    "PRODUCT": r"[A-Z][\w+#.-]*\w(?: (?:[A-Z][\w+#.-]*\w|v?\d[\w.]*\w|\d))*",
+    "SAID_DATE": SAID_DATE,
+}
+_OTHER = (
+    rf"(?P<who>[Mm]y {_list('ONLY_ONE')}(?:,? {_FULL_NAME},?)?"
+    rf"|(?:[Mm]y [a-z-]+(?: (?!to|in|at|of|on|for|from|by|with)[a-z]+)?,? )?{_FULL_NAME})"
+)
+_SUBJECTS = {
+    Person.FIRST: {
+        "SUBJECT": r"I\b|[Ww]e\b",
+        "S": rf"(?:I|[Ww]e){_ADVERBS}(?: do)?",
+        "BE": rf"(?:I(?: am|['’]m)|[Ww]e(?: are|['’]re)){_ADVERBS}",
+        "WAS": rf"(?:I was|[Ww]e were){_ADVERBS}",
+        "HAVE": rf"(?:I|[Ww]e){_ADVERBS}(?: have(?: got)?|['’]ve got){_ADVERBS}",
+        "MY": "(?:[Mm]y|[Oo]ur)",
+        "NOT": r"(?:don['’]t|do not)",
+        "BE_NOT": r"(?:I['’]m not|I am not|[Ww]e['’]re not|[Ww]e aren['’]t|[Ww]e are not)",
+    },
+    Person.SECOND: {
+        "SUBJECT": r"[Yy]ou\b",
+        "S": rf"[Yy]ou{_ADVERBS}",
+        "BE": rf"[Yy]ou(?: are|['’]re){_ADVERBS}",
+        "WAS": rf"[Yy]ou were{_ADVERBS}",
+        "HAVE": rf"[Yy]ou{_ADVERBS}(?: have(?: got)?|['’]ve got){_ADVERBS}",
+        "MY": "[Yy]our",
+        "NOT": r"(?:don['’]t|do not)",
+        "BE_NOT": r"(?:[Yy]ou['’]re not|[Yy]ou aren['’]t|[Yy]ou are not)",
+    },
+    Person.THIRD: {
+        "SUBJECT": _OTHER,
+        "S": rf"{_OTHER}{_ADVERBS}",
+        "BE": rf"{_OTHER}(?: is|['’]s){_ADVERBS}",
+        "WAS": rf"{_OTHER} was{_ADVERBS}",
+        "HAVE": rf"{_OTHER}{_ADVERBS}(?: has(?: got)?|['’]s got){_ADVERBS}",
+        "MY": rf"(?P<who>[Mm]y {_list('ONLY_ONE')}|{_NAME})['’]s",
+        "NOT": r"(?:doesn['’]t|does not)",
+        "BE_NOT": rf"{_OTHER} (?:isn['’]t|is not)",
+    },
+}
+_SLOT = re.compile(r"\{(?:(?P<group>[a-z]+)=)?(?P<name>[A-Z_]+)\}")
+_VERB = re.compile(r"(?<!\?P)<([a-z]+)>")
+
+_CLAUSE = re.compile(
+    r"^|[,;:!…–—)-]\s+|\b(?:and|but|so|because|since|as|'cause|cuz|cause|why|how much|reasons?|you know|now that|"
+    r"given that|considering(?: that)?|knowing)\s+",
+    re.IGNORECASE,
+)
+_OPENING = re.compile(
+    r"(?:well|yeah|yes|yep|yup|oh|wow|hey|hi|hello|thanks|thank you|actually|honestly|btw|by the way|also|plus|anyway|"
+    r"now|currently|nowadays|lately|recently|fyi|sure|absolutely|definitely|totally|no|and|but|so|besides|personally|"
+    rf"fun fact|as you know|these days|{SAID_DATE})(?:,|:|!)?\s+",
+    re.IGNORECASE,
+)
+
+
+def clause_starts(text: str) -> list[int]:
+    """Return where the clauses of a sentence start, with and without words such as "well" and "last year"."""
+    starts = []
+    for found in _CLAUSE.finditer(text):
+        start = found.end()
+        starts.append(start)
+        while (opening := _OPENING.match(text, start)) is not None:
+            start = opening.end()
+            starts.append(start)
+    return list(dict.fromkeys(starts))
+
+
+def opening(person: Person, *, possessive: bool) -> re.Pattern[str]:
+    """Return the pattern of a subject, or of a possessive: a clause that does not open with it needs no rule tried."""
+    return re.compile(_SUBJECTS[person]["MY" if possessive else "SUBJECT"])
+
+
+def pattern(template: str, person: Person) -> re.Pattern[str]:
+    """Return the pattern of a template for one person."""
+    phrases = _PHRASES | _SUBJECTS[person]
+
+    def filled(slot: re.Match[str]) -> str:
+        phrase = phrases[slot["name"]]
+        return f"(?P<{slot['group']}>{phrase})" if slot["group"] else phrase
+
+    return re.compile(_VERB.sub(lambda verb: _inflected(verb.group(1), person), _SLOT.sub(filled, template)))
+
+
+def _inflected(verb: str, person: Person) -> str:
+    if person is not Person.THIRD:
+        return verb
+    if verb.endswith("y") and verb[-2] not in "aeiou":
+        return f"{verb[:-1]}ies"
+    return f"{verb}es" if verb.endswith(("ch", "sh", "s", "x", "o")) else f"{verb}s"

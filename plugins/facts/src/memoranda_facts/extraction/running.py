@@ -1,0 +1,184 @@
+"""Reading what has not been read yet, and applying what an extractor proposes.
+
+Candidates are stored first and items are marked as read afterwards: a process that is killed between the two reads some
+items again, which changes nothing, and loses none.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from itertools import groupby
+
+from memoranda.errors import InputError
+from memoranda.items import MemoryItem, MemoryMetadata
+from memoranda_facts.candidates import Candidate
+from memoranda_facts.extraction.extractors import FactExtractor, Usage, Utterance, is_confirmation, is_spoken, utterance
+from memoranda_facts.extraction.marks import Mark, Marks
+from memoranda_facts.facts import Facts
+from memoranda_facts.log import owner_handle
+
+_READ = ("human", "ai")
+_LOOKED_BACK = 16
+"""How many of the newest items are looked at for the one before an utterance."""
+
+
+@dataclass(slots=True)
+class ExtractionReport:
+    """What a run did: how many utterances it read, how many facts were proposed, and how many of those were new.
+
+    ``rejected`` counts the proposals that were refused, by reason; ``unread`` the utterances that could not be read and
+    will be tried again; ``changes`` are the ids of the changes, which :meth:`Facts.undo` takes.
+    """
+
+    read: int = 0
+    proposed: int = 0
+    applied: int = 0
+    unread: int = 0
+    rejected: Counter[str] = field(default_factory=Counter)
+    usage: Usage = field(default_factory=Usage)
+    changes: list[str] = field(default_factory=list)
+
+
+Progress = Callable[[int, ExtractionReport], None]
+"""Called after each batch with how many more utterances were read, and the report so far."""
+
+
+class ExtractionRun:
+    """Reads the utterances of one owner with one extractor."""
+
+    def __init__(self, facts: Facts, extractor: FactExtractor) -> None:
+        self.facts = facts
+        self.extractor = extractor
+        self._store, owner = owner_handle(facts.store)
+        self._marks = Marks(self._store, owner, extractor.name)
+        self.mark: Mark | None = None
+
+    async def waiting(self) -> int:
+        """Return how many utterances have not been read, as far as the mark says."""
+        mark = await self._marks.load()
+        async with aclosing(self._unread(mark)) as unread:
+            return sum([1 async for each, _ in unread if each is not None])
+
+    async def run(self, progress: Progress | None = None) -> ExtractionReport:
+        """Read everything that has not been read, oldest first, and return what came of it.
+
+        The mark is stored after every batch, so that a run that is stopped goes on there the next time. Raises what the
+        extractor raises; what was stored before stays.
+        """
+        report, mark = ExtractionReport(), await self._marks.load()
+        batch, passed = list[Utterance](), list[str]()
+        async with aclosing(self._unread(mark)) as unread:
+            async for each, item_id in unread:
+                passed.append(item_id)
+                if each is not None:
+                    batch.append(each)
+                if len(batch) >= self.extractor.batch_size:
+                    await self._step(batch, passed, mark, report, progress)
+                    batch, passed = [], []
+        if passed:
+            await self._step(batch, passed, mark, report, progress)
+        self.mark = mark
+        return report
+
+    async def read(self, items: Sequence[MemoryItem]) -> ExtractionReport:
+        """Read some items that were just added, after a :meth:`run`; :meth:`save` marks them as read."""
+        report = ExtractionReport()
+        mark = self.mark = self.mark or await self._marks.load()
+        spoken = [item for item in items if is_spoken(item)]
+        said = [utterance(item, await self._before(item)) for item in spoken]
+        unread = await self._read(said, report)
+        mark.done |= {each.item.id for each in said} - unread
+        mark.unread |= unread
+        return report
+
+    async def save(self) -> None:
+        """Store which items have been read."""
+        if self.mark is not None:
+            await self._marks.save(self.mark)
+
+    async def is_complete(self) -> bool:
+        """Return True if a run would find nothing to read; it looks at two items, not at all of them."""
+        mark = await self._marks.load()
+        newest = await self._store.search(memory_type=_READ, limit=1, order="added", archived=None)
+        return not newest or (newest[0].id in mark.through[:1] and not mark.unread)
+
+    async def _step(
+        self,
+        batch: Sequence[Utterance],
+        passed: Sequence[str],
+        mark: Mark,
+        report: ExtractionReport,
+        progress: Progress | None,
+    ) -> None:
+        unread = await self._read(batch, report)
+        mark.unread = (mark.unread - {each.item.id for each in batch}) | unread
+        mark.advance(passed)
+        await self._marks.save(mark)
+        if progress is not None:
+            progress(len(batch), report)
+
+    async def _read(self, said: Sequence[Utterance], report: ExtractionReport) -> set[str]:
+        """Extract and apply, and return the ids of the items that could not be read."""
+        if not said:
+            return set()
+        found = await self.extractor.extract(said)
+        report.read += len(said) - len(found.unread)
+        report.unread += len(found.unread)
+        report.proposed += len(found.candidates)
+        report.rejected.update(found.rejected)
+        report.usage.add(found.usage)
+        for _, proposed in groupby(found.candidates, key=lambda each: each.sources[0].item_id):
+            await self._apply(list(proposed), report)
+        return found.unread
+
+    async def _apply(self, proposed: Sequence[Candidate], report: ExtractionReport) -> None:
+        """Apply the candidates of one item as one change; if one of them is refused, the others each by itself."""
+        try:
+            receipt = await self.facts.apply(proposed)
+        except InputError:
+            if len(proposed) > 1:
+                for each in proposed:
+                    await self._apply([each], report)
+            else:
+                report.rejected["refused by the schema or without its source"] += 1
+            return
+        if receipt.new:
+            report.applied += len(receipt.entries)
+            report.changes.append(receipt.id)
+
+    async def _unread(self, mark: Mark) -> AsyncGenerator[tuple[Utterance | None, str], None]:
+        """Yield each utterance that has not been read, and the id of every item behind the mark, as they were added."""
+        there = {item.id for item in await self._store.get_many(mark.through)}
+        start = next((item_id for item_id in mark.through if item_id in there), None)
+        last: dict[str | None, MemoryItem] = {}
+        async with aclosing(self._store.scan(memory_type=_READ, order="added")) as items:
+            async for item in items:
+                before = last.get(item.metadata.session_id)
+                last[item.metadata.session_id] = item
+                behind = start is None
+                if item.id == start:
+                    start = None
+                wanted = (behind and item.id not in mark.done) or item.id in mark.unread
+                if wanted and is_spoken(item):
+                    yield utterance(item, before), item.id
+                elif behind:
+                    yield None, item.id
+
+    async def _before(self, item: MemoryItem) -> MemoryItem | None:
+        """Return the item before an utterance in its conversation, if it is one that agrees; only that needs it."""
+        if not is_confirmation(item.content):
+            return None
+        session = item.metadata.session_id
+        latest = await self._store.search(
+            metadata=None if session is None else MemoryMetadata(session_id=session),
+            memory_type=_READ,
+            limit=_LOOKED_BACK,
+            order="added",
+        )
+        conversation = [each for each in latest if each.metadata.session_id == session]
+        ids = [each.id for each in conversation]
+        behind = conversation[ids.index(item.id) + 1 :] if item.id in ids else []
+        return behind[0] if behind else None

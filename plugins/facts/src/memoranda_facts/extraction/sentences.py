@@ -1,0 +1,105 @@
+"""Sentences and the parts of them that state something, with their places in the text."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+BLANK = "\x00"
+"""Stands for each character of code, links and quotations, so that nothing is found in them."""
+
+LONGEST = 1000
+"""How many characters a sentence may have; what is longer is a list or a log, and no sentence that rules can read."""
+
+_FOREIGN = re.compile(
+    r"```.*?(?:```|\Z)|`[^`\n]*`|https?://\S+"
+    r"|\"[^\"\n]*(?:\"|$)|“[^”]*(?:”|\Z)|«[^»]*(?:»|\Z)|(?<!\w)'[^'\n]{2,}?'(?!\w)|(?<!\w)‘[^’\n]{2,}?’(?!\w)"
+    r"|^[ \t]*>.*$",
+    re.DOTALL | re.MULTILINE,
+)
+_ABBREVIATION = re.compile(r"\b(?:Mr|Mrs|Ms|Dr|Prof|St|Jr|Sr|vs|etc|e\.g|i\.e|[A-Z])\.$")
+_END = re.compile(r"[.!?…]+(?=[\s\x00]|$)|\n+")
+
+_ASKING = re.compile(
+    r"[,;:–—-]\s+(?:(?:and|but|so|or)\s+)?(?:can|could|would|will|do|does|did|is|are|am|was|were|have|has|should|may|any|"
+    r"how|what|when|where|which|who|why|got|right|ok|okay|you|isn't|aren't|don't|doesn't|didn't)\b",
+    re.IGNORECASE,
+)
+_TAG = re.compile(r"\b(?:right|ok|okay|isn't|aren't|don't|doesn't|didn't)$", re.IGNORECASE)
+_REQUEST = re.compile(r"\b(?:can|could|would|will|how|what)$", re.IGNORECASE)
+_UNREAL = re.compile(
+    r"\b(?:if|unless|whether|would|wouldn't|could|might|maybe|perhaps|possibly|probably|wish(?:es|ed)?|suppose|imagine|"
+    r"pretend(?:ing)?|hypothetically|as though|what about|for example|e\.g|for instance|let's say|say that|in a dream|"
+    r"dreamed|dreamt|joking|kidding|almost|nearly|supposedly|allegedly)\b|['’]d\b",
+    re.IGNORECASE,
+)
+_PLAYED = re.compile(
+    r"\b(?:in (?:the|this|my|a|our) (?:story|novel|game|movie|film|dream|scene|script|play|scenario)|"
+    r"role-?play(?:ing)?|act as|pretend(?:ing)?|protagonist|translate|rephrase|rewrite|proofread|sarcas\w+|"
+    r"(?:following|this|next) (?:sentence|text|paragraph|passage|letter|email))\b",
+    re.IGNORECASE,
+)
+_REPORTED = re.compile(
+    r"\b(?:sa(?:y|ys|id|ying)|tell(?:s|ing)?|told|ask(?:s|ed|ing)?|claim(?:s|ed|ing)?|hear[ds]?|think(?:s|ing)?|"
+    r"thought|believ(?:e|es|ed|ing)|guess(?:es|ed)?|hop(?:e|es|ed|ing)|"
+    r"want(?:s|ed)?|wonder(?:s|ed|ing)?|assum(?:e|es|ed)|according to|mention(?:s|ed)|wrote|writes|insist(?:s|ed)|"
+    r"swears?|swore|reckon|seems?|rumou?r|doubt|"
+    r"not that|it's not|isn't that|never|know(?:s)? (?:that|who|someone)|until|before|"
+    r"(?:feels?|felt|sounds?|looks?) like)\b",
+    re.IGNORECASE,
+)
+
+
+class Sentence(NamedTuple):
+    """A sentence and where it starts in its text. ``stated`` is the part of it that states something, often all."""
+
+    text: str
+    start: int
+    stated: str
+
+
+def sentences(text: str, *, tagged: bool = False) -> Iterator[Sentence]:
+    """Yield the sentences of a text, in order, without quotations, code and what is only played.
+
+    Questions, conditions and wishes state nothing. A sentence that ends with a question states what comes before it: "I
+    live in Rome, can you help me?". With ``tagged`` a question such as "You live in Rome, right?" states it, too: its
+    answer says that it is true.
+    """
+    if _PLAYED.search(text):
+        return
+    for start, sentence in _split(_FOREIGN.sub(lambda found: BLANK * len(found.group()), text)):
+        if len(sentence) > LONGEST:
+            continue
+        stated = _before_question(sentence, tagged)
+        yield Sentence(sentence, start, "" if _UNREAL.search(stated) else stated)
+
+
+def reported_from(text: str) -> int:
+    """Return where the words of a sentence become another's, a belief or a denial, as behind "he said that"."""
+    found = _REPORTED.search(text)
+    return len(text) if found is None else found.end()
+
+
+def _split(text: str) -> Iterator[tuple[int, str]]:
+    start = 0
+    for end in _END.finditer(text):
+        if end.group() != "." or not _ABBREVIATION.search(text[start : end.end()]):
+            yield from _trimmed(text, start, end.end())
+            start = end.end()
+    yield from _trimmed(text, start, len(text))
+
+
+def _trimmed(text: str, start: int, end: int) -> Iterator[tuple[int, str]]:
+    part = text[start:end]
+    if part.strip():
+        yield start + len(part) - len(part.lstrip()), part.strip()
+
+
+def _before_question(sentence: str, tagged: bool) -> str:
+    asked = _ASKING.search(sentence)
+    before = sentence[: asked.start()] if asked else sentence.rstrip("? ") if tagged else ""
+    if sentence.rstrip("!. ").endswith("?"):
+        return before if tagged or (asked and not _TAG.search(asked.group())) else ""
+    # "…, can you help me" is often written without its question mark.
+    return before if asked and _REQUEST.search(asked.group()) else sentence

@@ -1,0 +1,94 @@
+"""The face of this package."""
+
+from __future__ import annotations
+
+from memoranda.errors import InputError
+from memoranda.shapes import check_text, whole_number
+from memoranda.tokens import TokenCounter
+from memoranda.trust import Trust
+from memoranda_facts.dates import Moment
+from memoranda_facts.explaining import explained, supporting
+from memoranda_facts.reading import checked_name
+from memoranda_facts.reconciling import Reconciling
+from memoranda_facts.records import FOLDER
+from memoranda_facts.results import Fact, Why
+from memoranda_facts.searching import Question, profile_text, ranked_facts
+from memoranda_facts.values import Ref, same_text
+
+
+class Facts(Reconciling):
+    """What is known of one user, since when, from whom, and how it came to be known.
+
+    ``store`` is a handle such as ``store.scoped(user_id="ada")``. The facts belong to its user and agent, whatever its
+    session and task. ``schema`` says how many values a predicate has at a time, and which names mean the same.
+
+    Every change returns a :class:`Receipt`, which :meth:`undo` takes. Any number of objects, in any number of
+    processes, may change the facts of one user at the same time; none of their changes is lost.
+
+    When items are removed through the same store, the next reading takes back the facts that have no other source: see
+    :meth:`reconcile`.
+    """
+
+    async def why(self, fact: Fact | str) -> Why:
+        """Return the sources of a fact with their text, the rule that proposed it, what it replaced, and what decided.
+
+        Raises InputError for an id that no fact has.
+        """
+        knowledge = await self._knowledge()
+        named = knowledge.full_id(fact.id if isinstance(fact, Fact) else checked_name(fact, "fact"))
+        found = knowledge.fact(named, self._present(knowledge))
+        if found is None:
+            raise InputError(f"There is no fact with the id {named!r}.", field="fact")
+        ids = {source.item_id for record in supporting(knowledge, found) for source in record.sources}
+        return explained(knowledge, found, await self._items(sorted(ids - {""})))
+
+    async def search(self, query: str, *, limit: int = 10, history: bool = False) -> list[Fact]:
+        """Return the facts that answer a question, best first; nothing if none does.
+
+        Aliases and merged names count as the names that they stand for. Superseded, ended and retracted values are
+        found only with ``history``.
+        """
+        most = whole_number(limit, "limit")
+        if not check_text(query, "query").strip():
+            return []
+        shown = await (self.history() if history else self.current())
+        place = self._log.owner.model_copy(update={"namespace": (*self._log.owner.namespace, FOLDER)})
+        return await ranked_facts(self._log.store, place, Question(query, self._newest), shown, most)
+
+    async def follow(
+        self, subject: str, *predicates: str, valid: Moment | None = None, known: Moment | None = None
+    ) -> list[Fact]:
+        """Walk from a subject along predicates, and return the facts of the last one.
+
+        ``follow("Ada", "employer", "city")`` returns the city of Ada's employer. The object of each fact is the subject
+        of the next step. ``valid`` and ``known`` are those of :meth:`state`.
+        """
+        if not predicates:
+            raise InputError("follow() needs at least one predicate.", field="predicates")
+        facts = await self.state(valid=valid, known=known)
+        names = self._newest.names
+        found: list[Fact] = []
+        reached = {names.root(checked_name(subject, "subject"))}
+        for predicate in predicates:
+            name = same_text(self.schema.predicate(checked_name(predicate, "predicate")).name)
+            found = [
+                fact for fact in facts if same_text(fact.predicate) == name and names.root(fact.subject) in reached
+            ]
+            reached = {names.root(str(fact.object)) for fact in found if isinstance(fact.object, (str, Ref))}
+        return found
+
+    async def profile(
+        self,
+        *,
+        tokens: int = 200,
+        subject: str | None = None,
+        counter: TokenCounter | None = None,
+        min_trust: str | None = Trust.AGENT,
+    ) -> str:
+        """Return what holds now as a compact text of so many tokens, pinned predicates first, then what is newest.
+
+        Each line has a date and a short id, which every method here takes instead of the long one. The text is made for
+        prompts, so what only tools or strangers said is left out, unless ``min_trust`` says otherwise.
+        """
+        facts = await self.current(subject, min_trust=min_trust)
+        return profile_text(facts, self.schema, whole_number(tokens, "tokens"), counter)

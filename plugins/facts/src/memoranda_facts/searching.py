@@ -1,0 +1,145 @@
+"""Finding facts: by a question, along references, and as a profile."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from itertools import takewhile
+
+from memoranda.items import MemoryItem, MemoryMetadata
+from memoranda.store import BaseStore
+from memoranda.tokens import TokenCounter, estimate_tokens
+from memoranda.trust import Trust
+from memoranda_facts.dates import EVER, in_short
+from memoranda_facts.knowledge import Knowledge
+from memoranda_facts.records import short_id
+from memoranda_facts.results import Fact
+from memoranda_facts.schema import Schema
+from memoranda_facts.values import Ref, same_text
+from memoranda_text import index_terms, query_terms
+
+_FIRST_LOOK = 4
+"""How many entries are ranked first for each fact that is wanted; several entries may be one fact, or none any more."""
+
+_STEM = 4
+"""How many letters two forms of a word share at least."""
+
+_ENDING = 3
+"""How many letters their ends have at most."""
+
+_WORD = re.compile(r"[^\W_]+")
+
+_NAME = re.compile(r"(?<=\w[\s,;'’\-])\b[A-Z]\w+")
+"""A word with a capital that does not begin its sentence."""
+
+
+def _padded(text: str) -> str:
+    """Return the words of a text with a space around each, so that one text can be looked for in another."""
+    return f" {' '.join(_WORD.findall(text.casefold()))} "
+
+
+def _shares_a_word(name: str, words: list[str]) -> bool:
+    """Return True if a name has one of the words, perhaps in another form: "lives" and "live", "worked" and "works"."""
+    return any(_same_but_for_its_end(each, word) for each in _padded(name).split() for word in words)
+
+
+def _same_but_for_its_end(one: str, other: str) -> bool:
+    shared = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))
+    return shared >= _STEM and max(len(one), len(other)) - shared <= _ENDING
+
+
+class Question:
+    """A query, with the other names of what it asks for."""
+
+    def __init__(self, query: str, knowledge: Knowledge) -> None:
+        self._knowledge = knowledge
+        self._schema = knowledge.schema
+        padded = _padded(query)
+
+        def mentions(name: str) -> bool:
+            return len(_padded(name)) > 2 and _padded(name) in padded
+
+        subjects = {key[0]: timeline.subject for key, timeline in knowledge.timelines.items()}
+        self.subjects = {
+            key
+            for key, shown in subjects.items()
+            if any(map(mentions, (*knowledge.names.all_of(shown), *self._aliases(shown))))
+        }
+        added = [knowledge.names.shown(subjects[key]) for key in self.subjects]
+        words = padded.split()
+        for predicate in {timeline.predicate: None for timeline in knowledge.timelines.values()}:
+            names = self._schema.names_of(predicate)
+            if any(mentions(name) or _shares_a_word(name, words) for name in names):
+                added.append(predicate.replace("_", " "))
+        self.text = " ".join([query, *(name for name in added if not mentions(name))])
+        self._terms = frozenset(query_terms(self.text))
+        self._names = [frozenset(index_terms(name)) for name in _NAME.findall(query)]
+
+    def _aliases(self, subject: str) -> list[str]:
+        return [alias for alias, name in self._schema.subjects.items() if same_text(name) == same_text(subject)]
+
+    def is_answered_by(self, fact: Fact) -> bool:
+        """Return True if a fact is about what is asked, and not only about whom.
+
+        It shares a word with the question beyond the names of its subject. If the question is about known subjects, it
+        is about one of them; if it names others alone, there is no answer.
+        """
+        root = self._knowledge.names.root(fact.subject)
+        names = [*self._knowledge.names.all_of(fact.subject), *self._aliases(fact.subject)]
+        about = set(index_terms(" ".join(names)))
+        said = [*self._schema.names_of(fact.predicate), str(fact.object), *map(str, fact.qualifiers.values())]
+        told = set(index_terms(" ".join(said).replace("_", " ")))
+        if self.subjects and root not in self.subjects and not self._is_named(fact):
+            return False
+        if not self.subjects and any(name.isdisjoint(told | about) for name in self._names):
+            return False
+        asked = self._terms - about
+        return not asked or not asked.isdisjoint(told)
+
+    def _is_named(self, fact: Fact) -> bool:
+        """Return True if the object of a fact is one of the subjects that are asked about."""
+        return isinstance(fact.object, (str, Ref)) and self._knowledge.names.root(str(fact.object)) in self.subjects
+
+
+async def ranked_facts(
+    store: BaseStore, place: MemoryMetadata, question: Question, shown: Iterable[Fact], limit: int
+) -> list[Fact]:
+    """Return those of the facts that answer a question, in the order in which the store ranks their entries."""
+    by_entry = {entry: fact for fact in shown for entry in fact.entries}
+    size = _FIRST_LOOK * limit + 20
+    while by_entry and limit:
+        ranked = await store.search_ranked(
+            query=question.text, metadata=place, memory_type="fact", archived=True, limit=size, mode="text"
+        )
+        found: dict[str, Fact] = {}
+        for each in ranked:
+            fact = by_entry.get(each.item.id)
+            if fact is not None and question.is_answered_by(fact):
+                found[fact.id] = fact
+        if len(found) >= limit or len(ranked) < size:
+            return list(found.values())[:limit]
+        size *= 4
+    return []
+
+
+def profile_text(facts: Iterable[Fact], schema: Schema, tokens: int, counter: TokenCounter | None) -> str:
+    """Return facts as lines, as many as fit into so many tokens.
+
+    Pinned predicates come first, then what is trusted most, then the latest.
+    """
+    count = counter or estimate_tokens
+    places = {same_text(each.name): place for place, each in enumerate(schema.predicates) if each.pinned}
+    latest_first = sorted(facts, key=lambda fact: fact.recorded_at, reverse=True)
+    ordered = sorted(
+        latest_first,
+        key=lambda fact: (places.get(same_text(fact.predicate), len(places)), -Trust(fact.trust).rank),
+    )
+    lines: list[str] = []
+    for fact in ordered:
+        since = fact.valid_from if fact.valid_from and fact.valid_from != EVER else fact.recorded_at
+        doubt = "" if fact.state == "holds" else f", {fact.state}"
+        about = " ".join(f"{fact.subject} {fact.predicate.replace('_', ' ')}: {fact.object}".split())
+        line = f"- {about} (since {in_short(since)}{doubt}) [{short_id(fact.id)}]"
+        if count(MemoryItem(content="\n".join([*lines, line]))) <= tokens:
+            lines.append(line)
+    return "\n".join(lines)

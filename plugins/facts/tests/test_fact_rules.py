@@ -1,0 +1,225 @@
+"""The extractor by rules: what it reads from English sentences, and above all what it leaves alone."""
+
+from __future__ import annotations
+
+import pytest
+
+from memoranda_facts import Candidate
+from memoranda_facts.dates import EVER
+from memoranda_facts.extraction.rule_table import rules
+from memoranda_facts.extraction.rules import Said, candidates
+
+AT = "2026-05-20T10:00:00+00:00"
+"""A Wednesday, on which all of it is said."""
+
+
+def read(text: str) -> list[Candidate]:
+    """Return what Ada's words say."""
+    return candidates(Said(text, "Ada", AT, "item"))
+
+
+def facts_in(text: str) -> set[str]:
+    """Return what Ada's words say, in short: a minus for what ended, and the subject unless it is Ada."""
+    return {
+        f"{'-' if each.kind == 'end' else ''}{'' if each.subject == 'Ada' else each.subject + ' '}"
+        f"{each.predicate}: {each.object}"
+        for each in read(text)
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("My name is Ada Lovelace.", {"name: Ada Lovelace"}),
+        ("Hi, my name's Ada and I live in Paris, France.", {"name: Ada", "lives_in: Paris, France"}),
+        ("Well, I'm based in New York City.", {"lives_in: New York City"}),
+        ("We live in the Netherlands.", {"lives_in: the Netherlands"}),
+        ("Tom and I live in Paris.", {"lives_in: Paris"}),
+        ("I'm from Ireland.", {"from: Ireland"}),
+        ("I was born in Lisbon.", {"born_in: Lisbon"}),
+        ("I am Irish and I work at Google.", {"nationality: Irish", "employer: Google"}),
+        ("I work as a software engineer at Siemens.", {"job: software engineer", "employer: Siemens"}),
+        ("I'm a nurse.", {"job: nurse"}),
+        ("I'm a 34-year-old teacher.", {"age: 34", "job: teacher"}),
+        ("I was promoted to senior engineer last week.", {"job: senior engineer"}),
+        ("My brother's name is Jim.", {"brother: Jim"}),
+        ("I have a son called Max and two cats.", {"son: Max"}),
+        ("We have three kids.", {"has: three kids"}),
+        ("I'm married to Tom.", {"spouse: Tom"}),
+        ("I have a dog named Rex.", {"pet: Rex"}),
+        ("I'm vegetarian.", {"diet: vegetarian"}),
+        ("I'm allergic to peanuts.", {"allergic_to: peanuts"}),
+        ("I don't eat pork.", {"does_not_eat: pork"}),
+        ("My birthday is March 5th.", {"birthday: 03-05"}),
+        ("I was born on 5 March 1990.", {"born_on: 1990-03-05"}),
+        ("I speak French and German.", {"speaks: French", "speaks: German"}),
+        ("I play the piano.", {"plays: piano"}),
+        ("I love hiking, it keeps me sane.", {"likes: hiking"}),
+        ("I hate mushrooms.", {"dislikes: mushrooms"}),
+        ("I don't like loud music.", {"dislikes: loud music"}),
+        ("My favourite colour is blue.", {"favorite_colour: blue"}),
+        ("My email is ada@example.org.", {"email: ada@example.org"}),
+    ],
+)
+def test_the_speaker_is_read(text: str, expected: set[str]) -> None:
+    assert facts_in(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Eva lives in Rome.", {"Eva lives_in: Rome"}),
+        ("Eva Maria Stein is now a doctor.", {"Eva Maria Stein job: doctor"}),
+        ("My sister Eva lives in Rome.", {"sister: Eva", "Eva lives_in: Rome"}),
+        ("My husband, Joe, is a chef.", {"husband: Joe", "Joe job: chef"}),
+        ("My mom loves gardening.", {"Ada's mother likes: gardening"}),
+        ("Bob's wife is Carol.", {"Bob wife: Carol"}),
+        ("Anna's favorite color is green.", {"Anna favorite_color: green"}),
+        ("Tom is no longer a teacher.", {"-Tom job: teacher"}),
+    ],
+)
+def test_others_are_read_by_name_or_by_a_relation_that_means_one_person(text: str, expected: set[str]) -> None:
+    assert facts_in(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("I no longer live in Berlin.", {"-lives_in: Berlin"}),
+        ("I don't live in Berlin anymore.", {"-lives_in: Berlin"}),
+        ("I used to live in Rome, but now I live in Oslo.", {"-lives_in: Rome", "lives_in: Oslo"}),
+        ("I moved from Berlin to Paris.", {"-lives_in: Berlin", "lives_in: Paris"}),
+        ("I'm not vegetarian any more.", {"-diet: vegetarian"}),
+        ("I used to be a teacher.", {"-job: teacher"}),
+        ("I quit my job at Google.", {"-employer: Google"}),
+        ("I don't like jazz anymore.", {"-likes: jazz"}),
+        ("I don't play tennis anymore.", {"-plays: tennis"}),
+    ],
+)
+def test_what_has_stopped_is_an_end(text: str, expected: set[str]) -> None:
+    assert facts_in(text) == expected
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Do I live in Paris?",
+        "I live in Paris, right?",
+        "If I live in Paris, I need a flat.",
+        "I would live in Paris.",
+        "I'd live in Paris.",
+        "I might be a teacher.",
+        "Maybe I live in Paris.",
+        "I wish I lived in Paris.",
+        "I think I live in Paris.",
+        "He said I live in Paris.",
+        "Eva told me that Tom lives in Rome, and I work at Google.",
+        "Let's say I live in Paris.",
+        "Imagine I live in Paris.",
+        "I'm moving to Rome next month.",
+        "I want to live in Rome.",
+        "I never lived in Rome.",
+        "I don't live in Rome.",
+        "I'm not a doctor.",
+        "I almost moved to Rome.",
+        "I lived in Rome.",
+        "We moved to Rome when I was six.",
+        "I live in Paris when I'm not travelling.",
+        'She wrote "I live in Paris" on the wall.',
+        "```\nI live in Paris.\n```",
+        "> I live in Paris.",
+        "Translate: I live in Paris.",
+        "In the story, I live in Paris and I'm a nurse.",
+        "I live in a small flat.",
+        "I'm a good cook.",
+        "I'm an aspiring writer.",
+        "I love you.",
+        "I love it when you sing.",
+        "I love that song, it's great.",
+        "I love how you cook.",
+        "I love simple, quick meals.",
+        "I like my job.",
+        "Everyone loves pizza.",
+        "Painting is now a job.",
+        "She lives in Rome.",
+        "My friend lives in Rome.",
+        "My sister lives in Rome.",
+        "My cat Tom passed away.",
+        "You live in Paris.",
+        "I'm engaged in politics.",
+        "I'm single-minded.",
+        "My name is a secret.",
+        "I work at home.",
+        "I have a question.",
+        "",
+    ],
+)
+def test_what_is_not_stated_is_left_alone(text: str) -> None:
+    assert facts_in(text) == set()
+
+
+def test_a_statement_in_front_of_a_question_is_read() -> None:
+    assert facts_in("I live in Paris, can you recommend a bakery?") == {"lives_in: Paris"}
+    assert facts_in("Can my sister Eva come, too?") == {"sister: Eva"}
+
+
+@pytest.mark.parametrize(
+    ("text", "moment"),
+    [
+        ("I live in Paris.", AT),
+        ("I moved to Paris in 2019.", "2019"),
+        ("I moved to Paris in March.", "2026-03"),
+        ("I moved to Paris in August.", "2025-08"),
+        ("I moved to Paris on 5 May.", "2026-05-05"),
+        ("I moved to Paris on May 5th, 2024.", "2024-05-05"),
+        ("I moved to Paris yesterday.", "2026-05-19"),
+        ("I moved to Paris today.", AT),
+        ("I moved to Paris this year.", AT),
+        ("Last month I moved to Paris.", "2026-04"),
+        ("I moved to Paris two years ago.", "2024"),
+        ("I moved to Paris 3 weeks ago.", "2026-04-29"),
+        ("I moved to Paris last Monday.", "2026-05-18"),
+        ("I moved to Paris last weekend.", "2026-05-16"),
+        ("I moved to Paris last week.", "2026-05-11"),
+        ("I've lived in Paris since 2019.", "2019"),
+        ("I've been living in Paris for two years.", "2024"),
+        ("I was born in Paris.", EVER),
+    ],
+)
+def test_a_fact_starts_at_the_date_that_is_said_or_when_it_is_said(text: str, moment: str) -> None:
+    (made,) = read(text)
+    assert (made.object, made.valid_from, made.valid_to) == ("Paris", moment, None)
+
+
+def test_an_end_is_dated_and_has_no_start() -> None:
+    old, new = read("I moved from Berlin to Paris in March.")
+    assert (old.kind, old.object, old.valid_from, old.valid_to) == ("end", "Berlin", None, "2026-03")
+    assert (new.kind, new.object, new.valid_from, new.valid_to) == ("set", "Paris", "2026-03", None)
+
+
+def test_a_candidate_names_its_rule_and_the_words_that_support_it() -> None:
+    text = "Good morning! As you know, I live in Paris. My dog Rex says hello."
+    home, pet = read(text)
+    (source,) = home.sources
+    assert (source.item_id, text[source.start : source.end], home.rule) == ("item", "I live in Paris", "rules/lives-in")
+    (source,) = pet.sources
+    assert (text[source.start : source.end], pet.object, pet.qualifiers) == ("My dog Rex", "Rex", {"kind": "dog"})
+
+
+def test_what_another_says_to_the_speaker_is_read_only_if_asked_for() -> None:
+    said = Said("So you live in Paris, right? I live in the cloud, and Tom lives in Rome.", "Ada", AT, "item")
+    assert [(each.subject, each.object) for each in candidates(said, to_speaker=True)] == [("Ada", "Paris")]
+
+
+def test_the_same_statement_twice_is_one_candidate() -> None:
+    assert len(read("I live in Paris. Yes, I live in Paris!")) == 1
+
+
+def test_no_two_rules_share_a_name() -> None:
+    names = [rule.name for rule in rules()]
+    assert len(names) == len(set(names))
+
+
+@pytest.mark.parametrize("part", ["a", "'", "My ", "I love ", "and I love ", "New ", "last year ", "I live in New, "])
+def test_a_long_text_without_an_end_says_nothing(part: str) -> None:
+    assert facts_in(f"I live in {part * 5_000}") == set()

@@ -1,0 +1,55 @@
+"""The base of the cases of facts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from memoranda.items import HumanMemory, MemoryItem
+from memoranda.store import BaseStore
+from memoranda_facts import Fact, Facts, Predicate, Schema
+from memoranda_testing.case import Cases
+
+SCHEMA = Schema(
+    [
+        Predicate("name", "one", pinned=True),
+        Predicate("lives_in", "one", aliases=("home", "residence")),
+        Predicate("employer", "one", refers=True),
+        Predicate("city", "one"),
+        Predicate("likes", "many", normalise=lambda value: str(value).lower()),
+        Predicate("visited", "event"),
+    ],
+    subjects={"Countess of Lovelace": "Ada"},
+)
+"""What the cases declare."""
+
+
+class FactsCases(Cases):
+    """Cases that each work for a user of their own."""
+
+    facts_class: type[Facts] = Facts
+    """The class that is tested."""
+
+    def handle(self, store: BaseStore) -> BaseStore:
+        """Return a handle of a new user."""
+        return store.scoped(user_id=self.user())
+
+    def facts(self, handle: BaseStore) -> Facts:
+        """Return the facts of a handle's user."""
+        return self.facts_class(handle, schema=SCHEMA)
+
+
+async def said(handle: BaseStore, content: str, created_at: str = "2026-01-05T12:00:00+00:00") -> MemoryItem:
+    """Add a message of the user and return it."""
+    item = HumanMemory(content=content, created_at=created_at)
+    await handle.add(item)
+    return item
+
+
+def objects(facts: Iterable[Fact]) -> list[str]:
+    """Return the objects of facts as texts, in their order."""
+    return [str(fact.object) for fact in facts]
+
+
+def states(facts: Iterable[Fact]) -> dict[str, str]:
+    """Return the states of facts by their objects."""
+    return {str(fact.object): fact.state for fact in facts}

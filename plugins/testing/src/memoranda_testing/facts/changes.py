@@ -1,0 +1,192 @@
+"""Cases of changes: trust and disputes, corrections, undo, merges, keys and expectations."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+from memoranda.errors import ConflictError, InputError
+from memoranda.store import BaseStore
+from memoranda_facts import Candidate, Receipt, Source
+from memoranda_testing.expect import each_raises, equal, raises, that
+from memoranda_testing.facts.case import FactsCases, objects, said, states
+
+
+class ChangeCases(FactsCases):
+    """What changing facts promises."""
+
+    async def test_a_later_but_less_trusted_value_is_disputed(self, store: BaseStore) -> None:
+        """Both are kept, the more trusted one first; with ``min_trust`` the other has no influence."""
+        facts = self.facts(self.handle(store))
+        await facts.set("Ada", "lives_in", "Paris", valid_from="2020", sources="manual", trust="user")
+        told = await facts.set("Ada", "lives_in", "Rome", valid_from="2021", sources="manual", trust="external")
+        found = await facts.current()
+        equal(
+            [(str(fact.object), fact.state) for fact in found], [("Paris", "disputed"), ("Rome", "disputed")], "facts"
+        )
+        equal(set(told.disputed), {fact.id for fact in found}, "what the receipt names as disputed")
+        trusted = await facts.current(min_trust="user")
+        equal(states(trusted), {"Paris": "holds"}, "what holds by trusted sources alone")
+
+    async def test_two_values_of_one_change_are_disputed(self, store: BaseStore) -> None:
+        """Values with the same valid time that were recorded together have no order."""
+        handle = self.handle(store)
+        facts = self.facts(handle)
+        item = await said(handle, "I live in Paris, or was it Rome?")
+        await facts.apply(
+            [
+                Candidate("Ada", "lives_in", city, valid_from="2026", sources=(Source(item.id),), rule="r")
+                for city in ("Paris", "Rome")
+            ]
+        )
+        equal(states(await facts.current()), {"Paris": "disputed", "Rome": "disputed"}, "states")
+
+    async def test_a_less_trusted_end_or_correction_only_disputes(self, store: BaseStore) -> None:
+        """What is less trusted than a fact cannot take it away."""
+        facts = self.facts(self.handle(store))
+        await facts.set("Ada", "lives_in", "Paris", valid_from="2020", sources="manual", trust="user")
+        (home,) = await facts.current()
+        changes: list[Callable[[], Awaitable[Receipt]]] = [
+            lambda: facts.end("Ada", "lives_in", sources="manual", trust="tool"),
+            lambda: facts.correct(home, sources="manual", trust="tool"),
+            lambda: facts.retract(home, sources="manual", trust="tool"),
+        ]
+        for change in changes:
+            receipt = await change()
+            equal(states(await facts.current()), {"Paris": "disputed"}, f"states after a less trusted {receipt.kind}")
+            await facts.undo(receipt)
+            equal(states(await facts.current()), {"Paris": "holds"}, f"states after the {receipt.kind} was undone")
+
+    async def test_a_correction_was_never_true(self, store: BaseStore) -> None:
+        """A corrected value did not hold at any time, and the right one holds instead; what was believed stays."""
+        facts = self.facts(self.handle(store))
+        wrong = await facts.set("Ada", "lives_in", "Pisa", valid_from="2020", sources="manual")
+        (home,) = await facts.current()
+        await facts.correct(home, "Paris", sources="manual")
+        equal(objects(await facts.at("2021")), ["Paris"], "the value of the past")
+        equal(objects(await facts.known(wrong.at)), ["Pisa"], "what was believed before")
+        history = [(str(fact.object), fact.state) for fact in await facts.history("Ada", "lives_in")]
+        equal(history, [("Pisa", "retracted"), ("Paris", "holds")], "the history")
+
+    async def test_every_kind_of_change_can_be_undone_and_done_again(self, store: BaseStore) -> None:
+        """Undo leaves what there was before; undoing that leaves what there was after. Twice is once."""
+        facts = self.facts(self.handle(store))
+        await facts.set("Ada", "lives_in", "Paris", valid_from="2020", sources="manual")
+        await facts.set("Countess", "likes", "tea", sources="manual")
+        (home,) = await facts.current("Ada", "lives_in")
+
+        async def seen() -> object:
+            found = [(fact.subject, str(fact.object), fact.state, fact.trust) for fact in await facts.current()]
+            return sorted(found)
+
+        changes: list[Callable[[], Awaitable[Receipt]]] = [
+            lambda: facts.set("Ada", "lives_in", "Rome", valid_from="2021", sources="manual"),
+            lambda: facts.end("Ada", "lives_in", sources="manual"),
+            lambda: facts.correct(home, "Oslo", sources="manual"),
+            lambda: facts.confirm(home, sources="manual", trust="operator"),
+            lambda: facts.retract(home, sources="manual"),
+            lambda: facts.merge("Ada", "Countess", sources="manual"),
+        ]
+        for change in changes:
+            before = await seen()
+            receipt = await change()
+            after = await seen()
+            that(before != after, f"The change {receipt.kind} did nothing.")
+            undone = await facts.undo(receipt)
+            equal(await seen(), before, f"what holds after the {receipt.kind} was undone")
+            that(not (await facts.undo(receipt)).new, "Undoing a change twice was taken for a second change.")
+            redone = await facts.undo(undone)
+            equal(await seen(), after, f"what holds after the undo of the {receipt.kind} was undone")
+            await facts.undo(redone)
+            equal(await seen(), before, f"what holds after the {receipt.kind} was undone once more")
+        with raises(InputError, "undoing what never was"):
+            await facts.undo("no such change")
+
+    async def test_undo_leaves_later_changes(self, store: BaseStore) -> None:
+        """Undoing an early change is as if it had never been recorded, and leaves those after it."""
+        facts = self.facts(self.handle(store))
+        first = await facts.set("Ada", "lives_in", "Paris", valid_from="2020", sources="manual")
+        await facts.set("Ada", "lives_in", "Rome", valid_from="2022", sources="manual")
+        await facts.undo(first)
+        equal(objects(await facts.current()), ["Rome"], "what holds now")
+        equal(objects(await facts.at("2021")), [], "what held when the undone value did")
+
+    async def test_merged_names_are_one_subject(self, store: BaseStore) -> None:
+        """The facts of both names are read as one subject's, and compete for its slots."""
+        facts = self.facts(self.handle(store))
+        await facts.set("Ada", "lives_in", "Paris", valid_from="2020", sources="manual")
+        await facts.set("A. King", "lives_in", "Rome", valid_from="2021", sources="manual")
+        equal(len(await facts.current()), 2, "the number of facts of two subjects")
+        merged = await facts.merge("Ada", "A. King", sources="manual")
+        found = await facts.current("A. King")
+        equal([(fact.subject, str(fact.object)) for fact in found], [("Ada", "Rome")], "the facts of the one subject")
+        await facts.set("A. King", "likes", "tea", sources="manual")
+        equal(objects(await facts.current("Ada", "likes")), ["tea"], "what was set under the other name")
+        await facts.undo(merged)
+        equal(objects(await facts.current("A. King", "likes")), ["tea"], "the facts of the other name afterwards")
+        with raises(InputError, "merging a subject with itself"):
+            await facts.merge("Ada", "Ada", sources="manual")
+
+    async def test_the_same_key_is_written_once(self, store: BaseStore) -> None:
+        """A change whose key is known returns the receipt of the first; so does the same rule on the same item."""
+        handle = self.handle(store)
+        facts, item = self.facts(handle), await said(handle, "I like tea.")
+        keyed = [await facts.set("Ada", "likes", "tea", sources="manual", key="k") for _ in range(2)]
+        equal([receipt.new for receipt in keyed], [True, False], "which receipts are new")
+        equal(keyed[0].entries, keyed[1].entries, "the entries of both receipts")
+        again = [await facts.set("Ada", "likes", "milk", sources=[item], rule="r") for _ in range(2)]
+        equal(again[0].id, again[1].id, "the changes of one rule on one item")
+        found = await self.facts(handle).history("Ada", "likes")
+        equal([len(fact.entries) for fact in found], [1, 1], "the number of entries of each fact")
+
+    async def test_candidates_are_applied_once_even_after_an_undo(self, store: BaseStore) -> None:
+        """What a rule found in an item stays undone when the item is extracted again."""
+        handle = self.handle(store)
+        facts, item = self.facts(handle), await said(handle, "I moved from Paris to Rome.")
+        source = (Source(item.id, 2, 28),)
+        candidates = [
+            Candidate("Ada", "lives_in", "Paris", kind="end", valid_to="2026-01-05", sources=source, rule="moved"),
+            Candidate("Ada", "lives_in", "Rome", valid_from="2026-01-05", sources=source, rule="moved"),
+        ]
+        receipt = await facts.apply(candidates)
+        equal((receipt.kind, len(receipt.entries)), ("apply", 2), "the receipt of a change set")
+        await facts.undo(receipt)
+        that(not (await self.facts(handle).apply(candidates)).new, "The same candidates were applied twice.")
+        equal(await facts.current(), [], "what holds after the undo")
+
+    async def test_expectations_are_compared_and_set(self, store: BaseStore) -> None:
+        """With ``expect``, a change is made only if exactly those facts hold; otherwise nothing is changed."""
+        handle = self.handle(store)
+        facts, other = self.facts(handle), self.facts(handle)
+        await facts.set("Ada", "lives_in", "Paris", sources="manual", expect=[])
+        seen = await facts.current("Ada", "lives_in")
+        await other.set("Ada", "lives_in", "Rome", sources="manual", expect=seen)
+        with raises(ConflictError, "setting a value where another holds than expected"):
+            await facts.set("Ada", "lives_in", "Oslo", sources="manual", expect=seen)
+        with raises(ConflictError, "setting a value where none was expected"):
+            await facts.set("Ada", "lives_in", "Oslo", sources="manual", expect=[])
+        equal(objects(await facts.current()), ["Rome"], "what holds")
+
+    async def test_what_makes_no_sense_is_refused(self, store: BaseStore) -> None:
+        """Nothing is written for input that no fact can have."""
+        facts = self.facts(self.handle(store))
+
+        async def attempt(**fields: object) -> None:
+            named = {"subject": "Ada", "predicate": "likes", "value": "tea", "sources": "manual", **fields}
+            await facts.set(**named)  # type: ignore[arg-type]  # wrong on purpose
+
+        await each_raises(
+            InputError,
+            "a fact",
+            without_sources=attempt(sources=[]),
+            from_an_item_that_is_not_there=attempt(sources=["nowhere"]),
+            without_a_subject=attempt(subject=" "),
+            without_a_predicate=attempt(predicate=""),
+            without_a_value=attempt(value=""),
+            with_a_list=attempt(value=["tea"]),
+            with_no_number=attempt(value=float("nan")),
+            with_too_much_confidence=attempt(confidence=1.5),
+            of_no_date=attempt(valid_from="last spring"),
+            that_ends_before_it_begins=attempt(valid_from="2021", valid_to="2020"),
+            of_no_trust=attempt(trust="absolute"),
+        )
+        equal(await facts.history(), [], "what was written")
