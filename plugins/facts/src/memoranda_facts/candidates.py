@@ -14,9 +14,13 @@ from memoranda_facts.records import Source
 class Candidate:
     """A change that a rule, a model or a program proposes.
 
-    ``set`` asserts the object; ``end`` says that it stopped being true at ``valid_to`` (None: when it was said), all
-    objects of the slot without one; ``correct`` says that ``replaces``, or whatever holds if that is None, was never
-    true, and that the object is, if there is one. ``sources`` are the items that say so, with spans.
+    - ``set`` asserts the object.
+    - ``end`` says that it stopped being true at ``valid_to``, by default when it was said; without an object, that
+      every value of the slot did.
+    - ``correct`` says that ``replaces`` was never true, and that the object is, if there is one. Without ``replaces``,
+      it is about what holds in a slot of one value.
+
+    ``sources`` are the items that say so, with spans.
     """
 
     subject: str

@@ -44,10 +44,16 @@ class Names:
         return key
 
     def root(self, name: str) -> str:
-        """Return the name that a subject goes by, in the form in which names are compared."""
-        key, seen = self._key(name), set()
-        while key in self._parents and key not in seen:
-            seen.add(key)
+        """Return the name that a subject goes by, in the form in which names are compared.
+
+        Of names that were merged in a circle, it is the first in the alphabet.
+        """
+        key = self._key(name)
+        path: list[str] = []
+        while key in self._parents:
+            if key in path:
+                return min(path[path.index(key) :])
+            path.append(key)
             key = self._parents[key]
         return key
 

@@ -99,13 +99,14 @@ class Log:
         """Return the log of a slot; unless it has to be ``fresh``, as it was last seen."""
         kept = None if fresh else self._kept.get(slot.mark)
         if kept is None:
+            held = 0
+            if self._hides and self.may_have_deleted():
+                # What was deleted may be restored, so that its number is not given again. Counted first: an entry that
+                # comes meanwhile must be among those that are read, or its number be free for a conflict.
+                held = await self.store.count(include_deleted=True, metadata=slot.metadata)
             rows = await self.store.payloads(memory_type="fact", metadata=slot.metadata, archived=True)
             records = self.parsed(row for row in rows if row.item_id.startswith(slot.entry_prefix))
-            last = max((record.number for record in records), default=0)
-            if self._hides and self.may_have_deleted():
-                # What was deleted may be restored, so that its number is not given again.
-                last = max(last, await self.store.count(include_deleted=True, metadata=slot.metadata))
-            kept = _Kept(sorted(records, key=in_order), last)
+            kept = _Kept(sorted(records, key=in_order), max([held, *(record.number for record in records)]))
         self._keep(slot, kept)
         return kept
 
@@ -171,12 +172,14 @@ class Log:
     async def _step_aside(
         self, taken: str, written: Sequence[tuple[Slot, Record]], skipped: dict[str, int], attempt: int
     ) -> None:
-        """Prepare the next attempt; a number that is taken by what cannot be seen is passed over."""
+        """Prepare the next attempt; a number that is taken for long by what cannot be seen is passed over."""
+        if attempt <= _PATIENT:
+            return
+        await asyncio.sleep(random.random() * 0.002 * min(attempt, 50))
         for slot, record in written:
-            if record.id == taken and attempt > 1 and (await self.slot(slot)).last < record.number:
-                skipped[slot.mark] = skipped.get(slot.mark, 0) + 1
-        if attempt > _PATIENT:
-            await asyncio.sleep(random.random() * 0.002 * min(attempt, 50))
+            if record.id == taken and (await self.slot(slot)).last < record.number:
+                unseen = await self.store.get(taken) is None
+                skipped[slot.mark] = skipped.get(slot.mark, 0) + unseen
 
 
 def in_order(record: Record) -> tuple[str, str, int]:

@@ -73,15 +73,15 @@ class Writing(Reading):
         return replace(draft, key=_key_of(draft, provenance) or uuid.uuid4().hex)
 
     def _aimed(self, draft: Record, candidate: Candidate, logs: Logs, at: str) -> Record:
-        """Return a correction with its targets: the value that it replaces, or whatever else holds."""
-        timeline = self._merged(draft, logs)
-        replaced = None if candidate.replaces is None else self.schema.value(candidate.predicate, candidate.replaces)
-        about = None if replaced is None else same_value(replaced)
-        own = None if draft.value is None else same_value(draft.value)
-        found = [
-            fact for fact in timeline.at(at) if (about is None or same_value(fact.object) == about != own)
-            and same_value(fact.object) != own
-        ]  # fmt: skip
+        """Return a correction with its targets: the value that it replaces, or in a slot of one value what holds."""
+        found = self._merged(draft, logs).at(at)
+        if draft.value is not None:
+            found = [fact for fact in found if same_value(fact.object) != same_value(draft.value)]
+        if candidate.replaces is not None:
+            replaced = same_value(self.schema.value(candidate.predicate, candidate.replaces))
+            found = [fact for fact in found if same_value(fact.object) == replaced]
+        elif self.schema.predicate(draft.predicate).kind != "one":
+            found = []
         since = draft.valid_from if candidate.valid_from or not found else found[0].valid_from
         return replace(draft, valid_from=since, targets=tuple(entry for fact in found for entry in fact.entries))
 
@@ -130,9 +130,7 @@ class Writing(Reading):
 
         def decide(logs: Logs, at: str, fresh: bool) -> list[tuple[Slot, Record]]:
             log = logs[slots[0]]
-            earlier[:] = [each for each in log if draft.key is not None and each.key == draft.key]
-            if not own_key and earlier:
-                earlier[:] = [each for each in earlier if each in active_records(log)]
+            earlier[:] = _keyed(log, draft.key, even_undone=own_key)
             if earlier:
                 return []
             if expected is not None and not self._is_as_expected(expected, draft, logs, at):
@@ -193,39 +191,40 @@ class Writing(Reading):
         target = None if place is None else knowledge.fact(entry_id, self._present(knowledge))
         if place is None or target is None:
             raise InputError(f"There is no fact with the id {entry_id!r}.", field="fact")
+        seen = fact if isinstance(fact, Fact) else target  # It is about what the caller has seen, and no more.
         by_slot: dict[Slot, list[Record]] = {}
         for record in knowledge.logs[place]:
-            if record.id in target.entries:
+            if record.id in seen.entries or record.id == target.id:
                 by_slot.setdefault(self._slot(record.subject, record.predicate), []).append(record)
-        name, first = uuid.uuid4().hex, next(iter(by_slot.values()))[0]
+        change, first = uuid.uuid4().hex, next(iter(by_slot.values()))[0]
         asserted = None if value is None else self.schema.value(first.predicate, value)
-        begun = valid_from or target.valid_from
-        until = valid_to or (target.valid_to if target.state in ("ended", "holds", "disputed", "unsure") else None)
+        begun = valid_from or seen.valid_from
+        until = valid_to or (None if seen.state in ("superseded", "retracted") else seen.valid_to)
+        drafts = {}
+        for slot, records in by_slot.items():
+            said: dict[str, Any] = {"targets": tuple(record.id for record in records), "key": key}
+            if kind == "confirm":
+                said |= {name: getattr(records[0], name) for name in ("value", "valid_from", "valid_to")}
+            elif asserted is not None and records[0] is first:
+                said |= {"value": asserted, "valid_from": begun, "valid_to": until}
+            draft = self._draft(kind, records[0].subject, records[0].predicate, rule=rule, **said)
+            drafts[slot] = replace(draft, change=change, key=key or _key_of(draft, provenance))
+        earlier: list[Record] = []
 
         def decide(logs: Logs, at: str, fresh: bool) -> list[tuple[Slot, Record]]:
+            earlier.clear()
             planned = []
-            for slot, records in by_slot.items():
-                if key is not None and any(record.key == key for record in logs[slot]):
-                    continue
-                draft = replace(
-                    self._draft(kind, records[0].subject, records[0].predicate, rule=rule),
-                    change=name,
-                    targets=tuple(record.id for record in records),
-                    key=key,
-                )
-                if kind == "confirm":
-                    same = records[0]
-                    draft = replace(draft, value=same.value, valid_from=same.valid_from, valid_to=same.valid_to)
-                elif asserted is not None and records[0] is first:
-                    draft = replace(draft, value=asserted, valid_from=begun, valid_to=until)
-                planned.append((slot, self._finished(draft, provenance, at)))
+            for slot, draft in drafts.items():
+                known = _keyed(logs[slot], draft.key, even_undone=key is not None)
+                earlier.extend(known)
+                if not known:
+                    planned.append((slot, self._finished(draft, provenance, at)))
             return planned
 
-        written, logs = await self._log.append(list(by_slot), decide, after=knowledge.latest)
+        written, logs = await self._log.append(list(drafts), decide, after=knowledge.latest)
         if written:
             return await self._receipt(kind, written, logs)
-        known = next(record for log in logs.values() for record in log if record.key == key)
-        return Receipt(known.change, kind, (known.id,), known.at, known.rule, new=False)
+        return Receipt(earlier[0].change, kind, (earlier[0].id,), earlier[0].at, earlier[0].rule, new=False)
 
     def _only_adds(self, record: Record) -> bool:
         """Return True if a record cannot replace anything: it is one of many values."""
@@ -272,12 +271,18 @@ def ids_of(expected: Expected) -> tuple[str, ...]:
     return tuple(dict.fromkeys(map(id_of, [expected] if isinstance(expected, (Fact, str)) else expected)))
 
 
+def _keyed(log: Sequence[Record], key: str | None, *, even_undone: bool) -> list[Record]:
+    """Return the records of a log that have a key; unless ``even_undone``, those that no undo switches off."""
+    found = [record for record in log if key is not None and record.key == key]
+    return found if even_undone or not found else [record for record in found if record in active_records(log)]
+
+
 def _key_of(draft: Record, provenance: Provenance) -> str | None:
     """Return the key of a change that items say: which, by which rule, and what; None for what was entered by hand."""
     if not provenance.item_ids:
         return None
     about = None if draft.value is None else same_value(draft.value)
-    said = [draft.rule, draft.kind, about, draft.valid_from, draft.valid_to, provenance.item_ids]
+    said = [draft.rule, draft.kind, about, draft.valid_from, draft.valid_to, draft.targets[:1], provenance.item_ids]
     return hashlib.sha256(json.dumps(said).encode()).hexdigest()[:32]
 
 

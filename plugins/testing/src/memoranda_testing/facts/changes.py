@@ -135,6 +135,12 @@ class ChangeCases(FactsCases):
         equal(keyed[0].entries, keyed[1].entries, "the entries of both receipts")
         again = [await facts.set("Ada", "likes", "milk", sources=[item], rule="r") for _ in range(2)]
         equal(again[0].id, again[1].id, "the changes of one rule on one item")
+        (milk,) = [fact for fact in await facts.current() if fact.object == "milk"]
+        for change in (facts.confirm, facts.retract):
+            twice = [await change(milk, sources=[item], rule="r") for _ in range(2)]
+            equal([receipt.new for receipt in twice], [True, False], f"which receipts of {twice[0].kind} are new")
+            await facts.undo(twice[0])
+            that((await change(milk, sources=[item], rule="r")).new, "What was undone could not be done again.")
         found = await self.facts(handle).history("Ada", "likes")
         equal([len(fact.entries) for fact in found], [1, 1], "the number of entries of each fact")
 
@@ -152,6 +158,24 @@ class ChangeCases(FactsCases):
         await facts.undo(receipt)
         that(not (await self.facts(handle).apply(candidates)).new, "The same candidates were applied twice.")
         equal(await facts.current(), [], "what holds after the undo")
+
+    async def test_a_proposed_correction_takes_only_what_it_is_about(self, store: BaseStore) -> None:
+        """It replaces the one value that holds, or the one that it names; of many values it takes no other."""
+        handle = self.handle(store)
+        facts, item = self.facts(handle), await said(handle, "No, it was Rome, and I meant mint tea.")
+        await facts.set("Ada", "lives_in", "Paris", valid_from="2020", sources="manual")
+        for drink in ("tea", "milk"):
+            await facts.set("Ada", "likes", drink, valid_from="2020", sources="manual")
+        source = (Source(item.id),)
+        await facts.apply(
+            [
+                Candidate("Ada", "lives_in", "Rome", kind="correct", sources=source, rule="r"),
+                Candidate("Ada", "likes", "mint tea", kind="correct", replaces="Tea", sources=source, rule="r"),
+                Candidate("Ada", "likes", "juice", kind="correct", sources=source, rule="r"),
+            ]
+        )
+        equal(objects(await facts.at("2021", "Ada", "lives_in")), ["Rome"], "what was true instead")
+        equal(sorted(objects(await facts.current("Ada", "likes"))), ["juice", "milk", "mint tea"], "what is liked")
 
     async def test_expectations_are_compared_and_set(self, store: BaseStore) -> None:
         """With ``expect``, a change is made only if exactly those facts hold; otherwise nothing is changed."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 
 from memoranda.errors import ConflictError
 from memoranda.items import MemoryItem
@@ -14,6 +15,7 @@ from memoranda_testing.facts.case import FactsCases, objects, said
 
 WRITERS = 4
 EACH = 6
+COUNTED = 3
 
 
 class ConcurrencyCases(FactsCases):
@@ -50,6 +52,22 @@ class ConcurrencyCases(FactsCases):
         refused = [result for result in results if isinstance(result, ConflictError)]
         equal(len(refused), WRITERS - 1, "the number of writers that were refused")
         equal(len(await self.facts(handle).current()), 1, "the number of values")
+
+    async def test_counting_with_expectations_loses_nothing(self, store: BaseStore) -> None:
+        """Writers that read a number and expect it to hold when they set the next one count right together."""
+        handle = self.handle(store)
+
+        async def count(turns: int) -> None:
+            facts = self.facts(handle)
+            while turns:
+                seen = await facts.current("Ada", "city")
+                number = 1 + max((int(str(fact.object)) for fact in seen), default=0)
+                with suppress(ConflictError):
+                    await facts.set("Ada", "city", number, sources="manual", expect=seen)
+                    turns -= 1
+
+        await asyncio.gather(*(count(COUNTED) for _ in range(WRITERS)))
+        equal(objects(await self.facts(handle).current()), [str(WRITERS * COUNTED)], "the number that was reached")
 
     async def test_a_change_is_one_new_item(self, store: BaseStore) -> None:
         """Every change adds a single item of type ``fact``, and no stored item is rewritten by it."""
