@@ -6,7 +6,7 @@ deleted and can be restored; what is erased is purged.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Self
 
@@ -73,7 +73,7 @@ async def descendants(store: BaseStore, item: MemoryItem | str) -> list[MemoryIt
     return _derived(everything, {root})
 
 
-async def revoke(
+async def find_revoked(
     store: BaseStore,
     *,
     origin: str | None = None,
@@ -81,12 +81,7 @@ async def revoke(
     since: Moment | None = None,
     by: str = "",
 ) -> Revocation:
-    """Take back items and everything that was made from them, and return a receipt for :func:`undo_revocation`.
-
-    Name an ``origin``, an ``item``, a time ``since`` which items were created, or several of them together. What is
-    taken back is deleted: no read shows it. Items that only a deleted summary stood for are shown again. Needs the
-    capability ``delete``; ``by`` says who asked for it.
-    """
+    """Return what :func:`revoke` would take back; nothing is changed until it is given to :func:`take_back`."""
     if origin is None and item is None and since is None:
         raise InputError("revoke() needs an origin, an item or a time.", field="origin")
     item_id = item.id if isinstance(item, MemoryItem) else item
@@ -102,10 +97,33 @@ async def revoke(
     }
     gone = [found.id for found in everything if found.id in roots]
     gone += [found.id for found in _derived(everything, roots) if found.id not in roots]
-    shown_again = await _unarchived(store, everything, set(gone))
-    for each in gone:
+    return Revocation(tuple(sorted(roots)), tuple(gone), _hidden_by(everything, set(gone)), by)
+
+
+async def revoke(
+    store: BaseStore,
+    *,
+    origin: str | None = None,
+    item: MemoryItem | str | None = None,
+    since: Moment | None = None,
+    by: str = "",
+) -> Revocation:
+    """Take back items and everything that was made from them, and return a receipt for :func:`undo_revocation`.
+
+    Name an ``origin``, an ``item``, a time ``since`` which items were created, or several of them together. What is
+    taken back is deleted: no read shows it. Items that only a deleted summary stood for are shown again. Needs the
+    capability ``delete``; ``by`` says who asked for it.
+    """
+    receipt = await find_revoked(store, origin=origin, item=item, since=since, by=by)
+    await take_back(store, receipt)
+    return receipt
+
+
+async def take_back(store: BaseStore, found: Revocation) -> None:
+    """Take back what :func:`find_revoked` found. If it is broken off, calling it again completes it."""
+    await _show_again(store, found.shown_again)
+    for each in found.taken:
         await store.delete(each)
-    return Revocation(tuple(sorted(roots)), tuple(gone), shown_again, by)
 
 
 async def undo_revocation(store: BaseStore, receipt: Revocation) -> int:
@@ -136,7 +154,8 @@ async def erase(store: BaseStore, ids: Iterable[str]) -> Erasure:
             gone.add(found.id)
         else:
             kept[found.id] = rest
-    shown_again = await _unarchived(store, everything, gone)
+    shown_again = _hidden_by(everything, gone)
+    await _show_again(store, shown_again)
     for item_id, rest in kept.items():
         if item_id not in gone:
             await _changed(store, item_id, lambda held, new=rest: held.__dict__.update(new.__dict__) or True)
@@ -186,15 +205,18 @@ def _in_order_of_making(everything: Collection[MemoryItem]) -> list[MemoryItem]:
     return list(ordered.values())
 
 
-async def _unarchived(store: BaseStore, everything: Iterable[MemoryItem], gone: Collection[str]) -> dict[str, str]:
-    """Show the items again that only something gone stood for; return their ids with the summaries'."""
-    shown: dict[str, str] = {}
-    for item in everything:
-        summary = item.archived_by
-        if summary in gone and item.id not in gone and summary is not None:
-            await _changed(store, item.id, lambda held, by=summary: held.archived_by == by and _archive(held, None))
-            shown[item.id] = summary
-    return shown
+def _hidden_by(everything: Iterable[MemoryItem], gone: Collection[str]) -> dict[str, str]:
+    """Return the ids of archived items that only something gone stands for, each with its summary's."""
+    return {
+        item.id: item.archived_by
+        for item in everything
+        if item.archived_by is not None and item.archived_by in gone and item.id not in gone
+    }
+
+
+async def _show_again(store: BaseStore, hidden: Mapping[str, str]) -> None:
+    for item_id, summary in hidden.items():
+        await _changed(store, item_id, lambda held, by=summary: held.archived_by == by and _archive(held, None))
 
 
 def _archive(item: MemoryItem, by: str | None) -> bool:
