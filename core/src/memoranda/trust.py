@@ -24,19 +24,19 @@ class Trust(StrEnum):
         return _RANKS[self]
 
     def __lt__(self, other: str) -> bool:
-        return self.rank < Trust(other).rank
+        return _RANKS[self] < _RANKS[other]
 
     def __le__(self, other: str) -> bool:
-        return self.rank <= Trust(other).rank
+        return _RANKS[self] <= _RANKS[other]
 
     def __gt__(self, other: str) -> bool:
-        return self.rank > Trust(other).rank
+        return _RANKS[self] > _RANKS[other]
 
     def __ge__(self, other: str) -> bool:
-        return self.rank >= Trust(other).rank
+        return _RANKS[self] >= _RANKS[other]
 
 
-_RANKS = {trust: rank for rank, trust in enumerate(Trust)}
+_RANKS: Mapping[str, int] = {trust: rank for rank, trust in enumerate(Trust)}
 _KNOWN: Mapping[Any, Trust] = {str(trust): trust for trust in Trust}
 
 TRUST_OF_TYPES = {"system": Trust.OPERATOR, "human": Trust.USER, "tool": Trust.TOOL}

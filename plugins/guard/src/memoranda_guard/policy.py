@@ -90,9 +90,9 @@ class Rule:
 
     def concerns(self, item: MemoryItem) -> bool:
         """Return True if the conditions on what kind of item it is, where, and of which origin, all hold."""
-        if self.origins and not self._origins.match((origin_of(item) or "").casefold()):
-            return False
         if self.memory_types and not self._memory_types.match(item.memory_type.casefold()):
+            return False
+        if self.origins and not self._origins.match((origin_of(item) or "").casefold()):
             return False
         place = item.metadata.namespace
         if self.namespaces and not any(place[: len(wanted)] == wanted for wanted in self.namespaces):

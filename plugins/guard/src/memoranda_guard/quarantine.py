@@ -75,8 +75,9 @@ class QuarantinedMemory(MemoryItem):
 
 def is_kept_apart(item: MemoryItem) -> bool:
     """Return True for an item in quarantine that shows nothing of its original, as all but forged ones."""
-    shows_nothing = not item.content and item.name is None and not item.metadata.extra and item.archived_by == item.id
-    return item.memory_type == QUARANTINED and item.payload_format == FORMAT and shows_nothing
+    if item.memory_type != QUARANTINED or item.payload_format != FORMAT or item.archived_by != item.id:
+        return False
+    return not item.content and item.name is None and not item.metadata.extra
 
 
 def is_approved(item: MemoryItem) -> bool:
