@@ -28,6 +28,7 @@ from langgraph.store.base import (
 from memoranda.errors import CorruptStoreError, InputError
 from memoranda.items import MemoryItem, MemoryMetadata, Payload
 from memoranda.store import BaseStore, Capability
+from memoranda.trust import check_trust, trust_of, trusted_as
 from memoranda_langgraph.blocking import awaitable_store, blocking
 from memoranda_langgraph.encoding import is_safe, packed_json, unpacked_json
 from memoranda_langgraph.filters import SplitFilter
@@ -61,6 +62,8 @@ class MemorandaStore(LangGraphStore):
       ``"inner_product"`` or ``"l2"``).
     - ``ttl`` is LangGraph's: ``default_ttl`` in minutes, and ``refresh_on_read``, which is on by default. Expired items
       are never returned, and are removed without further calls.
+    - ``min_trust`` leaves out of ``get`` and ``search`` what is trusted less, such as what was put through a handle
+      with ``trust="external"``.
     - A batch reads first and then writes, all or nothing. If one key is put several times, the last one counts.
     - Results without a query come last changed first. With a query they come nearest first, then those without vectors.
     - Sync methods work in every thread without a running event loop, and raise SyncCallError in one that has one.
@@ -69,9 +72,15 @@ class MemorandaStore(LangGraphStore):
     supports_ttl = True
 
     def __init__(
-        self, store: BaseStore | SyncStore, index: IndexConfig | None = None, ttl: TTLConfig | None = None
+        self,
+        store: BaseStore | SyncStore,
+        index: IndexConfig | None = None,
+        ttl: TTLConfig | None = None,
+        *,
+        min_trust: str | None = None,
     ) -> None:
         super().__init__()
+        self._min_trust = None if min_trust is None else check_trust(min_trust, "min_trust")
         self._store = awaitable_store(store)
         self._scope = HandleScope(self._store)
         self._index = SemanticIndex(index) if index else None
@@ -133,8 +142,11 @@ class MemorandaStore(LangGraphStore):
     async def _items(self, ids: Sequence[str]) -> list[MemoryItem]:
         if len(ids) == 1:
             item = await self._store.get(ids[0])
-            return [] if item is None else [item]
-        return await self._store.get_many(ids)
+            return self._trusted([] if item is None else [item])
+        return self._trusted(await self._store.get_many(ids))
+
+    def _trusted(self, items: list[MemoryItem]) -> list[MemoryItem]:
+        return items if self._min_trust is None else [item for item in items if trust_of(item) >= self._min_trust]
 
     async def _query_vectors(self, asked: Sequence[SearchOp]) -> dict[str, array[float]]:
         """Return the vectors of the queries, if there is an index."""
@@ -177,6 +189,7 @@ class MemorandaStore(LangGraphStore):
             limit=limit,
             offset=offset,
             order="updated",
+            min_trust=self._min_trust,
         )
 
     async def _matching(self, op: SearchOp, split: SplitFilter) -> AsyncIterator[MemoryItem]:
@@ -204,6 +217,8 @@ class MemorandaStore(LangGraphStore):
         else:
             below = self._scope.below(tuple(op.namespace_prefix))
             vectors = await self._store.payloads(metadata=below, memory_type=VECTORS)
+        if (least := self._min_trust) is not None:
+            vectors = [each for each in vectors if trusted_as(VECTORS, each.trust) >= least]
         stored = {each.item_id.removesuffix(_OF_VECTORS): decode_payload(each.text or "null") for each in vectors}
         scores = self._index.best(query, stored)
         end = op.offset + op.limit
@@ -211,7 +226,7 @@ class MemorandaStore(LangGraphStore):
         if matching is not None:
             page = [matching[item_id] for item_id in chosen]
         else:
-            page = await self._store.get_many(chosen)
+            page = await self._items(chosen)
         if len(scores) < end:
             others = matching.values() if matching is not None else await self._changed(op, split, len(scores) + end, 0)
             unscored = [item for item in others if item.id not in scores]
