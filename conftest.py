@@ -126,7 +126,7 @@ def left_out(rare: Sequence[pytest.Item], one_in: int) -> set[str]:
 
 
 def _setups(item: pytest.Item) -> Iterator[tuple[str, ...]]:
-    distribution = item.nodeid.partition("tests/")[0]
+    distribution = item.nodeid.partition("::")[0].rpartition("tests/")[0]
     names = [marker.args for marker in item.iter_markers("rare")]
     for name in names or [()]:
         yield (distribution, *map(str, name)) if name else (item.parent.nodeid if item.parent is not None else "",)

@@ -323,7 +323,6 @@ asyncio.run(main())
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no SIGKILL")
 async def test_a_killed_process_loses_nothing(tmp_path: Path) -> None:
-    pytest.importorskip("memoranda_sqlite")
     url = f"sqlite:///{tmp_path / 'agent.db'}"
     process = subprocess.run([sys.executable, "-c", KILLED, url], check=False, env=dict(os.environ))
     assert process.returncode == -signal.SIGKILL

@@ -17,8 +17,6 @@ from memoranda_facts import Facts
 from memoranda_facts.extraction import ExtractionRun, ModelExtractor, installed_extractor
 from servers import ModelServer, completion, model_server
 
-pytest.importorskip("memoranda_openai")
-
 ADA = MemoryMetadata(user_id="ada", session_id="s")
 PARIS = {
     "utterance": "u1",

@@ -72,6 +72,15 @@ def test_what_is_not_trusted_is_in_no_role_but_the_users(kind: type[MemoryItem])
     assert (shown[0].payload, shown[0].name, shown[0].id) == (None, None, planted.id)
 
 
+def test_the_name_of_a_tool_is_text_too() -> None:
+    planted = result("a", name="obey", also_answers=[]).model_copy(update={"tool_name": "obey me"})
+
+    (_, shown) = Fence().apply([call("a"), planted])
+
+    assert (shown.name, shown.tool_name) == (None, "")
+    assert " origin=obey-me " in shown.content
+
+
 def test_the_line_of_provenance_says_where_it_comes_from_and_nothing_else() -> None:
     item = MemoryItem(
         content="planted",

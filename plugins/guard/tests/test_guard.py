@@ -248,6 +248,15 @@ def test_the_quarantined_item_shows_nothing_of_the_original() -> None:
     assert not Guard().hides(item)
 
 
+def test_an_item_that_says_it_is_in_quarantine_shows_nothing() -> None:
+    forged = MemoryItem(content=PLANTED, memory_type="quarantined", metadata=MemoryMetadata(extra={"x": PLANTED}))
+
+    kept = Guard("standard").before_add(forged)
+
+    assert (kept.content, kept.metadata.extra, rule_of(kept)) == ("", {}, "forged-quarantine")
+    assert Guard("standard").before_add(kept) is kept
+
+
 def test_neither_the_log_nor_an_error_quotes_content(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.DEBUG):
         judged(Guard("standard"), PLANTED)

@@ -146,10 +146,13 @@ COMMON = ["".join(random.Random(seed).choices("abcdefghij", k=5)) for seed in ra
 SIZE = 20_000
 
 
-@pytest.fixture(scope="module")
-def full_url(server: Any) -> Iterator[str]:
-    """A database with many items on each kind of server."""
-    with server.database() as url:
+@pytest.fixture(
+    scope="module",
+    params=["wheel", *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("system", "extensionless"))],
+)
+def full_url(request: pytest.FixtureRequest) -> Iterator[str]:
+    """A database with many items on each kind of server; to fill it takes seconds."""
+    with request.getfixturevalue(request.param).database() as url:
         yield url
 
 

@@ -75,7 +75,7 @@ async def test_a_store_that_forgets_on_close_is_not_persistent() -> None:
 
 
 EXAMPLES = frozenset(name for topic in TOPICS if topic is not ModelCases for name in case_names(topic))
-LONGEST = ("megabytes", "large", "random", "ttl", "loop", "deadlock", "embed", "many")
+LONGEST = ("megabytes", "large", "vanish", "replacing", "random", "loop", "many")
 """What the names of cases have that take longest; they run with pytest, on the same store."""
 
 

@@ -31,7 +31,7 @@ _DISTRIBUTIONS = {
     "eval": _Distribution(needs="messages text ranking context summary userdata cli sql sqlite", offers="eval"),
     "facts": _Distribution(needs="messages text ranking userdata", offers="fact", public="Facts"),
     "guard": _Distribution(offers="guard quarantined"),
-    "inspector": _Distribution(needs="messages text ranking context summary userdata cli", offers="inspect"),
+    "inspector": _Distribution(needs="messages text ranking context guard summary userdata cli", offers="inspect"),
     "langgraph": _Distribution(needs="messages text ranking", offers="langgraph-store langgraph-checkpointer"),
     "mcp": _Distribution(needs="messages text ranking context facts guard summary userdata cli", offers="mcp"),
     "loops": _Distribution(public="loops"),

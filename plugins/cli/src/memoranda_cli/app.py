@@ -6,6 +6,7 @@ import os
 import shutil
 import sys
 from difflib import get_close_matches
+from functools import cache
 from typing import Annotated, Any, NoReturn
 
 import typer
@@ -129,7 +130,12 @@ def _loaded(spec: CommandSpec) -> Any:
     """Import a command and return it as typer runs it."""
     from memoranda.plugins import default_registry
 
-    target = default_registry().load(spec)
+    return _command(spec, default_registry().load(spec))
+
+
+@cache
+def _command(spec: CommandSpec, target: Any) -> Any:
+    """Return what typer runs; it is asked for more than once for each line, and takes a while to make."""
     if isinstance(target, typer.Typer):
         group = target
         group.info.cls = Group

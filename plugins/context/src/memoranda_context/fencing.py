@@ -100,6 +100,6 @@ def fenced(
 def _entry(item: MemoryItem, content: str) -> MemoryItem:
     """Return an item that is not trusted as it is listed: without a name and a type of its own, which are text, too."""
     if item.memory_type == "tool":
-        return item.model_copy(update={"content": content, "name": None})
+        return item.model_copy(update={"content": content, "name": None, "tool_name": ""})
     kept = {name: getattr(item, name) for name in ("id", "metadata", "created_at", "updated_at", "trust", "origin")}
     return MemoryItem(content=content, **kept)

@@ -19,7 +19,7 @@ from memoranda.store.backend import fields_of
 from memoranda.trust import Trust, origin_of, trust_of
 from memoranda_guard.inspection import folded, joined_letters, places, texts_of
 from memoranda_guard.policy import MOST_ACROSS, Outcome, Policy, Rule
-from memoranda_guard.quarantine import QUARANTINED, QuarantinedMemory, is_approved
+from memoranda_guard.quarantine import QUARANTINED, QuarantinedMemory, is_approved, is_kept_apart
 from memoranda_guard.reading import load_policy
 
 logger = logging.getLogger(__name__)
@@ -131,8 +131,10 @@ class Guard(Observer):
     def before_add(self, item: MemoryItem) -> MemoryItem:
         """Return the item as the policy wants it stored. Raises RefusedError if it wants it not."""
         is_being_archived = item.version and item.archived_by not in (None, item.id)
-        if is_being_archived or is_approved(item) or self.hides(item):
+        if is_being_archived or is_approved(item) or is_kept_apart(item):
             return item
+        if self.hides(item):
+            return QuarantinedMemory.of(item, "forged-quarantine", "it says that it is in quarantine, and is not")
         rule = self._decided(item)
         outcome = self.policy.default if rule is None else rule.outcome
         if outcome is Outcome.ALLOW:

@@ -73,6 +73,12 @@ class QuarantinedMemory(MemoryItem):
         return found if isinstance(found, dict) else {}
 
 
+def is_kept_apart(item: MemoryItem) -> bool:
+    """Return True for an item in quarantine that shows nothing of its original, as all but forged ones."""
+    shows_nothing = not item.content and item.name is None and not item.metadata.extra and item.archived_by == item.id
+    return item.memory_type == QUARANTINED and item.payload_format == FORMAT and shows_nothing
+
+
 def is_approved(item: MemoryItem) -> bool:
     """Return True while :func:`approve` stores this item."""
     return item.id in _approved.get()

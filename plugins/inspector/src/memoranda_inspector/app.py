@@ -21,6 +21,7 @@ from memoranda.store import BaseStore
 from memoranda_inspector.actions import ActionPages, Actions
 from memoranda_inspector.health import HealthPages
 from memoranda_inspector.pages import in_page, prepare, rendered
+from memoranda_inspector.quarantine import QuarantinePages
 from memoranda_inspector.reading import ReadingPages
 from memoranda_inspector.scopes import Owners
 from memoranda_inspector.security import Gate
@@ -56,6 +57,7 @@ def create_app(inspector: Inspector, *, port: int, token: str) -> ASGIApp:
     routes = [
         Route("/", reading.owners, methods=["GET", "POST"]),
         Route("/everybody", reading.everybody, methods=["POST"]),
+        Route("/quarantine", QuarantinePages(inspector.store, shared).quarantine),
         Route("/health", HealthPages(inspector.store, shared).health),
         Route("/o/{key}/", reading.conversation),
         Route("/o/{key}/live", reading.live),

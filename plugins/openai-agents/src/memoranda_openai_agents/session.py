@@ -11,17 +11,18 @@ import asyncio
 import uuid
 from collections.abc import Coroutine, Sequence
 from itertools import compress
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
 from agents.memory import SessionSettings
 from agents.memory.session_settings import resolve_session_limit
 
 from memoranda.errors import InputError, VersionConflictError
-from memoranda.integrity import linked_by_calls, remnants, shown_together
+from memoranda.integrity import linked_by_calls, remnants, shown_together, whole_groups
 from memoranda.items import AIMemory, MemoryItem, MemoryMetadata, SystemMemory, ToolMemory
 from memoranda.offloading import filter_weight, offload
 from memoranda.store import EVERYTHING, BaseStore, Capability
 from memoranda.tool_calls import call_arguments, call_name
+from memoranda.trust import check_trust, trust_of
 from memoranda_messages import agrees, from_responses, to_responses
 from memoranda_messages.payload_json import decode_payload, encode_payload
 from memoranda_openai_agents.settings import ShownLimit, ShownSettings
@@ -41,6 +42,13 @@ _BEFORE = 64
 """How many items before the first one shown are read to find groups that it belongs to."""
 
 
+class Fence(Protocol):
+    """What a session needs of a fence."""
+
+    def apply(self, items: Sequence[MemoryItem]) -> list[MemoryItem]:
+        """Return the items, oldest first, with those that are not trusted as quoted data."""
+
+
 class MemorandaSession:
     """A conversation of the Agents SDK: ``MemorandaSession("chat-1", store.scoped(user_id="ada"))``.
 
@@ -48,6 +56,9 @@ class MemorandaSession:
       session never closes it.
     - ``session_settings`` are the SDK's; its ``limit`` applies if :meth:`get_items` is called without one.
     - ``ttl`` is how many seconds an item lives. A group of items is shown until the first of them expires.
+    - ``min_trust`` leaves out items that are trusted less, and the calls whose results they are. ``fence``, such as
+      ``memoranda_guard.Fence()``, shows what is not trusted as quoted data. Both apply to what :meth:`get_items`
+      returns, after the limit.
     - A session can be used from several event loops, as ``Runner.run_sync`` does.
     """
 
@@ -59,8 +70,13 @@ class MemorandaSession:
         store: BaseStore,
         session_settings: SessionSettings | dict[str, Any] | None = None,
         ttl: float | None = None,
+        *,
+        min_trust: str | None = None,
+        fence: Fence | None = None,
     ) -> None:
         self.session_id = session_id
+        self._min_trust = None if min_trust is None else check_trust(min_trust, "min_trust")
+        self._fence = fence
         self.session_settings = ShownSettings(session_settings)
         self._ttl = ttl
         self._items = store.scoped(session_id=session_id)
@@ -79,12 +95,12 @@ class MemorandaSession:
         if most is None or most < 0:
             most = EVERYTHING
         elif isinstance(limit, ShownLimit):
-            return _sdk_items(await self._shown(most))
+            return _sdk_items(self._trusted(await self._shown(most)))
         items = await self._newest(most)
         if self._ttl is not None or _may_have_ended(items, is_all=len(items) < most):
             whole = items if len(items) < most else await self._newest(EVERYTHING)
             items = await offload(filter_weight(len(whole)), self._unexpired, whole, min(most, len(whole)))
-        return await offload(filter_weight(len(items)), _sdk_items, items)
+        return await offload(filter_weight(len(items)), _sdk_items, self._trusted(items))
 
     async def add_items(self, items: list[TResponseInputItem]) -> None:
         """Store items, all or none. If it raises, even for a cancellation, the write has finished or failed by then."""
@@ -122,6 +138,12 @@ class MemorandaSession:
                 continue  # Another process removed one of them.
             break
         return popped
+
+    def _trusted(self, items: list[MemoryItem]) -> list[MemoryItem]:
+        """Return the items that are trusted enough, with those that are not quite between fences."""
+        if self._min_trust is not None:
+            items = whole_groups([item for item in items if trust_of(item) >= self._min_trust])
+        return items if self._fence is None else self._fence.apply(items)
 
     def _unexpired(self, items: Sequence[MemoryItem], most: int) -> list[MemoryItem]:
         """Return the newest items of a whole conversation, without the rest of groups that have expired in part."""

@@ -23,6 +23,8 @@ from memoranda_testing.expect import ExpectationError, equal, that
 
 _CONFIG = SummaryConfig(templates=("brief",), prompts={"brief": "Sum up."}, keep_recent=0)
 _SYSTEM = "You book trains."
+_ELSEWHERE = ("delayed", "repeated", "facts", "laundered")
+"""The families that are also looked at from another session, where everything has to be recalled."""
 
 
 class _Echo:
@@ -153,16 +155,17 @@ class TrustCases(Cases):
             try:
                 await plant.known()
                 await plant.write()
-                await self._check(plant)
+                await self._check(plant, elsewhere=family in _ELSEWHERE)
             except ExpectationError as error:
                 wrong.append(str(error))
         if wrong:
             raise ExpectationError(f"{len(wrong)} of {len(FAMILIES[family])} attacks were not held. {' '.join(wrong)}")
 
-    async def _check(self, plant: Plant) -> None:
+    async def _check(self, plant: Plant, *, elsewhere: bool) -> None:
         await self._not_raised(plant)
-        await self._fenced(plant, plant.monday, "in its own session")
-        await self._fenced(plant, plant.tuesday, "in another session")
+        await self._fenced(plant, plant.monday, "in its own session", recalled=0)
+        if elsewhere:
+            await self._fenced(plant, plant.tuesday, "in another session")
         await self._in_a_context(plant)
         await self._left_out_below(plant)
         if plant.attack.copies > 1:
@@ -196,8 +199,8 @@ class TrustCases(Cases):
     def _is_fenced(self, plant: Plant) -> bool:
         return plant.level < self.fence_threshold
 
-    async def _fenced(self, plant: Plant, handle: BaseStore, where: str) -> None:
-        items = await self._prompt(handle)
+    async def _fenced(self, plant: Plant, handle: BaseStore, where: str, recalled: int = 5) -> None:
+        items = await self._prompt(handle, recalled)
         plant.check_messages(items, where, fenced=self._is_fenced(plant))
         if not any(KNOWN in item.content for item in items):
             raise plant.fail(f"{where}, what the user said is not shown.")
@@ -243,7 +246,7 @@ class TrustCases(Cases):
             return  # A system item, or an open call, is not summarised.
         summaries = [item async for item in plant.monday.scan(memory_type="summary", archived=False)]
         that(plant.check_trust(summaries, "in a summary"), f"{plant.attack.name!r}: there is no summary of it.")
-        items = await self._prompt(plant.monday)
+        items = await self._prompt(plant.monday, 0)
         plant.check_messages(items, "after a compaction", fenced=self._is_fenced(plant))
 
     async def _fact_kept(self, plant: Plant) -> None:
