@@ -21,7 +21,7 @@ from memoranda.items import MemoryMetadata, Payload, utc_text
 from memoranda.store import BaseStore, Capability, ScopedStore
 from memoranda.trust import Trust
 from memoranda_facts.dates import next_tick
-from memoranda_facts.records import FOLDER, Record, Slot, item_of, loaded_record
+from memoranda_facts.records import Record, Slot, folder_of, item_of, loaded_record
 
 _KEPT_SLOTS = 4_096
 """How many logs are kept between two changes. A kept log that is out of date costs a second attempt, nothing else."""
@@ -72,6 +72,7 @@ class Log:
 
     def __init__(self, store: BaseStore) -> None:
         self.store, self.owner = owner_handle(store)
+        self.folder = folder_of(self.owner)
         self._parsed: dict[tuple[str, str | None, str | None], Record] = {}
         self._kept: OrderedDict[str, _Kept] = OrderedDict()
         self._locks: WeakKeyDictionary[Any, asyncio.Lock] = WeakKeyDictionary()
@@ -87,8 +88,7 @@ class Log:
 
     async def rows(self, **extra: bool) -> list[Payload]:
         """Return the payloads of every entry of the owner, or of those that are marked so."""
-        place = (*self.owner.namespace, FOLDER)
-        where = self.owner.model_copy(update={"namespace": place, "extra": extra})
+        where = self.folder.model_copy(update={"extra": extra}) if extra else self.folder
         return await self.store.payloads(memory_type="fact", metadata=where, archived=True)
 
     def parsed(self, rows: Iterable[Payload], *, whole: bool = False) -> list[Record]:
