@@ -38,9 +38,10 @@ BETWEEN_NEIGHBOURS = {
     *((f"memoranda_summary_{name}", "memoranda_summary") for name in ("conversation", "facts", "profiles")),
     ("memoranda_inspector", "memoranda_cli"),
     ("memoranda_eval", "memoranda_cli"),
-    # A name of one is offered by the other as well, and the command runs the kit: both are extras.
+    # Extras: a name of one is offered by the other as well, the command runs the kit, and the inspector shows facts.
     ("memoranda_vector", "memoranda_openai"),
     ("memoranda_cli", "memoranda_testing"),
+    ("memoranda_inspector", "memoranda_facts"),
 }
 
 COMMANDS = {f"memoranda_{name}.commands" for name in ("summary", "context", "facts", "guard")}
@@ -56,7 +57,7 @@ SIZES = {
     "eval": 1_098,
     "facts": 5_358,
     "guard": 1_335,
-    "inspector": 1_848,
+    "inspector": 1_948,
     "langgraph": 1_732,
     "loops": 196,
     "mcp": 2_734,
