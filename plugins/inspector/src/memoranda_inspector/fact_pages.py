@@ -64,8 +64,8 @@ class FactPages:
 
         if not owner.has_facts:
             raise InputError("Facts belong to a user or an agent, not to one conversation: choose one.", field="user")
-        handle = self._store.scoped(**{f"{kind}_id": name for kind, name in owner.names})
-        return Facts(handle, schema=everyday_schema(()) if self._schema is None else self._schema)
+        scope: dict[str, Any] = {f"{kind}_id": name for kind, name in owner.names}
+        return Facts(self._store.scoped(**scope), schema=everyday_schema(()) if self._schema is None else self._schema)
 
     async def _fact(self, facts: Facts, owner: Owner, key: str) -> Fact:
         found = await facts.get(owner.item_id(key))
