@@ -99,7 +99,7 @@ async def test_facts_of_an_agent_are_seen_by_the_user_and_not_by_another_agent()
 
 
 @pytest.mark.parametrize("scope", [{"session_id": "s"}, {"task_id": "t"}])
-async def test_a_handle_of_nobody_has_no_facts(scope: dict[str, str]) -> None:
+async def test_a_handle_without_a_user_has_no_facts(scope: dict[str, str]) -> None:
     with pytest.raises(InputError, match="belong to a user"):
         Facts(InMemoryStore().scoped(**scope))  # type: ignore[arg-type]  # of two kinds of fields
 

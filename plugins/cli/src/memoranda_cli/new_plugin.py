@@ -34,6 +34,7 @@ class Kind(StrEnum):
     BACKEND = "backend"
     TEMPLATE = "template"
     SUMMARIZER = "summarizer"
+    FACT_EXTRACTOR = "fact-extractor"
     EMBEDDINGS = "embeddings"
     TOKEN_COUNTER = "token-counter"
     ITEM_TYPE = "item-type"
@@ -71,6 +72,9 @@ _OFFERS = {
         hookspecs.TemplateSpec, "template", "{}Template", "The open questions of a conversation, for memoranda"
     ),
     Kind.SUMMARIZER: _Offer(hookspecs.SummarizerSpec, "summarizer", "{}Summarizer", "A summarizer for memoranda"),
+    Kind.FACT_EXTRACTOR: _Offer(
+        hookspecs.FactExtractorSpec, "extractor", "{}Extractor", "A fact extractor for memoranda"
+    ),
     Kind.EMBEDDINGS: _Offer(hookspecs.EmbeddingsSpec, "embeddings", "{}Embeddings", "An embedder for memoranda"),
     Kind.TOKEN_COUNTER: _Offer(hookspecs.TokenCounterSpec, "counter", "count_tokens", "A token counter for memoranda"),
     Kind.ITEM_TYPE: _Offer(hookspecs.ItemTypeSpec, "items", "{}Memory", "Tasks as memoranda's memories"),
@@ -82,7 +86,7 @@ _OFFERS = {
     ),
 }
 
-_NEEDS = {Kind.TEMPLATE: ("memoranda-summary",)}
+_NEEDS = {Kind.TEMPLATE: ("memoranda-summary",), Kind.FACT_EXTRACTOR: ("memoranda-facts",)}
 """The distributions that a kind imports besides the core."""
 
 _KIT = ("memoranda-testing",)

@@ -8,11 +8,13 @@ from memoranda_facts.records import MANUAL, FactMemory, Record, Source
 from memoranda_facts.results import Fact, Receipt, Support, Why
 from memoranda_facts.schema import Predicate, Schema
 from memoranda_facts.values import Ref
+from memoranda_facts.writing import FactConflictError
 
 __all__ = [
     "MANUAL",
     "Candidate",
     "Fact",
+    "FactConflictError",
     "FactMemory",
     "Facts",
     "Predicate",

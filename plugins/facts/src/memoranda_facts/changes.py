@@ -17,10 +17,10 @@ from memoranda_facts.results import Fact, Receipt
 from memoranda_facts.sources import Sources, handle_trust, missing_items, named_sources, supported
 from memoranda_facts.timeline import active_records
 from memoranda_facts.values import Ref
-from memoranda_facts.writing import Expected, Writing, checked_confidence, checked_qualifiers, ids_of
+from memoranda_facts.writing import Expected, FactWriting, checked_confidence, checked_qualifiers, ids_of
 
 
-class Changes(Writing):
+class Changes(FactWriting):
     """Asserting, ending, correcting, merging and undoing."""
 
     async def set(

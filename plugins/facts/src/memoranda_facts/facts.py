@@ -10,7 +10,6 @@ from memoranda_facts.dates import Moment
 from memoranda_facts.explaining import explained, supporting
 from memoranda_facts.reading import checked_name
 from memoranda_facts.reconciling import Reconciling
-from memoranda_facts.records import FOLDER
 from memoranda_facts.results import Fact, Why
 from memoranda_facts.searching import Question, profile_text, ranked_facts
 from memoranda_facts.values import Ref, same_text
@@ -52,8 +51,7 @@ class Facts(Reconciling):
         if not check_text(query, "query").strip():
             return []
         shown = await (self.history() if history else self.current())
-        place = self._log.owner.model_copy(update={"namespace": (*self._log.owner.namespace, FOLDER)})
-        return await ranked_facts(self._log.store, place, Question(query, self._newest), shown, most)
+        return await ranked_facts(self._log.store, self._log.folder, Question(query, self._newest), shown, most)
 
     async def follow(
         self, subject: str, *predicates: str, valid: Moment | None = None, known: Moment | None = None

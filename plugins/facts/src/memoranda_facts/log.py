@@ -10,6 +10,7 @@ import asyncio
 import random
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
@@ -20,7 +21,7 @@ from memoranda.items import MemoryMetadata, Payload, utc_text
 from memoranda.store import BaseStore, Capability, ScopedStore
 from memoranda.trust import Trust
 from memoranda_facts.dates import next_tick
-from memoranda_facts.records import FOLDER, Record, Slot, item_of, loaded_record
+from memoranda_facts.records import Record, Slot, folder_of, item_of, loaded_record
 
 _KEPT_SLOTS = 4_096
 """How many logs are kept between two changes. A kept log that is out of date costs a second attempt, nothing else."""
@@ -58,14 +59,25 @@ def owner_handle(store: BaseStore) -> tuple[BaseStore, MemoryMetadata]:
     return wide, MemoryMetadata(user_id=bounds.user_id, agent_id=bounds.agent_id, namespace=bounds.namespace)
 
 
+def root_of(store: BaseStore) -> Any:
+    """Return the store that a handle was made from."""
+    root: Any = store
+    while getattr(root, "_store", None) is not None:
+        root = root._store
+    return root
+
+
 class Log:
     """The logs of one owner."""
 
     def __init__(self, store: BaseStore) -> None:
         self.store, self.owner = owner_handle(store)
+        self.folder = folder_of(self.owner)
         self._parsed: dict[tuple[str, str | None, str | None], Record] = {}
         self._kept: OrderedDict[str, _Kept] = OrderedDict()
         self._locks: WeakKeyDictionary[Any, asyncio.Lock] = WeakKeyDictionary()
+        # What a change is decided by is read where it is written, not from a replica that may be behind.
+        self._primary: Callable[[], AbstractContextManager[None]] = getattr(root_of(store), "on_primary", nullcontext)
         self._hides = Capability.DELETE in self.store.capabilities
         self.may_have_deleted: Callable[[], bool] = lambda: True
         """Returns False as long as it is certain that nothing in the store was ever deleted."""
@@ -76,8 +88,7 @@ class Log:
 
     async def rows(self, **extra: bool) -> list[Payload]:
         """Return the payloads of every entry of the owner, or of those that are marked so."""
-        place = (*self.owner.namespace, FOLDER)
-        where = self.owner.model_copy(update={"namespace": place, "extra": extra})
+        where = self.folder.model_copy(update={"extra": extra}) if extra else self.folder
         return await self.store.payloads(memory_type="fact", metadata=where, archived=True)
 
     def parsed(self, rows: Iterable[Payload], *, whole: bool = False) -> list[Record]:
@@ -99,16 +110,20 @@ class Log:
         """Return the log of a slot; unless it has to be ``fresh``, as it was last seen."""
         kept = None if fresh else self._kept.get(slot.mark)
         if kept is None:
-            held = 0
-            if self._hides and self.may_have_deleted():
-                # What was deleted may be restored, so that its number is not given again. Counted first: an entry that
-                # comes meanwhile must be among those that are read, or its number be free for a conflict.
-                held = await self.store.count(include_deleted=True, metadata=slot.metadata)
-            rows = await self.store.payloads(memory_type="fact", metadata=slot.metadata, archived=True)
-            records = self.parsed(row for row in rows if row.item_id.startswith(slot.entry_prefix))
-            kept = _Kept(sorted(records, key=in_order), max([held, *(record.number for record in records)]))
+            with self._primary():
+                kept = await self._read(slot)
         self._keep(slot, kept)
         return kept
+
+    async def _read(self, slot: Slot) -> _Kept:
+        held = 0
+        if self._hides and self.may_have_deleted():
+            # What was deleted may be restored, so that its number is not given again. Counted first: an entry that
+            # comes meanwhile must be among those that are read, or its number be free for a conflict.
+            held = await self.store.count(include_deleted=True, metadata=slot.metadata)
+        rows = await self.store.payloads(memory_type="fact", metadata=slot.metadata, archived=True)
+        records = self.parsed(row for row in rows if row.item_id.startswith(slot.entry_prefix))
+        return _Kept(sorted(records, key=in_order), max([held, *(record.number for record in records)]))
 
     def _keep(self, slot: Slot, kept: _Kept) -> None:
         self._kept[slot.mark] = kept

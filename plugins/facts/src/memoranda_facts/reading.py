@@ -15,7 +15,7 @@ from memoranda_facts.schema import Schema
 from memoranda_facts.values import same_text
 
 
-class Reading:
+class FactReading:
     """What holds, what held, and what was believed."""
 
     def __init__(self, store: BaseStore, *, schema: Schema | None = None) -> None:
@@ -85,7 +85,7 @@ class Reading:
         return knowledge.fact(knowledge.full_id(entry_id), self._present(knowledge))
 
     def _present(self, knowledge: Knowledge) -> str:
-        """Return the present; the clock of whoever recorded the latest entry may be ahead of ours."""
+        """Return the present; the clock by which the latest entry was recorded may be ahead of ours."""
         return max(self._log.now(), knowledge.latest)
 
     async def _knowledge(self, known: Moment | None = None, min_trust: str | None = None) -> Knowledge:

@@ -12,7 +12,7 @@ from memoranda.items import MemoryMetadata
 from memoranda.store import BaseStore, Capability, Observer
 from memoranda_facts.changes import Changes
 from memoranda_facts.knowledge import Knowledge
-from memoranda_facts.log import Logs
+from memoranda_facts.log import Logs, root_of
 from memoranda_facts.records import MANUAL, FactMemory, Record, Slot
 from memoranda_facts.results import Receipt
 from memoranda_facts.schema import Schema
@@ -46,9 +46,7 @@ _WATCHES: WeakKeyDictionary[Any, RemovalWatch] = WeakKeyDictionary()
 
 def watch_of(store: BaseStore) -> RemovalWatch:
     """Return the watch of the store that a handle belongs to; it is put there on first use."""
-    root: Any = store
-    while getattr(root, "_store", None) is not None:
-        root = root._store
+    root = root_of(store)
     if root not in _WATCHES:
         _WATCHES[root] = RemovalWatch()
         root.observe(_WATCHES[root])

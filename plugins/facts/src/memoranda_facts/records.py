@@ -227,10 +227,20 @@ class Slot:
         return f"{self.entry_prefix}{number}"
 
 
+def folder_of(owner: MemoryMetadata) -> MemoryMetadata:
+    """Return where all entries of an owner lie.
+
+    No other user has anything there, so that any index of namespaces leads to them and to nothing else.
+    """
+    mark = hashlib.sha256(json.dumps([owner.user_id]).encode()).hexdigest()[:16]
+    place = (*owner.namespace, FOLDER, mark)
+    return MemoryMetadata(user_id=owner.user_id, agent_id=owner.agent_id, namespace=place)
+
+
 def _place(owner: MemoryMetadata, mark: str) -> MemoryMetadata:
     """Return where the entries of a slot lie."""
-    place = (*owner.namespace, FOLDER, mark[:16])
-    return MemoryMetadata(user_id=owner.user_id, agent_id=owner.agent_id, namespace=place)
+    folder = folder_of(owner)
+    return folder.model_copy(update={"namespace": (*folder.namespace, mark[:16])})
 
 
 def sentence(record: Record) -> str:

@@ -88,13 +88,13 @@ class Question:
         names = [*self._knowledge.names.all_of(fact.subject), *self._aliases(fact.subject)]
         about = set(index_terms(" ".join(names)))
         said = [*self._schema.names_of(fact.predicate), str(fact.object), *map(str, fact.qualifiers.values())]
-        told = set(index_terms(" ".join(said).replace("_", " ")))
+        words = set(index_terms(" ".join(said).replace("_", " ")))
         if self.subjects and root not in self.subjects and not self._is_named(fact):
             return False
-        if not self.subjects and any(name.isdisjoint(told | about) for name in self._names):
+        if not self.subjects and any(name.isdisjoint(words | about) for name in self._names):
             return False
         asked = self._terms - about
-        return not asked or not asked.isdisjoint(told)
+        return not asked or not asked.isdisjoint(words)
 
     def _is_named(self, fact: Fact) -> bool:
         """Return True if the object of a fact is one of the subjects that are asked about."""

@@ -144,12 +144,12 @@ class Timeline:
 
     def history(self, now: str) -> list[Fact]:
         """Return every value that held, was ended, superseded or taken back, in the order of time."""
-        told = [(run.start, run.first.record.at, self.fact(run, self._past_state(run, now))) for run in self.runs]
+        listed = [(run.start, run.first.record.at, self.fact(run, self._past_state(run, now))) for run in self.runs]
         shown = {each.record.id for run in self.runs for each in run.assertions}
         unseen = [assertion for assertion in self.assertions if assertion.record.id not in shown]
-        told += [(*assertion.order, self._whole(assertion, "superseded")) for assertion in unseen]
-        told += [(*assertion.order, self._whole(assertion, "retracted")) for assertion in self.retracted]
-        return [fact for _, _, fact in sorted(told, key=lambda each: each[:2])]
+        listed += [(*assertion.order, self._whole(assertion, "superseded")) for assertion in unseen]
+        listed += [(*assertion.order, self._whole(assertion, "retracted")) for assertion in self.retracted]
+        return [fact for _, _, fact in sorted(listed, key=lambda each: each[:2])]
 
     def _past_state(self, run: Run, now: str) -> State:
         if run.stop > now:
@@ -241,8 +241,8 @@ class Timeline:
         for assertion in self.assertions:
             stop = assertion.end
             for about in (None, assertion.same):
-                told = ends.get(about, [])
-                for moment, rank in told[bisect_right(told, (assertion.start, len(LEVELS))) :]:
+                moments = ends.get(about, [])
+                for moment, rank in moments[bisect_right(moments, (assertion.start, len(LEVELS))) :]:
                     if moment >= stop:
                         break
                     if rank >= assertion.rank:

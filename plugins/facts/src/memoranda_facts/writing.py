@@ -15,7 +15,7 @@ from memoranda_facts.candidates import Candidate
 from memoranda_facts.dates import EVER, as_given, end_of, start_of
 from memoranda_facts.knowledge import dependents
 from memoranda_facts.log import Logs, in_order
-from memoranda_facts.reading import Reading, checked_name
+from memoranda_facts.reading import FactReading, checked_name
 from memoranda_facts.records import SAME_AS, ChangeKind, Record, Slot
 from memoranda_facts.results import Fact, Receipt
 from memoranda_facts.schema import Schema
@@ -43,7 +43,7 @@ _KEPT_TIMELINES = 256
 """How many slots keep their timeline from one change to the next."""
 
 
-class Writing(Reading):
+class FactWriting(FactReading):
     """How changes are written; :class:`Changes` says which there are."""
 
     def __init__(self, store: BaseStore, *, schema: Schema | None = None) -> None:
@@ -145,8 +145,8 @@ class Writing(Reading):
                 self._dependents = None
             return await self._receipt(draft.kind, written, logs)
         before = [record for record in logs[slots[0]] if in_order(record) < in_order(earlier[0])]
-        told = await self._receipt(draft.kind, earlier[:1], {**logs, slots[0]: before})
-        return replace(told, new=False)
+        receipt = await self._receipt(draft.kind, earlier[:1], {**logs, slots[0]: before})
+        return replace(receipt, new=False)
 
     def _is_as_expected(self, expected: Collection[str], draft: Record, logs: Logs, at: str) -> bool:
         holding = self._merged(draft, logs).at(at)

@@ -6,6 +6,7 @@ import logging
 import secrets
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from starlette.types import ASGIApp
 from memoranda.errors import MemoryError
 from memoranda.store import BaseStore
 from memoranda_inspector.actions import ActionPages, Actions
+from memoranda_inspector.fact_pages import FactPages
 from memoranda_inspector.health import HealthPages
 from memoranda_inspector.pages import in_page, prepare, rendered
 from memoranda_inspector.quarantine import QuarantinePages
@@ -36,7 +38,8 @@ class Inspector:
     """What to inspect, and what may be done.
 
     ``name`` is what the pages call the store. ``summarizer`` is the model that compacting asks, with ``templates``.
-    ``soul`` is the file that contexts begin with. With ``read_only`` no page changes anything.
+    ``soul`` is the file that contexts begin with. With ``read_only`` no page changes anything. ``schema`` says how many
+    values facts have, as ``memoranda_facts.Schema``; without it, the rules for everyday English do.
     """
 
     store: BaseStore
@@ -45,13 +48,15 @@ class Inspector:
     summarizer: Any = None
     templates: tuple[str, ...] = ("conversation",)
     soul: Path | None = None
+    schema: Any = None
 
 
 def create_app(inspector: Inspector, *, port: int, token: str) -> ASGIApp:
     """Return the application for a server on this port of the loopback address, which this token opens once."""
     prepare()
     root = f"/{secrets.token_hex(32)}"
-    shared = {"root": root, "store_name": inspector.name, "read_only": inspector.read_only}
+    has_facts = find_spec("memoranda_facts") is not None
+    shared = {"root": root, "store_name": inspector.name, "read_only": inspector.read_only, "has_facts": has_facts}
     owners = Owners(root)
     reading = ReadingPages(inspector.store, owners, inspector.soul, shared)
     routes = [
@@ -69,8 +74,13 @@ def create_app(inspector: Inspector, *, port: int, token: str) -> ASGIApp:
         Route("/o/{key}/payload", reading.payload, methods=["POST"]),
         Route("/o/{key}/search", reading.search, methods=["GET", "POST"]),
     ]
+    facts = FactPages(inspector.store, owners, inspector.schema, shared)
+    if has_facts:
+        routes += [Route("/o/{key}/facts", facts.overview), Route("/o/{key}/facts/{item}", facts.slot)]
     if not inspector.read_only:
         runner = Actions(inspector.store, inspector.name, inspector.summarizer, inspector.templates)
+        if has_facts:
+            runner.previews["undo-fact"], runner.runs["undo-fact"] = facts.preview_undo, facts.undo
         actions = ActionPages(inspector.store, inspector.name, owners, runner, shared)
         routes += [
             Route("/o/{key}/actions", actions.overview),

@@ -51,6 +51,12 @@ class Owner:
         return [(label, value) for label, value in given if value is not None]
 
     @property
+    def has_facts(self) -> bool:
+        """True for a user, an agent or both: facts belong to them, and not to one of their conversations."""
+        kinds = {kind for kind, _ in self.names}
+        return bool(kinds) and kinds <= {"user", "agent"}
+
+    @property
     def user(self) -> str | None:
         """The user, if it is a user and nothing narrower."""
         names = self.names

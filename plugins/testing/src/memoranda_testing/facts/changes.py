@@ -18,12 +18,12 @@ class ChangeCases(FactsCases):
         """Both are kept, the more trusted one first; with ``min_trust`` the other has no influence."""
         facts = self.facts(self.handle(store))
         await facts.set("Ada", "lives_in", "Paris", valid_from="2020", sources="manual", trust="user")
-        told = await facts.set("Ada", "lives_in", "Rome", valid_from="2021", sources="manual", trust="external")
+        receipt = await facts.set("Ada", "lives_in", "Rome", valid_from="2021", sources="manual", trust="external")
         found = await facts.current()
         equal(
             [(str(fact.object), fact.state) for fact in found], [("Paris", "disputed"), ("Rome", "disputed")], "facts"
         )
-        equal(set(told.disputed), {fact.id for fact in found}, "what the receipt names as disputed")
+        equal(set(receipt.disputed), {fact.id for fact in found}, "what the receipt names as disputed")
         trusted = await facts.current(min_trust="user")
         equal(states(trusted), {"Paris": "holds"}, "what holds by trusted sources alone")
 

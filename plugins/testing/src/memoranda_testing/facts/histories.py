@@ -104,5 +104,5 @@ class HistoryCases(FactsCases):
                 oracle = Oracle(kind, player.history, known)
                 for valid in YEARS if self.thorough else source.sample(YEARS, 3):
                     found = await player.facts.state(valid=valid, known=known)
-                    told = {player.named(fact): fact.state for fact in found}
-                    equal(told, oracle.states(valid), f"history {number}: {valid} as it was known at {known}")
+                    shown = {player.named(fact): fact.state for fact in found}
+                    equal(shown, oracle.states(valid), f"history {number}: {valid} as it was known at {known}")

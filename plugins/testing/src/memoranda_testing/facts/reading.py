@@ -144,7 +144,7 @@ class ReadingCases(FactsCases):
         await facts.set("Ada", "name", "Ada Lovelace", valid_from="2026", sources="manual")
         return facts
 
-    async def test_nobody_reads_the_facts_of_another_user(self, store: BaseStore) -> None:
+    async def test_no_user_reads_the_facts_of_another(self, store: BaseStore) -> None:
         """Facts belong to the handle's user, in every session; without a user there are none."""
         handle = self.handle(store)
         session = handle.scoped(session_id="one")
