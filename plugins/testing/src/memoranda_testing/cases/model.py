@@ -198,10 +198,12 @@ class ModelCases(HistoryCases):
         sandbox = self._sandbox(store)
         held_by = store.capabilities
         steps: list[tuple[int, list[Step]]] = [(QUICK, list(size_steps(QUICK, sandbox.mark, held_by)))]
-        if self.thorough or not self.brief or Capability.PERSISTENT in held_by:
-            steps.append((HUGE, list(large_steps(HUGE, sandbox.mark, held_by))))
-        else:  # A store that holds its items itself has no engine whose batches have an end.
+        brief = self.brief and not self.thorough
+        if brief:
             self.unreached("batches of 10,000 items: see brief")
+        if not brief or Capability.PERSISTENT in held_by:  # Others have no engine whose batches have an end.
+            most = LARGE if brief else HUGE
+            steps.append((most, list(large_steps(most, sandbox.mark, held_by))))
         if self.thorough:
             steps += [(size, list(size_steps(size, sandbox.mark, held_by))) for size in (LARGE, HUGE)]
         for size, wanted in steps:
