@@ -56,7 +56,7 @@ SIZES = {
     "embed-static": 274,
     "eval": 1_098,
     "facts": 5_399,
-    "guard": 1_344,
+    "guard": 1_345,
     "inspector": 1_983,
     "langgraph": 1_747,
     "loops": 196,
