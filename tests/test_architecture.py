@@ -75,7 +75,7 @@ SIZES = {
     "summary-conversation": 98,
     "summary-facts": 85,
     "summary-profiles": 105,
-    "testing": 13_742,
+    "testing": 13_744,
     "text": 648,
     "userdata": 1_242,
     "vector": 2_521,

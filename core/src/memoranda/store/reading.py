@@ -232,6 +232,7 @@ class Reading(Engine):
         memory_type: Kinds | None = None,
         limit: int = EVERYTHING,
         archived: bool | None = False,
+        **narrowing: Unpack[Narrowing],
     ) -> list[Payload]:
         """Return the payloads of what :meth:`search` shows, the newest ``limit``, oldest first, in the order of adding.
 
@@ -239,7 +240,7 @@ class Reading(Engine):
         """
         self._ensure_open()
         page = Page.checked(limit, 0, "added")
-        wanted = self._filter(metadata=metadata, memory_type=memory_type, archived=archived)
+        wanted = self._filter(metadata=metadata, memory_type=memory_type, archived=archived, **narrowing)
         if not self._observers:
             return (await self._payloads(wanted, page))[::-1] if page.limit else []
         return list(map(Payload.of, reversed(await self._listed("", wanted, page, "substring", False, 0.0, False))))

@@ -125,7 +125,7 @@ class Calls(Values):
     def _payloads(self, scope: MemoryMetadata | None, model: Model) -> dict[str, Any]:
         kind = self.world.one(TYPES) if self.world.chance(0.15) else None
         limit = self.world.one((None, 0, 1, 2, 100))
-        return {"metadata": self._asked(scope), "memory_type": kind, "limit": limit, **self._archived()}
+        return {**self._filters(scope), "memory_type": kind, "limit": limit, **self._archived()}
 
     def _head(self, scope: MemoryMetadata | None, model: Model) -> dict[str, Any]:
         return {"metadata": self._asked(scope)}
