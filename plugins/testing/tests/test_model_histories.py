@@ -206,7 +206,7 @@ async def test_a_case_ends_with_its_time_and_tells_what_it_left_out(monkeypatch:
 def test_histories_hold_every_public_method_with_every_argument() -> None:
     options = HistoryOptions(lifetimes=True, moves_clock=True)
     seen: dict[str, set[str]] = {}
-    for number in range(60):
+    for number in range(120):
         generator = Generator(Random(number), InMemoryStore.capabilities, options)
         model = Model(InMemoryStore.capabilities, lambda: 0.0)
         for _ in range(80):
