@@ -132,6 +132,9 @@ class Reading(Handle):
             total=len(scope),
             wanted=lambda item_id: fits(by_id[item_id]),
         )
+        places = {item_id: place for place, item_id in enumerate(self.model.rows)}
+        # Equal ones come as in a listing: the newest first.
+        ranked.sort(key=lambda one: (round(one.score, 9), by_id[one.key].created_at, places[one.key]), reverse=True)
         return [RankedItem(copy_item(by_id[one.key]), one.score, one.parts, one.terms) for one in ranked]
 
     def window(
