@@ -125,7 +125,7 @@ class OneAtATime(Facts):
 class KeepsWhatLostItsSources(Facts):
     """Purging a source takes nothing back."""
 
-    async def _before_reading(self) -> None:
+    async def settle(self) -> None:
         """Reconcile nothing."""
 
 

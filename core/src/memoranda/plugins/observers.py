@@ -13,7 +13,7 @@ class Observer:
 
     A failure in :meth:`before_add` refuses the add: an observer that redacts must not be skipped. A failure in the
     others is logged and changes nothing, since the store has already done its work. One that waits for :meth:`cleared`
-    alone sets ``only_removals = True``: the store is then as fast as without it.
+    alone sets ``only_removals = True``: a store is as fast as without it. A purge waits for an async ``purged()``.
     """
 
     def before_add(self, item: MemoryItem) -> MemoryItem:

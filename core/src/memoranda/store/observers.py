@@ -76,6 +76,11 @@ class Observers:
         """Tell all of a removal."""
         self._tell(lambda observer: observer.cleared(metadata, removed))
 
+    async def purged(self) -> None:
+        """Wait for what observers do after a purge."""
+        for purged in [observer.purged for observer in self if hasattr(observer, "purged")]:
+            await purged()
+
     def _tell(self, call: Callable[[Observer], Any]) -> None:
         for observer in self:
             try:

@@ -61,6 +61,7 @@ class Removing(Engine):
             popped = await self._pop(wanted, purge)
         if popped is not None:
             self._observers.cleared(self._bounds(metadata), 1)
+            await self._observers.purged()
         return popped
 
     async def delete(self, item_id: str, *, metadata: MemoryMetadata | None = None) -> bool:
@@ -117,6 +118,7 @@ class Removing(Engine):
                 await self._sweep(self._expired(metadata=metadata))
             purged = await self._purge(item_id, wanted, deleted_only)
         self._observers.cleared(self._bounds(metadata), purged)
+        await self._observers.purged()
         return purged
 
     def _removed(self, metadata: MemoryMetadata | None, item_id: str | None = None, **named: Any) -> Filter:

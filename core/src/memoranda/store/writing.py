@@ -162,6 +162,7 @@ class Writing(Engine):
             removed = await self._write(Write(batch, within, hidden, gone, keep_created=keep_created, purge=purge))
         if removed:
             self._observers.cleared(self._bounds(within), removed)
+            await self._observers.purged()
         self._observers.added([item for item in batch if item.id not in hidden])
         return removed
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 import uuid
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Any
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, WeakSet
 
+from memoranda.errors import MemoryError
 from memoranda.items import MemoryMetadata
 from memoranda.store import BaseStore, Capability, Observer
 from memoranda_facts.changes import Changes
@@ -18,15 +20,42 @@ from memoranda_facts.results import Receipt
 from memoranda_facts.schema import Schema
 from memoranda_facts.timeline import active_records
 
+logger = logging.getLogger(__name__)
+
 
 class RemovalWatch(Observer):
-    """Counts the removals of a store, those of each user apart."""
+    """Counts the removals of a store, those of each user apart, and what was done about them.
+
+    ``settled`` holds for each owner the count up to which facts were compared with their sources, by whichever object,
+    and ``unreported`` what was taken back since :meth:`Reconciling.reconcile` was last called.
+    """
 
     only_removals = True
 
     def __init__(self) -> None:
         self._anywhere = 0
         self._by_user: dict[str, int] = {}
+        self._facts: WeakSet[Reconciling] = WeakSet()
+        self._is_busy = False
+        self.settled: dict[MemoryMetadata, tuple[int, int]] = {}
+        self.unreported: dict[MemoryMetadata, Receipt] = {}
+
+    def watch_for(self, facts: Reconciling) -> None:
+        """Let facts be compared with their sources after every purge, as long as the object is in use."""
+        self._facts.add(facts)
+
+    async def purged(self) -> None:
+        """Take back what a purge left without sources, before the purge returns."""
+        if self._is_busy:  # What takes facts back purges them.
+            return
+        self._is_busy = True
+        try:
+            for facts in list(self._facts):
+                await facts.settle()
+        except MemoryError as error:  # The purge is done. The next read tries again.
+            logger.error("Facts were not compared with their sources after a purge: %s.", type(error).__name__)
+        finally:
+            self._is_busy = False
 
     def cleared(self, metadata: MemoryMetadata | None, removed: int) -> None:
         """Take note of a removal."""
@@ -59,18 +88,23 @@ class Reconciling(Changes):
     def __init__(self, store: BaseStore, *, schema: Schema | None = None) -> None:
         super().__init__(store, schema=schema)
         self._watch = watch_of(store)
-        self._seen = self._watch.seen(self._log.owner.user_id)
+        self._watch.watch_for(self)
         if Capability.PERSISTENT not in store.capabilities:
             self._log.may_have_deleted = lambda: self._watch.seen(None) != (0, 0)
 
     async def reconcile(self) -> Receipt:
-        """Take back what has lost its sources, and return which entries that were.
+        """Take back what has lost its sources, and return which entries that were, since this was last called.
 
         An entry whose items were all purged, or forgotten, is purged with what was made from it. A confirmation with
         other sources then stands for it. If its items were only deleted, it is taken back until they are restored. What
-        has other sources loses those that are gone. Removals by other processes are found here, too.
+        has other sources loses those that are gone. It is called after every purge in this process and before a read
+        that follows another removal. Call it to find what other processes removed since this one began to read.
         """
-        self._seen = self._watch.seen(self._log.owner.user_id)
+        await self._reconciled()
+        return self._watch.unreported.pop(self._log.owner)
+
+    async def _reconciled(self) -> None:
+        self._watch.settled[self._log.owner] = self._watch.seen(self._log.owner.user_id)
         self._log.forget()
         knowledge = await self._knowledge_of_rows()
         missing, hidden = await _missing_items(self._log.store, knowledge.records)
@@ -84,13 +118,19 @@ class Reconciling(Changes):
         await self._drop_sources(knowledge.records, missing - hidden, lost | purged)
         for entry in sorted(purged):
             await self._log.store.purge(entry)
-        self._seen = self._watch.seen(self._log.owner.user_id)
+        self._watch.settled[self._log.owner] = self._watch.seen(self._log.owner.user_id)
         self._log.forget()
-        return receipt
+        before = self._watch.unreported.get(self._log.owner)
+        self._watch.unreported[self._log.owner] = receipt if before is None else _joined(before, receipt)
+
+    async def settle(self) -> None:
+        """Reconcile if something was removed since the last time, or if this process has not looked yet."""
+        seen = self._watch.seen(self._log.owner.user_id)
+        if self._watch.settled.get(self._log.owner) != seen and self._log.store.access != "read":
+            await self._reconciled()
 
     async def _before_reading(self) -> None:
-        if self._watch.seen(self._log.owner.user_id) != self._seen:
-            await self.reconcile()
+        await self.settle()
 
     async def _forget(self, knowledge: Knowledge, hidden: Collection[str], purged: Collection[str]) -> Receipt:
         """Write that entries are forgotten, so that their numbers are never given again.
@@ -161,6 +201,15 @@ class Reconciling(Changes):
             entry = None if item is None else FactMemory(**item.model_dump()).without_sources(gone)
             if entry is not None:
                 await self._log.store.update(entry)
+
+
+def _joined(earlier: Receipt, later: Receipt) -> Receipt:
+    """Return two receipts of what was taken back as one."""
+    lists: dict[str, Any] = {
+        name: tuple(dict.fromkeys((*getattr(earlier, name), *getattr(later, name))))
+        for name in ("entries", "replaced", "unsure", "removed")
+    }
+    return replace(later, **lists)
 
 
 def _by_hand(draft: Record, rule: str) -> Record:
