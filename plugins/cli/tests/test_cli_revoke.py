@@ -63,3 +63,10 @@ def test_a_file_without_a_receipt_is_an_error(command: Command, store: str) -> N
     refused = command("revoke", "--undo", "r.json", "--store", store)
     assert refused.exit_code == 2
     assert "no receipt" in refused.output
+
+
+def test_an_item_is_purged_with_what_was_made_from_it(command: Command, store: str) -> None:
+    done = command("purge", "page", "--derived", "--yes", "--store", store)
+    assert "2 items removed for good" in done.output
+    assert shown(store) == {"said", "other"}
+    assert command("purge", "--derived", "--user", "ada", "--yes", "--store", store).exit_code == 2

@@ -11,6 +11,7 @@ from memoranda_cli import options
 from memoranda_cli.exits import CommandError, ExitCode
 from memoranda_cli.interrupting import uncertain
 from memoranda_cli.terminal import agree, items_text, progress, say, show_json
+from memoranda_userdata import erase
 
 if TYPE_CHECKING:
     from memoranda.store import Access, BaseStore
@@ -99,6 +100,9 @@ def purge(
     metadata: options.Owner = None,
     which: options.Which = None,
     deleted: Annotated[bool, typer.Option("--deleted", help="Only those that are deleted: empty the bin.")] = False,
+    derived: Annotated[
+        bool, typer.Option("--derived", help="With an ID: also the summaries and facts that were made from it.")
+    ] = False,
     dry_run: options.DryRun = False,
     yes: options.Yes = False,
     store: options.Store = None,
@@ -112,6 +116,8 @@ def purge(
         raise InputError(
             "Name an id, an owner (--user, --session, …), --until and the like, or --deleted.", field="metadata"
         )
+    if derived and (item_id is None or deleted):
+        raise InputError("--derived goes with the id of an item that is not deleted.", field="derived")
     if which and (item_id is not None or deleted):
         raise InputError("--since, --until and --where go with neither an id nor --deleted.", field="where")
 
@@ -125,7 +131,10 @@ def purge(
                 return
             agree(f"Remove {items_text(number)} of {target.label} for good? This cannot be undone.", yes=yes)
             with progress("purging", None):
-                purged = await target.purge(item_id, metadata=metadata, deleted_only=deleted, **which)
+                if derived and item_id is not None:
+                    purged = len((await erase(target, [item_id])).purged)
+                else:
+                    purged = await target.purge(item_id, metadata=metadata, deleted_only=deleted, **which)
             pending = await unerased(target)
             _report(purged, dry_run, as_json, "removed for good", pending=pending)
             if pending:
