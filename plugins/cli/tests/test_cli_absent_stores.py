@@ -25,6 +25,7 @@ LINES: dict[str, list[str]] = {
     "clear": ["--user", "ada", "--yes"],
     "restore": ["--user", "ada"],
     "purge": ["--user", "ada", "--yes"],
+    "revoke": ["--origin", "web", "--yes"],
     "forget": ["ada", "--yes"],
     "export": ["out.jsonl"],
     "summarize": ["--user", "ada", "--command", "cat"],
@@ -139,6 +140,7 @@ READING = [
     ["clear", "--all", "--dry-run"],
     ["restore", "--all", "--dry-run"],
     ["purge", "--user", "ada", "--dry-run"],
+    ["revoke", "--origin", "web", "--dry-run"],
     ["forget", "ada", "--dry-run"],
     ["compact", "--user", "ada", "--dry-run"],
 ]

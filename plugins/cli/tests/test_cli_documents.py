@@ -25,6 +25,7 @@ LINES: dict[str, list[list[str]]] = {
     "clear": [["--user", "ada", "--dry-run"], ["--user", "nobody", "--yes"], ["--user", "ada", "--yes"]],
     "restore": [["--all", "--dry-run"], ["--all"]],
     "purge": [["--deleted", "--dry-run"], ["--deleted", "--yes"], ["one", "--yes"]],
+    "revoke": [["--origin", "web", "--dry-run"], ["--origin", "web", "--yes"]],
     "forget": [["ada", "--dry-run"], ["ada", "--yes"]],
     "export": [["out.jsonl"]],
     "import": [["in.jsonl", "--dry-run"], ["in.jsonl"]],
