@@ -144,3 +144,25 @@ async def test_one_failing_observer_does_not_keep_the_others_from_hearing() -> N
     store.observe(recorder)
     await store.add(MemoryItem(content="x"))
     assert len(recorder.told) == 1
+
+
+async def test_only_removals_for_good_are_waited_for() -> None:
+    class Waiting(Observer):
+        purges = 0
+
+        async def purged(self) -> None:
+            self.purges += 1
+
+    observer = Waiting()
+    async with InMemoryStore() as store:
+        store.observe(observer)
+        await store.add_many([MemoryItem(id=name, content=name) for name in "abcdef"])
+        await store.delete("a")
+        await store.pop()
+        await store.apply(deletes=["b"])
+        await store.clear(where={"id": "c"})
+        assert observer.purges == 0
+        await store.purge("a")
+        await store.pop(purge=True)
+        await store.apply(deletes=["b"], purge=True)
+        assert observer.purges == 3

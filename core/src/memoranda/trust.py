@@ -71,5 +71,5 @@ def replacing_trust(stored: Trust, new: Trust, approval: Any, version: int) -> T
 def check_trust(trust: str, field: str) -> Trust:
     """Return the trust of a name, or raise InputError if there is none."""
     if not isinstance(trust, str) or trust not in _KNOWN:
-        raise InputError(f"{quoted(trust, text=True)} is no trust; there are {', '.join(Trust)}.", field=field)
+        raise InputError(f"{field}: {quoted(trust, text=True)} is no trust; there are {', '.join(Trust)}.", field=field)
     return _KNOWN[trust]

@@ -61,6 +61,7 @@ class Removing(Engine):
             popped = await self._pop(wanted, purge)
         if popped is not None:
             self._observers.cleared(self._bounds(metadata), 1)
+        if popped is not None and purge:
             await self._observers.purged()
         return popped
 

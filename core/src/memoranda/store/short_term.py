@@ -189,7 +189,6 @@ class ScopedConversation(Conversation, ScopedStore):
 
     def __init__(self, memory: Conversation, scope: MemoryMetadata) -> None:
         super().__init__(memory, scope)
-        self._memory = memory
         self.max_rounds = memory.max_rounds
         self.matched_scope = memory.matched_scope
 

@@ -63,8 +63,7 @@ class Writing(Engine):
         batch, hidden = await self._withheld([item], frozenset())
         async with waiting:
             await self._write(Write(batch, within, hidden, keep_created=keep_created))
-        if observed:
-            self._observers.added([item for item in batch if item.id not in hidden])
+        self._observers.added([item for item in batch if item.id not in hidden])
 
     async def add_many(
         self,
@@ -162,6 +161,7 @@ class Writing(Engine):
             removed = await self._write(Write(batch, within, hidden, gone, keep_created=keep_created, purge=purge))
         if removed:
             self._observers.cleared(self._bounds(within), removed)
+        if removed and purge:
             await self._observers.purged()
         self._observers.added([item for item in batch if item.id not in hidden])
         return removed
