@@ -122,3 +122,24 @@ async def test_erasing_purges_what_has_no_other_support_and_keeps_the_rest_witho
     assert await shown(store) == ["asked", "called", "other", "note"]
     assert await store.count(include_deleted=True) == 4
     assert not [item async for item in store.scan(include_deleted=True) if "canary" in item.content]
+
+
+async def test_what_is_kept_without_a_source_keeps_what_was_changed_meanwhile(
+    store: BaseStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await conversation(store)
+    scan = store.scan
+
+    async def scan_and_change() -> AsyncIterator[MemoryItem]:
+        async for item in scan():
+            yield item
+        note = await store.get("note")
+        assert note is not None
+        await store.update(note.model_copy(update={"content": "newer"}))
+
+    monkeypatch.setattr(store, "scan", scan_and_change)
+    await erase(store, ["page"])
+
+    kept = await store.get("note")
+    assert isinstance(kept, Note)
+    assert (kept.content, kept.sources) == ("newer", ["other"])

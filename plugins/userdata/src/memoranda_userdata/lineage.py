@@ -6,12 +6,14 @@ deleted and can be restored; what is erased is purged.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
 from memoranda.errors import InputError, VersionConflictError
 from memoranda.items import MemoryItem, MemoryMetadata, now_text
+from memoranda.store.backend import moment_text
 from memoranda.trust import origin_of
 
 if TYPE_CHECKING:
@@ -69,7 +71,7 @@ async def descendants(store: BaseStore, item: MemoryItem | str) -> list[MemoryIt
     """
     found = await store.get(item) if isinstance(item, str) else item
     root = item if isinstance(item, str) else item.id
-    everything = await _of_user(store, None if found is None else found)
+    everything = await _of_user(store, found)
     return _derived(everything, {root})
 
 
@@ -85,14 +87,14 @@ async def find_revoked(
     if origin is None and item is None and since is None:
         raise InputError("revoke() needs an origin, an item or a time.", field="origin")
     item_id = item.id if isinstance(item, MemoryItem) else item
-    created = {found.id async for found in store.scan(since=since)} if since is not None else None
+    earliest = "" if since is None else moment_text(since, "since")
     everything = [found async for found in store.scan()]
     roots = {
         found.id
         for found in everything
         if (origin is None or origin_of(found) == origin)
         and (item_id is None or found.id == item_id)
-        and (created is None or found.id in created)
+        and found.created_at >= earliest
         and found.memory_type != "branch"
     }
     gone = [found.id for found in everything if found.id in roots]
@@ -131,7 +133,7 @@ async def undo_revocation(store: BaseStore, receipt: Revocation) -> int:
     restored = sum([await store.restore(item_id) for item_id in receipt.taken])
     for item_id, summary in receipt.shown_again.items():
         if await store.get(summary) is not None:
-            await _changed(store, item_id, lambda held, by=summary: held.archived_by is None and _archive(held, by))
+            await _changed(store, item_id, partial(_archived, before=None, by=summary))
     return restored
 
 
@@ -144,23 +146,21 @@ async def erase(store: BaseStore, ids: Iterable[str]) -> Erasure:
     """
     gone = set(ids)
     everything = [found async for found in store.scan()]
-    kept: dict[str, MemoryItem] = {}
+    kept: dict[str, set[str]] = {}
     for found in _in_order_of_making(everything):
         lost = gone.intersection(sources_of(found))
         if found.id in gone or not lost:
             continue
-        rest = getattr(found, "without_sources", lambda _: None)(lost)
-        if rest is None:
+        if _without_sources(found, lost) is None:
             gone.add(found.id)
         else:
-            kept[found.id] = rest
+            kept[found.id] = lost
     shown_again = _hidden_by(everything, gone)
     await _show_again(store, shown_again)
-    for item_id, rest in kept.items():
-        if item_id not in gone:
-            await _changed(store, item_id, lambda held, new=rest: held.__dict__.update(new.__dict__) or True)
+    for item_id, lost in kept.items():
+        await _changed(store, item_id, partial(_without_sources, gone=lost))
     await store.apply(deletes=sorted(gone), purge=True)
-    return Erasure(tuple(sorted(gone)), tuple(sorted(set(kept) - gone)), tuple(shown_again))
+    return Erasure(tuple(sorted(gone)), tuple(sorted(kept)), tuple(shown_again))
 
 
 async def _of_user(store: BaseStore, item: MemoryItem | None) -> list[MemoryItem]:
@@ -216,22 +216,30 @@ def _hidden_by(everything: Iterable[MemoryItem], gone: Collection[str]) -> dict[
 
 async def _show_again(store: BaseStore, hidden: Mapping[str, str]) -> None:
     for item_id, summary in hidden.items():
-        await _changed(store, item_id, lambda held, by=summary: held.archived_by == by and _archive(held, None))
+        await _changed(store, item_id, partial(_archived, before=summary, by=None))
 
 
-def _archive(item: MemoryItem, by: str | None) -> bool:
-    item.archived_by = by
-    return True
+def _archived(item: MemoryItem, before: str | None, by: str | None) -> MemoryItem | None:
+    """Return an item archived by another summary than before; None if it is no longer as it was."""
+    return item.model_copy(update={"archived_by": by}) if item.archived_by == before else None
 
 
-async def _changed(store: BaseStore, item_id: str, change: Any) -> None:
-    """Change an item as it is stored now, unless ``change`` returns False for it or it is gone."""
+def _without_sources(item: MemoryItem, gone: Collection[str]) -> MemoryItem | None:
+    """Return a derived item that stands without some of its sources, and without naming them; None if it does not."""
+    without = getattr(item, "without_sources", None)
+    rest: MemoryItem | None = None if without is None else without(gone)
+    return rest
+
+
+async def _changed(store: BaseStore, item_id: str, change: Callable[[MemoryItem], MemoryItem | None]) -> None:
+    """Store what ``change`` makes of an item as it is stored now; nothing if that is None, or the item is gone."""
     for _ in range(_ATTEMPTS):
         held = await store.get(item_id)
-        if held is None or not change(held):
+        changed = None if held is None else change(held)
+        if changed is None:
             return
         try:
-            await store.update(held)
+            await store.update(changed)
         except VersionConflictError:
             continue  # It was changed meanwhile: look again.
         return
