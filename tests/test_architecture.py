@@ -51,12 +51,12 @@ CORE_BOUND = 8_500
 
 SIZES = {
     "anthropic": 841,
-    "cli": 4_963,
-    "context": 1_288,
+    "cli": 4_972,
+    "context": 1_278,
     "embed-static": 274,
     "eval": 1_098,
     "facts": 5_448,
-    "guard": 1_345,
+    "guard": 1_342,
     "inspector": 1_983,
     "langgraph": 1_747,
     "loops": 196,
@@ -77,7 +77,7 @@ SIZES = {
     "summary-profiles": 105,
     "testing": 13_747,
     "text": 648,
-    "userdata": 1_242,
+    "userdata": 1_249,
     "vector": 2_521,
 }
 """How many lines of Python each plugin has."""

@@ -8,9 +8,9 @@ from memoranda.items import MemoryItem
 from memoranda.shapes import check_text, whole_number
 from memoranda.store import BaseStore
 from memoranda.tokens import TokenCounter, estimate_tokens
-from memoranda.trust import Trust
+from memoranda.trust import Trust, check_trust
 from memoranda.windowing import rounds_within
-from memoranda_context.fencing import Fence, checked_fence, checked_trust, fenced, recalled
+from memoranda_context.fencing import Fence, checked_fence, fenced, recalled
 from memoranda_context.fitting import Fetched, Fitting
 from memoranda_context.prompt import AssembledContext, Parts
 
@@ -49,8 +49,7 @@ async def assemble(
     budget, most = whole_number(tokens, "tokens"), None if limit is None else whole_number(limit, "limit")
     count = counter or estimate_tokens
     checked_fence(fence)
-    level = checked_trust(min_trust)
-    wanted: dict[str, Any] = {} if level is None else {"min_trust": level}
+    wanted: dict[str, Any] = {} if min_trust is None else {"min_trust": check_trust(min_trust, "min_trust")}
     left = budget - sum(count(item) for item in Parts(soul=system, query=question).items())
     said = await handle.window(tokens=max(left, 0), counter=count, **wanted)
     shown = rounds_within(said, max(left - left // _SHARE, 0), count)

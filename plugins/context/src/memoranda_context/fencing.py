@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
-from memoranda.errors import InputError
 from memoranda.integrity import whole_groups
 from memoranda.items import MemoryItem
 from memoranda.shapes import wrong
@@ -38,14 +37,6 @@ def checked_fence(fence: Fence | None) -> Fence | None:
     if fence is not None and not (hasattr(fence, "apply") and hasattr(fence, "distinct")):
         raise wrong("fence", "a fence, such as memoranda_guard.Fence()", fence)
     return fence
-
-
-def checked_trust(min_trust: Trust | str | None) -> Trust | None:
-    """Return a level of trust, or raise InputError for what is none."""
-    try:
-        return None if min_trust is None else Trust(min_trust)
-    except ValueError:
-        raise InputError(f"min_trust is one of {', '.join(Trust)}.", field="min_trust") from None
 
 
 def trusted(items: Sequence[MemoryItem], min_trust: Trust | None) -> list[MemoryItem]:

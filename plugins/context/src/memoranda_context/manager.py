@@ -19,9 +19,9 @@ from memoranda.store.filters import EVERYTHING
 from memoranda.store.protocol import Capability, MemoryStore
 from memoranda.store.short_term import Conversation
 from memoranda.tokens import TokenCounter, estimate_tokens
-from memoranda.trust import Trust, trust_of
+from memoranda.trust import Trust, check_trust, trust_of
 from memoranda.windowing import as_said, newest
-from memoranda_context.fencing import Fence, checked_fence, checked_trust, fenced, recalled, trusted
+from memoranda_context.fencing import Fence, checked_fence, fenced, recalled, trusted
 from memoranda_context.fitting import Fetched, Fitting
 from memoranda_context.merging import merged
 from memoranda_context.prompt import AssembledContext
@@ -107,7 +107,7 @@ class ContextManager:
             raise wrong("profile", "an object with an async method profile(tokens=…)", profile)
         self.profile_tokens = whole_number(profile_tokens, "profile_tokens")
         self.fence = checked_fence(fence)
-        self.min_trust = checked_trust(min_trust)
+        self.min_trust = None if min_trust is None else check_trust(min_trust, "min_trust")
 
     async def assemble_context(
         self,

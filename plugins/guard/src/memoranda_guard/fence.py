@@ -12,7 +12,7 @@ from memoranda.integrity import answers, call_ids, conversation_of
 from memoranda.items import HumanMemory, MemoryItem
 from memoranda.tokens import TokenCounter, estimate_tokens
 from memoranda.tool_calls import call_arguments, call_name
-from memoranda.trust import Trust, origin_of, trust_of
+from memoranda.trust import Trust, check_trust, origin_of, trust_of
 from memoranda_guard.inspection import folded, visible
 
 _ALIKE = 0.8
@@ -38,10 +38,7 @@ class Fence:
     """
 
     def __init__(self, threshold: Trust | str = Trust.AGENT, *, share: float = 0.5) -> None:
-        try:
-            self.threshold = Trust(threshold)
-        except ValueError:
-            raise InputError(f"A threshold is one of {', '.join(Trust)}.", field="threshold") from None
+        self.threshold = check_trust(threshold, "threshold")
         if isinstance(share, bool) or not isinstance(share, (int, float)) or not 0 <= share <= 1:
             raise InputError("The share of a fence is a number from 0 to 1.", field="share")
         self.share = share
