@@ -11,10 +11,10 @@ from memoranda_messages.chat import from_openai, to_openai
 from memoranda_messages.history import from_history, to_history
 from memoranda_messages.payloads import agrees
 from memoranda_messages.plain_tools import PlainTool
-from memoranda_messages.request import Dropped
+from memoranda_messages.request import Dropped, results_behind_calls
 from memoranda_messages.responses import from_responses, to_responses
 
 __all__ = [
     "Dropped", "PlainTool", "agrees", "from_anthropic", "from_history", "from_openai", "from_responses",
-    "to_anthropic", "to_history", "to_openai", "to_responses",
+    "results_behind_calls", "to_anthropic", "to_history", "to_openai", "to_responses",
 ]  # fmt: skip
