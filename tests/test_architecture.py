@@ -22,7 +22,7 @@ SOURCES = [CORE.parent, *sorted(ROOT.glob("plugins/*/src"))]
 
 LAYERS = (
     {"core"},
-    {"text", "messages", "userdata", "loops"},
+    {"text", "messages", "userdata", "loops", "measuring"},
     {"ranking"},
     {"sql"},
     {
@@ -61,6 +61,7 @@ SIZES = {
     "langgraph": 1_747,
     "loops": 196,
     "mcp": 2_734,
+    "measuring": 116,
     "messages": 1_751,
     "openai": 474,
     "openai-agents": 405,
