@@ -23,7 +23,7 @@ SOURCES = [CORE.parent, *sorted(ROOT.glob("plugins/*/src"))]
 LAYERS = (
     {"core"},
     {"text", "messages", "userdata", "loops"},
-    {"ranking"},
+    {"ranking", "sessions"},
     {"sql"},
     {
         *("sqlite", "postgres", "redis", "vector", "context", "summary", "openai", "embed-static", "redact"),

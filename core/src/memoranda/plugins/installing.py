@@ -51,6 +51,7 @@ _DISTRIBUTIONS = {
         offers="redis rediss redis+cluster rediss+cluster episodic",
         public="ShortTermMemoryManager EpisodicMemory get_short_term_memory",
     ),
+    "sessions": _Distribution(needs="messages"),
     "sql": _Distribution(needs="text ranking", public="sql"),
     "sqlite": _Distribution(needs="text ranking sql", offers="sqlite", public="SQLiteMemoryStore"),
     "summary": _Distribution(
