@@ -227,6 +227,18 @@ def _unpaired(items: Sequence[MemoryItem]) -> set[int]:
     return linked.orphans | {at for at, count in linked.missing.items() if count and at < last}
 
 
+def settled(items: Sequence[MemoryItem]) -> list[MemoryItem]:
+    """Return the items of a conversation without what earlier turns left half written.
+
+    Before the last message of a person, a call without all its results is left out with its group, and so is a result
+    without its call. The turn that is under way is returned as it is: its results may still come.
+    """
+    linked = linked_by_calls(items)
+    last = max([at for at, item in enumerate(items) if item.memory_type == "human"], default=0)
+    open_calls = {at for at, count in linked.missing.items() if count}
+    return _without(items, {at for at in linked.orphans | open_calls if at < last})
+
+
 def _without(items: Sequence[MemoryItem], hidden: set[int]) -> list[MemoryItem]:
     """Return the items without these and their groups."""
     for together in shown_together(items) if hidden else ():
