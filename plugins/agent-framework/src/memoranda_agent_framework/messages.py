@@ -62,12 +62,14 @@ class AgentFrameworkFormat(MessageFormat[Message]):
         contents = [Content.from_text(outgoing.text)] if outgoing.text else []
         if outgoing.role == "human":
             contents += _contents(outgoing)
-        contents += [Content.from_function_call(call.id, call.name, arguments=call.arguments) for call in outgoing.calls]
+        contents += [
+            Content.from_function_call(call.id, call.name, arguments=call.arguments) for call in outgoing.calls
+        ]
         for result in outgoing.results:
             held = [Content.from_text(result.text), *_contents(result)]
             failed = "FunctionInvocationError" if result.is_error else None
             contents.append(Content.from_function_result(result.call_id, result=held, exception=failed))
-        return Message(_ROLES[outgoing.role], contents, author_name=outgoing.name)
+        return Message(_ROLES[outgoing.role], contents, author_name=outgoing.legal_name())
 
 
 def _is_hosted(content: JsonObject) -> bool:

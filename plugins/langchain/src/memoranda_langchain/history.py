@@ -49,9 +49,7 @@ class MemorandaChatMessageHistory(BaseChatMessageHistory):
         self.dropped: list[Dropped] = []
         self._limit = limit
         self._whole = whole
-        self._conversation = Conversation(
-            awaitable_store(store), session_id, ttl=ttl, min_trust=min_trust, fence=fence
-        )
+        self._conversation = Conversation(awaitable_store(store), session_id, ttl=ttl, min_trust=min_trust, fence=fence)
 
     def __repr__(self) -> str:
         return f"MemorandaChatMessageHistory({self.session_id!r}, {self._conversation.items!r})"

@@ -15,8 +15,8 @@ from langchain_core.messages import (
     messages_from_dict,
 )
 
-from memoranda_messages import PART_READERS
-from memoranda_sessions import Fields, JsonObject, MessageFormat, Outgoing, Part, legal_name
+from memoranda_messages.part_blocks import PART_READERS
+from memoranda_sessions import Fields, JsonObject, MessageFormat, Outgoing, Part
 
 _TYPES = {"human": "human", "ai": "ai", "system": "system", "tool": "tool", "function": "tool", "chat": "chat"}
 _CHAT_ROLES = {"user": "human", "human": "human", "assistant": "ai", "ai": "ai", "model": "ai"}
@@ -77,7 +77,7 @@ class LangChainFormat(MessageFormat[BaseMessage]):
                 name=result.name or None,
                 status="error" if result.is_error else "success",
             )
-        name = legal_name(outgoing)
+        name = outgoing.legal_name()
         if outgoing.role == "system":
             return SystemMessage(content=outgoing.text, name=name)
         if outgoing.role == "ai":

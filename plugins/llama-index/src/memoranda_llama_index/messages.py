@@ -18,7 +18,7 @@ from llama_index.core.base.llms.types import (
 )
 
 from memoranda.tool_calls import call_arguments, call_name
-from memoranda_sessions import Fields, JsonObject, MessageFormat, Outgoing, Part, legal_name
+from memoranda_sessions import Fields, JsonObject, MessageFormat, Outgoing, Part
 
 _TYPES = {
     "system": "system",
@@ -84,7 +84,7 @@ class LlamaIndexFormat(MessageFormat[ChatMessage]):
             beside = {"tool_call_id": result.call_id} | ({"name": result.name} if result.name else {})
         else:
             blocks = _blocks(outgoing.text, outgoing if outgoing.role == "human" else None)
-            if name := legal_name(outgoing):
+            if name := outgoing.legal_name():
                 beside["name"] = name
         blocks += [
             ToolCallBlock(tool_call_id=call.id, tool_name=call.name, tool_kwargs=call.values) for call in outgoing.calls
