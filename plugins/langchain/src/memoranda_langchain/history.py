@@ -12,7 +12,6 @@ from memoranda.sync import SyncStore
 from memoranda_langchain.messages import LangChainFormat
 from memoranda_sessions import Conversation, Dropped, Fence, awaitable_store, blocking, settled
 
-
 FORMAT = LangChainFormat()
 
 
@@ -23,9 +22,9 @@ class MemorandaChatMessageHistory(BaseChatMessageHistory):
       does not say whose it is. The history never closes it.
     - ``limit`` is the most messages that are read, the newest ones. A call that it would cut from its results is left
       out, and so are these.
-    - With ``whole``, a call that still waits for its results is left out, too. Without it, the turn that is under way is
-      read as it is, for a program that goes on with the results. Of earlier turns, calls without all their results are
-      never read.
+    - With ``whole``, a call that still waits for its results is left out, too. Without it, the turn that is under way
+      is read as it is, for a program that goes on with the results. Of earlier turns, calls without all their results
+      are never read.
     - ``ttl`` is how many seconds a message lives. ``min_trust`` and ``fence`` are those of
       :class:`memoranda_sessions.Conversation`.
 

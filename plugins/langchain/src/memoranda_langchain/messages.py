@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from typing import Any
 
 from langchain_core.messages import (
@@ -22,6 +23,7 @@ _TYPES = {"human": "human", "ai": "ai", "system": "system", "tool": "tool", "fun
 _CHAT_ROLES = {"user": "human", "human": "human", "assistant": "ai", "ai": "ai", "model": "ai"}
 _CHAT_ROLES |= {"system": "system", "developer": "system"}
 _CALLS = frozenset({"tool_call", "tool_use", "function_call", "invalid_tool_call"})
+_OLD_CALLS = frozenset({"tool_calls", "function_call"})
 _TEXTS = frozenset({"text", "output_text"})
 _MEDIA = frozenset({"image", "audio", "video", "file", "text-plain", "media"})
 _FOREIGN = {"image_url": "openai", "input_audio": "openai", "document": "anthropic", "thinking": "anthropic"}
@@ -53,7 +55,7 @@ class LangChainFormat(MessageFormat[BaseMessage]):
         content = data["content"]
         fields: Fields = {"memory_type": kind, "content": _text(content), "name": data.get("name") or None}
         if kind == "chat":
-            fields["memory_type"] = _CHAT_ROLES.get(data["role"], "human")
+            fields["memory_type"] = _CHAT_ROLES.get(data["role"], "item")
             if data["role"] not in _CHAT_ROLES:
                 fields["name"] = fields["name"] or data["role"] or None
         elif kind == "tool":
@@ -62,10 +64,8 @@ class LangChainFormat(MessageFormat[BaseMessage]):
             fields["is_error"] = data.get("status") == "error"
         elif kind == "ai":
             fields["tool_calls"] = _calls(data)
-        blocks = [block for block in content if isinstance(block, dict)] if isinstance(content, list) else []
-        fields["parts"] = list(_parts(data, blocks))
-        fields["provider_parts"] = sorted(_unknown(data, blocks, fields.get("tool_calls", ())))
-        return [fields]
+        parts, unknown = _beside_text(data, {call["id"] for call in fields.get("tool_calls", ())})
+        return [fields | {"parts": parts, "provider_parts": sorted(unknown)}]
 
     def write(self, outgoing: Outgoing) -> BaseMessage:
         """Return a message. Images, audio and files go along with a person's message or a result, not with others."""
@@ -121,28 +121,45 @@ def _calls(data: Mapping[str, Any]) -> list[JsonObject]:
     return [call | {"arguments": {} if call["arguments"] is None else call["arguments"]} for call in found]
 
 
-def _parts(data: Mapping[str, Any], blocks: list[JsonObject]) -> Iterator[Part]:
-    """Yield the images, files and thoughts of a message, in LangChain's forms of all times and in providers' own."""
+def _beside_text(data: Mapping[str, Any], ids: AbstractSet[str]) -> tuple[list[Part], set[str]]:
+    """Return the parts of a message, and the names of what else it brings to a model.
+
+    ``ids`` are those of its calls.
+    """
+    beside = {key: value for key, value in (data.get("additional_kwargs") or {}).items() if value}
     provider = (data.get("response_metadata") or {}).get("model_provider")
-    for block in blocks:
-        kind = block["type"] if isinstance(block.get("type"), str) else ""
-        own = kind in _MEDIA and not isinstance(block.get(kind), dict) and not isinstance(block.get("source"), dict)
-        if own:
-            yield _media(block, provider)
-        elif kind == "reasoning" and "reasoning" in block:
-            signature = (block.get("extras") or block).get("signature")
-            yield Part("reasoning", text=block["reasoning"], signature=signature, provider=provider)
-        elif kind == "reasoning":
-            yield from PART_READERS["responses"](block)
-        else:
-            reader = "anthropic" if "source" in block else _FOREIGN.get(kind, "openai")
-            yield from PART_READERS[reader]({"content": [block]})
-    if thought := (data.get("additional_kwargs") or {}).get("reasoning_content"):
-        yield Part("reasoning", text=thought, provider=provider)
+    thought = beside.pop("reasoning_content", None)
+    parts = [Part("reasoning", text=thought, provider=provider)] if thought else []
+    unknown = beside.keys() - (_OLD_CALLS if ids else set())
+    for block in data["content"] if isinstance(data["content"], list) else ():
+        kind = str(block.get("type")) if isinstance(block, dict) else "text"
+        if kind in _TEXTS or (kind in _CALLS and block.get("id") in ids):
+            continue
+        found = list(_parts(block, kind, provider))
+        parts += found
+        if not found:
+            unknown.add(kind)
+    return parts, unknown
 
 
-def _media(block: JsonObject, provider: str | None) -> Part:
-    """Return the part of a block of LangChain's own. One that only names a provider's file has no content."""
+def _parts(block: JsonObject, kind: str, provider: str | None) -> Iterator[Part]:
+    """Yield the part that a block is, in LangChain's forms of all times and in providers' own."""
+    if kind in _MEDIA and not isinstance(block.get(kind), dict) and not isinstance(block.get("source"), dict):
+        part = _media(block)
+        if part.as_url is not None or part.text is not None:  # Not if it only names a provider's file.
+            yield part
+    elif kind == "reasoning" and "reasoning" in block:
+        signature = (block.get("extras") or block).get("signature")
+        yield Part("reasoning", text=block["reasoning"], signature=signature, provider=provider)
+    elif kind == "reasoning":
+        yield from PART_READERS["responses"](block)
+    else:
+        reader = "anthropic" if "source" in block else _FOREIGN.get(kind, "openai")
+        yield from PART_READERS[reader]({"content": [block]})
+
+
+def _media(block: JsonObject) -> Part:
+    """Return the part of a block of LangChain's own form."""
     kind: Any = block["type"]
     media_type = block.get("mime_type") or ""
     if kind == "media":
@@ -152,19 +169,7 @@ def _media(block: JsonObject, provider: str | None) -> Part:
     kind = "file" if kind == "text-plain" else kind
     if block.get("url"):
         return Part.from_url(kind, block["url"], name=name, media_type=media_type)
-    data = block.get("base64") or block.get("data")
-    return Part(kind, media_type=media_type, data=data, name=name, text=text, provider=None if data else provider)
-
-
-def _unknown(data: Mapping[str, Any], blocks: list[JsonObject], calls: Any) -> set[str]:
-    """Return the names of what a message brings to a model beside text, calls and parts."""
-    ids = {call["id"] for call in calls}
-    known = _TEXTS | _MEDIA | _FOREIGN.keys() | {"reasoning"}
-    found = {str(block.get("type")) for block in blocks if block.get("type") not in known | _CALLS}
-    found |= {block["type"] for block in blocks if block.get("type") in _CALLS and block.get("id") not in ids}
-    further = {key for key, value in (data.get("additional_kwargs") or {}).items() if value}
-    further -= {"reasoning_content", *(("tool_calls", "function_call") if ids else ())}
-    return found | further
+    return Part(kind, media_type=media_type, data=block.get("base64") or block.get("data"), name=name, text=text)
 
 
 def _blocks(holder: Any) -> list[JsonObject]:

@@ -64,7 +64,7 @@ class LlamaIndexFormat(MessageFormat[ChatMessage]):
         name = beside["name"] if isinstance(beside.get("name"), str) else None
         texts = [block["text"] for block in blocks if block["block_type"] == "text"]
         fields: Fields = {"memory_type": kind, "content": "\n".join(texts), "parts": list(_parts(blocks, beside))}
-        unknown = {block["block_type"] for block in blocks if block["block_type"] not in _KNOWN}
+        unknown = {block["block_type"] for block in blocks if block["block_type"] not in _KNOWN or _is_elsewhere(block)}
         unknown |= {key for key, value in beside.items() if value and key not in _SAID}
         if kind == "tool":
             fields |= {"tool_call_id": str(beside.get("tool_call_id") or ""), "tool_name": name or ""}
@@ -105,22 +105,27 @@ def _calls(blocks: list[JsonObject], beside: Mapping[str, Any]) -> list[JsonObje
     return [call | {"id": call["id"] or f"call_{position}"} for position, call in enumerate(found)]
 
 
+def _is_elsewhere(block: JsonObject) -> bool:
+    """Return True for an image, a recording or a document that is only named, by the path of a file."""
+    kind = block["block_type"]
+    return kind in _DATA and not block.get("url") and not block.get(_DATA[kind])
+
+
 def _parts(blocks: list[JsonObject], beside: Mapping[str, Any]) -> Iterator[Part]:
     for block in blocks:
         kind = block["block_type"]
         if kind == "thinking":
             known = block.get("additional_information") or {}
             yield Part("reasoning", text=block.get("content"), signature=known.get("signature"))
-        elif kind in _DATA:
+        elif kind in _DATA and not _is_elsewhere(block):
             media_type = block.get(f"{kind}_mimetype") or ""
             if kind == "audio":
                 media_type = f"audio/{block.get('format') or 'wav'}".replace("/mp3", "/mpeg")
             family: Any = "file" if kind == "document" else kind
-            name = block.get("title") or block.get("path")
             if block.get("url"):
-                yield Part.from_url(family, block["url"], name=name, media_type=media_type)
+                yield Part.from_url(family, block["url"], name=block.get("title"), media_type=media_type)
             else:
-                yield Part(family, media_type=media_type, data=block.get(_DATA[kind]), name=name)
+                yield Part(family, media_type=media_type, data=block[_DATA[kind]], name=block.get("title"))
     if isinstance(thought := beside.get("reasoning_content"), str):
         yield Part("reasoning", text=thought)
 

@@ -137,12 +137,15 @@ class Conversation:
         """Remove and return the newest item, for good if the store can. Concurrent callers get different items."""
         return await finished(self._pop())
 
-    async def replace(self, items: Iterable[MemoryItem]) -> None:
-        """Store items instead of all that the conversation has, all or none, for good if the store can."""
+    async def replace(self, items: Iterable[MemoryItem], *, archived: bool | None = None) -> None:
+        """Store items instead of all that the conversation has, all or none, for good if the store can.
+
+        With ``archived``, only items that are archived, or only those that are not, are replaced.
+        """
         batch = [_stamped(item, self.items.scope) for item in items]
         _tie_groups(batch)
         kept = {item.id for item in batch}
-        stored = await self.items.search(archived=None, where=_MESSAGES, limit=EVERYTHING, mode="substring")
+        stored = await self.items.search(archived=archived, where=_MESSAGES, limit=EVERYTHING, mode="substring")
         deletes = [item.id for item in stored if item.id not in kept]
         purge = Capability.PURGE in self.items.capabilities
         await finished(self.items.apply(adds=batch, deletes=deletes, ttl=self._ttl, purge=purge))
