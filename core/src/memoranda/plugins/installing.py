@@ -39,7 +39,7 @@ _DISTRIBUTIONS = {
         public="messages to_openai from_openai to_anthropic from_anthropic to_responses from_responses"
     ),
     "openai": _Distribution(needs="text ranking", offers="openai"),
-    "openai-agents": _Distribution(needs="messages", offers="openai-agents"),
+    "openai-agents": _Distribution(needs="messages sessions summary", offers="openai-agents"),
     "postgres": _Distribution(
         needs="loops text ranking sql", offers="postgresql postgres", public="PostgresMemoryStore"
     ),

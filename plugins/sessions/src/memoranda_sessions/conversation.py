@@ -12,6 +12,7 @@ from memoranda.items import SCOPE_FIELDS, MemoryItem, MemoryMetadata
 from memoranda.offloading import filter_weight, offload
 from memoranda.store import EVERYTHING, BaseStore, Capability
 from memoranda.trust import check_trust, trust_of
+from memoranda.windowing import as_said
 from memoranda_sessions.finishing import finished
 from memoranda_sessions.records import RECORD
 
@@ -22,6 +23,7 @@ ANYWHERE: Any = object()
 """The default of ``after``, since None there stands for an empty conversation."""
 
 _MESSAGES = {"memory_type": {"$ne": RECORD}}
+_SUMMARY = "summary"
 
 
 class Fence(Protocol):
@@ -43,6 +45,7 @@ class Conversation:
       ``memoranda_guard.Fence()``, shows what is not trusted as quoted data. Both apply after the limit.
 
     :meth:`read` returns everything, for a framework that resumes. :meth:`shown` returns what a model may be shown.
+    Items that were compacted are archived; their summary comes instead, before what was kept.
     """
 
     def __init__(
@@ -98,10 +101,17 @@ class Conversation:
         return results_behind_calls(items)
 
     async def uncut(self, limit: int) -> list[MemoryItem]:
-        """Return those of the newest items whose groups the limit does not cut; calls may still wait for results."""
+        """Return those of the newest items whose groups the limit does not cut, and every summary.
+
+        Calls may still wait for their results.
+        """
         items = await self._newest(limit + _BEFORE)
         is_all = len(items) < limit + _BEFORE
-        hidden = {*range(len(items) - limit), *self._left(items, is_all=is_all)}
+        if not is_all:
+            others = await self.items.search(mode="substring", memory_type=_SUMMARY, limit=EVERYTHING, order="added")
+            items = as_said([*others[::-1], *(item for item in items if item.memory_type != _SUMMARY)])
+        messages = [at for at, item in enumerate(items) if item.memory_type != _SUMMARY]
+        hidden = {*messages[: max(len(messages) - limit, 0)], *self._left(items, is_all=is_all)}
         if not is_all:
             hidden |= linked_by_calls(items).orphans  # Their calls may lie further back, or nowhere.
         return _without(items, hidden)
@@ -128,13 +138,16 @@ class Conversation:
         _tie_groups(batch)
         if records:
             await finished(self._append_with_records(batch, records, after))
-        elif batch and after is ANYWHERE:
+        elif after is ANYWHERE:
             await finished(self.items.add_many(batch, ttl=self._ttl))
         elif batch:
             await finished(self.items.append(batch, after=after, ttl=self._ttl))
 
     async def pop(self) -> MemoryItem | None:
-        """Remove and return the newest item, for good if the store can. Concurrent callers get different items."""
+        """Remove and return the newest item, for good if the store can; None if there is none.
+
+        Concurrent callers get different items. A summary is never returned: it stands for items that are archived.
+        """
         return await finished(self._pop())
 
     async def replace(self, items: Iterable[MemoryItem]) -> None:
@@ -172,7 +185,8 @@ class Conversation:
 
     async def _pop(self) -> MemoryItem | None:
         """Remove the newest item, and shrink its group: the others are not left over from an expired item."""
-        popped = await self.items.pop(purge=Capability.PURGE in self.items.capabilities)
+        purge = Capability.PURGE in self.items.capabilities
+        popped = await self.items.pop(where={"memory_type": {"$ne": _SUMMARY}}, purge=purge)
         while popped is not None and popped.group_size:
             items = await self._newest(EVERYTHING)
             left = [item for item in items if item.group_size and item.group == popped.group]
@@ -186,9 +200,11 @@ class Conversation:
         return popped
 
     async def _newest(self, most: int, since: str | None = None) -> list[MemoryItem]:
-        """Return the newest items, oldest first."""
+        """Return the newest items, oldest first. A summary comes where that stood which it stands for."""
         found = await self.items.search(mode="substring", limit=min(most, EVERYTHING), order="added", since=since)
-        return found[::-1]
+        if len(found) == most and any(item.memory_type == _SUMMARY for item in found):
+            found = await self.items.search(mode="substring", limit=EVERYTHING, order="added", since=since)
+        return as_said(found[::-1])[-most:] if most else []
 
     def _unexpired(self, items: Sequence[MemoryItem]) -> list[MemoryItem]:
         """Return a whole conversation without the rest of groups that have expired in part."""
