@@ -7,12 +7,13 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Protocol
 
 from memoranda.errors import TurnConflictError, VersionConflictError
-from memoranda.integrity import linked_by_calls, remnants, results_behind_calls, shown_together, whole_groups
+from memoranda.integrity import linked_by_calls, remnants, shown_together, whole_groups
 from memoranda.items import SCOPE_FIELDS, MemoryItem, MemoryMetadata
 from memoranda.offloading import filter_weight, offload
 from memoranda.store import EVERYTHING, BaseStore, Capability
 from memoranda.trust import check_trust, trust_of
 from memoranda.windowing import as_said
+from memoranda_messages import results_behind_calls
 from memoranda_sessions.finishing import finished
 from memoranda_sessions.records import RECORD
 
@@ -150,12 +151,15 @@ class Conversation:
         """
         return await finished(self._pop())
 
-    async def replace(self, items: Iterable[MemoryItem]) -> None:
-        """Store items instead of all that the conversation has, all or none, for good if the store can."""
+    async def replace(self, items: Iterable[MemoryItem], *, archived: bool | None = None) -> None:
+        """Store items instead of all that the conversation has, all or none, for good if the store can.
+
+        With ``archived``, only items that are archived, or only those that are not, are replaced.
+        """
         batch = [_stamped(item, self.items.scope) for item in items]
         _tie_groups(batch)
         kept = {item.id for item in batch}
-        stored = await self.items.search(archived=None, where=_MESSAGES, limit=EVERYTHING, mode="substring")
+        stored = await self.items.search(archived=archived, where=_MESSAGES, limit=EVERYTHING, mode="substring")
         deletes = [item.id for item in stored if item.id not in kept]
         purge = Capability.PURGE in self.items.capabilities
         await finished(self.items.apply(adds=batch, deletes=deletes, ttl=self._ttl, purge=purge))
@@ -241,6 +245,18 @@ def _unpaired(items: Sequence[MemoryItem]) -> set[int]:
     linked = linked_by_calls(items)
     last = max([at for at, item in enumerate(items) if item.memory_type == "human"], default=0)
     return linked.orphans | {at for at, count in linked.missing.items() if count and at < last}
+
+
+def settled(items: Sequence[MemoryItem]) -> list[MemoryItem]:
+    """Return the items of a conversation without what earlier turns left half written.
+
+    Before the last message of a person, a call without all its results is left out with its group, and so is a result
+    without its call. The turn that is under way is returned as it is: its results may still come.
+    """
+    linked = linked_by_calls(items)
+    last = max([at for at, item in enumerate(items) if item.memory_type == "human"], default=0)
+    open_calls = {at for at, count in linked.missing.items() if count}
+    return _without(items, {at for at in linked.orphans | open_calls if at < last})
 
 
 def _without(items: Sequence[MemoryItem], hidden: set[int]) -> list[MemoryItem]:

@@ -108,19 +108,25 @@ class MessageFormat(ABC, Generic[M]):
         ``dropped``; if there is anything, one warning without content is logged. Nothing else is left out: give it
         what :meth:`Conversation.shown` returns to have messages that a model accepts.
         """
+        return [message for message, _ in self.paired(items, dropped=dropped)]
+
+    def paired(
+        self, items: Iterable[MemoryItem], *, dropped: list[Dropped] | None = None
+    ) -> list[tuple[M, list[MemoryItem]]]:
+        """Return the messages of items, as :meth:`messages` does, each with the items that it consists of."""
         given = items_of(items)
         losses: list[Dropped] = []
         among = {item.id: item for item in given}
-        found: list[M] = []
+        found: list[tuple[M, list[MemoryItem]]] = []
         for entry in runs(self._own(given, losses), joins_results=self.joins_results):
             if isinstance(entry, _Own):
-                found.append(entry.message)
+                found.append((entry.message, entry.items))
                 continue
             outgoing = Outgoing(entry, {item.id: parts_of(item, among) for item in entry})
             message = None if outgoing.is_empty else self.write(outgoing)
             losses += outgoing.losses(self.holds, written=message is not None)
             if message is not None:
-                found.append(message)
+                found.append((message, entry))
         if losses:
             logger.warning(
                 "%d details of a conversation could not be carried over to %s; the list of dropped parts names them.",
@@ -134,7 +140,7 @@ class MessageFormat(ABC, Generic[M]):
     def original(self, items: Sequence[MemoryItem]) -> M | None:
         """Return the message that the first item has, if the items are all of it and agree with it; else None."""
         found = self._message_at(items, 0)
-        return None if found is None or found[1] < len(items) else self.load(found[0])
+        return None if found is None or found[1] < len(items) else self._loaded(found[0])
 
     def _known(self, given: JsonObject) -> list[Fields]:
         """Return the fields of a message, cleaned of what no store can hold; none for an unknown kind."""
@@ -162,14 +168,22 @@ class MessageFormat(ABC, Generic[M]):
         at = 0
         while at < len(items):
             found = self._message_at(items, at)
-            if found is not None:
-                yield _Own(self.load(found[0]))
+            message = None if found is None else self._loaded(found[0])
+            if found is not None and message is not None:
+                yield _Own(message, list(items[at : at + found[1]]))
                 at += found[1]
                 continue
             if items[at].payload_format == self.name:
                 losses.append(Dropped(items[at].id, "payload", "outdated"))
             yield items[at]
             at += 1
+
+    def _loaded(self, given: JsonObject) -> M | None:
+        """Return a message; None if this release of the framework cannot read it."""
+        try:
+            return self.load(given)
+        except (AttributeError, KeyError, TypeError, ValueError):
+            return None
 
     def _message_at(self, items: Sequence[MemoryItem], at: int) -> tuple[JsonObject, int] | None:
         """Return the object that the item at a position has, and of how many items; None if they disagree with it."""
@@ -194,10 +208,11 @@ class MessageFormat(ABC, Generic[M]):
 
 
 class _Own:
-    """A message of the framework itself."""
+    """A message of the framework itself, with its items."""
 
-    def __init__(self, message: Any) -> None:
+    def __init__(self, message: Any, items: list[MemoryItem]) -> None:
         self.message = message
+        self.items = items
 
 
 def _raw_fields(memory_type: str, name: str) -> Fields:

@@ -13,9 +13,12 @@ from memoranda_messages import Dropped
 from memoranda_messages.parts import Part
 from memoranda_messages.request import spoken
 from memoranda_messages.shapes import calls_of
+from memoranda_messages.speakers import is_role, plain_name
 
 Role = Literal["human", "ai", "tool", "system"]
 T = TypeVar("T")
+
+_MAX_NAME = 64
 
 
 class Call(NamedTuple):
@@ -97,6 +100,18 @@ class Outgoing(_Takes):
     def is_empty(self) -> bool:
         """True if there is nothing to say: a message of an unknown kind, or one that only its framework can read."""
         return not (self.text or self.calls or self.results or self._parts) and bool(self._foreign)
+
+    def legal_name(self) -> str | None:
+        """Return the name as providers take it: short, without spaces and signs, and none that poses as a role.
+
+        A name that is changed or left out is reported.
+        """
+        if self.name is None:
+            return None
+        legal = "" if is_role(self.name) else plain_name(self.name).replace(" ", "_")[:_MAX_NAME]
+        if legal != self.name:
+            self._lost.append(Dropped(self.items[0].id, "name", "repaired"))
+        return legal or None
 
     def lose(self, what: str, item: MemoryItem | None = None) -> None:
         """Report something that the message has no place for, by a name such as ``also_answers``."""
