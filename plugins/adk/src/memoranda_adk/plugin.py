@@ -7,12 +7,18 @@ from memoranda.plugins import IntegrationSpec, hookimpl
 
 @hookimpl
 def memoranda_integrations() -> list[IntegrationSpec]:
-    """Offer the session service."""
+    """Offer ADK its two services."""
     return [
         IntegrationSpec(
-            "adk",
+            "adk-sessions",
             target="memoranda_adk.sessions:MemorandaSessionService",
             api=1,
-            summary="Sessions and memory of Google's Agent Development Kit.",
-        )
+            summary="Sessions of Google's Agent Development Kit: events and state.",
+        ),
+        IntegrationSpec(
+            "adk-memory",
+            target="memoranda_adk.memories:MemorandaMemoryService",
+            api=1,
+            summary="Memory of Google's Agent Development Kit: search in earlier sessions.",
+        ),
     ]

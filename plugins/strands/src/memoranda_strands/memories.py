@@ -16,7 +16,7 @@ from memoranda.store import BaseStore
 from memoranda.sync import SyncStore
 from memoranda_messages import PlainTool
 from memoranda_messages.payload_json import encode_payload
-from memoranda_sessions import finished
+from memoranda_sessions import awaitable_store, finished
 from memoranda_strands.messages import SessionMessageFormat
 from memoranda_strands.tools import as_tools
 
@@ -54,7 +54,7 @@ class MemorandaMemoryStore(MemoryStore):
         self.max_search_results = max_search_results
         self.writable = writable
         self.extraction = extraction
-        self._store = store.awaitable if isinstance(store, SyncStore) else store
+        self._store = awaitable_store(store)
         self._where = None if everything else {MARK: name}
         self._tools = list(tools)
 

@@ -7,12 +7,18 @@ from memoranda.plugins import IntegrationSpec, hookimpl
 
 @hookimpl
 def memoranda_integrations() -> list[IntegrationSpec]:
-    """Offer the repository of sessions."""
+    """Offer Strands its two interfaces."""
     return [
         IntegrationSpec(
-            "strands",
+            "strands-sessions",
             target="memoranda_strands.repository:MemorandaSessionRepository",
             api=1,
-            summary="Sessions and memory of Strands Agents.",
-        )
+            summary="Sessions of Strands Agents: messages, agents and groups of agents.",
+        ),
+        IntegrationSpec(
+            "strands-memory",
+            target="memoranda_strands.memories:MemorandaMemoryStore",
+            api=1,
+            summary="Memory of Strands Agents: what agents add, and search in it.",
+        ),
     ]

@@ -23,8 +23,7 @@ from memoranda.errors import VersionConflictError
 from memoranda.items import MemoryItem, MemoryMetadata
 from memoranda.store import BaseStore, Capability
 from memoranda.sync import SyncStore
-from memoranda_messages.parts import framed
-from memoranda_sessions import Conversation, Dropped, Fence, Records, finished
+from memoranda_sessions import Conversation, Dropped, Fence, Records, awaitable_store, finished
 from memoranda_strands.messages import FORMAT, UNNUMBERED, SessionMessageFormat
 
 if TYPE_CHECKING:
@@ -50,7 +49,7 @@ class MemorandaSessionRepository(SessionRepository):
     def __init__(
         self, store: BaseStore | SyncStore, *, min_trust: str | None = None, fence: Fence | None = None
     ) -> None:
-        self._store = store.awaitable if isinstance(store, SyncStore) else store
+        self._store = awaitable_store(store)
         self._options: dict[str, Any] = {"min_trust": min_trust, "fence": fence}
         self._beside = ThreadPoolExecutor(1, thread_name_prefix="memoranda-strands")
         self.dropped: list[Dropped] = []
@@ -95,7 +94,7 @@ class MemorandaSessionRepository(SessionRepository):
     def read_message(self, session_id: str, agent_id: str, message_id: int, **kwargs: Any) -> SessionMessage | None:
         """Return the message of a number; None if there is none."""
         found = self._run(self._messages(session_id, agent_id))
-        return next((message for message in found if message.message_id == message_id), None)
+        return next((message for message, _ in found if message.message_id == message_id), None)
 
     def update_message(self, session_id: str, agent_id: str, session_message: SessionMessage, **kwargs: Any) -> None:
         """Replace a message, such as one that a guardrail redacts. Raises SessionException if it does not exist."""
@@ -105,7 +104,7 @@ class MemorandaSessionRepository(SessionRepository):
         self, session_id: str, agent_id: str, limit: int | None = None, offset: int = 0, **kwargs: Any
     ) -> list[SessionMessage]:
         """Return the messages of an agent and of other frameworks, oldest first."""
-        found = self._run(self._messages(session_id, agent_id))[offset:]
+        found = [message for message, _ in self._run(self._messages(session_id, agent_id))][offset:]
         return found if limit is None else found[:limit]
 
     def create_multi_agent(self, session_id: str, multi_agent: MultiAgentBase, **kwargs: Any) -> None:
@@ -180,26 +179,30 @@ class MemorandaSessionRepository(SessionRepository):
         found = await self._conversation(session_id).read()
         return [item for item in found if item.payload_format != FORMAT or item.metadata.agent_id in (agent_id, None)]
 
-    async def _messages(self, session_id: str, agent_id: str) -> list[SessionMessage]:
-        self.dropped = dropped = list[Dropped]()
-        found = SessionMessageFormat().messages(await self._seen(session_id, agent_id), dropped=dropped)
+    async def _messages(self, session_id: str, agent_id: str) -> list[tuple[SessionMessage, list[MemoryItem]]]:
+        """Return the messages that an agent sees, numbered, each with its items."""
+        dropped: list[Dropped] = []
+        found = SessionMessageFormat().paired(await self._seen(session_id, agent_id), dropped=dropped)
+        self.dropped = dropped
         last = UNNUMBERED
-        for message in found:
+        for message, _ in found:
             if message.message_id == UNNUMBERED:
                 message.message_id = last + 1
             last = message.message_id
         return found
 
     async def _replace(self, session_id: str, agent_id: str, message: SessionMessage) -> None:
-        of_agent = self._format(session_id, agent_id)
-        first = of_agent.item_id(message.message_id)
-        place = self._conversation(session_id).items
-        before = [item for item in await self._seen(session_id, agent_id) if _is_of(item, first)]
-        if not before:
-            raise SessionException(f"Message {message.message_id} does not exist in session {session_id}.")
+        number = message.message_id
+        found = {each.message_id: items for each, items in await self._messages(session_id, agent_id)}
+        if number not in found:
+            raise SessionException(f"Message {number} of agent {agent_id} does not exist in session {session_id}.")
+        before = found[number]
         message.created_at = before[0].created_at
-        items = of_agent.items([message], metadata=MemoryMetadata(agent_id=agent_id))
-        gone = {item.id for item in before} - {item.id for item in items}
+        items = self._format(session_id, agent_id).items([message], metadata=MemoryMetadata(agent_id=agent_id))
+        for item, old in zip(items, before, strict=False):  # Each takes the place of an old one.
+            item.id = old.id
+        place = self._conversation(session_id).items
+        gone = [item.id for item in before[len(items) :]]
         purge = Capability.PURGE in place.capabilities
         await finished(place.apply(adds=items, deletes=gone, keep_created=True, purge=purge))
 
@@ -215,8 +218,3 @@ class _AnyManager(str):
 
     def __ne__(self, other: object) -> bool:
         return not isinstance(other, str)
-
-
-def _is_of(item: MemoryItem, first: str) -> bool:
-    """Return True if an item belongs to the message whose first item has this id."""
-    return item.id == first or (framed(item) or {}).get("of") == first
