@@ -30,7 +30,8 @@ LAYERS = (
         *("facts", "guard"),
         *("summary-conversation", "summary-facts", "summary-profiles"),
     },
-    {"cli", "mcp", "inspector", "eval", "testing", "openai-agents", "langgraph", "pydantic-ai", "anthropic"},
+    {"cli", "mcp", "inspector", "eval", "testing", "openai-agents", "langgraph", "pydantic-ai", "anthropic"}
+    | {"adk", "strands"},
 )
 """Which distributions make up each layer. One imports what lies below it, and never its neighbours."""
 
