@@ -12,4 +12,6 @@ if TYPE_CHECKING:
 
 __all__ = ["CompactingSession", "MemorandaSession", "as_tools"]
 
-__getattr__, __dir__ = lazy_names(__name__, {"session": ["CompactingSession", "MemorandaSession"], "tools": ["as_tools"]})
+__getattr__, __dir__ = lazy_names(
+    __name__, {"session": ["CompactingSession", "MemorandaSession"], "tools": ["as_tools"]}
+)
