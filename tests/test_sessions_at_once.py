@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 from memoranda import AIMemory, HumanMemory, MemoryItem, MemoryMetadata, ShortTermMemory, SystemMemory, ToolMemory
 from memoranda.history import ResponseMem
-from memoranda.integrity import results_behind_calls, whole_groups
+from memoranda.integrity import whole_groups
 from memoranda.windowing import last_rounds, newest, rounds_of, rounds_within
 from memoranda_context import ContextManager
-from memoranda_messages import to_anthropic, to_history, to_openai
+from memoranda_messages import results_behind_calls, to_anthropic, to_history, to_openai
 from memoranda_summary.generation import split
 
 

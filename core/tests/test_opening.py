@@ -20,7 +20,9 @@ from memoranda.store import InMemoryStore, Observer, RankedItem
 from memoranda.store.ranked import installed_ranker
 
 PLUGIN = """
-from memoranda.plugins import Backend, ItemTypeSpec, EmbeddingsSpec, ObserverSpec, RankerSpec, RerankerSpec, hookimpl
+from memoranda.plugins import (
+    Backend, ItemTypeSpec, EmbeddingsSpec, ObserverSpec, RankerSpec, RerankerSpec, WrapperSpec, hookimpl
+)
 from memoranda.store import InMemoryStore
 from memoranda.items import MemoryItem
 from memoranda.store import Observer, RankedItem
@@ -48,6 +50,20 @@ def memoranda_backends():
     return [
         Backend("shelf", schemes=("shelf",), target="opening_plugin:Shelf"),
         Backend("plain", schemes=("plain",), target="builtins:str"),
+    ]
+
+class Box(InMemoryStore):
+    def __init__(self, store, value, **options):
+        super().__init__()
+        self.inner, self.value, self.options = store, value, options
+
+Box.options = {"colour": str}
+
+@hookimpl
+def memoranda_wrappers():
+    return [
+        WrapperSpec("box", prefix="boxed", target="opening_plugin:Box"),
+        WrapperSpec("crate", target="opening_plugin:Box"),
     ]
 
 @hookimpl
@@ -109,6 +125,53 @@ def test_errors_hide_passwords(registry: Registry) -> None:
     with pytest.raises(InputError) as caught:
         memoranda.open("shelf://ada:s3cret@h", registry=registry, shlef=1)
     assert "s3cret" not in str(caught.value)
+
+
+def test_a_wrapper_is_asked_for_by_its_option(registry: Registry) -> None:
+    store: Any = memoranda.open("shelf://a?colour=red", registry=registry, box="oak", shelf="low", access="change")
+
+    assert (store.value, store.options, store.access) == ("oak", {"colour": "red"}, "change")
+    assert (store.inner.shelf, store.inner.url, store.inner.access) == ("low", "shelf://a", "change")
+
+
+def test_a_wrapper_is_asked_for_by_its_prefix(registry: Registry) -> None:
+    store: Any = memoranda.open("boxed+shelf://a", registry=registry)
+
+    assert (store.value, store.inner.url) == (True, "shelf://a")
+
+
+def test_a_wrapper_takes_the_value_of_its_option_where_the_prefix_names_it_too(registry: Registry) -> None:
+    store: Any = memoranda.open("BOXED+shelf://a", registry=registry, box="oak")
+
+    assert (store.value, store.inner.url) == ("oak", "shelf://a")
+
+
+def test_wrappers_lie_around_each_other_in_the_order_of_their_names(registry: Registry) -> None:
+    store: Any = memoranda.open("shelf://a", registry=registry, crate=2, box=1)
+
+    assert (store.value, store.inner.value) == (2, 1)
+
+
+@pytest.mark.parametrize("nothing", [None, False])
+def test_a_wrapper_that_is_switched_off_is_left_out(registry: Registry, nothing: object) -> None:
+    store: Any = memoranda.open("shelf://a", registry=registry, box=nothing)
+
+    assert store.url == "shelf://a"
+
+
+async def test_observers_see_the_outermost_wrapper(registry: Registry) -> None:
+    store: Any = memoranda.open("boxed+shelf://a", registry=registry, observers=["shout"])
+    async with store:
+        await store.add(HumanMemory(id="a", content="hello"))
+        found = await store.get("a")
+
+    assert found.content == "HELLO"
+
+
+@pytest.mark.parametrize(("url", "options"), [("memory://", {"encrypt": True}), ("encrypted+memory://", {})])
+def test_a_wrapper_that_is_missing_says_what_to_install(url: str, options: dict[str, Any]) -> None:
+    with pytest.raises((InputError, UnknownSchemeError), match="plugins/encrypt"):
+        memoranda.open(url, registry=Registry([], allow=None), **options)
 
 
 def test_an_unknown_scheme_says_what_there_is(registry: Registry) -> None:

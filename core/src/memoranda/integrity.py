@@ -212,19 +212,6 @@ def _together(items: Sequence[MemoryItem], links: Sequence[AnsweredCall]) -> Ite
     return [sorted(found) for found in {id(found): found for found in sets.values()}.values() if len(found) > 1]
 
 
-def results_behind_calls(items: Sequence[MemoryItem]) -> list[MemoryItem]:
-    """Return the items with each result moved up to its call, in the order of the results; all others stay put."""
-    callers, _ = pairs(items)
-    results: dict[int, list[MemoryItem]] = {}
-    for result, caller in callers.items():
-        results.setdefault(caller, []).append(items[result])
-    ordered: list[MemoryItem] = []
-    for position, item in enumerate(items):
-        if position not in callers:
-            ordered += [item, *results.get(position, ())]
-    return ordered
-
-
 def is_whole(items: Sequence[MemoryItem]) -> bool:
     """Return True if every call among the items has all its results and every result its call."""
     return len(whole_groups(items)) == len(items)

@@ -5,12 +5,14 @@ from __future__ import annotations
 import inspect
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from memoranda.errors import InputError, MemoryError, PluginLoadError, UnknownSchemeError
-from memoranda.plugins.hookspecs import Backend, RankerSpec, RerankerSpec, Spec
+from memoranda.plugins.hookspecs import Backend, RankerSpec, RerankerSpec, Spec, WrapperSpec
+from memoranda.plugins.installing import OFFERED_BY, how_to_install
 from memoranda.plugins.registry import Registry, default_registry
 from memoranda.urls import no_store_url, redacted, scheme_of, take_known_options
 
@@ -38,7 +40,8 @@ def open(
     options are the backend's own, in the URL's query or as keywords. ``embeddings``, ``observers``, ``ranker`` and
     ``reranker`` are objects, or names of installed plugins. An observer that is named here and cannot be made is a
     PluginError; one that a plugin attaches to every store is left out with a warning, or, if its plugin requires it,
-    lets nothing be added. Nothing is connected yet.
+    lets nothing be added. Nothing is connected yet. An option of the name of an installed wrapper, such as ``encrypt``,
+    puts that around the store, and so does its prefix in the URL.
 
     ``access="change"`` refuses a store that is not there with StoreNotFoundError when it is opened, where ``"create"``
     makes one; ``"read"`` does so too, and writes nothing at all: a file on a read-only disk will do.
@@ -50,22 +53,45 @@ def open(
     if access not in ("create", "change", "read"):
         raise InputError("access is 'create', 'change' or 'read'.", field="access")
     url = url if url is not None else default_url(make=access == "create")
+    url, wrappers = _take_wrappers(registry, url, options)
     spec = _backend(registry, url)
     target = registry.load(spec)
     factory = getattr(target, "from_url", target)
     url, options = _with_embedder(registry, factory, url, options)
     store = _made(factory, url, options, spec.name)
-    store.item_types = registry.item_types()
-    store.access = access
-    store._label = redacted(url)
-    # Some engines are ready at once and others are not. Changing the URL must not make that difference.
-    getattr(store, "_expect_opening", lambda: None)()
+    for wrap in (None, *wrappers):
+        store = store if wrap is None else wrap(store)
+        store.item_types = registry.item_types()
+        store.access = access
+        store._label = redacted(url)
+        # Some engines are ready at once and others are not. Changing the URL must not make that difference.
+        getattr(store, "_expect_opening", lambda: None)()
     _attach(store, registry, observers)
     if ranker is not None:
         store.ranker = _named(registry, RankerSpec, ranker)
     if reranker is not None:
         store.reranker = _named(registry, RerankerSpec, reranker)
     return store
+
+
+def _take_wrappers(registry: Registry, url: str, options: dict[str, Any]) -> tuple[str, list[partial[BaseStore]]]:
+    """Return the URL without what concerns wrappers, and those it or an option asks for: by name, the innermost first.
+
+    Their options are taken out of ``options``.
+    """
+    specs = {spec.name: spec for spec in registry.specs(WrapperSpec)}
+    names = {spec.prefix: name for name, spec in specs.items() if spec.prefix}
+    asked = {name: options.pop(name) for name in specs if name in options}
+    while (prefix := scheme_of(url).partition("+")[0]) in names:
+        url = url[len(prefix) + 1 :]
+        asked[names[prefix]] = asked.get(names[prefix]) or True
+    wrappers = []
+    for name, value in sorted(asked.items()):
+        if value is not None and value is not False:
+            target: Callable[..., BaseStore] = registry.load(specs[name])
+            url, read = take_known_options(url, getattr(target, "options", {}))
+            wrappers.append(partial(target, value=value, **read))
+    return url, wrappers
 
 
 def _backend(registry: Registry, url: str) -> Backend:
@@ -118,8 +144,9 @@ def _made(factory: Any, url: str, options: dict[str, Any], backend: str) -> Base
     known = _option_names(factory)
     for name in options:
         if known is not None and name not in known:
-            listed = ", ".join(known) or "none"
-            raise InputError(f"The store {redacted(url)!r} has no option {name!r}. Its options: {listed}.", field=name)
+            listed = f"Its options: {', '.join(known) or 'none'}."
+            remedy = f"Try: {how_to_install(OFFERED_BY[name])}" if name in OFFERED_BY else listed
+            raise InputError(f"The store {redacted(url)!r} has no option {name!r}. {remedy}", field=name)
     try:
         store: BaseStore = factory(url, **options)
     except (MemoryError, KeyboardInterrupt):

@@ -19,6 +19,7 @@ from memoranda.plugins.hookspecs import (
     SummarizerSpec,
     TemplateSpec,
     TokenCounterSpec,
+    WrapperSpec,
     hookimpl,
 )
 from memoranda.plugins.installing import how_to_install
@@ -28,5 +29,5 @@ from memoranda.plugins.registry import Registry, default_registry, embedder
 __all__ = [
     "API_VERSION", "HOOKS", "KINDS", "Backend", "CommandSpec", "EmbeddingsSpec", "FactExtractorSpec", "IntegrationSpec",
     "ItemTypeSpec", "ObserverSpec", "Plugin", "RankerSpec", "Registry", "RerankerSpec", "Spec", "SummarizerSpec",
-    "TemplateSpec", "TokenCounterSpec", "default_registry", "embedder", "hookimpl", "how_to_install",
+    "TemplateSpec", "TokenCounterSpec", "WrapperSpec", "default_registry", "embedder", "hookimpl", "how_to_install",
 ]  # fmt: skip

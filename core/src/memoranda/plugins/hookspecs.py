@@ -37,6 +37,18 @@ class Backend(Spec):
     schemes: tuple[str, ...] = field(default=(), kw_only=True)
 
 
+@dataclass(frozen=True, slots=True)
+class WrapperSpec(Spec):
+    """A store around a store. ``target(store, value=…, **options)`` returns a :class:`memoranda.store.BaseStore`.
+
+    ``memoranda.open(url, NAME=value)`` asks for it, and so does a URL that begins with ``PREFIX+``; the value is True
+    then. ``options`` are those of the URL's query that the mapping ``target.options`` names, each with the function
+    that reads it. The wrapper opens and closes the store that it is given.
+    """
+
+    prefix: str = field(default="", kw_only=True)
+
+
 class TemplateSpec(Spec):
     """A summary template. ``target`` is a :class:`memoranda_summary.Template`, or its class."""
 
@@ -111,6 +123,11 @@ def memoranda_backends() -> list[Backend]:  # type: ignore[empty-body]  # a hook
 
 
 @hookspec
+def memoranda_wrappers() -> list[WrapperSpec]:  # type: ignore[empty-body]  # a hook specification has no body
+    """Return the wrappers of stores that this plugin offers."""
+
+
+@hookspec
 def memoranda_templates() -> list[TemplateSpec]:  # type: ignore[empty-body]  # a hook specification has no body
     """Return the summary templates that this plugin offers."""
 
@@ -172,18 +189,8 @@ HOOKS: dict[str, type[Spec]] = {
 }
 """Every hook and the kind of spec that it returns, as its signature says."""
 
-KINDS: dict[type[Spec], str] = {
-    Backend: "backend",
+KINDS: dict[type[Spec], str] = {kind: hook[10:-1].replace("_", " ") for hook, kind in HOOKS.items()} | {
     TemplateSpec: "summary template",
     EmbeddingsSpec: "embedder",
-    SummarizerSpec: "summarizer",
-    FactExtractorSpec: "fact extractor",
-    TokenCounterSpec: "token counter",
-    ItemTypeSpec: "item type",
-    CommandSpec: "command",
-    ObserverSpec: "observer",
-    RankerSpec: "ranker",
-    RerankerSpec: "reranker",
-    IntegrationSpec: "integration",
 }
 """The name of each kind of spec in messages and listings."""

@@ -24,22 +24,29 @@ class _Distribution(NamedTuple):
 
 
 _DISTRIBUTIONS = {
+    "adk": _Distribution(needs="messages sessions", offers="adk-sessions adk-memory"),
+    "agent-framework": _Distribution(needs="messages sessions", offers="agent-framework"),
     "anthropic": _Distribution(offers="anthropic"),
     "cli": _Distribution(needs="messages text ranking context summary userdata"),
     "context": _Distribution(needs="messages text ranking", public="ContextManager context"),
     "embed-static": _Distribution(offers="static minilm"),
+    "encrypt": _Distribution(needs="text ranking userdata", offers="encrypt encrypted"),
     "eval": _Distribution(needs="messages text ranking context summary userdata cli sql sqlite", offers="eval"),
     "facts": _Distribution(needs="messages text ranking userdata", offers="fact", public="Facts"),
     "guard": _Distribution(offers="guard quarantined"),
     "inspector": _Distribution(needs="messages text ranking context guard summary userdata cli", offers="inspect"),
     "langgraph": _Distribution(needs="messages text ranking", offers="langgraph-store langgraph-checkpointer"),
+    "langchain": _Distribution(needs="messages sessions", offers="langchain"),
+    "llama-index": _Distribution(needs="messages sessions", offers="llama-index"),
     "mcp": _Distribution(needs="messages text ranking context facts guard summary userdata cli", offers="mcp"),
     "loops": _Distribution(public="loops"),
+    "measuring": _Distribution(public="measuring"),
     "messages": _Distribution(
         public="messages to_openai from_openai to_anthropic from_anthropic to_responses from_responses"
     ),
     "openai": _Distribution(needs="text ranking", offers="openai"),
     "openai-agents": _Distribution(needs="messages sessions summary", offers="openai-agents"),
+    "otel": _Distribution(needs="measuring", offers="otel"),
     "postgres": _Distribution(
         needs="loops text ranking sql", offers="postgresql postgres", public="PostgresMemoryStore"
     ),
@@ -51,9 +58,10 @@ _DISTRIBUTIONS = {
         offers="redis rediss redis+cluster rediss+cluster episodic",
         public="ShortTermMemoryManager EpisodicMemory get_short_term_memory",
     ),
-    "sessions": _Distribution(needs="messages"),
+    "sessions": _Distribution(needs="messages", public="sessions"),
     "sql": _Distribution(needs="text ranking", public="sql"),
     "sqlite": _Distribution(needs="text ranking sql", offers="sqlite", public="SQLiteMemoryStore"),
+    "strands": _Distribution(needs="messages sessions", offers="strands-sessions strands-memory"),
     "summary": _Distribution(
         needs="messages",
         public="summary Summarizer SummaryConfig SummaryResult SummaryTemplate TriggerResult check_trigger compact "

@@ -245,8 +245,8 @@ class Registry:
             is_meant = name in (plugin.name, *schemes) or OFFERED_BY.get(name) == plugin.distribution
             if is_meant and plugin.status != "ok":
                 return f"The plugin {plugin.label!r} is installed but {plugin.status}: {plugin.reason}"
-        if name in OFFERED_BY:
-            return f"Try: {how_to_install(OFFERED_BY[name])}"
+        if offering := OFFERED_BY.get(name) or OFFERED_BY.get(name.partition("+")[0]):
+            return f"Try: {how_to_install(offering)}"
         from difflib import get_close_matches  # Imported on use: only a mistake needs it.
 
         alike = get_close_matches(name, {*known, *OFFERED_BY}, 1, 0.75)

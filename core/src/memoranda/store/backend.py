@@ -8,15 +8,7 @@ from __future__ import annotations
 
 from memoranda.store.branches import as_one_session
 from memoranda.store.checks import MAX_KEY_BYTES, check_item, check_metadata, storable
-from memoranda.store.codec import (
-    bare_item,
-    bare_metadata,
-    further_values,
-    left_out,
-    make_item,
-    make_metadata,
-    readable,
-)
+from memoranda.store.codec import bare_item, bare_metadata, further_values, left_out, make_item, make_metadata, readable
 from memoranda.store.conditions import (
     Archived,
     AtLeast,

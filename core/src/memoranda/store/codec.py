@@ -113,9 +113,7 @@ def bare_item(cls: type[ItemT], fields: dict[str, Any], further: dict[str, Any])
 
 
 def make_item(
-    base: dict[str, Any],
-    further: dict[str, Any],
-    types: Mapping[str, type[MemoryItem]] = BUILTIN_TYPES,
+    base: dict[str, Any], further: dict[str, Any], types: Mapping[str, type[MemoryItem]] = BUILTIN_TYPES
 ) -> MemoryItem:
     """Build an item from values that a store has checked before.
 

@@ -38,6 +38,10 @@ class Observers:
         self._observers.append(observer)
         self._active = self._active or not getattr(observer, "only_removals", False)
 
+    def attach(self, store: object) -> None:
+        """Give the store, or a handle of it, to all that ask for it."""
+        self._tell(lambda observer: getattr(observer, "attached", lambda store: None)(store))
+
     def before_add(self, item: MemoryItem) -> MemoryItem:
         """Return the item as the observers want it stored; its id and owner are not theirs to change."""
         changed = copy_item(item)

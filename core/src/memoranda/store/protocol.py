@@ -59,14 +59,7 @@ class Capability(StrEnum):
 
 
 BASE_CAPABILITIES = frozenset(
-    {
-        Capability.LIFECYCLE,
-        Capability.ADD_MANY,
-        Capability.COUNT,
-        Capability.UPDATE,
-        Capability.SCAN,
-        Capability.TEXT,
-    }
+    {Capability.LIFECYCLE, Capability.ADD_MANY, Capability.COUNT, Capability.UPDATE, Capability.SCAN, Capability.TEXT}
 )
 
 

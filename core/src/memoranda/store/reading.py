@@ -164,13 +164,7 @@ class Reading(Engine):
         page = Page.checked(limit, offset, "created")
         if not check_text(query, "query"):
             raise InputError("A ranked search needs a query.", field="query")
-        wanted = self._filter(
-            metadata=metadata,
-            memory_type=memory_type,
-            status=status,
-            archived=archived,
-            **narrowing,
-        )
+        wanted = self._filter(metadata=metadata, memory_type=memory_type, status=status, archived=archived, **narrowing)
         return await self._ranked(query, wanted, page, mode, number(min_score, "min_score", most=1), current)
 
     async def _ranked(
@@ -256,11 +250,7 @@ class Reading(Engine):
         return newest[0].id if newest else None
 
     async def count(
-        self,
-        *,
-        include_deleted: bool = False,
-        metadata: MemoryMetadata | None = None,
-        **narrowing: Unpack[Narrowing],
+        self, *, include_deleted: bool = False, metadata: MemoryMetadata | None = None, **narrowing: Unpack[Narrowing]
     ) -> int:
         """Return the number of items, archived ones included; with ``include_deleted`` also deleted ones."""
         self._ensure_open()
@@ -288,13 +278,7 @@ class Reading(Engine):
         self._ensure_open()
         if include_deleted:
             self._require(Capability.DELETE)
-        wanted = self._filter(
-            metadata=metadata,
-            memory_type=memory_type,
-            status=status,
-            archived=archived,
-            **narrowing,
-        )
+        wanted = self._filter(metadata=metadata, memory_type=memory_type, status=status, archived=archived, **narrowing)
         async for item in self._scan(wanted, include_deleted, self._order(order)):
             yield item if item.memory_type != "branch" else await self._portable(item, wanted, include_deleted)
 

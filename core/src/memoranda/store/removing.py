@@ -21,12 +21,7 @@ NO_RECORD = Value("memory_type", False, "$ne", "branch")
 class Removing(Engine):
     """What a store's removing methods promise."""
 
-    async def clear(
-        self,
-        *,
-        metadata: MemoryMetadata | None = None,
-        **narrowing: Unpack[Narrowing],
-    ) -> int:
+    async def clear(self, *, metadata: MemoryMetadata | None = None, **narrowing: Unpack[Narrowing]) -> int:
         """Remove the items that match, archived ones too, and return how many; without a filter, all of them.
 
         Filters are those of :meth:`search`. A store with the capability ``delete`` keeps them as deleted, and

@@ -166,12 +166,7 @@ class ShortTermMemory(Conversation, InMemoryStore):
     def __repr__(self) -> str:
         return f"ShortTermMemory(scope={self.scope!r}, max_rounds={self.max_rounds}, items={len(self)})"
 
-    async def clear(
-        self,
-        *,
-        metadata: MemoryMetadata | None = None,
-        **narrowing: Unpack[Narrowing],
-    ) -> int:
+    async def clear(self, *, metadata: MemoryMetadata | None = None, **narrowing: Unpack[Narrowing]) -> int:
         """Remove the items that match and return how many; without a filter, all of them.
 
         Removing is never broader than what was named: fields that the scope ignores for reading still narrow it here.

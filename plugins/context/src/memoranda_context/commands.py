@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from memoranda.errors import InputError
-from memoranda.integrity import results_behind_calls
 from memoranda.store.backend import as_one_session
 from memoranda.windowing import as_said
 from memoranda_cli import options
@@ -21,6 +20,7 @@ from memoranda_cli.characters import preview
 from memoranda_cli.terminal import say, show, show_json
 from memoranda_context.explaining import Window, grouped, window_of
 from memoranda_context.prompt import WRITERS
+from memoranda_messages import results_behind_calls
 
 if TYPE_CHECKING:
     from memoranda.items import MemoryItem

@@ -11,10 +11,11 @@ from heapq import merge
 from math import inf
 from operator import itemgetter
 
-from memoranda.integrity import ConversationKey, conversation_of, results_behind_calls, whole_groups
+from memoranda.integrity import ConversationKey, conversation_of, whole_groups
 from memoranda.items import MemoryItem
 from memoranda.tool_calls import call_arguments, call_name
 from memoranda.windowing import stays
+from memoranda_messages import results_behind_calls
 
 
 def merged(stored: Sequence[MemoryItem], given: Sequence[MemoryItem]) -> tuple[list[MemoryItem], list[MemoryItem]]:

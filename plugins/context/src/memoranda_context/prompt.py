@@ -15,9 +15,9 @@ from datetime import UTC, datetime, tzinfo
 from typing import Any, Literal
 
 from memoranda.errors import InputError
-from memoranda.integrity import results_behind_calls
 from memoranda.items import HumanMemory, MemoryItem, SystemMemory
 from memoranda.tool_calls import call_arguments, call_name
+from memoranda_messages import results_behind_calls
 from memoranda_messages.anthropic import to_anthropic
 from memoranda_messages.chat import to_openai
 from memoranda_messages.request import Dropped

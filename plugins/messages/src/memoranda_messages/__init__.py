@@ -12,10 +12,10 @@ from memoranda_messages.history import from_history, to_history
 from memoranda_messages.parts import Part, parts_of
 from memoranda_messages.payloads import agrees
 from memoranda_messages.plain_tools import PlainTool
-from memoranda_messages.request import Dropped
+from memoranda_messages.request import Dropped, results_behind_calls
 from memoranda_messages.responses import from_responses, to_responses
 
 __all__ = [
     "Dropped", "Part", "PlainTool", "agrees", "from_anthropic", "from_history", "from_openai", "from_responses",
-    "parts_of",     "to_anthropic", "to_history", "to_openai", "to_responses",
+    "parts_of", "results_behind_calls", "to_anthropic", "to_history", "to_openai", "to_responses",
 ]  # fmt: skip

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 from memoranda.errors import InputError
-from memoranda.integrity import AnsweredCall, answered_ids, answers, call_ids, whole_groups
+from memoranda.integrity import AnsweredCall, answered_ids, answers, call_ids, pairs, whole_groups
 from memoranda.items import MemoryItem
 from memoranda.shapes import checked_json, items_of, json_text, wrong
 from memoranda_messages.part_blocks import PART_WRITERS, Block
@@ -245,3 +245,16 @@ def _check_calls(item: MemoryItem) -> None:
         place = f"item {item.id!r}: tool_calls"
         checked_json(list(calls), place)
         raise InputError(f"{place} cannot be written as JSON.", field="tool_calls") from None
+
+
+def results_behind_calls(items: Sequence[MemoryItem]) -> list[MemoryItem]:
+    """Return the items with each result moved up to its call, in the order of the results; all others stay put."""
+    callers, _ = pairs(items)
+    results: dict[int, list[MemoryItem]] = {}
+    for result, caller in callers.items():
+        results.setdefault(caller, []).append(items[result])
+    ordered: list[MemoryItem] = []
+    for position, item in enumerate(items):
+        if position not in callers:
+            ordered += [item, *results.get(position, ())]
+    return ordered

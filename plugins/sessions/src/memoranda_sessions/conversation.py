@@ -7,12 +7,13 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Protocol
 
 from memoranda.errors import TurnConflictError, VersionConflictError
-from memoranda.integrity import linked_by_calls, remnants, results_behind_calls, shown_together, whole_groups
+from memoranda.integrity import linked_by_calls, remnants, shown_together, whole_groups
 from memoranda.items import SCOPE_FIELDS, MemoryItem, MemoryMetadata
 from memoranda.offloading import filter_weight, offload
 from memoranda.store import EVERYTHING, BaseStore, Capability
 from memoranda.trust import check_trust, trust_of
 from memoranda.windowing import as_said
+from memoranda_messages import results_behind_calls
 from memoranda_sessions.finishing import finished
 from memoranda_sessions.records import RECORD
 

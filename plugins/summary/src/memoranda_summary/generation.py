@@ -14,11 +14,12 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from memoranda.errors import InputError, PluginLoadError, PluginNotFoundError
-from memoranda.integrity import conversation_of, pairs, results_behind_calls, shown_together
+from memoranda.integrity import conversation_of, pairs, shown_together
 from memoranda.items import MemoryItem, MemoryStatus
 from memoranda.shapes import number, whole_number
 from memoranda.tokens import TokenCounter, estimate_tokens, sent_length
 from memoranda.windowing import rounds_of
+from memoranda_messages import results_behind_calls
 from memoranda_summary.prompting import Prompter, TemplateAnswer
 from memoranda_summary.templates import PlainTemplate, Template, installed_template
 
