@@ -13,10 +13,6 @@ from memoranda_sessions.records import RECORD, Record, Records
 
 __all__ = [
     "RECORD", "Call", "Conversation", "Dropped", "Fence", "Fields", "JsonObject", "MessageFormat", "Outgoing", "Part",
-<<<<<<< HEAD
     "Record", "Records", "Result", "SyncCallError", "awaitable_store", "blocking", "finished", "parts_of", "retried",
-    "settled",
-=======
-    "Record", "Records", "Result", "finished", "parts_of", "retried", "warn_of",
->>>>>>> sessions
+    "settled", "warn_of",
 ]  # fmt: skip
