@@ -49,6 +49,7 @@ def _load(name: str) -> Any:
     return module
 
 
+_load("four_methods")
 right = _load("wrong_stores")
 wrong = _load("wrong_stores_model")
 further = _load("wrong_stores_further")
