@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
-import os
 import subprocess
 import sys
 import time
@@ -54,7 +53,7 @@ def kit_version() -> str:
 def all_mutants(chosen: Iterable[Target]) -> list[tuple[Target, Mutant]]:
     """Return every mutant, in an order that makes the first ones a fair sample."""
     found = [(target, mutant) for target in chosen for mutant in mutants(target.module, target.path.read_text())]
-    return sorted(found, key=lambda pair: pair[1].name)
+    return sorted(found, key=lambda pair: pair[1].key)
 
 
 def run(target: Target, mutant: Mutant, profile: str, kit: str) -> Result:
@@ -141,25 +140,31 @@ def main() -> int:
         each for each in TARGETS if not options.modules or any(part in each.label for part in options.modules)
     )
     if options.mutant:
-        target, mutant = next(pair for pair in chosen if pair[1].name == options.mutant)
+        target, mutant = next(pair for pair in chosen if pair[1].source and pair[1].name == options.mutant)
         print(mutant.diff, run(target, mutant, "thorough" if options.thorough else "default", kit), sep="\n")
         return 0
+    profile = "thorough" if options.thorough else "default"
     results, ends = known(read_results(path), kit), time.monotonic() + (SAMPLE if options.sample else float("inf"))
-    for profile in ("default", "thorough") if options.thorough else ("default",):
-        for number, (target, mutant) in enumerate(chosen, 1):
-            is_done = (mutant.name, profile) in results or mutant.name in equivalents()
-            caught = (mutant.name, "default") in results and results[mutant.name, "default"].case
-            if is_done or caught or options.report or time.monotonic() > ends:
+    seen: dict[str, tuple[Target, Mutant]] = {}
+    for number, (target, mutant) in enumerate(chosen, 1):
+        if time.monotonic() > ends:
+            break
+        if not mutant.source or mutant.name in seen:
+            continue
+        seen[mutant.name] = (target, mutant)
+        for each in ("default", "thorough") if options.thorough else ("default",):
+            default = results.get((mutant.name, "default"))
+            is_known = (mutant.name, each) in results or mutant.name in equivalents() or (default and default.case)
+            if is_known or options.report:
                 continue
-            result = run(target, mutant, profile, kit)
-            results[mutant.name, profile] = result
+            result = results[mutant.name, each] = run(target, mutant, each, kit)
             with path.open("a") as file:
-                file.write(json.dumps(vars(result)) + os.linesep)
+                file.write(json.dumps(vars(result)) + "\n")
             outcome = f"killed by {result.case}" if result.case else "SURVIVED"
             place = f"{target.label}:{mutant.line}"
             print(f"[{number}/{len(chosen)}] {mutant.name} {place} {mutant.kind}: {outcome}, {result.seconds:.0f} s")
             sys.stdout.flush()
-    text = report(chosen, results, "thorough" if options.thorough else "default")
+    text = report(list(seen.values()), results, profile)
     (options.results / "report.txt").write_text(text)
     print(text)
     return 0

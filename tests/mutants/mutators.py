@@ -6,12 +6,15 @@ import ast
 import copy
 import difflib
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
 Change = Callable[[], ast.AST | list[ast.stmt] | None]
 """Returns what takes the place of a node: another one, several statements, or nothing."""
+
+_Path = tuple[tuple[str, int | None], ...]
+"""The way from a module to a node: names of fields, and positions in lists."""
 
 _COMPARISONS: dict[type[ast.cmpop], type[ast.cmpop]] = {
     ast.Eq: ast.NotEq,
@@ -31,50 +34,71 @@ _SKIPPED = {"__repr__", "__str__", "from_url", "doctor", "health", "__init_subcl
 """Functions that are not about what a store keeps and returns."""
 
 
+class Module:
+    """A module that is mutated: its tree, and its text as the tree gives it."""
+
+    def __init__(self, name: str, source: str) -> None:
+        self.name = name
+        self.tree = ast.parse(source)
+        self._texts = [ast.unparse(statement) for statement in self.tree.body]
+
+    def text(self, statement: int | None = None) -> str:
+        """Return the module as text; only this statement of it may have changed."""
+        texts = list(self._texts)
+        if statement is not None:
+            texts[statement] = ast.unparse(ast.fix_missing_locations(self.tree.body[statement]))
+        return "\n\n".join(texts) + "\n"
+
+
 @dataclass(frozen=True)
 class Mutant:
     """A module with one thing changed."""
 
-    module: str
+    module: Module
     function: str
     line: int
     kind: str
-    original: str
-    source: str
+    path: _Path
+    change: Change
+
+    @cached_property
+    def key(self) -> str:
+        """Gives mutants an order in which the first ones are a fair sample."""
+        return hashlib.sha256(f"{self.module.name}{self.path}{self.kind}{self.line}".encode()).hexdigest()
+
+    @cached_property
+    def source(self) -> str:
+        """The changed module; empty if the change is none, or leaves no valid module."""
+        undo, statement = _replace(self.module.tree, self.path, self.change()), self.path[0][1]
+        try:
+            text = self.module.text(statement)
+        finally:
+            undo()
+        try:
+            compile(text, self.module.name, "exec")
+        except SyntaxError:
+            return ""
+        return "" if text == self.module.text() else text
 
     @cached_property
     def name(self) -> str:
         """The same for the same change, whatever else changes in the repository."""
-        return hashlib.sha256(f"{self.module}\n{self.function}\n{self.diff}".encode()).hexdigest()[:12]
+        return hashlib.sha256(f"{self.module.name}\n{self.function}\n{self.diff}".encode()).hexdigest()[:12]
 
     @cached_property
     def diff(self) -> str:
         """The lines that differ, with one line around them."""
-        lines = difflib.unified_diff(self.original.splitlines(), self.source.splitlines(), lineterm="", n=1)
+        before, after = self.module.text().splitlines(), self.source.splitlines()
+        lines = difflib.unified_diff(before, after, lineterm="", n=1)
         return "\n".join(line for line in lines if not line.startswith(("---", "+++", "@@")))
 
 
-def mutants(module: str, source: str, kinds: Sequence[str] = ()) -> Iterator[Mutant]:
-    """Yield every mutant of a module's functions; ``kinds`` chooses some of them."""
-    tree = ast.parse(source)
-    original, seen = ast.unparse(tree), set()
-    for function, node, path in _nodes(tree):
+def mutants(name: str, source: str) -> Iterator[Mutant]:
+    """Yield every mutant of a module's functions; some have no source, since nothing can be changed there."""
+    module = Module(name, source)
+    for function, node, path in _nodes(module.tree):
         for kind, change in _changes(node):
-            if kinds and kind not in kinds:
-                continue
-            changed = copy.deepcopy(tree)
-            _replace(changed, path, change())
-            try:
-                text = ast.unparse(ast.fix_missing_locations(changed))
-                compile(text, module, "exec")
-            except (SyntaxError, ValueError):
-                continue
-            if text != original and text not in seen:
-                seen.add(text)
-                yield Mutant(module, function, getattr(node, "lineno", 0), kind, original, text)
-
-
-_Path = tuple[tuple[str, int | None], ...]
+            yield Mutant(module, function, getattr(node, "lineno", 0), kind, path, change)
 
 
 def _nodes(tree: ast.Module) -> Iterator[tuple[str, ast.AST, _Path]]:
@@ -97,8 +121,8 @@ def _nodes(tree: ast.Module) -> Iterator[tuple[str, ast.AST, _Path]]:
                         continue
                     name = f"{function}.{child.name}".lstrip(".")
                 there: _Path = (*path, (field, index))
-                if function and not isinstance(tree_owner := child, ast.ClassDef):
-                    yield function, tree_owner, there
+                if function and not isinstance(child, ast.ClassDef):
+                    yield function, child, there
                 yield from below(child, there, name)
 
     yield from below(tree, (), "")
@@ -114,20 +138,20 @@ def _is_docstring(parent: ast.AST, child: ast.AST) -> bool:
     )
 
 
-def _replace(tree: ast.AST, path: _Path, new: ast.AST | list[ast.stmt] | None) -> None:
-    """Put something else where the path leads."""
+def _replace(tree: ast.AST, path: _Path, new: ast.AST | list[ast.stmt] | None) -> Callable[[], None]:
+    """Put something else where the path leads, and return what undoes it."""
     parent = tree
     for field, index in path[:-1]:
         value = getattr(parent, field)
         parent = value if index is None else value[index]
     field, index = path[-1]
+    before = getattr(parent, field)
     if index is None:
         setattr(parent, field, new)
-        return
-    siblings = getattr(parent, field)
-    siblings[index : index + 1] = new if isinstance(new, list) else [] if new is None else [new]
-    if field == "body" and not siblings:
-        siblings.append(ast.Pass())
+    else:
+        put = new if isinstance(new, list) else [] if new is None else [new]
+        setattr(parent, field, [*before[:index], *put, *before[index + 1 :]])
+    return lambda: setattr(parent, field, before)
 
 
 def _changes(node: ast.AST) -> Iterator[tuple[str, Change]]:

@@ -22,6 +22,7 @@ from memoranda_testing.model import (
     leaks,
     scope_independence,
 )
+from memoranda_testing.model.combination_steps import Combinations
 from memoranda_testing.model.histories import failure_report
 from memoranda_testing.model.player import Player, modelled
 from memoranda_testing.model.search_steps import random_searches
@@ -89,6 +90,20 @@ class IsolationCases(HistoryCases):
         for number in range(self._often(60)):
             steps = list(random_searches(Random(f"{self.seed}/filters/{number}"), sandbox.mark))
             await check_steps(sandbox, steps, f"the searches {number} of the seed {self.seed}")
+
+    async def test_every_two_filters_hold_together(self, store: BaseStore) -> None:
+        """Every two filters bound every method at once, as arguments and by a handle."""
+        sandbox = self._sandbox(store)
+        for number in range(3 if self.thorough else 1):
+            drawn = Combinations(Random(f"{self.seed}/pairs/{number}"), sandbox.mark, store.capabilities)
+            steps = list(drawn.steps(3 if self.brief and not self.thorough else 1))
+            await check_steps(sandbox, steps, f"the combinations {number} of the seed {self.seed}")
+
+    async def test_a_few_are_found_among_many(self, store: BaseStore) -> None:
+        """A filter that a few of more than a thousand items match finds, counts and removes these few."""
+        sandbox = self._sandbox(store)
+        drawn = Combinations(Random(f"{self.seed}/crowd"), sandbox.mark, store.capabilities)
+        await check_steps(sandbox, list(drawn.steps_in_a_crowd()), f"a crowd, the seed {self.seed}")
 
 
 class ModelCases(HistoryCases):

@@ -167,11 +167,10 @@ def program(failure: Failure, store: BaseStore, answers: Sequence[Answer | None]
         store,
         lines,
         has_clock=any(isinstance(step, Moved) for step in failure.steps),
-        has_second=any(isinstance(step, Call) and step.instance for step in failure.steps),
     )
 
 
-def composed(store: BaseStore, lines: Sequence[str], *, has_clock: bool = False, has_second: bool = False) -> str:
+def composed(store: BaseStore, lines: Sequence[str], *, has_clock: bool = False) -> str:
     """Return a whole program around these lines, which use an open store."""
     kind, text = type(store), "\n".join(lines)
     has_clock = has_clock or "ttl" in text or "refresh" in text
@@ -186,7 +185,7 @@ def composed(store: BaseStore, lines: Sequence[str], *, has_clock: bool = False,
     ]
     if has_clock:
         opening.append("    store.clock = clock = Clock(2_000_000_000)")
-    if has_second:
+    if "second." in text:
         opening += ["    second = open_store()  # on the same data", "    await second.init()"]
     head = [*_imports(text, has_clock=has_clock), f"from {kind.__module__} import {kind.__qualname__}", *opening]
     return "\n".join([*head, *(f"    {line}" for line in lines), "", "asyncio.run(main())"])

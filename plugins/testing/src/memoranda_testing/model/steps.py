@@ -157,6 +157,8 @@ class Forked:
         for order in ("added", "created"):
             yield replace(plain, method="search", arguments={"metadata": there, "limit": 100, "order": order})
             yield replace(plain, method="scan", arguments={"metadata": there, "order": order})
+        for archived in (False, True):
+            yield replace(plain, method="scan", arguments={"metadata": there, "archived": archived, "order": "added"})
         yield replace(plain, method="count")
         yield replace(plain, method="head")
         yield replace(plain, method="search_ranked", arguments={"metadata": there, "query": "tea milk", "mode": "text"})
