@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import itertools
+import os
+import sys
 import time
 from dataclasses import replace
 from random import Random
 
 from memoranda.items import MemoryMetadata
 from memoranda.store import BaseStore, Capability, SearchMode
-from memoranda_testing.case import Cases, Reopen, needs, required
+from memoranda_testing.case import Cases, Reopen, needs, note, required
 from memoranda_testing.expect import ExpectationError
 from memoranda_testing.model import (
     Call,
     Cancelled,
     Generator,
     HistoryOptions,
+    Outside,
     Sandbox,
     check_histories,
     check_steps,
@@ -29,8 +32,8 @@ from memoranda_testing.model.search_steps import random_searches
 from memoranda_testing.model.size_steps import HUGE, LARGE, QUICK, large_steps, size_steps
 from memoranda_testing.model.steps import Step
 
-_CANCELLED = ("add", "pop", "get", "search", "search_ranked", "scan", "count", "owners", "window")
-_CANCELLED_WHOLE = ("add_many", "append", "apply", "update", "update_many")
+_CANCELLED = ("add", "update", "pop", "get", "search", "search_ranked", "scan", "count", "owners", "window")
+_CANCELLED_WHOLE = ("add_many", "append", "apply", "update_many")
 _AWAITS = 60
 """How many awaits of a call are tried; more than any store of ours has."""
 
@@ -149,14 +152,44 @@ class ModelCases(HistoryCases):
         """With two stores on the same data, one closed and reopened now and then, every answer is the model's."""
         reopen = required(reopen)
         sandbox = self._sandbox(store, reopen, instances=2)
+        sandbox.outside = await self._outside(store, reopen)
         options = self._history_options(
             store,
             instances=2,
+            outside=sandbox.outside is not None,
             reopening=True,
             lifetimes=Capability.TTL in store.capabilities,
             moves_clock=sandbox.moves_clock,
         )
-        await self._play(sandbox, options, "reopening")
+        try:
+            await self._play(sandbox, options, "reopening")
+        finally:
+            if sandbox.outside is not None:
+                await sandbox.outside.end()
+
+    async def _outside(self, store: BaseStore, reopen: Reopen) -> Outside | None:
+        """Return another process that can look at the data; None if they lie in this one, or cannot be looked at."""
+        if not self.exclusive or not hasattr(os, "fork") or sys.platform == "darwin":
+            self.unreached("another process: it would see memories of others, or the system cannot fork one")
+            return None
+        await store.close()
+        outside = await Outside.begin(reopen)
+        await store.init()
+        item = note("seen from outside", self.scope())
+        await store.add(item)
+        await store.close()
+        try:
+            found = await outside.look(patience=self.patience)
+        except Exception as error:  # noqa: BLE001  # such as a pool that belongs to this process
+            found = []
+            self.unreached(f"another process, where opening the data raised {type(error).__name__}")
+        await store.init()
+        await self.clean(store)
+        if item.id in [each.id for each in found]:
+            return outside
+        self.unreached("another process: the data lie in this one")
+        await outside.end()
+        return None
 
     async def test_a_call_that_is_cancelled_at_any_await_is_done_or_not(self, store: BaseStore) -> None:
         """Cancelled at its first, second, … await, a call is done as a whole or not at all, and locks nothing."""
@@ -164,9 +197,14 @@ class ModelCases(HistoryCases):
         if Capability.ATOMIC in store.capabilities:
             methods += _CANCELLED_WHOLE
         else:
-            self.unreached("batches that are cancelled: the store does not declare the capability 'atomic'")
+            self.unreached("batches that are done whole: the store does not declare the capability 'atomic'")
+        by_item = ["clear", *([] if Capability.ATOMIC in store.capabilities else ["add_many", "update_many"])]
         if Capability.DELETE in store.capabilities:
             methods += ("delete",)
+            by_item.append("restore")
+        if Capability.PURGE in store.capabilities:
+            by_item.append("purge")
+        methods += tuple(by_item)
         ends = time.monotonic() + self.seconds
         sandbox, options = self._sandbox(store), self._history_options(store, together=False)
         for variant, method in itertools.product(range(4 if self.thorough else 1), methods):
@@ -174,10 +212,12 @@ class ModelCases(HistoryCases):
                 if time.monotonic() >= ends:
                     self.unreached(f"{method} and what follows, for want of time")
                     return
-                if not await self._cancelled(sandbox, options, method, variant, at):
+                if not await self._cancelled(sandbox, options, method, variant, at, by_item=method in by_item):
                     break
 
-    async def _cancelled(self, sandbox: Sandbox, options: HistoryOptions, method: str, variant: int, at: int) -> bool:
+    async def _cancelled(
+        self, sandbox: Sandbox, options: HistoryOptions, method: str, variant: int, at: int, *, by_item: bool
+    ) -> bool:
         """Play a short history with a call that is cancelled, and return whether it waited that often."""
         player = await sandbox.player()
         random = Random(f"{self.seed}/{method}/{variant}")
@@ -190,7 +230,7 @@ class ModelCases(HistoryCases):
                 steps += 1
             if failure is None:
                 call = _longer(generator, method, player, plain=variant == 0)
-                failure = await player.play(Cancelled(call, at))
+                failure = await player.play(Cancelled(call, at, by_item))
             followed_by = [
                 *generator.audits(),
                 Call("add", {"item": generator.item(player.model)}),
@@ -271,6 +311,7 @@ def _longer(generator: Generator, method: str, player: Player, *, plain: bool) -
             call = replace(call, arguments={name: call.arguments[name] for name in _PLAIN if name in call.arguments})
         items = call.arguments.get("items", call.arguments.get("adds"))
         several = items is None or len({item.id for item in items}) > 1
-        if several and not modelled(player.model.copy(), call).errors:
+        answer = modelled(player.model.copy(), call)
+        if several and not answer.errors and (answer.value or not call.writes or items):
             break
     return call

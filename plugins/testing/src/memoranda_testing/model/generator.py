@@ -13,7 +13,7 @@ from memoranda.store import Capability, copy_item
 from memoranda_testing.model.calls import Calls
 from memoranda_testing.model.reference import Model
 from memoranda_testing.model.state import Refused
-from memoranda_testing.model.steps import Call, Forked, Moved, Reopened, Step, Together
+from memoranda_testing.model.steps import Call, Forked, Moved, Reopened, SeenOutside, Step, Together
 from memoranda_testing.model.values import HistoryOptions
 from memoranda_testing.model.world import FAR_FUTURES, QUERIES, TYPES
 
@@ -65,6 +65,8 @@ class Generator(Calls):
         call = self.call(model)
         if call.writes:
             self._waiting += self.audits()
+            if self.options.outside and world.chance(0.2):
+                self._waiting.append(SeenOutside())
         return call
 
     def call(self, model: Model) -> Call:

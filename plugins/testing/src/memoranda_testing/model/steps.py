@@ -104,6 +104,8 @@ class Cancelled:
 
     call: Call
     at: int
+    by_item: bool = False
+    """True if it may be done for some items, each of them whole."""
 
 
 @dataclass(frozen=True)
@@ -116,6 +118,11 @@ class Moved:
 @dataclass(frozen=True)
 class Reopened:
     """The store is closed, and the same data is opened in a new one."""
+
+
+@dataclass(frozen=True)
+class SeenOutside:
+    """Another process opens the same data and reads it, while the store stays open here."""
 
 
 BRANCH = "the session that fork() returned"
@@ -164,4 +171,4 @@ class Forked:
         yield replace(plain, method="search_ranked", arguments={"metadata": there, "query": "tea milk", "mode": "text"})
 
 
-Step = Call | Together | Cancelled | Moved | Reopened | Forked
+Step = Call | Together | Cancelled | Moved | Reopened | SeenOutside | Forked

@@ -46,6 +46,8 @@ class HistoryOptions:
     clock_goes_back: bool = False
     reopening: bool = False
     instances: int = 1
+    outside: bool = False
+    """Another process may look."""
     together: bool = True
     tenants: bool = False
     """Every call goes through the handle of a user."""
