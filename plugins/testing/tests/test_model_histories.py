@@ -53,6 +53,7 @@ _load("four_methods")
 right = _load("wrong_stores")
 wrong = _load("wrong_stores_model")
 further = _load("wrong_stores_further")
+subtle = _load("wrong_stores_subtle")
 WRONG_STORES = [*wrong.WRONG_STORES, *further.WRONG_STORES]
 
 
@@ -87,6 +88,24 @@ async def test_a_wrong_store_is_caught(store: type[BaseStore], case: str) -> Non
     assert "The contract, " in reason
     assert "What usually causes it: " in reason
     assert "This program shows it:" in reason
+
+
+@pytest.mark.rare
+@pytest.mark.usefixtures("hardly_shrunk")
+@pytest.mark.parametrize(("store", "case"), [_wrong(store, case) for store, case in subtle.WRONG_STORES])
+async def test_a_wrong_store_is_caught_by_the_default_kit(store: type[BaseStore], case: str) -> None:
+    outcome, reason = await outcome_of(store, case)
+    assert outcome is Outcome.FAILED, reason
+
+
+@pytest.mark.usefixtures("hardly_shrunk")
+async def test_another_process_sees_what_was_acknowledged(tmp_path: Path) -> None:
+    outcome, reason = await outcome_of(lambda: subtle.FileStore(tmp_path / "right"), wrong.AGAIN)
+    assert outcome is Outcome.PASSED, reason
+    assert "another process" not in reason
+    outcome, reason = await outcome_of(lambda: subtle.CachesForTheProcess(tmp_path / "wrong"), wrong.AGAIN)
+    assert outcome is Outcome.FAILED
+    assert "read by another process" in reason
 
 
 @pytest.mark.usefixtures("hardly_shrunk")

@@ -12,7 +12,7 @@ from random import Random
 from memoranda.items import MemoryMetadata
 from memoranda.store import BaseStore, Capability, SearchMode
 from memoranda_testing.case import Cases, Reopen, needs, note, required
-from memoranda_testing.expect import ExpectationError
+from memoranda_testing.expect import ExpectationError, SkipCase
 from memoranda_testing.model import (
     Call,
     Cancelled,
@@ -27,6 +27,7 @@ from memoranda_testing.model import (
 )
 from memoranda_testing.model.combination_steps import Combinations
 from memoranda_testing.model.histories import failure_report
+from memoranda_testing.model.lifetime_steps import lifetime_steps
 from memoranda_testing.model.player import Player, modelled
 from memoranda_testing.model.search_steps import random_searches
 from memoranda_testing.model.size_steps import HUGE, LARGE, QUICK, large_steps, size_steps
@@ -147,6 +148,14 @@ class ModelCases(HistoryCases):
         )
         await self._play(sandbox, options, "lifetimes")
 
+    @needs(Capability.TTL)
+    async def test_every_lifetime_ends_at_its_moment(self, store: BaseStore) -> None:
+        """However an item got its lifetime, and whatever changed it, the item is there until its end, and then gone."""
+        sandbox = self._sandbox(store)
+        if not sandbox.moves_clock:
+            raise SkipCase("it moves the clock, by which memories of others would expire")
+        await check_steps(sandbox, list(lifetime_steps(sandbox.mark, store.capabilities)), "lifetimes")
+
     @needs(Capability.PERSISTENT)
     async def test_random_histories_outlive_the_store(self, store: BaseStore, reopen: Reopen | None) -> None:
         """With two stores on the same data, one closed and reopened now and then, every answer is the model's."""
@@ -224,10 +233,10 @@ class ModelCases(HistoryCases):
         generator = Generator(random, sandbox.store.capabilities, options, sandbox.mark)
         failure = None
         try:
-            steps = 0
-            while failure is None and steps < 10:
+            items = {item.id: item for item in [generator.item(player.model) for _ in range(8)]}
+            failure = await player.play(Call("add_many", {"items": list(items.values())}))
+            while failure is None and generator.drawn < 3:
                 failure = await player.play(generator.step(player.model))
-                steps += 1
             if failure is None:
                 call = _longer(generator, method, player, plain=variant == 0)
                 failure = await player.play(Cancelled(call, at, by_item))

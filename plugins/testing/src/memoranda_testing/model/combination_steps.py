@@ -7,6 +7,7 @@ where it names an owner or a namespace, by a handle.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import combinations
 from random import Random
 from typing import Any
@@ -20,13 +21,14 @@ CROWD = 1_100
 
 _OWNERS = {"user_id": "u", "session_id": "s", "task_id": "t", "agent_id": "g"}
 _DEEP, _DEEPER = ("p", "q", "r", "s"), ("p", "q", "r", "s", "v")
-_EARLY, _USUAL, _LATE = "2020-01-01T00:00:00+00:00", "2024-03-01T00:00:00+00:00", "2500-01-01T00:00:00.000002+00:00"
+_EARLY, _USUAL = "2020-01-01T00:00:00+00:00", "2024-03-01T00:00:00+00:00"
+_LATE, _LATEST = "9999-12-31T23:59:59.999998+00:00", "9999-12-31T23:59:59.999999+00:00"
 
 _METADATA: dict[str, Any] = {**_OWNERS, "namespace": _DEEP, "extra": {"k": 1}}
 _FILTERS: dict[str, dict[str, Any]] = {
     "mood": {"where": {"extra.mood": {"$in": ["calm", 7]}}},
     "name": {"where": {"name": "Ada"}},
-    "late": {"since": _LATE},
+    "late": {"since": _LATEST},
     "early": {"until": "2020-01-01T00:00:00.000001+00:00"},
     "trust": {"min_trust": "user"},
     "type": {"memory_type": "fact"},
@@ -68,7 +70,7 @@ class Combinations:
         self._random = random
         self._mark = mark
         self._capabilities = capabilities
-        self._items = [self._item(f"{mark}{number:02}") for number in range(24)]
+        self._items = [self._item(f"{mark}{number:02}", FEATURES) for number in range(24)]
         needed = {"restore": Capability.DELETE, "delete": Capability.DELETE, "purge": Capability.PURGE}
         needed["touch"] = Capability.TTL
         self._changing = [each for each in _CHANGING if needed.get(each) in (None, *capabilities)]
@@ -78,30 +80,34 @@ class Combinations:
         yield Call("add_many", {"items": self._items})
         pairs = list(combinations(FEATURES, 2))
         self._random.shuffle(pairs)
-        for number, pair in enumerate(pairs[::share]):
-            yield from (call for method in _READING if (call := self._call(method, pair)) is not None)
-            yield from self._changed(self._changing[number % len(self._changing) :] + self._changing, pair)
+        for pair in pairs[::share]:
+            yield from self._asked(_READING, pair)
+            for method in self._changing:
+                yield from self._changed(method, pair)
         for _ in range(40 // share):
-            three = self._random.sample(FEATURES, 3)
-            yield from (call for method in _READING[:3] if (call := self._call(method, three)) is not None)
+            yield from self._asked(_READING[:4], self._random.sample(FEATURES, 3))
 
     def steps_in_a_crowd(self) -> Iterator[Step]:
-        """Yield calls with every feature, which few items have, the first and the last of many."""
+        """Yield calls with every feature, which few items have: the first of many, or the last of them."""
         usual = dict.fromkeys(SCOPE_FIELDS, f"{self._mark}x")
         crowd = MemoryMetadata(**usual, namespace=(*self._root, "x"), extra={"k": 2, "mood": "sad"})
+        features = self._random.sample(FEATURES, len(FEATURES))
+        halves = features[::2], features[1::2]
+        self._items = [self._item(f"{self._mark}{number:02}", halves[number // 12]) for number in range(24)]
         yield Call("add_many", {"items": self._items[:12]})
         yield Call("add_many", {"items": Many(f"{self._mark}x", CROWD, crowd, content="milk {}")})
         yield Call("add_many", {"items": self._items[12:]})
-        for number, feature in enumerate(FEATURES):
-            yield from (call for method in _READING if (call := self._call(method, [feature])) is not None)
-            yield from self._changed([self._changing[number % len(self._changing)]], [feature])
+        for number, feature in enumerate(features):
+            yield from self._asked(_READING, [feature])
+            for method in self._changing[number // 2 % 2 :: 2]:
+                yield from self._changed(method, [feature])
 
     @property
     def _root(self) -> tuple[str, ...]:
         return (self._mark,) if self._mark else ()
 
-    def _item(self, item_id: str) -> MemoryItem:
-        has = {name for name in FEATURES if self._random.random() < 0.5}
+    def _item(self, item_id: str, features: Sequence[str]) -> MemoryItem:
+        has = {name for name in features if self._random.random() < 0.5}
         fields = {name: self._mark + (text if name in has else "x") for name, text in _OWNERS.items()}
         place = self._random.choice((_DEEP, _DEEPER)) if "namespace" in has else _DEEP[:-1]
         metadata = MemoryMetadata(
@@ -109,6 +115,7 @@ class Combinations:
             namespace=self._root + place,
             extra={"k": 1 if "extra" in has else 2, "mood": "calm" if "mood" in has else "sad"},
         )
+        created = _EARLY if "early" in has else _USUAL
         return MemoryItem(
             id=item_id,
             content=f"tea {item_id}" if "query" in has else f"milk {item_id}",
@@ -118,10 +125,17 @@ class Combinations:
             name="Ada" if "name" in has else None,
             trust="user" if "trust" in has else None,
             archived_by="s" if "archived" in has else None,
-            created_at=_LATE if "late" in has else _EARLY if "early" in has else _USUAL,
+            created_at=self._random.choice((_LATE, _LATEST)) if "late" in has else created,
             payload=f'["{item_id}"]' if "mood" in has else None,
             payload_format="test" if "mood" in has else None,
         )
+
+    def _asked(self, methods: Sequence[str], features: Sequence[str]) -> Iterator[Call]:
+        """Yield a call of each method that takes these features, and a page of the search."""
+        calls = [call for method in methods if (call := self._call(method, features)) is not None]
+        yield from calls
+        page = {"limit": self._random.choice((1, 2, 3)), "offset": self._random.choice((0, 0, 1))}
+        yield replace(calls[0], arguments={**calls[0].arguments, **page})
 
     def _call(self, method: str, features: Sequence[str]) -> Call | None:
         """Return a call with these features; None if the method does not take them."""
@@ -151,11 +165,7 @@ class Combinations:
         random, ids = self._random, [item.id for item in self._items]
         order = random.choice(("created", "added", "updated"))
         return {
-            "search": lambda: {
-                "limit": random.choice((1, 2, 3, 50)),
-                "offset": random.choice((0, 0, 1)),
-                "order": order,
-            },
+            "search": lambda: {"limit": 50, "order": order},
             "search_ranked": lambda: {"query": "tea milk", "mode": "text", "limit": random.choice((2, 50))},
             "scan": lambda: {"order": order, **self._deleted()},
             "count": self._deleted,
@@ -171,17 +181,18 @@ class Combinations:
         asked = Capability.DELETE in self._capabilities and self._random.random() < 0.3
         return {"include_deleted": True} if asked else {}
 
-    def _changed(self, methods: Sequence[str], features: Sequence[str]) -> Iterator[Step]:
-        """Yield a call of the first of these methods that takes the features, a look at everything, and a repair."""
-        call = next((call for method in methods if (call := self._call(method, features)) is not None), None)
+    def _changed(self, method: str, features: Sequence[str]) -> Iterator[Step]:
+        """Yield a call that changes what has these features, a look at everything, and a repair."""
+        call = self._call(method, features)
         if call is None:
             return
-        if call.method == "restore":
+        if method == "restore":
             yield self._everything("clear")
-        yield call
-        if Capability.DELETE in self._capabilities:
-            yield self._everything("scan", order="added", include_deleted=True)
-        yield self._everything("search_ranked", query="tea milk", mode="text", limit=50)
+        yield from [call] * (3 if method == "pop" else 1)
+        deleted = {"include_deleted": True} if Capability.DELETE in self._capabilities else {}
+        yield self._everything("scan", order="added", **deleted)
+        if self._random.random() < 0.2:
+            yield self._everything("search_ranked", query="tea milk", mode="text", limit=50)
         yield Call("add_many", {"items": self._items})
 
     def _everything(self, method: str, **arguments: Any) -> Call:
