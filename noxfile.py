@@ -100,7 +100,7 @@ def checks(session: nox.Session) -> None:
 @nox.session(default=False, venv_backend="none")
 def everything(session: nox.Session) -> None:
     """Run all there is: every suite alone, every rare set-up, the oldest releases in full, every Python found."""
-    extras = ("anthropic_suite", "browser", "mcp_conformance", "recipes")
+    extras = ("anthropic_suite", "browser", "mcp_conformance", "pydantic-ai-harness", "recipes")
     for name in ("lint", "types", "docs", "wheels", "thirdparty", "alone", *extras):
         session.notify(name)
     for name in (*map(session_name, DISTRIBUTIONS), "integration", "oldest", "langgraph-suite", "openai-agents-suite"):
@@ -383,6 +383,13 @@ def openai_agents_suite(session: nox.Session) -> None:
             "pytest", "-q", "-p", "sdk_suite", "--timeout=120", report, *further, *(f"tests/{name}" for name in wanted),
             env={"PYTHONPATH": path},
         )  # fmt: skip
+
+
+@nox.session(name="pydantic-ai-harness")
+def pydantic_ai_harness(session: nox.Session) -> None:
+    """Test the memory files of Pydantic AI's harness with the release of Pydantic AI that it asks for."""
+    session.install(*paths("plugins/pydantic-ai", ("test", "harness")), *group("test"))
+    run_pytest(session, "plugins/pydantic-ai/tests")
 
 
 @nox.session

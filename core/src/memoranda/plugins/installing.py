@@ -50,7 +50,7 @@ _DISTRIBUTIONS = {
     "postgres": _Distribution(
         needs="loops text ranking sql", offers="postgresql postgres", public="PostgresMemoryStore"
     ),
-    "pydantic-ai": _Distribution(needs="messages", offers="pydantic-ai"),
+    "pydantic-ai": _Distribution(needs="messages sessions", offers="pydantic-ai"),
     "ranking": _Distribution(needs="text", offers="text hashing", public="ranking HashingEmbeddings"),
     "redact": _Distribution(offers="redact"),
     "redis": _Distribution(
