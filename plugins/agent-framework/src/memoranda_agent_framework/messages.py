@@ -100,17 +100,13 @@ def _parts(content: JsonObject) -> Iterator[Part]:
 
 
 def _contents(holder: Any) -> list[Content]:
-    """Return the parts of an item as contents, and leave those that have no content to be reported."""
-    contents: list[Content] = []
-    for part in holder.take("image", "audio", "video", "file"):
-        if part.as_url is not None:
-            media_type = part.media_type or _ANY[part.kind]
-            contents.append(Content.from_uri(part.as_url, media_type=media_type, name=part.name))
-        elif part.text is not None:
-            contents.append(Content.from_text(part.text))
-        else:
-            holder.leave(part)
-    return contents
+    """Return the images, recordings and files of an item as contents."""
+    return [
+        Content.from_text(part.text)
+        if part.as_url is None
+        else Content.from_uri(part.as_url, media_type=part.media_type or _ANY[part.kind], name=part.name)
+        for part in holder.take("image", "audio", "video", "file")
+    ]
 
 
 _ANY = {"image": "image/*", "audio": "audio/*", "video": "video/*", "file": "application/octet-stream"}
