@@ -427,9 +427,9 @@ def agent_framework_suite(session: nox.Session) -> None:
 @nox.session
 def recipes(session: nox.Session) -> None:
     """Run the classes for other frameworks that people copy, each with its framework."""
-    frameworks = ["google-adk>=2,<3", "strands-agents>=1,<2"]
+    frameworks = ["crewai>=1.15,<2", "google-adk>=2,<3", "strands-agents>=1,<2"]
     session.install(*paths("plugins/testing", ()), *frameworks, *group("test"))
-    run_pytest(session, "tests/test_framework_examples.py", "-k", "adk or strands")
+    run_pytest(session, "tests/test_framework_examples.py", "-k", "adk or crewai or strands")
 
 
 def unpacked_sdist(session: nox.Session, requirement: str) -> Path:

@@ -57,7 +57,10 @@ async def main(url: str) -> None:
     _, shown = await ask(url, "sunday", "Is it Sunday?")
     print(f"sunday, after a restart, the model is shown {len(shown)} messages")
     _, shown = await ask(url, "monday", "What is my dog called?")
-    print("monday, the model is shown a memory from:", *shown[0].additional_properties["_attribution"]["origin_session_ids"])
+    print(
+        "monday, the model is shown a memory from:",
+        *shown[0].additional_properties["_attribution"]["origin_session_ids"],
+    )
 
 
 if __name__ == "__main__":

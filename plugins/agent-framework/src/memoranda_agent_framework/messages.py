@@ -101,12 +101,14 @@ def _parts(content: JsonObject) -> Iterator[Part]:
 
 def _contents(holder: Any) -> list[Content]:
     """Return the images, recordings and files of an item as contents."""
-    return [
-        Content.from_text(part.text)
-        if part.as_url is None
-        else Content.from_uri(part.as_url, media_type=part.media_type or _ANY[part.kind], name=part.name)
-        for part in holder.take("image", "audio", "video", "file")
-    ]
+    contents: list[Content] = []
+    for part in holder.take("image", "audio", "video", "file"):
+        if part.as_url is None:
+            contents.append(Content.from_text(part.text))
+        else:
+            contents.append(Content.from_uri(part.as_url, media_type=part.media_type or _ANY[part.kind]))
+            contents[-1].name = part.name  # Older releases take no such argument.
+    return contents
 
 
 _ANY = {"image": "image/*", "audio": "audio/*", "video": "video/*", "file": "application/octet-stream"}
