@@ -101,7 +101,8 @@ def checks(session: nox.Session) -> None:
 @nox.session(default=False, venv_backend="none")
 def everything(session: nox.Session) -> None:
     """Run all there is: every suite alone, every rare set-up, the oldest releases in full, every Python found."""
-    extras = ("anthropic_suite", "browser", "langchain-suite", "mcp_conformance", "oldest-framework", "recipes")
+    extras = ("anthropic_suite", "browser", "langchain-suite", "mcp_conformance", "oldest-framework")
+    extras += ("pydantic-ai-harness", "recipes")
     for name in ("lint", "types", "docs", "wheels", "thirdparty", "alone", *extras):
         session.notify(name)
     for name in (*map(session_name, DISTRIBUTIONS), "integration", "oldest", "langgraph-suite", "openai-agents-suite"):
@@ -422,6 +423,13 @@ def agent_framework_suite(session: nox.Session) -> None:
     """Run the Agent Framework's own tests of sessions on ours: give a copy of them, `-- --suite PATH`."""
     session.install(*paths("plugins/agent-framework", ("test",)), *group("test"))
     session.run("python", "plugins/agent-framework/tests/agent_framework_suite.py", *session.posargs)
+
+
+@nox.session(name="pydantic-ai-harness")
+def pydantic_ai_harness(session: nox.Session) -> None:
+    """Test the memory files of Pydantic AI's harness with the release of Pydantic AI that it asks for."""
+    session.install(*paths("plugins/pydantic-ai", ("test", "harness")), *group("test"))
+    run_pytest(session, "plugins/pydantic-ai/tests")
 
 
 @nox.session

@@ -7,12 +7,15 @@ import uuid
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from pydantic_ai.conversation_store import (
-    ConversationConflict,
-    ConversationEntry,
-    ConversationRecord,
-    ConversationStore,
-)
+try:
+    from pydantic_ai.conversation_store import (
+        ConversationConflict,
+        ConversationEntry,
+        ConversationRecord,
+        ConversationStore,
+    )
+except ModuleNotFoundError as error:
+    raise ImportError("MemorandaConversationStore needs pydantic-ai-slim 2.66 or newer. Upgrade it.") from error
 
 from memoranda.errors import CorruptStoreError, UnsupportedError, VersionConflictError
 from memoranda.items import MemoryItem, MemoryMetadata

@@ -158,7 +158,7 @@ def stored_entries(items: Iterable[MemoryItem], head: str | None) -> dict[str, S
 
 def message_of(entry: StoredEntry, dropped: list[Dropped]) -> ModelMessage:
     """Return the message of an entry; if its items were changed since, their fields count."""
-    messages = _format.written(entry.items, dropped)
+    messages = [message for message, _ in _format.written(entry.items, dropped)]
     responses = [message for message in messages if isinstance(message, ModelResponse)]
     if len(messages) == 1:
         return messages[0]

@@ -125,17 +125,14 @@ class MessageFormat(ABC, Generic[M]):
     ) -> list[tuple[M, list[MemoryItem]]]:
         """Return the messages of items, as :meth:`messages` does, each with the items that it consists of."""
         losses: list[Dropped] = []
-        found = self._written(items, losses)
+        found = self.written(items, losses)
         warn_of(losses, self.name)
         if dropped is not None:
             dropped += losses
         return found
 
-    def written(self, items: Iterable[MemoryItem], dropped: list[Dropped]) -> list[M]:
-        """Return what :meth:`messages` returns, and append to ``dropped``, without a warning: see :func:`warn_of`."""
-        return [message for message, _ in self._written(items, dropped)]
-
-    def _written(self, items: Iterable[MemoryItem], dropped: list[Dropped]) -> list[tuple[M, list[MemoryItem]]]:
+    def written(self, items: Iterable[MemoryItem], dropped: list[Dropped]) -> list[tuple[M, list[MemoryItem]]]:
+        """Return what :meth:`paired` returns, and append to ``dropped``, without a warning: see :func:`warn_of`."""
         given = items_of(items)
         among = {item.id: item for item in given}
         found: list[tuple[M, list[MemoryItem]]] = []
