@@ -37,7 +37,7 @@ _DISTRIBUTIONS = {
     "facts": _Distribution(needs="messages text ranking userdata", offers="fact", public="Facts"),
     "guard": _Distribution(offers="guard quarantined"),
     "inspector": _Distribution(needs="messages text ranking context guard summary userdata cli", offers="inspect"),
-    "langgraph": _Distribution(needs="messages text ranking", offers="langgraph-store langgraph-checkpointer"),
+    "langgraph": _Distribution(needs="messages sessions text ranking", offers="langgraph-store langgraph-checkpointer"),
     "langchain": _Distribution(needs="messages sessions", offers="langchain-history langchain-retriever"),
     "llama-index": _Distribution(
         needs="messages text ranking context sessions", offers="llama-index-chat-store llama-index-memory-block"
