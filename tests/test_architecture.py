@@ -30,8 +30,10 @@ LAYERS = (
         *("facts", "guard"),
         *("summary-conversation", "summary-facts", "summary-profiles"),
     },
-    {"cli", "mcp", "inspector", "eval", "testing", "openai-agents", "langgraph", "pydantic-ai", "anthropic"}
-    | {"adk", "strands"},
+    {
+        *("cli", "mcp", "inspector", "eval", "testing", "openai-agents", "langgraph", "pydantic-ai", "anthropic"),
+        *("adk", "agent-framework", "langchain", "llama-index", "strands"),
+    },
 )
 """Which distributions make up each layer. One imports what lies below it, and never its neighbours."""
 
