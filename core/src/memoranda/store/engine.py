@@ -9,6 +9,7 @@ import asyncio
 import logging
 import threading
 import time
+import weakref
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
@@ -78,6 +79,7 @@ class Engine(ABC):
     written, not even tables or indexes, and every call that would write is an UnsupportedError."""
 
     _label = ""
+    _arounds: Sequence[Any] = ()
     _bounded: ClassVar[bool] = False
 
     def __init__(self) -> None:
@@ -97,6 +99,7 @@ class Engine(ABC):
         self._lifecycle_lock = LoopLock()
         # Held by the thread whose step it is: see one_thread_at_a_time().
         self._turn = threading.RLock()
+        self._handles: weakref.WeakSet[Engine] = weakref.WeakSet()
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}()"

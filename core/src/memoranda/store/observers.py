@@ -23,6 +23,7 @@ class Observers:
     def __init__(self, outer: Observers | None = None) -> None:
         self._outer = outer
         self._observers: list[Observer] = []
+        self._arounds: list[Any] = []
         self._active = False
 
     def __bool__(self) -> bool:
@@ -35,8 +36,17 @@ class Observers:
 
     def register(self, observer: Observer) -> None:
         """Add an observer after those that are there."""
+        if hasattr(observer, "around"):
+            self._arounds += [observer.around] if observer.around not in self._arounds else []
+            return
         self._observers.append(observer)
         self._active = self._active or not getattr(observer, "only_removals", False)
+
+    @property
+    def arounds(self) -> list[Any]:
+        """The methods of those that measure, each once."""
+        outer = [] if self._outer is None else self._outer.arounds
+        return [*outer, *(around for around in self._arounds if around not in outer)]
 
     def before_add(self, item: MemoryItem) -> MemoryItem:
         """Return the item as the observers want it stored; its id and owner are not theirs to change."""
@@ -85,7 +95,13 @@ class Observers:
         for observer in self:
             try:
                 call(observer)
-            except Exception as error:  # an observer's mistake must not undo or hide the store's work
-                # The traceback may quote memory content, so it is kept for DEBUG.
-                logger.error("The observer %s failed: %s.", type(observer).__name__, type(error).__name__)
-                logger.debug("What the observer raised:", exc_info=error)
+            except Exception as error:  # noqa: BLE001 - an observer's mistake must not undo or hide the store's work
+                log_failure(observer, error)
+
+
+def log_failure(observer: object, error: Exception) -> None:
+    """Log what an observer raised."""
+    # The traceback may quote memory content, so it is kept for DEBUG.
+    name = getattr(observer, "__qualname__", type(observer).__name__)
+    logger.error("The observer %s failed: %s.", name, type(error).__name__)
+    logger.debug("What the observer raised:", exc_info=error)
