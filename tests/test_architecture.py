@@ -27,7 +27,7 @@ LAYERS = (
     {"sql"},
     {
         *("sqlite", "postgres", "redis", "vector", "context", "summary", "openai", "embed-static", "redact"),
-        *("facts", "guard"),
+        *("facts", "guard", "otel"),
         *("summary-conversation", "summary-facts", "summary-profiles"),
     },
     {"cli", "mcp", "inspector", "eval", "testing", "openai-agents", "langgraph", "pydantic-ai", "anthropic"},
@@ -64,6 +64,7 @@ SIZES = {
     "messages": 1_751,
     "openai": 474,
     "openai-agents": 405,
+    "otel": 1_000,
     "postgres": 6_387,
     "pydantic-ai": 532,
     "ranking": 2_498,

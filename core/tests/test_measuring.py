@@ -157,10 +157,12 @@ async def test_arguments_are_named_and_the_result_is_the_callers() -> None:
     assert result is found
 
 
-async def test_an_iterator_is_left_for_the_store() -> None:
-    store, _ = measured()
+async def test_items_of_an_iterator_can_be_counted_and_are_stored() -> None:
+    store, meter = measured()
     await store.add_many(HumanMemory(content=word) for word in ("tea", "milk"))
-    assert await store.count() == 2
+    await store.apply(adds=iter([HumanMemory(content="jam")]))
+    assert await store.count() == 3
+    assert [len(call.arguments.get("items", call.arguments.get("adds", ()))) for call, _, _ in meter.ended] == [2, 1, 0]
 
 
 async def test_a_failed_call_reports_its_error() -> None:

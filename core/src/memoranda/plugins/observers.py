@@ -21,7 +21,7 @@ class Call(NamedTuple):
 
     @property
     def arguments(self) -> dict[str, Any]:
-        """What was given, by name. An observer must not read an iterator among it."""
+        """What was given, by name."""
         return {**dict(zip(self.parameters, self.given, strict=False)), **self.named}
 
 

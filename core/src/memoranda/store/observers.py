@@ -23,7 +23,7 @@ class Observers:
     def __init__(self, outer: Observers | None = None) -> None:
         self._outer = outer
         self._observers: list[Observer] = []
-        self._arounds: list[Any] = []
+        self._own_measuring: list[Any] = []
         self._active = False
 
     def __bool__(self) -> bool:
@@ -37,16 +37,15 @@ class Observers:
     def register(self, observer: Observer) -> None:
         """Add an observer after those that are there."""
         if hasattr(observer, "around"):
-            self._arounds += [observer.around] if observer.around not in self._arounds else []
+            self._own_measuring.append(observer)
             return
         self._observers.append(observer)
         self._active = self._active or not getattr(observer, "only_removals", False)
 
     @property
-    def arounds(self) -> list[Any]:
-        """The methods of those that measure, each once."""
-        outer = [] if self._outer is None else self._outer.arounds
-        return [*outer, *(around for around in self._arounds if around not in outer)]
+    def measuring(self) -> list[Any]:
+        """Those that measure; of equal ones the first."""
+        return list(dict.fromkeys([*(() if self._outer is None else self._outer.measuring), *self._own_measuring]))
 
     def before_add(self, item: MemoryItem) -> MemoryItem:
         """Return the item as the observers want it stored; its id and owner are not theirs to change."""

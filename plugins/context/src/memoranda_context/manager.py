@@ -14,6 +14,7 @@ from memoranda.errors import InputError, MemoryError
 from memoranda.integrity import whole_groups
 from memoranda.items import MemoryItem, MemoryMetadata
 from memoranda.shapes import check_text, items_of, number, whole_number, wrong
+from memoranda.store.backend import reported
 from memoranda.store.base import BaseStore
 from memoranda.store.filters import EVERYTHING
 from memoranda.store.protocol import Capability, MemoryStore
@@ -109,6 +110,12 @@ class ContextManager:
         self.fence = checked_fence(fence)
         self.min_trust = None if min_trust is None else check_trust(min_trust, "min_trust")
 
+    @property
+    def _arounds(self) -> Sequence[Any]:
+        """What measures the assembly: the observers of the store."""
+        return getattr(self.long_term, "_arounds", ())
+
+    @reported
     async def assemble_context(
         self,
         input_query: str,
