@@ -40,12 +40,13 @@ _DISTRIBUTIONS = {
     "llama-index": _Distribution(needs="messages sessions", offers="llama-index"),
     "mcp": _Distribution(needs="messages text ranking context facts guard summary userdata cli", offers="mcp"),
     "loops": _Distribution(public="loops"),
+    "measuring": _Distribution(public="measuring"),
     "messages": _Distribution(
         public="messages to_openai from_openai to_anthropic from_anthropic to_responses from_responses"
     ),
     "openai": _Distribution(needs="text ranking", offers="openai"),
-    "openai-agents": _Distribution(needs="messages", offers="openai-agents"),
-    "otel": _Distribution(offers="otel"),
+    "openai-agents": _Distribution(needs="messages sessions summary", offers="openai-agents"),
+    "otel": _Distribution(needs="measuring", offers="otel"),
     "postgres": _Distribution(
         needs="loops text ranking sql", offers="postgresql postgres", public="PostgresMemoryStore"
     ),

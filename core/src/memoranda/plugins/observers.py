@@ -2,39 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
 
 from memoranda.errors import PluginError
 from memoranda.items import MemoryItem, MemoryMetadata
 
 
-class Call(NamedTuple):
-    """A public call of a store or handle. One that streams lasts until its last item; its result is their number."""
-
-    operation: str
-    store: Any
-    streams: bool
-    parameters: Sequence[str]
-    given: Sequence[Any]
-    named: Mapping[str, Any]
-
-    @property
-    def arguments(self) -> dict[str, Any]:
-        """What was given, by name."""
-        return {**dict(zip(self.parameters, self.given, strict=False)), **self.named}
-
-
 class Observer:
     """Called for what a store does. Override the methods you need; those here do nothing.
 
-    An observer that has a method ``around`` measures instead, and its other methods are not called. ``around(call)``
-    is given every :class:`Call` before it begins and returns a function, or None. When the call has ended, that is
-    called with the result and None, or with None and the error.
-
     A failure in :meth:`before_add` refuses the add: an observer that redacts must not be skipped. A failure in the
     others is logged and changes nothing, since the store has already done its work. One that waits for :meth:`cleared`
-    alone sets ``only_removals = True``: a store is as fast as without it. A purge waits for an async ``purged()``.
+    alone sets ``only_removals = True``: a store is as fast as without it. A purge waits for an async ``purged()``. One
+    with a method ``attached(store)`` is given the store and each handle of it, as ``memoranda_measuring`` needs them.
     """
 
     def before_add(self, item: MemoryItem) -> MemoryItem:

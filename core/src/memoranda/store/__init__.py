@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from memoranda.plugins.observers import Call, Observer
+from memoranda.plugins.observers import Observer
 from memoranda.store.base import BaseStore, ScopedStore
 from memoranda.store.codec import copy_item, dump_item, load_item
 from memoranda.store.filters import EVERYTHING, Moment, Order
@@ -22,7 +22,7 @@ from memoranda.store.protocol import (
 from memoranda.store.ranked import RankedItem, Ranker, Reranker
 
 __all__ = [
-    "EVERYTHING", "Access", "BaseStore", "Call", "Capability", "Erasing", "Examinable", "Finding", "InMemoryStore",
+    "EVERYTHING", "Access", "BaseStore", "Capability", "Erasing", "Examinable", "Finding", "InMemoryStore",
     "MemoryStore", "Moment", "Observer", "Order", "Owner", "OwnerField", "Progress", "RankedItem", "Ranker",
     "Reindexable", "Reranker", "ScopedStore", "SearchMode", "copy_item", "dump_item", "load_item", "namespace_key",
     "namespace_of",

@@ -40,7 +40,6 @@ from memoranda.store.filters import (
     names_nothing,
 )
 from memoranda.store.lifetimes import Lifetimes, end_of_life, with_lifetime
-from memoranda.store.measuring import reported
 from memoranda.store.observers import Observers
 from memoranda.store.owners import Listing, is_below, key_bounds
 from memoranda.store.protocol import BASE_CAPABILITIES
@@ -57,5 +56,5 @@ __all__ = [
     "check_owner", "end_of_life", "extra_matches", "fields_of", "fold", "further_values", "in_order", "is_below",
     "json_equal", "keep_trust", "kept", "key_bounds", "left_out", "make_item", "make_metadata", "merge_scope",
     "metadata_conditions", "metadata_matches", "moment_text", "names_nothing", "one_thread_at_a_time", "readable",
-    "reported", "scope_metadata", "storable", "successor", "value_conditions", "with_lifetime",
+    "scope_metadata", "storable", "successor", "value_conditions", "with_lifetime",
 ]  # fmt: skip

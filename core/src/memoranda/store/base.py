@@ -16,7 +16,6 @@ from memoranda.plugins.observers import Observer
 from memoranda.shapes import check_text, items_of, number, whole_number
 from memoranda.store.branches import Branching
 from memoranda.store.filters import EVERYTHING, Kinds, Narrowing, Page, check_filter, merge_scope
-from memoranda.store.measuring import measure
 from memoranda.store.protocol import Capability, SearchMode
 from memoranda.store.ranked import RERANKED
 from memoranda.store.reading import Reading
@@ -47,10 +46,10 @@ class BaseStore(Writing, Reading, Removing, Branching):
     """
 
     def observe(self, observer: Observer) -> None:
-        """Tell this observer of what is done here and through handles from now on; see :class:`Observer` for what."""
+        """Tell this observer of what is added, searched and removed from now on; it may change items before adding."""
         self._observers.register(observer)
         for handle in (self, *self._handles):
-            measure(handle)
+            handle._observers.attach(handle)
 
     def scoped(
         self,
@@ -76,8 +75,7 @@ class BaseStore(Writing, Reading, Removing, Branching):
         )
         handle.trust = None if trust is None else check_trust(trust, "trust")
         handle.origin = None if origin is None else check_text(origin, "origin")
-        if self._arounds:
-            measure(handle)
+        handle._observers.attach(handle)
         return handle
 
     async def approve(self, item_id: str, *, trust: str, by: str) -> MemoryItem:

@@ -79,7 +79,6 @@ class Engine(ABC):
     written, not even tables or indexes, and every call that would write is an UnsupportedError."""
 
     _label = ""
-    _arounds: Sequence[Any] = ()
     _bounded: ClassVar[bool] = False
 
     def __init__(self) -> None:

@@ -23,7 +23,6 @@ class Observers:
     def __init__(self, outer: Observers | None = None) -> None:
         self._outer = outer
         self._observers: list[Observer] = []
-        self._own_measuring: list[Any] = []
         self._active = False
 
     def __bool__(self) -> bool:
@@ -36,16 +35,12 @@ class Observers:
 
     def register(self, observer: Observer) -> None:
         """Add an observer after those that are there."""
-        if hasattr(observer, "around"):
-            self._own_measuring.append(observer)
-            return
         self._observers.append(observer)
         self._active = self._active or not getattr(observer, "only_removals", False)
 
-    @property
-    def measuring(self) -> list[Any]:
-        """Those that measure; of equal ones the first."""
-        return list(dict.fromkeys([*(() if self._outer is None else self._outer.measuring), *self._own_measuring]))
+    def attach(self, store: object) -> None:
+        """Give the store, or a handle of it, to all that ask for it."""
+        self._tell(lambda observer: getattr(observer, "attached", lambda store: None)(store))
 
     def before_add(self, item: MemoryItem) -> MemoryItem:
         """Return the item as the observers want it stored; its id and owner are not theirs to change."""
@@ -79,7 +74,8 @@ class Observers:
 
     def searched(self, query: str, items: Sequence[MemoryItem]) -> None:
         """Tell all of a search."""
-        self._tell(lambda observer: observer.searched(query, [copy_item(item) for item in items]))
+        if self:
+            self._tell(lambda observer: observer.searched(query, [copy_item(item) for item in items]))
 
     def cleared(self, metadata: MemoryMetadata | None, removed: int) -> None:
         """Tell all of a removal."""
@@ -94,13 +90,7 @@ class Observers:
         for observer in self:
             try:
                 call(observer)
-            except Exception as error:  # noqa: BLE001 - an observer's mistake must not undo or hide the store's work
-                log_failure(observer, error)
-
-
-def log_failure(observer: object, error: Exception) -> None:
-    """Log what an observer raised."""
-    # The traceback may quote memory content, so it is kept for DEBUG.
-    name = getattr(observer, "__qualname__", type(observer).__name__)
-    logger.error("The observer %s failed: %s.", name, type(error).__name__)
-    logger.debug("What the observer raised:", exc_info=error)
+            except Exception as error:  # an observer's mistake must not undo or hide the store's work
+                # The traceback may quote memory content, so it is kept for DEBUG.
+                logger.error("The observer %s failed: %s.", type(observer).__name__, type(error).__name__)
+                logger.debug("What the observer raised:", exc_info=error)

@@ -7,7 +7,6 @@ from typing import Any
 from memoranda.items import MemoryItem
 from memoranda.shapes import check_text, whole_number
 from memoranda.store import BaseStore
-from memoranda.store.backend import reported
 from memoranda.tokens import TokenCounter, estimate_tokens
 from memoranda.trust import Trust, check_trust
 from memoranda.windowing import rounds_within
@@ -46,10 +45,12 @@ async def assemble(
     repeat each other one. ``min_trust`` leaves out what is trusted less.
     """
     options: dict[str, Any] = {"limit": limit, "counter": counter, "fence": fence, "min_trust": min_trust}
-    return (await assemble_context(handle, question, system=system, tokens=tokens, **options)).parts.items()
+    # A handle that is measured reports the assembly, too.
+    call = getattr(handle, "report_call", lambda function, *given, **named: function(handle, *given, **named))
+    context: AssembledContext = await call(assemble_context, question, system=system, tokens=tokens, **options)
+    return context.parts.items()
 
 
-@reported
 async def assemble_context(
     handle: BaseStore,
     question: str,

@@ -14,7 +14,6 @@ from memoranda.errors import InputError, MemoryError
 from memoranda.integrity import whole_groups
 from memoranda.items import MemoryItem, MemoryMetadata
 from memoranda.shapes import check_text, items_of, number, whole_number, wrong
-from memoranda.store.backend import reported
 from memoranda.store.base import BaseStore
 from memoranda.store.filters import EVERYTHING
 from memoranda.store.protocol import Capability, MemoryStore
@@ -110,12 +109,6 @@ class ContextManager:
         self.fence = checked_fence(fence)
         self.min_trust = None if min_trust is None else check_trust(min_trust, "min_trust")
 
-    @property
-    def _arounds(self) -> Sequence[Any]:
-        """What measures the assembly: the observers of the store."""
-        return getattr(self.long_term, "_arounds", ())
-
-    @reported
     async def assemble_context(
         self,
         input_query: str,
@@ -134,6 +127,25 @@ class ContextManager:
         stores. Raises InputError for a query that is not text, a conversation that holds anything but items, a negative
         budget, and a filter that contradicts the scope of a handle; what cannot be fetched is a warning, not an error.
         """
+
+        async def assemble_context(_: object, question: str) -> AssembledContext:
+            return await self._assembled(question, short_term_manager, conversation, metadata, token_budget)
+
+        # A store that is measured reports the assembly, too.
+        report = getattr(self.long_term, "report_call", None)
+        return cast(
+            AssembledContext,
+            await (assemble_context(None, input_query) if report is None else report(assemble_context, input_query)),
+        )
+
+    async def _assembled(
+        self,
+        input_query: str,
+        short_term_manager: RecentMemories | MemoryStore | None,
+        conversation: Sequence[MemoryItem],
+        metadata: MemoryMetadata | None,
+        token_budget: int | None,
+    ) -> AssembledContext:
         check_text(input_query, "input_query")
         budget = self.token_budget if token_budget is None else whole_number(token_budget, "token_budget")
         given = items_of(conversation, "conversation")

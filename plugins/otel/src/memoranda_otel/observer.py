@@ -16,7 +16,8 @@ from opentelemetry.trace import SpanKind
 
 from memoranda import __version__
 from memoranda.items import MemoryItem, MemoryMetadata
-from memoranda.store import BaseStore, Call, Capability, Observer, RankedItem, ScopedStore, namespace_key
+from memoranda.store import BaseStore, Capability, RankedItem, ScopedStore, namespace_key
+from memoranda_measuring import Call, Measuring
 from memoranda_otel import conventions, settings
 from memoranda_otel.conventions import (
     BACKEND,
@@ -75,7 +76,7 @@ class Described:
         return base.copy()
 
 
-class OpenTelemetry(Observer):
+class OpenTelemetry(Measuring):
     """Makes a span and metrics of every public call, by OpenTelemetry's conventions for memory operations.
 
     ``tracer_provider`` and ``meter_provider`` are those that the program has set, unless others are given. No span has
@@ -319,8 +320,7 @@ def search_mode(call: Call) -> str:
 
 
 def root_of(store: Any) -> Any:
-    """Return the store underneath a handle, or of a context manager."""
-    store = getattr(store, "long_term", store)
+    """Return the store underneath a handle."""
     while isinstance(store, ScopedStore):
         store = store._store
     return store

@@ -8,7 +8,8 @@ from typing import Any, Literal
 
 from opentelemetry.trace import SpanKind
 
-from memoranda.store import BaseStore, Call
+from memoranda.store import BaseStore
+from memoranda_measuring import Call
 from memoranda_otel.conventions import CREATE, CREATE_STORE, DELETE, DELETE_STORE, SEARCH, UPDATE, UPSERT
 
 Counts = Literal["read", "written", "removed", "touched", ""]

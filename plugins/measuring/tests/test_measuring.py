@@ -13,10 +13,11 @@ import pytest
 import memoranda.sync
 from memoranda import HumanMemory, MemoryItem, MemoryMetadata, ShortTermMemory
 from memoranda.errors import InputError
-from memoranda.store import BaseStore, Call, InMemoryStore, Observer
+from memoranda.store import BaseStore, InMemoryStore, Observer
+from memoranda_measuring import Call, Measuring
 
 
-class Meter(Observer):
+class Meter(Measuring):
     """Writes down each call when it ends."""
 
     def __init__(self) -> None:
@@ -165,6 +166,42 @@ async def test_items_of_an_iterator_can_be_counted_and_are_stored() -> None:
     assert [len(call.arguments.get("items", call.arguments.get("adds", ()))) for call, _, _ in meter.ended] == [2, 1, 0]
 
 
+async def test_of_two_equal_observers_a_store_has_one() -> None:
+    class Same(Meter):
+        def __eq__(self, other: object) -> bool:
+            return isinstance(other, Same)
+
+        def __hash__(self) -> int:
+            return 0
+
+    store, first, second = InMemoryStore(), Same(), Same()
+    store.observe(first)
+    handle = store.scoped(user_id="ada")
+    handle.observe(second)
+    await handle.count()
+    assert (first.calls, second.calls) == (["count"], [])
+
+
+async def test_code_around_a_store_can_report_a_call_of_its_own() -> None:
+    store, meter = measured()
+
+    async def summed(store: Any, factor: int) -> int:
+        return factor * int(await store.count())
+
+    assert await store.report_call(summed, factor=3) == 0  # type: ignore[attr-defined]  # a measured store has it
+    assert meter.calls == ["count", "summed"]
+    assert meter.ended[-1][0].arguments == {"factor": 3}
+
+
+async def test_a_measured_search_copies_no_item_for_observers(monkeypatch: pytest.MonkeyPatch) -> None:
+    store, _ = measured()
+    await store.add(HumanMemory(content="tea"))
+    copied: list[object] = []
+    monkeypatch.setattr("memoranda.store.observers.copy_item", copied.append)
+    assert len(await store.search()) == 1
+    assert copied == []
+
+
 async def test_a_failed_call_reports_its_error() -> None:
     store, meter = measured()
     with pytest.raises(InputError) as raised:
@@ -212,7 +249,7 @@ async def test_a_stream_that_fails_reports_its_error() -> None:
 
 
 async def test_an_observer_that_fails_hides_nothing(caplog: pytest.LogCaptureFixture) -> None:
-    class Fails(Observer):
+    class Fails(Measuring):
         def around(self, call: Call) -> Callable[[Any, BaseException | None], None]:
             if call.operation == "count":
                 raise RuntimeError("tea")
@@ -234,7 +271,7 @@ async def test_an_observer_that_fails_hides_nothing(caplog: pytest.LogCaptureFix
 
 
 async def test_an_observer_may_ignore_a_call() -> None:
-    class Ignores(Observer):
+    class Ignores(Measuring):
         def around(self, call: Call) -> None:
             return None
 
