@@ -161,7 +161,13 @@ class OpenTelemetry(Measuring):
             fail(span)
         if count is not None:
             attributes[RECORD_COUNT] = count
-        if operation.record and (record := call.given[0] if call.given else named.get(operation.record)) is not None:
+        # An id under which nothing is found may be any text.
+        if (
+            operation.record
+            and error is None
+            and count != 0
+            and (record := call.given[0] if call.given else named.get(operation.record)) is not None
+        ):
             attributes[RECORD_ID] = record.id if isinstance(record, MemoryItem) else str(record)
         if operation.ranks:
             attributes[MODE] = search_mode(call)
@@ -316,6 +322,8 @@ def search_mode(call: Call) -> str:
     if call.operation == "recall":
         return "hybrid" if Capability.HYBRID in call.store.capabilities else "text"
     mode = call.named.get("mode") or root_of(call.store).default_mode
+    if mode not in ("substring", "text", "semantic", "hybrid"):
+        return "unknown"  # It is whatever the caller wrote.
     return "text" if mode == "substring" and call.operation == "search_ranked" else str(mode)
 
 
