@@ -17,6 +17,8 @@ from memoranda.store import Observer
 
 logger = logging.getLogger(__name__)
 
+_new: Any = tuple.__new__  # Makes a name tuple in half the time.
+
 End = Callable[[Any, BaseException | None], object]
 """Called when a call has ended: with the result and None, or with None and the error."""
 
@@ -77,14 +79,14 @@ def _listed(given: Any) -> Any:
 
 
 def _reported(method: Any) -> Any:
-    names = list(signature(method).parameters)[1:]
+    operation, names = method.__name__, list(signature(method).parameters)[1:]
     takes_several = not {"items", "adds", "deletes", "ids"}.isdisjoint(names)
 
     @wraps(method)
     async def call(self: Any, *given: Any, **named: Any) -> Any:
         if takes_several:  # Observers may count them.
             given, named = tuple(map(_listed, given)), {name: _listed(each) for name, each in named.items()}
-        ends = _told(self.measured_by, Call(method.__name__, self, False, names, given, named))
+        ends = _told(self.measured_by, _new(Call, (operation, self, False, names, given, named)))
         try:
             result = await method(self, *given, **named)
         except BaseException as error:
@@ -95,7 +97,7 @@ def _reported(method: Any) -> Any:
 
     @wraps(method)
     async def stream(self: Any, *given: Any, **named: Any) -> AsyncGenerator[Any, None]:
-        ends, count = _told(self.measured_by, Call(method.__name__, self, True, names, given, named)), 0
+        ends, count = _told(self.measured_by, Call(operation, self, True, names, given, named)), 0
         try:
             async with aclosing(method(self, *given, **named)) as items:
                 async for item in items:

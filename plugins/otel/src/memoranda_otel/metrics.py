@@ -24,9 +24,6 @@ from memoranda_otel.conventions import BACKEND, BUCKETS, CALL, DB_SYSTEM, ERROR_
 MOST_GATHERED = 20_000
 """How many durations are gathered before a thread records them."""
 
-LOOK_AGAIN = 64
-"""After how many calls a provider is looked for again, which takes as long as a call."""
-
 Key = tuple[str, str, str, str]
 """The operation by its conventional name and as the method's, the backend, and the class of the error, or empty."""
 
@@ -72,8 +69,7 @@ class Measurements:
         self.stores: WeakKeyDictionary[BaseStore, dict[str, str]] = WeakKeyDictionary()
         """The stores that are measured, each with the attributes that name it."""
         self._provider = provider
-        self._is_on = False
-        self._asked = 0
+        self.is_on = False
         self._draining = threading.Lock()
         meter = metrics.get_meter(SCOPE, version, provider, SCHEMA_URL)
         self._duration = meter.create_histogram(
@@ -95,14 +91,10 @@ class Measurements:
             "The number of connections that are currently in state described by the `state` attribute.",
         )
 
-    def is_on(self) -> bool:
-        """Return True if there is a provider that may have readers; a late one is noticed before long."""
-        if not self._is_on:
-            self._asked += 1
-            if self._asked % LOOK_AGAIN == 1:
-                provider = self._provider or metrics.get_meter_provider()
-                self._is_on = type(provider).__name__ not in ("_ProxyMeterProvider", "NoOpMeterProvider")
-        return self._is_on
+    def look(self) -> None:
+        """Find out if there is a provider that may have readers."""
+        provider = self._provider or metrics.get_meter_provider()
+        self.is_on = type(provider).__name__ not in ("_ProxyMeterProvider", "NoOpMeterProvider")
 
     def add(self, key: Key, seconds: float) -> None:
         """Note how long a call took."""

@@ -34,6 +34,9 @@ from memoranda_otel.operations import OPENING, Operation, operation_of, purges
 from memoranda_otel.spans import PlainSpan, Spans, enter, fail, leave
 from memoranda_otel.steps import Begin, End, report_steps
 
+LOOK_AGAIN = 64
+"""After how many calls that go nowhere providers are looked for again, which takes as long as a call."""
+
 _SCOPE_NAMES = {"user_id": "user", "session_id": "session", "task_id": "task", "agent_id": "agent"}
 _PEOPLE = {
     "user_id": conventions.USER_ID,
@@ -99,6 +102,7 @@ class OpenTelemetry(Measuring):
         self._ids = settings.names_people() if ids is None else ids
         self._settings = (tracer_provider, meter_provider, self._content, self._ids)
         self._spans = Spans(tracer_provider, __version__)
+        self._ignored = 0
         self._described: dict[int, tuple[weakref.ref[Any], Described]] = {}
         self._measurements = measurements_for(meter_provider, __version__)
 
@@ -111,18 +115,31 @@ class OpenTelemetry(Measuring):
     def __repr__(self) -> str:
         return f"OpenTelemetry(content={self._content}, ids={self._ids})"
 
+    def attached(self, store: Any) -> None:
+        """Report the calls of a store or handle."""
+        super().attached(store)
+        self._look()
+
+    def _look(self) -> None:
+        self._spans.look()
+        self._measurements.look()
+
     def around(self, call: Call) -> End | None:
         """Begin the span of a call, and return what ends it."""
-        parent = self._spans.parent()
-        measures = self._measurements.is_on()
+        spans = self._spans
+        parent = None if spans.is_off else spans.parent()
+        measures = self._measurements.is_on
         if parent is None and not measures:
+            self._ignored += 1
+            if self._ignored % LOOK_AGAIN == 1:  # A program may set its providers late.
+                self._look()
             return None
         described = self._description(call.store)
         operation = operation_of(call)
         span = token = None
         if parent is not None:
             attributes = described.attributes_of(operation.name, call.operation)
-            span = self._spans.start(operation.name, operation.kind, attributes, parent)
+            span = spans.start(operation.name, operation.kind, attributes, parent)
             # What a stream yields is used by its reader between the items: its span is no parent of that.
             token = None if call.streams else enter(span)
         begun = perf_counter() if measures else 0.0

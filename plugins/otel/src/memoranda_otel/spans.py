@@ -9,6 +9,7 @@ Elsewhere it is whatever the tracer makes.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from random import getrandbits
 from time import time_ns
 from typing import Any, Literal
 
@@ -47,10 +48,11 @@ class PlainSpan(trace.Span, _Readable):  # type: ignore[misc]  # there may be no
         self._processor, self._resource, self._instrumentation_scope = tracer.span_processor, tracer.resource, scope
         self._name, self._kind, self._attributes, self._parent = name, kind, attributes, parent
         ids = tracer.id_generator
+        own = getrandbits(64) or 1 if type(ids) is sdk.RandomIdGenerator else ids.generate_span_id()
         if parent is None:
-            self._context = SpanContext(ids.generate_trace_id(), ids.generate_span_id(), False, _SAMPLED)
+            self._context = SpanContext(ids.generate_trace_id(), own, False, _SAMPLED)
         else:
-            self._context = SpanContext(parent.trace_id, ids.generate_span_id(), False, _SAMPLED, parent.trace_state)
+            self._context = SpanContext(parent.trace_id, own, False, _SAMPLED, parent.trace_state)
         self._start_time = time_ns()
 
     def get_span_context(self) -> SpanContext:
@@ -129,6 +131,8 @@ class Spans:
     def __init__(self, provider: trace.TracerProvider | None, version: str) -> None:
         self._provider = provider
         self._version = version
+        self.is_off = True
+        """True without a provider, and with a sampler that records nothing."""
         self._tracer: Any = None
         self._scope: Any = None
         self._processors: object = None
@@ -138,12 +142,9 @@ class Spans:
 
     def parent(self) -> Parent:
         """Return whether a span that begins now is recorded, and below which one."""
-        tracer = self._tracer
-        if tracer is None and (tracer := self._found_tracer()) is None:
+        if self.is_off:
             return None
-        if self._root is None and not self._follows_parent:
-            return None
-        if getattr(tracer, "span_processor", self)._span_processors is not self._processors:
+        if getattr(self._tracer, "span_processor", self)._span_processors is not self._processors:
             self._look_at_processors()
         if not self._is_plain:
             return "ask"
@@ -167,15 +168,16 @@ class Spans:
 
     _span_processors = None  # Stands in for those of a tracer that is not the SDK's.
 
-    def _found_tracer(self) -> Any:
+    def look(self) -> None:
+        """Find out if there is a provider by now, and what its sampler does."""
         provider = self._provider or trace.get_tracer_provider()
-        if isinstance(provider, trace.ProxyTracerProvider):
-            return None
+        if self._tracer is not None or isinstance(provider, trace.ProxyTracerProvider):
+            return
         self._tracer = tracer = provider.get_tracer(SCOPE, self._version, schema_url=SCHEMA_URL)
         if sdk is not None and type(tracer) is sdk.Tracer:
             self._scope = InstrumentationScope(SCOPE, self._version, SCHEMA_URL)
             self._root, self._follows_parent = _static_decision(tracer.sampler)
-        return tracer
+        self.is_off = self._root is None and not self._follows_parent
 
     def _look_at_processors(self) -> None:
         """Find out if any looks at a span before its end; they may be added at any time."""
