@@ -27,7 +27,7 @@ LAYERS = (
     {"sql"},
     {
         *("sqlite", "postgres", "redis", "vector", "context", "summary", "openai", "embed-static", "redact"),
-        *("facts", "guard"),
+        *("facts", "guard", "otel"),
         *("summary-conversation", "summary-facts", "summary-profiles"),
     },
     {
@@ -71,7 +71,8 @@ SIZES = {
     "measuring": 116,
     "messages": 2_192,
     "openai": 474,
-    "openai-agents": 353,
+    "openai-agents": 360,
+    "otel": 1_000,
     "postgres": 6_387,
     "pydantic-ai": 1_045,
     "ranking": 2_498,
