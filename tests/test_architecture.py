@@ -27,7 +27,7 @@ LAYERS = (
     {"sql"},
     {
         *("sqlite", "postgres", "redis", "vector", "context", "summary", "openai", "embed-static", "redact"),
-        *("facts", "guard"),
+        *("facts", "guard", "encrypt"),
         *("summary-conversation", "summary-facts", "summary-profiles"),
     },
     {"cli", "mcp", "inspector", "eval", "testing", "openai-agents", "langgraph", "pydantic-ai", "anthropic"},
@@ -44,7 +44,7 @@ BETWEEN_NEIGHBOURS = {
     ("memoranda_inspector", "memoranda_facts"),
 }
 
-COMMANDS = {f"memoranda_{name}.commands" for name in ("summary", "context", "facts", "guard")}
+COMMANDS = {f"memoranda_{name}.commands" for name in ("summary", "context", "facts", "guard", "encrypt")}
 """Modules of features that belong to the layer of programs: the command alone imports them."""
 
 CORE_BOUND = 8_500
@@ -54,6 +54,7 @@ SIZES = {
     "cli": 4_972,
     "context": 1_279,
     "embed-static": 274,
+    "encrypt": 2_000,
     "eval": 1_098,
     "facts": 5_448,
     "guard": 1_342,
