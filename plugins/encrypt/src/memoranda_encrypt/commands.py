@@ -88,9 +88,7 @@ def rotate(
         if as_json:
             show_json({"rewrapped": count})
         else:
-            say(
-                f"{count:,} keys are wrapped with the new master key. Destroy the old one: older copies of the ring need it."
-            )
+            say(f"{count:,} keys are wrapped with the new master key. Destroy the old one.")
         return
     ring = _existing(keys_file, master_key)
 

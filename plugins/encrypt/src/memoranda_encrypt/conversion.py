@@ -6,18 +6,24 @@ All of it can be broken off at any moment, by kill -9 too, and is completed by c
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
-from contextlib import suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 
 from memoranda.errors import ConflictError, InputError, VersionConflictError
 from memoranda.items import MemoryItem, MemoryMetadata
-from memoranda.store import BaseStore, Capability, Erasing, Progress, copy_item
+from memoranda.store import BaseStore, Capability, Erasing, Progress
 from memoranda.store.backend import Expected, FieldEquals, Filter, Write
 from memoranda_encrypt.items import Draft
 from memoranda_encrypt.keyring import GRACE, KeyRing
 from memoranda_encrypt.sealing import is_sealed, key_id_of, sealed_text
 from memoranda_encrypt.store import EncryptedStore
+
+Due = Callable[[MemoryItem], Awaitable[bool]]
+"""Tells if a stored item is to be converted."""
+
+Convert = Callable[[Sequence[MemoryItem], Sequence[int], Sequence[int]], Awaitable[Sequence[MemoryItem]]]
+"""Makes stored items of items, for the versions that they will have, instead of those that are expected."""
 
 _AT_ONCE = 100
 _ROUNDS = 10
@@ -57,7 +63,7 @@ async def rotate(
             return False  # Its user was forgotten.
         return key_id_of(sealed_text(stored)) != (await ring.for_writing(item.metadata.user_id)).id
 
-    done = await _converted(store, wanted, is_old, _Resealing(store), progress)
+    done = await _converted(store, wanted, is_old, _sealing(store), progress)
     used = [key_id_of(sealed_text(stored)) async for stored in _all_stored(store) if is_sealed(stored)]
     return Converted(done, ring.end_rotation(used, grace=grace))
 
@@ -68,65 +74,62 @@ async def encrypt(inner: BaseStore, ring: KeyRing, *, progress: Progress | None 
     Readers that go on meanwhile open it with ``unsealed="read"``. Raises InputError for a ring that hides owners: an
     item cannot change its owner, so that such a store is made by copying.
     """
-    store = await _around(inner, ring)
 
     async def is_plain(stored: MemoryItem) -> bool:
         return not is_sealed(stored)
 
-    done = await _converted(store, Filter(archived=None), is_plain, _Resealing(store), progress)
+    async with _around(inner, ring) as store:
+        done = await _converted(store, Filter(archived=None), is_plain, _sealing(store), progress)
     return Converted(done, pending=await _erased(inner))
 
 
 async def decrypt(inner: BaseStore, ring: KeyRing, *, progress: Progress | None = None) -> Converted:
     """Decrypt a store in place. Items of forgotten users stay as they are."""
-    store = await _around(inner, ring)
+    async with _around(inner, ring) as store:
 
-    async def is_readable(stored: MemoryItem) -> bool:
-        return is_sealed(stored) and bool(await store._all_opened([stored]))
+        async def is_readable(stored: MemoryItem) -> bool:
+            return is_sealed(stored) and bool(await store._all_opened([stored]))
 
-    return Converted(await _converted(store, Filter(archived=None), is_readable, _Unsealing(store), progress))
+        return Converted(await _converted(store, Filter(archived=None), is_readable, _unsealed, progress))
 
 
-async def _around(inner: BaseStore, ring: KeyRing) -> EncryptedStore:
+@asynccontextmanager
+async def _around(inner: BaseStore, ring: KeyRing) -> AsyncIterator[EncryptedStore]:
+    """Put encryption around an open store for the block, which leaves the store as it was."""
     if ring.hide_owners:
         raise InputError(
             "A ring with hide_owners cannot encrypt or decrypt a store in place: an item cannot change its owner. Copy "
             "the store into a new one with 'memoranda copy'.",
             field="hide_owners",
         )
+    inner._ensure_open()
+    inner._alone()
+    types = inner.item_types
     store = EncryptedStore(inner, ring, unsealed="read")
-    await store.init()
-    return store
+    try:
+        await store.init()
+        yield store
+    finally:
+        inner.item_types = types
+        del inner.clock
 
 
-class _Resealing:
-    """Seals items with the key that new items get."""
+def _sealing(store: EncryptedStore) -> Convert:
+    """Return what seals items with the key that new items get."""
 
-    def __init__(self, store: EncryptedStore) -> None:
-        self._store = store
-
-    async def __call__(
-        self, items: Sequence[MemoryItem], versions: Sequence[int], expected: Sequence[int]
+    async def convert(
+        items: Sequence[MemoryItem], versions: Sequence[int], expected: Sequence[int]
     ) -> Sequence[MemoryItem]:
-        drafts = [Draft(item, self._store.names) for item in items]
-        return await self._store._sealed(drafts, versions, expected)
+        drafts = [Draft(item, store.names) for item in items]
+        return await store._sealed(drafts, versions, expected)
+
+    return convert
 
 
-class _Unsealing:
-    """Returns items as they are."""
-
-    def __init__(self, store: EncryptedStore) -> None:
-        self._store = store
-
-    async def __call__(
-        self, items: Sequence[MemoryItem], versions: Sequence[int], expected: Sequence[int]
-    ) -> Sequence[MemoryItem]:
-        found = []
-        for item, before in zip(items, expected, strict=True):
-            plain = copy_item(item)
-            plain.__dict__["version"] = before
-            found.append(plain)
-        return found
+async def _unsealed(
+    items: Sequence[MemoryItem], versions: Sequence[int], expected: Sequence[int]
+) -> Sequence[MemoryItem]:
+    return [item.model_copy(update={"version": before}) for item, before in zip(items, expected, strict=True)]
 
 
 async def _all_stored(store: EncryptedStore, wanted: Filter | None = None) -> AsyncIterator[MemoryItem]:
@@ -138,8 +141,8 @@ async def _all_stored(store: EncryptedStore, wanted: Filter | None = None) -> As
 async def _converted(
     store: EncryptedStore,
     wanted: Filter,
-    is_due: Callable[[MemoryItem], object],
-    convert: Callable[..., object],
+    is_due: Due,
+    convert: Convert,
     progress: Progress | None,
 ) -> int:
     """Convert all items that are due, until none is, and return how many they were."""
@@ -147,7 +150,7 @@ async def _converted(
     hides = Capability.DELETE in store.capabilities
     total = await store.inner._count(wanted, hides)
     for _ in range(_ROUNDS):
-        due = [each.id async for each in _all_stored(store, wanted) if await is_due(each)]  # type: ignore[misc]
+        due = [each.id async for each in _all_stored(store, wanted) if await is_due(each)]
         if not due:
             break
         for start in range(0, len(due), _AT_ONCE):
@@ -157,14 +160,14 @@ async def _converted(
     return done
 
 
-async def _convert_some(store: EncryptedStore, ids: Sequence[str], convert: Callable[..., object]) -> int:
+async def _convert_some(store: EncryptedStore, ids: Sequence[str], convert: Convert) -> int:
     held = await store._held(ids)
     live = {stored.id for stored in await store.inner._get_many(list(held))}
     opened = {item.id: item for item in await store._all_opened(list(held.values()))}
     shown = [opened[each] for each in ids if each in opened and each in live]
     done = await _compare_and_set(store, shown, convert)
     for item in [opened[each] for each in ids if each in opened and each not in live]:
-        (stored,) = await convert([item], [item.version + 1], [0])  # type: ignore[misc]
+        (stored,) = await convert([item], [item.version + 1], [0])
         guard = Expected(Filter(archived=None, further=(FieldEquals("id", item.id),)), None)
         with suppress(ConflictError):  # It was restored or added meanwhile: the next round finds it.
             await store.inner._apply(Write([stored], hidden=frozenset({item.id}), expected=guard))
@@ -172,11 +175,11 @@ async def _convert_some(store: EncryptedStore, ids: Sequence[str], convert: Call
     return done
 
 
-async def _compare_and_set(store: EncryptedStore, items: Sequence[MemoryItem], convert: Callable[..., object]) -> int:
+async def _compare_and_set(store: EncryptedStore, items: Sequence[MemoryItem], convert: Convert) -> int:
     if not items:
         return 0
     versions = [item.version for item in items]
-    stored: Sequence[MemoryItem] = await convert(items, [each + 1 for each in versions], versions)  # type: ignore[misc]
+    stored: Sequence[MemoryItem] = await convert(items, [each + 1 for each in versions], versions)
     try:
         await store.inner._update_many(stored, None)
     except VersionConflictError:
@@ -200,8 +203,3 @@ async def _erased(inner: BaseStore) -> str:
     await inner.add(mark)
     await inner.purge(mark.id)
     return await inner.erase()
-
-
-def keys_of(stored: Iterable[MemoryItem]) -> set[str]:
-    """Return the ids of the keys that items are sealed with."""
-    return {key_id_of(sealed_text(each)) for each in stored if is_sealed(each)}

@@ -21,9 +21,9 @@ from memoranda_userdata.lineage import (
 from memoranda_userdata.transfer import BATCH, Arrivals, Transfer, TransferCounts, hidden_ids, hidden_items
 
 __all__ = [
-    "BATCH", "TIMES", "Arrivals", "Digest", "Erasure", "Exported", "FileError", "Incoming", "ItemFile", "KeyPerUser", "Line",
-    "OnConflict", "Receipt", "Revocation", "Stamp", "Transfer", "TransferCounts", "count_user", "descendants", "erase",
-    "erase_user", "export", "export_lines", "find_revoked", "forget", "hidden_ids", "hidden_items", "import_",
+    "BATCH", "TIMES", "Arrivals", "Digest", "Erasure", "Exported", "FileError", "Incoming", "ItemFile", "KeyPerUser",
+    "Line", "OnConflict", "Receipt", "Revocation", "Stamp", "Transfer", "TransferCounts", "count_user", "descendants",
+    "erase", "erase_user", "export", "export_lines", "find_revoked", "forget", "hidden_ids", "hidden_items", "import_",
     "is_marked", "lasting_id", "open_binary", "parsed", "read_lines", "revoke", "similar_users", "state_of",
     "take_back", "text_of", "undo_revocation", "whole_file",
 ]  # fmt: skip
