@@ -56,6 +56,8 @@ class KeyFile:
         self._descriptor: int | None = None
         self._process = 0
         self._lock = threading.RLock()
+        self.before = b""
+        """The state before the last transaction of this process."""
 
     @property
     def exists(self) -> bool:
@@ -128,6 +130,7 @@ class KeyFile:
         """Keep other processes from writing for the block, and write all of it or nothing."""
         with self._opened() as connection:
             connection.execute("BEGIN IMMEDIATE")
+            self.before = self.state()
             try:
                 yield connection
             except BaseException:
@@ -145,6 +148,10 @@ class KeyFile:
                 descriptor = self._descriptor
         assert descriptor is not None
         return os.pread(descriptor, 4, _CHANGE_COUNTER)
+
+    def after(self) -> bytes:
+        """Return the state that the last transaction of this process led to, if no other process wrote after it."""
+        return (int.from_bytes(self.before) + 1).to_bytes(5)[1:] if self.before else b""
 
     def setting(self, name: str) -> str | None:
         """Return a setting of the ring."""

@@ -229,7 +229,11 @@ class KeyRing:
     def _load_active(self, user_id: str | None) -> DataKey:
         with self._lock:
             owner = self._owner(user_id)
-            row = self._file.active(owner) or self._file.add(self._new_row(owner, user_id))
+            row = self._file.active(owner)
+            if row is None:
+                row = self._file.add(self._new_row(owner, user_id))
+                if self._seen == self._file.before:  # What is at hand is still good: only this key is new.
+                    self._seen = self._file.after()
             key, name = self._unwrapped(row)
             if name != _name(user_id):
                 raise KeyRingError(f"The key ring {self.label} is damaged: the key {row.id!r} is another user's.")
