@@ -6,8 +6,6 @@ import base64
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 import memoranda
 from memoranda import AIMemory, HumanMemory, MemoryMetadata, ToolMemory
 from memoranda.store import BaseStore

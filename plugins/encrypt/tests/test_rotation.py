@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -200,7 +201,8 @@ def run_and_kill(process: subprocess.Popen[str], chosen: random.Random) -> bool:
         if process.stdout.readline() == "ended 0\n":
             return False
     time.sleep(chosen.uniform(0, 0.03))
-    os.kill(child, signal.SIGKILL)
+    with suppress(ProcessLookupError):  # It may just have ended.
+        os.kill(child, signal.SIGKILL)
     while not (line := process.stdout.readline()).startswith("ended"):
         assert line
     return line == f"ended {signal.SIGKILL.value}\n"

@@ -14,7 +14,7 @@ import os
 import secrets
 import threading
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -246,9 +246,10 @@ class KeyRing:
         """
         missing = {key_id: item_id for key_id, item_id in needed if key_id not in self._by_id}
         if missing:
-            await asyncio.to_thread(self._load_all, missing)
+            await asyncio.to_thread(self.load_now, missing)
 
-    def _load_all(self, missing: dict[str, str]) -> None:
+    def load_now(self, missing: Mapping[str, str]) -> None:
+        """Do what :meth:`load` does, in this thread; items by the ids of their keys."""
         for key_id, item_id in missing.items():
             with self._lock:
                 row = self._file.by_id(key_id)

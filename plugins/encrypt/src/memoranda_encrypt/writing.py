@@ -15,8 +15,6 @@ from memoranda.items import MemoryItem, MemoryMetadata
 from memoranda.offloading import AT_ONCE, offload
 from memoranda.store import Capability, copy_item
 from memoranda.store.backend import (
-    Expected,
-    FieldEquals,
     Filter,
     Value,
     Write,
@@ -61,7 +59,7 @@ class SealedWriting(SealedStore):
     # Writing
 
     async def _add(self, item: MemoryItem, within: MemoryMetadata | None) -> None:
-        draft = Draft(await self._from_export(item), self.names)
+        draft = Draft(item, self.names)
         key = self.ring.cached(draft.user_id)
         if key is None or self.embeddings is not None or len(draft.body) > AT_ONCE * 400:
             await self._put([draft], Write([copy_item(item)], within))
@@ -75,12 +73,10 @@ class SealedWriting(SealedStore):
             self._note([draft])
 
     async def _apply(self, write: Write) -> int:
-        items = [await self._from_export(item) for item in write.adds]
-        if not items:
+        if not write.adds:
             return await self._delete_only(write)
-        write = replace(write, adds=items, owned=False)
-        drafts = await offload(len(items), self._drafts, items)
-        return await self._put(drafts, write)
+        drafts = await offload(len(write.adds), self._drafts, write.adds)
+        return await self._put(drafts, replace(write, owned=False))
 
     def _drafts(self, items: Sequence[MemoryItem]) -> list[Draft]:
         return [Draft(item, self.names) for item in items]
@@ -175,7 +171,7 @@ class SealedWriting(SealedStore):
                 await self.inner._update_many(again, None)
 
     async def _update_many(self, items: Sequence[MemoryItem], within: MemoryMetadata | None) -> list[MemoryItem]:
-        given = [copy_item(await self._from_export(item)) for item in items]
+        given = [copy_item(item) for item in items]
         held = await self._held([item.id for item in given])
         existing = await self._compared(held, within)
         expected = [item.version for item in given]
@@ -251,18 +247,11 @@ class SealedWriting(SealedStore):
                     found[item.id] = vectors
         return found
 
-    async def _from_export(self, item: MemoryItem) -> MemoryItem:
-        """Return the item that a sealed one holds, as an export of the inner store has it; any other as it is."""
-        if not is_sealed(item) or item.content:
-            return item
-        opened = await self._opened(item)
-        return opened.model_copy(update={"version": item.version})
-
-    async def _reseal_deleted(self, draft: Draft, version: int) -> None:
-        """Replace a deleted item, which stays deleted, unless it was restored or added meanwhile."""
-        (stored,) = await self._sealed([draft], [version])
-        live = Filter(archived=None, further=(FieldEquals("id", draft.item.id),))
-        await self.inner._apply(Write([stored], hidden=frozenset({stored.id}), expected=Expected(live, None)))
+    def _typed(self, item: MemoryItem) -> MemoryItem:
+        """Return the item as it will be read; a sealed one, as an export of the inner store has it, is opened."""
+        if is_sealed(item) and not item.content:
+            item = self._opened_now(item)
+        return super()._typed(item)
 
 
 def _all_sealed(
