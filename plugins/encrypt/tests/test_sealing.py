@@ -48,7 +48,7 @@ async def forged(store: EncryptedStore, changed: MemoryItem) -> None:
     version = changed.version
     for _ in range(version):
         await store.inner._apply(Write([changed]))
-    store._forget()
+    store.forget_decrypted()
 
 
 async def refused(store: EncryptedStore, item_id: str) -> None:

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from operator import itemgetter
 from typing import Any, Literal
 
 from memoranda.embeddings import Embeddings
-from memoranda.errors import InputError
+from memoranda.errors import InputError, StoreClosedError
 from memoranda.items import BUILTIN_TYPES, MemoryItem, ids_of
 from memoranda.offloading import AT_ONCE, offload
 from memoranda.store import BaseStore, Capability, copy_item
-from memoranda_encrypt.errors import DestroyedKeyError, KeyRingError, MissingKeyError
+from memoranda_encrypt.errors import DestroyedKeyError, KeyRingError
 from memoranda_encrypt.filters import Divided, divided
-from memoranda_encrypt.items import built, open_body
+from memoranda_encrypt.items import Said, built, open_body
 from memoranda_encrypt.keyring import LOOK_AGAIN, KeyRing
 from memoranda_encrypt.owners import StoredNames
 from memoranda_encrypt.sealing import is_sealed, key_id_of, sealed_text
@@ -46,7 +46,7 @@ class OpenedTexts:
     """
 
     def __init__(self) -> None:
-        self._texts: dict[str, tuple[tuple[Any, ...], bytes]] = {}
+        self._texts: dict[str, tuple[tuple[Any, ...], Said]] = {}
         self._size = 0
 
     def clear(self) -> None:
@@ -54,18 +54,24 @@ class OpenedTexts:
         self._texts.clear()
         self._size = 0
 
-    def get(self, item_id: str, state: tuple[Any, ...]) -> bytes | None:
-        """Return what a stored item in this state says, if it is known."""
-        found = self._texts.get(item_id)
-        return found[1] if found is not None and found[0] == state else None
+    def restored(self, stored: MemoryItem, types: Mapping[str, type[MemoryItem]]) -> MemoryItem | None:
+        """Return the item of a stored one, if what it says in this state is known."""
+        held = stored.__dict__
+        found = self._texts.get(held["id"])
+        if found is None:
+            return None
+        metadata = held["metadata"].__dict__
+        if found[0] != (*_state_of(held), *ids_of(metadata), metadata["namespace"]):
+            return None
+        return built(stored, found[1], types)
 
-    def keep(self, item_id: str, state: tuple[Any, ...], plain: bytes) -> None:
+    def keep(self, item_id: str, state: tuple[Any, ...], said: Said) -> None:
         """Keep what a stored item says."""
-        if len(plain) > MOST_BYTES // 16:
+        if len(said) > MOST_BYTES // 16:
             return
         self._drop(item_id)
-        self._texts[item_id] = state, plain
-        self._size += len(plain)
+        self._texts[item_id] = state, said
+        self._size += len(said)
         while len(self._texts) > MOST_OPENED or self._size > MOST_BYTES:
             self._drop(next(iter(self._texts)))
 
@@ -155,22 +161,28 @@ class SealedStore(BaseStore):
         return False
 
     async def _close(self) -> None:
-        self._forget()
+        self.forget_decrypted()
         self.ring.close()
         if self._names is not None:
             self._names.forget()
         await self.inner.close()
 
-    def _forget(self) -> None:
+    def forget_decrypted(self) -> None:
         """Wipe what is at hand of decrypted items."""
         self._texts.clear()
 
     def _follow(self) -> None:
         """Wipe what is at hand if keys have changed since the last look."""
+        self._refuse_if_closed()
         self.ring.look(LOOK_AGAIN)
         if self._epoch != self.ring.epoch:
-            self._forget()
+            self.forget_decrypted()
             self._epoch = self.ring.epoch
+
+    def _refuse_if_closed(self) -> None:
+        """Raise StoreClosedError for a call that was under way when the store was closed."""
+        if self._state == "closed":
+            raise StoreClosedError(self.label)
 
     def _divided(self, wanted: Any) -> Divided:
         return divided(wanted, self.names)
@@ -186,34 +198,31 @@ class SealedStore(BaseStore):
     async def _opened(self, stored: MemoryItem) -> MemoryItem:
         """Return the item of a stored one. Raises UnsealingError, naming it, if that cannot be."""
         self._follow()
-        state = state_of(stored)
-        plain = self._texts.get(stored.id, state)
-        if plain is None:
-            if self._unsealed == "read" and not is_sealed(stored):
-                return self._as_typed(stored)
-            key_id = key_id_of(sealed_text(stored))
-            if self.ring.known(key_id) is None:
-                await self.ring.load([(key_id, stored.id)])
-            if len(stored.payload or "") > _LETTERS_AT_ONCE:
-                return await asyncio.to_thread(self._open_one, stored, state)
-            return self._open_one(stored, state)
-        return built(stored, plain, self.item_types)
+        found = self._texts.restored(stored, self.item_types)
+        if found is not None:
+            return found
+        if self._unsealed == "read" and not is_sealed(stored):
+            return self._as_typed(stored)
+        key_id = key_id_of(sealed_text(stored))
+        if self.ring.known(key_id) is None:
+            await self.ring.load([(key_id, stored.id)])
+        if len(stored.payload or "") > _LETTERS_AT_ONCE:
+            return await asyncio.to_thread(self._open_one, stored)
+        return self._open_one(stored)
 
-    def _open_one(self, stored: MemoryItem, state: tuple[Any, ...]) -> MemoryItem:
+    def _open_one(self, stored: MemoryItem) -> MemoryItem:
         key_id = key_id_of(sealed_text(stored))
         key = self.ring.known(key_id)
-        if key is None:  # It was destroyed since it was loaded, or many others were loaded.
-            raise MissingKeyError(stored.id, key_id, self.ring.label)
-        plain = open_body(stored, key)
-        self._texts.keep(stored.id, state, plain)
-        return built(stored, plain, self.item_types)
+        if key is None:  # The store was closed meanwhile, or so many keys were loaded that this one had to go.
+            self._refuse_if_closed()
+            key = self.ring.load_now({key_id: stored.id})[key_id]
+        said = open_body(stored, key)
+        self._texts.keep(stored.id, state_of(stored), said)
+        return built(stored, said, self.item_types)
 
     def _opened_now(self, stored: MemoryItem) -> MemoryItem:
         """Return the item of a stored one, whatever it takes to unwrap its key."""
-        key_id = key_id_of(sealed_text(stored))
-        if self.ring.known(key_id) is None:
-            self.ring.load_now({key_id: stored.id})
-        return self._open_one(copy_item(stored), state_of(stored))
+        return self._open_one(copy_item(stored))
 
     def _as_typed(self, stored: MemoryItem) -> MemoryItem:
         """Return an item that is not encrypted as the class that it is read as."""
@@ -231,28 +240,21 @@ class SealedStore(BaseStore):
         self._follow()
         if keep:
             stored = [copy_item(each) for each in stored]
-        found: dict[str, MemoryItem] = {}
-        left: list[tuple[MemoryItem, tuple[Any, ...]]] = []
-        for each in stored:
-            state = state_of(each)
-            plain = self._texts.get(each.id, state)
-            if plain is None:
-                left.append((each, state))
-            else:
-                found[each.id] = built(each, plain, self.item_types)
+        restored, types = self._texts.restored, self.item_types
+        found = [restored(each, types) for each in stored]
+        left = [each for each, item in zip(stored, found, strict=True) if item is None]
         if left:
             left = await self._with_keys(left)
-            letters = sum([len(each.payload or "") for each, _ in left])
+            letters = sum([len(each.payload or "") for each in left])
             weight = max(len(left) * 4, letters * AT_ONCE // _LETTERS_AT_ONCE)
-            found.update([(item.id, item) for item in await offload(weight, self._open_each, left)])
-        return [found[each.id] for each in stored if each.id in found]
+            opened = {item.id: item for item in await offload(weight, self._open_each, left)}
+            found = [opened.get(each.id) if item is None else item for each, item in zip(stored, found, strict=True)]
+        return [item for item in found if item is not None]
 
-    async def _with_keys(
-        self, stored: list[tuple[MemoryItem, tuple[Any, ...]]]
-    ) -> list[tuple[MemoryItem, tuple[Any, ...]]]:
+    async def _with_keys(self, stored: list[MemoryItem]) -> list[MemoryItem]:
         """Return the stored items whose keys are at hand then: all but those of forgotten users."""
         needed: dict[str, str] = {}
-        for each, _ in stored:
+        for each in stored:
             if self._unsealed == "refuse" or is_sealed(each):
                 needed.setdefault(key_id_of(sealed_text(each)), each.id)
         gone: set[str] = set()
@@ -264,7 +266,7 @@ class SealedStore(BaseStore):
                     gone.add(key_id)
         if not gone:
             return stored
-        return [pair for pair in stored if not is_sealed(pair[0]) or key_id_of(sealed_text(pair[0])) not in gone]
+        return [each for each in stored if not is_sealed(each) or key_id_of(sealed_text(each)) not in gone]
 
-    def _open_each(self, stored: Sequence[tuple[MemoryItem, tuple[Any, ...]]]) -> list[MemoryItem]:
-        return [self._open_one(each, state) if is_sealed(each) else self._as_typed(each) for each, state in stored]
+    def _open_each(self, stored: Sequence[MemoryItem]) -> list[MemoryItem]:
+        return [self._open_one(each) if is_sealed(each) else self._as_typed(each) for each in stored]

@@ -51,7 +51,7 @@ async def rotate(
     store._alone()
     ring = store.ring
     rotated = ring.begin_rotation(user_id)
-    store._forget()
+    store.forget_decrypted()
     stored_user = None if rotated is None else store.names.owner("user_id", rotated)
     wanted = Filter(metadata=None if stored_user is None else MemoryMetadata(user_id=stored_user), archived=None)
 

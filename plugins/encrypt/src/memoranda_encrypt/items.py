@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import cache
 from operator import itemgetter
 from typing import Any
 
@@ -29,6 +28,9 @@ _BRANCH_FIELDS = ("parent", "at", "earlier", "places")
 _KEPT = (*_AUTHENTICATED, *READABLE)
 _BLANK = fields_of(MemoryItem).blank
 _PLAIN, _JSON = b"t", b"j"
+
+Said = str | bytes
+"""What an item says: its content, where that is all, or a JSON object behind its mark."""
 
 
 class Draft:
@@ -61,6 +63,11 @@ class Draft:
             self.item: MemoryItem = bare_item(BranchMemory, known, {})
         else:
             self.item = bare_item(MemoryItem, fields, _approved(further.get("approval")))
+
+    @property
+    def said(self) -> Said:
+        """What the item says, as :func:`open_body` returns it."""
+        return self.content if self.body[:1] == _PLAIN else self.body
 
     def sealed(self, key: DataKey, version: int, vectors: bytes | None = None, *, expected: int = 0) -> MemoryItem:
         """Return the item for the inner store to keep as this version, instead of the one that is ``expected``."""
@@ -102,62 +109,73 @@ def _stored_branch(item: BranchMemory, names: StoredNames) -> dict[str, Any]:
     }
 
 
-def open_body(stored: MemoryItem, key: DataKey) -> bytes:
+def open_body(stored: MemoryItem, key: DataKey) -> Said:
     """Return what a stored item says. Raises DamagedItemError if it is not what was sealed."""
     try:
-        return opened(key, BODY, place_of(stored), sealed_text(stored), stored)
+        plain = opened(key, BODY, place_of(stored), sealed_text(stored), stored)
+        return plain[1:].decode() if plain[:1] == _PLAIN else plain
     except (TypeError, ValueError):
         raise DamagedItemError(stored.id, stored.version) from None
 
 
-def built(stored: MemoryItem, plain: bytes, types: Mapping[str, type[MemoryItem]]) -> MemoryItem:
+def built(stored: MemoryItem, said: Said, types: Mapping[str, type[MemoryItem]]) -> MemoryItem:
     """Return the item that a stored one is, which says this. Of the stored one only what is authenticated counts.
 
     The stored item may become the item: give a copy where it is needed afterwards.
     """
-    held = stored.__dict__
-    metadata: MemoryMetadata = held["metadata"]
-    if plain[:1] == _PLAIN:
-        content, further = plain[1:].decode(), {}
-        if metadata.extra:
-            metadata = bare_metadata({**metadata.__dict__, "extra": {}})
-    else:
-        further = from_json(plain[1:])
-        content, extra = further.pop("content"), further.pop("metadata.extra", {})
-        owners = further.pop("metadata.owner", None)
-        owner = metadata.__dict__ if owners is None else dict(zip(SCOPE_FIELDS, owners, strict=False))
-        place = owner["namespace"] if owners is None else tuple(owners[-1])
-        metadata = bare_metadata({**owner, "namespace": place, "extra": extra})
-    if held["memory_type"] == "branch":
-        further = {**{name: held[name] for name in _BRANCH_FIELDS if name in held}, **further}
-    cls = types.get(held["memory_type"], MemoryItem)
-    known = TRUSTED.get(cls)
-    if known is None:
-        base = {name: held[name] for name in _AUTHENTICATED}
-        lasting = {name: held[name] for name in READABLE if held[name] is not None}
-        return make_item({**base, "content": content, "metadata": metadata}, {**further, **lasting}, types)
-    others, usual = _sealed_fields(cls)
-    if type(stored) is cls and not stored.__pydantic_extra__ and others(held) == usual:
-        fields = held  # As it is nearly always: there is nothing in it that was not authenticated.
-        fields["payload"] = None
-    else:
-        fields = known.blank.copy()
-        for name in _KEPT:
-            fields[name] = held[name]
-    fields["content"], fields["metadata"] = content, metadata
-    if fields is held and not further:
+    held, cls = stored.__dict__, type(stored)
+    usual = _USUAL.get(cls)
+    if (
+        usual is None
+        or types.get(held["memory_type"], MemoryItem) is not cls
+        or stored.__pydantic_extra__
+        or usual[0](held) != usual[1]
+    ):
+        return _built_anew(stored, said, types)
+    # As it is nearly always: there is nothing in it that was not authenticated.
+    if type(said) is str:
+        if held["metadata"].__dict__["extra"]:
+            held["metadata"] = bare_metadata({**held["metadata"].__dict__, "extra": {}})
+        held["content"] = said
+        held["payload"] = None
         return stored
-    if further or known.nested:
-        known.take(fields, further)
-    return bare_item(cls, fields, further)
+    further = _taken_apart(held, said)
+    held["payload"] = None
+    fields_of(cls).take(held, further)
+    if further and stored.__pydantic_extra__ is not None:
+        stored.__pydantic_extra__.update(further)
+    return stored
 
 
-@cache
-def _sealed_fields(cls: type[MemoryItem]) -> tuple[Callable[[dict[str, Any]], tuple[Any, ...]], tuple[Any, ...]]:
-    """Return what takes the fields of a stored item that hold nothing, and the values that they have then."""
-    names = [name for name in fields_of(cls).names if name not in (*READABLE, "payload", *_BRANCH_FIELDS)]
-    taken = itemgetter(*names)
-    return taken, taken(cls(content="").__dict__)
+def _built_anew(stored: MemoryItem, said: Said, types: Mapping[str, type[MemoryItem]]) -> MemoryItem:
+    held = stored.__dict__
+    values = {name: held[name] for name in (*_KEPT, "metadata")}
+    further = {name: held[name] for name in _BRANCH_FIELDS if name in held and held["memory_type"] == "branch"}
+    further.update(_taken_apart(values, said))
+    base = {name: values[name] for name in (*_AUTHENTICATED, "content", "metadata")}
+    further.update({name: held[name] for name in READABLE if held[name] is not None})
+    return make_item({**base, "status": str(base["status"])}, further, types)
+
+
+def _taken_apart(fields: dict[str, Any], said: Said) -> dict[str, Any]:
+    """Put the content and the metadata of what was said into the fields, and return the rest."""
+    held = fields["metadata"].__dict__
+    further: dict[str, Any] = {"content": said} if isinstance(said, str) else from_json(said[1:])
+    fields["content"], extra = further.pop("content"), further.pop("metadata.extra", {})
+    owners = further.pop("metadata.owner", None)
+    if owners is not None:
+        held = {**dict(zip(SCOPE_FIELDS, owners, strict=False)), "namespace": tuple(owners[-1])}
+    fields["metadata"] = bare_metadata({**held, "extra": extra})
+    return further
+
+
+_USUAL: dict[type[MemoryItem], tuple[Callable[[dict[str, Any]], tuple[Any, ...]], tuple[Any, ...]]] = {}
+"""By class: what takes the fields of a stored item that hold nothing, and the values that they have then."""
+
+for _cls, _known in TRUSTED.items():
+    _names = [name for name in _known.names if name not in (*READABLE, "payload", *_BRANCH_FIELDS)]
+    _taken = itemgetter(*_names)
+    _USUAL[_cls] = _taken, _taken(_cls(content="").__dict__)
 
 
 def open_vectors(stored: MemoryItem, key: DataKey) -> bytes | None:

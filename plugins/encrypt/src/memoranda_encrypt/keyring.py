@@ -16,6 +16,7 @@ import threading
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, NamedTuple
 
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
@@ -248,8 +249,9 @@ class KeyRing:
         if missing:
             await asyncio.to_thread(self.load_now, missing)
 
-    def load_now(self, missing: Mapping[str, str]) -> None:
-        """Do what :meth:`load` does, in this thread; items by the ids of their keys."""
+    def load_now(self, missing: Mapping[str, str]) -> dict[str, DataKey]:
+        """Do what :meth:`load` does, in this thread, and return the keys; items are given by the ids of their keys."""
+        found = {}
         for key_id, item_id in missing.items():
             with self._lock:
                 row = self._file.by_id(key_id)
@@ -257,12 +259,8 @@ class KeyRing:
                     raise MissingKeyError(item_id, key_id, self.label)
                 if row.wrapped is None:
                     raise DestroyedKeyError(item_id, key_id, row.changed_at)
-                self._keep(DataKey(row.id, AESGCM(self._unwrapped(row)[0])))
-
-    def destroyed(self, key_ids: Iterable[str]) -> set[str]:
-        """Return those of the keys that were destroyed."""
-        rows = [self._file.by_id(key_id) for key_id in set(key_ids) if key_id not in self._by_id]
-        return {row.id for row in rows if row is not None and row.state == "destroyed"}
+                found[key_id] = self._keep(DataKey(row.id, AESGCM(self._unwrapped(row)[0])))
+        return found
 
     def _keep(self, key: DataKey, *user: str | None) -> DataKey:
         self._by_id[key.id] = key
@@ -379,6 +377,4 @@ def _context(key_id: str, owner: str) -> bytes:
 
 
 def _seconds(moment: str) -> float:
-    from datetime import datetime
-
     return datetime.fromisoformat(moment).timestamp()

@@ -35,15 +35,19 @@ class EncryptedStore(SealedWriting):
             if hasattr(inner, name):
                 setattr(self, name, getattr(inner, name))
 
-    def _forget(self) -> None:
-        super()._forget()
+    def forget_decrypted(self) -> None:
+        """Wipe what is at hand of decrypted items, as closing does; the next reads decrypt again."""
+        super().forget_decrypted()
         self._ranking.forget()
 
     # Reading
 
     async def _get(self, item_id: str) -> MemoryItem | None:
         stored = await self.inner._get(item_id)
-        return None if stored is None else await self._opened(stored)
+        if stored is None:
+            return None
+        self._follow()
+        return self._texts.restored(stored, self.item_types) or await self._opened(stored)
 
     async def _get_many(self, ids: Sequence[str]) -> list[MemoryItem]:
         return await self._all_opened(await self.inner._get_many(ids))
@@ -150,7 +154,7 @@ class EncryptedStore(SealedWriting):
             ids = await self._ids_with_deleted(wanted, item_id)
             purged = sum([await self.inner._purge(None, some, deleted_only) for some in _of_ids(parts.stored, ids)])
         if purged:
-            self._forget()
+            self.forget_decrypted()
         return purged
 
     async def _sweep(self, wanted: Filter) -> int:
@@ -173,7 +177,7 @@ class EncryptedStore(SealedWriting):
             stored = await self.inner._pop(parts.stored, purge)
             popped = None if stored is None else await self._opened(stored)
         if popped is not None and purge:
-            self._forget()
+            self.forget_decrypted()
         return popped
 
     async def _touch(self, ids: Sequence[str], ttl: float | None, now: str, within: MemoryMetadata | None) -> int:
@@ -208,7 +212,7 @@ class EncryptedStore(SealedWriting):
         self._ensure_open()
         self._alone()
         destroyed: int = await offload(1 << 30, self.ring.destroy, user_id)
-        self._forget()
+        self.forget_decrypted()
         return destroyed
 
 

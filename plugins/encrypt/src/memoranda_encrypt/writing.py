@@ -85,7 +85,7 @@ class SealedWriting(SealedStore):
         deletes = await self._inside(write.deletes, write.within)
         removed = await self.inner._apply(replace(write, within=self._stored_within(write.within), deletes=deletes))
         if removed and write.purge:
-            self._forget()
+            self.forget_decrypted()
         return removed
 
     async def _put(self, drafts: Sequence[Draft], write: Write) -> int:
@@ -106,7 +106,7 @@ class SealedWriting(SealedStore):
         """Keep what new items say at hand: most are read soon."""
         for draft in drafts[-AT_ONCE:]:
             draft.item.__dict__["version"] = 1
-            self._texts.keep(draft.item.id, state_of(draft.item), draft.body)
+            self._texts.keep(draft.item.id, state_of(draft.item), draft.said)
 
     async def _write_inner(self, write: Write, stored: Sequence[MemoryItem], *, fresh: bool) -> int:
         expected = write.expected
@@ -118,7 +118,7 @@ class SealedWriting(SealedStore):
             Write(stored, within, write.hidden, deletes, purge=write.purge, fresh=fresh, expected=expected)
         )
         if removed and write.purge:
-            self._forget()
+            self.forget_decrypted()
         return removed
 
     async def _replace(self, drafts: Sequence[Draft], write: Write) -> int:
