@@ -27,7 +27,7 @@ LAYERS = (
     {"sql"},
     {
         *("sqlite", "postgres", "redis", "vector", "context", "summary", "openai", "embed-static", "redact"),
-        *("facts", "guard", "otel"),
+        *("facts", "guard", "encrypt", "otel"),
         *("summary-conversation", "summary-facts", "summary-profiles"),
     },
     {
@@ -47,7 +47,7 @@ BETWEEN_NEIGHBOURS = {
     ("memoranda_inspector", "memoranda_facts"),
 }
 
-COMMANDS = {f"memoranda_{name}.commands" for name in ("summary", "context", "facts", "guard")}
+COMMANDS = {f"memoranda_{name}.commands" for name in ("summary", "context", "facts", "guard", "encrypt")}
 """Modules of features that belong to the layer of programs: the command alone imports them."""
 
 CORE_BOUND = 8_500
@@ -59,6 +59,7 @@ SIZES = {
     "cli": 4_972,
     "context": 1_335,
     "embed-static": 274,
+    "encrypt": 2_000,
     "eval": 1_098,
     "facts": 5_448,
     "guard": 1_342,
