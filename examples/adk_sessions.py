@@ -40,7 +40,7 @@ class Scripted(BaseLlm):
 
     model: str = "scripted"
     answers: list[types.Part]
-    sent: list[types.Content] = []
+    sent: list[types.Content] = Field(default_factory=list)
 
     async def generate_content_async(
         self, llm_request: LlmRequest, stream: bool = False
