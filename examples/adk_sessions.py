@@ -28,6 +28,7 @@ from google.adk.models.llm_response import LlmResponse
 from google.adk.runners import Runner
 from google.adk.tools.tool_context import ToolContext
 from google.genai import types
+from pydantic import Field
 
 import memoranda
 from memoranda_adk import MemorandaMemoryService, MemorandaSessionService
