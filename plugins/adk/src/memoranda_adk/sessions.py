@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 from google.adk.errors import StaleSessionError
@@ -19,13 +19,16 @@ from memoranda.errors import VersionConflictError
 from memoranda.items import MemoryItem, MemoryMetadata
 from memoranda.offloading import filter_weight, offload
 from memoranda.store import EVERYTHING, BaseStore, Capability
-from memoranda_adk.events import FORMAT, EventFormat, moment_of
+from memoranda_adk.events import FORMAT, EventFormat, item_id, moment_of
 from memoranda_adk.states import Deltas, States, Stored, deltas_of, listed, state_of
 from memoranda_messages.parts import framed
 from memoranda_sessions import RECORD, Conversation, Dropped, Fence, finished, retried
 
 _MORE = 16
 """How many items are read beyond the wanted events, since an event may consist of several."""
+
+_SESSIONS = 128
+"""Of how many sessions the handles are kept."""
 
 _UNRECORDED = "0"
 """The marker of a session that another framework wrote."""
@@ -55,6 +58,7 @@ class MemorandaSessionService(BaseSessionService):
         self._store = store
         self._agent = agent
         self._options: dict[str, Any] = {"ttl": ttl, "min_trust": min_trust, "fence": fence}
+        self._states = lru_cache(_SESSIONS)(partial(States, store))
         self.dropped: list[Dropped] = []
 
     def __repr__(self) -> str:
@@ -64,15 +68,16 @@ class MemorandaSessionService(BaseSessionService):
         self, *, app_name: str, user_id: str, state: dict[str, Any] | None = None, session_id: str | None = None
     ) -> Session:
         """Store a new session, with an id of its own if none is given. Raises AlreadyExistsError."""
-        states = States(self._store, app_name, user_id, (session_id or "").strip() or uuid.uuid4().hex)
+        states = self._states(app_name, user_id, (session_id or "").strip() or uuid.uuid4().hex)
         deltas, now = deltas_of(state), time.time()
 
         async def create() -> Stored:
             before = await states.read()
             if before.session is not None or await self._items(states, 1):
                 raise AlreadyExistsError(f"Session with id {states.session_id} already exists.")
-            after = states.records(await self._store.update_many(states.changed(before, deltas, now, None)))
-            return Stored(after.session, after.user or before.user, after.app or before.app)
+            records, after = states.changed(before, deltas, now, None)
+            await self._store.update_many(records)
+            return after
 
         return _session(states, await finished(retried(create)), [])
 
@@ -84,7 +89,7 @@ class MemorandaSessionService(BaseSessionService):
         ``config`` keeps the events from ``after_timestamp`` on, and of these the newest ``num_recent_events``.
         """
         config = config or GetSessionConfig()
-        states = States(self._store, app_name, user_id, session_id.strip())
+        states = self._states(app_name, user_id, session_id.strip())
         # The records come first: if an event is added meanwhile, the session counts as stale, and not the other way.
         stored = await states.read()
         if stored.session is None and not await self._items(states, 1):
@@ -103,7 +108,7 @@ class MemorandaSessionService(BaseSessionService):
 
     async def delete_session(self, *, app_name: str, user_id: str, session_id: str) -> None:
         """Remove a session with its events and its state, for good if the store can."""
-        states = States(self._store, app_name, user_id, session_id.strip())
+        states = self._states(app_name, user_id, session_id.strip())
         place = self._conversation(states).items
         found = await place.search(archived=None, limit=EVERYTHING, mode="substring")
         gone = [item.id for item in found if item.id == states.session_record or _is_seen(item, app_name)]
@@ -111,7 +116,7 @@ class MemorandaSessionService(BaseSessionService):
 
     async def get_user_state(self, *, app_name: str, user_id: str) -> dict[str, Any]:
         """Return the state that a user's sessions share, without the prefix ``user:``."""
-        return state_of((await States(self._store, app_name, user_id, "").read()).user)
+        return state_of((await self._states(app_name, user_id, "").read()).user)
 
     async def append_event(self, session: Session, event: Event) -> Event:
         """Store an event with the state that it leads to, all or none, and append it to the session.
@@ -123,36 +128,39 @@ class MemorandaSessionService(BaseSessionService):
         return event if event.partial else await finished(self._append(session, event))
 
     async def _append(self, session: Session, event: Event) -> Event:
-        states = States(self._store, session.app_name, session.user_id, session.id)
-        deltas = deltas_of(event.actions.state_delta)
-        version = await retried(lambda: self._written(states, session, _without_temp(event), deltas))
-        if version is None:
+        states = self._states(session.app_name, session.user_id, session.id)
+        lasting, deltas = _without_temp(event), deltas_of(event.actions.state_delta)
+
+        async def write() -> Stored | None:
+            stored = await states.read()
+            await self._check_current(states, session, stored)
+            return await self._written(states, stored, lasting, deltas)
+
+        after = await retried(write)
+        if after is None:
             return event
-        session._storage_update_marker = str(version)
+        session._storage_update_marker = _marker(after)
         session.last_update_time = event.timestamp
         return await super().append_event(session, event)
 
-    async def _written(self, states: States, session: Session, event: Event, deltas: Deltas) -> int | None:
-        """Store an event and return the version of its session's record; None if the event was stored before."""
-        stored = await states.read()
-        await self._check_current(states, session, stored)
-        names = (states.app_name, states.user_id, states.session_id)
+    async def _written(self, states: States, stored: Stored, event: Event, deltas: Deltas) -> Stored | None:
+        """Store an event and return what is stored by then; None if the event was stored before."""
         owner = MemoryMetadata(user_id=states.user_id, session_id=states.session_id, agent_id=states.app_name)
-        records = states.changed(stored, deltas, event.timestamp, event.id)
-        conversation = self._conversation(states)
-        (first, *rest) = EventFormat(states.app_name, names).items([event], metadata=owner)
+        own = item_id(states.app_name, states.user_id, states.session_id, event.id)
+        records, after = states.changed(stored, deltas, event.timestamp, event.id)
+        conversation, as_items = self._conversation(states), EventFormat(states.app_name).items
+        items = as_items([event], metadata=owner, ids=[own])
         try:
-            await conversation.append([first, *rest], records=records)
+            await conversation.append(items, records=records)
         except VersionConflictError as error:
-            if error.item_id != first.id:
+            if error.item_id != own:
                 raise
-            before = await conversation.items.get(first.id)
-            if before is not None and before.payload == first.payload:
+            before = await conversation.items.get(own)
+            if before is not None and before.payload == items[0].payload:
                 return None
             # Another event has the same id, as in tests that give out ids of their own.
-            items = EventFormat(states.app_name, (*names, uuid.uuid4().hex)).items([event], metadata=owner)
-            await conversation.append(items, records=records)
-        return records[0].version + 1
+            await conversation.append(as_items([event], metadata=owner), records=records)
+        return after
 
     async def _check_current(self, states: States, session: Session, stored: Stored) -> None:
         """Raise StaleSessionError or SessionNotFoundError if the session is not the stored one."""
@@ -162,7 +170,7 @@ class MemorandaSessionService(BaseSessionService):
                 return
             raise SessionNotFoundError(f"Session {session.id} not found.")
         if marker is not None:
-            is_current = marker == str(record.version)
+            is_current = marker == _marker(stored)
         else:  # It was made by hand, or came as JSON.
             last = session.events[-1].id if session.events else None
             is_current = record.value["last_update_time"] <= session.last_update_time
@@ -218,8 +226,14 @@ def _session(states: States, stored: Stored, events: list[Event]) -> Session:
         events=events,
         last_update_time=last if record is None else record.value["last_update_time"],
     )
-    session._storage_update_marker = _UNRECORDED if record is None else str(record.version)
+    session._storage_update_marker = _marker(stored)
     return session
+
+
+def _marker(stored: Stored) -> str:
+    """Return what tells the state of a session from later ones."""
+    record = stored.session
+    return _UNRECORDED if record is None else f"{record.version} {record.value['last_update_time']}"
 
 
 def _is_seen(item: MemoryItem, app_name: str) -> bool:
