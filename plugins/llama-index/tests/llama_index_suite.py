@@ -1,9 +1,9 @@
 """Run LlamaIndex's own tests of chat stores and memory on ours: ``python llama_index_suite.py --suite PATH [options]``.
 
-PATH is the folder ``llama-index-core/tests`` of its repository, which no distribution has; options go to pytest. Wherever
-a test makes the SQL chat store, by itself or as the default of ``Memory``, it gets ours, on a store in memory. So does a
-test that brings a chat store of its own. A test is left out, and named with the reason, if it looks at the tables of the
-SQL store, is about the arguments that store is made with, or makes no chat store at all.
+PATH is the folder ``llama-index-core/tests`` of its repository, which no distribution has; options go to pytest.
+Wherever a test makes the SQL chat store, by itself or as the default of ``Memory``, it gets ours, on a store in memory.
+So does a test that brings a chat store of its own. A test is left out, and named with the reason, if it looks at the
+tables of the SQL store, is about the arguments that store is made with, or makes no chat store at all.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ MODULES = (
     "memory/test_memory_read_concurrency.py",
 )
 REASONS = {
-    r"_async_session_factory|_table\b|_async_engine|create_async_engine|sqlalchemy": "looks at the tables of the SQL store",
+    r"_async_session_factory|_table\b|_async_engine|sqlalchemy": "looks at the tables of the SQL store",
     r"table_name ==|async_database_uri|db_schema|still_uses_sql": "is about what the SQL store is made with",
 }
 NEWER = {"test_concurrent_aput_does_not_over_archive": "Lock"}

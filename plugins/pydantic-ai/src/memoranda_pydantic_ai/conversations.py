@@ -27,18 +27,16 @@ from memoranda_pydantic_ai.entries import (
     Layout,
     StoredEntry,
     family_of,
+    foreign_entries,
     gone,
     history_of,
     is_gone,
-    stored_entries,
+    own_entries,
 )
 from memoranda_sessions import finished
 
 _AROUND = 16
 """How many more items than entries are read at once, since some entries consist of several."""
-
-_UNREAD = ""
-"""A head that is not known yet."""
 
 
 class _Stored(NamedTuple):
@@ -181,22 +179,26 @@ class MemorandaConversationStore(ConversationStore):
             raise KeyError(entry)
         return found
 
-    async def _entries(
-        self, session: str, most: int | None = None, head: str | None = _UNREAD
-    ) -> dict[str, StoredEntry]:
+    async def _entries(self, session: str, most: int | None = None) -> dict[str, StoredEntry]:
         """Return the entries of a session, or those that the newest items make up; an incomplete one is left out."""
         limit = EVERYTHING if most is None else min(most, EVERYTHING)
         found = await self._items.search(
             metadata=MemoryMetadata(session_id=session), archived=None, order="added", limit=limit, mode="substring"
         )
         items = [item for item in found[::-1] if item.metadata.namespace == self._place]
-        if head is _UNREAD and any("entry" not in item.metadata.extra for item in items):
-            item = await self._record_item(session)
-            head = None if item is None else self._layout.record_of(self._layout.records.record(item)).head_id
-        entries = stored_entries(items, head)
+        entries, foreign = own_entries(items)
         if entries and len(found) == limit:
             entries.pop(next(iter(entries)))
-        return entries
+        return entries | foreign_entries(foreign, await self._head(session, entries) if foreign else None)
+
+    async def _head(self, session: str, entries: Mapping[str, StoredEntry]) -> str | None:
+        """Return the last entry of ours in a session; if another framework has removed it, the last that is left."""
+        item = await self._record_item(session)
+        head = None if item is None else self._layout.record_of(self._layout.records.record(item)).head_id
+        if head is None or head in entries or await self._items.get(self._layout.item_id(head)):
+            return head
+        left = self._layout.record_id(session)
+        return next((name for name in reversed(entries) if entries[name].items[0].archived_by != left), None)
 
     async def _record_item(self, conversation_id: str) -> MemoryItem | None:
         """Return the item of a record; an unfinished deletion is completed first."""
@@ -241,16 +243,10 @@ class MemorandaConversationStore(ConversationStore):
         newest = found[0].metadata.extra.get("entry") if found else None
         if (newest is not None and newest == record.head_id) or not (found or item):
             return _Stored(record, item, family, ())
-        head = record.head_id
-        entries = await self._entries(record.conversation_id, head=head)
+        entries = await self._entries(record.conversation_id)
         added = [entry for entry in entries.values() if not entry.adopted]
-        if head is not None and head not in entries and not await self._items.get(self._layout.item_id(head)):
-            left = self._layout.record_id(record.conversation_id)
-            lasting = [name for name, entry in entries.items() if entry.adopted and entry.items[0].archived_by != left]
-            head = lasting[-1] if lasting else None
-        if added:
-            added[0] = dataclasses.replace(added[0], parent=head)
-            head = added[-1].id
+        own = {name: entry for name, entry in entries.items() if entry.adopted}
+        head = added[-1].id if added else await self._head(record.conversation_id, own)
         revision = f"{record.revision}+{head}" if head != record.head_id else record.revision
         return _Stored(dataclasses.replace(record, head_id=head, revision=revision), item, family, added)
 

@@ -133,11 +133,8 @@ def gone(item: MemoryItem, family: str) -> MemoryItem:
     )
 
 
-def stored_entries(items: Iterable[MemoryItem], head: str | None) -> dict[str, StoredEntry]:
-    """Return the entries of a session's items, which come in the order of adding, by their ids.
-
-    What another framework added since our last write follows the ``head`` of the record.
-    """
+def own_entries(items: Iterable[MemoryItem]) -> tuple[dict[str, StoredEntry], list[MemoryItem]]:
+    """Return the entries of a session's items by their ids, and the items that another framework has added since."""
     own: dict[str, list[MemoryItem]] = {}
     foreign: list[MemoryItem] = []
     for item in items:
@@ -148,8 +145,13 @@ def stored_entries(items: Iterable[MemoryItem], head: str | None) -> dict[str, S
             foreign.append(item)
         else:
             own.setdefault(str(name), []).append(item)
-    found = {name: StoredEntry(name, of[0].metadata.extra["parent"], of) for name, of in own.items()}
-    for run in runs(foreign, joins_results=True):
+    return {name: StoredEntry(name, of[0].metadata.extra["parent"], of) for name, of in own.items()}, foreign
+
+
+def foreign_entries(items: Sequence[MemoryItem], head: str | None) -> dict[str, StoredEntry]:
+    """Return the entries that items of another framework are, by their ids; the first one follows the head."""
+    found = {}
+    for run in runs(items, joins_results=True):
         entry = StoredEntry(f"{_FOREIGN}{run[-1].id}", head, run, adopted=False)
         found[entry.id] = entry
         head = entry.id
