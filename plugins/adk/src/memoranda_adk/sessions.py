@@ -14,6 +14,7 @@ from google.adk.events.event import Event
 from google.adk.sessions.base_session_service import BaseSessionService, GetSessionConfig, ListSessionsResponse
 from google.adk.sessions.session import Session
 from google.adk.sessions.state import State
+from pydantic import PrivateAttr
 
 from memoranda.errors import VersionConflictError
 from memoranda.items import MemoryItem, MemoryMetadata
@@ -31,7 +32,13 @@ _SESSIONS = 128
 """Of how many sessions the handles are kept."""
 
 _UNRECORDED = "0"
-"""The marker of a session that another framework wrote."""
+"""The revision of a session that another framework wrote."""
+
+
+class StoredSession(Session):
+    """A session as it was loaded. Its revision tells this state of it from later ones."""
+
+    _revision: str | None = PrivateAttr(default=None)
 
 
 class MemorandaSessionService(BaseSessionService):
@@ -139,7 +146,8 @@ class MemorandaSessionService(BaseSessionService):
         after = await retried(write)
         if after is None:
             return event
-        session._storage_update_marker = _marker(after)
+        if isinstance(session, StoredSession):
+            session._revision = _revision(after)
         session.last_update_time = event.timestamp
         return await super().append_event(session, event)
 
@@ -164,13 +172,14 @@ class MemorandaSessionService(BaseSessionService):
 
     async def _check_current(self, states: States, session: Session, stored: Stored) -> None:
         """Raise StaleSessionError or SessionNotFoundError if the session is not the stored one."""
-        record, marker = stored.session, session._storage_update_marker
+        record = stored.session
+        revision = session._revision if isinstance(session, StoredSession) else None
         if record is None:
-            if marker in (None, _UNRECORDED) and await self._items(states, 1):
+            if revision in (None, _UNRECORDED) and await self._items(states, 1):
                 return
             raise SessionNotFoundError(f"Session {session.id} not found.")
-        if marker is not None:
-            is_current = marker == _marker(stored)
+        if revision is not None:
+            is_current = revision == _revision(stored)
         else:  # It was made by hand, or came as JSON.
             last = session.events[-1].id if session.events else None
             is_current = record.value["last_update_time"] <= session.last_update_time
@@ -218,7 +227,7 @@ class MemorandaSessionService(BaseSessionService):
 def _session(states: States, stored: Stored, events: list[Event]) -> Session:
     record = stored.session
     last = events[-1].timestamp if events else 0.0
-    session = Session(
+    session = StoredSession(
         id=states.session_id,
         app_name=states.app_name,
         user_id=states.user_id,
@@ -226,11 +235,11 @@ def _session(states: States, stored: Stored, events: list[Event]) -> Session:
         events=events,
         last_update_time=last if record is None else record.value["last_update_time"],
     )
-    session._storage_update_marker = _marker(stored)
+    session._revision = _revision(stored)
     return session
 
 
-def _marker(stored: Stored) -> str:
+def _revision(stored: Stored) -> str:
     """Return what tells the state of a session from later ones."""
     record = stored.session
     return _UNRECORDED if record is None else f"{record.version} {record.value['last_update_time']}"
