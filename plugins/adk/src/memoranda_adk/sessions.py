@@ -80,7 +80,7 @@ class MemorandaSessionService(BaseSessionService):
 
         async def create() -> Stored:
             before = await states.read()
-            if before.session is not None or await self._items(states, 1):
+            if before.session is not None or await self._exists(states):
                 raise AlreadyExistsError(f"Session with id {states.session_id} already exists.")
             records, after = states.changed(before, deltas, now, None)
             await self._store.update_many(records)
@@ -99,7 +99,7 @@ class MemorandaSessionService(BaseSessionService):
         states = self._states(app_name, user_id, session_id.strip())
         # The records come first: if an event is added meanwhile, the session counts as stale, and not the other way.
         stored = await states.read()
-        if stored.session is None and not await self._items(states, 1):
+        if stored.session is None and not await self._exists(states):
             return None
         events = await self._events(states, config.num_recent_events, config.after_timestamp)
         return _session(states, stored, events)
@@ -175,7 +175,7 @@ class MemorandaSessionService(BaseSessionService):
         record = stored.session
         revision = session._revision if isinstance(session, StoredSession) else None
         if record is None:
-            if revision in (None, _UNRECORDED) and await self._items(states, 1):
+            if revision in (None, _UNRECORDED) and await self._exists(states):
                 return
             raise SessionNotFoundError(f"Session {session.id} not found.")
         if revision is not None:
@@ -192,35 +192,31 @@ class MemorandaSessionService(BaseSessionService):
     def _conversation(self, states: States) -> Conversation:
         return Conversation(self._store, states.session_id, user_id=states.user_id, **self._options)
 
-    async def _items(self, states: States, most: int, since: str | None = None) -> list[MemoryItem]:
-        """Return the newest items that the app sees, at least ``most`` if there are as many; no event is cut."""
-        conversation, limit = self._conversation(states), most + _MORE
-        while True:
-            found = await conversation.read(min(limit, EVERYTHING), since=since)
-            seen = [item for item in found if _is_seen(item, states.app_name)]
-            if len(found) < limit:
-                return seen
-            while seen and "of" in (framed(seen[0]) or ()):
-                del seen[0]
-            if len(seen) >= most:
-                return seen
-            limit *= 4
+    async def _exists(self, states: States) -> bool:
+        """Return True if there are items that the app sees, whether or not it has a record of the session."""
+        found = await self._conversation(states).read()
+        return any(_is_seen(item, states.app_name) for item in found)
 
     async def _events(self, states: States, most: int | None, after: float | None) -> list[Event]:
         """Return the newest events from a time on, oldest first."""
         dropped: list[Dropped] = []
         self.dropped = dropped
-        wanted = EVERYTHING if most is None else most
+        limit = EVERYTHING if most is None else most + _MORE
         since = None if after is None else moment_of(after)
+        conversation = self._conversation(states)
         read = partial(EventFormat(self._agent or states.app_name).messages, dropped=dropped)
-        while wanted:
-            items = await self._items(states, wanted, since)
+        while most != 0:
+            found = await conversation.read(min(limit, EVERYTHING), since=since)
+            items = [item for item in found if _is_seen(item, states.app_name)]
+            while len(found) >= limit and items and "of" in (framed(items[0]) or ()):
+                del items[0]  # Its message begins before what was read.
             dropped.clear()
-            found = await offload(filter_weight(len(items)), read, items)
-            events = [event for event in found if after is None or event.timestamp >= after]
-            if most is None or len(events) >= most or len(items) < wanted:
+            loaded = await offload(filter_weight(len(items)), read, items)
+            events = [event for event in loaded if after is None or event.timestamp >= after]
+            # The first of several may be the rest of a message of another framework.
+            if most is None or len(found) < limit or len(events) > most:
                 return events if most is None else events[-most:]
-            wanted *= 4
+            limit *= 4
         return []
 
 
