@@ -53,7 +53,7 @@ COMMANDS = {f"memoranda_{name}.commands" for name in ("summary", "context", "fac
 CORE_BOUND = 8_500
 
 SIZES = {
-    "adk": 769,
+    "adk": 813,
     "agent-framework": 373,
     "anthropic": 841,
     "cli": 4_974,
@@ -82,7 +82,7 @@ SIZES = {
     "sessions": 1_037,
     "sql": 994,
     "sqlite": 5_628,
-    "strands": 577,
+    "strands": 580,
     "summary": 1_873,
     "summary-conversation": 98,
     "summary-facts": 85,
