@@ -129,7 +129,7 @@ class MemorandaChatStore(AsyncDBChatStore):
 
     async def get_keys(self) -> list[str]:
         """Return the sessions."""
-        return [owner.value async for owner in self._store.owners("session_id") if owner.value is not None]
+        return [str(owner.value) async for owner in self._store.owners("session_id") if owner.value is not None]
 
     def _conversation(self, key: str) -> Conversation:
         """Return a session as it is stored, whatever a model would be shown of it."""
