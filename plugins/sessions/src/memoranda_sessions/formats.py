@@ -30,7 +30,7 @@ from typing import Any, Generic, TypeVar
 
 from memoranda.errors import InputError
 from memoranda.items import BUILTIN_TYPES, MemoryItem, MemoryMetadata
-from memoranda.shapes import items_of, owner_of
+from memoranda.shapes import items_of, json_text, owner_of
 from memoranda.tool_calls import call_name
 from memoranda_messages import Dropped, agrees
 from memoranda_messages.parts import frame, framed, parts_of
@@ -44,6 +44,7 @@ JsonObject = dict[str, Any]
 logger = logging.getLogger(__name__)
 
 _COMPARED = ("memory_type", "content", "name", "tool_calls", "tool_call_id", "tool_name", "is_error", "provider_parts")
+_PLAIN = ("memory_type", "content", "name", "tool_call_id", "is_error", "provider_parts")
 _BESIDE = ("parts", "extra")
 
 
@@ -152,9 +153,14 @@ class MessageFormat(ABC, Generic[M]):
         found = self._message_at(items, 0)
         return None if found is None or found[1] < len(items) else self._loaded(found[0])
 
-    def _known(self, given: JsonObject) -> list[Fields]:
-        """Return the fields of a message, cleaned of what no store can hold; none for an unknown kind."""
+    def _known(self, given: JsonObject, payload: str | None = None) -> list[Fields]:
+        """Return the fields of a message, cleaned of what no store can hold; none for an unknown kind.
+
+        ``payload`` is the JSON that it comes from, if any, which shows at a glance that nothing is to be cleaned.
+        """
         try:
+            if payload is not None and "\\u0000" not in payload and "\\ud" not in payload:
+                return self.read(given)
             return [_cleaned(fields) for fields in self.read(given)]
         except (InputError, AttributeError, KeyError, TypeError, ValueError):
             return []
@@ -199,7 +205,7 @@ class MessageFormat(ABC, Generic[M]):
         given = (framed(items[at]) or {}).get("message")
         if not isinstance(given, dict):
             return None
-        known = self._known(given)
+        known = self._known(given, items[at].payload)
         if not known:
             is_raw = agrees(items[at], _raw_fields(self.raw_type(given), self.name))
             return (given, 1) if is_raw else None
@@ -252,6 +258,13 @@ def _item(fields: Fields, owner: MemoryMetadata, names: dict[str, str]) -> Memor
 
 def _agrees(item: MemoryItem, fields: Fields) -> bool:
     """Return True if an item still says what its message says."""
+    held, further = item.__dict__, item.__pydantic_extra__ or {}
+    said = [(fields.get(name) or None, held.get(name, further.get(name)) or None) for name in _PLAIN]
+    if all(ours == theirs for ours, theirs in said) and (fields.get("tool_name") or "") in ("", held.get("tool_name")):
+        # As most are. Calls are compared as JSON, since 1 is neither 1.0 nor true.
+        calls, asked = fields.get("tool_calls") or [], held.get("tool_calls") or []
+        if not (calls or asked) or json_text(calls) == json_text(asked):
+            return True
     compared = {name: fields[name] for name in _COMPARED if fields.get(name) or name == "content"}
     return agrees(item, compared)
 
