@@ -41,6 +41,12 @@ def result(name: str, given: Any = "snow", **options: Any) -> Content:
     return Content.from_function_result(name, result=given, **options)
 
 
+def picture(name: str | None = None) -> Content:
+    made = Content.from_data(PNG, "image/png")
+    made.name = name
+    return made
+
+
 APPROVAL = Content.from_function_approval_request("ask", call("c"))
 MESSAGES: dict[str, Message] = {
     "text": Message("user", ["My flat is in Oslo."]),
@@ -50,11 +56,11 @@ MESSAGES: dict[str, Message] = {
     "number that JSON does not have": Message("user", ["a"], additional_properties={"n": float("inf")}),
     "nothing": Message("assistant", []),
     "system": Message("system", ["Be brief."]),
-    "image": Message("user", ["Look.", Content.from_data(PNG, "image/png", name="a.png")]),
+    "image": Message("user", ["Look.", picture("a.png")]),
     "image by url": Message("user", [Content.from_uri("https://example.org/a.png", media_type="image/png")]),
     "reasoning": Message("assistant", [Content.from_text_reasoning(id="r", text="Hm.", protected_data="e"), "Yes."]),
     "calls": Message("assistant", ["One moment.", call("a"), call("b")]),
-    "call of a provider": Message("assistant", [call("h", hosted=True), "Done."]),
+    "call of a provider": Message("assistant", [call("h", informational_only=True), "Done."]),
     "results": Message(
         "tool", [result("a"), result("b", [Content.from_text("x"), Content.from_data(PNG, "image/png")])]
     ),
@@ -132,8 +138,7 @@ async def test_what_other_formats_wrote_is_read(store: BaseStore) -> None:
 
     human, ai, results = await provider.get_messages("chat")
 
-    picture = Content.from_data(PNG, "image/png")
-    assert human.contents == [Content.from_text("Weather?"), picture]
+    assert human.contents == [Content.from_text("Weather?"), picture()]
     assert (ai.role, ai.text, [content.call_id for content in ai.contents[1:]]) == (
         "assistant",
         "One moment.",
@@ -143,7 +148,7 @@ async def test_what_other_formats_wrote_is_read(store: BaseStore) -> None:
     assert results.role == "tool"
     assert [content.result for content in results.contents] == ["snow", "no"]
     assert results.contents[1].exception is not None
-    assert results.contents[1].items == [Content.from_text("no"), picture]
+    assert results.contents[1].items == [Content.from_text("no"), picture()]
     assert [(loss.what, loss.reason) for loss in provider.dropped] == [("reasoning", "unsupported")]
 
 

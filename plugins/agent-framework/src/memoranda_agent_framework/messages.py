@@ -100,16 +100,14 @@ def _parts(content: JsonObject) -> Iterator[Part]:
 
 
 def _contents(holder: Any) -> list[Content]:
-    """Return the parts of an item as contents, and leave those that have no content to be reported."""
+    """Return the images, recordings and files of an item as contents."""
     contents: list[Content] = []
     for part in holder.take("image", "audio", "video", "file"):
-        if part.as_url is not None:
-            media_type = part.media_type or _ANY[part.kind]
-            contents.append(Content.from_uri(part.as_url, media_type=media_type, name=part.name))
-        elif part.text is not None:
+        if part.as_url is None:
             contents.append(Content.from_text(part.text))
         else:
-            holder.leave(part)
+            contents.append(Content.from_uri(part.as_url, media_type=part.media_type or _ANY[part.kind]))
+            contents[-1].name = part.name  # Older releases take no such argument.
     return contents
 
 

@@ -173,19 +173,16 @@ def _media(block: JsonObject) -> Part:
 
 
 def _blocks(holder: Any) -> list[JsonObject]:
-    """Return the parts of an item as LangChain's blocks, and leave those that have no content to be reported."""
+    """Return the images, recordings and files of an item as LangChain's blocks."""
     blocks: list[JsonObject] = []
     for part in holder.take("image", "audio", "video", "file"):
-        named = {"extras": {"filename": part.name}} if part.name else {}
-        typed = {"mime_type": part.media_type} if part.media_type else {}
-        if part.data is not None:
-            blocks.append({"type": part.kind, "base64": part.data, **typed, **named})
-        elif part.url is not None:
-            blocks.append({"type": part.kind, "url": part.url, **typed, **named})
-        elif part.text is not None:
+        if part.as_url is None:
             blocks.append({"type": "text", "text": part.text})
-        else:
-            holder.leave(part)
+            continue
+        held = {"url": part.url} if part.data is None else {"base64": part.data}
+        typed = {"mime_type": part.media_type} if part.media_type else {}
+        named = {"extras": {"filename": part.name}} if part.name else {}
+        blocks.append({"type": part.kind, **held, **typed, **named})
     return blocks
 
 

@@ -131,15 +131,12 @@ def _parts(blocks: list[JsonObject], beside: Mapping[str, Any]) -> Iterator[Part
 
 
 def _blocks(text: str, holder: Any) -> list[ContentBlock]:
-    """Return a text and the parts of an item as blocks, and leave parts that have no content to be reported."""
+    """Return a text and the images, recordings and files of an item as blocks."""
     blocks: list[ContentBlock] = [TextBlock(text=text)] if text else []
     for part in holder.take("image", "audio", "video", "file") if holder else ():
         data, media_type = part.data.encode() if part.data is not None else None, part.media_type or None
-        if data is None and part.url is None:
-            if part.text is None:
-                holder.leave(part)
-            else:
-                blocks.append(TextBlock(text=part.text))
+        if part.as_url is None:
+            blocks.append(TextBlock(text=part.text))
         elif part.kind == "image":
             blocks.append(ImageBlock(image=data, url=part.url, image_mimetype=media_type))
         elif part.kind == "audio":

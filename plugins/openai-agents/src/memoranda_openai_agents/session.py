@@ -6,7 +6,6 @@ read by every other framework.
 
 from __future__ import annotations
 
-import logging
 from typing import TYPE_CHECKING, Any
 
 from agents.memory import SessionSettings
@@ -18,14 +17,12 @@ from memoranda.store import BaseStore
 from memoranda_messages import Dropped
 from memoranda_openai_agents.sdk_items import memory_items, sdk_items, single_sdk_item
 from memoranda_openai_agents.settings import ShownLimit, ShownSettings
-from memoranda_sessions import Conversation, Fence, finished
+from memoranda_sessions import Conversation, Fence, finished, warn_of
 from memoranda_summary import CompactionResult, SummaryConfig, compact
 
 if TYPE_CHECKING:
     from agents import TResponseInputItem
     from agents.memory import OpenAIResponsesCompactionArgs
-
-logger = logging.getLogger(__name__)
 
 
 class MemorandaSession:
@@ -78,11 +75,7 @@ class MemorandaSession:
             items = await self._conversation.read(most)
         dropped: list[Dropped] = []
         found = await offload(filter_weight(len(items)), sdk_items, items, dropped)
-        if dropped:
-            logger.warning(
-                "%d details of a conversation could not be carried over to the SDK; session.dropped names them.",
-                len(dropped),
-            )
+        warn_of(dropped, "the Agents SDK")
         self.dropped = dropped
         return found
 

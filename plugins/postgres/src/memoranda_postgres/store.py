@@ -129,6 +129,11 @@ class PostgresMemoryStore(ReadingStore):
         self._filler: Filler
         self._vectors: Vectors | None = None
 
+    @property
+    def embeddings(self) -> Embeddings | None:
+        """The embedder, if there is one."""
+        return self._embeddings
+
     @classmethod
     def from_url(
         cls,

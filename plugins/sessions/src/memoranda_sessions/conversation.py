@@ -99,7 +99,7 @@ class Conversation:
         else:
             items = await self.uncut(limit)
             items = self.trusted(whole_groups(items))
-        return results_behind_calls(items)
+        return items if _in_place(items) else results_behind_calls(items)
 
     async def uncut(self, limit: int) -> list[MemoryItem]:
         """Return those of the newest items whose groups the limit does not cut, and every summary.
@@ -238,6 +238,15 @@ def _tie_groups(batch: Sequence[MemoryItem]) -> None:
         group = next((batch[at].group for at in together if batch[at].group), None) or uuid.uuid4().hex
         for at in together:
             batch[at].group, batch[at].group_size = group, len(together)
+
+
+def _in_place(items: Sequence[MemoryItem]) -> bool:
+    """Return True if nothing stands between calls and their results but calls made at once and other results."""
+    return all(
+        items[at].memory_type == "ai" or items[at].memory_type == items[at + 1].memory_type == "tool"
+        for link in linked_by_calls(items).links
+        for at in range(link.caller, link.result)
+    )
 
 
 def _unpaired(items: Sequence[MemoryItem]) -> set[int]:

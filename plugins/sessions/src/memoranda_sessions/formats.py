@@ -86,19 +86,29 @@ class MessageFormat(ABC, Generic[M]):
         return "item"
 
     def items(
-        self, messages: Iterable[M], *, metadata: MemoryMetadata | None = None, names: Mapping[str, str] | None = None
+        self,
+        messages: Iterable[M],
+        *,
+        metadata: MemoryMetadata | None = None,
+        ids: Sequence[str] | None = None,
+        names: Mapping[str, str] | None = None,
     ) -> list[MemoryItem]:
         """Return the items of messages, in their order, each with its message as payload.
 
-        ``names`` are the names of tools that were called before, by the id of the call, for results that do not name
-        their tool. Raises InputError for what JSON cannot hold.
+        ``ids`` are the ids of each message's first item; ``ID-1`` and so on are those of its others. Without them,
+        every item has a new one. ``names`` are the names of tools that were called before, by the id of the call, for
+        results that do not name their tool. Raises InputError for what JSON cannot hold.
         """
         owner = owner_of(metadata)
         known = dict(names or {})
         found: list[MemoryItem] = []
-        for message in messages:
+        for position, message in enumerate(messages):
             given = self.dump(message)
-            found += self._items_of(given, self._known(given), owner, known)
+            fields = self._known(given) or [_raw_fields(self.raw_type(given), self.name)]
+            if ids is not None:
+                for number, each in enumerate(fields):
+                    each["id"] = f"{ids[position]}-{number}" if number else ids[position]
+            found += self._items_of(given, fields, owner, known)
         return found
 
     def messages(self, items: Iterable[MemoryItem], *, dropped: list[Dropped] | None = None) -> list[M]:
@@ -114,27 +124,27 @@ class MessageFormat(ABC, Generic[M]):
         self, items: Iterable[MemoryItem], *, dropped: list[Dropped] | None = None
     ) -> list[tuple[M, list[MemoryItem]]]:
         """Return the messages of items, as :meth:`messages` does, each with the items that it consists of."""
-        given = items_of(items)
         losses: list[Dropped] = []
+        found = self.written(items, losses)
+        warn_of(losses, self.name)
+        if dropped is not None:
+            dropped += losses
+        return found
+
+    def written(self, items: Iterable[MemoryItem], dropped: list[Dropped]) -> list[tuple[M, list[MemoryItem]]]:
+        """Return what :meth:`paired` returns, and append to ``dropped``, without a warning: see :func:`warn_of`."""
+        given = items_of(items)
         among = {item.id: item for item in given}
         found: list[tuple[M, list[MemoryItem]]] = []
-        for entry in runs(self._own(given, losses), joins_results=self.joins_results):
+        for entry in runs(self._own(given, dropped), joins_results=self.joins_results):
             if isinstance(entry, _Own):
                 found.append((entry.message, entry.items))
                 continue
             outgoing = Outgoing(entry, {item.id: parts_of(item, among) for item in entry})
             message = None if outgoing.is_empty else self.write(outgoing)
-            losses += outgoing.losses(self.holds, written=message is not None)
+            dropped += outgoing.losses(self.holds, written=message is not None)
             if message is not None:
                 found.append((message, entry))
-        if losses:
-            logger.warning(
-                "%d details of a conversation could not be carried over to %s; the list of dropped parts names them.",
-                len(losses),
-                self.name,
-            )
-            if dropped is not None:
-                dropped += losses
         return found
 
     def original(self, items: Sequence[MemoryItem]) -> M | None:
@@ -152,9 +162,6 @@ class MessageFormat(ABC, Generic[M]):
     def _items_of(
         self, given: JsonObject, known: Sequence[Fields], owner: MemoryMetadata, names: dict[str, str]
     ) -> Iterator[MemoryItem]:
-        if not known:
-            raw = self.raw_type(given)
-            known = [{"memory_type": raw, "content": "", "provider_parts": [self.name]}]
         first: str | None = None
         for fields in known:
             item = _item(fields, owner, names)
@@ -205,6 +212,16 @@ class MessageFormat(ABC, Generic[M]):
             if not _agrees(item, fields):
                 return None
         return given, len(known)
+
+
+def warn_of(dropped: Sequence[Dropped], name: str) -> None:
+    """Log one warning, without content, if anything could not be carried over to a framework of this name."""
+    if dropped:
+        logger.warning(
+            "Details of a conversation that could not be carried over to %s: %d. The list of dropped parts names them.",
+            name,
+            len(dropped),
+        )
 
 
 class _Own:

@@ -7,16 +7,16 @@ and what the handle is bound to, so that of two processes that create the same r
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from memoranda.errors import CorruptStoreError, InputError
-from memoranda.items import SCOPE_FIELDS, MemoryItem, MemoryMetadata, now_text
+from memoranda.items import MemoryItem, MemoryMetadata, now_text
 from memoranda.store import EVERYTHING, BaseStore, Capability
 from memoranda_messages.payload_json import decode_payload, encode_payload
+from memoranda_sessions.derived_ids import DerivedIds
 from memoranda_sessions.finishing import finished, retried
 
 RECORD = "record"
@@ -48,13 +48,12 @@ class Records:
         self._store = store
         self._bounds = bounds
         self._framework = framework
-        self._owner = [framework, *(getattr(bounds, name) for name in SCOPE_FIELDS), *bounds.namespace]
+        self._ids = DerivedIds(store, framework)
         self._top = (*bounds.namespace, _PLACE, framework)
 
     def id_of(self, kind: str, name: str) -> str:
         """Return the item id of a record."""
-        key = json.dumps([kind, name, *self._owner])
-        return hashlib.sha256(key.encode()).hexdigest()
+        return self._ids.id_of(kind, name, self._bounds.namespace)
 
     def place(self, kind: str) -> MemoryMetadata:
         """Return the namespace of the records of a kind."""
