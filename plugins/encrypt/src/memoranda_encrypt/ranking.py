@@ -17,7 +17,7 @@ from memoranda.store import RankedItem, SearchMode, copy_item
 from memoranda.store.backend import Entry, Expiry, Filter, Page, ScopeIndex
 
 if TYPE_CHECKING:
-    from memoranda_encrypt.store import EncryptedStore
+    from memoranda_encrypt.writing import SealedWriting
     from memoranda_ranking import ScopeArrays, Weights
 
 MOST_LETTERS = 32 << 20
@@ -75,7 +75,7 @@ class Scope:
 class Ranking:
     """Ranks for one encrypted store."""
 
-    def __init__(self, store: EncryptedStore) -> None:
+    def __init__(self, store: SealedWriting) -> None:
         self._store = store
         self._scopes: dict[tuple[str, ...], Scope] = {}
 
