@@ -15,6 +15,7 @@ from memoranda_encrypt import EncryptedStore, KeyRing, LocalMasterKey
 from memoranda_ranking import HashingEmbeddings
 from memoranda_sqlite import SQLiteMemoryStore
 from memoranda_testing import Reopen, StoreConformance, TrustConformance
+from memoranda_testing.facts import FactsConformance
 from memoranda_vector import VectorMemoryStore
 from servers import Engines
 
@@ -36,6 +37,14 @@ class TestTrustEncrypted(TrustConformance):
     @pytest_asyncio.fixture
     async def store(self, ring: KeyRing) -> AsyncIterator[EncryptedStore]:
         async with EncryptedStore(InMemoryStore(), ring) as store:
+            yield store
+
+
+@pytest.mark.rare("encrypted facts", one_in=16)
+class TestEncryptedFacts(FactsConformance):
+    @pytest_asyncio.fixture
+    async def store(self, ring: KeyRing) -> AsyncIterator[Any]:
+        async with memoranda.open("memory://", encrypt=ring) as store:
             yield store
 
 

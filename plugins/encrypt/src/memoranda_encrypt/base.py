@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Mapping, Sequence
 from operator import itemgetter
 from typing import Any, Literal, NamedTuple
@@ -53,11 +54,15 @@ class OpenedTexts:
     def __init__(self) -> None:
         self._texts: dict[str, _Opened] = {}
         self._size = 0
+        self._lock = threading.Lock()
+        self.keeps = True
+        """False while the store is closed: a call that was under way leaves nothing behind."""
 
     def clear(self) -> None:
         """Forget all of them."""
-        self._texts.clear()
-        self._size = 0
+        with self._lock:
+            self._texts.clear()
+            self._size = 0
 
     def restored(self, stored: MemoryItem, types: Mapping[str, type[MemoryItem]]) -> MemoryItem | None:
         """Return the item of a stored one, if what it says in this state is known."""
@@ -77,19 +82,19 @@ class OpenedTexts:
     def keep(self, stored: MemoryItem, said: Said, types: Mapping[str, type[MemoryItem]]) -> None:
         """Keep what a stored item says."""
         size = len(said)
-        if size > MOST_BYTES // 16:
+        if size > MOST_BYTES // 16 or not self.keeps:
             return
         held = stored.__dict__
         state, item_id = _state_of(held), held["id"]
         is_plain = type(said) is str and not any(state[-len(_SEALED) :])
         cls = types.get(held["memory_type"], MemoryItem) if is_plain else None
-        self._drop(item_id)
-        self._texts[item_id] = _Opened(
-            state, _owner_of(held["metadata"].__dict__), said, cls if cls in TRUSTED else None
-        )
-        self._size += size
-        while len(self._texts) > MOST_OPENED or self._size > MOST_BYTES:
-            self._drop(next(iter(self._texts)))
+        opened = _Opened(state, _owner_of(held["metadata"].__dict__), said, cls if cls in TRUSTED else None)
+        with self._lock:
+            self._drop(item_id)
+            self._texts[item_id] = opened
+            self._size += size
+            while len(self._texts) > MOST_OPENED or self._size > MOST_BYTES:
+                self._drop(next(iter(self._texts)))
 
     def _drop(self, item_id: str) -> None:
         found = self._texts.pop(item_id, None)
@@ -97,10 +102,14 @@ class OpenedTexts:
             self._size -= len(found.said)
 
 
+Unsealed = Literal["refuse", "read"]
+"""What becomes of a stored item without a seal."""
+
+
 class SealedStore(BaseStore):
     """The inner store behind keys. ``unsealed="read"`` also accepts items that are not encrypted (yet)."""
 
-    def __init__(self, inner: BaseStore, ring: KeyRing, *, unsealed: Literal["refuse", "read"] = "refuse") -> None:
+    def __init__(self, inner: BaseStore, ring: KeyRing, *, unsealed: Unsealed = "refuse") -> None:
         if not isinstance(inner, BaseStore) or not isinstance(ring, KeyRing):
             raise InputError("An encrypted store takes a store of memoranda and a KeyRing.", field="encrypt")
         if unsealed not in ("refuse", "read"):
@@ -169,6 +178,7 @@ class SealedStore(BaseStore):
             await self.inner.close()
             raise
         self._names = None
+        self._texts.keeps = True
 
     async def _has_sealed(self) -> bool:
         async for stored in self.inner._scan(self._everything(), Capability.DELETE in self.capabilities, "added"):
@@ -177,6 +187,7 @@ class SealedStore(BaseStore):
         return False
 
     async def _close(self) -> None:
+        self._texts.keeps = False
         self.forget_decrypted()
         self.ring.close()
         if self._names is not None:
