@@ -1,4 +1,8 @@
-"""The encrypted store does what every store must do, around each of the five stores."""
+"""The encrypted store does what every store must do, around each of the five stores.
+
+All of the kit takes minutes on each of them, and the stores themselves run it every day: here a part does, and all of it
+with `--everything`.
+"""
 
 from __future__ import annotations
 
@@ -26,6 +30,7 @@ def ring() -> KeyRing:
     return KeyRing(LocalMasterKey.generate())
 
 
+@pytest.mark.rare("encrypted memory", one_in=3)
 class TestEncryptedInMemory(StoreConformance):
     @pytest_asyncio.fixture
     async def store(self, ring: KeyRing) -> AsyncIterator[EncryptedStore]:
@@ -33,6 +38,7 @@ class TestEncryptedInMemory(StoreConformance):
             yield store
 
 
+@pytest.mark.rare("encrypted trust", one_in=4)
 class TestTrustEncrypted(TrustConformance):
     @pytest_asyncio.fixture
     async def store(self, ring: KeyRing) -> AsyncIterator[EncryptedStore]:
@@ -64,17 +70,17 @@ class OnSQLite(StoreConformance):
         return reopen
 
 
-@pytest.mark.rare("encrypted SQLite", one_in=4)
+@pytest.mark.rare("encrypted SQLite", one_in=6)
 class TestEncryptedSQLite(OnSQLite):
-    """As most people use it; a quarter each day, since the store in memory runs all of the kit."""
+    """As most people use it."""
 
 
-@pytest.mark.rare("encrypted SQLite with vectors", one_in=16)
+@pytest.mark.rare("encrypted SQLite with vectors", one_in=32)
 class TestEncryptedSQLiteWithVectors(OnSQLite):
     options: ClassVar[dict[str, Any]] = {"embeddings": HashingEmbeddings(64)}
 
 
-@pytest.mark.rare("hidden owners", one_in=8)
+@pytest.mark.rare("hidden owners", one_in=16)
 class TestHiddenOwners(OnSQLite):
     """With keyed hashes instead of names, and a blind index."""
 
@@ -83,7 +89,7 @@ class TestHiddenOwners(OnSQLite):
         return KeyRing(LocalMasterKey.generate(), hide_owners=True, indexed=["kind", "topic"])
 
 
-@pytest.mark.rare("encrypted vectors", one_in=16)
+@pytest.mark.rare("encrypted vectors", one_in=32)
 class TestEncryptedVectorStore(StoreConformance):
     @pytest_asyncio.fixture
     async def store(self, ring: KeyRing) -> AsyncIterator[EncryptedStore]:
