@@ -1,7 +1,6 @@
 """The encrypted store does what every store must do, around each of the five stores.
 
-All of the kit takes minutes on each of them, and the stores themselves run it every day: here a part does, and all of it
-with `--everything`.
+The store in memory runs it every day, without the longest cases. All of it runs on each of them with `--everything`.
 """
 
 from __future__ import annotations
@@ -30,15 +29,26 @@ def ring() -> KeyRing:
     return KeyRing(LocalMasterKey.generate())
 
 
-@pytest.mark.rare("encrypted memory", one_in=3)
 class TestEncryptedInMemory(StoreConformance):
     @pytest_asyncio.fixture
     async def store(self, ring: KeyRing) -> AsyncIterator[EncryptedStore]:
         async with EncryptedStore(InMemoryStore(), ring) as store:
             yield store
 
+    @pytest.mark.slow
+    async def test_sizes_match_the_model(self, store: Any) -> None:
+        await super().test_sizes_match_the_model(store)
 
-@pytest.mark.rare("encrypted trust", one_in=4)
+    @pytest.mark.slow
+    async def test_random_lifetimes_match_the_model(self, store: Any) -> None:
+        await super().test_random_lifetimes_match_the_model(store)
+
+    @pytest.mark.slow
+    async def test_a_few_are_found_among_many(self, store: Any) -> None:
+        await super().test_a_few_are_found_among_many(store)
+
+
+@pytest.mark.rare("encrypted trust")
 class TestTrustEncrypted(TrustConformance):
     @pytest_asyncio.fixture
     async def store(self, ring: KeyRing) -> AsyncIterator[EncryptedStore]:
@@ -46,7 +56,7 @@ class TestTrustEncrypted(TrustConformance):
             yield store
 
 
-@pytest.mark.rare("encrypted facts", one_in=16)
+@pytest.mark.rare("encrypted facts")
 class TestEncryptedFacts(FactsConformance):
     @pytest_asyncio.fixture
     async def store(self, ring: KeyRing) -> AsyncIterator[Any]:
@@ -70,17 +80,17 @@ class OnSQLite(StoreConformance):
         return reopen
 
 
-@pytest.mark.rare("encrypted SQLite", one_in=6)
+@pytest.mark.rare("encrypted SQLite")
 class TestEncryptedSQLite(OnSQLite):
     """As most people use it."""
 
 
-@pytest.mark.rare("encrypted SQLite with vectors", one_in=32)
+@pytest.mark.rare("encrypted SQLite with vectors")
 class TestEncryptedSQLiteWithVectors(OnSQLite):
     options: ClassVar[dict[str, Any]] = {"embeddings": HashingEmbeddings(64)}
 
 
-@pytest.mark.rare("hidden owners", one_in=16)
+@pytest.mark.rare("hidden owners")
 class TestHiddenOwners(OnSQLite):
     """With keyed hashes instead of names, and a blind index."""
 
@@ -89,7 +99,7 @@ class TestHiddenOwners(OnSQLite):
         return KeyRing(LocalMasterKey.generate(), hide_owners=True, indexed=["kind", "topic"])
 
 
-@pytest.mark.rare("encrypted vectors", one_in=32)
+@pytest.mark.rare("encrypted vectors")
 class TestEncryptedVectorStore(StoreConformance):
     @pytest_asyncio.fixture
     async def store(self, ring: KeyRing) -> AsyncIterator[EncryptedStore]:
