@@ -75,7 +75,7 @@ SIZES = {
     "summary-conversation": 98,
     "summary-facts": 85,
     "summary-profiles": 105,
-    "testing": 13_747,
+    "testing": 14_308,
     "text": 648,
     "userdata": 1_249,
     "vector": 2_521,
