@@ -508,6 +508,18 @@ def bench(session: nox.Session) -> None:
     session.run("python", "bench", *session.posargs)
 
 
+@nox.session(default=False)
+def mutants(session: nox.Session) -> None:
+    """Change one thing at a time in stores that are right, and see if the conformance kit notices; it takes hours.
+
+    `-- --sample` ends after three minutes, `-- --thorough` runs the thorough kit on what the default one misses, and
+    `-- sqlite/src` takes only the modules with this in their path. A run that is stopped goes on where it was.
+    """
+    install_everything(session, *group("test"))
+    with scratch_folder() as variables:
+        session.run("python", "tests/mutants", *session.posargs, env=variables)
+
+
 def run_pytest(session: nox.Session, *arguments: str) -> None:
     """Run pytest on `arguments`, and leave a report from which `.ci/run` adds up the totals."""
     report = REPORTS / f"{session.name}.xml"
