@@ -22,6 +22,7 @@ from memoranda.store.reading import Reading
 from memoranda.store.removing import Removing
 from memoranda.store.scoped import UNSET, ScopedEngine, scope_metadata
 from memoranda.store.values import Value
+from memoranda.store.writes import RECORDS
 from memoranda.store.writing import Writing
 from memoranda.trust import check_trust, trust_of
 
@@ -34,7 +35,7 @@ BESIDE_THE_BEST = 0.4
 DEPTH = 10
 """How many memories are recalled for a question that does not need more."""
 
-_NEVER = [Value("memory_type", False, "$ne", kind) for kind in ("system", "branch", "fact")]
+_NEVER = [Value("memory_type", False, "$ne", kind) for kind in ("system", "branch", "fact", *RECORDS)]
 
 
 class BaseStore(Writing, Reading, Removing, Branching):

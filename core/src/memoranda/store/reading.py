@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Iterable
-from typing import Unpack
+from collections.abc import AsyncGenerator, Iterable, Sequence
+from typing import Any, Unpack
 
 from memoranda.errors import InputError
 from memoranda.items import MemoryItem, MemoryMetadata, MemoryStatus, Payload
 from memoranda.offloading import filter_weight, offload
+from memoranda.plugins.registry import default_registry
 from memoranda.shapes import check_text, each, number, truth
 from memoranda.store.conditions import Expiry
 from memoranda.store.engine import Engine
@@ -194,6 +195,7 @@ class Reading(Engine):
         tokens: int | None = None,
         limit: int | None = None,
         counter: TokenCounter | None = None,
+        receipt: object = None,
         **narrowing: Unpack[Narrowing],
     ) -> list[MemoryItem]:
         """Return a conversation as a model may be shown it, oldest first, in the order in which it was said.
@@ -202,11 +204,11 @@ class Reading(Engine):
         as fit into ``tokens``, the newest items up to ``limit``, or all three; without any of them, everything. What a
         tool was asked is there with all its results or not at all. No more is read than that takes. ``counter`` counts
         the tokens of an item; the library's own estimate does otherwise. Filters are those of :meth:`search`. Of a
-        session that was forked, the past that it shares is shown as its own.
+        session that was forked, the past that it shares is shown as its own. ``receipt`` is that of :meth:`shown`.
         """
         self._ensure_open()
         wanted = self._filter(metadata=metadata, **narrowing)
-        bounds = self._bounds(metadata)
+        bounds, looked_at = self._bounds(metadata), list[list[MemoryItem]]()
         shown = await read_window(
             self._search,
             wanted,
@@ -215,9 +217,23 @@ class Reading(Engine):
             limit=limit,
             counter=counter,
             session=None if bounds is None else bounds.session_id,
+            looked_at=looked_at,
         )
         self._observers.searched("", shown)
+        asked = {"rounds": rounds, "tokens": tokens, "limit": limit, **narrowing}
+        await self.shown(shown, receipt=receipt, owner=bounds, asked=asked, counter=counter, looked_at=looked_at)
         return shown
+
+    async def shown(self, items: Sequence[MemoryItem], /, *, receipt: object = None, **context: Any) -> None:
+        """Wait for observers with an async ``shown()``: they record what a model is shown, and how it was chosen.
+
+        With ``receipt``, the plugin memoranda-receipts records it even where it does not observe; False records none.
+        """
+        recorders: list[Any] = [each for each in self._observers if hasattr(each, "shown")]
+        if receipt and not recorders:
+            recorders = [default_registry().observer("receipts")]
+        for recorder in recorders if receipt is not False else ():
+            await recorder.shown(self, items, receipt=receipt, **context)
 
     async def payloads(
         self,
@@ -245,7 +261,7 @@ class Reading(Engine):
         Archived items count, summaries do not: they come later than what they stand for.
         """
         self._ensure_open()
-        wanted = self._filter(metadata=metadata, archived=None).also(HEAD_ONLY)
+        wanted = self._filter(metadata=metadata, archived=None).also(*HEAD_ONLY)
         newest = await self._search(wanted, Page(1, order="added"))
         return newest[0].id if newest else None
 
