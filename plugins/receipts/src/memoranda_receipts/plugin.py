@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from memoranda.plugins import ItemTypeSpec, ObserverSpec, hookimpl
+from memoranda.plugins import CommandSpec, ItemTypeSpec, ObserverSpec, hookimpl
 
 
 @hookimpl
@@ -17,3 +17,23 @@ def memoranda_observers() -> list[ObserverSpec]:
     """Offer the observer that records every window and context."""
     target = "memoranda_receipts.recording:Recorder"
     return [ObserverSpec("receipts", target=target, api=1, summary="Records what models are shown.")]
+
+
+@hookimpl
+def memoranda_commands() -> list[CommandSpec]:
+    """Offer the command."""
+    return [
+        CommandSpec(
+            "receipts",
+            target="memoranda_receipts.commands:app",
+            api=1,
+            summary="What models were shown, replayed and compared.",
+            section="Memories",
+            examples=(
+                "receipts list --user ada --session trip",
+                "receipts list --user ada --item 4c1f",
+                "receipts replay 8f2c --user ada --format openai",
+                "receipts diff 8f2c 91d0 --user ada",
+            ),
+        )
+    ]

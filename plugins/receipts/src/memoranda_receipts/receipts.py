@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -13,7 +13,11 @@ from memoranda.store import EVERYTHING, BaseStore, Capability
 from memoranda_receipts.comparing import Diff, diff
 from memoranda_receipts.recording import Recording, record
 from memoranda_receipts.records import Receipt, ReceiptMemory, dumped_receipt, loaded_receipt
-from memoranda_receipts.replaying import Replay, replay
+from memoranda_receipts.replaying import Replay, replay, stored
+
+
+class NoReceiptError(InputError):
+    """There is no receipt of an id, or several begin with it."""
 
 
 class Receipts:
@@ -85,6 +89,10 @@ class Receipts:
         """Return what entered and left from one context to another, and by which rule."""
         return await diff(self._stores, await self._found(earlier), await self._found(later))
 
+    async def contents(self, ids: Iterable[str]) -> dict[str, str]:
+        """Return the contents of items as they are now, by id; those that are gone are missing."""
+        return {item_id: item.content for item_id, item in (await stored(self._stores, list(ids))).items()}
+
     async def _found(self, receipt: Receipt | str) -> Receipt:
         return receipt if isinstance(receipt, Receipt) else await self.get(receipt)
 
@@ -96,10 +104,12 @@ class Receipts:
             short = receipt.removeprefix("receipt-")
             ids = [row.item_id for row in rows if short and row.item_id.removeprefix("receipt-").startswith(short)]
             if len(ids) > 1:
-                raise InputError(f"{len(ids)} receipts begin with {receipt!r}; give more of the id.", field="receipt")
+                raise NoReceiptError(
+                    f"{len(ids)} receipts begin with {receipt!r}; give more of the id.", field="receipt"
+                )
             item = await self.store.get(ids[0]) if ids else None
         if item is None or item.memory_type != "receipt":
-            raise InputError(f"There is no receipt {receipt!r} in this scope.", field="receipt")
+            raise NoReceiptError(f"There is no receipt {receipt!r} in this scope.", field="receipt")
         return item if isinstance(item, ReceiptMemory) else ReceiptMemory(**item.model_dump())
 
 
