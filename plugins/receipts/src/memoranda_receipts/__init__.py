@@ -7,6 +7,7 @@ from memoranda_receipts.receipts import Receipts
 from memoranda_receipts.recording import Recorder, Recording
 from memoranda_receipts.records import Receipt, ReceiptMemory, Shown, content_hash
 from memoranda_receipts.replaying import ItemChange, Replay, message_bytes
+from memoranda_receipts.revisions import Revisions, RevisionsStore
 
 __all__ = [
     "Diff",
@@ -18,6 +19,8 @@ __all__ = [
     "Recorder",
     "Recording",
     "Replay",
+    "Revisions",
+    "RevisionsStore",
     "Shown",
     "content_hash",
     "message_bytes",

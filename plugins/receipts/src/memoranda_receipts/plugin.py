@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
-from memoranda.plugins import CommandSpec, ItemTypeSpec, ObserverSpec, hookimpl
+from memoranda.plugins import CommandSpec, ItemTypeSpec, ObserverSpec, WrapperSpec, hookimpl
 
 
 @hookimpl
 def memoranda_item_types() -> list[ItemTypeSpec]:
-    """Offer the item type of receipts."""
-    target = "memoranda_receipts.records:ReceiptMemory"
-    return [ItemTypeSpec("receipt", target=target, api=1, summary="What a model was shown at one moment.")]
+    """Offer the item types of receipts and of earlier versions."""
+    receipt, revision = "memoranda_receipts.records:ReceiptMemory", "memoranda_receipts.revisions:RevisionMemory"
+    return [
+        ItemTypeSpec("receipt", target=receipt, api=1, summary="What a model was shown at one moment."),
+        ItemTypeSpec("revision", target=revision, api=1, summary="An earlier version of an item."),
+    ]
+
+
+@hookimpl
+def memoranda_wrappers() -> list[WrapperSpec]:
+    """Offer the store that keeps earlier versions."""
+    target = "memoranda_receipts.revisions:with_revisions"
+    summary = "Keeps earlier versions of items, and reads a scope as it was."
+    return [WrapperSpec("revisions", prefix="revisions", target=target, api=1, summary=summary)]
 
 
 @hookimpl

@@ -175,8 +175,9 @@ async def _deleted(stores: Sequence[BaseStore], ids: Sequence[str]) -> set[str]:
 async def _earlier(stores: Sequence[BaseStore], entry: Shown) -> MemoryItem | None:
     """Return an item as it was shown from a store that keeps revisions, if one does."""
     for store in stores:
-        if isinstance(store, KeepsVersions):
-            for item in await store.versions(entry.id):
+        wide = of_owner(store)
+        if isinstance(wide, KeepsVersions):
+            for item in await wide.versions(entry.id):
                 if item.version == entry.version and content_hash(item) == entry.hash:
                     return item
     return None
