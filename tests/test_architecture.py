@@ -38,10 +38,11 @@ BETWEEN_NEIGHBOURS = {
     *((f"memoranda_summary_{name}", "memoranda_summary") for name in ("conversation", "facts", "profiles")),
     ("memoranda_inspector", "memoranda_cli"),
     ("memoranda_eval", "memoranda_cli"),
-    # Extras: a name of one is offered by the other as well, the command runs the kit, and the inspector shows facts.
+    # Extras: a name of one is offered by the other as well, the command runs the kit, and the inspector shows facts and receipts.
     ("memoranda_vector", "memoranda_openai"),
     ("memoranda_cli", "memoranda_testing"),
     ("memoranda_inspector", "memoranda_facts"),
+    ("memoranda_inspector", "memoranda_receipts"),
 }
 
 COMMANDS = {f"memoranda_{name}.commands" for name in ("summary", "context", "facts", "guard", "receipts")}

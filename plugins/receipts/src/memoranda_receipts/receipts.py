@@ -62,7 +62,8 @@ class Receipts:
         Those whose lifetime is over are left out, and removed where the store does not do so itself.
         """
         most = EVERYTHING if limit is None else whole_number(limit, "limit")
-        rows = await self.store.payloads(memory_type="receipt", archived=True)
+        looked_at = most if item is None else EVERYTHING
+        rows = await self.store.payloads(memory_type="receipt", archived=True, limit=looked_at)
         receipts = [
             loaded_receipt(row.item_id, row.text) for row in reversed(rows) if item is None or item in (row.text or "")
         ]
