@@ -34,7 +34,8 @@ ROOT = Path(__file__).parent
 PLUGINS = sorted(path.parent.name for path in ROOT.glob("plugins/*/pyproject.toml"))
 DISTRIBUTIONS = ["core", *(f"plugins/{plugin}" for plugin in PLUGINS)]
 # Plugins for frameworks, which ask for newer releases of what they share with the others than those need.
-FRAMEWORKS = [f"plugins/{name}" for name in ("anthropic", "langgraph", "mcp", "openai-agents", "pydantic-ai")]
+CHATS = ["plugins/agent-framework", "plugins/langchain", "plugins/llama-index"]
+FRAMEWORKS = [f"plugins/{name}" for name in ("anthropic", "langgraph", "mcp", "openai-agents", "pydantic-ai")] + CHATS
 # What takes longest comes first, so that the workers end together; of the core there are many tests, all of them short.
 SUITES = ["tests", *(f"{distribution}/tests" for distribution in reversed(DISTRIBUTIONS))]
 PYTHONS = ["3.11", "3.12", "3.13", "3.14"]
@@ -100,7 +101,8 @@ def checks(session: nox.Session) -> None:
 @nox.session(default=False, venv_backend="none")
 def everything(session: nox.Session) -> None:
     """Run all there is: every suite alone, every rare set-up, the oldest releases in full, every Python found."""
-    extras = ("anthropic_suite", "browser", "mcp_conformance", "recipes")
+    extras = ("anthropic_suite", "browser", "langchain-suite", "mcp_conformance", "oldest-framework")
+    extras += ("pydantic-ai-harness", "recipes")
     for name in ("lint", "types", "docs", "wheels", "thirdparty", "alone", *extras):
         session.notify(name)
     for name in (*map(session_name, DISTRIBUTIONS), "integration", "oldest", "langgraph-suite", "openai-agents-suite"):
@@ -320,6 +322,18 @@ def oldest(session: nox.Session) -> None:
         run_pytest(session, *options, "--sample=48", *(path for each in tested for path in main_tests(each)))
 
 
+@nox.session(name="oldest-framework", default=False)
+@nox.parametrize("distribution", [nox.param(path, id=path.rpartition("/")[2]) for path in CHATS])
+def oldest_framework(session: nox.Session, distribution: str) -> None:
+    """Test an adapter with the oldest release of its framework that its bounds allow."""
+    constraints = Path(session.create_tmp()) / "oldest.txt"
+    python = session.run("python", "-c", "import sys; print(*sys.version_info[:2], sep='.')", silent=True)
+    constraints.write_text("\n".join(oldest_pins([distribution], str(python).strip())) + "\n")
+    session.install(*paths(distribution, ("test",)), *group("test"), "-c", str(constraints))
+    # Old releases warn about newer ones of other packages; that is expected here.
+    run_pytest(session, "-o", "filterwarnings=default", f"{distribution}/tests")
+
+
 # The releases whose tests of stores and savers are run, and in which of their modules these are.
 LANGGRAPH_TESTS = {
     "langgraph-checkpoint==4.3.1": ["test_store.py"],
@@ -385,12 +399,45 @@ def openai_agents_suite(session: nox.Session) -> None:
         )  # fmt: skip
 
 
+LANGCHAIN_CORE = "langchain-core==1.7.2"
+"""The newest release that the tests for integrations, ``langchain-tests``, can be installed with."""
+
+
+@nox.session(name="langchain-suite", default=False)
+def langchain_suite(session: nox.Session) -> None:
+    """Run LangChain's own tests of histories on ours, and its tests for retrievers of integrations."""
+    suite = ["plugins/langchain/tests/langchain_suite.py", "--suite"]
+    session.install(*paths("plugins/langchain", ("test",)), LANGCHAIN_CORE, "langchain-tests", *group("test"))
+    session.run("python", *suite, str(unpacked_sdist(session, LANGCHAIN_CORE)), *session.posargs)
+
+
+@nox.session(name="llama-index-suite", default=False)
+def llama_index_suite(session: nox.Session) -> None:
+    """Run LlamaIndex's own tests of chat stores and memory on ours: give a copy of them, `-- --suite PATH`."""
+    session.install(*paths("plugins/llama-index", ("test",)), "aiosqlite", *group("test"))
+    session.run("python", "plugins/llama-index/tests/llama_index_suite.py", *session.posargs)
+
+
+@nox.session(name="agent-framework-suite", default=False)
+def agent_framework_suite(session: nox.Session) -> None:
+    """Run the Agent Framework's own tests of sessions on ours: give a copy of them, `-- --suite PATH`."""
+    session.install(*paths("plugins/agent-framework", ("test",)), *group("test"))
+    session.run("python", "plugins/agent-framework/tests/agent_framework_suite.py", *session.posargs)
+
+
+@nox.session(name="pydantic-ai-harness")
+def pydantic_ai_harness(session: nox.Session) -> None:
+    """Test the memory files of Pydantic AI's harness with the release of Pydantic AI that it asks for."""
+    session.install(*paths("plugins/pydantic-ai", ("test", "harness")), *group("test"))
+    run_pytest(session, "plugins/pydantic-ai/tests")
+
+
 @nox.session
 def recipes(session: nox.Session) -> None:
     """Run the classes for other frameworks that people copy, each with its framework."""
-    frameworks = ["google-adk>=2,<3", "langchain-core>=1,<2", "llama-index-core>=0.14,<0.15", "strands-agents>=1,<2"]
+    frameworks = ["crewai>=1.15,<2", "google-adk>=2,<3", "strands-agents>=1,<2"]
     session.install(*paths("plugins/testing", ()), *frameworks, *group("test"))
-    run_pytest(session, "tests/test_framework_examples.py", "-k", "adk or langchain or llama_index or strands")
+    run_pytest(session, "tests/test_framework_examples.py", "-k", "adk or crewai or strands")
 
 
 def unpacked_sdist(session: nox.Session, requirement: str) -> Path:

@@ -9,6 +9,7 @@ import re
 import subprocess
 import sys
 import textwrap
+import uuid
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +25,7 @@ EXAMPLES = sorted(
 )
 NEEDED = {
     "adk_services": "google.adk",
-    "langchain_history": "langchain_core",
-    "llama_index_chat_store": "llama_index",
+    "crewai_storage": "crewai",
     "strands_repository": "strands",
 }
 """The frameworks that are in no environment but that of the session `recipes`."""
@@ -126,5 +126,47 @@ def test_the_lines_for_pydantic_ai_remember() -> None:
             found = await MemorandaConversationStore(store.scoped(user_id="ada")).load("chat-1")
             assert found is not None
             assert len(found.messages) == 4
+
+    asyncio.run(play())
+
+
+def test_the_lines_for_langchain_remember() -> None:
+    messages = pytest.importorskip("langchain_core.messages")
+
+    async def play() -> None:
+        async with memoranda.open("memory://") as store:
+            for number in (1, 2):
+                await said("LangChain", store, messages=[messages.HumanMessage("Hello")])
+                assert await store.count() == number
+
+    asyncio.run(play())
+
+
+def test_the_lines_for_llama_index_remember() -> None:
+    types = pytest.importorskip("llama_index.core.base.llms.types")
+
+    async def play() -> None:
+        async with memoranda.open("memory://") as store:
+            for number in (1, 2):
+                memory = await said("LlamaIndex", store)
+                await memory.aput(types.ChatMessage(role="user", content="Hello"))
+                assert len(await memory.aget()) == number
+
+    asyncio.run(play())
+
+
+def test_the_lines_for_the_agent_framework_remember() -> None:
+    framework = pytest.importorskip("agent_framework")
+
+    class Model(framework.FunctionInvocationLayer, framework.BaseChatClient):
+        async def _inner_get_response(self, *, messages: Any, stream: bool, options: Any, **kwargs: Any) -> Any:
+            # An answer without an id that says the same would be taken for the first one, saved again.
+            return framework.ChatResponse(messages=[framework.Message("assistant", ["Hi"], message_id=uuid.uuid4().hex)])
+
+    async def play() -> None:
+        async with memoranda.open("memory://") as store:
+            for runs in (1, 2):
+                await said("Agent Framework", store, client=Model())
+                assert await store.count() == 2 * runs
 
     asyncio.run(play())

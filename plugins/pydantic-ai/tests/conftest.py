@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,19 @@ import pytest
 import memoranda
 from memoranda.store import BaseStore
 from servers import Engines
+
+collect_ignore = []
+"""Tests of what an installed release does not have: the harness asks for one release of Pydantic AI."""
+if find_spec("pydantic_ai_harness") is None:
+    collect_ignore.append("test_memory_files.py")
+if find_spec("pydantic_ai.conversation_store") is None:
+    collect_ignore += [
+        "test_changed_entries.py",
+        "test_conversation_histories.py",
+        "test_conversations.py",
+        "test_conversations_of_processes.py",
+        "test_shared_sessions.py",
+    ]
 
 SERVERS = [pytest.param(name, marks=pytest.mark.rare(name)) for name in ("postgres", "redis")]
 """What an adapter does hardly depends on the engine: with a server, one test in some is enough for every day."""

@@ -501,3 +501,28 @@ async def test_a_child_that_is_forked_during_writes_can_write_to_the_file_itself
             path,
         )
     )
+
+
+async def test_another_process_does_not_take_the_log_from_two_stores_of_this_one(tmp_path: Path) -> None:
+    """Opening a second store must not end the locks of the first, or a process that closes the file removes its log."""
+    path = tmp_path / "memories.db"
+    code = """
+        import asyncio, sys
+        from memoranda_sqlite import SQLiteMemoryStore
+
+        async def main():
+            async with SQLiteMemoryStore(sys.argv[1]) as store:
+                print(await store.count())
+
+        asyncio.run(main())
+    """
+    async with SQLiteMemoryStore(path) as first:
+        await first.add(HumanMemory(content="before"))
+        for number in range(2):
+            async with SQLiteMemoryStore(path) as second:
+                await second.add(HumanMemory(content=f"second {number}"))
+                assert finish(run_python(code, path)).split() == [b"%d" % (2 * number + 2)]
+                await first.add(HumanMemory(content=f"first {number}"))
+        assert await first.count() == 5
+    async with SQLiteMemoryStore(path) as store:
+        assert await store.count() == 5

@@ -27,10 +27,12 @@ def _load(name: str) -> Any:
     assert spec is not None
     assert spec.loader is not None
     module = module_from_spec(spec)
+    sys.modules[name] = module
     spec.loader.exec_module(module)
     return module
 
 
+_load("four_methods")
 wrong = _load("wrong_stores")
 
 

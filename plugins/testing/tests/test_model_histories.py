@@ -15,9 +15,9 @@ import pytest
 
 from memoranda.store import BaseStore, InMemoryStore
 from memoranda.store.filters import Narrowing
-from memoranda_testing import Outcome, check_store
+from memoranda_testing import ExpectationError, Outcome, check_store
 from memoranda_testing.cases.model import ModelCases
-from memoranda_testing.model import Call, Forked, Generator, HistoryOptions, Model, histories
+from memoranda_testing.model import Call, Forked, Generator, HistoryOptions, Model, Sandbox, check_steps, histories
 from memoranda_testing.model.contract import quoted
 from memoranda_testing.model.sandbox import stays_within
 from memoranda_testing.model.steps import WRITES
@@ -49,9 +49,11 @@ def _load(name: str) -> Any:
     return module
 
 
+_load("four_methods")
 right = _load("wrong_stores")
 wrong = _load("wrong_stores_model")
 further = _load("wrong_stores_further")
+subtle = _load("wrong_stores_subtle")
 WRONG_STORES = [*wrong.WRONG_STORES, *further.WRONG_STORES]
 
 
@@ -86,6 +88,24 @@ async def test_a_wrong_store_is_caught(store: type[BaseStore], case: str) -> Non
     assert "The contract, " in reason
     assert "What usually causes it: " in reason
     assert "This program shows it:" in reason
+
+
+@pytest.mark.rare
+@pytest.mark.usefixtures("hardly_shrunk")
+@pytest.mark.parametrize(("store", "case"), [_wrong(store, case) for store, case in subtle.WRONG_STORES])
+async def test_a_wrong_store_is_caught_by_the_default_kit(store: type[BaseStore], case: str) -> None:
+    outcome, reason = await outcome_of(store, case)
+    assert outcome is Outcome.FAILED, reason
+
+
+@pytest.mark.usefixtures("hardly_shrunk")
+async def test_another_process_sees_what_was_acknowledged(tmp_path: Path) -> None:
+    outcome, reason = await outcome_of(lambda: subtle.FileStore(tmp_path / "right"), wrong.AGAIN)
+    assert outcome is Outcome.PASSED, reason
+    assert "another process" not in reason
+    outcome, reason = await outcome_of(lambda: subtle.CachesForTheProcess(tmp_path / "wrong"), wrong.AGAIN)
+    assert outcome is Outcome.FAILED
+    assert "read by another process" in reason
 
 
 @pytest.mark.usefixtures("hardly_shrunk")
@@ -178,6 +198,39 @@ async def test_a_failure_is_a_short_program_that_shows_it(tmp_path: Path, store:
         check=False,
     )
     assert "AssertionError" in done.stderr, done.stderr
+
+
+class RaisesForDeletedItems(InMemoryStore):
+    """A wrong store that cannot add deleted items."""
+
+    async def _apply(self, write: Any) -> int:
+        if write.hidden:
+            raise OSError
+        return await super()._apply(write)
+
+
+def _on_a_right_store(report: str, store: type[BaseStore]) -> str:
+    """Return the program of a report, about a store that is right."""
+    program = "import asyncio" + report.partition("import asyncio")[2]
+    named = f"from {store.__module__} import {store.__name__}"
+    assert named in program
+    return program.replace(named, f"from memoranda.store import InMemoryStore as {store.__name__}")
+
+
+@pytest.mark.parametrize("store", [RaisesForDeletedItems, right.DeletedArrivesVisible])
+async def test_a_batch_is_shrunk_together_with_the_ids_that_arrive_deleted(store: type[BaseStore]) -> None:
+    items = [right.MemoryItem(id=name, content="tea") for name in "abc"]
+
+    async def fresh() -> BaseStore:
+        return store()
+
+    sandbox = Sandbox(store(), fresh=fresh)
+    with pytest.raises(ExpectationError) as raised:
+        await check_steps(sandbox, [Call("add_many", {"items": items, "deleted": ["a", "b"]}), Call("count")], "a test")
+    program = _on_a_right_store(str(raised.value), store)
+    assert program.count("MemoryItem(") == 1
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=240, check=False)
+    assert done.returncode == 0, f"{program}\n{done.stderr}"
 
 
 @pytest.mark.usefixtures("hardly_shrunk")

@@ -25,31 +25,36 @@ class _Distribution(NamedTuple):
 
 _DISTRIBUTIONS = {
     "adk": _Distribution(needs="messages sessions", offers="adk-sessions adk-memory"),
-    "agent-framework": _Distribution(needs="messages sessions", offers="agent-framework"),
+    "agent-framework": _Distribution(
+        needs="messages text ranking context sessions", offers="agent-framework-history agent-framework-recall"
+    ),
     "anthropic": _Distribution(offers="anthropic"),
     "cli": _Distribution(needs="messages text ranking context summary userdata"),
     "context": _Distribution(needs="messages text ranking", public="ContextManager context"),
     "embed-static": _Distribution(offers="static minilm"),
-    "encrypt": _Distribution(needs="text ranking userdata", offers="encrypt encrypted"),
+    "encrypt": _Distribution(needs="text ranking", offers="encrypt encrypted"),
     "eval": _Distribution(needs="messages text ranking context summary userdata cli sql sqlite", offers="eval"),
     "facts": _Distribution(needs="messages text ranking userdata", offers="fact", public="Facts"),
     "guard": _Distribution(offers="guard quarantined"),
     "inspector": _Distribution(needs="messages text ranking context guard summary userdata cli", offers="inspect"),
-    "langgraph": _Distribution(needs="messages text ranking", offers="langgraph-store langgraph-checkpointer"),
-    "langchain": _Distribution(needs="messages sessions", offers="langchain"),
-    "llama-index": _Distribution(needs="messages sessions", offers="llama-index"),
+    "langgraph": _Distribution(needs="messages sessions text ranking", offers="langgraph-store langgraph-checkpointer"),
+    "langchain": _Distribution(needs="messages sessions", offers="langchain-history langchain-retriever"),
+    "llama-index": _Distribution(
+        needs="messages text ranking context sessions", offers="llama-index-chat-store llama-index-memory-block"
+    ),
     "mcp": _Distribution(needs="messages text ranking context facts guard summary userdata cli", offers="mcp"),
     "loops": _Distribution(public="loops"),
+    "measuring": _Distribution(public="measuring"),
     "messages": _Distribution(
         public="messages to_openai from_openai to_anthropic from_anthropic to_responses from_responses"
     ),
     "openai": _Distribution(needs="text ranking", offers="openai"),
-    "openai-agents": _Distribution(needs="messages", offers="openai-agents"),
-    "otel": _Distribution(offers="otel"),
+    "openai-agents": _Distribution(needs="messages sessions summary", offers="openai-agents"),
+    "otel": _Distribution(needs="measuring", offers="otel"),
     "postgres": _Distribution(
         needs="loops text ranking sql", offers="postgresql postgres", public="PostgresMemoryStore"
     ),
-    "pydantic-ai": _Distribution(needs="messages", offers="pydantic-ai"),
+    "pydantic-ai": _Distribution(needs="messages sessions", offers="pydantic-ai"),
     "ranking": _Distribution(needs="text", offers="text hashing", public="ranking HashingEmbeddings"),
     "receipts": _Distribution(needs="messages", offers="receipts receipt revisions revision", public="Receipts"),
     "redact": _Distribution(offers="redact"),

@@ -49,6 +49,8 @@ class BaseStore(Writing, Reading, Removing, Branching):
     def observe(self, observer: Observer) -> None:
         """Tell this observer of what is added, searched and removed from now on; it may change items before adding."""
         self._observers.register(observer)
+        for handle in (self, *self._handles):
+            handle._observers.attach(handle)
 
     def scoped(
         self,
@@ -74,6 +76,7 @@ class BaseStore(Writing, Reading, Removing, Branching):
         )
         handle.trust = None if trust is None else check_trust(trust, "trust")
         handle.origin = None if origin is None else check_text(origin, "origin")
+        handle._observers.attach(handle)
         return handle
 
     async def approve(self, item_id: str, *, trust: str, by: str) -> MemoryItem:

@@ -53,6 +53,10 @@ class Condition(ABC):
     A ranking reads a scope as a whole: what goes before and after an item counts, whatever its type and status are.
     """
 
+    def __init_subclass__(cls, *, bounds_scope: bool | None = None) -> None:
+        if bounds_scope is not None:  # A dataclass with slots is made twice, the second time without the argument.
+            cls.bounds_scope = bounds_scope
+
     @abstractmethod
     def matches(self, item: MemoryItem) -> bool:
         """Return True if the item matches this condition."""
@@ -65,10 +69,8 @@ class Condition(ABC):
 
 @final
 @dataclass(frozen=True, slots=True)
-class InScope(Condition):
+class InScope(Condition, bounds_scope=True):
     """A scope field of the metadata has this value."""
-
-    bounds_scope = True
 
     field: str
     value: str
@@ -83,10 +85,8 @@ class InScope(Condition):
 
 @final
 @dataclass(frozen=True, slots=True)
-class ExtraEquals(Condition):
+class ExtraEquals(Condition, bounds_scope=True):
     """``metadata.extra`` has the key with a value that is equal as JSON."""
-
-    bounds_scope = True
 
     key: str
     value: Any
@@ -102,10 +102,8 @@ class ExtraEquals(Condition):
 
 @final
 @dataclass(frozen=True, slots=True)
-class Archived(Condition):
+class Archived(Condition, bounds_scope=True):
     """A summary stands for the item, or none does."""
-
-    bounds_scope = True
 
     archived: bool
 
@@ -161,10 +159,8 @@ class Contains(Condition):
 
 @final
 @dataclass(frozen=True, slots=True)
-class Below(Condition):
+class Below(Condition, bounds_scope=True):
     """The namespace of the metadata is this place or lies below it."""
-
-    bounds_scope = True
 
     place: tuple[str, ...]
 
@@ -178,10 +174,8 @@ class Below(Condition):
 
 @final
 @dataclass(frozen=True, slots=True)
-class Created(Condition):
+class Created(Condition, bounds_scope=True):
     """The item was created at ``since`` or later, and before ``until``; both in the form that items carry."""
-
-    bounds_scope = True
 
     since: str | None = None
     until: str | None = None
@@ -197,10 +191,8 @@ class Created(Condition):
 
 @final
 @dataclass(frozen=True, slots=True)
-class Expiry(Condition):
+class Expiry(Condition, bounds_scope=True):
     """The item's life is over at the time ``now``, or is not."""
-
-    bounds_scope = True
 
     now: str
     expired: bool = False
@@ -227,7 +219,7 @@ class AtLeast(Condition):
 
 @final
 @dataclass(frozen=True, slots=True)
-class InBranch(Condition):
+class InBranch(Condition, bounds_scope=True):
     """The item is one of a forked session's own, or of the past that it shares.
 
     ``pasts`` are sessions, each with the place in the order of adding up to which it is shared: of the items that are
@@ -235,8 +227,6 @@ class InBranch(Condition):
     as archived only if the summary that stands for it is of the past, too. Only an engine knows places, so that a store
     with the capability ``fork`` translates this kind.
     """
-
-    bounds_scope = True
 
     session: str
     user: str | None
@@ -274,14 +264,12 @@ class InBranch(Condition):
 
 @final
 @dataclass(frozen=True, slots=True)
-class Past(Condition):
+class Past(Condition, bounds_scope=True):
     """The item is a user's, was added up to a place, and the summary that stands for it is of the past, too, or later.
 
     The record of a branch is no part of a past. Like :class:`InBranch`, of which it is a part, it is for an engine to
     translate.
     """
-
-    bounds_scope = True
 
     user: str | None
     upto: int

@@ -9,6 +9,7 @@ import asyncio
 import logging
 import threading
 import time
+import weakref
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
@@ -97,6 +98,7 @@ class Engine(ABC):
         self._lifecycle_lock = LoopLock()
         # Held by the thread whose step it is: see one_thread_at_a_time().
         self._turn = threading.RLock()
+        self._handles: weakref.WeakSet[Engine] = weakref.WeakSet()
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}()"

@@ -178,12 +178,8 @@ class Filter:
             check_text(kind, "memory_type")
         further: list[Condition] = []
         if since is not None or until is not None:
-            further.append(
-                Created(
-                    None if since is None else moment_text(since, "since"),
-                    None if until is None else moment_text(until, "until"),
-                )
-            )
+            bounds = (("since", since), ("until", until))
+            further.append(Created(*[None if at is None else moment_text(at, name) for name, at in bounds]))
         if where:
             further += value_conditions(where)
         if min_trust is not None:

@@ -282,9 +282,8 @@ class InMemoryStore(BaseStore):
         # All are taken note of now; what is deleted or restored meanwhile is found in the index where it is then.
         candidates = [self._candidates(index, item_id, wanted) for index in indexes]
         for entries in candidates:
-            async for some in in_slices(
-                await offload(filter_weight(len(entries)), matching, entries, wanted), CHANGED_AT_ONCE
-            ):
+            chosen = await offload(filter_weight(len(entries)), matching, entries, wanted)
+            async for some in in_slices(chosen, CHANGED_AT_ONCE):
                 purged += sum(len(_take(index, some)) for index in indexes)
         if purged:
             self._rankings.clear()

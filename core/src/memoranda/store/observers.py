@@ -38,6 +38,10 @@ class Observers:
         self._observers.append(observer)
         self._active = self._active or not getattr(observer, "only_removals", False)
 
+    def attach(self, store: object) -> None:
+        """Give the store, or a handle of it, to all that ask for it."""
+        self._tell(lambda observer: getattr(observer, "attached", lambda store: None)(store))
+
     def before_add(self, item: MemoryItem) -> MemoryItem:
         """Return the item as the observers want it stored; its id and owner are not theirs to change."""
         changed = copy_item(item)
@@ -70,7 +74,8 @@ class Observers:
 
     def searched(self, query: str, items: Sequence[MemoryItem]) -> None:
         """Tell all of a search."""
-        self._tell(lambda observer: observer.searched(query, [copy_item(item) for item in items]))
+        if self:
+            self._tell(lambda observer: observer.searched(query, [copy_item(item) for item in items]))
 
     def cleared(self, metadata: MemoryMetadata | None, removed: int) -> None:
         """Tell all of a removal."""

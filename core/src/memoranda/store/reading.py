@@ -104,13 +104,9 @@ class Reading(Engine):
         self._ensure_open()
         mode = self._checked_mode(mode)
         page = Page.checked(limit, offset, self._order(order))
+        said = query if mode == "substring" else ""
         wanted = self._filter(
-            query="" if query and mode != "substring" else query,
-            metadata=metadata,
-            memory_type=memory_type,
-            status=status,
-            archived=archived,
-            **narrowing,
+            query=said, metadata=metadata, memory_type=memory_type, status=status, archived=archived, **narrowing
         )
         return await self._listed(query, wanted, page, mode, refresh, min_score, current)
 

@@ -66,6 +66,8 @@ class ScopedEngine(Engine):
     def _make_locks(self) -> None:
         """Share the one lock that is needed; the others guard what the store underneath alone has."""
         self._write_lock = self._store._write_lock
+        self._handles = self._store._handles
+        self._handles.add(self)
 
     def __repr__(self) -> str:
         names = [name for name in SCOPE_FIELDS if getattr(self.scope, name) is not None]

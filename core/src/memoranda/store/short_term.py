@@ -65,13 +65,9 @@ class Conversation(BaseStore):
         self._ensure_open()
         metadata = self._in_scope(metadata)
         page, mode = Page.checked(limit, offset, self._order(order)), self._checked_mode(mode)
+        said = query if mode == "substring" else ""
         wanted = self._filter(
-            query="" if query and mode != "substring" else query,
-            metadata=metadata,
-            memory_type=memory_type,
-            status=status,
-            archived=archived,
-            **narrowing,
+            query=said, metadata=metadata, memory_type=memory_type, status=status, archived=archived, **narrowing
         )
         if mode != "substring" or min_score:
             return await self._listed(query, wanted, page, mode, refresh, min_score, current)

@@ -172,7 +172,7 @@ class Writing(Engine):
         Version 0 means that there must be no such item yet. Otherwise raises VersionConflictError and changes nothing;
         an item outside ``within`` raises IdConflictError.
         """
-        return (await self.update_many([item], within=within))[0]
+        return (await self._updated([item], within))[0]
 
     async def update_many(
         self, items: Iterable[MemoryItem], *, within: MemoryMetadata | None = None
@@ -182,6 +182,9 @@ class Writing(Engine):
         An id that occurs twice is an InputError. On a store without the capability ``atomic`` a crash, but no error of
         its own, may leave the first ones written.
         """
+        return await self._updated(items, within)
+
+    async def _updated(self, items: Iterable[MemoryItem], within: MemoryMetadata | None) -> list[MemoryItem]:
         self._ensure_open()
         check_filter(within, "within")
         batch = await self._accepted(items, None)

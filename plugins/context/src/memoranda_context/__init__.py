@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from memoranda_context.assembling import assemble
+from memoranda_context.fencing import Fence
 from memoranda_context.manager import ContextManager
+from memoranda_context.notes import Notes, recall_notes
 from memoranda_context.prompt import AssembledContext
 
-__all__ = ["AssembledContext", "ContextManager", "assemble"]
+__all__ = ["AssembledContext", "ContextManager", "Fence", "Notes", "assemble", "recall_notes"]

@@ -49,6 +49,27 @@ async def assemble(
     ``receipt=True``, or a :class:`memoranda_receipts.Recording`, records what is shown: see
     :meth:`memoranda.store.BaseStore.shown`.
     """
+    options: dict[str, Any] = {"limit": limit, "counter": counter, "fence": fence, "min_trust": min_trust}
+    # A handle that is measured reports the assembly, too.
+    call = getattr(handle, "report_call", lambda function, *given, **named: function(handle, *given, **named))
+    options |= {"system": system, "tokens": tokens, "receipt": receipt}
+    context: AssembledContext = await call(assemble_context, question, **options)
+    return context.parts.items()
+
+
+async def assemble_context(
+    handle: BaseStore,
+    question: str,
+    *,
+    system: str,
+    tokens: int,
+    limit: int | None,
+    counter: TokenCounter | None,
+    fence: Fence | None,
+    min_trust: Trust | str | None,
+    receipt: object,
+) -> AssembledContext:
+    """Return what :func:`assemble` returns the items of, with its explanation."""
     check_text(question, "question")
     check_text(system, "system")
     budget, most = whole_number(tokens, "tokens"), None if limit is None else whole_number(limit, "limit")
@@ -81,4 +102,5 @@ async def assemble(
         context = fitted(further, [item for item in found if item.id in kept])
     asked = {"tokens": budget, "limit": most, **wanted}
     considered = [item.id for item in [*said, *found]]
-    return await Shown("assemble", context, originals, asked, counter, considered).recorded(handle, receipt)
+    await Shown("assemble", context, originals, asked, counter, considered).recorded(handle, receipt)
+    return context

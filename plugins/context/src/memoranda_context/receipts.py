@@ -36,12 +36,10 @@ class Shown:
 
     async def recorded(
         self, store: BaseStore, receipt: object, metadata: MemoryMetadata | None = None
-    ) -> list[MemoryItem]:
-        """Return the messages of the context, after the observers of the store, or the receipt, recorded them."""
-        messages = self.context.parts.items()
-        owner = metadata or store.bounds
+    ) -> None:
+        """Wait for observers of the store that record the context, or for the receipt that is asked for."""
+        messages, owner = self.context.parts.items(), metadata or store.bounds
         await store.shown(messages, receipt=receipt, kind=self.kind, owner=owner, details=self._details)
-        return messages
 
     def _details(self) -> dict[str, Any]:
         """Return how the messages were made; it is worked out only for those who record it."""

@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING
 from memoranda.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from memoranda_langgraph.blocking import SyncCallError
     from memoranda_langgraph.saver import MemorandaSaver
     from memoranda_langgraph.serializing import CheckpointSerializer, RefusedTypeError
     from memoranda_langgraph.store import MemorandaStore
     from memoranda_langgraph.tools import as_tools
+    from memoranda_sessions.blocking import SyncCallError
 
 __all__ = ["CheckpointSerializer", "MemorandaSaver", "MemorandaStore", "RefusedTypeError", "SyncCallError", "as_tools"]
 
 __getattr__, __dir__ = lazy_names(
     __name__,
     {
-        "blocking": ["SyncCallError"],
+        "memoranda_sessions.blocking": ["SyncCallError"],
         "saver": ["MemorandaSaver"],
         "serializing": ["CheckpointSerializer", "RefusedTypeError"],
         "store": ["MemorandaStore"],

@@ -1,38 +1,15 @@
-"""LangGraph's sync methods: each runs its async counterpart in the background loop that serves every thread."""
+"""LangGraph's sync methods: each runs its async counterpart, whose name begins with ``a``."""
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
-from memoranda import sync
-from memoranda.errors import StoreMisuseError
-from memoranda.store import BaseStore
-from memoranda.sync import SyncStore
+import memoranda_sessions
 
 T = TypeVar("T")
 
 
-class SyncCallError(StoreMisuseError, asyncio.InvalidStateError):
-    """A sync method was called inside a running event loop, which it would block."""
-
-    def __init__(self, name: str) -> None:
-        super().__init__(
-            f"{name}() was called inside a running event loop, which it would block. Await a{name}(), or call it from "
-            f"another thread."
-        )
-
-
 def blocking(name: str, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
     """Return the result of a coroutine. ``name`` is the method that was called."""
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return sync.run(work())
-    raise SyncCallError(name)
-
-
-def awaitable_store(store: BaseStore | SyncStore) -> BaseStore:
-    """Return the async store: the store itself, or the one behind a sync store."""
-    return store.awaitable if isinstance(store, SyncStore) else store
+    return memoranda_sessions.blocking(f"{name}()", f"a{name}", work)

@@ -2,42 +2,32 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import AsyncIterator, Sequence
-from hashlib import blake2b
 
 from langgraph.store.base import ListNamespacesOp
 
 from memoranda.errors import InputError
-from memoranda.items import SCOPE_FIELDS, MemoryMetadata
+from memoranda.items import MemoryMetadata
 from memoranda.store import BaseStore, ScopedStore
+from memoranda_sessions import DerivedIds
 
 Namespace = tuple[str, ...]
 
 ANY = "*"
 
-_encode = json.JSONEncoder(ensure_ascii=True, separators=(",", ":")).encode
-
 
 class HandleScope:
-    """The ids and namespaces of one handle.
-
-    Two users who store something under the same key have two items, so an id also depends on what the handle is bound
-    to. It is a digest, since keys and namespaces may be longer than an id. Namespaces are relative to the handle's.
-    """
+    """The ids and namespaces of one handle. Namespaces are relative to the handle's."""
 
     def __init__(self, store: BaseStore) -> None:
         scope = store.scope if isinstance(store, ScopedStore) else MemoryMetadata()
         self.scope = scope
         self.base: Namespace = scope.namespace
-        bound = [getattr(scope, name) for name in SCOPE_FIELDS]
-        self._digest = blake2b(_encode(bound).encode(), digest_size=20)
+        self._ids = DerivedIds(store, "langgraph")
 
     def id_of(self, kind: str, namespace: Namespace, *parts: str | int) -> str:
         """Return the id of what these parts name in a namespace of the handle."""
-        digest = self._digest.copy()
-        digest.update(_encode([kind, self.base + namespace, *parts]).encode())
-        return f"langgraph-{digest.hexdigest()}"
+        return f"langgraph-{self._ids.id_of(kind, self.base + namespace, *parts)}"
 
     def below(self, place: Namespace) -> MemoryMetadata | None:
         """Return the filter for a namespace and all below it; None stands for everything that the handle reaches."""

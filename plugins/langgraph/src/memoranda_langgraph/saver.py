@@ -18,10 +18,11 @@ from langgraph.checkpoint.base import (
 from langgraph.checkpoint.serde.base import SerializerProtocol
 
 from memoranda.errors import InputError
-from memoranda_langgraph.blocking import awaitable_store, blocking
+from memoranda_langgraph.blocking import blocking
 from memoranda_langgraph.records import delta_history
 from memoranda_langgraph.serializing import CheckpointSerializer
 from memoranda_langgraph.threads import Threads
+from memoranda_sessions import awaitable_store, finished
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -85,7 +86,7 @@ class MemorandaSaver(BaseCheckpointSaver[str]):
         new_versions: ChannelVersions,
     ) -> RunnableConfig:
         """Store a checkpoint and return the configuration that names it."""
-        return await self._threads.put(self.serde, config, checkpoint, metadata)
+        return await finished(self._threads.put(self.serde, config, checkpoint, metadata))
 
     async def aput_writes(
         self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
@@ -94,19 +95,19 @@ class MemorandaSaver(BaseCheckpointSaver[str]):
 
         A write that is already stored stays as it is, except for errors, interrupts and the like: the last counts.
         """
-        await self._threads.put_writes(self.serde, config, writes, task_id, task_path)
+        await finished(self._threads.put_writes(self.serde, config, writes, task_id, task_path))
 
     async def adelete_thread(self, thread_id: str) -> None:
         """Remove all of a thread for good."""
-        await self._threads.delete([str(thread_id)])
+        await finished(self._threads.delete([str(thread_id)]))
 
     async def adelete_for_runs(self, run_ids: Sequence[str]) -> None:
         """Remove the checkpoints of these runs for good, with their writes."""
-        await self._threads.delete_runs(run_ids)
+        await finished(self._threads.delete_runs(run_ids))
 
     async def acopy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
         """Copy all of a thread to another, all or nothing."""
-        await self._threads.copy(str(source_thread_id), str(target_thread_id))
+        await finished(self._threads.copy(str(source_thread_id), str(target_thread_id)))
 
     async def aprune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
         """Remove all checkpoints of threads, or all but the latest of each namespace (``"keep_latest"``, the default).
@@ -114,7 +115,7 @@ class MemorandaSaver(BaseCheckpointSaver[str]):
         If a checkpoint stores only the changes of a channel, the earlier ones that complete it stay. Raises ValueError
         for a strategy that does not exist.
         """
-        await self._threads.prune(self.serde, thread_ids, strategy)
+        await finished(self._threads.prune(self.serde, thread_ids, strategy))
 
     async def aget_delta_channel_history(
         self, *, config: RunnableConfig, channels: Sequence[str]

@@ -29,12 +29,13 @@ from memoranda.errors import CorruptStoreError, InputError
 from memoranda.items import MemoryItem, MemoryMetadata, Payload
 from memoranda.store import BaseStore, Capability
 from memoranda.trust import check_trust, trust_of, trusted_as
-from memoranda_langgraph.blocking import awaitable_store, blocking
+from memoranda_langgraph.blocking import blocking
 from memoranda_langgraph.encoding import is_safe, packed_json, unpacked_json
 from memoranda_langgraph.filters import SplitFilter
 from memoranda_langgraph.namespaces import HandleScope, Namespace, list_namespaces
 from memoranda_langgraph.semantic_index import SemanticIndex, pack
 from memoranda_messages.payload_json import decode_payload, encode_payload
+from memoranda_sessions import awaitable_store, finished
 
 if TYPE_CHECKING:
     from memoranda.sync import SyncStore
@@ -115,7 +116,7 @@ class MemorandaStore(LangGraphStore):
                 results[at] = await self._search(op, vectors.get(op.query or ""))
             elif isinstance(op, ListNamespacesOp):
                 results[at] = await list_namespaces(self._store, self._scope, op)
-        await self._put([op for op in operations if isinstance(op, PutOp)])
+        await finished(self._put([op for op in operations if isinstance(op, PutOp)]))
         return results
 
     # Reading

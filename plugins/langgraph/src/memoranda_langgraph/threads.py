@@ -20,7 +20,7 @@ from langgraph.checkpoint.base import (
 )
 from langgraph.checkpoint.serde.base import SerializerProtocol
 
-from memoranda.errors import InputError, VersionConflictError
+from memoranda.errors import InputError
 from memoranda.items import MemoryItem, MemoryMetadata
 from memoranda.store import EVERYTHING, BaseStore, Capability
 from memoranda.store.backend import json_equal
@@ -39,6 +39,7 @@ from memoranda_langgraph.records import (
     needed_checkpoints,
     time_of,
 )
+from memoranda_sessions import retried
 
 STRATEGIES = ("keep_latest", "delete")
 _AT_ONCE = 50
@@ -184,16 +185,15 @@ class Threads:
                 payload=encoded(serde, {"value": value}),
                 payload_format=WRITE,
             )
-        while True:
+
+        async def write() -> None:
             there = {item.id: item.version for item in await self._store.get_many(list(items))}
             for item in items.values():
                 item.version = there.get(item.id, 0)
             fresh = [item for item in items.values() if item.id not in there or keys[item.id].position < 0]
-            try:
-                await self._store.update_many(fresh)
-            except VersionConflictError:
-                continue  # Another process stored one of them meanwhile.
-            return
+            await self._store.update_many(fresh)
+
+        await retried(write)
 
     # Removing and copying
 

@@ -21,7 +21,15 @@ from memoranda.shapes import each, owner_of, wrong
 from memoranda.tool_calls import call_arguments, call_name
 from memoranda_messages import shapes
 from memoranda_messages.payload_json import plain
-from memoranda_messages.payloads import Fields, Message, UsablePayload, item_from, messages_of, refuse_calls_of_others
+from memoranda_messages.payloads import (
+    READERS,
+    Fields,
+    Message,
+    UsablePayload,
+    item_from,
+    messages_of,
+    refuse_calls_of_others,
+)
 from memoranda_messages.request import (
     Dropped,
     OutgoingItem,
@@ -253,12 +261,17 @@ def _from_fields(item: MemoryItem, ids: Sequence[str], tool_name: Callable[[str]
 def _message_of(outgoing: OutgoingItem, request: Request, payload: UsablePayload | None) -> tuple[Message, bool]:
     """Return the message of an item, and True if it continues the message of the results before it."""
     item = outgoing.item
+    blocks = request.blocks.get(outgoing.at, [])
     if item.memory_type == "tool":
         if payload and not outgoing.further:
             message = payload.message if isinstance(payload.message, dict) else {"content": payload.message}
             block = message["content"][0] | {"tool_use_id": outgoing.ids[0]}
             return {**message, "role": "user", "content": [block]}, isinstance(payload.message, list)
-        return {"role": "user", "content": [_result_block(item, outgoing.ids[0], answer_text(outgoing))]}, True
+        block = _result_block(item, outgoing.ids[0], answer_text(outgoing))
+        if blocks and not outgoing.further:
+            said = [{"type": "text", "text": item.content}] if item.content.strip() else []
+            block["content"] = [*said, *blocks]
+        return {"role": "user", "content": [block]}, True
     if payload:
         message = payload.message if isinstance(payload.message, dict) else {"role": "user", "content": payload.message}
         content = message.get("content", [])
@@ -268,7 +281,10 @@ def _message_of(outgoing: OutgoingItem, request: Request, payload: UsablePayload
                 block | {"id": next(uses)} if block.get("type") == "tool_use" else block for block in content or []
             ]
         return message | {"content": _filled(content, outgoing, request)}, isinstance(payload.message, list)
-    return _from_fields(item, outgoing.ids, partial(request.tool_name, item)), False
+    message = _from_fields(item, outgoing.ids, partial(request.tool_name, item))
+    content = message["content"]
+    message["content"] = [*blocks, *content] if item.memory_type == "ai" else [*content, *blocks]
+    return message, False
 
 
 def _filled(content: Any, outgoing: OutgoingItem, request: Request) -> Any:
@@ -297,3 +313,6 @@ def _object(arguments: str) -> dict[str, Any]:
     except (ValueError, RecursionError):
         value = arguments
     return value if isinstance(value, dict) else {"arguments": value}
+
+
+READERS[FORMAT] = _read

@@ -11,7 +11,15 @@ from memoranda.items import MemoryItem, MemoryMetadata
 from memoranda.shapes import owner_of, wrong
 from memoranda.tool_calls import call_arguments, call_name
 from memoranda_messages import shapes
-from memoranda_messages.payloads import Fields, Message, UsablePayload, item_from, messages_of, refuse_calls_of_others
+from memoranda_messages.payloads import (
+    READERS,
+    Fields,
+    Message,
+    UsablePayload,
+    item_from,
+    messages_of,
+    refuse_calls_of_others,
+)
 from memoranda_messages.request import (
     Dropped,
     OutgoingItem,
@@ -77,6 +85,9 @@ def to_openai(
             message = payload.message | _ids_in(payload.message, outgoing.ids)
         else:
             message = _from_fields(outgoing.item, outgoing.ids, partial(request.tool_name, outgoing.item), payload)
+            if blocks := request.blocks.get(outgoing.at):
+                said = [{"type": "text", "text": message["content"]}] if message["content"] else []
+                message["content"] = [*said, *blocks]
         by_name = message["function_call"]["name"] if message.get("function_call") else None
         if isinstance(message.get("name"), str):
             _repair_name(message, outgoing.item, request)
@@ -209,3 +220,6 @@ def _repair_name(message: Message, item: MemoryItem, request: Request) -> None:
         message["name"] = legal
     else:
         del message["name"]
+
+
+READERS[FORMAT] = _read

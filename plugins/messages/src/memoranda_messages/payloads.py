@@ -30,6 +30,9 @@ _UNSAID: Fields = {"name": None, "is_error": False, "tool_calls": (), "provider_
 Read = Callable[[Any, str], Fields]
 """A format's reader: from a message and its place to the fields of an item. Raises InputError for anything else."""
 
+READERS: dict[str, Read] = {}
+"""The readers of this package's formats by their names. Each format puts its own here."""
+
 
 class UsablePayload(NamedTuple):
     """A payload that agrees with its item: the message, and if all of it may be sent or only its calls."""
@@ -178,8 +181,20 @@ def unvouched_parts(message: Any, in_format: str) -> list[str]:
     return sorted(set(_parts(message, in_format)) - _HARMLESS)
 
 
-def lost_parts(item: MemoryItem, in_format: str) -> list[str]:
-    """Return the names of what would be lost if an item went out in a format; empty for the format it came in."""
+_KINDS = {
+    "image": {"image", "image_url", "input_image"},
+    "audio": {"audio", "input_audio"},
+    "file": {"document", "file", "input_file"},
+    "reasoning": {"thinking", "redacted_thinking", "reasoning", "reasoning_content"},
+}
+"""The names of parts of this package's formats, by the kind of :class:`memoranda_messages.parts.Part`."""
+
+
+def lost_parts(item: MemoryItem, in_format: str, carried: AbstractSet[str] = frozenset()) -> list[str]:
+    """Return the names of what would be lost if an item went out in a format; empty for the format it came in.
+
+    ``carried`` are the kinds of parts that the format has a place for.
+    """
     if item.payload_format == in_format and item.payload is not None:
         return []
     lost = []
@@ -188,12 +203,22 @@ def lost_parts(item: MemoryItem, in_format: str) -> list[str]:
     if in_format != "openai" and item.name and item.memory_type != "tool":
         lost.append("name")
     if item.payload is not None and item.payload_format is not None:
+        kept = set[str]().union(*[_KINDS.get(kind, {kind}) for kind in carried])
         try:
-            parts = _parts(decode_payload(item.payload), item.payload_format)
-            lost += [name for name in parts if name not in _RARE and name != "function_call"]
+            parts = _foreign_parts(item, decode_payload(item.payload))
+            lost += [name for name in parts if name not in _RARE and name not in kept and name != "function_call"]
         except (InputError, RecursionError):
             lost.append("payload")
     return list(dict.fromkeys(lost))
+
+
+def _foreign_parts(item: MemoryItem, payload: Any) -> Iterable[str]:
+    """Return the names of what a payload holds beside the fields of its item; a framework's names them itself."""
+    if item.payload_format in READERS or not isinstance(payload, dict) or not {"message", "of"} & payload.keys():
+        return _parts(payload, str(item.payload_format))
+    parts = payload.get("parts") if isinstance(payload.get("parts"), list) else []
+    kinds = [str(part.get("kind")) for part in parts or () if isinstance(part, dict)]
+    return [*kinds, *map(str, getattr(item, "provider_parts", None) or ())]
 
 
 def _parts(given: Any, in_format: str) -> Iterator[str]:

@@ -17,6 +17,8 @@ from memoranda.errors import InputError
 from memoranda.integrity import AnsweredCall, answered_ids, answers, call_ids, pairs, whole_groups
 from memoranda.items import MemoryItem
 from memoranda.shapes import checked_json, items_of, json_text, wrong
+from memoranda_messages.part_blocks import PART_WRITERS, Block
+from memoranda_messages.parts import parts_of
 from memoranda_messages.payloads import Read, UsablePayload, lost_parts, usable_payload
 from memoranda_messages.shapes import calls_of
 
@@ -92,15 +94,30 @@ class Request:
         for item in self.items:
             _check_calls(item)
         self.payloads: dict[int, UsablePayload] = {}
+        self.blocks: dict[int, list[Block]] = {}
+        among = {item.id: item for item in self.items}
         for position, item in enumerate(self.items):
             payload = usable_payload(item, in_format, read)
             if payload is not None:
                 self.payloads[position] = payload
             if item.payload_format == in_format and item.payload is not None and not (payload and payload.whole):
                 self.report(item, "payload", "outdated")
-            for what in lost_parts(item, in_format):
+            kept: set[str] = set()
+            if item.payload is not None and item.payload_format != in_format:
+                kept = self._carry_over(position, item, among)
+            for what in lost_parts(item, in_format, kept):
                 self.report(item, what, "unsupported")
         self._legal = legal
+
+    def _carry_over(self, position: int, item: MemoryItem, among: Mapping[str, MemoryItem]) -> set[str]:
+        """Note the blocks for the parts of an item that came in another format, and return the kinds that all have."""
+        kinds: dict[str, bool] = {}
+        for part in parts_of(item, among):
+            block = PART_WRITERS[self.format](part, item.memory_type)
+            kinds[part.kind] = kinds.get(part.kind, True) and block is not None
+            if block is not None:
+                self.blocks.setdefault(position, []).append(block)
+        return {kind for kind, carried in kinds.items() if carried}
 
     def report(self, item: MemoryItem, what: str, reason: Reason) -> None:
         """Note what is lost or changed. Raises InputError where the request is strict about it."""
@@ -130,7 +147,8 @@ class Request:
         """Return True if an item holds only a payload of another provider, which cannot be sent."""
         item = self.items[at]
         foreign = item.payload is not None and at not in self.payloads
-        return foreign and not item.content and not call_ids(item) and item.memory_type != "tool"
+        silent = not item.content and not call_ids(item) and item.memory_type != "tool"
+        return foreign and silent and at not in self.blocks
 
     def tool_name(self, item: MemoryItem, name: str) -> str:
         """Return the name of a tool as every provider takes it."""

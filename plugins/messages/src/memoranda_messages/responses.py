@@ -15,6 +15,7 @@ from memoranda.tool_calls import call_arguments, call_name
 from memoranda_messages import shapes
 from memoranda_messages.payloads import (
     OUTPUTS,
+    READERS,
     Fields,
     Message,
     UsablePayload,
@@ -88,11 +89,13 @@ def to_responses(
     for outgoing in request.outgoing(behind_calls=False):
         payload = request.payloads.get(outgoing.at)
         if outgoing.item.memory_type == "tool":
-            written = [_result(outgoing, payload, answered_by[outgoing.ids[0]])]
+            written = [_result(outgoing, payload, answered_by[outgoing.ids[0]], request.blocks.get(outgoing.at, ()))]
         elif request.has_nothing_to_say(outgoing.at):
             written = []
         else:
             written = _from_fields(outgoing.item, outgoing.ids, partial(request.tool_name, outgoing.item), payload)
+            if blocks := request.blocks.get(outgoing.at):
+                written[0]["content"] = [*_text_blocks(written[0]["content"]), *blocks]
             calls = [each for each in written if _kind(each) in OUTPUTS]
             answered_by |= {
                 call_id: OUTPUTS[_kind(call)] for call, call_id in zip(calls, outgoing.ids, strict=bool(outgoing.ids))
@@ -249,11 +252,20 @@ def _written_call(call: Any, call_id: str, name: str) -> Message:
     return {"type": "function_call", "call_id": call_id, "name": name, "arguments": call_arguments(call)}
 
 
-def _result(outgoing: OutgoingItem, payload: UsablePayload | None, kind: str) -> Message:
+def _text_blocks(text: str) -> list[Message]:
+    return [{"type": "input_text", "text": text}] if text else []
+
+
+def _result(
+    outgoing: OutgoingItem, payload: UsablePayload | None, kind: str, blocks: Sequence[Message] = ()
+) -> Message:
     if payload and payload.whole and _kind(payload.message) == kind and not outgoing.further:
         message: Message = payload.message | {_id_key(payload.message, kind): outgoing.ids[0]}
         return message
-    return {"type": kind, "call_id": outgoing.ids[0], "output": answer_text(outgoing)}
+    output: Any = answer_text(outgoing)
+    if blocks and not outgoing.further:
+        output = [*_text_blocks(output), *blocks]
+    return {"type": kind, "call_id": outgoing.ids[0], "output": output}
 
 
 def _distinct(sent: Iterable[tuple[Message, MemoryItem]], request: Request) -> list[tuple[Message, MemoryItem]]:
@@ -288,3 +300,6 @@ def _followed_reasoning(sent: Sequence[tuple[Message, MemoryItem]], request: Req
         follows = message.get("role") == "assistant" or kind in OUTPUTS or kind in _ALONE
         followed.append(message)
     return followed[::-1]
+
+
+READERS[FORMAT] = _read

@@ -1,4 +1,4 @@
-"""Conversations of Pydantic AI in any store of memoranda."""
+"""Conversations of Pydantic AI, and the memory files of its harness, in any store of memoranda."""
 
 from __future__ import annotations
 
@@ -8,8 +8,16 @@ from memoranda.lazy import lazy_names
 
 if TYPE_CHECKING:
     from memoranda_pydantic_ai.conversations import MemorandaConversationStore
+    from memoranda_pydantic_ai.memory_files import MemorandaMemoryStore
     from memoranda_pydantic_ai.tools import as_tools
 
-__all__ = ["MemorandaConversationStore", "as_tools"]
+__all__ = ["MemorandaConversationStore", "MemorandaMemoryStore", "as_tools"]
 
-__getattr__, __dir__ = lazy_names(__name__, {"conversations": ["MemorandaConversationStore"], "tools": ["as_tools"]})
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        "conversations": ["MemorandaConversationStore"],
+        "memory_files": ["MemorandaMemoryStore"],
+        "tools": ["as_tools"],
+    },
+)

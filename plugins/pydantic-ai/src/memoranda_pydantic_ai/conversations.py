@@ -2,81 +2,93 @@
 
 from __future__ import annotations
 
+import dataclasses
 import uuid
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from pydantic_ai.conversation_store import (
-    ConversationConflict,
-    ConversationEntry,
-    ConversationRecord,
-    ConversationStore,
-)
+try:
+    from pydantic_ai.conversation_store import (
+        ConversationConflict,
+        ConversationEntry,
+        ConversationRecord,
+        ConversationStore,
+    )
+except ModuleNotFoundError as error:
+    raise ImportError("MemorandaConversationStore needs pydantic-ai-slim 2.66 or newer. Upgrade it.") from error
 
 from memoranda.errors import CorruptStoreError, UnsupportedError, VersionConflictError
-from memoranda.items import MemoryItem
+from memoranda.items import MemoryItem, MemoryMetadata
 from memoranda.store import EVERYTHING, BaseStore, Capability
-from memoranda_pydantic_ai.layout import (
-    ENTRY,
+from memoranda_messages import Dropped
+from memoranda_pydantic_ai.entries import (
+    CONVERSATION,
     FAMILY,
-    RECORD,
     Layout,
-    entry_id,
-    entry_of,
+    StoredEntry,
     family_of,
+    foreign_entries,
     gone,
     history_of,
     is_gone,
-    record_of,
-    unreached,
+    own_entries,
 )
+from memoranda_sessions import finished
 
 _AROUND = 16
-"""How many more entries than asked for are read at once, since those of forks lie between them."""
+"""How many more items than entries are read at once, since some entries consist of several."""
 
 
 class _Stored(NamedTuple):
-    """A stored record, and its family as it was before the record was read."""
+    """A conversation as it is stored, with its family as that was before the record was read.
 
-    item: MemoryItem
+    ``item`` and ``family`` are None for a session that only other frameworks have written to. ``newest`` are the
+    entries that they have added since our last write.
+    """
+
     record: ConversationRecord
-    family: MemoryItem
+    item: MemoryItem | None
+    family: MemoryItem | None
+    newest: Sequence[StoredEntry]
 
 
 class MemorandaConversationStore(ConversationStore):
     """Conversations of Pydantic AI: ``MemorandaConversationStore(store.scoped(user_id="ada"))``.
 
     ``store`` is any open store with the capabilities ``atomic`` and ``purge``, or better a handle bound to a user: two
-    users may then use the same conversation ids. A record and its entries are written all or none. Deleting a
-    conversation erases every message that it shares with no other one.
+    users may then use the same conversation ids. A conversation is the session of its id, which every other framework
+    can read and go on with; what it adds there is part of the conversation. A record and its entries are written all or
+    none. Deleting a conversation erases every message that it shares with no other one.
     """
+
+    dropped: list[Dropped]
+    """What the last history that was read could not carry over from other frameworks."""
 
     def __init__(self, store: BaseStore) -> None:
         for needed in (Capability.ATOMIC, Capability.PURGE):
             if needed not in store.capabilities:
                 raise UnsupportedError(store.label, needed, remedy="Conversations need a store that has it.")
         self._items = store
-        self._layout = Layout(store.bounds)
+        self._layout = Layout(store)
+        self._place = (store.bounds or MemoryMetadata()).namespace
+        self.dropped = []
 
     def __repr__(self) -> str:
         return f"MemorandaConversationStore({self._items!r})"
 
     async def read_record(self, conversation_id: str) -> ConversationRecord | None:
         """Return the record of a conversation, or None if there is none."""
-        item = await self._record_item(conversation_id)
-        return None if item is None else record_of(item)
+        stored = await self._stored(conversation_id)
+        return None if stored is None else stored.record
 
     async def read_records(self, *, scope: str | None = None, limit: int | None = None) -> Sequence[ConversationRecord]:
-        """Return the records, or those of a scope, the latest ``updated_at`` first, and at most ``limit`` of them."""
-        found = await self._items.search(
-            metadata=self._layout.records,
-            memory_type=RECORD,
-            where={"gone": False} if scope is None else {"gone": False, "scope": scope},
-            order="updated",
-            limit=EVERYTHING if limit is None else limit,
-            mode="substring",
-        )
-        return [record_of(item) for item in found]
+        """Return the records, or those of a scope, the latest ``updated_at`` first, and at most ``limit`` of them.
+
+        Sessions that only other frameworks have written to have no record yet.
+        """
+        where = {"gone": False} if scope is None else {"gone": False, "scope": scope}
+        found = await self._layout.records.list(CONVERSATION, where=where, limit=limit)
+        return [self._layout.record_of(each) for each in found]
 
     async def write_record(
         self,
@@ -90,17 +102,14 @@ class MemorandaConversationStore(ConversationStore):
         Raises ConversationConflict if another revision is stored, or if an entry that the record or its new entries
         follow no longer exists.
         """
-        new = {self._layout.id_of(ENTRY, entry.id) for entry in new_entries}
+        new = {self._layout.item_id(entry.id) for entry in new_entries}
         while True:
             stored = await self._stored(record.conversation_id)
             if (None if stored is None else stored.record.revision) != expected_revision:
                 raise ConversationConflict(record.conversation_id)
             family = await self._joined(record, new_entries, stored)
-            name = family_of(family)
-            version = 0 if stored is None else stored.item.version
-            batch = [self._layout.entry_item(entry, name) for entry in new_entries]
             try:
-                await self._items.update_many([family, *batch, self._layout.record_item(record, name, version)])
+                await finished(self._items.update_many(await self._batch(record, new_entries, stored, family)))
             except VersionConflictError as error:
                 if error.item_id in new:
                     raise ConversationConflict(record.conversation_id) from error
@@ -116,64 +125,130 @@ class MemorandaConversationStore(ConversationStore):
             stored = await self._stored(conversation_id)
             if stored is None or stored.record.revision != expected_revision:
                 raise ConversationConflict(conversation_id)
+            family = "" if stored.family is None else family_of(stored.family)
             others = await self._others(stored)
-            entries = await self._entries(family_of(stored.family), EVERYTHING)
-            emptied = [gone(stored.item), *map(gone, unreached(entries, others))]
-            family = stored.family if others else gone(stored.family)
+            kept = await self._reached(others)
+            removed = {**await self._reached([stored.record]), **{entry.id: entry for entry in stored.newest}}
+            entries = [item for name, entry in removed.items() if name not in kept for item in entry.items]
+            emptied = [gone(item, family) for item in ([stored.item] if stored.item else []) + entries]
+            if stored.family is not None:
+                emptied.append(stored.family if others else gone(stored.family, family))
             try:
-                await self._items.update_many([family, *emptied])
+                await finished(self._items.update_many(emptied))
             except VersionConflictError:
                 continue
-            await self._purge_gone(stored.item)
+            await finished(self._items.apply(deletes=[item.id for item in emptied if is_gone(item)], purge=True))
             return
 
     async def read_entry(self, entry_id: str) -> ConversationEntry:
         """Return an entry. Raises KeyError if there is none of this id."""
-        return entry_of(await self._entry_item(entry_id))
+        self.dropped = []
+        return history_of([(await self._around(entry_id, 0))[entry_id]], self.dropped)[0]
 
     async def read_history(self, head_id: str | None, *, limit: int | None = None) -> list[ConversationEntry]:
         """Return the entries up to ``head_id``, oldest first, or the last ``limit`` of them.
 
         Raises KeyError if one of them is missing, and CorruptStoreError if they form a cycle.
         """
-        if head_id is None or limit == 0:
-            return []
-        head = await self._entry_item(head_id)
-        most = EVERYTHING if limit is None else min(limit + _AROUND, EVERYTHING)
-        known = {entry_id(item): item for item in await self._entries(family_of(head), most)}
-        history: dict[str, MemoryItem] = {}
-        at: str | None = head_id
+        self.dropped = []
+        return history_of(await self._history(head_id, limit), self.dropped)
+
+    async def _history(self, head: str | None, limit: int | None) -> list[StoredEntry]:
+        """Return the stored entries up to a head, oldest first."""
+        known: dict[str, StoredEntry] = {}
+        history: dict[str, StoredEntry] = {}
+        at = head
         while at is not None and (limit is None or len(history) < limit):
             if at in history:
                 raise CorruptStoreError(f"The stored entry {at!r} comes before itself in its conversation.")
-            history[at] = known.get(at) or await self._entry_item(at)
-            at = history[at].metadata.extra["parent"]
-        return history_of(list(history.values())[::-1])
+            if at not in known:
+                known |= await self._around(at, None if limit is None else limit - len(history))
+            history[at] = known[at]
+            at = known[at].parent
+        return list(history.values())[::-1]
+
+    async def _around(self, entry: str, limit: int | None) -> dict[str, StoredEntry]:
+        """Return the entries of the session that an entry belongs to, or the newest of them. Raises KeyError."""
+        item = await self._items.get(self._layout.item_id(entry))
+        if item is None or is_gone(item) or item.metadata.session_id is None:
+            raise KeyError(entry)
+        found = await self._entries(item.metadata.session_id, None if limit is None else 2 * limit + _AROUND)
+        if entry not in found and limit is not None:
+            found = await self._entries(item.metadata.session_id)
+        if entry not in found:
+            raise KeyError(entry)
+        return found
+
+    async def _entries(self, session: str, most: int | None = None) -> dict[str, StoredEntry]:
+        """Return the entries of a session, or those that the newest items make up; an incomplete one is left out."""
+        limit = EVERYTHING if most is None else min(most, EVERYTHING)
+        found = await self._items.search(
+            metadata=MemoryMetadata(session_id=session), archived=None, order="added", limit=limit, mode="substring"
+        )
+        items = [item for item in found[::-1] if item.metadata.namespace == self._place]
+        entries, foreign = own_entries(items)
+        if entries and len(found) == limit:
+            entries.pop(next(iter(entries)))
+        return entries | foreign_entries(foreign, await self._head(session, entries) if foreign else None)
+
+    async def _head(self, session: str, entries: Mapping[str, StoredEntry]) -> str | None:
+        """Return the last entry of ours in a session; if another framework has removed it, the last that is left."""
+        item = await self._record_item(session)
+        head = None if item is None else self._layout.record_of(self._layout.records.record(item)).head_id
+        if head is None or head in entries or await self._items.get(self._layout.item_id(head)):
+            return head
+        left = self._layout.record_id(session)
+        return next((name for name in reversed(entries) if entries[name].items[0].archived_by != left), None)
 
     async def _record_item(self, conversation_id: str) -> MemoryItem | None:
         """Return the item of a record; an unfinished deletion is completed first."""
-        while (item := await self._items.get(self._layout.id_of(RECORD, conversation_id))) is not None:
+        while (item := await self._items.get(self._layout.record_id(conversation_id))) is not None:
             if not is_gone(item):
                 return item
-            await self._purge_gone(item)
+            await self._items.purge(where={"gone": True, "family": family_of(item)})
         return None
 
     async def _stored(self, conversation_id: str) -> _Stored | None:
-        """Return the record and family of a conversation.
+        """Return a conversation as it is stored, and what other frameworks have added to it.
 
         The family is read before the record, so that a change between the two reads is detected later.
         """
         item = await self._record_item(conversation_id)
         while item is not None:
-            family = await self._items.get(self._layout.id_of(FAMILY, family_of(item)))
+            family = await self._items.get(self._layout.records.id_of(FAMILY, family_of(item)))
             before, item = item, await self._record_item(conversation_id)
             if item is None or family_of(item) != family_of(before):
                 continue
             if family is not None and not is_gone(family):
-                return _Stored(item, record_of(item), family)
+                record = self._layout.record_of(self._layout.records.record(item))
+                return await self._with_newest(record, item, family)
             if item.version == before.version:
                 raise CorruptStoreError("A conversation is stored without the item of its family.")
-        return None
+        record = ConversationRecord(conversation_id=conversation_id, head_id=None, revision="")
+        stored = await self._with_newest(record, None, None)
+        return stored if stored.newest else None
+
+    async def _with_newest(
+        self, record: ConversationRecord, item: MemoryItem | None, family: MemoryItem | None
+    ) -> _Stored:
+        """Return a conversation whose head is what was added last, by whichever framework.
+
+        If another framework has removed the head, the conversation ends with the last entry that is left.
+        """
+        session = MemoryMetadata(session_id=record.conversation_id)
+        where = {"memory_type": {"$ne": "summary"}}
+        found = await self._items.search(
+            metadata=session, archived=None, where=where, order="added", limit=1, mode="substring"
+        )
+        newest = found[0].metadata.extra.get("entry") if found else None
+        if (newest is not None and newest == record.head_id) or not (found or item):
+            return _Stored(record, item, family, ())
+        entries = await self._entries(record.conversation_id)
+        added = [entry for entry in entries.values() if not entry.adopted]
+        own = {name: entry for name, entry in entries.items() if entry.adopted}
+        head = added[-1].id if added else await self._head(record.conversation_id, own)
+        revision = f"{record.revision}+{head}" if head != record.head_id else record.revision
+        return _Stored(dataclasses.replace(record, head_id=head, revision=revision), item, family, added)
 
     async def _joined(
         self, record: ConversationRecord, new_entries: Sequence[ConversationEntry], stored: _Stored | None
@@ -184,13 +259,13 @@ class MemorandaConversationStore(ConversationStore):
         """
         new = {entry.id for entry in new_entries}
         followed = {record.head_id, *(entry.parent_id for entry in new_entries)} - new - {None}
-        if stored is not None and followed <= {stored.record.head_id}:
-            return stored.family
-        items = await self._found(followed, record)
         if stored is not None:
+            followed -= {stored.record.head_id, *(entry.id for entry in stored.newest)}
+        items = await self._found(followed, record)
+        if stored is not None and stored.family is not None:
             family: MemoryItem | None = stored.family
         elif items:
-            family = await self._items.get(self._layout.id_of(FAMILY, family_of(items[0])))
+            family = await self._items.get(self._layout.records.id_of(FAMILY, family_of(items[0])))
             items = await self._found(followed, record)
         else:
             return self._layout.family_item(uuid.uuid4().hex)
@@ -199,42 +274,68 @@ class MemorandaConversationStore(ConversationStore):
         return family
 
     async def _found(self, entries: Collection[str | None], record: ConversationRecord) -> list[MemoryItem]:
-        """Return the items of entries. Raises ConversationConflict if one is missing."""
-        ids = [self._layout.id_of(ENTRY, entry) for entry in entries if entry is not None]
+        """Return an item of each entry, all of them in a family. Raises ConversationConflict if one is missing."""
+        ids = [self._layout.item_id(entry) for entry in entries if entry is not None]
         found = [item for item in await self._items.get_many(ids) if not is_gone(item)]
         if len(found) < len(ids):
             raise ConversationConflict(record.conversation_id)
+        for item in found:
+            if "family" not in item.metadata.extra and item.metadata.session_id is not None:
+                other = await self._stored(item.metadata.session_id)
+                if other is not None and other.record.conversation_id != record.conversation_id:
+                    await self.write_record(other.record, expected_revision=other.record.revision)
+                return await self._found(entries, record)
         return found
+
+    async def _batch(
+        self,
+        record: ConversationRecord,
+        new_entries: Sequence[ConversationEntry],
+        stored: _Stored | None,
+        family: MemoryItem,
+    ) -> list[MemoryItem]:
+        """Return all that a write of a record changes; the entries of a branch that it leaves are archived."""
+        name = family_of(family)
+        newest = [] if stored is None else [self._layout.adopted(entry, name) for entry in stored.newest]
+        changed = {item.id: item for entry in newest for item in entry.items}
+        follows = new_entries[0].parent_id if new_entries else record.head_id
+        if stored is not None and follows != stored.record.head_id:
+            entries = await self._entries(record.conversation_id) | {entry.id: entry for entry in newest}
+            parents = {name: entry.parent for name, entry in entries.items()}
+            path = set(_path(record.head_id, parents | {entry.id: entry.parent_id for entry in new_entries}))
+            changed |= {item.id: item for item in self._layout.moved(record.conversation_id, entries, path)}
+        added = [item for entry in new_entries for item in self._layout.entry_items(entry, record, name)]
+        version = stored.item.version if stored and stored.item else 0
+        return [family, *added, *changed.values(), self._layout.record_item(record, name, version)]
 
     async def _others(self, stored: _Stored) -> list[ConversationRecord]:
         """Return the other records of a family."""
-        found = await self._items.search(
-            metadata=self._layout.records,
-            memory_type=RECORD,
-            where={"gone": False, "family": family_of(stored.family)},
-            limit=EVERYTHING,
-            mode="substring",
-        )
-        return [record_of(item) for item in found if item.id != stored.item.id]
+        if stored.family is None:
+            return []
+        where = {"gone": False, "family": family_of(stored.family)}
+        found = [self._layout.record_of(each) for each in await self._layout.records.list(CONVERSATION, where=where)]
+        return [record for record in found if record.conversation_id != stored.record.conversation_id]
 
-    async def _entries(self, family: str, most: int) -> list[MemoryItem]:
-        """Return the newest entries of a family."""
-        return await self._items.search(
-            metadata=self._layout.family(family),
-            memory_type=ENTRY,
-            where={"gone": False},
-            order="added",
-            limit=most,
-            mode="substring",
-        )
+    async def _reached(self, records: Sequence[ConversationRecord]) -> dict[str, StoredEntry]:
+        """Return the entries in the histories and branches of records."""
+        known: dict[str, StoredEntry] = {}
+        reached: dict[str, StoredEntry] = {}
+        for at in [end for record in records for end in (record.head_id, *record.branches)]:
+            while at is not None and at not in reached:
+                if at not in known:
+                    try:
+                        known |= await self._around(at, None)
+                    except KeyError:
+                        break
+                reached[at] = known[at]
+                at = known[at].parent
+        return reached
 
-    async def _entry_item(self, entry: str) -> MemoryItem:
-        item = await self._items.get(self._layout.id_of(ENTRY, entry))
-        if item is None or is_gone(item):
-            raise KeyError(entry)
-        return item
 
-    async def _purge_gone(self, record: MemoryItem) -> None:
-        """Purge what was emptied together with a record, and the record last: as long as it exists, more is left."""
-        await self._items.purge(metadata=self._layout.family(family_of(record)), where={"gone": True})
-        await self._items.purge(record.id, metadata=self._layout.records, where={"gone": True})
+def _path(head: str | None, parents: Mapping[str, str | None]) -> Iterator[str]:
+    """Yield the entries up to a head, newest first, as far as they are known."""
+    seen: set[str] = set()
+    while head is not None and head not in seen:
+        seen.add(head)
+        yield head
+        head = parents.get(head)

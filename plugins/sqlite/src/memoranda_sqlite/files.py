@@ -21,11 +21,12 @@ from memoranda_sqlite.dialect import register_functions
 from memoranda_sqlite.faults import DRIVER_ERRORS, decoded, is_busy, translated
 
 MEMORY = ":memory:"
-_MAGIC = b"SQLite format 3\0"
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 _IMMUTABLE = "immutable=1"
 _OLDEST_SQLITE = (3, 35, 0)
 
+_SMALLEST_PAGE = 512
+"""Bytes; SQLite takes a file that is shorter for an empty database."""
 _LOG_PAGES = 4_000
 """How many pages the log may have before a commit copies them into the file, which syncs both while a caller waits. An
 add changes seven pages, several of them those of the last add: the later the copy, the fewer pages it writes. The first
@@ -85,11 +86,12 @@ class Database:
         """Return the files with memories in the same folder whose names are similar."""
         file = Path(self.path)
         try:
-            beside = [entry.name for entry in file.parent.iterdir() if entry != file and _is_database(entry)]
+            beside = [entry.name for entry in file.parent.iterdir() if entry != file and entry.is_file()]
         except OSError:
             return []
-        databases = [replace(self, path=str(file.parent / name)) for name in get_close_matches(file.name, beside)]
-        return [each.path for each in databases if each._holds_memories()]
+        names = [name for name in beside if not name.endswith(("-wal", "-shm"))]
+        databases = [replace(self, path=str(file.parent / name)) for name in get_close_matches(file.name, names, n=20)]
+        return [each.path for each in databases if each._holds_memories()][:3]
 
     def _holds_memories(self) -> bool:
         with suppress(MemoryError):
@@ -190,12 +192,8 @@ class Database:
             return False
         if file.is_dir():
             raise StoreUnavailableError(f"{self.path!r} is a folder; a SQLite store needs the name of a file.")
-        with file.open("rb") as opened:
-            header = opened.read(len(_MAGIC))
-        if header != _MAGIC:
-            raise CorruptStoreError(
-                f"The file {self.path!r} is no SQLite database. It was left as it is; use another file."
-            )
+        if file.stat().st_size < _SMALLEST_PAGE:
+            raise self._no_database()
         # Without a write-ahead log everything is in the file itself, and SQLite need not create one.
         option = "mode=ro" if Path(self.path + "-wal").exists() else "immutable=1"
         uri = f"file:{quote(os.fsencode(self.path))}?{option}"
@@ -204,8 +202,19 @@ class Database:
             connection.execute("BEGIN")  # One state of the file for all that is read of it.
             found = self._patiently(lambda: schema.check_version(connection, self.path))
             return found > 0 or schema.adoptable(connection, self.path) is not None
+        except sqlite3.DatabaseError as error:
+            # SQLite itself looks at the first bytes: closing a file that we opened beside it would end all locks that
+            # other connections of this process have on it, and another process could then remove their log.
+            if error.sqlite_errorcode != sqlite3.SQLITE_NOTADB:
+                raise
+            raise self._no_database() from error
         finally:
             connection.close()
+
+    def _no_database(self) -> CorruptStoreError:
+        return CorruptStoreError(
+            f"The file {self.path!r} is no SQLite database. It was left as it is; use another file."
+        )
 
     def _create_private(self) -> None:
         """Create the file for its owner only; SQLite gives its log the same mode."""
@@ -257,17 +266,6 @@ class Database:
                 if not is_busy(error) or time.monotonic() > deadline:
                     raise
             time.sleep(random.uniform(0.001, 0.02))
-
-
-def _is_database(path: Path) -> bool:
-    """Return True if a file begins like a SQLite database."""
-    try:
-        if not path.is_file():
-            return False
-        with path.open("rb") as opened:
-            return opened.read(len(_MAGIC)) == _MAGIC
-    except OSError:
-        return False
 
 
 def _size_and_time(path: str) -> tuple[int, int] | None:

@@ -1,14 +1,19 @@
-"""How long a call blocks the event loop, counted in function calls instead of seconds."""
+"""How long a call blocks the event loop: by computing, counted in function calls, and by waiting, in seconds."""
 
 from __future__ import annotations
 
 import asyncio
 import gc
+import math
 import sys
-from collections.abc import Awaitable
+import time
+from collections.abc import Awaitable, Callable
 from types import FrameType
 from typing import Any
 from unittest import mock
+
+LONG = 0.1
+"""Seconds for which a call may hold the event loop without computing anything."""
 
 A_CALL = 1e-6
 """Seconds per function call on the clock that the measured work sees."""
@@ -53,3 +58,27 @@ async def longest_block(work: Awaitable[object]) -> int:
         done = True
         await others
     return max(longest, calls)
+
+
+async def longest_wait(work: Callable[[], Awaitable[object]]) -> float:
+    """Return the most seconds for which the work holds the event loop and waits: for a disk, a server, a lock, a sleep.
+
+    What this thread computes does not count. A busy machine may interrupt the thread, too: work that seems to wait for
+    longer than ``LONG`` is done again, up to three times, and the least is returned.
+    """
+    least = math.inf
+    for _ in range(3):
+        least = min(least, await _longest_wait(work()))
+        if least <= LONG:
+            break
+    return least
+
+
+async def _longest_wait(work: Awaitable[object]) -> float:
+    task, longest = asyncio.ensure_future(work), 0.0
+    while not task.done():
+        before, computed = time.perf_counter(), time.thread_time()
+        await asyncio.sleep(0)
+        longest = max(longest, time.perf_counter() - before - (time.thread_time() - computed))
+    await task
+    return longest

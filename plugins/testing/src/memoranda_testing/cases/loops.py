@@ -13,8 +13,9 @@ from typing import Any
 from memoranda import loops
 from memoranda.errors import StoreClosedError, VersionConflictError
 from memoranda.items import MemoryItem, MemoryMetadata
-from memoranda.store import BaseStore
+from memoranda.store import BaseStore, Capability
 from memoranda_testing.case import Case, Cases, note, skipped_if
+from memoranda_testing.event_loop import LONG, longest_wait
 from memoranda_testing.expect import contents, equal, raises, same_item, that
 
 LOOPS = 4
@@ -138,6 +139,38 @@ def blocked_after(seconds: float) -> Iterator[None]:
 
 class LoopCases(Cases):
     """A store serves every event loop of the process, whichever opened it."""
+
+    async def test_no_call_waits_in_the_event_loop(self, store: BaseStore) -> None:
+        """While a call waits for a disk, a server or a lock, the event loop serves others."""
+        scope = self.scope(session_id="s")
+        items = [note(f"tea {number}", scope, number) for number in range(300)]
+        counter = note("0", scope)
+        await store.add(counter)
+
+        async def update() -> None:
+            await _counted_up(store, counter.id)
+
+        calls: dict[str, Callable[[], Awaitable[object]]] = {
+            "add_many": lambda: store.add_many(items),
+            "add": lambda: store.add(items[0]),
+            "update": update,
+            "get_many": lambda: store.get_many([item.id for item in items]),
+            "search": lambda: store.search(metadata=scope, limit=1000),
+            "search_ranked": lambda: store.search_ranked(query="tea", mode="text", metadata=scope),
+            "window": lambda: store.window(metadata=scope),
+            "scan": lambda: _scanned(store, scope),
+            "count": lambda: store.count(metadata=scope, where={"content": {"$exists": True}}),
+            "apply": lambda: store.apply(adds=items[:150], deletes=[item.id for item in items[150:]]),
+            "pop": lambda: store.pop(metadata=scope),
+            "clear": lambda: store.clear(metadata=scope),
+        }
+        if Capability.DELETE in store.capabilities:
+            calls["restore"] = lambda: store.restore(metadata=scope)
+        if Capability.PURGE in store.capabilities:
+            calls["purge"] = lambda: store.purge(metadata=scope)
+        for name, call in calls.items():
+            waited = await longest_wait(call)
+            that(waited <= LONG, f"{name}() held the event loop for {waited:.2f} s, waiting for something.")
 
     @any_loop
     async def test_loops_in_turn_use_one_store(self, store: BaseStore) -> None:

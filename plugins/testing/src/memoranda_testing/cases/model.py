@@ -3,33 +3,38 @@
 from __future__ import annotations
 
 import itertools
+import os
+import sys
 import time
 from dataclasses import replace
 from random import Random
 
 from memoranda.items import MemoryMetadata
 from memoranda.store import BaseStore, Capability, SearchMode
-from memoranda_testing.case import Cases, Reopen, needs, required
-from memoranda_testing.expect import ExpectationError
+from memoranda_testing.case import Cases, Reopen, needs, note, required
+from memoranda_testing.expect import ExpectationError, SkipCase
 from memoranda_testing.model import (
     Call,
     Cancelled,
     Generator,
     HistoryOptions,
+    Outside,
     Sandbox,
     check_histories,
     check_steps,
     leaks,
     scope_independence,
 )
+from memoranda_testing.model.combination_steps import Combinations
 from memoranda_testing.model.histories import failure_report
+from memoranda_testing.model.lifetime_steps import lifetime_steps
 from memoranda_testing.model.player import Player, modelled
 from memoranda_testing.model.search_steps import random_searches
 from memoranda_testing.model.size_steps import HUGE, LARGE, QUICK, large_steps, size_steps
 from memoranda_testing.model.steps import Step
 
-_CANCELLED = ("add", "pop", "get", "search", "search_ranked", "scan", "count", "owners", "window")
-_CANCELLED_WHOLE = ("add_many", "append", "apply", "update", "update_many")
+_CANCELLED = ("add", "update", "pop", "get", "search", "search_ranked", "scan", "count", "owners", "window")
+_CANCELLED_WHOLE = ("add_many", "append", "apply", "update_many")
 _AWAITS = 60
 """How many awaits of a call are tried; more than any store of ours has."""
 
@@ -90,6 +95,20 @@ class IsolationCases(HistoryCases):
             steps = list(random_searches(Random(f"{self.seed}/filters/{number}"), sandbox.mark))
             await check_steps(sandbox, steps, f"the searches {number} of the seed {self.seed}")
 
+    async def test_every_two_filters_hold_together(self, store: BaseStore) -> None:
+        """Every two filters bound every method at once, as arguments and by a handle."""
+        sandbox = self._sandbox(store)
+        for number in range(3 if self.thorough else 1):
+            drawn = Combinations(Random(f"{self.seed}/pairs/{number}"), sandbox.mark, store.capabilities)
+            steps = list(drawn.steps(3 if self.brief and not self.thorough else 1))
+            await check_steps(sandbox, steps, f"the combinations {number} of the seed {self.seed}")
+
+    async def test_a_few_are_found_among_many(self, store: BaseStore) -> None:
+        """A filter that a few of more than a thousand items match finds, counts and removes these few."""
+        sandbox = self._sandbox(store)
+        drawn = Combinations(Random(f"{self.seed}/crowd"), sandbox.mark, store.capabilities)
+        await check_steps(sandbox, list(drawn.steps_in_a_crowd()), f"a crowd, the seed {self.seed}")
+
 
 class ModelCases(HistoryCases):
     """Random histories of every method, whose every answer is that of a plain model of the contract."""
@@ -129,19 +148,57 @@ class ModelCases(HistoryCases):
         )
         await self._play(sandbox, options, "lifetimes")
 
+    @needs(Capability.TTL)
+    async def test_every_lifetime_ends_at_its_moment(self, store: BaseStore) -> None:
+        """However an item got its lifetime, and whatever changed it, the item is there until its end, and then gone."""
+        sandbox = self._sandbox(store)
+        if not sandbox.moves_clock:
+            raise SkipCase("it moves the clock, by which memories of others would expire")
+        await check_steps(sandbox, list(lifetime_steps(sandbox.mark, store.capabilities)), "lifetimes")
+
     @needs(Capability.PERSISTENT)
     async def test_random_histories_outlive_the_store(self, store: BaseStore, reopen: Reopen | None) -> None:
         """With two stores on the same data, one closed and reopened now and then, every answer is the model's."""
         reopen = required(reopen)
         sandbox = self._sandbox(store, reopen, instances=2)
+        sandbox.outside = await self._outside(store, reopen)
         options = self._history_options(
             store,
             instances=2,
+            outside=sandbox.outside is not None,
             reopening=True,
             lifetimes=Capability.TTL in store.capabilities,
             moves_clock=sandbox.moves_clock,
         )
-        await self._play(sandbox, options, "reopening")
+        try:
+            await self._play(sandbox, options, "reopening")
+        finally:
+            if sandbox.outside is not None:
+                await sandbox.outside.end()
+
+    async def _outside(self, store: BaseStore, reopen: Reopen) -> Outside | None:
+        """Return another process that can look at the data; None if they lie in this one, or cannot be looked at."""
+        if not self.exclusive or not hasattr(os, "fork") or sys.platform == "darwin":
+            self.unreached("another process: it would see memories of others, or the system cannot fork one")
+            return None
+        await store.close()
+        outside = await Outside.begin(reopen)
+        await store.init()
+        item = note("seen from outside", self.scope())
+        await store.add(item)
+        await store.close()
+        try:
+            found = await outside.look(patience=self.patience)
+        except Exception as error:  # noqa: BLE001  # such as a pool that belongs to this process
+            found = []
+            self.unreached(f"another process, where opening the data raised {type(error).__name__}")
+        await store.init()
+        await self.clean(store)
+        if item.id in [each.id for each in found]:
+            return outside
+        self.unreached("another process: the data lie in this one")
+        await outside.end()
+        return None
 
     async def test_a_call_that_is_cancelled_at_any_await_is_done_or_not(self, store: BaseStore) -> None:
         """Cancelled at its first, second, … await, a call is done as a whole or not at all, and locks nothing."""
@@ -149,9 +206,14 @@ class ModelCases(HistoryCases):
         if Capability.ATOMIC in store.capabilities:
             methods += _CANCELLED_WHOLE
         else:
-            self.unreached("batches that are cancelled: the store does not declare the capability 'atomic'")
+            self.unreached("batches that are done whole: the store does not declare the capability 'atomic'")
+        by_item = ["clear", *([] if Capability.ATOMIC in store.capabilities else ["add_many", "update_many"])]
         if Capability.DELETE in store.capabilities:
             methods += ("delete",)
+            by_item.append("restore")
+        if Capability.PURGE in store.capabilities:
+            by_item.append("purge")
+        methods += tuple(by_item)
         ends = time.monotonic() + self.seconds
         sandbox, options = self._sandbox(store), self._history_options(store, together=False)
         for variant, method in itertools.product(range(4 if self.thorough else 1), methods):
@@ -159,23 +221,25 @@ class ModelCases(HistoryCases):
                 if time.monotonic() >= ends:
                     self.unreached(f"{method} and what follows, for want of time")
                     return
-                if not await self._cancelled(sandbox, options, method, variant, at):
+                if not await self._cancelled(sandbox, options, method, variant, at, by_item=method in by_item):
                     break
 
-    async def _cancelled(self, sandbox: Sandbox, options: HistoryOptions, method: str, variant: int, at: int) -> bool:
+    async def _cancelled(
+        self, sandbox: Sandbox, options: HistoryOptions, method: str, variant: int, at: int, *, by_item: bool
+    ) -> bool:
         """Play a short history with a call that is cancelled, and return whether it waited that often."""
         player = await sandbox.player()
         random = Random(f"{self.seed}/{method}/{variant}")
         generator = Generator(random, sandbox.store.capabilities, options, sandbox.mark)
         failure = None
         try:
-            steps = 0
-            while failure is None and steps < 10:
+            items = {item.id: item for item in [generator.item(player.model) for _ in range(8)]}
+            failure = await player.play(Call("add_many", {"items": list(items.values())}))
+            while failure is None and generator.drawn < 3:
                 failure = await player.play(generator.step(player.model))
-                steps += 1
             if failure is None:
                 call = _longer(generator, method, player, plain=variant == 0)
-                failure = await player.play(Cancelled(call, at))
+                failure = await player.play(Cancelled(call, at, by_item))
             followed_by = [
                 *generator.audits(),
                 Call("add", {"item": generator.item(player.model)}),
@@ -256,6 +320,7 @@ def _longer(generator: Generator, method: str, player: Player, *, plain: bool) -
             call = replace(call, arguments={name: call.arguments[name] for name in _PLAIN if name in call.arguments})
         items = call.arguments.get("items", call.arguments.get("adds"))
         several = items is None or len({item.id for item in items}) > 1
-        if several and not modelled(player.model.copy(), call).errors:
+        answer = modelled(player.model.copy(), call)
+        if several and not answer.errors and (answer.value or not call.writes or items):
             break
     return call

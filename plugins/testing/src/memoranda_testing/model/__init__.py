@@ -14,10 +14,11 @@ from memoranda_testing.case import Clock
 from memoranda_testing.model.generator import Generator
 from memoranda_testing.model.histories import check_histories, check_steps, compare
 from memoranda_testing.model.leaks import held, left_since
+from memoranda_testing.model.outside import Outside
 from memoranda_testing.model.player import Stepped
 from memoranda_testing.model.reference import Model
 from memoranda_testing.model.sandbox import Sandbox
-from memoranda_testing.model.scope_independence import comparable
+from memoranda_testing.model.scope_independence import comparable, updated
 from memoranda_testing.model.steps import Call, Cancelled, Forked, Many
 from memoranda_testing.model.values import HistoryOptions
 
@@ -36,6 +37,7 @@ __all__ = [
     "HistoryOptions",
     "Many",
     "Model",
+    "Outside",
     "Sandbox",
     "cancelled",
     "check_histories",
@@ -44,4 +46,5 @@ __all__ = [
     "compare",
     "held",
     "left_since",
+    "updated",
 ]

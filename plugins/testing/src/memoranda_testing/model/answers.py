@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from memoranda.items import MemoryItem
+from memoranda.items import MemoryItem, Payload
 from memoranda.store import Owner, RankedItem
 from memoranda_testing.model.reference import AtMost
 
@@ -134,7 +134,8 @@ def _list_difference(wanted: Sequence[Any], found: Sequence[Any]) -> Difference 
     if is_ranked:
         return _rank_difference(wanted, found, *names)
     if names[0] != names[1]:
-        return _names_difference(*names, owners=isinstance([*wanted, *found][0], Owner))
+        first = [*wanted, *found][0]
+        return _names_difference(*names, owners=isinstance(first, Owner), payloads=isinstance(first, Payload))
     for position, (one, other) in enumerate(zip(wanted, found, strict=True)):
         if isinstance(one, Seen) and isinstance(other, Seen):
             unlike = _item_difference(one, other, f"found[{position}]")
@@ -150,13 +151,17 @@ def _owner(owner: Owner) -> tuple[int, str, str]:
     return owner.count, owner.first, owner.last
 
 
-def _names_difference(wanted: list[str], found: list[str], *, owners: bool = False, ranked: bool = False) -> Difference:
+def _names_difference(
+    wanted: list[str], found: list[str], *, owners: bool = False, ranked: bool = False, payloads: bool = False
+) -> Difference:
     missing, further = [name for name in wanted if name not in found], [name for name in found if name not in wanted]
     kind = "missing" if missing else "too much" if further or len(found) > len(wanted) else "order"
     if kind == "missing" and further and len(missing) == len(further) == 1 and len(wanted) > 1:
         kind = "too much"
     part = "owner.value for owner" if owners else "each.item.id for each" if ranked else "item.id for item"
     line = f"[{part} in found] == [{', '.join(wanted)}]"
+    if payloads:
+        line = f"found == [{', '.join(wanted)}]"
     if len(wanted) > 40:
         line = f"len(found) == {len(wanted)}"
         if len(wanted) == len(found):

@@ -157,7 +157,7 @@ class Calls(Values):
         if by != "namespace":
             return {"by": by, "within": self._asked(scope), **page}
         suffix = world.one(world.places)[-1:] if world.chance(0.3) else None
-        return {"by": by, "within": self._asked(scope), "depth": world.one((None, 1, 2)), "suffix": suffix, **page}
+        return {"by": by, "within": self._asked(scope), "depth": world.one((None, 1, 2, 4)), "suffix": suffix, **page}
 
     def _add(self, scope: MemoryMetadata | None, model: Model) -> dict[str, Any]:
         return {

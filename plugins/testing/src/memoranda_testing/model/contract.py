@@ -73,6 +73,8 @@ _CAUSES: dict[str, str] = {
     "of them; or a write or a removal that reaches items of another owner",
     "afresh": "a vector, a word list or an entry of an index that was not renewed where an item was replaced, archived or "
     "removed",
+    "outside": "a write that is acknowledged before it is where others read: in a cache or a buffer of this process, or in "
+    "a transaction that is not committed",
     "left": "a connection, a thread or a task that close() does not wait for",
     "value": "another item than the one that is asked for",
 }

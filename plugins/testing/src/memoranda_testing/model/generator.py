@@ -13,9 +13,9 @@ from memoranda.store import Capability, copy_item
 from memoranda_testing.model.calls import Calls
 from memoranda_testing.model.reference import Model
 from memoranda_testing.model.state import Refused
-from memoranda_testing.model.steps import Call, Forked, Moved, Reopened, Step, Together
+from memoranda_testing.model.steps import Call, Forked, Moved, Reopened, SeenOutside, Step, Together
 from memoranda_testing.model.values import HistoryOptions
-from memoranda_testing.model.world import FAR_FUTURE, QUERIES, TYPES
+from memoranda_testing.model.world import FAR_FUTURES, QUERIES, TYPES
 
 
 class Generator(Calls):
@@ -65,6 +65,8 @@ class Generator(Calls):
         call = self.call(model)
         if call.writes:
             self._waiting += self.audits()
+            if self.options.outside and world.chance(0.2):
+                self._waiting.append(SeenOutside())
         return call
 
     def call(self, model: Model) -> Call:
@@ -162,7 +164,7 @@ class Generator(Calls):
             return Call("count", self._everywhere({}), None, self._instance())
         item = copy_item(world.one(taken))
         item.__dict__.update({"content": world.one(world.contents), "created_at": utc_text(world.one(world.moments))})
-        if item.expires_at != utc_text(FAR_FUTURE):
+        if item.expires_at not in FAR_FUTURES:
             item.__dict__["expires_at"] = (
                 None  # What is left of a life may be so little that an engine's own clock ends it.
             )
@@ -199,7 +201,7 @@ class Generator(Calls):
         if self.world.is_shared:
             arguments["metadata"] = self.world.bounds
         plain = Call("scan", arguments, None, self._instance())
-        looks: list[Step] = [plain]
+        looks: list[Step] = [plain, self._look()]
         if Capability.DELETE in self.capabilities:
             looks.append(replace(plain, arguments={**arguments, "include_deleted": True}))
         if self.options.instances > 1:
@@ -207,14 +209,23 @@ class Generator(Calls):
             looks += [Call(method, self._everywhere({}), None, self._instance()) for method in ("count", "head")]
         return looks
 
+    def _look(self) -> Call:
+        """Return a read of everything by what a write may not have reached: an index, another table, a cache."""
+        method = self.world.one(("search_ranked", "payloads", "window", "owners", "count"))
+        arguments: dict[str, Any] = {"query": self.world.one(QUERIES[:4]), "mode": "text", "limit": 100}
+        name = "within" if method == "owners" else "metadata"
+        return Call(
+            method, self._everywhere(arguments if method == "search_ranked" else {}, name), None, self._instance()
+        )
+
     def _moved(self, model: Model) -> Step:
         seconds = self.world.one((0.25, 0.5, 300, 300.75, 299.75, 600, 900, 3600))
         now = datetime.fromtimestamp(model.clock(), UTC)
         ends = [row.item.expires_at for row in model.rows.values() if row.item.expires_at is not None]
         left = [(datetime.fromisoformat(end) - now).total_seconds() for end in ends]
-        soon = [seconds for seconds in left if 0 < seconds <= 4000]
-        if soon and self.world.chance(0.5):
-            seconds = self.world.one(soon)  # To the very moment at which an item ends.
+        soon = [seconds for seconds in left if 2 < seconds <= (1.1e9 if self.world.chance(0.1) else 4000)]
+        if soon and self.world.chance(0.6):  # To the very moment at which an item ends, or shortly before.
+            seconds = self.world.one(soon) - self.world.one((0, 0, 0, 1e-3, 1.0))
         if self.options.clock_goes_back and self.world.chance(0.25):
             # The store reads the clock before it goes back.
             self._waiting += [*self.audits(), Moved(-seconds * 3)]

@@ -13,8 +13,20 @@ from memoranda.items import MemoryItem
 from memoranda.store import BaseStore, Capability, copy_item
 from memoranda_testing.case import Clock
 from memoranda_testing.model.answers import Answer, Difference, difference, seen, spoil
+from memoranda_testing.model.outside import Outside
 from memoranda_testing.model.reference import Model, Refused
-from memoranda_testing.model.steps import BRANCH, Call, Cancelled, Forked, Moved, Reopened, Step, Together, spelled_out
+from memoranda_testing.model.steps import (
+    BRANCH,
+    Call,
+    Cancelled,
+    Forked,
+    Moved,
+    Reopened,
+    SeenOutside,
+    Step,
+    Together,
+    spelled_out,
+)
 
 
 @dataclass(frozen=True)
@@ -38,6 +50,7 @@ class Player:
     clock: Clock
     patience: float = 30.0
     reopen: Callable[[], Awaitable[BaseStore]] | None = None
+    outside: Outside | None = None
     model: Model = field(init=False)
     played: list[Step] = field(default_factory=list)
     waits: int = 0
@@ -68,6 +81,8 @@ class Player:
             self.clock.now += step.seconds
         elif isinstance(step, Reopened):
             return await self._reopened()
+        elif isinstance(step, SeenOutside):
+            return await self._seen_outside()
         elif isinstance(step, Together):
             return await self._together(step)
         elif isinstance(step, Cancelled):
@@ -121,6 +136,20 @@ class Player:
             unlike = Difference("error", f"closing and opening it again raised {_named(error)}.", "")
             return Failure(tuple(self.played), None, Answer(), Answer(errors=(_named(error),)), unlike)
         return None
+
+    async def _seen_outside(self) -> Failure | None:
+        """Compare what another process reads."""
+        assert self.outside is not None, "such steps are drawn only then"
+        wanted = modelled(self.model, audit(self.model))
+        try:
+            found = Answer(seen(await self.outside.look(self.clock.now, self.patience)))
+        except Exception as error:  # noqa: BLE001  # whatever a store raises is an answer
+            found = Answer(errors=(_named(error),))
+        unlike = difference(wanted, found)
+        if unlike is None:
+            return None
+        unlike = replace(unlike, kind="outside", sentence=f"read by another process: {unlike.sentence}")
+        return Failure(tuple(self.played), None, wanted, found, unlike)
 
     async def _together(self, step: Together) -> Failure | None:
         """Make the calls at once, and look for an order that explains the answers and the state."""
@@ -180,6 +209,8 @@ class Player:
         self.waits = stepped.waits
         error = None if task.cancelled() else task.exception()
         if task.cancelled() or (error is not None and stepped.waits >= step.at):
+            if step.by_item:
+                return await self._settled(step, after)
             self._given_up, self._may_follow = step, True
             self._done = [] if wanted.errors else [after]
             return None
@@ -187,6 +218,33 @@ class Player:
         found = Answer(errors=(_named(error),)) if error is not None else Answer(seen(task.result()))
         other = difference(wanted, found) if stepped.waits < step.at else None
         return None if other is None else Failure(tuple(self.played), step.call, wanted, found, other)
+
+    async def _settled(self, step: Cancelled, after: Model) -> Failure | None:
+        """Go on with what a cancelled call has done, if each item is as it was before or as it is to be afterwards."""
+        states: list[Answer] = []
+        while len(states) < 2 or states[-1] != states[-2]:  # What was begun may still be on its way.
+            states.append(await self._answer(audit(self.model)))
+            await asyncio.sleep(0.01)
+        shown = await self._answer(replace(audit(self.model), arguments={"order": "added"}))
+        if shown.errors or states[-1].errors:
+            unlike = Difference("error", f"it raised {(*shown.errors, *states[-1].errors)[0]}.", "")
+            return self._half_done(step, unlike)
+        live = {one.values["id"] for one in shown.value}
+        found = {one.values["id"]: (one, one.values["id"] not in live) for one in states[-1].value}
+        rows, before = {}, self.model.rows
+        for item_id in dict.fromkeys((*before, *after.rows)):
+            possible = [before.get(item_id), after.rows.get(item_id)]
+            fits = [row for row in possible if (row and (seen(row.item), row.deleted)) == found.get(item_id)]
+            if not fits:
+                return self._half_done(step, Difference("cancelled", f"the item {item_id!r} is half changed.", ""))
+            if fits[0] is not None:
+                rows[item_id] = fits[0]
+        self.model.rows = rows
+        return None
+
+    def _half_done(self, step: Cancelled, unlike: Difference) -> Failure:
+        sentence = f"after {step.call.method}() was cancelled at its await number {step.at}: {unlike.sentence}"
+        return Failure(tuple(self.played), step.call, Answer(), Answer(), replace(unlike, sentence=sentence))
 
 
 class Stepped:

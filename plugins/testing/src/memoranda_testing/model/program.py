@@ -20,6 +20,7 @@ from memoranda_testing.model.steps import (
     ManyIds,
     Moved,
     Reopened,
+    SeenOutside,
     Step,
     Together,
 )
@@ -104,6 +105,8 @@ def step_lines(step: Step, wanted: Answer | None = None) -> list[str]:
             "store.clock = clock",
             "await store.init()",
         ]
+    if isinstance(step, SeenOutside):
+        return ["found = await outside.look(store.clock())"]
     if isinstance(step, Together):
         calls = ", ".join(call_text(call) for call in step.calls)
         return [f"print(await asyncio.gather({calls}, return_exceptions=True))"]
@@ -135,6 +138,8 @@ def _last(failure: Failure) -> list[str]:
     before: list[str] = []
     if isinstance(step, Forked) and failure.position is not None:
         before, step = _forked(step, failure.position), list(step.calls())[failure.position]
+    if isinstance(step, SeenOutside):
+        return [*step_lines(step), f"assert {failure.difference.line}, found"]
     if not isinstance(step, Call):
         return [*step_lines(step), f"# {failure.difference.sentence}"]
     return [*before, *(line.replace(repr(BRANCH), "branch") for line in _compared(step, failure))]
@@ -167,11 +172,10 @@ def program(failure: Failure, store: BaseStore, answers: Sequence[Answer | None]
         store,
         lines,
         has_clock=any(isinstance(step, Moved) for step in failure.steps),
-        has_second=any(isinstance(step, Call) and step.instance for step in failure.steps),
     )
 
 
-def composed(store: BaseStore, lines: Sequence[str], *, has_clock: bool = False, has_second: bool = False) -> str:
+def composed(store: BaseStore, lines: Sequence[str], *, has_clock: bool = False) -> str:
     """Return a whole program around these lines, which use an open store."""
     kind, text = type(store), "\n".join(lines)
     has_clock = has_clock or "ttl" in text or "refresh" in text
@@ -181,12 +185,13 @@ def composed(store: BaseStore, lines: Sequence[str], *, has_clock: bool = False,
         f"    return {kind.__qualname__}()  # with the options of your tests",
         "",
         "async def main():",
+        *(["    outside = await Outside.begin(open_store)"] if "outside." in text else []),
         "    store = open_store()",
         "    await store.init()",
     ]
     if has_clock:
         opening.append("    store.clock = clock = Clock(2_000_000_000)")
-    if has_second:
+    if "second." in text:
         opening += ["    second = open_store()  # on the same data", "    await second.init()"]
     head = [*_imports(text, has_clock=has_clock), f"from {kind.__module__} import {kind.__qualname__}", *opening]
     return "\n".join([*head, *(f"    {line}" for line in lines), "", "asyncio.run(main())"])
@@ -198,6 +203,7 @@ def _imports(text: str, *, has_clock: bool) -> list[str]:
     used = sorted(name for name in names if f"{name}(" in text)
     errors = sorted({name for name in _ERRORS if name in text})
     ours = [name for name in _OURS if f"{name}(" in text or (has_clock and name == "Clock")]
+    ours += ["Outside"] if "outside." in text else []
     head = ["import asyncio"]
     head += ["import math"] if "math.inf" in text else []
     head += ["from contextlib import suppress"] if "suppress(" in text else []
@@ -212,5 +218,5 @@ _ERRORS = (
     "StoreClosedError",
 )
 
-_OURS = ("Clock", "Many", "cancelled", "comparable", "held", "left_since")
+_OURS = ("Clock", "Many", "cancelled", "comparable", "held", "left_since", "updated")
 """The names of this package that a program may use."""

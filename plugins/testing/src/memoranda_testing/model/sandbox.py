@@ -12,6 +12,7 @@ from memoranda.items import SCOPE_FIELDS, MemoryItem, MemoryMetadata
 from memoranda.store import BaseStore, Capability
 from memoranda_testing.case import Clock
 from memoranda_testing.expect import ExpectationError
+from memoranda_testing.model.outside import Outside
 from memoranda_testing.model.player import Failure, Player, replayed
 from memoranda_testing.model.steps import Call, Cancelled, Many, Step, Together
 
@@ -38,6 +39,7 @@ class Sandbox:
     reopen: OpenAnother | None = None
     patience: float = 30.0
     instances: int = 1
+    outside: Outside | None = None
     mark: str = ""
     marks: list[str] = field(default_factory=list)
     _clock: float = START
@@ -81,7 +83,7 @@ class Sandbox:
             another = await self.reopen()
             await another.init()
             instances.append(another)
-        player = Player(instances, clock, self.patience, self.reopen)
+        player = Player(instances, clock, self.patience, self.reopen, self.outside)
         player.model.bounds = MemoryMetadata(namespace=(self.mark,)) if self.mark else None
         return player
 

@@ -22,12 +22,12 @@ from memoranda_testing.model.program import composed, step_lines
 from memoranda_testing.model.steps import Call
 
 _WORDS = ("tea", "milk", "kettle", "saffron", "telescope", "winter", "bicycle", "lemon")
-_LENGTH = 12
+_LENGTH = 16
 
 
 @dataclass(frozen=True)
 class Event:
-    """Something done in the scope (add, archive, clear) or by others (come, hide, go), or all the questions (ask)."""
+    """Something done in the scope, such as "add", or by others (come, hide, go), or all the questions (ask)."""
 
     what: str
     number: int = 0
@@ -38,7 +38,7 @@ class Event:
     @property
     def is_own(self) -> bool:
         """True if it happens in the scope itself."""
-        return self.what in ("add", "archive", "clear")
+        return self.what in ("add", "update", "archive", "clear", "restore")
 
 
 @dataclass(frozen=True)
@@ -78,11 +78,15 @@ class Clash:
 
 def drawn(random: Random, capabilities: frozenset[Capability]) -> tuple[Event, ...]:
     """Return a history: what is added, replaced, archived and removed in a scope, and what others do meanwhile."""
-    own = []
+    own: list[Event] = []
+    gone: list[int] = []
     for place in range(_LENGTH):
-        what = random.choice(("add", "add", "add", "add", "clear", "archive"))
+        what, number = random.choice(("add", "add", "add", "update", "update", "clear", "archive")), random.randrange(5)
+        if gone and Capability.DELETE in capabilities and random.random() < 0.5:
+            what, number = "restore", gone.pop()
+        gone += [number] if what == "clear" else []
         content = " ".join(random.choice(_WORDS) for _ in range(random.randint(1, 5)))
-        own.append(Event(what, random.randrange(6), content, place))
+        own.append(Event(what, number, content, place))
     events: list[Event] = []
     for event in own:
         events += [event, replace(event, what="come")]
@@ -96,9 +100,11 @@ def drawn(random: Random, capabilities: frozenset[Capability]) -> tuple[Event, .
 def _call(event: Event, scope: MemoryMetadata, others: Sequence[MemoryMetadata]) -> Call:
     """Return what an event does."""
     if event.is_own:
-        item = note(event.content, scope, event.number, id=f"{scope.user_id}/{event.number:02}")
+        item = note(event.content, scope, event.number, id=_id(event, scope))
         if event.what == "clear":
             return Call("clear", {"metadata": scope, "where": {"id": item.id}})
+        if event.what == "restore":
+            return Call("restore", {"item_id": item.id})
         return Call("add", {"item": item.model_copy(update={"archived_by": "s"}) if event.what == "archive" else item})
     crowd = others[event.place % len(others)]
     if event.what != "come":
@@ -106,6 +112,17 @@ def _call(event: Event, scope: MemoryMetadata, others: Sequence[MemoryMetadata])
     theirs = f"{scope.user_id}/{event.place}/theirs"
     neighbour = note(f"{event.content} {event.content} tea", crowd, event.number, id=theirs)
     return Call("add_many", {"items": [neighbour, note("saffron", crowd, id=f"{theirs}2")]})
+
+
+def _id(event: Event, scope: MemoryMetadata) -> str:
+    return f"{scope.user_id}/{event.number:02}"
+
+
+async def updated(store: BaseStore, item_id: str, content: str) -> None:
+    """Give the item of this id other content, if there is one."""
+    item = await store.get(item_id)
+    if item is not None:
+        await store.update(item.model_copy(update={"content": content}))
 
 
 def _questions(scope: MemoryMetadata, modes: Sequence[SearchMode]) -> list[Call]:
@@ -163,6 +180,8 @@ class Trial:
         for event in events:
             if event.what == "ask":
                 answers.append(await self._asked(scope, only))
+            elif event.what == "update":
+                await updated(self.store, _id(event, scope), event.content)
             else:
                 await made(self.store, _call(event, scope, others))
         return answers
@@ -291,5 +310,8 @@ def _side(
     lines: list[str] = []
     question = step_lines(_questions(scope, modes)[clash.question])[0]
     for event in clash.events[:-1]:
-        lines += [question] if event.what == "ask" else step_lines(_call(event, scope, others))
+        if event.what == "update":
+            lines.append(f"await updated(store, {_id(event, scope)!r}, {event.content!r})")
+        else:
+            lines += [question] if event.what == "ask" else step_lines(_call(event, scope, others))
     return [*lines, f"{name} = {question}"]

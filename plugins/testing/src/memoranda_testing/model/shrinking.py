@@ -10,7 +10,7 @@ from typing import Any
 from memoranda.items import SCOPE_FIELDS, MemoryItem, MemoryMetadata
 from memoranda.store import copy_item
 from memoranda_testing.model.player import Failure
-from memoranda_testing.model.steps import Call, Cancelled, Forked, Many, ManyIds, Step, Together
+from memoranda_testing.model.steps import Call, Cancelled, Forked, Many, ManyIds, Step, Together, spelled_out
 
 Attempt = Callable[[Sequence[Step]], Awaitable[Failure | None]]
 """Plays steps on an empty store and returns how they fail."""
@@ -130,7 +130,13 @@ def _plainer_calls(call: Call) -> Iterator[Call]:
         if name not in _KEPT:
             yield replace(call, arguments=others)
         for plainer in _plainer_values(value):
-            yield replace(call, arguments={**call.arguments, name: plainer})
+            arguments = {**call.arguments, name: plainer}
+            if name == "items" and "deleted" in arguments:  # It names items of the batch alone.
+                ids = [item.id for item in spelled_out(plainer)]
+                arguments["deleted"] = [item_id for item_id in spelled_out(call.arguments["deleted"]) if item_id in ids]
+                if isinstance(plainer, Many):
+                    arguments["deleted"] = ManyIds(plainer.prefix, plainer.count, plainer.start)
+            yield replace(call, arguments=arguments)
 
 
 def _plainer_values(value: Any) -> Iterator[Any]:

@@ -104,6 +104,8 @@ class Cancelled:
 
     call: Call
     at: int
+    by_item: bool = False
+    """True if it may be done for some items, each of them whole."""
 
 
 @dataclass(frozen=True)
@@ -116,6 +118,11 @@ class Moved:
 @dataclass(frozen=True)
 class Reopened:
     """The store is closed, and the same data is opened in a new one."""
+
+
+@dataclass(frozen=True)
+class SeenOutside:
+    """Another process opens the same data and reads it, while the store stays open here."""
 
 
 BRANCH = "the session that fork() returned"
@@ -157,9 +164,11 @@ class Forked:
         for order in ("added", "created"):
             yield replace(plain, method="search", arguments={"metadata": there, "limit": 100, "order": order})
             yield replace(plain, method="scan", arguments={"metadata": there, "order": order})
+        for archived in (False, True):
+            yield replace(plain, method="scan", arguments={"metadata": there, "archived": archived, "order": "added"})
         yield replace(plain, method="count")
         yield replace(plain, method="head")
         yield replace(plain, method="search_ranked", arguments={"metadata": there, "query": "tea milk", "mode": "text"})
 
 
-Step = Call | Together | Cancelled | Moved | Reopened | Forked
+Step = Call | Together | Cancelled | Moved | Reopened | SeenOutside | Forked

@@ -12,7 +12,7 @@ from memoranda.store import Capability, copy_item
 from memoranda_testing.model.reference import Model
 from memoranda_testing.model.world import (
     BOUNDS,
-    FAR_FUTURE,
+    FAR_FUTURES,
     FAR_PAST,
     FIELD_VALUES,
     LIFETIMES,
@@ -26,11 +26,13 @@ _HANDLES = (0, 0, 0, 1, 0, 1, 2, 3, 4, 8, 16, 17, 5, 9, 6, 10, 12, 18, 20, 24, 7
 _ALL = (15, 23, 27, 29, 30, 31)
 
 _SELDOM: tuple[tuple[str, float, Sequence[Any]], ...] = (
-    ("archived_by", 0.15, ("s",)),
     ("name", 0.15, ("Ada", "")),
     ("mood", 0.15, ()),
     ("trust", 0.25, TRUSTS),
     ("origin", 0.1, ("web", "")),
+    ("payload", 0.3, ('{"a": 1}', "[]")),
+    ("payload_format", 0.3, ("chat", "")),
+    ("group", 0.1, ("g",)),
 )
 """Fields that some items have, with how many do, and their values; none is the world's own."""
 
@@ -44,6 +46,8 @@ class HistoryOptions:
     clock_goes_back: bool = False
     reopening: bool = False
     instances: int = 1
+    outside: bool = False
+    """Another process may look."""
     together: bool = True
     tenants: bool = False
     """Every call goes through the handle of a user."""
@@ -91,6 +95,8 @@ class Values:
         for name, share, choices in _SELDOM:
             if world.chance(share):
                 values[name] = world.one(choices or world.values)
+        if world.chance(0.2):  # Often by an item that is there, as a forked session asks for it.
+            values["archived_by"] = world.one((*world.ids[:3], "s"))
         if kind == "ai" and world.chance(0.6):
             values["tool_calls"] = [{"id": world.one(("c", "d"))}]
         if kind == "tool":
@@ -101,10 +107,10 @@ class Values:
             if world.chance(0.08):
                 # An item that has expired on arrival is swept by its store at once, and by other instances later.
                 values["expires_at"] = world.one(
-                    (FAR_PAST, FAR_FUTURE) if self.options.instances == 1 else (FAR_FUTURE,)
+                    (FAR_PAST, *FAR_FUTURES) if self.options.instances == 1 else FAR_FUTURES
                 )
         if version:
-            held = row.item.version if row is not None and not row.deleted else 0
+            held = row.item.version if row is not None and (not row.deleted or world.chance(0.5)) else 0
             values["version"] = held if world.chance(0.8) else world.random.randint(0, 3)
         elif world.chance(0.1):
             values["version"] = world.random.randint(1, 9)

@@ -42,6 +42,7 @@ PLACES: tuple[tuple[str, ...], ...] = (
     ("a", ""),
     ("a%",),
     ("b", "a"),
+    ("a", "b", "c", "d", "e"),
 )
 
 ALIKE_PLACES: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = (
@@ -53,6 +54,7 @@ ALIKE_PLACES: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = (
     (("a",), ("a%",)),
     (("a", ""), ("a",)),
     (("a", "b"), ("b", "a")),
+    (("a", "b", "c", "d"), ("a", "b", "c", "e")),
 )
 """Namespaces that are easily confused, joined or as a prefix; each history has both of a pair."""
 
@@ -104,8 +106,16 @@ MOMENTS: tuple[str, ...] = (
 )
 """Times that are equal in different zones, that differ by a microsecond, or that are far away."""
 
+CLOSE_MOMENTS = (
+    ("2024-03-01T00:00:00.000000+00:00", "2024-03-01T00:00:00.000001+00:00"),
+    ("2500-01-01T00:00:00.000001+00:00", "2500-01-01T00:00:00.000002+00:00"),
+    ("9999-12-31T23:59:59.999998+00:00", "9999-12-31T23:59:59.999999+00:00"),
+)
+"""Times a microsecond apart, also where a float of seconds holds them no longer; each history has both of a pair."""
+
 BOUNDS: tuple[str | datetime, ...] = (
     *MOMENTS,
+    *(moment for pair in CLOSE_MOMENTS for moment in pair),
     datetime(2024, 3, 1, tzinfo=UTC),
     datetime(2024, 3, 1, 5, 30, tzinfo=timezone(timedelta(hours=5, minutes=30))),
 )
@@ -120,7 +130,8 @@ TRUSTS = ("external", "tool", "agent", "user", "operator")
 LIFETIMES = (300.5, 301.0, 600.0, 900.0, 3600.25, 1e9)
 """Lifetimes by the moved clock; none ends by an engine's own clock, however slow the run."""
 
-FAR_PAST, FAR_FUTURE = "2000-01-01T00:00:00+00:00", "2999-01-01T00:00:00+00:00"
+FAR_PAST = "2000-01-01T00:00:00+00:00"
+FAR_FUTURES = ("2999-01-01T00:00:00.000000+00:00", "2999-01-01T00:00:00.000001+00:00")
 
 FIELD_VALUES: dict[str, Sequence[Any]] = {
     "status": STATUSES,
@@ -131,7 +142,7 @@ FIELD_VALUES: dict[str, Sequence[Any]] = {
     "tool_call_id": ("c", "", None),
     "created_at": MOMENTS,
     "content": (*CONTENTS, 1),
-    "expires_at": (None, FAR_FUTURE),
+    "expires_at": (None, *FAR_FUTURES),
 }
 """Values for conditions on the fields of an item that ``where`` knows."""
 
@@ -169,7 +180,7 @@ class World:
         others = self.random.sample([text for text in IDS if text not in alike], 3)
         self.ids = [self.mark + text for text in (*alike, *others)]
         self.contents = self.random.sample(CONTENTS, 6)
-        self.moments = self.random.sample(MOMENTS, 5)
+        self.moments = [*self.one(CLOSE_MOMENTS), *self.random.sample(MOMENTS, 4)]
         self.keys = list(self.one(KEYS))
         self.values = list(self.one(VALUES))
 

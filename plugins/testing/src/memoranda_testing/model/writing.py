@@ -41,6 +41,8 @@ class Writing(Handle):
         batch = self._accepted(items, ttl)
         if deleted:
             self._require(Capability.ADD_DELETED)
+            if not {item.id for item in batch}.issuperset(deleted):
+                raise Refused(InputError)
         if batch:
             self._store(batch, self._bounds(within), frozenset(deleted), keep_created=keep_created)
 

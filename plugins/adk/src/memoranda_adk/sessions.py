@@ -1,0 +1,237 @@
+"""ADK's session service in any store."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from functools import partial
+from typing import Any
+
+from google.adk.errors import StaleSessionError
+from google.adk.errors.already_exists_error import AlreadyExistsError
+from google.adk.errors.session_not_found_error import SessionNotFoundError
+from google.adk.events.event import Event
+from google.adk.sessions.base_session_service import BaseSessionService, GetSessionConfig, ListSessionsResponse
+from google.adk.sessions.session import Session
+from google.adk.sessions.state import State
+
+from memoranda.errors import VersionConflictError
+from memoranda.items import MemoryItem, MemoryMetadata
+from memoranda.offloading import filter_weight, offload
+from memoranda.store import EVERYTHING, BaseStore, Capability
+from memoranda_adk.events import FORMAT, EventFormat, moment_of
+from memoranda_adk.states import Deltas, States, Stored, deltas_of, listed, state_of
+from memoranda_messages.parts import framed
+from memoranda_sessions import RECORD, Conversation, Dropped, Fence, finished, retried
+
+_MORE = 16
+"""How many items are read beyond the wanted events, since an event may consist of several."""
+
+_UNRECORDED = "0"
+"""The marker of a session that another framework wrote."""
+
+
+class MemorandaSessionService(BaseSessionService):
+    """Sessions of ADK: ``Runner(…, session_service=MemorandaSessionService(store))``.
+
+    - ``store`` is any open store or handle. The service never closes it.
+    - Events are items of the conversation: ``user_id`` is the user, ``session_id`` the session, ``agent_id`` the app.
+      Sessions of different apps are apart, even if they have the same id.
+    - A session that another framework wrote can be read and continued. What its model said gets the author ``agent``,
+      by default the name of the app. ``dropped`` says what the last :meth:`get_session` could not carry over.
+    - ``ttl`` is how many seconds an event lives. ``min_trust`` leaves out what is trusted less, and ``fence`` shows
+      what is not trusted as quoted data; both apply to what :meth:`get_session` returns.
+    """
+
+    def __init__(
+        self,
+        store: BaseStore,
+        *,
+        agent: str | None = None,
+        ttl: float | None = None,
+        min_trust: str | None = None,
+        fence: Fence | None = None,
+    ) -> None:
+        self._store = store
+        self._agent = agent
+        self._options: dict[str, Any] = {"ttl": ttl, "min_trust": min_trust, "fence": fence}
+        self.dropped: list[Dropped] = []
+
+    def __repr__(self) -> str:
+        return f"MemorandaSessionService({self._store!r})"
+
+    async def create_session(
+        self, *, app_name: str, user_id: str, state: dict[str, Any] | None = None, session_id: str | None = None
+    ) -> Session:
+        """Store a new session, with an id of its own if none is given. Raises AlreadyExistsError."""
+        states = States(self._store, app_name, user_id, (session_id or "").strip() or uuid.uuid4().hex)
+        deltas, now = deltas_of(state), time.time()
+
+        async def create() -> Stored:
+            before = await states.read()
+            if before.session is not None or await self._items(states, 1):
+                raise AlreadyExistsError(f"Session with id {states.session_id} already exists.")
+            after = states.records(await self._store.update_many(states.changed(before, deltas, now, None)))
+            return Stored(after.session, after.user or before.user, after.app or before.app)
+
+        return _session(states, await finished(retried(create)), [])
+
+    async def get_session(
+        self, *, app_name: str, user_id: str, session_id: str, config: GetSessionConfig | None = None
+    ) -> Session | None:
+        """Return a session with its events, in the order of adding; None if there is none.
+
+        ``config`` keeps the events from ``after_timestamp`` on, and of these the newest ``num_recent_events``.
+        """
+        config = config or GetSessionConfig()
+        states = States(self._store, app_name, user_id, session_id.strip())
+        # The records come first: if an event is added meanwhile, the session counts as stale, and not the other way.
+        stored = await states.read()
+        if stored.session is None and not await self._items(states, 1):
+            return None
+        events = await self._events(states, config.num_recent_events, config.after_timestamp)
+        return _session(states, stored, events)
+
+    async def list_sessions(
+        self, *, app_name: str, user_id: str | None = None, limit: int | None = None, offset: int = 0
+    ) -> ListSessionsResponse:
+        """Return the sessions of a user, or of all users, without their events: the last active one comes last.
+
+        With ``limit`` and ``offset`` they come in pages, beginning with the sessions that were active last.
+        """
+        return ListSessionsResponse(sessions=await listed(self._store, app_name, user_id, limit, offset))
+
+    async def delete_session(self, *, app_name: str, user_id: str, session_id: str) -> None:
+        """Remove a session with its events and its state, for good if the store can."""
+        states = States(self._store, app_name, user_id, session_id.strip())
+        place = self._conversation(states).items
+        found = await place.search(archived=None, limit=EVERYTHING, mode="substring")
+        gone = [item.id for item in found if item.id == states.session_record or _is_seen(item, app_name)]
+        await finished(place.apply(deletes=gone, purge=Capability.PURGE in place.capabilities))
+
+    async def get_user_state(self, *, app_name: str, user_id: str) -> dict[str, Any]:
+        """Return the state that a user's sessions share, without the prefix ``user:``."""
+        return state_of((await States(self._store, app_name, user_id, "").read()).user)
+
+    async def append_event(self, session: Session, event: Event) -> Event:
+        """Store an event with the state that it leads to, all or none, and append it to the session.
+
+        A partial event is not stored, and one that is delivered again is stored once. Raises StaleSessionError if the
+        session has gone on since it was loaded, and SessionNotFoundError if it is gone. If the call is cancelled, the
+        event is stored and appended by then, or neither.
+        """
+        return event if event.partial else await finished(self._append(session, event))
+
+    async def _append(self, session: Session, event: Event) -> Event:
+        states = States(self._store, session.app_name, session.user_id, session.id)
+        deltas = deltas_of(event.actions.state_delta)
+        version = await retried(lambda: self._written(states, session, _without_temp(event), deltas))
+        if version is None:
+            return event
+        session._storage_update_marker = str(version)
+        session.last_update_time = event.timestamp
+        return await super().append_event(session, event)
+
+    async def _written(self, states: States, session: Session, event: Event, deltas: Deltas) -> int | None:
+        """Store an event and return the version of its session's record; None if the event was stored before."""
+        stored = await states.read()
+        await self._check_current(states, session, stored)
+        names = (states.app_name, states.user_id, states.session_id)
+        owner = MemoryMetadata(user_id=states.user_id, session_id=states.session_id, agent_id=states.app_name)
+        records = states.changed(stored, deltas, event.timestamp, event.id)
+        conversation = self._conversation(states)
+        (first, *rest) = EventFormat(states.app_name, names).items([event], metadata=owner)
+        try:
+            await conversation.append([first, *rest], records=records)
+        except VersionConflictError as error:
+            if error.item_id != first.id:
+                raise
+            before = await conversation.items.get(first.id)
+            if before is not None and before.payload == first.payload:
+                return None
+            # Another event has the same id, as in tests that give out ids of their own.
+            items = EventFormat(states.app_name, (*names, uuid.uuid4().hex)).items([event], metadata=owner)
+            await conversation.append(items, records=records)
+        return records[0].version + 1
+
+    async def _check_current(self, states: States, session: Session, stored: Stored) -> None:
+        """Raise StaleSessionError or SessionNotFoundError if the session is not the stored one."""
+        record, marker = stored.session, session._storage_update_marker
+        if record is None:
+            if marker in (None, _UNRECORDED) and await self._items(states, 1):
+                return
+            raise SessionNotFoundError(f"Session {session.id} not found.")
+        if marker is not None:
+            is_current = marker == str(record.version)
+        else:  # It was made by hand, or came as JSON.
+            last = session.events[-1].id if session.events else None
+            is_current = record.value["last_update_time"] <= session.last_update_time
+            is_current = is_current or last == record.value["last_event"]
+        if not is_current:
+            raise StaleSessionError(
+                f"Session {session.id} was modified in storage since it was loaded. Get it again before you append."
+            )
+
+    def _conversation(self, states: States) -> Conversation:
+        return Conversation(self._store, states.session_id, user_id=states.user_id, **self._options)
+
+    async def _items(self, states: States, most: int, since: str | None = None) -> list[MemoryItem]:
+        """Return the newest items that the app sees, at least ``most`` if there are as many; no event is cut."""
+        conversation, limit = self._conversation(states), most + _MORE
+        while True:
+            found = await conversation.read(min(limit, EVERYTHING), since=since)
+            seen = [item for item in found if _is_seen(item, states.app_name)]
+            if len(found) < limit:
+                return seen
+            while seen and "of" in (framed(seen[0]) or ()):
+                del seen[0]
+            if len(seen) >= most:
+                return seen
+            limit *= 4
+
+    async def _events(self, states: States, most: int | None, after: float | None) -> list[Event]:
+        """Return the newest events from a time on, oldest first."""
+        dropped: list[Dropped] = []
+        self.dropped = dropped
+        wanted = EVERYTHING if most is None else most
+        since = None if after is None else moment_of(after)
+        read = partial(EventFormat(self._agent or states.app_name).messages, dropped=dropped)
+        while wanted:
+            items = await self._items(states, wanted, since)
+            dropped.clear()
+            found = await offload(filter_weight(len(items)), read, items)
+            events = [event for event in found if after is None or event.timestamp >= after]
+            if most is None or len(events) >= most or len(items) < wanted:
+                return events if most is None else events[-most:]
+            wanted *= 4
+        return []
+
+
+def _session(states: States, stored: Stored, events: list[Event]) -> Session:
+    record = stored.session
+    last = events[-1].timestamp if events else 0.0
+    session = Session(
+        id=states.session_id,
+        app_name=states.app_name,
+        user_id=states.user_id,
+        state=stored.state(),
+        events=events,
+        last_update_time=last if record is None else record.value["last_update_time"],
+    )
+    session._storage_update_marker = _UNRECORDED if record is None else str(record.version)
+    return session
+
+
+def _is_seen(item: MemoryItem, app_name: str) -> bool:
+    """Return True if an item belongs to a session of this app: all but records and the events of other apps."""
+    is_other = item.payload_format == FORMAT and item.metadata.agent_id not in (app_name, None)
+    return item.memory_type != RECORD and not is_other
+
+
+def _without_temp(event: Event) -> Event:
+    """Return an event without the state that lasts only as long as its invocation."""
+    delta = event.actions.state_delta
+    lasting = {key: value for key, value in delta.items() if not key.startswith(State.TEMP_PREFIX)}
+    if len(lasting) == len(delta):
+        return event
+    return event.model_copy(update={"actions": event.actions.model_copy(update={"state_delta": lasting})})

@@ -1,0 +1,54 @@
+"""A context provider of the Agent Framework that recalls."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from agent_framework import AgentSession, ContextProvider, Message, SessionContext, SupportsAgentRun
+
+from memoranda.store import BaseStore
+from memoranda.sync import SyncStore
+from memoranda_context import Fence, recall_notes
+from memoranda_sessions import awaitable_store
+
+
+class MemorandaContextProvider(ContextProvider):
+    """Recalls what other sessions said about the input: ``MemorandaContextProvider(store.scoped(user_id="ada"))``.
+
+    - ``store`` is any open store or handle. One that is bound to a user recalls from all sessions of that user. What
+      the current session said is left to its history provider.
+    - ``tokens`` and ``limit`` bound what is recalled.
+    - ``min_trust`` leaves out what is trusted less; ``fence``, such as ``memoranda_guard.Fence()``, shows it as quotes.
+
+    Memories come as one message of the user's, which says that they are no instructions. Its attribution has the
+    sessions that they come from as ``origin_session_ids``. Nothing is stored.
+    """
+
+    DEFAULT_SOURCE_ID: ClassVar[str] = "memoranda_recall"
+
+    def __init__(
+        self,
+        store: BaseStore | SyncStore,
+        source_id: str = DEFAULT_SOURCE_ID,
+        *,
+        tokens: int = 2_000,
+        limit: int | None = None,
+        min_trust: str | None = None,
+        fence: Fence | None = None,
+    ) -> None:
+        super().__init__(source_id)
+        self._store = awaitable_store(store)
+        self._options: dict[str, Any] = {"tokens": tokens, "limit": limit, "min_trust": min_trust, "fence": fence}
+
+    async def before_run(
+        self, *, agent: SupportsAgentRun, session: AgentSession, context: SessionContext, state: dict[str, Any]
+    ) -> None:
+        """Recall for the text of the input, and add what is found to the context."""
+        question = "\n".join(message.text for message in context.input_messages if message.role == "user").strip()
+        if not question:
+            return
+        elsewhere = {"session_id": {"$ne": context.session_id}} if context.session_id else None
+        notes = await recall_notes(self._store, question, where=elsewhere, **self._options)
+        if notes.text:
+            origins = [item.metadata.session_id for item in notes.items if item.metadata.session_id is not None]
+            context.extend_messages(self, [Message("user", [notes.text])], origin_session_ids=origins)

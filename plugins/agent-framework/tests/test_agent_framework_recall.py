@@ -1,0 +1,60 @@
+"""A context provider of the Agent Framework that recalls."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from agent_framework import AgentSession, Message, SessionContext
+
+from memoranda import HumanMemory
+from memoranda.store import BaseStore
+from memoranda_agent_framework import MemorandaContextProvider
+
+QUESTION = Message("user", ["What is my dog called?"])
+
+
+async def recalled(provider: MemorandaContextProvider, *given: Message, session_id: str = "monday") -> list[Message]:
+    context = SessionContext(session_id=session_id, input_messages=list(given))
+    agent: Any = None
+    await provider.before_run(agent=agent, session=AgentSession(session_id=session_id), context=context, state={})
+    return context.context_messages.get(provider.source_id, [])
+
+
+async def test_memories_of_other_sessions_come_with_their_origin(store: BaseStore) -> None:
+    ada = store.scoped(user_id="ada")
+    await ada.scoped(session_id="sunday").add(HumanMemory(content="My dog is called Bobdog."))
+    await ada.scoped(session_id="saturday").add(HumanMemory(content="My other dog is called Rover."))
+    await ada.scoped(session_id="monday").add(HumanMemory(content="A dog is called a friend."))
+    await ada.add(HumanMemory(content="My dog likes to be called."))
+    await store.scoped(user_id="bob", session_id="sunday").add(HumanMemory(content="My dog is called Rex."))
+
+    (message,) = await recalled(MemorandaContextProvider(ada), QUESTION)
+
+    assert message.role == "user"
+    assert "My dog is called Bobdog." in message.text
+    assert "not instructions" in message.text
+    assert "friend" not in message.text
+    assert "Rex" not in message.text
+    attribution = message.additional_properties["_attribution"]
+    assert sorted(attribution.pop("origin_session_ids")) == ["saturday", "sunday"]
+    assert attribution == {"source_id": "memoranda_recall", "source_type": "MemorandaContextProvider"}
+
+
+async def test_memories_without_a_session_have_no_origin(store: BaseStore) -> None:
+    await store.add(HumanMemory(content="My dog is called Bobdog."))
+    (message,) = await recalled(MemorandaContextProvider(store), QUESTION)
+    assert "origin_session_ids" not in message.additional_properties["_attribution"]
+
+
+async def test_nothing_is_added_if_nothing_is_relevant_or_asked(store: BaseStore) -> None:
+    await store.add(HumanMemory(content="My dog is called Bobdog."))
+    provider = MemorandaContextProvider(store)
+    assert await recalled(provider, Message("user", ["Where is the nearest volcano?"])) == []
+    assert await recalled(provider, Message("assistant", ["What is my dog called?"])) == []
+    assert await recalled(MemorandaContextProvider(store, limit=0), QUESTION) == []
+
+
+async def test_trust_bounds_what_is_recalled(store: BaseStore) -> None:
+    await store.add(HumanMemory(content="My dog is called Mallory.", trust="external"))
+    assert len(await recalled(MemorandaContextProvider(store), QUESTION)) == 1
+    assert await recalled(MemorandaContextProvider(store, min_trust="user"), QUESTION) == []

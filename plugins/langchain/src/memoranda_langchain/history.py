@@ -1,0 +1,88 @@
+"""LangChain's chat message history in any store, sync and async."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from langchain_core.chat_history import BaseChatMessageHistory
+from langchain_core.messages import BaseMessage
+
+from memoranda.store import BaseStore
+from memoranda.sync import SyncStore
+from memoranda_langchain.messages import LangChainFormat
+from memoranda_sessions import Conversation, Dropped, Fence, awaitable_store, blocking, settled
+
+FORMAT = LangChainFormat()
+
+
+class MemorandaChatMessageHistory(BaseChatMessageHistory):
+    """The messages of one session: ``MemorandaChatMessageHistory("chat-1", store.scoped(user_id="ada"))``.
+
+    - ``store`` is any open store or handle, async or of :mod:`memoranda.sync`. Bind it to a user, since a session id
+      does not say whose it is. The history never closes it.
+    - ``limit`` is the most messages that are read, the newest ones. A call that it would cut from its results is left
+      out, and so are these.
+    - With ``whole``, a call that still waits for its results is left out, too. Without it, the turn that is under way
+      is read as it is, for a program that goes on with the results. Of earlier turns, calls without all their results
+      are never read.
+    - ``ttl`` is how many seconds a message lives. ``min_trust`` and ``fence`` are those of
+      :class:`memoranda_sessions.Conversation`.
+
+    ``dropped`` has what the last read could not carry over from messages of other frameworks. The sync methods can be
+    called from any thread, but not inside a running event loop, which they would block.
+    """
+
+    def __init__(
+        self,
+        session_id: str,
+        store: BaseStore | SyncStore,
+        *,
+        limit: int | None = None,
+        whole: bool = False,
+        ttl: float | None = None,
+        min_trust: str | None = None,
+        fence: Fence | None = None,
+    ) -> None:
+        super().__init__()
+        self.session_id = session_id
+        self.dropped: list[Dropped] = []
+        self._limit = limit
+        self._whole = whole
+        self._conversation = Conversation(awaitable_store(store), session_id, ttl=ttl, min_trust=min_trust, fence=fence)
+
+    def __repr__(self) -> str:
+        return f"MemorandaChatMessageHistory({self.session_id!r}, {self._conversation.items!r})"
+
+    @property
+    def messages(self) -> list[BaseMessage]:  # type: ignore[override]  # writable there, but never written
+        """The conversation, oldest first."""
+        return blocking("messages", "aget_messages", self.aget_messages)
+
+    def add_messages(self, messages: Sequence[BaseMessage]) -> None:
+        """Store messages, all or none."""
+        blocking("add_messages", "aadd_messages", lambda: self.aadd_messages(messages))
+
+    def clear(self) -> None:
+        """Remove every message, for good if the store can."""
+        blocking("clear", "aclear", self.aclear)
+
+    async def aget_messages(self) -> list[BaseMessage]:
+        """Return the conversation, oldest first."""
+        if self._whole:
+            items = await self._conversation.shown(self._limit)
+        elif self._limit is None:
+            items = settled(await self._conversation.read())
+        else:
+            items = settled(await self._conversation.uncut(self._limit))
+        dropped: list[Dropped] = []
+        messages = FORMAT.messages(items, dropped=dropped)
+        self.dropped = dropped
+        return messages
+
+    async def aadd_messages(self, messages: Sequence[BaseMessage]) -> None:
+        """Store messages, all or none. If it raises, even for a cancellation, the write has finished or failed."""
+        await self._conversation.append(FORMAT.items(messages))
+
+    async def aclear(self) -> None:
+        """Remove every message, for good if the store can."""
+        await self._conversation.clear()

@@ -1,0 +1,24 @@
+"""What this distribution adds to memoranda."""
+
+from __future__ import annotations
+
+from memoranda.plugins import IntegrationSpec, hookimpl
+
+
+@hookimpl
+def memoranda_integrations() -> list[IntegrationSpec]:
+    """Offer the chat history and the retriever."""
+    return [
+        IntegrationSpec(
+            "langchain-history",
+            target="memoranda_langchain.history:MemorandaChatMessageHistory",
+            api=1,
+            summary="Chat histories of LangChain.",
+        ),
+        IntegrationSpec(
+            "langchain-retriever",
+            target="memoranda_langchain.retriever:MemorandaRetriever",
+            api=1,
+            summary="A retriever of LangChain over ranked search.",
+        ),
+    ]

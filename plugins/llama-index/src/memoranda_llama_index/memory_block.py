@@ -1,0 +1,71 @@
+"""A memory block of LlamaIndex that recalls."""
+
+from __future__ import annotations
+
+from itertools import groupby
+from typing import Any
+
+from llama_index.core.base.llms.types import ChatMessage, MessageRole
+from llama_index.core.memory import BaseMemoryBlock
+from pydantic import Field, PrivateAttr
+
+from memoranda.store import BaseStore
+from memoranda.sync import SyncStore
+from memoranda_context import Fence, recall_notes
+from memoranda_llama_index.messages import LlamaIndexFormat
+from memoranda_sessions import Conversation, awaitable_store, finished
+
+FORMAT = LlamaIndexFormat()
+
+
+class MemorandaMemoryBlock(BaseMemoryBlock[str]):
+    """Recalls what matters for the latest message: ``MemorandaMemoryBlock(store.scoped(user_id="ada"))``.
+
+    - ``store`` is any open store or handle. One that is bound to a user recalls from all sessions of that user; what
+      the session still shows is left out.
+    - ``tokens`` and ``limit`` bound what is recalled, and so does the memory's own limit, by ``priority``: 0 is never
+      removed. A higher one removes all memories if they do not fit.
+    - ``min_trust`` leaves out what is trusted less; ``fence``, such as ``memoranda_guard.Fence()``, shows it as quotes.
+    - Messages that leave the memory's queue are archived by :class:`MemorandaChatStore` and can be recalled from there.
+      If yours are in another chat store, set ``accept_short_term_memory=True``: then the block stores them.
+    """
+
+    name: str = "memories"
+    accept_short_term_memory: bool = False
+    tokens: int = Field(default=2_000, description="The most tokens of what is recalled.")
+    limit: int | None = Field(default=None, description="The most memories to recall.")
+    min_trust: str | None = Field(default=None, description="The least trust of what is recalled.")
+    _store: BaseStore = PrivateAttr()
+    _fence: Fence | None = PrivateAttr(default=None)
+
+    def __init__(self, store: BaseStore | SyncStore, *, fence: Fence | None = None, **fields: Any) -> None:
+        super().__init__(**fields)
+        self._store = awaitable_store(store)
+        self._fence = fence
+
+    async def _aget(self, messages: list[ChatMessage] | None = None, **block_kwargs: Any) -> str:
+        """Return what is recalled for the latest message of a person; empty if there is none, or nothing relevant."""
+        asked = [message.content or "" for message in messages or () if message.role == MessageRole.USER]
+        if not asked:
+            return ""
+        session_id = block_kwargs.get("session_id")
+        window = [] if session_id is None else await Conversation(self._store, session_id).read()
+        notes = await recall_notes(
+            self._store,
+            asked[-1],
+            tokens=self.tokens,
+            limit=self.limit,
+            window=window,
+            fence=self._fence,
+            min_trust=self.min_trust,
+        )
+        return notes.text
+
+    async def _aput(self, messages: list[ChatMessage]) -> None:
+        """Store messages, each in the session that the memory noted in it."""
+        for session_id, group in groupby(messages, key=lambda message: message.additional_kwargs.get("session_id")):
+            items = FORMAT.items(group)
+            if session_id is None:
+                await finished(self._store.add_many(items))
+            else:
+                await Conversation(self._store, session_id).append(items)

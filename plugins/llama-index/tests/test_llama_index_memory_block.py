@@ -1,0 +1,73 @@
+"""A memory block of LlamaIndex that recalls."""
+
+from __future__ import annotations
+
+from llama_index.core.base.llms.types import ChatMessage
+from llama_index.core.memory import Memory
+
+from memoranda import HumanMemory
+from memoranda.store import BaseStore
+from memoranda_llama_index import MemorandaChatStore, MemorandaMemoryBlock
+
+DOG = "My dog is called Bobdog."
+QUESTION = "What is my dog called?"
+
+
+async def recalled(memory: Memory) -> str:
+    """Return what the system message of a memory says, which has the blocks."""
+    return "\n".join(message.content or "" for message in await memory.aget() if message.role == "system")
+
+
+async def test_other_sessions_of_the_user_are_recalled(store: BaseStore) -> None:
+    ada = store.scoped(user_id="ada")
+    await store.scoped(user_id="ada", session_id="sunday").add(HumanMemory(content=DOG))
+    await store.scoped(user_id="bob", session_id="sunday").add(HumanMemory(content="My dog is called Rex."))
+    memory = Memory.from_defaults(
+        session_id="monday", chat_store=MemorandaChatStore(ada), memory_blocks=[MemorandaMemoryBlock(ada)]
+    )
+    await memory.aput(ChatMessage(role="user", content=QUESTION))
+
+    text = await recalled(memory)
+
+    assert DOG in text
+    assert "session sunday" in text
+    assert "Rex" not in text
+
+
+async def test_what_the_session_shows_is_not_repeated_and_what_left_it_is_recalled(store: BaseStore) -> None:
+    chats = MemorandaChatStore(store)
+    memory = Memory.from_defaults(
+        session_id="chat", chat_store=chats, memory_blocks=[MemorandaMemoryBlock(store, name="long_term")]
+    )
+    await memory.aput_messages([ChatMessage(role="user", content=text) for text in (DOG, QUESTION)])
+    assert DOG not in await recalled(memory)
+
+    await chats.archive_oldest_messages("chat", 1)
+
+    assert DOG in await recalled(memory)
+
+
+async def test_without_a_question_or_an_answer_there_is_no_block(store: BaseStore) -> None:
+    block = MemorandaMemoryBlock(store)
+    assert await block.aget([]) == ""
+    assert await block.aget([ChatMessage(role="user", content=QUESTION)]) == ""
+
+
+async def test_tokens_and_trust_bound_what_is_recalled(store: BaseStore) -> None:
+    await store.add(HumanMemory(content=DOG))
+    await store.add(HumanMemory(content="My dog is called Mallory.", trust="external"))
+    asked = [ChatMessage(role="user", content=QUESTION)]
+    assert "Mallory" in await MemorandaMemoryBlock(store).aget(asked)
+    assert "Mallory" not in await MemorandaMemoryBlock(store, min_trust="user").aget(asked)
+    assert await MemorandaMemoryBlock(store, tokens=1).aget(asked) == ""
+
+
+async def test_messages_of_another_chat_store_are_stored_if_asked_for(store: BaseStore) -> None:
+    flushed = [ChatMessage(role="user", content=DOG), ChatMessage(role="assistant", content="Lovely!")]
+    await MemorandaMemoryBlock(store).aput(flushed, from_short_term_memory=True, session_id="chat")
+    assert await store.count() == 0
+
+    block = MemorandaMemoryBlock(store, accept_short_term_memory=True)
+    await block.aput(flushed, from_short_term_memory=True, session_id="chat")
+
+    assert await MemorandaChatStore(store).get_messages("chat") == flushed

@@ -1,0 +1,19 @@
+"""Sessions and memory of Strands Agents in any store of memoranda."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from memoranda.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from memoranda_strands.memories import MemorandaMemoryStore
+    from memoranda_strands.repository import MemorandaSessionRepository
+    from memoranda_strands.tools import as_tools
+
+__all__ = ["MemorandaMemoryStore", "MemorandaSessionRepository", "as_tools"]
+
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    {"memories": ["MemorandaMemoryStore"], "repository": ["MemorandaSessionRepository"], "tools": ["as_tools"]},
+)

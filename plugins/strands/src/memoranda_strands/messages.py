@@ -1,0 +1,172 @@
+"""Strands' messages as items, and back.
+
+A message is one item for each tool result, and one for all else that it says. If a message was redacted, its items say
+what it was redacted to.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from strands.types.content import ContentBlock, Message
+from strands.types.session import SessionMessage
+
+from memoranda_sessions import Fields, JsonObject, MessageFormat, Outgoing, Part, Result
+
+FORMAT = "strands"
+UNNUMBERED = -1
+"""The number of a message that another framework wrote."""
+
+_DOCUMENTS = {
+    "pdf": "application/pdf",
+    "csv": "text/csv",
+    "html": "text/html",
+    "txt": "text/plain",
+    "md": "text/markdown",
+    "doc": "application/msword",
+    "xls": "application/vnd.ms-excel",
+    "docx": "application/vnd.openxmlformats-officedocument.wordprocessingml.document",
+    "xlsx": "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
+}
+_FORMATS = {media_type: name for name, media_type in _DOCUMENTS.items()}
+_IMAGES = frozenset({"png", "jpeg", "gif", "webp"})
+_KNOWN = frozenset({"text", "type", "image", "document", "video", "audio", "reasoningContent", "toolUse", "toolResult"})
+_BESIDE = frozenset({"cachePoint"})
+
+
+class SessionMessageFormat(MessageFormat[SessionMessage]):
+    """How messages are stored. ``owner`` are the session and the agent, from which ids of items are derived."""
+
+    name = FORMAT
+    holds = frozenset({"is_error"})
+    joins_results = True
+
+    def __init__(self, *owner: str | None) -> None:
+        self._owner = owner
+
+    def dump(self, message: SessionMessage) -> JsonObject:
+        """Return a message as a JSON object."""
+        return message.to_dict()
+
+    def load(self, given: JsonObject) -> SessionMessage:
+        """Return the message of an object."""
+        return SessionMessage.from_dict(given)
+
+    def read(self, given: JsonObject) -> list[Fields]:
+        """Return the fields of the items of a message: its tool results, then the rest."""
+        message = given.get("redact_message") or given["message"]
+        blocks = message["content"]
+        found = [_result_fields(block["toolResult"]) for block in blocks if "toolResult" in block]
+        rest = [block for block in blocks if "toolResult" not in block]
+        if rest:
+            found.append(_spoken_fields(message["role"], rest))
+        for position, fields in enumerate(found):
+            fields["created_at"] = given["created_at"]
+            if self._owner:
+                fields["id"] = self.item_id(given["message_id"], position)
+        return found
+
+    def item_id(self, number: int, position: int = 0) -> str:
+        """Return the id of an item of a message of this session and agent."""
+        return hashlib.sha256(json.dumps([FORMAT, *self._owner, number, position]).encode()).hexdigest()
+
+    def write(self, outgoing: Outgoing) -> SessionMessage | None:
+        """Return a message that says what the items say. System messages have no place in Strands."""
+        if outgoing.role == "system":
+            return None
+        content: list[ContentBlock] = [*_results(outgoing.results)]
+        content += [{"text": outgoing.text}] if outgoing.text else []
+        content += _media(outgoing)
+        content += [
+            {"toolUse": {"toolUseId": call.id, "name": call.name, "input": call.values}} for call in outgoing.calls
+        ]
+        if not content:
+            return None
+        message: Message = {"role": "assistant" if outgoing.role == "ai" else "user", "content": content}
+        first = outgoing.items[0]
+        return SessionMessage(message, UNNUMBERED, created_at=first.created_at, updated_at=first.updated_at)
+
+
+def _result_fields(result: Mapping[str, Any]) -> Fields:
+    content = result.get("content") or ()
+    return {
+        "memory_type": "tool",
+        "content": "\n".join(_texts(content)),
+        "tool_call_id": result["toolUseId"],
+        "is_error": result.get("status") == "error",
+        "parts": [part for block in content for part in _parts(block)],
+    }
+
+
+def _texts(content: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+    for block in content:
+        if "text" in block:
+            yield block["text"]
+        elif "json" in block:
+            yield json.dumps(block["json"], ensure_ascii=False)
+
+
+def _spoken_fields(role: str, blocks: list[JsonObject]) -> Fields:
+    fields: Fields = {
+        "memory_type": "ai" if role == "assistant" else "human",
+        "content": "\n".join(block["text"] for block in blocks if block.get("text")),
+        "parts": [part for block in blocks for part in _parts(block)],
+        "provider_parts": sorted({name for block in blocks for name in block} - _KNOWN - _BESIDE),
+    }
+    calls = [block["toolUse"] for block in blocks if "toolUse" in block]
+    if calls and role == "assistant":
+        fields["tool_calls"] = [
+            {"id": call["toolUseId"], "name": call["name"], "arguments": call.get("input")} for call in calls
+        ]
+    return fields
+
+
+def _parts(block: Mapping[str, Any]) -> Iterator[Part]:
+    """Yield the parts of a block; its bytes are as Strands writes them in JSON."""
+    if reasoning := block.get("reasoningContent"):
+        said = reasoning.get("reasoningText") or {}
+        hidden = (reasoning.get("redactedContent") or {}).get("data")
+        yield Part("reasoning", text=said.get("text"), signature=said.get("signature") or hidden)
+    for kind in ("image", "audio", "video", "document"):
+        if held := block.get(kind):
+            source, made = held.get("source") or {}, held.get("format") or ""
+            media_type = _DOCUMENTS.get(made, "application/octet-stream") if kind == "document" else f"{kind}/{made}"
+            data = (source.get("bytes") or {}).get("data")
+            url = (source.get("location") or {}).get("uri")
+            if data or url:
+                yield Part.of_media(media_type, data=data, url=url, name=held.get("name"))
+
+
+def _media(outgoing: Outgoing | Result) -> list[Any]:
+    """Return the parts that Strands has a place for as blocks: what has data, or lies in S3."""
+    blocks = []
+    for part in outgoing.take("image", "audio", "video", "file"):
+        made = part.media_type.partition("/")[2]
+        kind = "document" if part.kind == "file" else part.kind
+        made = _FORMATS.get(part.media_type, "") if kind == "document" else made
+        source: dict[str, Any] = {}
+        if part.data is not None:
+            source = {"bytes": base64.b64decode(part.data)}
+        elif part.text is not None:
+            source = {"bytes": part.text.encode()}
+        elif part.url is not None and part.url.startswith("s3://"):
+            source = {"location": {"type": "s3", "uri": part.url}}
+        if not source or not made or (kind == "image" and made not in _IMAGES):
+            outgoing.leave(part)
+            continue
+        named = {"name": part.name or "document"} if kind == "document" else {}
+        blocks.append({kind: {"format": made, "source": source, **named}})
+    return blocks
+
+
+def _results(results: Iterable[Result]) -> Iterator[ContentBlock]:
+    for result in results:
+        content: list[Any] = [{"text": result.text}] if result.text else []
+        content += _media(result)
+        status: Any = "error" if result.is_error else "success"
+        held: Any = {"toolUseId": result.call_id, "status": status, "content": content or [{"text": ""}]}
+        yield {"toolResult": held}

@@ -1,0 +1,199 @@
+"""Histories about filters: every two of them together, for every method, also for few items among many others.
+
+Each item has some of the features below, drawn by chance. A filter asks for one or several of them, as an argument or,
+where it names an owner or a namespace, by a handle.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import combinations
+from random import Random
+from typing import Any
+
+from memoranda.items import SCOPE_FIELDS, MemoryItem, MemoryMetadata
+from memoranda.store import Capability
+from memoranda_testing.model.steps import Call, Many, Step
+
+CROWD = 1_100
+"""How many others there are: more than a page, a batch or a list of candidates holds."""
+
+_OWNERS = {"user_id": "u", "session_id": "s", "task_id": "t", "agent_id": "g"}
+_DEEP, _DEEPER = ("p", "q", "r", "s"), ("p", "q", "r", "s", "v")
+_EARLY, _USUAL = "2020-01-01T00:00:00+00:00", "2024-03-01T00:00:00+00:00"
+_LATE, _LATEST = "9999-12-31T23:59:59.999998+00:00", "9999-12-31T23:59:59.999999+00:00"
+
+_METADATA: dict[str, Any] = {**_OWNERS, "namespace": _DEEP, "extra": {"k": 1}}
+_FILTERS: dict[str, dict[str, Any]] = {
+    "mood": {"where": {"extra.mood": {"$in": ["calm", 7]}}},
+    "name": {"where": {"name": "Ada"}},
+    "late": {"since": _LATEST},
+    "early": {"until": "2020-01-01T00:00:00.000001+00:00"},
+    "trust": {"min_trust": "user"},
+    "type": {"memory_type": "fact"},
+    "status": {"status": "draft"},
+    "query": {"query": "TEA", "mode": "substring"},
+    "archived": {"archived": True},
+}
+FEATURES = (*_METADATA, *_FILTERS)
+
+_NARROWING = {"metadata", "since", "until", "where", "min_trust"}
+_ACCEPTED: dict[str, set[str]] = {
+    "search": {*_NARROWING, "memory_type", "status", "query", "archived"},
+    "search_ranked": {*_NARROWING, "memory_type", "status", "archived"},
+    "scan": {*_NARROWING, "memory_type", "status", "archived"},
+    "payloads": {*_NARROWING, "memory_type", "archived"},
+    "count": _NARROWING,
+    "window": _NARROWING,
+    "head": {"metadata"},
+    "owners": {"metadata"},
+    "get_many": {"metadata"},
+    "touch": {"metadata"},
+    "clear": _NARROWING,
+    "purge": _NARROWING,
+    "pop": {"metadata", "memory_type", "where"},
+    "apply": {"metadata"},
+    "restore": {"metadata"},
+    "delete": {"metadata"},
+}
+"""The filters that each method takes."""
+
+_READING = ("search", "count", "scan", "search_ranked", "payloads", "window", "head", "owners", "get_many")
+_CHANGING = ("clear", "pop", "apply", "delete", "restore", "purge", "touch")
+
+
+class Combinations:
+    """Draws items with some features, and calls that ask for several of these at once."""
+
+    def __init__(self, random: Random, mark: str, capabilities: frozenset[Capability]) -> None:
+        self._random = random
+        self._mark = mark
+        self._capabilities = capabilities
+        self._items = [self._item(f"{mark}{number:02}", FEATURES) for number in range(24)]
+        needed = {"restore": Capability.DELETE, "delete": Capability.DELETE, "purge": Capability.PURGE}
+        needed["touch"] = Capability.TTL
+        self._changing = [each for each in _CHANGING if needed.get(each) in (None, *capabilities)]
+
+    def steps(self, share: int = 1) -> Iterator[Step]:
+        """Yield calls with every two features, or with one of so many such pairs, and with some threes."""
+        yield Call("add_many", {"items": self._items})
+        pairs = list(combinations(FEATURES, 2))
+        self._random.shuffle(pairs)
+        for pair in pairs[::share]:
+            yield from self._asked(_READING, pair)
+            for method in self._changing:
+                yield from self._changed(method, pair)
+        for _ in range(40 // share):
+            yield from self._asked(_READING[:4], self._random.sample(FEATURES, 3))
+
+    def steps_in_a_crowd(self) -> Iterator[Step]:
+        """Yield calls with every feature, which few items have: the first of many, or the last of them."""
+        usual = dict.fromkeys(SCOPE_FIELDS, f"{self._mark}x")
+        crowd = MemoryMetadata(**usual, namespace=(*self._root, "x"), extra={"k": 2, "mood": "sad"})
+        features = self._random.sample(FEATURES, len(FEATURES))
+        halves = features[::2], features[1::2]
+        self._items = [self._item(f"{self._mark}{number:02}", halves[number // 12]) for number in range(24)]
+        yield Call("add_many", {"items": self._items[:12]})
+        yield Call("add_many", {"items": Many(f"{self._mark}x", CROWD, crowd, content="milk {}")})
+        yield Call("add_many", {"items": self._items[12:]})
+        for number, feature in enumerate(features):
+            yield from self._asked(_READING, [feature])
+            for method in self._changing[number // 2 % 2 :: 2]:
+                yield from self._changed(method, [feature])
+
+    @property
+    def _root(self) -> tuple[str, ...]:
+        return (self._mark,) if self._mark else ()
+
+    def _item(self, item_id: str, features: Sequence[str]) -> MemoryItem:
+        has = {name for name in features if self._random.random() < 0.5}
+        fields = {name: self._mark + (text if name in has else "x") for name, text in _OWNERS.items()}
+        place = self._random.choice((_DEEP, _DEEPER)) if "namespace" in has else _DEEP[:-1]
+        metadata = MemoryMetadata(
+            **fields,
+            namespace=self._root + place,
+            extra={"k": 1 if "extra" in has else 2, "mood": "calm" if "mood" in has else "sad"},
+        )
+        created = _EARLY if "early" in has else _USUAL
+        return MemoryItem(
+            id=item_id,
+            content=f"tea {item_id}" if "query" in has else f"milk {item_id}",
+            metadata=metadata,
+            memory_type="fact" if "type" in has else "note",
+            status="draft" if "status" in has else "accepted",
+            name="Ada" if "name" in has else None,
+            trust="user" if "trust" in has else None,
+            archived_by="s" if "archived" in has else None,
+            created_at=self._random.choice((_LATE, _LATEST)) if "late" in has else created,
+            payload=f'["{item_id}"]' if "mood" in has else None,
+            payload_format="test" if "mood" in has else None,
+        )
+
+    def _asked(self, methods: Sequence[str], features: Sequence[str]) -> Iterator[Call]:
+        """Yield a call of each method that takes these features, and a page of the search."""
+        calls = [call for method in methods if (call := self._call(method, features)) is not None]
+        yield from calls
+        page = {"limit": self._random.choice((1, 2, 3)), "offset": self._random.choice((0, 0, 1))}
+        yield replace(calls[0], arguments={**calls[0].arguments, **page})
+
+    def _call(self, method: str, features: Sequence[str]) -> Call | None:
+        """Return a call with these features; None if the method does not take them."""
+        arguments: dict[str, Any] = {}
+        for feature in features:
+            for name, value in _FILTERS.get(feature, {}).items():
+                both = isinstance(value, dict) and name in arguments
+                arguments[name] = {**arguments[name], **value} if both else value
+        if any(name not in _ACCEPTED[method] for name in arguments if name != "mode"):
+            return None
+        asked: dict[str, Any] = {name: _METADATA[name] for name in features if name in _METADATA}
+        for name in _OWNERS.keys() & asked.keys():
+            asked[name] = self._mark + asked[name]
+        asked["namespace"] = self._root + asked.get("namespace", ())
+        scope = None
+        if self._random.random() < 0.5:  # No handle is bound to ``extra``.
+            scope = MemoryMetadata(**{name: value for name, value in asked.items() if name != "extra"})
+            asked = {"extra": asked["extra"]} if "extra" in asked else {}
+        metadata, scope = MemoryMetadata(**asked), None if scope == MemoryMetadata() else scope
+        arguments.update(self._further(method))
+        if metadata != MemoryMetadata():
+            arguments[{"owners": "within", "apply": "within"}.get(method, "metadata")] = metadata
+        return Call(method, arguments, scope)
+
+    def _further(self, method: str) -> dict[str, Any]:
+        """Return the arguments besides filters that a method needs, or that go with them."""
+        random, ids = self._random, [item.id for item in self._items]
+        order = random.choice(("created", "added", "updated"))
+        return {
+            "search": lambda: {"limit": 50, "order": order},
+            "search_ranked": lambda: {"query": "tea milk", "mode": "text", "limit": random.choice((2, 50))},
+            "scan": lambda: {"order": order, **self._deleted()},
+            "count": self._deleted,
+            "payloads": lambda: {"limit": random.choice((2, 50))},
+            "owners": lambda: {"by": random.choice((*SCOPE_FIELDS, "namespace"))},
+            "get_many": lambda: {"ids": random.sample(ids, len(ids))},
+            "touch": lambda: {"ids": ids, "ttl": 1e9},
+            "apply": lambda: {"deletes": ids},
+            "delete": lambda: {"item_id": random.choice(ids)},
+        }.get(method, dict)()
+
+    def _deleted(self) -> dict[str, Any]:
+        asked = Capability.DELETE in self._capabilities and self._random.random() < 0.3
+        return {"include_deleted": True} if asked else {}
+
+    def _changed(self, method: str, features: Sequence[str]) -> Iterator[Step]:
+        """Yield a call that changes what has these features, a look at everything, and a repair."""
+        call = self._call(method, features)
+        if call is None:
+            return
+        if method == "restore":
+            yield self._everything("clear")
+        yield from [call] * (3 if method == "pop" else 1)
+        deleted = {"include_deleted": True} if Capability.DELETE in self._capabilities else {}
+        yield self._everything("scan", order="added", **deleted)
+        if self._random.random() < 0.2:
+            yield self._everything("search_ranked", query="tea milk", mode="text", limit=50)
+        yield Call("add_many", {"items": self._items})
+
+    def _everything(self, method: str, **arguments: Any) -> Call:
+        return Call(method, {**arguments, "metadata": MemoryMetadata(namespace=(*self._root, "p"))})

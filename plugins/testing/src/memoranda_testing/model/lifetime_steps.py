@@ -1,0 +1,73 @@
+"""A history about lifetimes: every way to give one, and every way to change one, by a clock that comes to every end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import Any
+
+from memoranda.items import MemoryItem, MemoryMetadata
+from memoranda.store import Capability
+from memoranda_testing.model.steps import Call, Moved, Step
+
+_CHANGED, _SHORTER, _LIFE, _LONGER = 1_000.0, 500.0, 4_000.0, 9_000.0
+"""When lifetimes are changed, and how long they are, in seconds; none ends by an engine's own clock."""
+
+_AGES = 1e9
+"""Far more milliseconds than 32 bits hold."""
+
+_CHANGES = ("nothing", "shorter", "longer", "forever", "touched", "read", "found", "replaced", "replaced again", "bin")
+
+
+def lifetime_steps(mark: str, capabilities: frozenset[Capability]) -> Iterator[Step]:
+    """Yield items that get a lifetime in each way and then another one, and looks around the end of each."""
+    mine = MemoryMetadata(user_id=f"{mark}u", session_id=f"{mark}s", namespace=(mark,) if mark else ())
+    for change in _CHANGES:
+        items = [MemoryItem(id=f"{mark}{change}{number}", content="tea", metadata=mine) for number in range(6)]
+        for item in items:
+            item.__dict__.update({"created_at": "2024-03-01T00:00:00.000000+00:00", "updated_at": item.created_at})
+        yield Call("add", {"item": items[0], "ttl": _LIFE})
+        yield Call("add_many", {"items": items[1:2], "ttl": _LIFE})
+        yield Call("apply", {"adds": items[2:3], "ttl": _LIFE})
+        items[3].__dict__["ttl"] = _LIFE
+        yield Call("add", {"item": items[3]})
+        yield Call("add_many", {"items": items[4:5], "ttl": _AGES})
+        yield Call("add", {"item": items[5]})
+    yield Moved(_CHANGED)
+    for change in _CHANGES:
+        yield from _changed(change, [f"{mark}{change}{number}" for number in range(6)], mine, capabilities)
+    ends = sorted({_CHANGED + _SHORTER, _LIFE, _CHANGED + _LIFE, _CHANGED + _LONGER, 2**31 / 1000, _AGES})
+    moments = [_CHANGED, *(moment for end in ends for moment in (end - 1, end - 0.001, end))]
+    for before, after in pairwise(moments):
+        yield Moved(after - before)
+        yield from _looks(mine, capabilities)
+
+
+def _changed(change: str, ids: list[str], mine: MemoryMetadata, capabilities: frozenset[Capability]) -> Iterator[Step]:
+    lives = {"shorter": _SHORTER, "longer": _LONGER, "forever": float("inf")}
+    if change in lives:
+        yield Call("touch", {"ids": ids, "ttl": lives[change]})
+    elif change == "touched":
+        yield Call("touch", {"ids": ids})
+    elif change == "read":
+        yield Call("get_many", {"ids": ids, "refresh": True})
+    elif change == "found":
+        yield Call("search", {"metadata": mine, "where": {"id": {"$in": ids}}, "refresh": True, "limit": 50})
+    elif change.startswith("replaced"):
+        items = [MemoryItem(id=item_id, content="milk", metadata=mine, created_at="2024-03-01") for item_id in ids]
+        yield Call("add_many", {"items": items, **({"ttl": _LONGER} if change.endswith("again") else {})})
+    elif change == "bin" and Capability.DELETE in capabilities:
+        yield Call("clear", {"metadata": mine, "where": {"id": {"$in": ids}}})
+        yield Call("restore", {"item_id": ids[0]})
+
+
+def _looks(mine: MemoryMetadata, capabilities: frozenset[Capability]) -> Iterator[Step]:
+    """Yield reads of all that is left."""
+    everything: dict[str, Any] = {"metadata": MemoryMetadata(session_id=mine.session_id)}
+    yield Call("search", {**everything, "limit": 100, "order": "added"})
+    yield Call("count", everything)
+    deleted = {"include_deleted": True} if Capability.DELETE in capabilities else {}
+    yield Call("scan", {**everything, **deleted})
+    yield Call("search_ranked", {**everything, "query": "tea milk", "mode": "text", "limit": 100})
+    yield Call("payloads", everything)
+    yield Call("owners", {"by": "session_id", "within": everything["metadata"]})

@@ -1,0 +1,69 @@
+"""The modules that are mutated, and how to open the store that each belongs to."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[2]
+EXAMPLE = ROOT / "docs" / "examples" / "memoranda-jsonl" / "src"
+DICT_STORE = ROOT / "plugins" / "testing" / "tests"
+SQLITE = ROOT / "plugins" / "sqlite" / "src"
+VECTOR = ROOT / "plugins" / "vector" / "src"
+
+sys.path[:0] = [str(EXAMPLE), str(DICT_STORE)]
+
+
+def _in_memory(folder: Path) -> Any:
+    return import_module("memoranda.store").InMemoryStore()
+
+
+def _four_methods(folder: Path) -> Any:
+    return import_module("four_methods").DictStore()
+
+
+def _jsonl(folder: Path) -> Any:
+    return import_module("memoranda_jsonl").JsonLinesStore(folder / "memories.jsonl", sync=False)
+
+
+def _sqlite(folder: Path) -> Any:
+    return import_module("memoranda_sqlite").SQLiteMemoryStore(folder / "memories.db")
+
+
+def _vector(folder: Path) -> Any:
+    return import_module("memoranda_vector").VectorMemoryStore(import_module("memoranda_ranking").HashingEmbeddings(64))
+
+
+@dataclass(frozen=True)
+class Target:
+    """A module, and the store that the kit runs on."""
+
+    module: str
+    path: Path
+    open_store: Callable[[Path], Any]
+    """Opens the store on the data in a folder."""
+
+    @property
+    def label(self) -> str:
+        """The file's place in the repository."""
+        return str(self.path.relative_to(ROOT))
+
+
+def _targets(folder: Path, package: str, names: str, open_store: Callable[[Path], Any]) -> list[Target]:
+    return [
+        Target(".".join(filter(None, (package, name))), folder / package.replace(".", "/") / f"{name}.py", open_store)
+        for name in names.split()
+    ]
+
+
+TARGETS = [
+    *_targets(ROOT / "core" / "src", "memoranda.store", "in_memory entry_index", _in_memory),
+    *_targets(DICT_STORE, "", "four_methods", _four_methods),
+    *_targets(EXAMPLE, "memoranda_jsonl", "store operations journal", _jsonl),
+    *_targets(SQLITE, "memoranda_sqlite", "store statements writing reading scanning searching", _sqlite),
+    *_targets(VECTOR, "memoranda_vector", "store table search filtering deleted_items stored_items", _vector),
+]
