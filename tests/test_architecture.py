@@ -41,7 +41,7 @@ BETWEEN_NEIGHBOURS = {
     *((f"memoranda_summary_{name}", "memoranda_summary") for name in ("conversation", "facts", "profiles")),
     ("memoranda_inspector", "memoranda_cli"),
     ("memoranda_eval", "memoranda_cli"),
-    # Extras: a name of one is offered by the other as well, the command runs the kit, and the inspector shows facts and receipts.
+    # Extras: a name of one is offered by the other as well, the command runs the kit, the inspector shows facts and more.
     ("memoranda_vector", "memoranda_openai"),
     ("memoranda_cli", "memoranda_testing"),
     ("memoranda_inspector", "memoranda_facts"),

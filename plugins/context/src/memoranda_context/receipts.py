@@ -34,9 +34,7 @@ class Shown:
     considered: Sequence[str] = ()
     elsewhere: Collection[str] = ()
 
-    async def recorded(
-        self, store: BaseStore, receipt: object, metadata: MemoryMetadata | None = None
-    ) -> None:
+    async def recorded(self, store: BaseStore, receipt: object, metadata: MemoryMetadata | None = None) -> None:
         """Wait for observers of the store that record the context, or for the receipt that is asked for."""
         messages, owner = self.context.parts.items(), metadata or store.bounds
         await store.shown(messages, receipt=receipt, kind=self.kind, owner=owner, details=self._details)

@@ -16,7 +16,7 @@ from memoranda_llama_index.messages import LlamaIndexFormat
 from memoranda_sessions import RECORD, Conversation, Dropped, Fence, awaitable_store, finished, retried, settled
 
 FORMAT = LlamaIndexFormat()
-_HIDDEN = frozenset({RECORD, "branch"})
+_HIDDEN = frozenset({RECORD, "branch", "receipt", "revision"})
 """What is archived from birth, and no message."""
 
 
@@ -30,6 +30,7 @@ class MemorandaChatStore(AsyncDBChatStore):
       together with the messages around them.
     - ``ttl`` is how many seconds a message lives. ``min_trust`` and ``fence`` are those of
       :class:`memoranda_sessions.Conversation`.
+    - ``receipt=True``, or a ``memoranda_receipts.Recording``, records what is read for a model.
 
     ``dropped`` has what the last read could not carry over from messages of other frameworks.
     """
@@ -45,10 +46,11 @@ class MemorandaChatStore(AsyncDBChatStore):
         ttl: float | None = None,
         min_trust: str | None = None,
         fence: Fence | None = None,
+        receipt: object = None,
     ) -> None:
         super().__init__()
         self._store = awaitable_store(store)
-        self._options = {"ttl": ttl, "min_trust": min_trust, "fence": fence}
+        self._options = {"ttl": ttl, "min_trust": min_trust, "fence": fence, "receipt": receipt}
 
     @classmethod
     def class_name(cls) -> str:
@@ -68,9 +70,10 @@ class MemorandaChatStore(AsyncDBChatStore):
         offset: int | None = None,
     ) -> list[ChatMessage]:
         """Return messages of a status, or of both for None, oldest first; ``limit`` counts from the ``offset`` on."""
-        messages = [message for message, _ in await self._read(key, status)]
-        start = offset or 0
-        return messages[start:] if limit is None else messages[start : start + limit]
+        start, conversation = offset or 0, self._conversation(key)
+        found = (await self._read(key, status, conversation))[start : None if limit is None else start + limit]
+        await conversation.record([item for _, items in found for item in items], limit)
+        return [message for message, _ in found]
 
     async def count_messages(self, key: str, status: MessageStatus | None = MessageStatus.ACTIVE) -> int:
         """Return the number of messages of a status, or of both for None."""
@@ -103,7 +106,7 @@ class MemorandaChatStore(AsyncDBChatStore):
 
     async def delete_messages(self, key: str, status: MessageStatus | None = None) -> None:
         """Remove the messages of a status, or all for None, for good if the store can."""
-        conversation = self._conversation(key)
+        conversation = conversation or self._conversation(key)
         if status is None:
             await conversation.clear()
         else:
@@ -135,10 +138,13 @@ class MemorandaChatStore(AsyncDBChatStore):
         return Conversation(self._store, key, **self._options)
 
     async def _read(
-        self, key: str, status: MessageStatus | None = MessageStatus.ACTIVE
+        self,
+        key: str,
+        status: MessageStatus | None = MessageStatus.ACTIVE,
+        conversation: Conversation | None = None,
     ) -> list[tuple[ChatMessage, list[MemoryItem]]]:
         """Return the messages of a status, each with its items."""
-        conversation = self._conversation(key)
+        conversation = conversation or self._conversation(key)
         if status is MessageStatus.ACTIVE:
             items = settled(await conversation.read())
         else:
