@@ -34,7 +34,7 @@ class MemorandaHistoryProvider(HistoryProvider):
 
     A model is never shown a call without its results: what a killed process left half written is not loaded, unless the
     run goes on with the results. ``dropped`` has what the last read could not carry over from other frameworks.
-    - ``receipt=True``, or a ``memoranda_receipts.Recording``, records what is read for a model.
+    ``receipt=True``, or a ``memoranda_receipts.Recording``, records what is loaded.
     """
 
     DEFAULT_SOURCE_ID: ClassVar[str] = "memoranda_history"

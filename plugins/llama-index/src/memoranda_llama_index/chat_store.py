@@ -106,7 +106,7 @@ class MemorandaChatStore(AsyncDBChatStore):
 
     async def delete_messages(self, key: str, status: MessageStatus | None = None) -> None:
         """Remove the messages of a status, or all for None, for good if the store can."""
-        conversation = conversation or self._conversation(key)
+        conversation = self._conversation(key)
         if status is None:
             await conversation.clear()
         else:
