@@ -117,9 +117,7 @@ def counted(receipt: Receipt) -> str:
 
 
 def _turn_of(receipt: Receipt, entries: Sequence[Entry]) -> Entry | None:
-    """Return the entry that a receipt stands at: the last that was there before it, or shown in it."""
-    shown = set(receipt.ids)
-    at_hand = [entry for entry in entries if entry.item.id in shown]
-    return next((entry for entry in reversed(entries) if entry.item.created_at <= receipt.at), None) or (
-        at_hand[-1] if at_hand else None
-    )
+    """Return the entry that a receipt stands at: the answer that it led to, or the last that was there before it."""
+    answers = [entry for entry in entries if entry.item.id == receipt.answer]
+    before = [entry for entry in entries if entry.item.created_at <= receipt.at]
+    return next(iter([*answers, *before[-1:]]), None)

@@ -11,6 +11,7 @@ from memoranda.items import MemoryItem, now_text
 from memoranda.shapes import check_text, whole_number
 from memoranda.store import EVERYTHING, BaseStore, Capability
 from memoranda_receipts.comparing import Diff, diff
+from memoranda_receipts.layout import text_of
 from memoranda_receipts.recording import Recording, record
 from memoranda_receipts.records import Receipt, ReceiptMemory, dumped_receipt, loaded_receipt
 from memoranda_receipts.replaying import Replay, replay, stored
@@ -91,8 +92,9 @@ class Receipts:
         return await diff(self._stores, await self._found(earlier), await self._found(later))
 
     async def contents(self, ids: Iterable[str]) -> dict[str, str]:
-        """Return the contents of items as they are now, by id; those that are gone are missing."""
-        return {item_id: item.content for item_id, item in (await stored(self._stores, list(ids))).items()}
+        """Return what items say now, by id, with the tools that they call; those that are gone are missing."""
+        found = await stored(self._stores, list(ids))
+        return {item_id: text_of(item).strip() for item_id, item in found.items()}
 
     async def _found(self, receipt: Receipt | str) -> Receipt:
         return receipt if isinstance(receipt, Receipt) else await self.get(receipt)
