@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, Protocol, cast
 
 from memoranda.errors import InputError
 from memoranda.items import BranchMemory, MemoryItem, MemoryMetadata
@@ -13,8 +13,15 @@ from memoranda.store import BaseStore, InMemoryStore, Moment, ScopedStore
 from memoranda.store.backend import metadata_matches, moment_text
 from memoranda_receipts.revisions.records import Revision, since_of, without_since
 
-if TYPE_CHECKING:
-    from memoranda_receipts.revisions.store import RevisionsStore
+
+class KeepsRevisions(Protocol):
+    """What the reads need of the store that keeps revisions."""
+
+    async def _stored(self, ids: Sequence[str]) -> list[MemoryItem]: ...
+
+    async def _revisions(self, ids: Sequence[str]) -> list[Revision]: ...
+
+    async def _snapshot(self, moment: str, bounds: MemoryMetadata | None) -> tuple[InMemoryStore, dict[str, int]]: ...
 
 
 class AsOf(BaseStore):
@@ -65,11 +72,11 @@ class AsOf(BaseStore):
     def _scoped(self, scope: MemoryMetadata) -> ScopedStore:
         return RevisionsHandle(self, scope)
 
-    def _root(self) -> RevisionsStore:
+    def _root(self) -> KeepsRevisions:
         store: Any = self
         while isinstance(store, ScopedStore):
             store = store._store
-        return cast("RevisionsStore", store)
+        return cast(KeepsRevisions, store)
 
     async def _then(self, as_of: Moment) -> Then:
         self._ensure_open()
