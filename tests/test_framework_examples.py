@@ -161,7 +161,9 @@ def test_the_lines_for_the_agent_framework_remember() -> None:
     class Model(framework.FunctionInvocationLayer, framework.BaseChatClient):
         async def _inner_get_response(self, *, messages: Any, stream: bool, options: Any, **kwargs: Any) -> Any:
             # An answer without an id that says the same would be taken for the first one, saved again.
-            return framework.ChatResponse(messages=[framework.Message("assistant", ["Hi"], message_id=uuid.uuid4().hex)])
+            return framework.ChatResponse(
+                messages=[framework.Message("assistant", ["Hi"], message_id=uuid.uuid4().hex)]
+            )
 
     async def play() -> None:
         async with memoranda.open("memory://") as store:

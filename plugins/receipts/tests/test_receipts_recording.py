@@ -12,7 +12,7 @@ import pytest
 import memoranda
 from memoranda import AIMemory, HumanMemory, MemoryItem, MemoryMetadata, SystemMemory, ToolMemory
 from memoranda.errors import InputError
-from memoranda.store import BaseStore, InMemoryStore
+from memoranda.store import BaseStore, Capability, InMemoryStore
 from memoranda_context import ContextManager, assemble
 from memoranda_guard import Fence
 from memoranda_receipts import Receipts, Recorder, Recording, message_bytes
@@ -168,6 +168,8 @@ async def test_a_receipt_is_in_no_window_search_recall_or_head(handle: BaseStore
     head = await handle.head()
     await assemble(handle, "cellar", receipt=Recording(model="cellar-model"))
     shown = [*await handle.window(), *await handle.search(limit=100), *await handle.recall("cellar-model receipt")]
+    shown += [*await handle.search(archived=None, limit=100), *await handle.search(archived=True, limit=100)]
+    shown += await handle.search(query="cellar", mode="text", archived=None)
     assert "receipt" not in {item.memory_type for item in shown}
     assert await handle.head() == head
     await handle.append([HumanMemory(content="Next.")], after=head)
@@ -236,6 +238,19 @@ async def test_a_receipt_lives_thirty_days(store: BaseStore, handle: BaseStore) 
     start = store.clock()
     store.clock = lambda: start + 30 * 24 * 3600 + 1
     assert await Receipts(handle).list() == []
+
+
+async def test_a_store_without_lifetimes_is_swept_when_receipts_are_listed() -> None:
+    class Lasting(InMemoryStore):
+        capabilities = InMemoryStore.capabilities - {Capability.TTL}
+
+    store = Lasting()
+    await store.add(HumanMemory(content="Hello."))
+    await store.window(receipt=Recording(lifetime=1e-6))
+    await store.window(receipt=True)
+    assert await store.count() == 3
+    assert len(await Receipts(store).list()) == 1
+    assert await store.count() == 2
 
 
 async def test_forget_and_export_treat_receipts_as_the_users_data(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from memoranda.store.owners import Owner, OwnerField, check_listing
 from memoranda.store.protocol import Capability, SearchMode
 from memoranda.store.ranked import RERANKED, RankedItem, reranked
 from memoranda.store.window import read_window
-from memoranda.store.writes import HEAD_ONLY
+from memoranda.store.writes import HEAD_ONLY, NO_RECORDS
 from memoranda.tokens import TokenCounter
 
 
@@ -120,7 +120,7 @@ class Reading(Engine):
         elif floor:
             raise InputError("min_score needs a query and a mode that ranks.", field="min_score")
         else:
-            found = await self._search(wanted, page) if page.limit else []
+            found = await self._search(_without_records(wanted), page) if page.limit else []
             self._observers.searched(query, found)
         return found if refresh is False else await self._refreshed(found, refresh)
 
@@ -172,7 +172,7 @@ class Reading(Engine):
         if page.limit:
             reorders = truth(current, "current") or self.reranker is not None
             much = min(max(page.end, RERANKED), EVERYTHING) if reorders else page.end
-            ranked = await self._rank(query, wanted, much, mode)
+            ranked = await self._rank(query, _without_records(wanted), much, mode)
             if floor:
                 ranked = [found for found in ranked if found.score >= floor]
             if self.reranker is not None:
@@ -338,3 +338,8 @@ class Reading(Engine):
             for item, ttl in mortal:
                 item.__dict__["expires_at"] = end_of_life(now, ttl)
         return found
+
+
+def _without_records(wanted: Filter) -> Filter:
+    """Return the filter of a search: records, such as receipts, are archived, and found by their type alone."""
+    return wanted if wanted.archived is False or wanted.memory_type is not None else wanted.also(*NO_RECORDS)
