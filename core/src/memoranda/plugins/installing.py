@@ -56,6 +56,7 @@ _DISTRIBUTIONS = {
     ),
     "pydantic-ai": _Distribution(needs="messages sessions", offers="pydantic-ai"),
     "ranking": _Distribution(needs="text", offers="text hashing", public="ranking HashingEmbeddings"),
+    "receipts": _Distribution(needs="messages", offers="receipts receipt revisions revision", public="Receipts"),
     "redact": _Distribution(offers="redact"),
     "redis": _Distribution(
         needs="messages loops text ranking",
