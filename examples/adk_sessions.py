@@ -28,6 +28,7 @@ from google.adk.models.llm_response import LlmResponse
 from google.adk.runners import Runner
 from google.adk.tools.tool_context import ToolContext
 from google.genai import types
+from pydantic import Field
 
 import memoranda
 from memoranda_adk import MemorandaMemoryService, MemorandaSessionService
@@ -40,7 +41,7 @@ class Scripted(BaseLlm):
 
     model: str = "scripted"
     answers: list[types.Part]
-    sent: list[types.Content] = []
+    sent: list[types.Content] = Field(default_factory=list)
 
     async def generate_content_async(
         self, llm_request: LlmRequest, stream: bool = False

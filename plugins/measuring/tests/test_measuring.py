@@ -158,10 +158,48 @@ async def test_arguments_are_named_and_the_result_is_the_callers() -> None:
     assert result is found
 
 
-async def test_an_iterator_is_left_for_the_store() -> None:
-    store, _ = measured()
+async def test_items_of_an_iterator_can_be_counted_and_are_stored() -> None:
+    store, meter = measured()
     await store.add_many(HumanMemory(content=word) for word in ("tea", "milk"))
-    assert await store.count() == 2
+    await store.apply(adds=iter([HumanMemory(content="jam")]))
+    assert await store.count() == 3
+    assert [len(call.arguments.get("items", call.arguments.get("adds", ()))) for call, _, _ in meter.ended] == [2, 1, 0]
+
+
+async def test_of_two_equal_observers_a_store_has_one() -> None:
+    class Same(Meter):
+        def __eq__(self, other: object) -> bool:
+            return isinstance(other, Same)
+
+        def __hash__(self) -> int:
+            return 0
+
+    store, first, second = InMemoryStore(), Same(), Same()
+    store.observe(first)
+    handle = store.scoped(user_id="ada")
+    handle.observe(second)
+    await handle.count()
+    assert (first.calls, second.calls) == (["count"], [])
+
+
+async def test_code_around_a_store_can_report_a_call_of_its_own() -> None:
+    store, meter = measured()
+
+    async def summed(store: Any, factor: int) -> int:
+        return factor * int(await store.count())
+
+    assert await store.report_call(summed, factor=3) == 0  # type: ignore[attr-defined]  # a measured store has it
+    assert meter.calls == ["count", "summed"]
+    assert meter.ended[-1][0].arguments == {"factor": 3}
+
+
+async def test_a_measured_search_copies_no_item_for_observers(monkeypatch: pytest.MonkeyPatch) -> None:
+    store, _ = measured()
+    await store.add(HumanMemory(content="tea"))
+    copied: list[object] = []
+    monkeypatch.setattr("memoranda.store.observers.copy_item", copied.append)
+    assert len(await store.search()) == 1
+    assert copied == []
 
 
 async def test_a_failed_call_reports_its_error() -> None:

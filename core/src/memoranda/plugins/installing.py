@@ -32,7 +32,7 @@ _DISTRIBUTIONS = {
     "cli": _Distribution(needs="messages text ranking context summary userdata"),
     "context": _Distribution(needs="messages text ranking", public="ContextManager context"),
     "embed-static": _Distribution(offers="static minilm"),
-    "encrypt": _Distribution(needs="text ranking userdata", offers="encrypt encrypted"),
+    "encrypt": _Distribution(needs="text ranking", offers="encrypt encrypted"),
     "eval": _Distribution(needs="messages text ranking context summary userdata cli sql sqlite", offers="eval"),
     "facts": _Distribution(needs="messages text ranking userdata", offers="fact", public="Facts"),
     "guard": _Distribution(offers="guard quarantined"),

@@ -74,7 +74,8 @@ class Observers:
 
     def searched(self, query: str, items: Sequence[MemoryItem]) -> None:
         """Tell all of a search."""
-        self._tell(lambda observer: observer.searched(query, [copy_item(item) for item in items]))
+        if self:
+            self._tell(lambda observer: observer.searched(query, [copy_item(item) for item in items]))
 
     def cleared(self, metadata: MemoryMetadata | None, removed: int) -> None:
         """Tell all of a removal."""

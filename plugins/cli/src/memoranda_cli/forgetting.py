@@ -120,6 +120,8 @@ def _show(receipt: Receipt) -> None:
         ("removed", f"{receipt.removed:,}, by {receipt.method}"),
         ("looked again", f"{left}: {verdict}"),
     ]
+    if receipt.keys_destroyed is not None:
+        rows.append(("keys destroyed", f"{receipt.keys_destroyed:,}: no backup of this user can be read any more"))
     if receipt.pending:
         rows.append(("still pending", receipt.pending))
     show(table(("", {"no_wrap": True, "style": "bold"}), "", rows=rows))

@@ -44,6 +44,25 @@ async def assemble(
     ``fence``, such as ``memoranda_guard.Fence()``, shows items that are not trusted as quoted data, and of those that
     repeat each other one. ``min_trust`` leaves out what is trusted less.
     """
+    options: dict[str, Any] = {"limit": limit, "counter": counter, "fence": fence, "min_trust": min_trust}
+    # A handle that is measured reports the assembly, too.
+    call = getattr(handle, "report_call", lambda function, *given, **named: function(handle, *given, **named))
+    context: AssembledContext = await call(assemble_context, question, system=system, tokens=tokens, **options)
+    return context.parts.items()
+
+
+async def assemble_context(
+    handle: BaseStore,
+    question: str,
+    *,
+    system: str,
+    tokens: int,
+    limit: int | None,
+    counter: TokenCounter | None,
+    fence: Fence | None,
+    min_trust: Trust | str | None,
+) -> AssembledContext:
+    """Return what :func:`assemble` returns the items of, with its explanation."""
     check_text(question, "question")
     check_text(system, "system")
     budget, most = whole_number(tokens, "tokens"), None if limit is None else whole_number(limit, "limit")
@@ -74,4 +93,4 @@ async def assemble(
         kept = {item.id for item in context.parts.long_term}
         further = rounds_within(said, max(room, 0), count)
         context = fitted(further, [item for item in found if item.id in kept])
-    return context.parts.items()
+    return context

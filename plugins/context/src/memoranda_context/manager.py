@@ -127,6 +127,25 @@ class ContextManager:
         stores. Raises InputError for a query that is not text, a conversation that holds anything but items, a negative
         budget, and a filter that contradicts the scope of a handle; what cannot be fetched is a warning, not an error.
         """
+
+        async def assemble_context(_: object, question: str) -> AssembledContext:
+            return await self._assembled(question, short_term_manager, conversation, metadata, token_budget)
+
+        # A store that is measured reports the assembly, too.
+        report = getattr(self.long_term, "report_call", None)
+        return cast(
+            AssembledContext,
+            await (assemble_context(None, input_query) if report is None else report(assemble_context, input_query)),
+        )
+
+    async def _assembled(
+        self,
+        input_query: str,
+        short_term_manager: RecentMemories | MemoryStore | None,
+        conversation: Sequence[MemoryItem],
+        metadata: MemoryMetadata | None,
+        token_budget: int | None,
+    ) -> AssembledContext:
         check_text(input_query, "input_query")
         budget = self.token_budget if token_budget is None else whole_number(token_budget, "token_budget")
         given = items_of(conversation, "conversation")

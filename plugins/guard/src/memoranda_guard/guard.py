@@ -6,7 +6,7 @@ import logging
 import os
 import re
 import time
-from collections import OrderedDict, deque
+from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -124,6 +124,8 @@ class Guard(Observer):
         self._rules = {trust: [rule for rule in self.policy.rules if rule.takes(trust)] for trust in Trust}
         self._written: OrderedDict[Hashable, deque[float]] = OrderedDict()
         self._texts: OrderedDict[Hashable, deque[str]] = OrderedDict()
+        self.outcomes: Counter[str] = Counter()
+        """How many items were redacted, quarantined and refused so far."""
 
     def __repr__(self) -> str:
         return f"Guard({self.policy.name!r})"
@@ -134,6 +136,7 @@ class Guard(Observer):
         if is_being_archived or is_approved(item) or is_kept_apart(item):
             return item
         if self.hides(item):
+            self.outcomes[Outcome.QUARANTINE.value] += 1
             return QuarantinedMemory.of(item, "forged-quarantine", "it says that it is in quarantine, and is not")
         rule = self._decided(item)
         outcome = self.policy.default if rule is None else rule.outcome
@@ -142,6 +145,7 @@ class Guard(Observer):
         name, reason = ("default", "no rule allows it") if rule is None else (rule.name, rule.reason)
         if item.memory_type in _RECORDS:
             outcome = Outcome.REFUSE
+        self.outcomes[outcome.value] += 1
         logger.info("The guard's rule %r: %s the item %r.", name, outcome.value, item.id)
         if outcome is Outcome.REFUSE:
             raise RefusedError(item.id, self.policy.name, name, reason)
@@ -149,6 +153,10 @@ class Guard(Observer):
             return QuarantinedMemory.of(item, name, reason)
         assert rule is not None, "a default never redacts"
         return _redacted(item, rule.compiled)
+
+    def gauges(self) -> dict[str, int]:
+        """Return how many items were quarantined so far, for telemetry."""
+        return {"quarantined": self.outcomes[Outcome.QUARANTINE.value]}
 
     def hides(self, item: MemoryItem) -> bool:
         """Return True for what is in quarantine: the store takes it as deleted."""

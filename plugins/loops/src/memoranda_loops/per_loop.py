@@ -65,6 +65,11 @@ class PerLoop(Generic[T]):
         entry = self._entries.get(asyncio.get_running_loop())
         return self._new().value if entry is None else entry.value
 
+    def values(self) -> list[T]:
+        """Return the values of all loops, in any thread."""
+        with self._guard:
+            return [entry.value for entry in self._entries.values()]
+
     def elsewhere(self) -> list[tuple[Loop, T]]:
         """Return the values of the other loops that are not closed."""
         here = asyncio.get_running_loop()

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from functools import cache, wraps
 from inspect import isasyncgenfunction, iscoroutinefunction, signature
@@ -16,6 +16,8 @@ from typing import Any, NamedTuple
 from memoranda.store import Observer
 
 logger = logging.getLogger(__name__)
+
+_new: Any = tuple.__new__  # Makes a name tuple in half the time.
 
 End = Callable[[Any, BaseException | None], object]
 """Called when a call has ended: with the result and None, or with None and the error."""
@@ -33,14 +35,16 @@ class Call(NamedTuple):
 
     @property
     def arguments(self) -> dict[str, Any]:
-        """What was given, by name. An observer must not read an iterator among it."""
+        """What was given, by name; lists where iterators were given."""
         return {**dict(zip(self.parameters, self.given, strict=False)), **self.named}
 
 
 class Measuring(Observer, ABC):
     """An observer that measures: it is told of calls, and of nothing else.
 
-    What :meth:`around`, or what it returned, raises is logged and changes nothing.
+    What :meth:`around`, or what it returned, raises is logged and changes nothing. Of two that are equal, a store has
+    the first. A measured store, or handle, has a method more: ``await store.report_call(function, …)`` calls an async
+    function with the store and further arguments, and reports that as a call of the function's name.
     """
 
     only_removals = True  # A store need not prepare anything for the methods of observers that change items.
@@ -52,7 +56,7 @@ class Measuring(Observer, ABC):
     def attached(self, store: Any) -> None:
         """Let a store or handle report its calls here, each once."""
         arounds = store.__dict__.setdefault("measured_by", [])
-        if self.around not in arounds:
+        if not any(around.__self__ == self for around in arounds):
             arounds.append(self.around)
         if not hasattr(type(store), "reports_calls"):
             store.__class__ = _reporting(type(store))  # type: ignore[arg-type]  # a class is hashable
@@ -62,14 +66,27 @@ class Measuring(Observer, ABC):
 def _reporting(cls: Any) -> Any:
     methods = {name: getattr(cls, name) for name in dir(cls) if not name.startswith("_")}
     calls = {name: each for name, each in methods.items() if iscoroutinefunction(each) or isasyncgenfunction(each)}
-    reported = {name: _reported(each, list(signature(each).parameters)[1:]) for name, each in calls.items()}
+    reported = {name: _reported(each) for name, each in calls.items()} | {"report_call": _report_call}
     return type(cls)(cls.__name__, (cls,), {"__module__": cls.__module__, "reports_calls": True, **reported})
 
 
-def _reported(method: Any, names: list[str]) -> Any:
+async def _report_call(store: Any, function: Any, *given: Any, **named: Any) -> Any:
+    return await _reported(function)(store, *given, **named)
+
+
+def _listed(given: Any) -> Any:
+    return list(given) if isinstance(given, Iterator) else given
+
+
+def _reported(method: Any) -> Any:
+    operation, names = method.__name__, list(signature(method).parameters)[1:]
+    takes_several = not {"items", "adds", "deletes", "ids"}.isdisjoint(names)
+
     @wraps(method)
     async def call(self: Any, *given: Any, **named: Any) -> Any:
-        ends = _told(self.measured_by, Call(method.__name__, self, False, names, given, named))
+        if takes_several:  # Observers may count them.
+            given, named = tuple(map(_listed, given)), {name: _listed(each) for name, each in named.items()}
+        ends = _told(self.measured_by, _new(Call, (operation, self, False, names, given, named)))
         try:
             result = await method(self, *given, **named)
         except BaseException as error:
@@ -80,7 +97,7 @@ def _reported(method: Any, names: list[str]) -> Any:
 
     @wraps(method)
     async def stream(self: Any, *given: Any, **named: Any) -> AsyncGenerator[Any, None]:
-        ends, count = _told(self.measured_by, Call(method.__name__, self, True, names, given, named)), 0
+        ends, count = _told(self.measured_by, Call(operation, self, True, names, given, named)), 0
         try:
             async with aclosing(method(self, *given, **named)) as items:
                 async for item in items:

@@ -39,6 +39,9 @@ class Connections(Protocol):
     async def close(self, timeout: float) -> None:
         """Wait for pending calls, at most this long, and close our own connections."""
 
+    def gauges(self) -> dict[str, int]:
+        """Return how many connections are in use, and what else is known of the pool; in any thread."""
+
 
 class _Home:
     """The connections of one event loop, used only there."""
@@ -164,6 +167,14 @@ class OwnPool:
         """
         self._closing = True
         await self._homes.close(lambda home: self._closed(home, timeout))
+
+    def gauges(self) -> dict[str, int]:
+        """Return how many connections are in use and idle, how many there may be, and how many calls wait for one."""
+        homes = self._homes.values()
+        idle = sum(len(home.idle) for home in homes)
+        pending = sum(len(home.waiters) for home in homes)
+        used = max(0, self._size - idle)
+        return {"pool.used": used, "pool.idle": idle, "pool.max": self._max_size, "pool.pending": pending}
 
     async def _closed(self, home: _Home, timeout: float) -> None:
         """Close the connections of this event loop."""
@@ -355,6 +366,10 @@ class GivenPool:
     async def renew(self) -> None:
         """Have the pool replace its connections."""
         await self._pool.expire_connections()
+
+    def gauges(self) -> dict[str, int]:
+        """Return how many connections this store has taken."""
+        return {"pool.used": self._out}
 
     async def close(self, timeout: float) -> None:
         """Wait until our connections are released."""

@@ -53,6 +53,11 @@ class Filler:
         self._written += count
         self._look_later()
 
+    @property
+    def waiting(self) -> int:
+        """About how many of the items that this store has written wait for the index."""
+        return min(self._waiting, self._written)
+
     def searched(self, waiting: int) -> None:
         """Take note of how many items of a scope a ranked search had to read one by one."""
         if waiting >= FILL_AT_REST:

@@ -124,6 +124,14 @@ class Server:
         except TimeoutError as error:
             raise translated(error, self.where, seconds) from error
 
+    def gauges(self) -> dict[str, int]:
+        """Return what is known of the connections to the primary."""
+        return {} if self._connections is None else self._connections.gauges()
+
+    def steps(self) -> list[tuple[object, dict[str, str]]]:
+        """Return what waits for a connection, and what runs statements on it."""
+        return [(self, {"_done": "statement"}), (self._connections, {"acquire": "pool"})]
+
     def check_process(self, store: BaseStore) -> None:
         """Raise StoreMisuseError in a forked child."""
         if os.getpid() != self._process:

@@ -129,6 +129,11 @@ class PostgresMemoryStore(ReadingStore):
         self._filler: Filler
         self._vectors: Vectors | None = None
 
+    @property
+    def embeddings(self) -> Embeddings | None:
+        """The embedder, if there is one."""
+        return self._embeddings
+
     @classmethod
     def from_url(
         cls,
@@ -255,6 +260,20 @@ class PostgresMemoryStore(ReadingStore):
     def _ensure_open(self) -> None:
         super()._ensure_open()
         self._server.check_home(self)
+
+    # What telemetry reads
+
+    def gauges(self) -> dict[str, int]:
+        """Return the numbers of connections, and of items that wait for the writer and the index; in any thread."""
+        if self._state != "open":
+            return {}
+        own = {"writer.queue": self._writer.waiting, "index.backlog": self._filler.waiting}
+        return self._server.gauges() | own
+
+    def steps(self) -> list[tuple[object, dict[str, str]]]:
+        """Return the objects that do a part of a call of the open store, with the methods that do it, each named."""
+        own = {"_rank": "rank"} | ({} if self._vectors is None else {"_embedded": "embed"})
+        return [(self, own), (self._retrieval, {"_with_vector": "embed"}), *self._server.steps()]
 
     # Writing
 

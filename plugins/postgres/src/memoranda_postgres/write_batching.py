@@ -52,6 +52,11 @@ class WriteBatcher(Generic[EntryT, ResultT]):
         """Write the entry, alone or in a batch, and return its result."""
         return self._loops.here().add(entry)
 
+    @property
+    def waiting(self) -> int:
+        """How many entries wait for the next batch, in all loops."""
+        return sum(len(batcher._queue) for batcher in self._loops.values())
+
     async def settled(self) -> None:
         """Wait until every entry so far, of each running loop, is written or has failed."""
         await self._loops.each(_LoopBatcher.settled)

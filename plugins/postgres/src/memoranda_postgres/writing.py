@@ -90,6 +90,11 @@ class Writer:
         """Write one item, in a batch with those that other tasks add meanwhile."""
         await self._batcher.add(addition)
 
+    @property
+    def waiting(self) -> int:
+        """How many items wait for the next batch."""
+        return self._batcher.waiting
+
     async def settled(self) -> None:
         """Wait until every add so far is done."""
         await self._batcher.settled()

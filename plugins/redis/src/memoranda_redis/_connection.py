@@ -301,6 +301,13 @@ class RedisConnection:
             abandon=lambda client: client.abandon(),
         )
 
+    def gauges(self) -> dict[str, int]:
+        """Return how many calls are under way, and how many may have a connection at once; in any thread."""
+        clients = self._clients.values()
+        active, most = sum(client.active for client in clients), self._max_connections * len(clients)
+        used = min(active, most)
+        return {"pool.used": used, "pool.max": most, "pool.pending": active - used}
+
     async def connect(self) -> None:
         """Make sure that the server answers. Does nothing on an event loop that is already connected."""
         await self._connected()

@@ -22,6 +22,7 @@ was changed since, its message is written from the fields.
 from __future__ import annotations
 
 import logging
+import math
 import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -46,6 +47,8 @@ logger = logging.getLogger(__name__)
 _COMPARED = ("memory_type", "content", "name", "tool_calls", "tool_call_id", "tool_name", "is_error", "provider_parts")
 _PLAIN = ("memory_type", "content", "name", "tool_call_id", "is_error", "provider_parts")
 _BESIDE = ("parts", "extra")
+_UNSTORABLE = ("\\u0000", "\\ud", "NaN", "Infinity")
+"""What stands in JSON for values that no store can hold."""
 
 
 class MessageFormat(ABC, Generic[M]):
@@ -159,9 +162,10 @@ class MessageFormat(ABC, Generic[M]):
         ``payload`` is the JSON that it comes from, if any, which shows at a glance that nothing is to be cleaned.
         """
         try:
-            if payload is not None and "\\u0000" not in payload and "\\ud" not in payload:
-                return self.read(given)
-            return [_cleaned(fields) for fields in self.read(given)]
+            known = self.read(given)
+            if payload is None or any(sign in payload for sign in _UNSTORABLE):
+                known = [_cleaned(fields) for fields in known]
+            return known if all(map(_can_be_held, known)) else []
         except (InputError, AttributeError, KeyError, TypeError, ValueError):
             return []
 
@@ -269,8 +273,18 @@ def _agrees(item: MemoryItem, fields: Fields) -> bool:
     return agrees(item, compared)
 
 
+def _can_be_held(fields: Fields) -> bool:
+    """Return True if an item can hold all of the fields; a message with others counts as one of an unknown kind."""
+    kind, calls = fields["memory_type"], fields.get("tool_calls") or ()
+    if kind not in ("human", "ai", "tool", "system") or not isinstance(fields["content"], str):
+        return False
+    if kind != "tool" and any(fields.get(name) for name in ("tool_call_id", "tool_name", "is_error")):
+        return False
+    return not calls or (kind == "ai" and all(isinstance(call["id"], str) and call["id"] for call in calls))
+
+
 def _cleaned(fields: Fields) -> Fields:
-    """Return fields without the characters that no store can hold; the payload, which is returned, has them."""
+    """Return fields without what no store can hold; the payload, which is returned, has it."""
     parts = fields.get("parts")
     cleaned: Fields = _clean({name: value for name, value in fields.items() if name != "parts"})
     return cleaned | ({"parts": parts} if parts else {})
@@ -281,6 +295,8 @@ def _clean(value: Any) -> Any:
         if value.isascii():
             return value.replace("\0", "")
         return value.encode("utf-8", "ignore").decode().replace("\0", "")
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
     if isinstance(value, dict):
         return {_clean(key): _clean(inner) for key, inner in value.items()}
     return [_clean(inner) for inner in value] if isinstance(value, (list, tuple)) else value

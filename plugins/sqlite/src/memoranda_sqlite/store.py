@@ -7,10 +7,11 @@ import logging
 import os
 import sqlite3
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from memoranda.errors import StoreClosedError, StoreMisuseError
+from memoranda.errors import IdConflictError, StoreClosedError, StoreMisuseError
 from memoranda.items import MemoryItem, MemoryMetadata, Payload
 from memoranda.loops import CallsUnderWay
 from memoranda.offloading import AT_ONCE, import_in_thread, offload
@@ -26,7 +27,7 @@ from memoranda_sqlite.files import MEMORY, Database, Durability, checked_durabil
 from memoranda_sqlite.rows import CONTENT, ID, USER_ID, BoundRow, all_packed, packed
 from memoranda_sqlite.scanning import listed, scanned
 from memoranda_sqlite.searching import DIRECT_LIMIT, search_page
-from memoranda_sqlite.statements import SQLiteStatements, is_of_user
+from memoranda_sqlite.statements import SQLiteStatements, Upsert, is_of_user
 from memoranda_sqlite.transactions import Transactions, keep_vectors, soonest_expiry
 
 if TYPE_CHECKING:
@@ -41,6 +42,8 @@ T = TypeVar("T")
 
 _STATEMENTS = SQLiteStatements()
 _UPSERT = _STATEMENTS.upserting(None)
+_INSERT = Upsert("false")
+"""Stores rows unless there is one of the same id."""
 
 
 class SQLiteMemoryStore(BaseStore):
@@ -95,6 +98,11 @@ class SQLiteMemoryStore(BaseStore):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._database.path!r})"
+
+    @property
+    def embeddings(self) -> Embeddings | None:
+        """The embedder, if there is one."""
+        return self._embeddings
 
     @classmethod
     def from_url(
@@ -161,6 +169,22 @@ class SQLiteMemoryStore(BaseStore):
         self._ensure_open()
         return self._opened()
 
+    # What telemetry reads
+
+    def gauges(self) -> dict[str, int]:
+        """Return how many writes wait for the writer, and about how many rows for the text indexes; in any thread."""
+        connections = self._connections
+        if connections is None or connections.forked:
+            return {}
+        return {"writer.queue": connections.writer.waiting, "index.backlog": connections.filler.waiting}
+
+    def steps(self) -> list[tuple[object, dict[str, str]]]:
+        """Return the objects that do a part of a call of the open store, with the methods that do it, each named."""
+        connections = self._opened()
+        writes = {"upsert": "statement", "call": "statement"}
+        embeds = [] if self._vectors is None else [(self._vectors, {"embedded": "embed", "query_vector": "embed"})]
+        return [(self, {"_rank": "rank"}), (connections, {"read": "statement"}), (connections.writer, writes), *embeds]
+
     # Writing
 
     async def _add(self, item: MemoryItem, within: MemoryMetadata | None) -> None:
@@ -182,6 +206,10 @@ class SQLiteMemoryStore(BaseStore):
         if write.is_plain:
             await self._upsert(rows, write.within, vectors)
             return 0
+        if write.fresh and not (write.hidden or write.deletes or write.expected):
+            with suppress(IdConflictError):  # The transaction below tells which conflict it is.
+                await self._opened().writer.upsert(_INSERT, rows, vectors)
+                return 0
         transactions = self._transactions()
 
         def work(connection: sqlite3.Connection) -> int:

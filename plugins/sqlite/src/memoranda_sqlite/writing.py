@@ -112,6 +112,11 @@ class Writer:
         self._reads = 0
         """The number of reads when the thread last wrote."""
 
+    @property
+    def waiting(self) -> int:
+        """How many requests no transaction has taken yet."""
+        return len(self._queue)
+
     def upsert(
         self, upsert: Upsert, rows: Sequence[BoundRow], vectors: Sequence[Sequence[Any]] = ()
     ) -> asyncio.Future[None]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from memoranda_userdata.export_format import Digest, Line, is_marked, lasting_id, parsed, read_lines
 from memoranda_userdata.exporting import Exported, export, export_lines
 from memoranda_userdata.files import FileError, whole_file
-from memoranda_userdata.forgetting import Receipt, count_user, erase_user, forget, similar_users
+from memoranda_userdata.forgetting import KeyPerUser, Receipt, count_user, erase_user, forget, similar_users
 from memoranda_userdata.importing import ItemFile, import_, open_binary, text_of
 from memoranda_userdata.incoming import TIMES, Incoming, OnConflict, Stamp, state_of
 from memoranda_userdata.lineage import (
@@ -21,9 +21,9 @@ from memoranda_userdata.lineage import (
 from memoranda_userdata.transfer import BATCH, Arrivals, Transfer, TransferCounts, hidden_ids, hidden_items
 
 __all__ = [
-    "BATCH", "TIMES", "Arrivals", "Digest", "Erasure", "Exported", "FileError", "Incoming", "ItemFile", "Line",
-    "OnConflict", "Receipt", "Revocation", "Stamp", "Transfer", "TransferCounts", "count_user", "descendants", "erase",
-    "erase_user", "export", "export_lines", "find_revoked", "forget", "hidden_ids", "hidden_items", "import_",
+    "BATCH", "TIMES", "Arrivals", "Digest", "Erasure", "Exported", "FileError", "Incoming", "ItemFile", "KeyPerUser",
+    "Line", "OnConflict", "Receipt", "Revocation", "Stamp", "Transfer", "TransferCounts", "count_user", "descendants",
+    "erase", "erase_user", "export", "export_lines", "find_revoked", "forget", "hidden_ids", "hidden_items", "import_",
     "is_marked", "lasting_id", "open_binary", "parsed", "read_lines", "revoke", "similar_users", "state_of",
     "take_back", "text_of", "undo_revocation", "whole_file",
 ]  # fmt: skip

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from memoranda.items import MemoryMetadata, now_text
 from memoranda.store import Capability, Erasing
@@ -13,9 +13,22 @@ if TYPE_CHECKING:
     from memoranda.store import BaseStore
 
 
+@runtime_checkable
+class KeyPerUser(Protocol):
+    """A store whose items are encrypted with keys of their user, such as that of memoranda-encrypt."""
+
+    async def destroy_keys(self, user_id: str) -> int:
+        """Destroy the keys of a user, for good, and return how many they were."""
+        ...
+
+
 @dataclass(slots=True)
 class Receipt:
-    """What a store held of a user, what was removed, and what a second search still found."""
+    """What a store held of a user, what was removed, and what a second search still found.
+
+    ``keys_destroyed`` is the number of the user's keys that were destroyed, so that no backup can be read either; None
+    if the store is not encrypted.
+    """
 
     user_id: str
     store: str
@@ -25,6 +38,7 @@ class Receipt:
     removed: int = 0
     left: dict[str, int] = field(default_factory=dict)
     pending: str = ""
+    keys_destroyed: int | None = None
     at: str = field(default_factory=now_text)
 
     @property
@@ -40,9 +54,10 @@ class Receipt:
 async def forget(store: BaseStore, user_id: str) -> Receipt:
     """Erase everything a store holds of a user for good, search again in every way, and return a receipt.
 
-    Deleted and archived items and summaries go too. What other users' items say about the user stays. A user that the
-    store does not know has a receipt with ``found == 0``; :func:`similar_users` helps with a mistyped id. If the
-    receipt is not ``complete``, ``left`` or ``pending`` says why: call this again once that is settled.
+    Deleted and archived items and summaries go too. What other users' items say about the user stays. Where each user
+    has keys of their own, they are destroyed, which makes every backup of the user unreadable. A user that the store
+    does not know has a receipt with ``found == 0``; :func:`similar_users` helps with a mistyped id. If the receipt is
+    not ``complete``, ``left`` or ``pending`` says why: call this again once that is settled.
     """
     receipt = await count_user(store, store.label, user_id)
     await erase_user(store, receipt)
@@ -65,6 +80,8 @@ async def erase_user(store: BaseStore, receipt: Receipt) -> None:
     if receipt.found + receipt.deleted:
         remove = store.purge if receipt.method == "purge" else store.clear
         receipt.removed = await remove(metadata=owner)
+    if isinstance(store, KeyPerUser):
+        receipt.keys_destroyed = (receipt.keys_destroyed or 0) + await store.destroy_keys(receipt.user_id)
     receipt.left = await _traces(store, owner)
     receipt.pending = await store.erase() if isinstance(store, Erasing) else ""
     receipt.at = now_text()

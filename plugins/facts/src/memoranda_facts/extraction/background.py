@@ -93,6 +93,10 @@ class BackgroundExtraction(Observer):
         await asyncio.sleep(0)  # What another thread has added arrives.
         await self._idle.wait()
 
+    def gauges(self) -> dict[str, int]:
+        """Return how much waits to be read: queued items, and users who are to be looked through; for telemetry."""
+        return {"extraction.backlog": self._queue.qsize() + len(self._behind)}
+
     def added(self, items: Sequence[MemoryItem]) -> None:
         """Queue what people said."""
         spoken = [item for item in items if is_spoken(item) and item.metadata.user_id is not None]

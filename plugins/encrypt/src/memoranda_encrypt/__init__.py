@@ -1,0 +1,22 @@
+"""Encrypt any store with a key per user, so that destroying a key forgets the user in every backup."""
+
+from __future__ import annotations
+
+from memoranda_encrypt.conversion import Converted, decrypt, encrypt, rotate
+from memoranda_encrypt.errors import (
+    DamagedItemError,
+    DestroyedKeyError,
+    KeyRingError,
+    MissingKeyError,
+    NotSealedError,
+    UnsealingError,
+)
+from memoranda_encrypt.keyring import KeyInfo, KeyRing
+from memoranda_encrypt.masters import LocalMasterKey, MasterKey
+from memoranda_encrypt.store import EncryptedStore
+
+__all__ = [
+    "Converted", "DamagedItemError", "DestroyedKeyError", "EncryptedStore", "KeyInfo", "KeyRing", "KeyRingError",
+    "LocalMasterKey", "MasterKey", "MissingKeyError", "NotSealedError", "UnsealingError", "decrypt", "encrypt",
+    "rotate",
+]  # fmt: skip

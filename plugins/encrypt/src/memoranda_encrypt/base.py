@@ -1,0 +1,272 @@
+"""What reading and writing an encrypted store share: the inner store, the keys, and the items that were opened last."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from operator import itemgetter
+from typing import Any, Literal
+
+from memoranda.embeddings import Embeddings
+from memoranda.errors import InputError, StoreClosedError
+from memoranda.items import BUILTIN_TYPES, MemoryItem, ids_of
+from memoranda.offloading import AT_ONCE, offload
+from memoranda.store import BaseStore, Capability, copy_item
+from memoranda_encrypt.errors import DestroyedKeyError, KeyRingError
+from memoranda_encrypt.filters import Divided, divided
+from memoranda_encrypt.items import Said, built, open_body
+from memoranda_encrypt.keyring import LOOK_AGAIN, KeyRing
+from memoranda_encrypt.owners import StoredNames
+from memoranda_encrypt.sealing import is_sealed, key_id_of, sealed_text
+
+MOST_OPENED = 4_096
+MOST_BYTES = 8 << 20
+"""How many texts that were opened last are kept, and how many bytes they have together."""
+
+_LETTERS_AT_ONCE = 200_000
+"""How much text is decrypted in one turn of the event loop."""
+
+_state_of = itemgetter(
+    *("payload", "version", "memory_type", "status", "created_at", "updated_at", "archived_by"),
+    *("trust", "ttl", "expires_at"),
+)
+
+
+def state_of(stored: MemoryItem) -> tuple[Any, ...]:
+    """Return all that opening a stored item depends on."""
+    held = stored.__dict__
+    metadata = held["metadata"].__dict__
+    return (*_state_of(held), *ids_of(metadata), metadata["namespace"])
+
+
+class OpenedTexts:
+    """What the items that were read or written last say, each with the state of the stored one.
+
+    The same state opens to the same text.
+    """
+
+    def __init__(self) -> None:
+        self._texts: dict[str, tuple[tuple[Any, ...], Said]] = {}
+        self._size = 0
+
+    def clear(self) -> None:
+        """Forget all of them."""
+        self._texts.clear()
+        self._size = 0
+
+    def restored(self, stored: MemoryItem, types: Mapping[str, type[MemoryItem]]) -> MemoryItem | None:
+        """Return the item of a stored one, if what it says in this state is known."""
+        held = stored.__dict__
+        found = self._texts.get(held["id"])
+        if found is None:
+            return None
+        metadata = held["metadata"].__dict__
+        if found[0] != (*_state_of(held), *ids_of(metadata), metadata["namespace"]):
+            return None
+        return built(stored, found[1], types)
+
+    def keep(self, item_id: str, state: tuple[Any, ...], said: Said) -> None:
+        """Keep what a stored item says."""
+        if len(said) > MOST_BYTES // 16:
+            return
+        self._drop(item_id)
+        self._texts[item_id] = state, said
+        self._size += len(said)
+        while len(self._texts) > MOST_OPENED or self._size > MOST_BYTES:
+            self._drop(next(iter(self._texts)))
+
+    def _drop(self, item_id: str) -> None:
+        found = self._texts.pop(item_id, None)
+        if found is not None:
+            self._size -= len(found[1])
+
+
+class SealedStore(BaseStore):
+    """The inner store behind keys. ``unsealed="read"`` also accepts items that are not encrypted (yet)."""
+
+    def __init__(self, inner: BaseStore, ring: KeyRing, *, unsealed: Literal["refuse", "read"] = "refuse") -> None:
+        if not isinstance(inner, BaseStore) or not isinstance(ring, KeyRing):
+            raise InputError("An encrypted store takes a store of memoranda and a KeyRing.", field="encrypt")
+        if unsealed not in ("refuse", "read"):
+            raise InputError("unsealed is 'refuse' or 'read'.", field="unsealed")
+        super().__init__()
+        self.inner = inner
+        self.ring = ring
+        self._unsealed = unsealed
+        self.capabilities = inner.capabilities
+        self.item_types = inner.item_types
+        self.reranker = inner.reranker
+        self.access = inner.access
+        self._label = inner._label
+        # The base class has these for all stores of a class; here they are those of the inner store.
+        self.__dict__.update(default_mode=inner.default_mode, default_order=inner.default_order)
+        self._texts = OpenedTexts()
+        self._epoch = -1
+        self._names: StoredNames | None = None
+
+    def __repr__(self) -> str:
+        return f"EncryptedStore({self.inner!r})"
+
+    @property
+    def embeddings(self) -> Embeddings | None:
+        """The embedder of the inner store, which embeds here, before anything is encrypted."""
+        found: Embeddings | None = getattr(self.inner, "embeddings", None)
+        return found
+
+    @property
+    def names(self) -> StoredNames:
+        """How the inner store names owners."""
+        if self._names is None:
+            self._names = StoredNames(self.ring)
+        return self._names
+
+    # Lifecycle
+
+    async def _exists(self) -> bool:
+        self._prepare()
+        return await self.inner.exists()
+
+    async def _alike(self) -> Sequence[str]:
+        return await self.inner._alike()
+
+    def _prepare(self) -> None:
+        """Let the inner store follow this one, and read items as built-in classes, which need no validation."""
+        inner = self.inner
+        inner.item_types, inner.access = BUILTIN_TYPES, self.access
+        inner._label = self._label
+        inner.clock = lambda: self.clock()
+
+    async def _init(self) -> None:
+        self._prepare()
+        is_new = not self.ring.exists
+        if is_new and self.access != "create":
+            self.ring.open(create=False)
+        await self.inner.init()
+        try:
+            if is_new and await self._has_sealed():
+                raise KeyRingError(
+                    f"{self.label} holds encrypted items, and there is no key ring at {self.ring.label}. Give the path "
+                    f"of the ring that the store was made with."
+                )
+            await offload(1 << 30, self.ring.open)
+        except BaseException:
+            await self.inner.close()
+            raise
+        self._names = None
+
+    async def _has_sealed(self) -> bool:
+        async for stored in self.inner._scan(self._everything(), Capability.DELETE in self.capabilities, "added"):
+            if is_sealed(stored):
+                return True
+        return False
+
+    async def _close(self) -> None:
+        self.forget_decrypted()
+        self.ring.close()
+        if self._names is not None:
+            self._names.forget()
+        await self.inner.close()
+
+    def forget_decrypted(self) -> None:
+        """Wipe what is at hand of decrypted items."""
+        self._texts.clear()
+
+    def _follow(self) -> None:
+        """Wipe what is at hand if keys have changed since the last look."""
+        self._refuse_if_closed()
+        self.ring.look(LOOK_AGAIN)
+        if self._epoch != self.ring.epoch:
+            self.forget_decrypted()
+            self._epoch = self.ring.epoch
+
+    def _refuse_if_closed(self) -> None:
+        """Raise StoreClosedError for a call that was under way when the store was closed."""
+        if self._state == "closed":
+            raise StoreClosedError(self.label)
+
+    def _divided(self, wanted: Any) -> Divided:
+        return divided(wanted, self.names)
+
+    @staticmethod
+    def _everything() -> Any:
+        from memoranda.store.backend import Filter
+
+        return Filter(archived=None)
+
+    # Opening items
+
+    async def _opened(self, stored: MemoryItem) -> MemoryItem:
+        """Return the item of a stored one. Raises UnsealingError, naming it, if that cannot be."""
+        self._follow()
+        found = self._texts.restored(stored, self.item_types)
+        if found is not None:
+            return found
+        if self._unsealed == "read" and not is_sealed(stored):
+            return self._as_typed(stored)
+        key_id = key_id_of(sealed_text(stored))
+        if self.ring.known(key_id) is None:
+            await self.ring.load([(key_id, stored.id)])
+        if len(stored.payload or "") > _LETTERS_AT_ONCE:
+            return await asyncio.to_thread(self._open_one, stored)
+        return self._open_one(stored)
+
+    def _open_one(self, stored: MemoryItem) -> MemoryItem:
+        key_id = key_id_of(sealed_text(stored))
+        key = self.ring.known(key_id)
+        if key is None:  # The store was closed meanwhile, or so many keys were loaded that this one had to go.
+            self._refuse_if_closed()
+            key = self.ring.load_now({key_id: stored.id})[key_id]
+        said = open_body(stored, key)
+        self._texts.keep(stored.id, state_of(stored), said)
+        return built(stored, said, self.item_types)
+
+    def _opened_now(self, stored: MemoryItem) -> MemoryItem:
+        """Return the item of a stored one, whatever it takes to unwrap its key."""
+        return self._open_one(copy_item(stored))
+
+    def _as_typed(self, stored: MemoryItem) -> MemoryItem:
+        """Return an item that is not encrypted as the class that it is read as."""
+        from memoranda.store import dump_item, load_item
+
+        cls = self.item_types.get(stored.memory_type, MemoryItem)
+        return stored if type(stored) is cls else load_item(dump_item(stored), self.item_types)
+
+    async def _all_opened(self, stored: Sequence[MemoryItem], *, keep: bool = False) -> list[MemoryItem]:
+        """Return the items of stored ones, without those whose user was forgotten: as if they had been purged.
+
+        The stored ones may become these, unless they are to be kept. Raises UnsealingError, naming the first that is
+        damaged or whose key is missing.
+        """
+        self._follow()
+        if keep:
+            stored = [copy_item(each) for each in stored]
+        restored, types = self._texts.restored, self.item_types
+        found = [restored(each, types) for each in stored]
+        left = [each for each, item in zip(stored, found, strict=True) if item is None]
+        if left:
+            left = await self._with_keys(left)
+            letters = sum([len(each.payload or "") for each in left])
+            weight = max(len(left) * 4, letters * AT_ONCE // _LETTERS_AT_ONCE)
+            opened = {item.id: item for item in await offload(weight, self._open_each, left)}
+            found = [opened.get(each.id) if item is None else item for each, item in zip(stored, found, strict=True)]
+        return [item for item in found if item is not None]
+
+    async def _with_keys(self, stored: list[MemoryItem]) -> list[MemoryItem]:
+        """Return the stored items whose keys are at hand then: all but those of forgotten users."""
+        needed: dict[str, str] = {}
+        for each in stored:
+            if self._unsealed == "refuse" or is_sealed(each):
+                needed.setdefault(key_id_of(sealed_text(each)), each.id)
+        gone: set[str] = set()
+        for key_id, item_id in needed.items():
+            if self.ring.known(key_id) is None:
+                try:
+                    await self.ring.load([(key_id, item_id)])
+                except DestroyedKeyError:
+                    gone.add(key_id)
+        if not gone:
+            return stored
+        return [each for each in stored if not is_sealed(each) or key_id_of(sealed_text(each)) not in gone]
+
+    def _open_each(self, stored: Sequence[MemoryItem]) -> list[MemoryItem]:
+        return [self._open_one(each) if is_sealed(each) else self._as_typed(each) for each in stored]

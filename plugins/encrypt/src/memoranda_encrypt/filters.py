@@ -1,0 +1,139 @@
+"""Divide a filter into what the inner store can tell, and what only the decrypted items show."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from memoranda.items import SCOPE_FIELDS, MemoryItem, MemoryMetadata
+from memoranda.store.backend import (
+    Archived,
+    AtLeast,
+    Below,
+    Condition,
+    Created,
+    Expiry,
+    ExtraEquals,
+    FieldEquals,
+    Filter,
+    InBranch,
+    InScope,
+    Past,
+    Value,
+)
+from memoranda_encrypt.owners import StoredNames
+
+_READABLE = frozenset(
+    {"id", "memory_type", "status", "created_at", "updated_at", "expires_at", "version", "archived_by"}
+)
+_AS_THEY_ARE = (Archived, AtLeast, Created, Expiry)
+_EQUALITY = ("$eq", "$ne", "$in", "$exists")
+
+
+@dataclass(frozen=True, slots=True)
+class Divided:
+    """``stored`` is for the inner store; ``rest`` is asked of each decrypted item, None if that is nothing."""
+
+    stored: Filter
+    rest: Filter | None
+
+    @property
+    def matches(self) -> Callable[[MemoryItem], bool] | None:
+        """What is asked of each decrypted item."""
+        return None if self.rest is None else self.rest.matches
+
+
+def divided(wanted: Filter, names: StoredNames) -> Divided:
+    """Return the two parts of a filter: an item matches it if its stored form and it itself match them."""
+    metadata, extra = divided_metadata(wanted.metadata, names)
+    stored: list[Condition] = []
+    rest: list[Condition] = []
+    for condition in wanted.further:
+        translated = _stored(condition, names)
+        if translated is None:
+            rest.append(condition)
+        else:
+            stored.append(translated)
+    inner = Filter("", metadata, wanted.memory_type, wanted.status, wanted.archived, tuple(stored))
+    if not (wanted.query or extra or rest):
+        return Divided(inner, None)
+    asked = MemoryMetadata(extra=extra) if extra else None
+    return Divided(inner, Filter(wanted.query, asked, archived=None, further=tuple(rest)))
+
+
+def divided_metadata(
+    metadata: MemoryMetadata | None, names: StoredNames
+) -> tuple[MemoryMetadata | None, dict[str, object]]:
+    """Return a metadata filter for the inner store, and what it asks of ``extra`` that only decrypted items show."""
+    if metadata is None or not (names.hidden or metadata.extra):
+        return metadata, {}
+    return names.metadata(metadata), {key: metadata.extra[key] for key in metadata.extra if key not in names.indexed}
+
+
+def _stored(condition: Condition, names: StoredNames) -> Condition | None:
+    """Return a condition as the inner store is asked it; None if it cannot tell."""
+    if isinstance(condition, _AS_THEY_ARE):
+        return condition
+    if isinstance(condition, FieldEquals):
+        return condition if condition.field in _READABLE else None
+    if isinstance(condition, InScope):
+        return InScope(condition.field, names.owner(condition.field, condition.value) or "")
+    if isinstance(condition, Below):
+        return Below(names.place(condition.place))
+    if isinstance(condition, ExtraEquals):
+        if condition.key not in names.indexed:
+            return None
+        return ExtraEquals(names.extra_key(condition.key), names.extra_value(condition.key, condition.value))
+    if isinstance(condition, Value):
+        return _stored_value(condition, names)
+    if isinstance(condition, Past):
+        return replace(condition, user=names.owner("user_id", condition.user))
+    if isinstance(condition, InBranch):
+        return _stored_branch(condition, names)
+    return None
+
+
+def _stored_value(condition: Value, names: StoredNames) -> Value | None:
+    name, value = condition.name, condition.value
+    if condition.in_extra:
+        if name not in names.indexed or condition.operator not in _EQUALITY:
+            return None
+        key = names.extra_key(name)
+        if condition.operator == "$exists":
+            return replace(condition, name=key)
+        if condition.operator == "$in":
+            return replace(condition, name=key, value=[names.extra_value(name, each) for each in value])
+        return replace(condition, name=key, value=names.extra_value(name, value))
+    if name in _READABLE:
+        return condition
+    if name not in SCOPE_FIELDS and name != "namespace":
+        return None
+    if not names.hidden:
+        return condition
+    if condition.operator not in _EQUALITY:
+        return None
+    if condition.operator == "$exists":
+        return condition
+
+    def owner(given: object) -> object:
+        if name == "namespace":
+            return list(names.place(tuple(given))) if isinstance(given, (list, tuple)) and _texts(given) else given
+        return names.owner(name, given) if isinstance(given, str) else given
+
+    return replace(condition, value=[owner(each) for each in value] if condition.operator == "$in" else owner(value))
+
+
+def _texts(values: object) -> bool:
+    return isinstance(values, (list, tuple)) and all(isinstance(each, str) for each in values)
+
+
+def _stored_branch(condition: InBranch, names: StoredNames) -> InBranch | None:
+    within = [_stored(each, names) for each in condition.within]
+    asked = tuple(each for each in within if each is not None)
+    return replace(
+        condition,
+        session=names.owner("session_id", condition.session) or "",
+        user=names.owner("user_id", condition.user),
+        pasts=tuple((names.owner("session_id", session) or "", upto) for session, upto in condition.pasts),
+        within=asked,
+    )

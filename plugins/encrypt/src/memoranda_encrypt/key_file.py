@@ -1,0 +1,219 @@
+"""The file of a key ring: wrapped keys, and a row for each that was destroyed.
+
+It is a small SQLite file, so that several processes can use it and a killed one leaves it whole. It holds no key that
+can be used without the master key, and no user's name.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+from memoranda.items import now_text
+from memoranda_encrypt.errors import KeyRingError
+
+State = Literal["active", "retired", "destroyed"]
+
+_FORMAT = "1"
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS keys (
+    id TEXT PRIMARY KEY, owner TEXT NOT NULL, master TEXT NOT NULL, wrapped BLOB,
+    state TEXT NOT NULL, created_at TEXT NOT NULL, changed_at TEXT NOT NULL
+);
+CREATE UNIQUE INDEX IF NOT EXISTS one_active_key ON keys (owner) WHERE state = 'active';
+CREATE INDEX IF NOT EXISTS keys_of_owner ON keys (owner);
+CREATE TABLE IF NOT EXISTS settings (name TEXT PRIMARY KEY, value TEXT NOT NULL);
+"""
+_CHANGE_COUNTER = 24
+"""Where the header of an SQLite file counts its transactions."""
+
+_COLUMNS = "id, owner, master, wrapped, state, created_at, changed_at"
+
+
+class KeyRow(NamedTuple):
+    """A key as the file has it; ``wrapped`` is None once it is destroyed."""
+
+    id: str
+    owner: str
+    master: str
+    wrapped: bytes | None
+    state: State
+    created_at: str
+    changed_at: str
+
+
+class KeyFile:
+    """The rows of a file; ``:memory:`` is a ring that ends with the process. Any thread may call."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = os.fspath(path)
+        self._connection: sqlite3.Connection | None = None
+        self._descriptor: int | None = None
+        self._process = 0
+        self._lock = threading.RLock()
+        self.before = b""
+        """The state before the last transaction of this process."""
+
+    @property
+    def exists(self) -> bool:
+        """True if there is such a file, or it is open."""
+        return self._connection is not None or (self.path != ":memory:" and Path(self.path).exists())
+
+    def open(self) -> None:
+        """Open the file, making it if it is not there, readable by its owner only."""
+        with self._lock:
+            if self._connection is None:
+                with self._translated():
+                    self._connect()
+
+    def _connect(self) -> None:
+        if self.path != ":memory:" and not Path(self.path).exists():
+            os.close(os.open(self.path, os.O_WRONLY | os.O_CREAT, 0o600))
+        connection = sqlite3.connect(self.path, timeout=30, isolation_level=None, check_same_thread=False)
+        try:
+            # What is destroyed is overwritten; a write-ahead log would keep it.
+            connection.execute("PRAGMA secure_delete = ON")
+            connection.execute("PRAGMA synchronous = FULL")
+            connection.execute("PRAGMA journal_mode = DELETE")
+            if not connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'settings'").fetchone():
+                connection.execute("BEGIN IMMEDIATE")
+                for statement in _SCHEMA.split(";"):
+                    connection.execute(statement)
+                connection.execute("INSERT OR IGNORE INTO settings VALUES ('format', ?)", (_FORMAT,))
+                connection.execute("COMMIT")
+            found = connection.execute("SELECT value FROM settings WHERE name = 'format'").fetchone()
+            if found is None or found[0] != _FORMAT:
+                raise KeyRingError(f"The key ring {self.path!r} was written by a later release of memoranda-encrypt.")
+        except BaseException:
+            connection.close()
+            raise
+        self._connection, self._process = connection, os.getpid()
+        # Closed after the connection only: closing any descriptor of a file ends the process's locks on it.
+        self._descriptor = None if self.path == ":memory:" else os.open(self.path, os.O_RDONLY)
+
+    def close(self) -> None:
+        """Close the file. A ring in memory stays: nothing else has its keys."""
+        with self._lock:
+            if self._connection is not None and self.path != ":memory:":
+                self._connection.close()
+                self._connection = None
+                if self._descriptor is not None:
+                    os.close(self._descriptor)
+                    self._descriptor = None
+
+    @contextmanager
+    def _translated(self) -> Iterator[None]:
+        try:
+            yield
+        except sqlite3.Error as error:
+            raise KeyRingError(f"The key ring {self.path!r} cannot be used: {error}.") from error
+        except OSError as error:
+            raise KeyRingError(f"The key ring {self.path!r} cannot be used: {error.strerror}.") from error
+
+    @contextmanager
+    def _opened(self) -> Iterator[sqlite3.Connection]:
+        with self._lock, self._translated():
+            if self._connection is not None and self._process != os.getpid() and self.path != ":memory:":
+                self._connection = None  # SQLite's connections do not survive a fork.
+            if self._connection is None:
+                self._connect()
+            assert self._connection is not None
+            yield self._connection
+
+    @contextmanager
+    def transaction(self) -> Iterator[sqlite3.Connection]:
+        """Keep other processes from writing for the block, and write all of it or nothing."""
+        with self._opened() as connection:
+            connection.execute("BEGIN IMMEDIATE")
+            self.before = self.state()
+            try:
+                yield connection
+            except BaseException:
+                connection.execute("ROLLBACK")
+                raise
+            connection.execute("COMMIT")
+
+    def state(self) -> bytes:
+        """Return what differs after any process has changed the file: the counter in its header."""
+        if self.path == ":memory:":
+            return b""
+        descriptor = self._descriptor
+        if descriptor is None or self._process != os.getpid():
+            with self._opened():
+                descriptor = self._descriptor
+        assert descriptor is not None
+        return os.pread(descriptor, 4, _CHANGE_COUNTER)
+
+    def after(self) -> bytes:
+        """Return the state that the last transaction of this process led to, if no other process wrote after it."""
+        return (int.from_bytes(self.before) + 1).to_bytes(5)[1:] if self.before else b""
+
+    def setting(self, name: str) -> str | None:
+        """Return a setting of the ring."""
+        with self._opened() as connection:
+            found = connection.execute("SELECT value FROM settings WHERE name = ?", (name,)).fetchone()
+        return None if found is None else str(found[0])
+
+    def set(self, name: str, value: str | None) -> None:
+        """Keep a setting; None removes it."""
+        with self.transaction() as connection:
+            put_setting(connection, name, value)
+
+    def by_id(self, key_id: str) -> KeyRow | None:
+        """Return the key of an id."""
+        return next(iter(self._rows("id = ?", key_id)), None)
+
+    def active(self, owner: str) -> KeyRow | None:
+        """Return the key that new items of an owner get."""
+        return next(iter(self._rows("owner = ? AND state = 'active'", owner)), None)
+
+    def all(self, owner: str | None = None) -> list[KeyRow]:
+        """Return all keys, or those of an owner, oldest first."""
+        return self._rows("1 = 1") if owner is None else self._rows("owner = ?", owner)
+
+    def _rows(self, where: str, *values: str) -> list[KeyRow]:
+        with self._opened() as connection:
+            rows = connection.execute(f"SELECT {_COLUMNS} FROM keys WHERE {where} ORDER BY created_at, id", values)
+            return [KeyRow(*row) for row in rows]
+
+    def add(self, row: KeyRow) -> KeyRow:
+        """Store a new active key, and return the one that the owner has then: another process may have been first."""
+        with self.transaction() as connection:
+            connection.execute(f"INSERT OR IGNORE INTO keys ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?)", row)
+        found = self.active(row.owner)
+        return row if found is None else found
+
+    def rewrap(self, row: KeyRow, master: str, wrapped: bytes) -> None:
+        """Replace the wrapped form of a key, unless it was destroyed meanwhile."""
+        with self.transaction() as connection:
+            connection.execute(
+                "UPDATE keys SET master = ?, wrapped = ? WHERE id = ? AND state <> 'destroyed'",
+                (master, wrapped, row.id),
+            )
+
+    def retire(self, owners: list[str]) -> int:
+        """Let new items of these owners get new keys, and return how many keys that concerns."""
+        with self.transaction() as connection:
+            sql = "UPDATE keys SET state = 'retired', changed_at = ? WHERE owner = ? AND state = 'active'"
+            return sum([connection.execute(sql, (now_text(), owner)).rowcount for owner in owners])
+
+    def destroy(self, ids: list[str]) -> int:
+        """Overwrite keys, of which a row without a key stays, and return how many they were."""
+        with self.transaction() as connection:
+            sql = (
+                "UPDATE keys SET state = 'destroyed', wrapped = NULL, changed_at = ? WHERE id = ? AND wrapped NOT NULL"
+            )
+            return sum([connection.execute(sql, (now_text(), key_id)).rowcount for key_id in ids])
+
+
+def put_setting(connection: sqlite3.Connection, name: str, value: str | None) -> None:
+    """Keep a setting within a transaction; None removes it."""
+    if value is None:
+        connection.execute("DELETE FROM settings WHERE name = ?", (name,))
+    else:
+        connection.execute("INSERT OR REPLACE INTO settings VALUES (?, ?)", (name, value))

@@ -1,0 +1,124 @@
+"""Master keys: what wraps the data keys of a ring, and never touches an item itself.
+
+A master key in a cloud's key management service is a class with the same three members; the how-to page has one.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import os
+import secrets
+from pathlib import Path
+from typing import Protocol, runtime_checkable
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+from memoranda_encrypt.errors import KeyRingError
+
+KEY_VARIABLE = "MEMORANDA_MASTER_KEY"
+FILE_VARIABLE = "MEMORANDA_MASTER_KEY_FILE"
+
+_SIZE = 32
+_NONCE = 12
+
+
+@runtime_checkable
+class MasterKey(Protocol):
+    """Wraps and unwraps data keys. Both methods may block: they are called in threads, and seldom."""
+
+    @property
+    def name(self) -> str:
+        """What tells this key from others, and nothing else of it. A ring notes which key has wrapped what."""
+        ...
+
+    def wrap(self, key: bytes, context: bytes) -> bytes:
+        """Return a key encrypted, and authenticated together with the context."""
+        ...
+
+    def unwrap(self, wrapped: bytes, context: bytes) -> bytes:
+        """Return what :meth:`wrap` was given. Raise any exception if key, context or text are not those of then."""
+        ...
+
+
+class LocalMasterKey:
+    """A master key of 32 bytes in this process: AES-256-GCM."""
+
+    def __init__(self, key: bytes) -> None:
+        if not isinstance(key, (bytes, bytearray)) or len(key) != _SIZE:
+            raise KeyRingError("A master key has 32 bytes. 'memoranda keys new FILE' makes one.")
+        self._cipher = AESGCM(bytes(key))
+        self._name = hashlib.sha256(b"memoranda master key" + key).hexdigest()[:16]
+
+    def __repr__(self) -> str:
+        return f"LocalMasterKey(name={self.name!r})"
+
+    @property
+    def name(self) -> str:
+        """The beginning of a hash of the key."""
+        return self._name
+
+    @classmethod
+    def generate(cls) -> LocalMasterKey:
+        """Return a new key that is kept nowhere: for tests."""
+        return cls(secrets.token_bytes(_SIZE))
+
+    @classmethod
+    def from_text(cls, text: str, source: str) -> LocalMasterKey:
+        """Return the key of a text in base64; ``source`` says in errors where it comes from."""
+        try:
+            return cls(base64.b64decode(text.strip(), validate=True))
+        except (binascii.Error, ValueError, KeyRingError):
+            raise KeyRingError(
+                f"{source} holds no master key: 32 bytes in base64. 'memoranda keys new FILE' makes one."
+            ) from None
+
+    @classmethod
+    def from_file(cls, path: str | os.PathLike[str]) -> LocalMasterKey:
+        """Return the key of a file that :meth:`make_file` made."""
+        try:
+            text = Path(path).read_text(encoding="ascii", errors="replace")
+        except OSError as error:
+            raise KeyRingError(
+                f"The master key file {os.fspath(path)!r} cannot be read: {error.strerror}. "
+                f"'memoranda keys new FILE' makes one."
+            ) from error
+        return cls.from_text(text, f"The file {os.fspath(path)!r}")
+
+    @classmethod
+    def from_environment(cls) -> LocalMasterKey:
+        """Return the key of ``MEMORANDA_MASTER_KEY``, or of the file that ``MEMORANDA_MASTER_KEY_FILE`` names."""
+        if text := os.environ.get(KEY_VARIABLE):
+            return cls.from_text(text, f"The environment variable {KEY_VARIABLE}")
+        if path := os.environ.get(FILE_VARIABLE):
+            return cls.from_file(path)
+        raise KeyRingError(
+            f"An encrypted store needs its master key: set {FILE_VARIABLE} to a file that 'memoranda keys new FILE' "
+            f"made, or {KEY_VARIABLE} to its text, or open the store with encrypt=KeyRing(…)."
+        )
+
+    @staticmethod
+    def make_file(path: str | os.PathLike[str]) -> None:
+        """Write a new key to a file that only its owner can read. Raises KeyRingError if there is one already."""
+        try:
+            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        except OSError as error:
+            raise KeyRingError(f"The file {os.fspath(path)!r} cannot be made: {error.strerror}.") from error
+        with os.fdopen(descriptor, "w", encoding="ascii") as file:
+            file.write(base64.b64encode(secrets.token_bytes(_SIZE)).decode() + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+
+    def wrap(self, key: bytes, context: bytes) -> bytes:
+        """Return the key encrypted."""
+        nonce = os.urandom(_NONCE)
+        return nonce + self._cipher.encrypt(nonce, key, context)
+
+    def unwrap(self, wrapped: bytes, context: bytes) -> bytes:
+        """Return the key. Raises KeyRingError if it was wrapped by another master key, or damaged."""
+        try:
+            return self._cipher.decrypt(wrapped[:_NONCE], wrapped[_NONCE:], context)
+        except InvalidTag:
+            raise KeyRingError("A wrapped key is damaged, or another master key has wrapped it.") from None

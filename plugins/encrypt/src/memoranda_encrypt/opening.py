@@ -1,0 +1,52 @@
+"""What ``memoranda.open(url, encrypt=…)`` and ``encrypted+sqlite:///…`` call."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from memoranda.errors import InputError
+from memoranda.opening import data_folder
+from memoranda.store import BaseStore
+from memoranda_encrypt.keyring import KeyRing
+from memoranda_encrypt.masters import LocalMasterKey
+from memoranda_encrypt.store import EncryptedStore
+
+KEYS_VARIABLE = "MEMORANDA_KEYS"
+"""The environment variable that names the file of the key ring."""
+
+
+def encrypted(
+    store: BaseStore, *, value: Any, keys: str | None = None, master_key: str | None = None, unsealed: str | None = None
+) -> EncryptedStore:
+    """Return a store encrypted: with the ring that is given, or with the one that URL and environment name."""
+    if value is not True and not isinstance(value, KeyRing):
+        raise InputError("encrypt takes a KeyRing, or True for the one that the environment names.", field="encrypt")
+    ring = value if isinstance(value, KeyRing) else ring_of(keys, master_key)
+    options: dict[str, Any] = {} if unsealed is None else {"unsealed": unsealed}
+    return EncryptedStore(store, ring, **options)
+
+
+OPTIONS: Mapping[str, Callable[[str], Any]] = {"keys": str, "master_key": str, "unsealed": str}
+encrypted.options = OPTIONS  # type: ignore[attr-defined]  # where memoranda.open looks for them
+
+
+def ring_of(keys: str | None = None, master_key: str | None = None, **options: Any) -> KeyRing:
+    """Return the ring in the file ``keys`` with the master key in the file ``master_key``.
+
+    Without them, the environment says: ``MEMORANDA_KEYS``, else a file in the user's data folder;
+    ``MEMORANDA_MASTER_KEY`` or ``MEMORANDA_MASTER_KEY_FILE``.
+    """
+    master = LocalMasterKey.from_environment() if master_key is None else LocalMasterKey.from_file(master_key)
+    return KeyRing(master, keys_path(keys), **options)
+
+
+def keys_path(keys: str | None = None) -> str:
+    """Return the file of the ring: the one given, that of the environment, or the one in the user's data folder."""
+    path = keys or os.environ.get(KEYS_VARIABLE)
+    if path:
+        return path
+    folder = data_folder()
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return str(folder / "keys.db")

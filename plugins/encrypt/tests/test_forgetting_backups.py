@@ -1,0 +1,118 @@
+"""Destroying a user's key reaches the backups: they bring the user's items back, and nobody can read them."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from memoranda import HumanMemory, MemoryMetadata
+from memoranda_encrypt import DestroyedKeyError, EncryptedStore, KeyRing, KeyRingError, LocalMasterKey
+from memoranda_sqlite import SQLiteMemoryStore
+from memoranda_userdata import Digest, export_lines, forget
+
+ADA, BEN = MemoryMetadata(user_id="ada"), MemoryMetadata(user_id="ben")
+
+
+def said(user: str | None, number: int) -> HumanMemory:
+    return HumanMemory(id=f"{user}-{number}", content=f"tea {number}", metadata=MemoryMetadata(user_id=user))
+
+
+async def filled(path: Path, ring: KeyRing) -> None:
+    async with EncryptedStore(SQLiteMemoryStore(path), ring) as store:
+        await store.add_many([said(user, number) for user in ("ada", "ben", None) for number in range(3)])
+        await store.delete("ada-0")
+
+
+async def test_a_restored_backup_has_nothing_of_a_forgotten_user_and_all_of_the_others(
+    tmp_path: Path, ring: KeyRing
+) -> None:
+    await filled(tmp_path / "store.db", ring)
+    shutil.copy(tmp_path / "store.db", tmp_path / "yesterday.db")
+    async with EncryptedStore(SQLiteMemoryStore(tmp_path / "store.db"), ring) as store:
+        receipt = await forget(store, "ada")
+    assert receipt.complete
+    assert receipt.keys_destroyed == 1
+
+    async with EncryptedStore(SQLiteMemoryStore(tmp_path / "yesterday.db"), ring) as store:
+        with pytest.raises(DestroyedKeyError, match="'ada-1'"):
+            await store.get("ada-1")
+        assert await store.search(metadata=ADA) == []
+        assert await store.search(query="tea", metadata=ADA, mode="text") == []
+        assert {item.id async for item in store.scan()} == {f"{user}-{n}" for user in ("ben", None) for n in range(3)}
+        assert [item.content for item in await store.search(metadata=BEN)] == ["tea 2", "tea 1", "tea 0"]
+        assert len(await store.search(query="tea", mode="text")) == 6
+        exported = "".join([line async for line in export_lines(store, "backup", Digest(), deleted=True)])
+        assert '"ada' not in exported
+        again = await forget(store, "ada")
+    assert (again.found, again.deleted, again.removed, again.keys_destroyed) == (2, 1, 3, 0)
+
+
+async def test_a_store_without_keys_has_no_word_of_them_in_its_receipt(tmp_path: Path) -> None:
+    async with SQLiteMemoryStore(tmp_path / "plain.db") as store:
+        await store.add(said("ada", 1))
+        assert (await forget(store, "ada")).keys_destroyed is None
+
+
+async def test_a_user_who_comes_back_gets_a_new_key(store: EncryptedStore) -> None:
+    await store.add(said("ada", 1))
+    await forget(store, "ada")
+    await store.add(said("ada", 2))
+    assert [item.content for item in await store.search(metadata=ADA)] == ["tea 2"]
+    states = sorted(key.state for key in store.ring.list())
+    assert states == ["active", "destroyed"]
+
+
+async def test_a_destroyed_key_is_gone_from_the_file_and_from_other_processes(
+    tmp_path: Path, ring: KeyRing, master: LocalMasterKey
+) -> None:
+    await filled(tmp_path / "store.db", ring)
+    other = KeyRing(master, tmp_path / "keys.db")
+    async with EncryptedStore(SQLiteMemoryStore(tmp_path / "store.db"), other) as store:
+        assert await store.get("ada-1") is not None
+        wrapped = [row.wrapped for row in ring._file.all() if row.wrapped is not None]
+        ring.destroy("ada")
+        await store.add(said("ada", 7))  # A writer looks at once, and makes a new key.
+        with pytest.raises(DestroyedKeyError):
+            await store.get("ada-1")
+        assert await store.get("ada-7") is not None
+    held = (tmp_path / "keys.db").read_bytes()
+    assert sum(text in held for text in wrapped) == len(wrapped) - 1
+
+
+async def test_an_older_copy_of_the_ring_is_useless_after_the_master_key_was_replaced(
+    tmp_path: Path, ring: KeyRing, master: LocalMasterKey
+) -> None:
+    await filled(tmp_path / "store.db", ring)
+    ring.close()
+    shutil.copy(tmp_path / "keys.db", tmp_path / "keys-yesterday.db")
+    new = LocalMasterKey.generate()
+    replaced = KeyRing(new, tmp_path / "keys.db", retired_masters=[master])
+    replaced.destroy("ada")
+    assert replaced.rewrap() == 3
+    assert replaced.rewrap() == 0
+    with pytest.raises(KeyRingError, match="wrapped by the master key"):
+        KeyRing(new, tmp_path / "keys-yesterday.db").open()
+    async with EncryptedStore(SQLiteMemoryStore(tmp_path / "store.db"), KeyRing(new, tmp_path / "keys.db")) as store:
+        assert len(await store.search(metadata=BEN)) == 3
+
+
+async def test_the_ring_names_no_user(tmp_path: Path, ring: KeyRing) -> None:
+    await filled(tmp_path / "store.db", ring)
+    held = (tmp_path / "keys.db").read_bytes()
+    assert b"ada" not in held.replace(b"metadata", b"")
+    assert {key.user_id for key in ring.list()} == {"ada", "ben", None}
+
+
+async def test_doctor_tells_what_cannot_be_read(tmp_path: Path, ring: KeyRing) -> None:
+    await filled(tmp_path / "store.db", ring)
+    ring.destroy("ada")
+    async with EncryptedStore(SQLiteMemoryStore(tmp_path / "store.db"), ring) as store:
+        held = await store.inner.get("ben-1")
+        assert held is not None
+        await store.inner.add(held)  # The same text as another version.
+        finding = (await store.doctor())[-1]
+    assert (finding.name, finding.ok) == ("encryption", False)
+    assert "5 items can be decrypted, 3 are of forgotten users" in finding.detail
+    assert "'ben-1'" in finding.remedy

@@ -1,0 +1,19 @@
+"""OpenTelemetry for memoranda: spans, metrics and trace ids of every call."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from memoranda.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from memoranda_otel.instrumentor import MemorandaInstrumentor
+    from memoranda_otel.logs import TraceIds
+    from memoranda_otel.observer import OpenTelemetry
+
+__all__ = ["MemorandaInstrumentor", "OpenTelemetry", "TraceIds"]
+
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    {"instrumentor": ["MemorandaInstrumentor"], "logs": ["TraceIds"], "observer": ["OpenTelemetry"]},
+)

@@ -1,0 +1,38 @@
+"""What ``opentelemetry-instrument`` calls: every store of the process gets the observer."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from functools import wraps
+from typing import Any
+
+from opentelemetry.instrumentation.instrumentor import BaseInstrumentor  # type: ignore[attr-defined]  # not listed
+
+from memoranda.store import BaseStore, ScopedStore
+from memoranda_otel.observer import OpenTelemetry
+
+
+class MemorandaInstrumentor(BaseInstrumentor):  # type: ignore[misc]  # it has no types
+    """Attaches :class:`OpenTelemetry` to every store that is made from now on, however it is made.
+
+    ``instrument()`` takes the arguments of :class:`OpenTelemetry`. Stores that were made before, and those that were
+    made while it was on, are left as they are.
+    """
+
+    def instrumentation_dependencies(self) -> Collection[str]:
+        """Return what has to be installed."""
+        return ("memoranda >= 0.1, < 0.2",)
+
+    def _instrument(self, **options: Any) -> None:
+        made, observer = BaseStore.__init__, OpenTelemetry(**options)
+
+        @wraps(made)
+        def make(store: Any) -> None:
+            made(store)
+            if not isinstance(store, ScopedStore):
+                store.observe(observer)
+
+        BaseStore.__init__ = make  # type: ignore[method-assign,assignment]  # that is what instrumenting is
+
+    def _uninstrument(self, **options: Any) -> None:
+        del BaseStore.__init__  # What it had before is inherited.
