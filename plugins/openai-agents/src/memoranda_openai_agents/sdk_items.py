@@ -132,7 +132,7 @@ def _plainly_agrees(item: MemoryItem, given: Any) -> bool:
     kind, keys = given.get("type", "message"), given.keys()
     if kind == "message" and keys <= _MESSAGE:
         text = _plain_text(given.get("content"))
-        return (
+        return bool(
             held["memory_type"] == _TYPES.get(given.get("role") or "")
             and text is not None
             and held["content"] == text

@@ -198,7 +198,7 @@ class MemorandaConversationStore(ConversationStore):
         if head is None or head in entries or await self._items.get(self._layout.item_id(head)):
             return head
         left = self._layout.record_id(session)
-        return next((name for name in reversed(entries) if entries[name].items[0].archived_by != left), None)
+        return next((name for name in reversed(list(entries)) if entries[name].items[0].archived_by != left), None)
 
     async def _record_item(self, conversation_id: str) -> MemoryItem | None:
         """Return the item of a record; an unfinished deletion is completed first."""

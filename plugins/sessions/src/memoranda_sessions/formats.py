@@ -286,7 +286,7 @@ def _can_be_held(fields: Fields) -> bool:
         return False
     if kind != "tool" and any(fields.get(name) for name in ("tool_call_id", "tool_name", "is_error")):
         return False
-    return not calls or (kind == "ai" and all(isinstance(call["id"], str) and call["id"] for call in calls))
+    return not calls or bool(kind == "ai" and all(isinstance(call["id"], str) and call["id"] for call in calls))
 
 
 def _cleaned(fields: Fields) -> Fields:
