@@ -197,6 +197,7 @@ class SyncStore:
     search_ranked = _blocking(BaseStore.search_ranked)
     recall = _blocking(BaseStore.recall)
     window = _blocking(BaseStore.window)
+    shown = _blocking(BaseStore.shown)
     payloads = _blocking(BaseStore.payloads)
     head = _blocking(BaseStore.head)
     count = _blocking(BaseStore.count)

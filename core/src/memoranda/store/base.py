@@ -22,6 +22,7 @@ from memoranda.store.reading import Reading
 from memoranda.store.removing import Removing
 from memoranda.store.scoped import UNSET, ScopedEngine, scope_metadata
 from memoranda.store.values import Value
+from memoranda.store.writes import NO_RECORDS
 from memoranda.store.writing import Writing
 from memoranda.trust import check_trust, trust_of
 
@@ -127,7 +128,7 @@ class BaseStore(Writing, Reading, Removing, Branching):
         reached._bounds(metadata)  # Another user than the handle's is refused, whatever the limit.
         if not query.strip() or not most:
             return []
-        wanted = wanted.also(*_NEVER, Value("content", False, "$ne", query))
+        wanted = wanted.also(*_NEVER, *NO_RECORDS, Value("content", False, "$ne", query))
         mode: SearchMode = "hybrid" if Capability.HYBRID in self.capabilities else "text"
         page = Page(min(max(most + len(shown), RERANKED if current else 0), EVERYTHING))
         ranked = await reached._ranked(query, wanted, page, self._checked_mode(mode), floor, current)

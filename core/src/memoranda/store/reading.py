@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Iterable
-from typing import Unpack
+from collections.abc import AsyncGenerator, Iterable, Sequence
+from typing import Any, Unpack
 
 from memoranda.errors import InputError
 from memoranda.items import MemoryItem, MemoryMetadata, MemoryStatus, Payload
 from memoranda.offloading import filter_weight, offload
+from memoranda.plugins.registry import default_registry
 from memoranda.shapes import check_text, each, number, truth
 from memoranda.store.conditions import Expiry
 from memoranda.store.engine import Engine
@@ -17,7 +18,7 @@ from memoranda.store.owners import Owner, OwnerField, check_listing
 from memoranda.store.protocol import Capability, SearchMode
 from memoranda.store.ranked import RERANKED, RankedItem, reranked
 from memoranda.store.window import read_window
-from memoranda.store.writes import HEAD_ONLY
+from memoranda.store.writes import HEAD_ONLY, NO_RECORDS
 from memoranda.tokens import TokenCounter
 
 
@@ -119,7 +120,7 @@ class Reading(Engine):
         elif floor:
             raise InputError("min_score needs a query and a mode that ranks.", field="min_score")
         else:
-            found = await self._search(wanted, page) if page.limit else []
+            found = await self._search(_without_records(wanted), page) if page.limit else []
             self._observers.searched(query, found)
         return found if refresh is False else await self._refreshed(found, refresh)
 
@@ -171,7 +172,7 @@ class Reading(Engine):
         if page.limit:
             reorders = truth(current, "current") or self.reranker is not None
             much = min(max(page.end, RERANKED), EVERYTHING) if reorders else page.end
-            ranked = await self._rank(query, wanted, much, mode)
+            ranked = await self._rank(query, _without_records(wanted), much, mode)
             if floor:
                 ranked = [found for found in ranked if found.score >= floor]
             if self.reranker is not None:
@@ -190,6 +191,7 @@ class Reading(Engine):
         tokens: int | None = None,
         limit: int | None = None,
         counter: TokenCounter | None = None,
+        receipt: object = None,
         **narrowing: Unpack[Narrowing],
     ) -> list[MemoryItem]:
         """Return a conversation as a model may be shown it, oldest first, in the order in which it was said.
@@ -198,22 +200,29 @@ class Reading(Engine):
         as fit into ``tokens``, the newest items up to ``limit``, or all three; without any of them, everything. What a
         tool was asked is there with all its results or not at all. No more is read than that takes. ``counter`` counts
         the tokens of an item; the library's own estimate does otherwise. Filters are those of :meth:`search`. Of a
-        session that was forked, the past that it shares is shown as its own.
+        session that was forked, the past that it shares is shown as its own. ``receipt`` is that of :meth:`shown`.
         """
         self._ensure_open()
         wanted = self._filter(metadata=metadata, **narrowing)
-        bounds = self._bounds(metadata)
-        shown = await read_window(
-            self._search,
-            wanted,
-            rounds=rounds,
-            tokens=tokens,
-            limit=limit,
-            counter=counter,
-            session=None if bounds is None else bounds.session_id,
-        )
+        bounds, looked_at = self._bounds(metadata), list[list[MemoryItem]]()
+        much = {"rounds": rounds, "tokens": tokens, "limit": limit}
+        session = None if bounds is None else bounds.session_id
+        shown = await read_window(self._search, wanted, **much, counter=counter, session=session, looked_at=looked_at)
         self._observers.searched("", shown)
+        asked = {**much, **narrowing}
+        await self.shown(shown, receipt=receipt, owner=bounds, asked=asked, counter=counter, looked_at=looked_at)
         return shown
+
+    async def shown(self, items: Sequence[MemoryItem], /, *, receipt: object = None, **context: Any) -> None:
+        """Wait for observers with an async ``shown()``: they record what a model is shown, and how it was chosen.
+
+        With ``receipt``, the plugin memoranda-receipts records it even where it does not observe; False records none.
+        """
+        recorders: list[Any] = [each for each in self._observers if hasattr(each, "shown")]
+        if receipt and not recorders:
+            recorders = [default_registry().observer("receipts")]
+        for recorder in recorders if receipt is not False else ():
+            await recorder.shown(self, items, receipt=receipt, **context)
 
     async def payloads(
         self,
@@ -241,7 +250,7 @@ class Reading(Engine):
         Archived items count, summaries do not: they come later than what they stand for.
         """
         self._ensure_open()
-        wanted = self._filter(metadata=metadata, archived=None).also(HEAD_ONLY)
+        wanted = self._filter(metadata=metadata, archived=None).also(*HEAD_ONLY)
         newest = await self._search(wanted, Page(1, order="added"))
         return newest[0].id if newest else None
 
@@ -322,3 +331,8 @@ class Reading(Engine):
             for item, ttl in mortal:
                 item.__dict__["expires_at"] = end_of_life(now, ttl)
         return found
+
+
+def _without_records(wanted: Filter) -> Filter:
+    """Return the filter of a search: records, such as receipts, are archived, and found by their type alone."""
+    return wanted if wanted.archived is False or wanted.memory_type is not None else wanted.also(*NO_RECORDS)

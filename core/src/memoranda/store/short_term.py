@@ -75,9 +75,8 @@ class Conversation(BaseStore):
         session = None if bounds is None else bounds.session_id
         if page.order == "added" and not page.offset and _scope_of(wanted) is wanted:
             rounds = self.max_rounds or None
-            shown = await read_window(
-                self._search, wanted, rounds=rounds, tokens=None, limit=page.limit, counter=None, session=session
-            )
+            much = {"rounds": rounds, "tokens": None, "limit": page.limit}
+            shown = await read_window(self._search, wanted, **much, counter=None, session=session, looked_at=[])
         else:
             shown = await self._picked(wanted, page, session)
         self._observers.searched(query, shown)

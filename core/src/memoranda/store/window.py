@@ -98,10 +98,11 @@ async def read_window(
     limit: int | None,
     counter: TokenCounter | None,
     session: str | None = None,
+    looked_at: list[list[MemoryItem]],
 ) -> list[MemoryItem]:
     """Return what :meth:`memoranda.store.BaseStore.window` promises, from a store's own search.
 
-    ``session`` is the one session that is read, if it is one: rounds and calls go on where it was forked.
+    ``session`` is the one that is read, if it is one: its rounds go on where it forked. ``looked_at`` gets all reads.
     """
     much = _Wanted(rounds, tokens, limit, counter)
     owner = wanted.metadata
@@ -112,7 +113,9 @@ async def read_window(
     size = min(guesses, default=EVERYTHING)
 
     async def read(what: Filter, page: Page) -> list[MemoryItem]:
-        return as_one_session((await search(what, page))[::-1], session)
+        found = as_one_session((await search(what, page))[::-1], session)
+        looked_at.append(found)
+        return found
 
     while True:
         said = await read(wanted, Page(size, order="added"))

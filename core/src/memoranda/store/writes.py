@@ -15,8 +15,11 @@ from memoranda.store.filters import Filter, merge_scope, metadata_matches
 from memoranda.store.values import Value
 from memoranda.trust import replacing_trust, trust_of
 
-HEAD_ONLY = Value("memory_type", False, "$ne", "summary")
-"""What can be the head of a conversation: anything but a summary, which comes later than what it stands for."""
+NO_RECORDS = tuple(Value("memory_type", False, "$ne", kind) for kind in ("record", "receipt", "revision"))
+"""What holds for all but items that tell about others: these are no part of a conversation, wherever they lie."""
+
+HEAD_ONLY = (Value("memory_type", False, "$ne", "summary"), *NO_RECORDS)
+"""What can be the head of a conversation: no record, and no summary, which comes later than what it stands for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +103,7 @@ def conversation_filter(items: Sequence[MemoryItem]) -> Filter:
             field="items",
         )
     user, session = conversation_of(items[0])
-    return Filter(archived=None, further=(_has("user_id", user), _has("session_id", session), HEAD_ONLY))
+    return Filter(archived=None, further=(_has("user_id", user), _has("session_id", session), *HEAD_ONLY))
 
 
 def _has(field: str, value: str | None) -> Condition:

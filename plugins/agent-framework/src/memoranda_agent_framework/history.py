@@ -34,6 +34,7 @@ class MemorandaHistoryProvider(HistoryProvider):
 
     A model is never shown a call without its results: what a killed process left half written is not loaded, unless the
     run goes on with the results. ``dropped`` has what the last read could not carry over from other frameworks.
+    ``receipt=True``, or a ``memoranda_receipts.Recording``, records what is loaded.
     """
 
     DEFAULT_SOURCE_ID: ClassVar[str] = "memoranda_history"
@@ -52,6 +53,7 @@ class MemorandaHistoryProvider(HistoryProvider):
         ttl: float | None = None,
         min_trust: str | None = None,
         fence: Fence | None = None,
+        receipt: object = None,
     ) -> None:
         super().__init__(
             source_id,
@@ -64,13 +66,15 @@ class MemorandaHistoryProvider(HistoryProvider):
         self.skip_excluded = skip_excluded
         self.dropped: list[Dropped] = []
         self._store = awaitable_store(store)
-        self._options: dict[str, Any] = {"ttl": ttl, "min_trust": min_trust, "fence": fence}
+        self._options: dict[str, Any] = {"ttl": ttl, "min_trust": min_trust, "fence": fence, "receipt": receipt}
 
     async def get_messages(
         self, session_id: str | None, *, state: dict[str, Any] | None = None, **kwargs: Any
     ) -> list[Message]:
         """Return the messages of a session, oldest first: earlier turns whole, the one under way as it is."""
-        items = settled(await self._conversation(session_id).read())
+        conversation = self._conversation(session_id)
+        items = settled(await conversation.read())
+        await conversation.record(items)
         dropped: list[Dropped] = []
         messages = FORMAT.messages(items, dropped=dropped)
         self.dropped = dropped

@@ -13,6 +13,7 @@ from memoranda.windowing import rounds_within
 from memoranda_context.fencing import Fence, checked_fence, fenced, recalled
 from memoranda_context.fitting import Fetched, Fitting
 from memoranda_context.prompt import AssembledContext, Parts
+from memoranda_context.receipts import Shown
 
 _SHARE = 3
 """One part in so many of the budget is kept for memories; what they leave is the conversation's."""
@@ -28,6 +29,7 @@ async def assemble(
     counter: TokenCounter | None = None,
     fence: Fence | None = None,
     min_trust: Trust | str | None = None,
+    receipt: object = None,
 ) -> list[MemoryItem]:
     """Return the items of a prompt that answers a question, ready for ``to_openai``, ``to_anthropic`` and the others.
 
@@ -43,11 +45,15 @@ async def assemble(
 
     ``fence``, such as ``memoranda_guard.Fence()``, shows items that are not trusted as quoted data, and of those that
     repeat each other one. ``min_trust`` leaves out what is trusted less.
+
+    ``receipt=True``, or a :class:`memoranda_receipts.Recording`, records what is shown: see
+    :meth:`memoranda.store.BaseStore.shown`.
     """
     options: dict[str, Any] = {"limit": limit, "counter": counter, "fence": fence, "min_trust": min_trust}
     # A handle that is measured reports the assembly, too.
     call = getattr(handle, "report_call", lambda function, *given, **named: function(handle, *given, **named))
-    context: AssembledContext = await call(assemble_context, question, system=system, tokens=tokens, **options)
+    options |= {"system": system, "tokens": tokens, "receipt": receipt}
+    context: AssembledContext = await call(assemble_context, question, **options)
     return context.parts.items()
 
 
@@ -61,6 +67,7 @@ async def assemble_context(
     counter: TokenCounter | None,
     fence: Fence | None,
     min_trust: Trust | str | None,
+    receipt: object,
 ) -> AssembledContext:
     """Return what :func:`assemble` returns the items of, with its explanation."""
     check_text(question, "question")
@@ -70,10 +77,10 @@ async def assemble_context(
     checked_fence(fence)
     wanted: dict[str, Any] = {} if min_trust is None else {"min_trust": check_trust(min_trust, "min_trust")}
     left = budget - sum(count(item) for item in Parts(soul=system, query=question).items())
-    said = await handle.window(tokens=max(left, 0), counter=count, **wanted)
+    said = await handle.window(tokens=max(left, 0), counter=count, receipt=False, **wanted)
     shown = rounds_within(said, max(left - left // _SHARE, 0), count)
     found = await recalled(handle, question, fence, limit=most, window=shown, **wanted) if most != 0 else []
-    best = found
+    best, originals = found, {item.id: item for item in [*said, *found]}
     if most is None and found:  # Of many, which come session by session, the best have the first claim to the room.
         best = await recalled(handle, question, fence, limit=len(found), window=shown, **wanted)
     if fence is not None:
@@ -93,4 +100,7 @@ async def assemble_context(
         kept = {item.id for item in context.parts.long_term}
         further = rounds_within(said, max(room, 0), count)
         context = fitted(further, [item for item in found if item.id in kept])
+    asked = {"tokens": budget, "limit": most, **wanted}
+    considered = [item.id for item in [*said, *found]]
+    await Shown("assemble", context, originals, asked, counter, considered).recorded(handle, receipt)
     return context

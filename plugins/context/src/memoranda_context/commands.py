@@ -58,6 +58,9 @@ def context(
         typer.Option("--format", "-f", metavar="FORM", help="text, openai, responses or anthropic: how to write it."),
     ] = Format.TEXT,
     explain: Annotated[bool, typer.Option("--explain", "-e", help="Print what was left out, and why.")] = False,
+    receipt: Annotated[
+        bool, typer.Option("--receipt", help="Record what is shown; 'memoranda receipts' shows it again.")
+    ] = False,
     store: options.Store = None,
     store_options: options.StoreOptions = None,
     as_json: options.Json = False,
@@ -83,6 +86,9 @@ def context(
         stands = f"{len(summaries)} summaries stand for them"
     left_out = [*((item, stands.format(item.archived_by)) for item in archived), *window.left_out]
     used = sum(count(item) for item in window.shown)
+    if receipt:
+        chosen = {"asked": {"rounds": rounds, "tokens": tokens, **which}, "counter": count, "looked_at": [items]}
+        run(_record(store, store_options, window, owner=metadata, tokens=used, **chosen))
     if as_json:
         show_json(_as_json(window, left_out, used))
         return
@@ -132,6 +138,13 @@ async def _read(
         found = [item async for item in store.scan(archived=False, order="added", **wanted)]
         live = as_said(as_one_session(found, session))
         return live, [item async for item in store.scan(archived=True, order="added", **wanted)] if archived else []
+
+
+async def _record(url: str | None, store_options: Sequence[str] | None, window: Window, **context: Any) -> None:
+    from memoranda_cli.stores import opened
+
+    async with opened(url, store_options, "change") as store:
+        await store.shown(window.shown, receipt=True, **context)
 
 
 def _counter(name: str) -> Callable[[MemoryItem], int]:

@@ -23,11 +23,12 @@ from memoranda_context.prompt import (
     recent_entry,
 )
 
-_ALREADY = "it is in the context already"
+ALREADY = "it is in the context already"
 _DOES_NOT_FIT = "it does not fit the token budget"
 _FOUND = "the search found it"
 _NEWEST = "it is one of the newest"
-_INCOMPLETE = "its tool call or one of its results is not in the context"
+IS_QUERY = "it is the query"
+INCOMPLETE = "its tool call or one of its results is not in the context"
 
 
 @dataclass(slots=True)
@@ -106,9 +107,9 @@ class Fitting:
     def _fit_conversation(self, left: int) -> int:
         items = self._fetched.conversation
         for item in self._fetched.copies:
-            self._decide("conversation", item.id, False, _ALREADY, self._count(item))
+            self._decide("conversation", item.id, False, ALREADY, self._count(item))
         if items and items[-1].memory_type == "human" and items[-1].content == self._parts.query:
-            self._decide("conversation", items[-1].id, False, "it is the query", self._count(items[-1]))
+            self._decide("conversation", items[-1].id, False, IS_QUERY, self._count(items[-1]))
             items = items[:-1]
         kept = rounds_within(items, max(left, 0), self._count)
         chosen = {id(item) for item in kept}
@@ -127,7 +128,7 @@ class Fitting:
         for item in reversed(self._fetched.recent):
             tokens = self._cost(recent_entry(item, self._parts.timezone))
             if item.id in shown:
-                self._decide("recent", item.id, False, _ALREADY, tokens)
+                self._decide("recent", item.id, False, ALREADY, tokens)
                 continue
             shown.add(item.id)
             full = full or tokens > left
@@ -146,13 +147,13 @@ class Fitting:
         # Items of one time stay in the order of the store: it puts a call before its result.
         in_order = list(reversed(wanted.values()))
         in_order.sort(key=lambda item: item.created_at)
-        left_out = dict.fromkeys(_halves(in_order), _INCOMPLETE)
+        left_out = dict.fromkeys(_halves(in_order), INCOMPLETE)
         while True:
             kept, late = self._fitting([item_id for item_id in why if item_id not in left_out], costs, left)
             halves = _halves([item for item in in_order if item.id in kept])
             if not halves:
                 break
-            left_out |= dict.fromkeys(halves, _INCOMPLETE)
+            left_out |= dict.fromkeys(halves, INCOMPLETE)
         left_out |= dict.fromkeys(late, _DOES_NOT_FIT)
         for item_id, reason in why.items():
             if item_id in kept or item_id in left_out:
@@ -170,14 +171,14 @@ class Fitting:
         wanted: dict[str, str] = {}
         for item in self._fetched.long_term:
             if item.id in shown:
-                self._decide("long-term", item.id, False, _ALREADY, self._cost(long_term_entry(item)))
+                self._decide("long-term", item.id, False, ALREADY, self._cost(long_term_entry(item)))
             else:
                 wanted[item.id] = _FOUND
         for item in self._fetched.newest:
             if item.id in shown or item.id in wanted:
                 continue
             if not (item.memory_type == "tool" or call_ids(item)) and (item.memory_type, item.content) in known:
-                self._decide("long-term", item.id, False, _ALREADY, self._cost(long_term_entry(item)))
+                self._decide("long-term", item.id, False, ALREADY, self._cost(long_term_entry(item)))
             else:
                 wanted[item.id] = _NEWEST
         return wanted
@@ -201,7 +202,7 @@ class Fitting:
         whole = {id(item) for item in [*conversation, *long_term]}
         for item in [*self._parts.conversation, *self._parts.long_term]:
             if id(item) not in whole:
-                self._drop(item, _INCOMPLETE)
+                self._drop(item, INCOMPLETE)
         self._parts = replace(self._parts, conversation=conversation, long_term=long_term)
 
     def _shrink(self) -> None:
@@ -214,7 +215,7 @@ class Fitting:
                 dropped = {id(item) for item in self._parts.long_term}
                 for item in [*remaining, last]:
                     if id(item) not in dropped:
-                        self._drop(item, _DOES_NOT_FIT if item is last else _INCOMPLETE)
+                        self._drop(item, _DOES_NOT_FIT if item is last else INCOMPLETE)
             elif self._parts.recent:
                 self._drop(self._parts.recent[0], _DOES_NOT_FIT)
                 self._parts = replace(self._parts, recent=self._parts.recent[1:])

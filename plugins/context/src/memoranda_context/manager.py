@@ -25,6 +25,7 @@ from memoranda_context.fencing import Fence, checked_fence, fenced, recalled, tr
 from memoranda_context.fitting import Fetched, Fitting
 from memoranda_context.merging import merged
 from memoranda_context.prompt import AssembledContext
+from memoranda_context.receipts import Shown, root_of
 
 logger = logging.getLogger(__name__)
 
@@ -72,6 +73,9 @@ class ContextManager:
     ``fence``, such as ``memoranda_guard.Fence()``, shows items that are not trusted as quoted data, in no role but the
     user's or a tool's, and of those that repeat each other one. ``min_trust`` leaves out what is trusted less.
 
+    ``receipt=True``, or a :class:`memoranda_receipts.Recording`, records every context in ``long_term``, or where that
+    is no store of ours, in the conversation store: see :meth:`memoranda.store.BaseStore.shown`.
+
     Raises InputError for options that make no sense. A missing soul file, a store or a Redis that cannot be reached and
     an empty memory raise nothing: they are warnings in the explanation of the context.
     """
@@ -90,6 +94,7 @@ class ContextManager:
         profile_tokens: int = 200,
         fence: Fence | None = None,
         min_trust: Trust | str | None = None,
+        receipt: object = None,
     ) -> None:
         if not isinstance(soul_path, (str, os.PathLike, type(None))):
             raise wrong("soul_path", "a path", soul_path)
@@ -108,6 +113,7 @@ class ContextManager:
         self.profile_tokens = whole_number(profile_tokens, "profile_tokens")
         self.fence = checked_fence(fence)
         self.min_trust = None if min_trust is None else check_trust(min_trust, "min_trust")
+        self.receipt = receipt
 
     async def assemble_context(
         self,
@@ -150,10 +156,24 @@ class ContextManager:
         budget = self.token_budget if token_budget is None else whole_number(token_budget, "token_budget")
         given = items_of(conversation, "conversation")
         fetched = await self._fetch(input_query, short_term_manager, metadata)
+        short_term = {item.id for item in [*fetched.recent, *fetched.conversation]}
         fetched.conversation, fetched.copies = merged(fetched.conversation, trusted(given, self.min_trust))
+        everything = [*fetched.newest, *fetched.long_term, *fetched.recent, *fetched.conversation]
+        originals = {item.id: item for item in everything}
         if self.fence is not None:
             self._fence(fetched, self.fence, budget)
-        return Fitting(fetched, input_query, budget, self.token_counter, self.long_term_limit).context()
+        context = Fitting(fetched, input_query, budget, self.token_counter, self.long_term_limit).context()
+        store = next((each for each in (self.long_term, short_term_manager) if isinstance(each, BaseStore)), None)
+        if store is not None:
+            elsewhere = set() if root_of(store) is root_of(short_term_manager) else short_term
+            elsewhere |= {item.id for item in given if not item.version}
+            asked: dict[str, Any] = {"tokens": budget, "limit": self.long_term_limit, "recent_limit": self.recent_limit}
+            asked |= {"recent_hours": self.recent_hours, **self._least()}
+            shown = Shown("context", context, originals, asked, self.token_counter, elsewhere=elsewhere)
+            await shown.recorded(store, self.receipt, metadata)
+        elif self.receipt:
+            raise InputError("A receipt is an item: it needs long_term, or a conversation store.", field="receipt")
+        return context
 
     def _fence(self, fetched: Fetched, fence: Fence, budget: int) -> None:
         distinct = {id(item) for item in fence.distinct([*fetched.long_term, *fetched.newest])}
@@ -232,7 +252,7 @@ class ContextManager:
         if isinstance(store, Conversation):
             return trusted(await store.search(metadata=metadata, limit=limit), self.min_trust)
         if isinstance(store, BaseStore):
-            return await store.window(metadata=metadata, limit=limit, **self._least())
+            return await store.window(metadata=metadata, limit=limit, receipt=False, **self._least())
         found = await store.search(metadata=metadata, limit=limit + _REACH_OF_A_GROUP)
         older: list[MemoryItem] = []
         if len(found) > limit:  # Every system item stays; of summaries no more than the limit are ever shown.

@@ -105,6 +105,17 @@ class Parts:
         fenced = "\n\n".join(sections)
         return f"{NOTES}\n{FENCE}\n{fenced}\n{FENCE_END}" if sections else ""
 
+    def entries(self) -> list[tuple[str, str, int]]:
+        """Return what the notes consist of, in order: the id, the entry, and how much stands before its own text."""
+        found = [("profile", profile_entries(self.profile), 0)] if self.profile else []
+        for item in self.long_term:
+            bare = long_term_entry(item.model_copy(update={"content": ""}))
+            found.append((item.id, long_term_entry(item), len(bare)))
+        for item in self.recent:
+            bare = recent_entry(item.model_copy(update={"content": ""}), self.timezone)
+            found.append((item.id, recent_entry(item, self.timezone), len(bare)))
+        return found
+
     def items(self) -> list[MemoryItem]:
         """Return the context as items, in the order in which a model is sent them.
 

@@ -25,6 +25,7 @@ from memoranda_inspector.health import HealthPages
 from memoranda_inspector.pages import in_page, prepare, rendered
 from memoranda_inspector.quarantine import QuarantinePages
 from memoranda_inspector.reading import ReadingPages
+from memoranda_inspector.receipt_pages import ReceiptPages
 from memoranda_inspector.scopes import Owners
 from memoranda_inspector.security import Gate
 
@@ -56,9 +57,12 @@ def create_app(inspector: Inspector, *, port: int, token: str) -> ASGIApp:
     prepare()
     root = f"/{secrets.token_hex(32)}"
     has_facts = find_spec("memoranda_facts") is not None
-    shared = {"root": root, "store_name": inspector.name, "read_only": inspector.read_only, "has_facts": has_facts}
+    has_receipts = find_spec("memoranda_receipts") is not None
+    shared = {"root": root, "store_name": inspector.name, "read_only": inspector.read_only}
+    shared |= {"has_facts": has_facts, "has_receipts": has_receipts}
     owners = Owners(root)
-    reading = ReadingPages(inspector.store, owners, inspector.soul, shared)
+    receipts = ReceiptPages(inspector.store, owners, shared)
+    reading = ReadingPages(inspector.store, owners, inspector.soul, shared, receipts if has_receipts else None)
     routes = [
         Route("/", reading.owners, methods=["GET", "POST"]),
         Route("/everybody", reading.everybody, methods=["POST"]),
@@ -77,6 +81,12 @@ def create_app(inspector: Inspector, *, port: int, token: str) -> ASGIApp:
     facts = FactPages(inspector.store, owners, inspector.schema, shared)
     if has_facts:
         routes += [Route("/o/{key}/facts", facts.overview), Route("/o/{key}/facts/{item}", facts.slot)]
+    if has_receipts:
+        routes += [
+            Route("/o/{key}/receipts", receipts.overview),
+            Route("/o/{key}/receipts/compare", receipts.compare),
+            Route("/o/{key}/receipts/{item}", receipts.one),
+        ]
     if not inspector.read_only:
         runner = Actions(inspector.store, inspector.name, inspector.summarizer, inspector.templates)
         if has_facts:

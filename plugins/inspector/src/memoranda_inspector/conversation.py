@@ -37,6 +37,8 @@ class Entry:
     calls: list[Call] = field(default_factory=list)
     state: str = ""
     """Empty for what is shown to models; ``archived``, ``deleted`` or ``orphan`` (a result without its call)."""
+    receipts: list[Any] = field(default_factory=list)
+    """What models were shown after it, before the next one."""
 
     @property
     def missing(self) -> list[str]:
@@ -87,7 +89,7 @@ async def _newest(
     hidden = deleted and Capability.DELETE in store.capabilities
     wanted: Any = None if archived else False
     async for item in store.scan(metadata=metadata, archived=wanted, include_deleted=hidden, order="added"):
-        if item.memory_type != "branch":
+        if item.memory_type not in ("branch", "receipt"):
             kept.append(item)
     found = list(kept)
     return found[: len(found) - offset] if offset else found

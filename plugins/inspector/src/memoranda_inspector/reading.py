@@ -28,6 +28,7 @@ from memoranda_inspector.context import (
 from memoranda_inspector.conversation import PAGE, entry_of, read_conversation
 from memoranda_inspector.embedded_copy import EmbeddedCopy, installed_embedders
 from memoranda_inspector.pages import decimal_of, form_of, in_page, number_of, rendered
+from memoranda_inspector.receipt_pages import ReceiptPages
 from memoranda_inspector.scopes import Owner, Owners
 from memoranda_inspector.searching import MOVABLE, modes_of, modes_with, search, weights_of
 from memoranda_inspector.text import SHOWN_ALONE, json_text, shortened, shown_name
@@ -43,7 +44,15 @@ _MOST_OWNERS = 100_000_000
 class ReadingPages:
     """Owners, conversations, what a model gets, and searches."""
 
-    def __init__(self, store: BaseStore, owners: Owners, soul: Path | None, shared: dict[str, Any]) -> None:
+    def __init__(
+        self,
+        store: BaseStore,
+        owners: Owners,
+        soul: Path | None,
+        shared: dict[str, Any],
+        receipts: ReceiptPages | None = None,
+    ) -> None:
+        self._receipts = receipts
         self._store = store
         self._owners = owners
         self._soul = soul
@@ -118,6 +127,8 @@ class ReadingPages:
         conversation = await read_conversation(
             self._store, owner.metadata, offset=offset, archived=archived, deleted=deleted
         )
+        if self._receipts is not None:
+            conversation = await self._receipts.placed(conversation, owner)
         return {"conversation": conversation, "archived": archived, "deleted": deleted, "page_size": PAGE}
 
     async def item(self, request: Request) -> Response:
@@ -129,6 +140,7 @@ class ReadingPages:
         written = json_text(fields)
         values = {"entry": entry_of(item), "content": content, "hidden": hidden, "fields": written[:PAYLOAD_SHOWN]}
         values |= {"unseen": await why_unseen(self._store, item, Setting()), "setting": Setting()}
+        values["seen_by"] = [] if self._receipts is None else await self._receipts.seen(owner, item)
         return self._page("item.html", owner, **values)
 
     async def text(self, request: Request) -> Response:

@@ -24,7 +24,7 @@ def take(folder: Path) -> list[Path]:
     from playwright.sync_api import sync_playwright
 
     folder.mkdir(parents=True, exist_ok=True)
-    taken = []
+    taken = take_receipts(folder)
     with (
         tempfile.TemporaryDirectory() as unpacked,
         Served("memory://", fill) as inspector,
@@ -45,6 +45,61 @@ def take(folder: Path) -> list[Path]:
             page.screenshot(path=taken[-1])
         browser.close()
     return taken
+
+
+async def dinner(store: Any) -> None:
+    """Record the conversation of the page on receipts."""
+    code = (FOLDER.parent / "how-to" / "why-did-it-say-that.md").read_text().split("```python\n")[1].split("```")[0]
+    names: dict[str, Any] = {}
+    exec(code.split("\n\n\nasync with")[0], names)
+    await names["dinner"](store)
+
+
+def take_receipts(folder: Path) -> list[Path]:
+    """Take the pictures of receipts, and return their paths."""
+    from playwright.sync_api import sync_playwright
+
+    taken = []
+    with (
+        tempfile.TemporaryDirectory() as unpacked,
+        Served("memory://", dinner) as inspector,
+        sync_playwright() as playwright,
+    ):
+        browser = playwright.chromium.launch(executable_path=executable(Path(unpacked)), args=ARGUMENTS)
+        page = browser.new_page(viewport={"width": WIDTH, "height": HEIGHT - 200})
+        page.goto(inspector.entrance)
+        page.wait_for_url(inspector.home)
+        page.get_by_role("link", name="ada").click()
+        page.get_by_role("link", name="dinner").click()
+        page.locator("text=I am allergic to peanuts.").first.wait_for()
+        owner = page.url
+        for name, show in RECEIPTS.items():
+            show(page, owner)
+            taken.append(folder / f"receipts-{name}.png")
+            page.screenshot(path=taken[-1])
+        browser.close()
+    return taken
+
+
+def _conversation(page: Any, owner: str) -> None:
+    page.goto(owner)
+    page.locator(".receipt").first.wait_for()
+
+
+def _compared(page: Any, owner: str) -> None:
+    page.goto(f"{owner}receipts")
+    page.get_by_role("button", name="Compare A and B").click()
+    page.locator("text=Two contexts beside each other").wait_for()
+
+
+def _seen(page: Any, owner: str) -> None:
+    page.goto(owner)
+    page.locator("article", has_text="I am allergic to peanuts.").get_by_label("All of this item").click()
+    page.locator("text=Who has seen this?").wait_for()
+
+
+RECEIPTS: dict[str, Callable[[Any, str], None]] = {"conversation": _conversation, "compared": _compared, "item": _seen}
+"""What to do before each picture of receipts is taken."""
 
 
 def _context(page: Any, owner: str) -> None:

@@ -27,6 +27,7 @@ class MemorandaChatMessageHistory(BaseChatMessageHistory):
       are never read.
     - ``ttl`` is how many seconds a message lives. ``min_trust`` and ``fence`` are those of
       :class:`memoranda_sessions.Conversation`.
+    - ``receipt=True``, or a ``memoranda_receipts.Recording``, records what is read for a model.
 
     ``dropped`` has what the last read could not carry over from messages of other frameworks. The sync methods can be
     called from any thread, but not inside a running event loop, which they would block.
@@ -42,13 +43,16 @@ class MemorandaChatMessageHistory(BaseChatMessageHistory):
         ttl: float | None = None,
         min_trust: str | None = None,
         fence: Fence | None = None,
+        receipt: object = None,
     ) -> None:
         super().__init__()
         self.session_id = session_id
         self.dropped: list[Dropped] = []
         self._limit = limit
         self._whole = whole
-        self._conversation = Conversation(awaitable_store(store), session_id, ttl=ttl, min_trust=min_trust, fence=fence)
+        self._conversation = Conversation(
+            awaitable_store(store), session_id, ttl=ttl, min_trust=min_trust, fence=fence, receipt=receipt
+        )
 
     def __repr__(self) -> str:
         return f"MemorandaChatMessageHistory({self.session_id!r}, {self._conversation.items!r})"
@@ -74,6 +78,7 @@ class MemorandaChatMessageHistory(BaseChatMessageHistory):
             items = settled(await self._conversation.read())
         else:
             items = settled(await self._conversation.uncut(self._limit))
+        await self._conversation.record(items, self._limit)
         dropped: list[Dropped] = []
         messages = FORMAT.messages(items, dropped=dropped)
         self.dropped = dropped

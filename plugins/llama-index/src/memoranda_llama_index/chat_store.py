@@ -16,7 +16,7 @@ from memoranda_llama_index.messages import LlamaIndexFormat
 from memoranda_sessions import RECORD, Conversation, Dropped, Fence, awaitable_store, finished, retried, settled
 
 FORMAT = LlamaIndexFormat()
-_HIDDEN = frozenset({RECORD, "branch"})
+_HIDDEN = frozenset({RECORD, "branch", "receipt", "revision"})
 """What is archived from birth, and no message."""
 
 
@@ -30,6 +30,7 @@ class MemorandaChatStore(AsyncDBChatStore):
       together with the messages around them.
     - ``ttl`` is how many seconds a message lives. ``min_trust`` and ``fence`` are those of
       :class:`memoranda_sessions.Conversation`.
+    - ``receipt=True``, or a ``memoranda_receipts.Recording``, records what is read for a model.
 
     ``dropped`` has what the last read could not carry over from messages of other frameworks.
     """
@@ -45,10 +46,11 @@ class MemorandaChatStore(AsyncDBChatStore):
         ttl: float | None = None,
         min_trust: str | None = None,
         fence: Fence | None = None,
+        receipt: object = None,
     ) -> None:
         super().__init__()
         self._store = awaitable_store(store)
-        self._options = {"ttl": ttl, "min_trust": min_trust, "fence": fence}
+        self._options = {"ttl": ttl, "min_trust": min_trust, "fence": fence, "receipt": receipt}
 
     @classmethod
     def class_name(cls) -> str:
@@ -68,9 +70,11 @@ class MemorandaChatStore(AsyncDBChatStore):
         offset: int | None = None,
     ) -> list[ChatMessage]:
         """Return messages of a status, or of both for None, oldest first; ``limit`` counts from the ``offset`` on."""
-        messages = [message for message, _ in await self._read(key, status)]
-        start = offset or 0
-        return messages[start:] if limit is None else messages[start : start + limit]
+        start, view = offset or 0, self._view(key)
+        found = self._messages(view, await self._items(key, status), status)
+        found = found[start : None if limit is None else start + limit]
+        await view.record([item for _, items in found for item in items], limit)
+        return [message for message, _ in found]
 
     async def count_messages(self, key: str, status: MessageStatus | None = MessageStatus.ACTIVE) -> int:
         """Return the number of messages of a status, or of both for None."""
@@ -135,16 +139,20 @@ class MemorandaChatStore(AsyncDBChatStore):
         """Return a session as it is stored, whatever a model would be shown of it."""
         return Conversation(self._store, key, ttl=self._options["ttl"])
 
+    def _view(self, key: str) -> Conversation:
+        """Return a session as a model is shown it."""
+        return Conversation(self._store, key, **self._options)
+
     async def _read(
         self, key: str, status: MessageStatus | None = MessageStatus.ACTIVE
     ) -> list[tuple[ChatMessage, list[MemoryItem]]]:
         """Return the messages of a status, each with its items."""
-        return self._messages(key, await self._items(key, status), status)
+        return self._messages(self._view(key), await self._items(key, status), status)
 
     def _messages(
-        self, key: str, items: list[MemoryItem], status: MessageStatus | None = MessageStatus.ACTIVE
+        self, view: Conversation, items: list[MemoryItem], status: MessageStatus | None = MessageStatus.ACTIVE
     ) -> list[tuple[ChatMessage, list[MemoryItem]]]:
-        shown = Conversation(self._store, key, **self._options).trusted(items)
+        shown = view.trusted(items)
         dropped: list[Dropped] = []
         found = FORMAT.paired(settled(shown) if status is MessageStatus.ACTIVE else shown, dropped=dropped)
         self._dropped = dropped
@@ -162,7 +170,7 @@ class MemorandaChatStore(AsyncDBChatStore):
     async def _oldest(self, key: str, n: int) -> tuple[list[ChatMessage], list[MemoryItem]]:
         """Return the oldest active messages, and their items with those between them that give no message."""
         stored = await self._items(key, MessageStatus.ACTIVE)
-        found = self._messages(key, stored)
+        found = self._messages(self._view(key), stored)
         taken = {item.id for _, items in found[: max(n, 0)] for item in items}
         later = {item.id for _, items in found[max(n, 0) :] for item in items}
         last = max((at for at, item in enumerate(stored) if item.id in taken), default=-1)

@@ -76,6 +76,10 @@ def mcp(
         bool,
         typer.Option("--facts", help="Also the tools for facts: what is true now.", rich_help_panel=RIGHTS),
     ] = False,
+    receipts: Annotated[
+        bool,
+        typer.Option("--receipts", help="Record every context that it is shown.", rich_help_panel=RIGHTS),
+    ] = False,
     trust: Annotated[
         Level,
         typer.Option(
@@ -129,6 +133,7 @@ def mcp(
         allow_purge=allow_purge,
         graph=graph,
         facts=facts,
+        receipts=receipts,
         trust=trust.value,
         model=model,
         base_url=base_url,

@@ -9,6 +9,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from memoranda.errors import InputError
 from memoranda.opening import open as open_store
 from memoranda.store import namespace_of
 from memoranda_mcp.memory import ORIGIN, Rights, ScopedMemory
@@ -35,6 +36,7 @@ class Settings:
     allow_purge: bool = False
     graph: bool = False
     facts: bool = False
+    receipts: bool = False
     trust: str = "agent"
     model: str | None = None
     base_url: str | None = None
@@ -80,8 +82,12 @@ async def opened(settings: Settings) -> AsyncIterator[tuple[BaseStore, Summarize
             from memoranda_summary.models import openai_model
 
             summarizer = await stack.enter_async_context(openai_model(settings.model, settings.base_url))
+        if settings.receipts and settings.read_only:
+            raise InputError("--receipts stores what was shown; leave --read-only out.", field="receipts")
         access: Access = "read" if settings.read_only else "create"
-        yield await stack.enter_async_context(open_store(settings.store, access=access)), summarizer
+        observers = ["receipts"] if settings.receipts else []
+        store = open_store(settings.store, access=access, observers=observers)
+        yield await stack.enter_async_context(store), summarizer
 
 
 async def serve(settings: Settings) -> None:

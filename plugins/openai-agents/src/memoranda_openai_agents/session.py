@@ -35,6 +35,7 @@ class MemorandaSession:
     - ``min_trust`` leaves out items that are trusted less, and the calls whose results they are. ``fence``, such as
       ``memoranda_guard.Fence()``, shows what is not trusted as quoted data. Both apply to what :meth:`get_items`
       returns, after the limit.
+    - ``receipt=True``, or a ``memoranda_receipts.Recording``, records what is read for a model.
     - A session can be used from several event loops, as ``Runner.run_sync`` does.
     """
 
@@ -52,11 +53,13 @@ class MemorandaSession:
         *,
         min_trust: str | None = None,
         fence: Fence | None = None,
+        receipt: object = None,
     ) -> None:
         self.session_id = session_id
         self.session_settings = ShownSettings(session_settings)
         self.dropped = []
-        self._conversation = Conversation(store, session_id, ttl=ttl, min_trust=min_trust, fence=fence)
+        options: dict[str, Any] = {"ttl": ttl, "min_trust": min_trust, "fence": fence, "receipt": receipt}
+        self._conversation = Conversation(store, session_id, **options)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.session_id!r}, {self._conversation.items!r})"
@@ -73,6 +76,7 @@ class MemorandaSession:
             items = self._conversation.trusted(await self._conversation.uncut(most))
         else:
             items = await self._conversation.read(most)
+        await self._conversation.record(items, most)
         dropped: list[Dropped] = []
         found = await offload(filter_weight(len(items)), sdk_items, items, dropped)
         warn_of(dropped, "the Agents SDK")
@@ -112,8 +116,9 @@ class CompactingSession(MemorandaSession):
         config: SummaryConfig | None = None,
         min_trust: str | None = None,
         fence: Fence | None = None,
+        receipt: object = None,
     ) -> None:
-        super().__init__(session_id, store, session_settings, ttl, min_trust=min_trust, fence=fence)
+        super().__init__(session_id, store, session_settings, ttl, min_trust=min_trust, fence=fence, receipt=receipt)
         self.summarizer = summarizer
         self.config = config or SummaryConfig()
         self.last_compaction: CompactionResult | None = None

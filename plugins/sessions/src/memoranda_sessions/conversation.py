@@ -44,6 +44,7 @@ class Conversation:
     - ``ttl`` is how many seconds an item lives. A group of items is shown until the first of them expires.
     - ``min_trust`` leaves out items that are trusted less, and the calls whose results they are. ``fence``, such as
       ``memoranda_guard.Fence()``, shows what is not trusted as quoted data. Both apply after the limit.
+    - ``receipt=True``, or a ``memoranda_receipts.Recording``, lets :meth:`record` store what a model is shown.
 
     :meth:`read` returns everything, for a framework that resumes. :meth:`shown` returns what a model may be shown.
     Items that were compacted are archived; their summary comes instead, before what was kept.
@@ -59,6 +60,7 @@ class Conversation:
         ttl: float | None = None,
         min_trust: str | None = None,
         fence: Fence | None = None,
+        receipt: object = None,
     ) -> None:
         named = {"session_id": session_id, "user_id": user_id, "agent_id": app}
         self.session_id = session_id
@@ -67,6 +69,8 @@ class Conversation:
         self._ttl = ttl
         self._min_trust = None if min_trust is None else check_trust(min_trust, "min_trust")
         self._fence = fence
+        self._receipt = receipt
+        self._unfenced: dict[str, MemoryItem] = {}
 
     def __repr__(self) -> str:
         return f"Conversation({self.session_id!r}, {self.items!r})"
@@ -175,7 +179,20 @@ class Conversation:
         """Return the items that are trusted enough, with those that are not quite between fences."""
         if self._min_trust is not None:
             items = whole_groups([item for item in items if trust_of(item) >= self._min_trust])
-        return items if self._fence is None else self._fence.apply(items)
+        if self._fence is None:
+            return items
+        self._unfenced = {item.id: item for item in items}
+        return self._fence.apply(items)
+
+    async def record(self, items: Sequence[MemoryItem], limit: int | None = None) -> None:
+        """Record items that were read as what a model is shown, if a receipt or an observer of the store asks for it.
+
+        An adapter calls it where a framework reads for a model.
+        """
+        sources = [("conversation", self._unfenced.get(item.id, item)) for item in items]
+        asked = {"limit": limit, "min_trust": self._min_trust}
+        owner = self.items.bounds
+        await self.items.shown(items, receipt=self._receipt, kind="session", owner=owner, asked=asked, sources=sources)
 
     async def _append_with_records(
         self, batch: Sequence[MemoryItem], records: Sequence[MemoryItem], after: str | None

@@ -242,7 +242,13 @@ async def context(memory: ScopedMemory, given: ContextArguments, report: Report)
     window: list[MemoryItem] = []
     if given.conversation is not None or memory.store.scope.session_id is not None:
         await report(0, 2, "reading the conversation")
-        window = await memory.store.window(metadata=metadata, tokens=given.tokens, min_trust=given.min_trust)
+        # A context with a question is recorded as a whole, if an observer records it.
+        window = await memory.store.window(
+            metadata=metadata,
+            tokens=given.tokens,
+            min_trust=given.min_trust,
+            receipt=False if given.question.strip() else None,
+        )
     elif not given.question.strip():
         raise InputError("context needs a `question`, a `conversation` or both.")
     await report(1, 2, "looking for what is remembered")

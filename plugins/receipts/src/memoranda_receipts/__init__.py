@@ -1,0 +1,27 @@
+"""Receipts: what a model was shown, and whether it can be shown again."""
+
+from __future__ import annotations
+
+from memoranda_receipts.comparing import Diff, Difference
+from memoranda_receipts.receipts import Receipts
+from memoranda_receipts.recording import Recorder, Recording
+from memoranda_receipts.records import Receipt, ReceiptMemory, Shown, content_hash
+from memoranda_receipts.replaying import ItemChange, Replay, message_bytes
+from memoranda_receipts.revisions import Revisions, RevisionsStore
+
+__all__ = [
+    "Diff",
+    "Difference",
+    "ItemChange",
+    "Receipt",
+    "ReceiptMemory",
+    "Receipts",
+    "Recorder",
+    "Recording",
+    "Replay",
+    "Revisions",
+    "RevisionsStore",
+    "Shown",
+    "content_hash",
+    "message_bytes",
+]

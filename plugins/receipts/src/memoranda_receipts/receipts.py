@@ -1,0 +1,121 @@
+"""The receipts of a scope: recorded, listed, replayed and compared."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from memoranda.errors import InputError
+from memoranda.items import MemoryItem, now_text
+from memoranda.shapes import check_text, whole_number
+from memoranda.store import EVERYTHING, BaseStore, Capability
+from memoranda_receipts.comparing import Diff, diff
+from memoranda_receipts.layout import text_of
+from memoranda_receipts.recording import Recording, record
+from memoranda_receipts.records import Receipt, ReceiptMemory, dumped_receipt, loaded_receipt
+from memoranda_receipts.replaying import Replay, replay, stored
+
+
+class NoReceiptError(InputError):
+    """There is no receipt of an id, or several begin with it."""
+
+
+class Receipts:
+    """The receipts of a store or of a handle: ``Receipts(store.scoped(user_id="ada"))``.
+
+    ``others`` are further stores that items of a context came from, such as a short-term memory; a replay looks there
+    for what the first does not have.
+    """
+
+    def __init__(self, store: BaseStore, *, others: Sequence[BaseStore] = ()) -> None:
+        self.store = store
+        self._stores = (store, *others)
+
+    async def record(
+        self,
+        items: Sequence[MemoryItem],
+        *,
+        model: str | None = None,
+        answer: str | None = None,
+        payload: bool = False,
+        **asked: Any,
+    ) -> Receipt:
+        """Record items that a model is shown, oldest first, for programs that choose them in their own way.
+
+        ``assemble``, ``ContextManager`` and ``window`` do it with ``receipt=True``. Further keywords are recorded as
+        the parameters of the choice. It takes one ``add``.
+        """
+        recording = Recording(payload=payload, model=model, answer=answer)
+        return await record(self.store, items, recording, owner=self.store.bounds, asked=asked)
+
+    async def get(self, receipt: str) -> Receipt:
+        """Return the receipt of an id, or of an unambiguous beginning of it. Raises InputError if there is none."""
+        return (await self._item(receipt)).receipt
+
+    async def seen(self, item: MemoryItem | str) -> list[Receipt]:
+        """Return the receipts that showed an item, newest first: who has seen this?"""
+        return await self.list(item=item if isinstance(item, str) else item.id)
+
+    async def list(self, *, limit: int | None = None, item: str | None = None) -> list[Receipt]:
+        """Return the receipts of the scope, newest first; with ``item``, those that showed this item.
+
+        Those whose lifetime is over are left out, and removed where the store does not do so itself.
+        """
+        most = EVERYTHING if limit is None else whole_number(limit, "limit")
+        looked_at = most if item is None else EVERYTHING
+        rows = await self.store.payloads(memory_type="receipt", archived=True, limit=looked_at)
+        receipts = [
+            loaded_receipt(row.item_id, row.text) for row in reversed(rows) if item is None or item in (row.text or "")
+        ]
+        now = now_text()
+        over = [receipt.id for receipt in receipts if receipt.expires is not None and receipt.expires <= now]
+        if over and self.store.access != "read":
+            await self.store.apply(deletes=over, purge=Capability.PURGE in self.store.capabilities)
+        receipts = [receipt for receipt in receipts if receipt.expires is None or receipt.expires > now]
+        return [receipt for receipt in receipts if item is None or item in receipt.ids][:most]
+
+    async def answered(self, receipt: Receipt | str, *, answer: str | None = None, model: str | None = None) -> Receipt:
+        """Add the id of the answer, or the name of the model, to a receipt, and return it."""
+        item = await self._item(receipt.id if isinstance(receipt, Receipt) else receipt)
+        found = item.receipt
+        changed = replace(found, answer=answer or found.answer, model=model or found.model)
+        await self.store.update(item.model_copy(update={"payload": dumped_receipt(changed)}))
+        return changed
+
+    async def replay(self, receipt: Receipt | str) -> Replay:
+        """Show a context again: the same messages, or what has changed since and the rest."""
+        return await replay(self._stores, await self._found(receipt))
+
+    async def diff(self, earlier: Receipt | str, later: Receipt | str) -> Diff:
+        """Return what entered and left from one context to another, and by which rule."""
+        return await diff(self._stores, await self._found(earlier), await self._found(later))
+
+    async def contents(self, ids: Iterable[str]) -> dict[str, str]:
+        """Return what items say now, by id, with the tools that they call; those that are gone are missing."""
+        found = await stored(self._stores, list(ids))
+        return {item_id: text_of(item).strip() for item_id, item in found.items()}
+
+    async def _found(self, receipt: Receipt | str) -> Receipt:
+        return receipt if isinstance(receipt, Receipt) else await self.get(receipt)
+
+    async def _item(self, receipt: str) -> ReceiptMemory:
+        check_text(receipt, "receipt")
+        item = await self.store.get(receipt)
+        if item is None:
+            rows = await self.store.payloads(memory_type="receipt", archived=True)
+            short = receipt.removeprefix("receipt-")
+            ids = [row.item_id for row in rows if short and row.item_id.removeprefix("receipt-").startswith(short)]
+            if len(ids) > 1:
+                raise NoReceiptError(
+                    f"{len(ids)} receipts begin with {receipt!r}; give more of the id.", field="receipt"
+                )
+            item = await self.store.get(ids[0]) if ids else None
+        if item is None or item.memory_type != "receipt":
+            raise NoReceiptError(f"There is no receipt {receipt!r} in this scope.", field="receipt")
+        return item if isinstance(item, ReceiptMemory) else ReceiptMemory(**item.model_dump())
+
+
+def short_id(receipt: Receipt | str) -> str:
+    """Return the id of a receipt as lists show it; what takes an id takes this form, too."""
+    return (receipt if isinstance(receipt, str) else receipt.id).removeprefix("receipt-")[:12]

@@ -1,0 +1,230 @@
+"""Recording a receipt: one item, added after the context was put together."""
+
+from __future__ import annotations
+
+import json
+import logging
+import uuid
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from memoranda.errors import InputError, MemoryError
+from memoranda.integrity import whole_groups
+from memoranda.items import MemoryItem, MemoryMetadata, now_text, utc_text
+from memoranda.shapes import number
+from memoranda.store import Capability, Observer, dump_item
+from memoranda.tokens import TokenCounter, estimate_tokens
+from memoranda.windowing import as_said, last_rounds, newest, rounds_within
+from memoranda_receipts.layout import layout_of
+from memoranda_receipts.records import (
+    FORMAT,
+    LIFETIME,
+    Receipt,
+    ReceiptMemory,
+    Shown,
+    digest_of,
+    dumped_receipt,
+)
+
+if TYPE_CHECKING:
+    from memoranda.store import BaseStore
+
+logger = logging.getLogger(__name__)
+
+BEYOND_ROUNDS = "beyond the rounds"
+OVER_BUDGET = "over budget"
+BEYOND_LIMIT = "beyond the limit"
+INCOMPLETE = "a tool call that is not whole"
+
+WINDOW_RULES = {"rounds": BEYOND_ROUNDS, "tokens": OVER_BUDGET, "limit": BEYOND_LIMIT}
+"""What cuts a window, in this order, and the reason that each gives."""
+
+_NAMED = 50
+"""How many of the items that were left out for a reason are named; all are counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """How a receipt is recorded: ``receipt=Recording(model="…")`` where ``receipt=True`` is not enough.
+
+    ``payload`` keeps the contents of the items in the receipt. ``model`` and ``answer`` name the model that is shown
+    the context, and the id of the item with its answer; :meth:`Receipts.answered` adds them later. ``lifetime`` is in
+    seconds, 30 days by default; None keeps the receipt. ``id`` is the id that the receipt gets.
+    """
+
+    payload: bool = False
+    model: str | None = None
+    answer: str | None = None
+    lifetime: float | None = LIFETIME
+    id: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.lifetime is not None:
+            number(self.lifetime, "lifetime")
+
+
+class Recorder(Observer):
+    """Records every window and every context of a store: ``memoranda.open(url, observers=["receipts"])``.
+
+    A receipt that cannot be stored is logged, unless the caller asked for this one with ``receipt=``: then it raises.
+    """
+
+    only_removals = True
+
+    def __init__(self, recording: Recording | None = None) -> None:
+        self.recording = recording or Recording()
+
+    async def shown(
+        self,
+        store: BaseStore,
+        items: Sequence[MemoryItem],
+        *,
+        receipt: object = None,
+        details: Callable[[], Mapping[str, Any]] = dict,
+        **context: Any,
+    ) -> None:
+        """Record what a model is shown; ``details`` returns further arguments of :func:`record`."""
+        if receipt is not None and receipt is not True and not isinstance(receipt, Recording):
+            raise InputError("receipt is True, False or a memoranda_receipts.Recording.", field="receipt")
+        try:
+            recording = receipt if isinstance(receipt, Recording) else self.recording
+            await record(store, items, recording, **context, **details())
+        except MemoryError as error:
+            if receipt is not None:
+                raise
+            logger.error("No receipt was recorded: %s.", type(error).__name__)
+
+
+async def record(
+    store: BaseStore,
+    items: Sequence[MemoryItem],
+    recording: Recording,
+    *,
+    kind: str = "window",
+    owner: MemoryMetadata | None = None,
+    asked: Mapping[str, Any] | None = None,
+    counter: TokenCounter | None = None,
+    tokens: int | None = None,
+    sources: Sequence[tuple[str, MemoryItem]] | None = None,
+    elsewhere: Collection[str] = (),
+    entries: Sequence[tuple[str, str, int]] = (),
+    looked_at: Sequence[Sequence[MemoryItem]] = (),
+    left_out: Iterable[tuple[str, str]] | None = None,
+) -> Receipt:
+    """Record what a model is shown, by one ``add``, and return the receipt.
+
+    ``items`` are the messages. ``sources`` are the items that they were made of, each with its role, as the store gave
+    them; the messages themselves if None. ``entries`` are those that stand within a message: see
+    :func:`memoranda_receipts.layout.layout_of`. ``elsewhere`` has the ids of what is no item of this store.
+    ``left_out`` gives ids and reasons; for a window they are worked out from what was ``looked_at``.
+    """
+    asked = {name: value for name, value in (asked or {}).items() if value is not None}
+    made_of = [("conversation", item) for item in items] if sources is None else list(sources)
+    places = {item.id: (position, item) for position, (_, item) in enumerate(made_of)}
+    reasons = _cut(looked_at, items, asked, counter or estimate_tokens) if left_out is None else list(left_out)
+    named: dict[str, list[str]] = {}
+    for item_id, reason in reasons:
+        named.setdefault(reason, []).append(item_id)
+    at = now_text()
+    found = _owner(owner, [item for _, item in made_of])
+    if recording.payload and found.user_id is None and len({item.metadata.user_id for _, item in made_of}) > 1:
+        raise InputError(
+            "A receipt of several users' items keeps no contents: forgetting one of them would leave them there. Use a "
+            "handle of one user, or leave payload out.",
+            field="payload",
+        )
+    expires = Capability.TTL in store.capabilities
+    receipt = Receipt(
+        id=recording.id or f"receipt-{uuid.uuid4().hex}",
+        at=at,
+        kind=kind,
+        digest=digest_of(items),
+        shown=tuple(Shown.of(item, role, elsewhere=item.id in elsewhere) for role, item in made_of),
+        layout=None if (layout := layout_of(items, places, entries)) is None else tuple(layout),
+        parameters=json.loads(json.dumps(asked, default=str)),
+        counter=_name(counter or estimate_tokens),
+        tokens=tokens,
+        left_out={reason: len(ids) for reason, ids in named.items()},
+        left_ids={reason: ids[-_NAMED:] for reason, ids in named.items()},
+        unread=None if _read_all(looked_at) else first_rule(named, asked),
+        session=found.session_id,
+        model=recording.model,
+        answer=recording.answer,
+        expires=None if expires or recording.lifetime is None else _later(at, recording.lifetime),
+        contents={item.id: dump_item(item) for _, item in made_of} if recording.payload else None,
+    )
+    await store.add(item_of(receipt, found), ttl=recording.lifetime if expires else None)
+    return receipt
+
+
+def item_of(receipt: Receipt, owner: MemoryMetadata) -> ReceiptMemory:
+    """Return the item that a store holds for a receipt."""
+    return ReceiptMemory(
+        id=receipt.id,
+        content="",
+        metadata=owner,
+        created_at=receipt.at,
+        archived_by=receipt.id,
+        sources=list(receipt.contents or ()),
+        payload=dumped_receipt(receipt),
+        payload_format=FORMAT,
+    )
+
+
+def _owner(owner: MemoryMetadata | None, items: Sequence[MemoryItem]) -> MemoryMetadata:
+    """Return whose a receipt is: what the call was bound to, and what all items have in common beside it."""
+    given = owner or MemoryMetadata()
+    common: dict[str, Any] = {}
+    for name in ("user_id", "session_id"):
+        values = {getattr(item.metadata, name) for item in items}
+        common[name] = getattr(given, name) or (values.pop() if len(values) == 1 else None)
+    return MemoryMetadata(**common, task_id=given.task_id, agent_id=given.agent_id, namespace=given.namespace)
+
+
+def _name(counter: TokenCounter) -> str:
+    """Return what a token counter is called."""
+    named = counter if hasattr(counter, "__qualname__") else type(counter)
+    return f"{named.__module__}.{named.__qualname__}"
+
+
+def _later(at: str, seconds: float) -> str:
+    return utc_text(datetime.fromisoformat(at) + timedelta(seconds=seconds))
+
+
+def _cut(
+    looked_at: Sequence[Sequence[MemoryItem]],
+    shown: Sequence[MemoryItem],
+    asked: Mapping[str, Any],
+    count: TokenCounter,
+) -> list[tuple[str, str]]:
+    """Return why each item that a window read is not in it, oldest first, by the rules that the window follows."""
+    left = as_said(max(looked_at, key=len, default=()))
+    said, reasons = left, dict[str, str]()
+    cuts = (
+        ("rounds", BEYOND_ROUNDS, lambda some, most: last_rounds(some, most)),
+        ("tokens", OVER_BUDGET, lambda some, most: rounds_within(some, most, count)),
+        ("limit", BEYOND_LIMIT, newest),
+    )
+    for name, reason, cut in cuts:
+        if name in asked:
+            kept = cut(left, asked[name])
+            stay = {item.id for item in kept}
+            reasons |= {item.id: reason for item in left if item.id not in stay}
+            left = kept
+    whole = {item.id for item in (shown if said else whole_groups(left))}
+    reasons |= {item.id: INCOMPLETE for item in left if item.id not in whole}
+    return [(item.id, reasons[item.id]) for item in said if item.id in reasons]
+
+
+def _read_all(looked_at: Sequence[Sequence[MemoryItem]]) -> bool:
+    """Return True if a window read everything: its last read has all of the one before, and more."""
+    last = [{item.id for item in read} for read in looked_at[-2:]]
+    return len(last) < 2 or last[1] >= last[0]
+
+
+def first_rule(left_out: Collection[str], asked: Collection[str]) -> str | None:
+    """Return the rule that leaves out what is older than all that a window read: the first of those that it follows."""
+    named = [reason for reason in WINDOW_RULES.values() if reason in left_out]
+    return next(iter([*named, *(reason for name, reason in WINDOW_RULES.items() if name in asked)]), None)

@@ -1,0 +1,187 @@
+"""What a store holds of a receipt: one item, which names what a model was shown and does not repeat it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+from pydantic import Field
+
+from memoranda.errors import CorruptStoreError
+from memoranda.items import MemoryItem
+from memoranda.store.fields import TRUSTED, fields_of
+from memoranda.trust import trust_of
+
+FORMAT = "memoranda-receipt/1"
+"""The format of a receipt's payload."""
+
+LIFETIME = 30 * 24 * 3600.0
+"""How many seconds a receipt is kept, unless the caller says otherwise."""
+
+_NOT_SHOWN = frozenset(
+    {
+        *("id", "metadata", "status", "created_at", "updated_at", "version", "archived_by", "ttl", "expires_at"),
+        *("trust", "origin", "approval"),
+    }
+)
+"""The fields of an item that no message holds."""
+
+
+def shown_fields(item: MemoryItem) -> dict[str, Any]:
+    """Return everything in an item that a model may be shown."""
+    fields = {**item.__dict__, **(item.__pydantic_extra__ or {})}
+    return {name: value for name, value in fields.items() if value is not None and name not in _NOT_SHOWN}
+
+
+def content_hash(item: MemoryItem) -> str:
+    """Return a hash of everything in an item that a model may be shown."""
+    text = json.dumps(shown_fields(item), sort_keys=True, separators=(",", ":"), default=str)
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+def digest_of(items: Sequence[MemoryItem]) -> str:
+    """Return a hash of a whole context, in its order."""
+    return hashlib.sha256("".join(map(content_hash, items)).encode()).hexdigest()[:32]
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """An item that was shown: which, in which version, and a hash of its content.
+
+    ``role`` is where it stood: ``"conversation"``, ``"long-term"``, ``"recent"`` or ``"profile"``. One that lies
+    ``elsewhere`` was given to the context and is no item of the receipt's store.
+    """
+
+    id: str
+    version: int
+    hash: str
+    role: str = "conversation"
+    archived: bool = False
+    expires_at: str | None = None
+    trust: str = ""
+    elsewhere: bool = False
+
+    @classmethod
+    def of(cls, item: MemoryItem, role: str, *, elsewhere: bool = False) -> Shown:
+        """Return the entry of an item."""
+        return cls(
+            item.id,
+            item.version,
+            content_hash(item),
+            role,
+            item.archived_by is not None,
+            item.expires_at,
+            trust_of(item).value,
+            elsewhere,
+        )
+
+
+Layout = int | Mapping[str, Any]
+"""A message of a context: the position of the item that it is, or how it was put together from items and texts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """What a model was shown at one moment, in the order in which it was shown.
+
+    ``kind`` is ``"window"``, ``"assemble"`` or ``"context"``. ``shown`` names the items. ``layout`` has one entry for
+    each message, with the texts that were added around items; None if the items are the messages. ``left_out`` counts
+    what was read and not shown, by reason; ``left_ids`` names the newest of it. A window reads no more than it needs:
+    ``unread`` is the reason why what is older is left out, too; None if there is nothing older. ``contents`` are the
+    items themselves, only where the receipt was asked to keep them. ``digest`` is a hash of the whole context.
+    """
+
+    id: str
+    at: str
+    kind: str
+    digest: str
+    shown: tuple[Shown, ...] = ()
+    layout: tuple[Layout, ...] | None = None
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    counter: str = ""
+    tokens: int | None = None
+    left_out: Mapping[str, int] = field(default_factory=dict)
+    left_ids: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    unread: str | None = None
+    session: str | None = None
+    model: str | None = None
+    answer: str | None = None
+    expires: str | None = None
+    contents: Mapping[str, Mapping[str, Any]] | None = None
+
+    @property
+    def ids(self) -> list[str]:
+        """The ids of the items that were shown, in order."""
+        return [entry.id for entry in self.shown]
+
+    @property
+    def texts(self) -> list[str]:
+        """The texts that were added around items: system, delimiters, fences and the question."""
+        pieces = [piece for part in self.layout or () if isinstance(part, Mapping) for piece in part["pieces"]]
+        return [piece for piece in pieces if isinstance(piece, str)]
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the receipt as a document; what has its default is left out of the entries."""
+        held = {name: value for name, value in asdict(self).items() if value not in (None, {}, ())}
+        held["shown"] = [_entry(entry) for entry in self.shown]
+        return held
+
+
+_USUAL = Shown("", 0, "")
+
+
+def _entry(entry: Shown) -> dict[str, Any]:
+    always = ("id", "version", "hash")
+    return {name: value for name, value in asdict(entry).items() if name in always or value != getattr(_USUAL, name)}
+
+
+def loaded_receipt(item_id: str, text: str | None) -> Receipt:
+    """Return the receipt that a payload holds. Raises CorruptStoreError for one that is none."""
+    try:
+        held = json.loads(text or "")
+        held["shown"] = tuple(Shown(**entry) for entry in held.get("shown", ()))
+        if "layout" in held:
+            held["layout"] = tuple(held["layout"])
+        return Receipt(id=item_id, **held)
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise CorruptStoreError(
+            f"The receipt {item_id!r} cannot be read: its payload is not of the format {FORMAT}. Remove the item, or "
+            f"upgrade memoranda-receipts if a later release wrote it."
+        ) from error
+
+
+class ReceiptMemory(MemoryItem):
+    """A receipt as stores hold it: without content, and archived by itself, so that no window and no search shows it.
+
+    ``sources`` are the ids of the items whose content it keeps, if it was asked to.
+    """
+
+    memory_type: str = "receipt"
+    sources: list[str] = Field(default_factory=list)
+
+    @property
+    def receipt(self) -> Receipt:
+        """What it says."""
+        return loaded_receipt(self.id, self.payload)
+
+    def without_sources(self, gone: Collection[str]) -> ReceiptMemory:
+        """Return the receipt without the contents of items that are gone; their ids and hashes stay."""
+        receipt = self.receipt
+        kept = {item_id: item for item_id, item in (receipt.contents or {}).items() if item_id not in gone}
+        left = [source for source in self.sources if source not in gone]
+        changed = replace(receipt, contents=kept or None)
+        return self.model_copy(update={"payload": dumped_receipt(changed), "sources": left})
+
+
+if fields_of(ReceiptMemory).plain:
+    TRUSTED[ReceiptMemory] = fields_of(ReceiptMemory)  # Stores copy and write it like the types of the core.
+
+
+def dumped_receipt(receipt: Receipt) -> str:
+    """Return a receipt as the payload of its item."""
+    held = receipt.as_json()
+    del held["id"]
+    return json.dumps(held, separators=(",", ":"))

@@ -1,0 +1,188 @@
+"""Showing a context again: the same bytes, or what has changed since."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, Literal, Protocol, runtime_checkable
+
+from memoranda.errors import InputError
+from memoranda.integrity import whole_groups
+from memoranda.items import MemoryItem, utc_text
+from memoranda.store import BaseStore, Capability, ScopedStore, load_item
+from memoranda.store.backend import as_one_session
+from memoranda_messages import to_anthropic, to_openai, to_responses
+from memoranda_receipts.layout import messages_of
+from memoranda_receipts.records import Receipt, Shown, content_hash, digest_of, shown_fields
+
+ChangeKind = Literal["changed", "updated", "archived", "deleted", "expired", "purged", "elsewhere"]
+"""What happened to an item: ``updated`` is another version with the same content, ``deleted`` can be restored."""
+
+_STILL_SHOWN = ("updated", "archived")
+"""The changes after which an item is still what it was."""
+
+FORMATS: Mapping[str, Callable[[Sequence[MemoryItem]], Any]] = {
+    "openai": to_openai,
+    "responses": to_responses,
+    "anthropic": to_anthropic,
+    "items": lambda items: [shown_fields(item) for item in items],
+}
+"""The functions that write a context in each format; ``items`` has all that a model may be shown of each item."""
+
+
+def message_bytes(items: Sequence[MemoryItem], format: str = "openai") -> bytes:
+    """Return a context in a format, as JSON in UTF-8. Raises InputError for a format that there is not."""
+    write = FORMATS.get(format)
+    if write is None:
+        raise InputError(f"{format!r} is no format; there are {', '.join(FORMATS)}.", field="format")
+    return json.dumps(write(items), ensure_ascii=False, separators=(",", ":")).encode()
+
+
+@runtime_checkable
+class KeepsVersions(Protocol):
+    """A store that keeps earlier versions of items."""
+
+    async def versions(self, item_id: str) -> list[MemoryItem]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class ItemChange:
+    """An item that is not as it was when it was shown; ``version`` is the one it has now, if it is there."""
+
+    id: str
+    change: ChangeKind
+    shown_version: int
+    version: int | None = None
+    role: str = "conversation"
+
+    def __str__(self) -> str:
+        return f"{self.id} was {_SAID[self.change]}"
+
+
+_SAID: Mapping[ChangeKind, str] = {
+    "changed": "changed since",
+    "updated": "updated since, with the same content",
+    "archived": "archived since",
+    "deleted": "deleted since",
+    "expired": "shown and has expired",
+    "purged": "purged since",
+    "elsewhere": "given to the context and is no item of this store",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Replay:
+    """A context shown again.
+
+    If it is ``exact``, ``items`` are the messages as they were, whatever happened since: contents that are the same, or
+    that the receipt or a store with revisions kept. Otherwise they are the rest, without what is named in ``missing``.
+    """
+
+    receipt: Receipt
+    items: list[MemoryItem] = field(repr=False)
+    changes: tuple[ItemChange, ...]
+    missing: tuple[str, ...]
+    exact: bool
+
+    def bytes(self, format: str = "openai") -> bytes:
+        """Return the messages in a format, as JSON; the same bytes as then if the replay is exact."""
+        return message_bytes(self.items if self.exact else whole_groups(self.items), format)
+
+    def messages(self, format: str = "openai") -> Any:
+        """Return the messages in a format."""
+        return json.loads(self.bytes(format))
+
+
+async def replay(stores: Sequence[BaseStore], receipt: Receipt) -> Replay:
+    """Show a context again from the first of several stores that has each item."""
+    found = await stored(stores, receipt.ids)
+    lost = [entry.id for entry in receipt.shown if entry.id not in found]
+    deleted = await _deleted(stores, lost)
+    kept = receipt.contents or {}
+    items: list[MemoryItem | None] = []
+    changes: list[ItemChange] = []
+    missing: list[str] = []
+    types = stores[0].item_types
+    now = _now(stores[0])
+    for entry in receipt.shown:
+        item = found.get(entry.id)
+        change = change_of(entry, item, is_deleted=entry.id in deleted, now=now)
+        if change is not None:
+            changes.append(
+                ItemChange(entry.id, change, entry.version, None if item is None else item.version, entry.role)
+            )
+        if change is not None and change not in _STILL_SHOWN:
+            item = load_item(kept[entry.id], types) if entry.id in kept else await _earlier(stores, entry)
+            if item is None:
+                missing.append(entry.id)
+        items.append(item)
+
+    def mark(position: int) -> str:
+        entry = receipt.shown[position]
+        return f"[{entry.id}: {next(each.change for each in changes if each.id == entry.id)}]"
+
+    one_session = [None if item is None else as_one_session([item], receipt.session)[0] for item in items]
+    messages = messages_of(receipt.layout, one_session, types, mark)
+    exact = not missing and digest_of(messages) == receipt.digest
+    return Replay(receipt, messages, tuple(changes), tuple(missing), exact)
+
+
+def change_of(entry: Shown, item: MemoryItem | None, *, is_deleted: bool, now: str) -> ChangeKind | None:
+    """Return what happened to an item that was shown; None if it is as it was."""
+    if item is None and entry.elsewhere:
+        return "elsewhere"
+    if item is None:
+        expired = entry.expires_at is not None and entry.expires_at <= now
+        return "deleted" if is_deleted else "expired" if expired else "purged"
+    if content_hash(item) != entry.hash:
+        return "changed"
+    if item.archived_by is not None and not entry.archived:
+        return "archived"
+    return "updated" if item.version != entry.version else None
+
+
+async def stored(stores: Sequence[BaseStore], ids: Iterable[str]) -> dict[str, MemoryItem]:
+    """Return the items of these ids that the stores have, whichever session of the user they belong to."""
+    found: dict[str, MemoryItem] = {}
+    for store in stores:
+        missing = [item_id for item_id in ids if item_id not in found]
+        if missing:
+            found |= {item.id: item for item in await of_owner(store).get_many(missing)}
+        missing = [item_id for item_id in missing if item_id not in found]
+        if missing:  # The past of a forked session is shown there and belongs to another.
+            wanted = {"id": {"$in": missing}}
+            found |= {item.id: item for item in await store.search(where=wanted, archived=None, limit=len(missing))}
+    return found
+
+
+def of_owner(store: BaseStore) -> BaseStore:
+    """Return a handle of everything that belongs to the user of a handle, as ``recall`` looks at it."""
+    return store._of_owner() if isinstance(store, ScopedStore) else store
+
+
+async def _deleted(stores: Sequence[BaseStore], ids: Sequence[str]) -> set[str]:
+    """Return which of these ids belong to items that are deleted and can be restored."""
+    found: set[str] = set()
+    for store in stores if ids else ():
+        if Capability.DELETE in store.capabilities:
+            wanted = {"id": {"$in": list(ids)}}
+            found |= {item.id async for item in of_owner(store).scan(include_deleted=True, where=wanted)}
+    return found
+
+
+async def _earlier(stores: Sequence[BaseStore], entry: Shown) -> MemoryItem | None:
+    """Return an item as it was shown from a store that keeps revisions, if one does."""
+    for store in stores:
+        wide = of_owner(store)
+        if isinstance(wide, KeepsVersions):
+            for item in await wide.versions(entry.id):
+                if item.version == entry.version and content_hash(item) == entry.hash:
+                    return item
+    return None
+
+
+def _now(store: BaseStore) -> str:
+    """Return the present by the clock of a store, by which items expire."""
+    return utc_text(datetime.fromtimestamp(store.clock(), UTC))

@@ -1,0 +1,307 @@
+"""A store around a store that keeps what is replaced and removed."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import TypeVar
+
+from memoranda.items import MemoryItem, MemoryMetadata, Payload
+from memoranda.store import BaseStore, Capability, InMemoryStore, Order, Owner, RankedItem, Ranker, SearchMode
+from memoranda.store.backend import (
+    Expiry,
+    Filter,
+    Listing,
+    Page,
+    Value,
+    Write,
+    check_expected,
+    check_owner,
+    metadata_matches,
+)
+from memoranda_receipts.revisions.reading import AsOf, filled
+from memoranda_receipts.revisions.records import (
+    NO_REVISION,
+    OF,
+    ONLY_REVISIONS,
+    VERSION,
+    Revision,
+    Revisions,
+    loaded_revision,
+    revision_item,
+    with_since,
+    without_since,
+)
+
+T = TypeVar("T")
+
+_AT_ONCE = 200
+"""How many items are cleared in one step."""
+
+
+class RevisionsStore(AsOf):
+    """A store that keeps earlier versions of its items; made by ``memoranda.open(url, revisions=True)``.
+
+    What ``update``, ``add`` of an existing id, ``delete``, ``clear``, ``pop`` and ``touch`` replace or remove stays as
+    revisions, which no ordinary read shows, in the same batch as the change where the store is ``atomic``. Purging and
+    expiry leave none. ``kept`` bounds their age and number. ``window``, ``search``, ``scan`` and ``count`` take
+    ``as_of``. Of several processes that change one item at the same moment by ``add`` or ``delete``, a version between
+    may be lost; ``update`` loses none.
+    """
+
+    def __init__(self, store: BaseStore, kept: Revisions | None = None) -> None:
+        self._inner = store
+        self.kept = kept or Revisions()
+        super().__init__()
+        self._serialises_writes = True
+        self._lifetimes = store._lifetimes
+        store.clock = lambda: self.clock()
+
+    def __repr__(self) -> str:
+        return f"RevisionsStore({self._inner!r})"
+
+    @property
+    def capabilities(self) -> frozenset[Capability]:  # type: ignore[override]  # read-only here, as the store says
+        """What the store underneath can do."""
+        return self._inner.capabilities
+
+    async def _init(self) -> None:
+        await self._inner.init()
+
+    async def _close(self) -> None:
+        await self._inner.close()
+
+    async def _exists(self) -> bool:
+        return await self._inner.exists()
+
+    async def _alike(self) -> Sequence[str]:
+        return await self._inner._alike()
+
+    # Writing
+
+    def _present(self) -> str:
+        return self._lifetimes.now(self.clock)
+
+    async def _add(self, item: MemoryItem, within: MemoryMetadata | None) -> None:
+        await self._apply(Write([item], within))
+
+    async def _apply(self, write: Write) -> int:
+        now = self._present()
+        stored = {
+            item.id: item for item in await self._inner._get_many([*(item.id for item in write.adds), *write.deletes])
+        }
+        revisions: list[MemoryItem] = []
+        for item in write.adds:
+            if item.id in stored:
+                check_owner(stored[item.id], item, write.within)
+                revisions.append(revision_item(stored[item.id], now, self.kept, ends=item.expires_at))
+        gone = [stored[item_id] for item_id in write.deletes if item_id in stored]
+        gone = [item for item in gone if metadata_matches(write.within, item.metadata)]
+        deletes = list(write.deletes)
+        if write.purge:
+            deletes += [revision.id for revision in await self._revision_items(deletes, write.within)]
+        else:
+            revisions += [revision_item(item, now, self.kept, ends=item.expires_at) for item in gone]
+        if not revisions and len(write.adds) == 1 and write.is_plain:
+            await self._inner._add(with_since(write.adds[0], now), write.within)
+            return 0
+        self._note(revisions)
+        adds = [*revisions, *(with_since(item, now) for item in write.adds)]
+        removed = await self._inner._apply(replace(write, adds=adds, deletes=deletes, owned=False))
+        await self._prune(stored.values())
+        return removed - (len(deletes) - len(write.deletes))
+
+    async def _update_many(self, items: Sequence[MemoryItem], within: MemoryMetadata | None) -> list[MemoryItem]:
+        now = self._present()
+        stored = {item.id: item for item in await self._inner._get_many([item.id for item in items])}
+        for item in items:
+            check_expected(item, stored.get(item.id), within)
+        revisions = [
+            revision_item(stored[item.id], now, self.kept, ends=item.expires_at) for item in items if item.id in stored
+        ]
+        self._note(revisions)
+        changed = [*(with_since(item, now) for item in items), *revisions]
+        updated = await self._inner._update_many(changed, within)
+        await self._prune(stored.values())
+        return [without_since(item) for item in updated[: len(items)]]
+
+    async def _clear(self, wanted: Filter) -> int:
+        ids = [item.id async for item in self._inner._scan(_own(wanted), False, "added")]
+        return sum([await self._apply(Write(deletes=some)) for some in _slices(ids)])
+
+    async def _pop(self, wanted: Filter, purge: bool) -> MemoryItem | None:
+        while newest := await self._inner._search(_own(wanted), Page(1, order="added")):
+            if await self._apply(Write(deletes=[newest[0].id], purge=purge)):
+                return without_since(newest[0])
+        return None
+
+    async def _delete(self, item_id: str, within: MemoryMetadata | None) -> bool:
+        return await self._apply(Write(within=within, deletes=[item_id])) > 0
+
+    async def _restore(self, item_id: str | None, wanted: Filter) -> int:
+        """Bring items back, after noting that they were away."""
+        now = self._present()
+        here = wanted if item_id is None else wanted.also(Value("id", False, "$eq", item_id))
+        found = [item async for item in self._inner._scan(_own(here), True, "added")]
+        live = {item.id for some in _slices(found) for item in await self._inner._get_many([each.id for each in some])}
+        hidden = {item.id: item for item in found if item.id not in live}
+        since: dict[str, str] = {}
+        for revision in await self._revisions(list(hidden)):
+            since[revision.item_id] = max(since.get(revision.item_id, ""), revision.until)
+        away = [
+            revision_item(item, now, self.kept, since=since.get(item.id), absent=True, ends=item.expires_at)
+            for item in hidden.values()
+        ]
+        if away:
+            self._note(away)
+            await self._inner._apply(Write(away))
+        return await self._inner._restore(item_id, wanted.also(NO_REVISION))
+
+    async def _purge(self, item_id: str | None, wanted: Filter, deleted_only: bool) -> int:
+        """Purge items, their revisions first: what is broken off leaves no revision of an item that is gone."""
+        here = wanted if item_id is None else wanted.also(Value("id", False, "$eq", item_id))
+        hides = Capability.DELETE in self.capabilities
+        ids = [item.id async for item in self._inner._scan(_own(here), hides, "added")]
+        if deleted_only:
+            live = {item.id for some in _slices(ids) for item in await self._inner._get_many(some)}
+            ids = [each for each in ids if each not in live]
+        for some in _slices(ids):
+            await self._inner._purge(None, ONLY_REVISIONS.also(Value(OF, True, "$in", list(some))), False)
+        if (
+            item_id is None and not deleted_only and _is_whole_scope(wanted)
+        ):  # Nothing of it stays, wherever items went.
+            await self._inner._purge(None, replace(ONLY_REVISIONS, metadata=wanted.metadata), False)
+        return await self._inner._purge(item_id, wanted.also(NO_REVISION), deleted_only)
+
+    async def _touch(self, ids: Sequence[str], ttl: float | None, now: str, within: MemoryMetadata | None) -> int:
+        found = [item for item in await self._inner._get_many(ids) if metadata_matches(within, item.metadata)]
+        mortal = [item for item in found if ttl is not None or item.ttl is not None]
+        revisions = [revision_item(item, now, self.kept, ends=None) for item in mortal]
+        if revisions:
+            self._note(revisions)
+            await self._inner._apply(Write(revisions))
+        return await self._inner._touch([item.id for item in mortal], ttl, now, within)
+
+    async def _sweep(self, wanted: Filter) -> int:
+        await self._inner._sweep(replace(wanted, memory_type="revision"))
+        return await self._inner._sweep(wanted.also(NO_REVISION))
+
+    async def _soonest_expiry(self) -> str | None:
+        return await self._inner._soonest_expiry()
+
+    def _note(self, revisions: Iterable[MemoryItem]) -> None:
+        for revision in revisions:
+            self._lifetimes.note(revision.expires_at)
+
+    # Reading
+
+    def _checked_mode(self, mode: SearchMode | None) -> SearchMode:
+        return self._inner._checked_mode(mode)
+
+    def _order(self, order: Order | None) -> Order:
+        return self._inner._order(order)
+
+    async def _text_ranker(self) -> Ranker:
+        self._inner.ranker = self.ranker or self._inner.ranker
+        return await self._inner._text_ranker()
+
+    async def _get(self, item_id: str) -> MemoryItem | None:
+        item = await self._inner._get(item_id)
+        return None if item is None or item.memory_type == "revision" else without_since(item)
+
+    async def _get_many(self, ids: Sequence[str]) -> list[MemoryItem]:
+        found = await self._inner._get_many(ids)
+        return [without_since(item) for item in found if item.memory_type != "revision"]
+
+    async def _search(self, wanted: Filter, page: Page) -> list[MemoryItem]:
+        return [without_since(item) for item in await self._inner._search(wanted.also(NO_REVISION), page)]
+
+    async def _payloads(self, wanted: Filter, page: Page) -> list[Payload]:
+        return await self._inner._payloads(wanted.also(NO_REVISION), page)
+
+    async def _rank(self, query: str, wanted: Filter, limit: int, mode: SearchMode) -> list[RankedItem]:
+        if self.ranker is not None:
+            self._inner.ranker = self.ranker
+        ranked = await self._inner._rank(query, wanted.also(NO_REVISION), limit, mode)
+        for found in ranked:
+            without_since(found.item)
+        return ranked
+
+    async def _count(self, wanted: Filter, include_deleted: bool) -> int:
+        return await self._inner._count(wanted.also(NO_REVISION), include_deleted)
+
+    async def _scan(self, wanted: Filter, include_deleted: bool, order: Order) -> AsyncGenerator[MemoryItem, None]:
+        async for item in self._inner._scan(wanted.also(NO_REVISION), include_deleted, order):
+            yield without_since(item)
+
+    async def _owners(self, listing: Listing, wanted: Filter) -> AsyncGenerator[Owner, None]:
+        async for owner in self._inner._owners(listing, wanted.also(NO_REVISION)):
+            yield owner
+
+    async def _lineage(self, session_id: str, item: MemoryItem) -> dict[str, int]:
+        return await self._inner._lineage(session_id, item)
+
+    async def _portable(self, item: MemoryItem, wanted: Filter, include_deleted: bool) -> MemoryItem:
+        return await self._inner._portable(item, wanted.also(NO_REVISION), include_deleted)
+
+    # Revisions
+
+    async def _prune(self, replaced: Iterable[MemoryItem]) -> None:
+        """Remove the revisions of these items that are more than are kept."""
+        for item in replaced:
+            if item.version > self.kept.number:
+                over = Value(VERSION, True, "$lte", item.version - self.kept.number)
+                await self._inner._purge(None, ONLY_REVISIONS.also(Value(OF, True, "$eq", item.id), over), False)
+
+    async def _revision_items(self, ids: Sequence[str], within: MemoryMetadata | None = None) -> list[MemoryItem]:
+        found: list[MemoryItem] = []
+        for some in _slices(ids):
+            wanted = replace(ONLY_REVISIONS, metadata=within).also(Value(OF, True, "$in", list(some)), *self._alive())
+            found += (await self._inner._search(wanted, Page(order="added")))[::-1]
+        return found
+
+    async def _revisions(self, ids: Sequence[str]) -> list[Revision]:
+        return [loaded_revision(item) for item in await self._revision_items(ids)]
+
+    async def _snapshot(self, moment: str, bounds: MemoryMetadata | None) -> tuple[InMemoryStore, dict[str, int]]:
+        """Return a store that holds what lay within some bounds at a moment, and the versions of its items."""
+        hides = Capability.DELETE in self.capabilities
+        wanted = Filter(metadata=bounds, archived=None, further=(NO_REVISION, *self._alive()))
+        held = {item.id: item async for item in self._inner._scan(wanted, hides, "added")}
+        live = {item.id async for item in self._inner._scan(wanted, False, "added")} if hides else set(held)
+        earlier: dict[str, Revision] = {}
+        async for item in self._inner._scan(
+            replace(ONLY_REVISIONS, metadata=bounds, further=tuple(self._alive())), False, "added"
+        ):
+            revision = loaded_revision(item)
+            if revision.covers(moment):  # Touching leaves an item's beginning: the first to end is the one.
+                earlier.setdefault(revision.item_id, revision)
+        moved = [item_id for item_id in earlier if item_id not in held]
+        held |= {item.id: item for item in await self._stored(moved)}
+        return await filled(moment, [*held.values()], live, earlier, self.item_types)
+
+    async def _stored(self, ids: Sequence[str]) -> list[MemoryItem]:
+        """Return the items of these ids, deleted ones too: those that left the bounds since."""
+        hides, found = Capability.DELETE in self.capabilities, list[MemoryItem]()
+        for some in _slices(ids):
+            wanted = Filter(archived=None, further=(Value("id", False, "$in", list(some)), *self._alive()))
+            found += [item async for item in self._inner._scan(wanted, hides, "added")]
+        return found
+
+
+def _slices(ids: Sequence[T]) -> Iterator[Sequence[T]]:
+    for start in range(0, len(ids), _AT_ONCE):
+        yield ids[start : start + _AT_ONCE]
+
+
+def _own(wanted: Filter) -> Filter:
+    """Return the filter of items that are no revisions, without the past that a forked session shares."""
+    session = None if wanted.metadata is None else wanted.metadata.session_id
+    only = () if session is None else (Value("session_id", False, "$eq", session),)
+    return wanted.also(NO_REVISION, *only)
+
+
+def _is_whole_scope(wanted: Filter) -> bool:
+    """Return True if a filter asks for nothing but an owner."""
+    named = wanted.query or wanted.memory_type is not None or wanted.status is not None
+    return wanted.metadata is not None and not named and all(isinstance(each, Expiry) for each in wanted.further)
