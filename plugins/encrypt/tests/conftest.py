@@ -11,7 +11,6 @@ from memoranda_encrypt import EncryptedStore, KeyRing, LocalMasterKey
 from memoranda_sqlite import SQLiteMemoryStore
 from servers import Engines
 
-
 LONGEST = {
     *("test_sizes_match_the_model", "test_random_lifetimes_match_the_model", "test_a_few_are_found_among_many"),
     *("test_a_call_that_is_cancelled_at_any_await_is_done_or_not", "test_random_forks_show_what_lists_would"),
