@@ -11,6 +11,20 @@ from memoranda_encrypt import EncryptedStore, KeyRing, LocalMasterKey
 from memoranda_sqlite import SQLiteMemoryStore
 from servers import Engines
 
+LONGEST = {
+    *("test_sizes_match_the_model", "test_random_lifetimes_match_the_model", "test_a_few_are_found_among_many"),
+    *("test_a_call_that_is_cancelled_at_any_await_is_done_or_not", "test_random_forks_show_what_lists_would"),
+}
+"""Cases of the kit that take seconds, and that the store in memory runs by itself every day."""
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Keep the longest cases for `--everything`."""
+    for item in items:
+        if item.path.parent == Path(__file__).parent and item.name in LONGEST:
+            item.add_marker(pytest.mark.slow)
+
 
 @pytest.fixture(scope="session")
 def engines() -> Iterator[Engines]:

@@ -35,18 +35,6 @@ class TestEncryptedInMemory(StoreConformance):
         async with EncryptedStore(InMemoryStore(), ring) as store:
             yield store
 
-    @pytest.mark.slow
-    async def test_sizes_match_the_model(self, store: Any) -> None:
-        await super().test_sizes_match_the_model(store)
-
-    @pytest.mark.slow
-    async def test_random_lifetimes_match_the_model(self, store: Any) -> None:
-        await super().test_random_lifetimes_match_the_model(store)
-
-    @pytest.mark.slow
-    async def test_a_few_are_found_among_many(self, store: Any) -> None:
-        await super().test_a_few_are_found_among_many(store)
-
 
 @pytest.mark.rare("encrypted trust")
 class TestTrustEncrypted(TrustConformance):
