@@ -39,11 +39,12 @@ class Many:
         own = {"session_id": f"{self.prefix}{number:05}"} if self.own_session else {}
         # A caller may change the item that it holds.
         metadata = self.metadata.model_copy(update={**own, "extra": dict(self.metadata.extra)})
+        second = number // 7 ^ 1  # Every other group is older than the one that was added before it.
         return MemoryItem(
             id=f"{self.prefix}{number:05}",
             content=self.content.format(number),
             metadata=metadata,
-            created_at=f"2024-03-01T{number // 7 // 3600:02}:{number // 7 // 60 % 60:02}:{number // 7 % 60:02}+00:00",
+            created_at=f"2024-03-01T{second // 3600:02}:{second // 60 % 60:02}:{second % 60:02}+00:00",
             version=self.version,
         )
 
