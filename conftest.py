@@ -3,7 +3,7 @@ and Debian's servers where no other runs.
 
 Of what is rare a stable sample runs by default, and nothing of what is slow; all of both with `--everything`, which
 also lets hypothesis try a hundred examples, new ones each time, instead of the same sixteen, and the kit play all
-of its random histories instead of a third.
+of its random histories instead of a fifth.
 
 A set-up that few people have (partitions, a cluster, an old server) runs the same cases as the main one. To run all of
 them each time costs most of the time and finds next to nothing, so a test, a class or a parameter is marked::

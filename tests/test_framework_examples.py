@@ -23,11 +23,7 @@ EXAMPLES = sorted(
     for path in (Path(__file__).parent.parent / "examples").rglob("*.py")
     if "It prints:" in path.read_text(encoding="utf-8")
 )
-NEEDED = {
-    "adk_services": "google.adk",
-    "crewai_storage": "crewai",
-    "strands_repository": "strands",
-}
+NEEDED = {"crewai_storage": "crewai"}
 """The frameworks that are in no environment but that of the session `recipes`."""
 
 
@@ -142,6 +138,52 @@ def test_the_lines_for_langchain_remember() -> None:
     asyncio.run(play())
 
 
+def test_the_lines_for_adk_remember() -> None:
+    agents = pytest.importorskip("google.adk.agents")
+    from google.adk.models.base_llm import BaseLlm
+    from google.adk.models.llm_response import LlmResponse
+    from google.genai.types import Content, Part
+
+    class Parrot(BaseLlm):
+        async def generate_content_async(self, llm_request: Any, stream: bool = False) -> Any:
+            yield LlmResponse(content=Content(role="model", parts=[Part(text="Hi")]))
+
+    async def play() -> None:
+        async with memoranda.open("memory://") as store:
+            for runs in (1, 2):
+                agent = agents.LlmAgent(name="a", model=Parrot(model="parrot"))
+                assert len(await said("Google ADK", store, agent=agent)) == 1
+                assert len(await store.search(limit=9)) == 2 * runs
+
+    asyncio.run(play())
+
+
+def test_the_lines_for_strands_remember() -> None:
+    models = pytest.importorskip("strands.models")
+
+    class Parrot(models.Model):  # type: ignore[misc,name-defined]
+        def update_config(self, **config: Any) -> None: ...
+
+        def get_config(self) -> Any:
+            return {}
+
+        def structured_output(self, *args: Any, **options: Any) -> Any: ...
+
+        async def stream(self, *args: Any, **options: Any) -> Any:
+            yield {"messageStart": {"role": "assistant"}}
+            yield {"contentBlockDelta": {"delta": {"text": "Hi"}, "contentBlockIndex": 0}}
+            yield {"contentBlockStop": {"contentBlockIndex": 0}}
+            yield {"messageStop": {"stopReason": "end_turn"}}
+
+    async def play() -> None:
+        async with memoranda.open("memory://") as store:
+            for runs in (1, 2):
+                await said("Strands", store, model=Parrot())
+                assert len(await store.search(limit=9)) == 2 * runs
+
+    asyncio.run(play())
+
+
 def test_the_lines_for_llama_index_remember() -> None:
     types = pytest.importorskip("llama_index.core.base.llms.types")
 
@@ -160,10 +202,9 @@ def test_the_lines_for_the_agent_framework_remember() -> None:
 
     class Model(framework.FunctionInvocationLayer, framework.BaseChatClient):
         async def _inner_get_response(self, *, messages: Any, stream: bool, options: Any, **kwargs: Any) -> Any:
-            # An answer without an id that says the same would be taken for the first one, saved again.
-            return framework.ChatResponse(
-                messages=[framework.Message("assistant", ["Hi"], message_id=uuid.uuid4().hex)]
-            )
+            # Without an id, the same answer would be taken for the first one, saved again.
+            answer = framework.Message("assistant", ["Hi"], message_id=uuid.uuid4().hex)
+            return framework.ChatResponse(messages=[answer])
 
     async def play() -> None:
         async with memoranda.open("memory://") as store:

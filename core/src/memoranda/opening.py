@@ -75,10 +75,7 @@ def open(
 
 
 def _take_wrappers(registry: Registry, url: str, options: dict[str, Any]) -> tuple[str, list[partial[BaseStore]]]:
-    """Return the URL without what concerns wrappers, and those it or an option asks for: by name, the innermost first.
-
-    Their options are taken out of ``options``.
-    """
+    """Take what asks for wrappers from the URL and the options; return the URL, and the wrappers, innermost first."""
     specs = {spec.name: spec for spec in registry.specs(WrapperSpec)}
     names = {spec.prefix: name for name, spec in specs.items() if spec.prefix}
     asked = {name: options.pop(name) for name in specs if name in options}

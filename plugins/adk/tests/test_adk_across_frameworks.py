@@ -15,6 +15,7 @@ from google.adk.models.base_llm import BaseLlm
 from google.adk.models.llm_request import LlmRequest
 from google.adk.models.llm_response import LlmResponse
 from google.adk.runners import Runner
+from google.adk.sessions.base_session_service import GetSessionConfig
 from google.genai import types
 
 from memoranda import AIMemory, HumanMemory, MemoryMetadata, SystemMemory, ToolMemory
@@ -275,3 +276,16 @@ def test_an_event_of_unknown_parts_comes_back_equal() -> None:
     assert json.loads(items[2].payload or "")["parts"] == [
         {"kind": "reasoning", "signature": "cw==", "provider": "google"}
     ]
+
+
+async def test_a_limit_does_not_cut_what_another_framework_wrote_as_several_items() -> None:
+    store = InMemoryStore()
+    names = [f"c{number}" for number in range(40)]
+    calls = [{"id": name, "name": "look", "arguments": {}} for name in names]
+    results = [ToolMemory(content=name, tool_call_id=name, tool_name="look", metadata=SESSION) for name in names]
+    await store.add_many([AIMemory(content="", tool_calls=calls, metadata=SESSION), *results])
+
+    found = await MemorandaSessionService(store).get_session(**CHAT, config=GetSessionConfig(num_recent_events=1))
+
+    assert found is not None
+    assert [part.name for event in found.events for part in event.get_function_responses()] == ["look"] * 40

@@ -1,4 +1,7 @@
-"""The encrypted store does what every store must do, around each of the five stores."""
+"""The encrypted store does what every store must do, around each of the five stores.
+
+The store in memory runs it every day, without the longest cases. All of it runs on each of them with `--everything`.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +18,7 @@ from memoranda_encrypt import EncryptedStore, KeyRing, LocalMasterKey
 from memoranda_ranking import HashingEmbeddings
 from memoranda_sqlite import SQLiteMemoryStore
 from memoranda_testing import Reopen, StoreConformance, TrustConformance
+from memoranda_testing.facts import FactsConformance
 from memoranda_vector import VectorMemoryStore
 from servers import Engines
 
@@ -31,11 +35,32 @@ class TestEncryptedInMemory(StoreConformance):
         async with EncryptedStore(InMemoryStore(), ring) as store:
             yield store
 
+    @pytest.mark.slow
+    async def test_sizes_match_the_model(self, store: Any) -> None:
+        await super().test_sizes_match_the_model(store)
 
+    @pytest.mark.slow
+    async def test_random_lifetimes_match_the_model(self, store: Any) -> None:
+        await super().test_random_lifetimes_match_the_model(store)
+
+    @pytest.mark.slow
+    async def test_a_few_are_found_among_many(self, store: Any) -> None:
+        await super().test_a_few_are_found_among_many(store)
+
+
+@pytest.mark.rare("encrypted trust")
 class TestTrustEncrypted(TrustConformance):
     @pytest_asyncio.fixture
     async def store(self, ring: KeyRing) -> AsyncIterator[EncryptedStore]:
         async with EncryptedStore(InMemoryStore(), ring) as store:
+            yield store
+
+
+@pytest.mark.rare("encrypted facts")
+class TestEncryptedFacts(FactsConformance):
+    @pytest_asyncio.fixture
+    async def store(self, ring: KeyRing) -> AsyncIterator[Any]:
+        async with memoranda.open("memory://", encrypt=ring) as store:
             yield store
 
 
@@ -55,17 +80,17 @@ class OnSQLite(StoreConformance):
         return reopen
 
 
-@pytest.mark.rare("encrypted SQLite", one_in=4)
+@pytest.mark.rare("encrypted SQLite")
 class TestEncryptedSQLite(OnSQLite):
-    """As most people use it; a quarter each day, since the store in memory runs all of the kit."""
+    """As most people use it."""
 
 
-@pytest.mark.rare("encrypted SQLite with vectors", one_in=16)
+@pytest.mark.rare("encrypted SQLite with vectors")
 class TestEncryptedSQLiteWithVectors(OnSQLite):
     options: ClassVar[dict[str, Any]] = {"embeddings": HashingEmbeddings(64)}
 
 
-@pytest.mark.rare("hidden owners", one_in=8)
+@pytest.mark.rare("hidden owners")
 class TestHiddenOwners(OnSQLite):
     """With keyed hashes instead of names, and a blind index."""
 
@@ -74,7 +99,7 @@ class TestHiddenOwners(OnSQLite):
         return KeyRing(LocalMasterKey.generate(), hide_owners=True, indexed=["kind", "topic"])
 
 
-@pytest.mark.rare("encrypted vectors", one_in=16)
+@pytest.mark.rare("encrypted vectors")
 class TestEncryptedVectorStore(StoreConformance):
     @pytest_asyncio.fixture
     async def store(self, ring: KeyRing) -> AsyncIterator[EncryptedStore]:

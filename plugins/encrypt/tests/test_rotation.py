@@ -14,12 +14,14 @@ from pathlib import Path
 
 import pytest
 
+import memoranda
 from memoranda import HumanMemory, MemoryMetadata, ToolMemory
 from memoranda.errors import InputError
 from memoranda.store import InMemoryStore
 from memoranda_encrypt import EncryptedStore, KeyRing, LocalMasterKey, NotSealedError, decrypt, encrypt, rotate
 from memoranda_encrypt.sealing import key_id_of
 from memoranda_sqlite import SQLiteMemoryStore
+from servers import Engines
 
 USERS = ("ada", "ben", None)
 SCRIPT = Path(__file__).with_name("rotating.py")
@@ -57,6 +59,24 @@ async def test_rotation_of_all_keys_encrypts_every_item_anew(store: EncryptedSto
     assert seen[-1] == (30, 30)
     assert not store.ring.rotating
     assert await store.restore("004") == 1
+
+
+@pytest.mark.parametrize(
+    "engine",
+    ["memory", *(pytest.param(name, marks=pytest.mark.rare(name)) for name in ("postgres", "redis"))],
+)
+async def test_deleted_items_are_encrypted_anew_and_stay_deleted(
+    engine: str, engines: Engines, tmp_path: Path, ring: KeyRing
+) -> None:
+    with engines.empty_store(engine, tmp_path) as url:
+        async with memoranda.open(url, encrypt=ring) as store:
+            assert isinstance(store, EncryptedStore)
+            await store.add_many(items(6))
+            await store.clear(metadata=MemoryMetadata(user_id="ben"))
+            assert (await rotate(store, grace=0)).items == 6
+            assert len(await store.search()) == 4
+            assert await store.restore() == 2
+            assert {item.content for item in await store.search()} == {f"tea {number}" for number in range(6)}
 
 
 async def test_rotation_of_one_user_leaves_the_others(store: EncryptedStore) -> None:

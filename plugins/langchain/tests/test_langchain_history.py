@@ -60,6 +60,7 @@ MESSAGES: dict[str, BaseMessage] = {
         [{"type": "file", "file_id": "f1"}, {"type": "file", "file": {"file_id": "f2"}}]
     ),
     "plain file": HumanMessage([{"type": "text-plain", "text": "x", "mime_type": "text/plain"}]),
+    "role of one's own": ChatMessage(content="I object.", role="critic"),
     "system": SystemMessage("Be brief."),
     "answer": AIMessage("Noted.", usage_metadata={"input_tokens": 1, "output_tokens": 2, "total_tokens": 3}),
     "calls": AIMessage("", tool_calls=CALLS),
@@ -77,7 +78,6 @@ MESSAGES: dict[str, BaseMessage] = {
     "failed result": ToolMessage("no such city", tool_call_id="b", status="error"),
     "result with an image": ToolMessage([{"type": "image", "base64": PNG, "mime_type": "image/png"}], tool_call_id="c"),
     "result of an old call": FunctionMessage(content="1", name="f"),
-    "role of one's own": ChatMessage(content="I object.", role="critic"),
     "removal": RemoveMessage(id="m1"),
     "unknown kind": Dream(content="deep", depth=3),
     "block of an unknown kind": AIMessage([{"type": "dream", "value": {"deep": [1]}}]),

@@ -103,7 +103,7 @@ async def test_paths_are_listed_by_their_beginning(files: MemorandaMemoryStore) 
     assert [match.path for match in found.matches] == ["b/c.md"]
 
 
-async def test_a_file_is_recalled_and_forgotten_and_nobody_elses(store: BaseStore) -> None:
+async def test_a_file_is_recalled_and_forgotten_with_its_user(store: BaseStore) -> None:
     files = MemorandaMemoryStore(store.scoped(user_id="ada"))
     operation = MemoryOperation("run:1", "f")
     await files.write("me.md", "Ada grows tomatoes in Oslo.", expected_version=None, operation=operation)

@@ -23,11 +23,11 @@ class _Distribution(NamedTuple):
     """Names that users may look for in ``memoranda`` instead."""
 
 
+_RECALLING = "messages text ranking context"
+
 _DISTRIBUTIONS = {
     "adk": _Distribution(needs="messages sessions", offers="adk-sessions adk-memory"),
-    "agent-framework": _Distribution(
-        needs="messages text ranking context sessions", offers="agent-framework-history agent-framework-recall"
-    ),
+    "agent-framework": _Distribution(f"{_RECALLING} sessions", "agent-framework-history agent-framework-recall"),
     "anthropic": _Distribution(offers="anthropic"),
     "cli": _Distribution(needs="messages text ranking context summary userdata"),
     "context": _Distribution(needs="messages text ranking", public="ContextManager context"),
@@ -39,9 +39,7 @@ _DISTRIBUTIONS = {
     "inspector": _Distribution(needs="messages text ranking context guard summary userdata cli", offers="inspect"),
     "langgraph": _Distribution(needs="messages sessions text ranking", offers="langgraph-store langgraph-checkpointer"),
     "langchain": _Distribution(needs="messages sessions", offers="langchain-history langchain-retriever"),
-    "llama-index": _Distribution(
-        needs="messages text ranking context sessions", offers="llama-index-chat-store llama-index-memory-block"
-    ),
+    "llama-index": _Distribution(f"{_RECALLING} sessions", "llama-index-chat-store llama-index-memory-block"),
     "mcp": _Distribution(needs="messages text ranking context facts guard summary userdata cli", offers="mcp"),
     "loops": _Distribution(public="loops"),
     "measuring": _Distribution(public="measuring"),

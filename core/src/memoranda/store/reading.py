@@ -205,18 +205,11 @@ class Reading(Engine):
         self._ensure_open()
         wanted = self._filter(metadata=metadata, **narrowing)
         bounds, looked_at = self._bounds(metadata), list[list[MemoryItem]]()
-        shown = await read_window(
-            self._search,
-            wanted,
-            rounds=rounds,
-            tokens=tokens,
-            limit=limit,
-            counter=counter,
-            session=None if bounds is None else bounds.session_id,
-            looked_at=looked_at,
-        )
+        much = {"rounds": rounds, "tokens": tokens, "limit": limit}
+        session = None if bounds is None else bounds.session_id
+        shown = await read_window(self._search, wanted, **much, counter=counter, session=session, looked_at=looked_at)
         self._observers.searched("", shown)
-        asked = {"rounds": rounds, "tokens": tokens, "limit": limit, **narrowing}
+        asked = {**much, **narrowing}
         await self.shown(shown, receipt=receipt, owner=bounds, asked=asked, counter=counter, looked_at=looked_at)
         return shown
 

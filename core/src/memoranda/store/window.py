@@ -102,8 +102,7 @@ async def read_window(
 ) -> list[MemoryItem]:
     """Return what :meth:`memoranda.store.BaseStore.window` promises, from a store's own search.
 
-    ``session`` is the one session that is read, if it is one: rounds and calls go on where it was forked. Every read is
-    added to ``looked_at``.
+    ``session`` is the one that is read, if it is one: its rounds go on where it forked. ``looked_at`` gets all reads.
     """
     much = _Wanted(rounds, tokens, limit, counter)
     owner = wanted.metadata

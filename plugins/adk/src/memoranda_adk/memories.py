@@ -14,7 +14,7 @@ from pydantic_core import to_jsonable_python
 
 from memoranda.items import MemoryItem, MemoryMetadata
 from memoranda.store import BaseStore, Capability
-from memoranda_adk.events import FORMAT, USER, EventFormat
+from memoranda_adk.events import FORMAT, USER, EventFormat, item_id
 from memoranda_sessions import finished, retried
 
 MARK = "adk_memory"
@@ -92,7 +92,7 @@ class MemorandaMemoryService(BaseMemoryService):
         An event of a session stays there, but it is no memory any more, even if its session is added again.
         """
         mine = self._store.scoped(user_id=user_id)
-        derived = EventFormat(app_name, (app_name, user_id, "")).item_id(memory_id or "")
+        derived = item_id(app_name, user_id, "", memory_id or "")
 
         async def delete() -> None:
             for item in await mine.get_many([memory_id or "", derived]):
@@ -120,14 +120,15 @@ class MemorandaMemoryService(BaseMemoryService):
         mine = self._store.scoped(user_id=user_id)
         owner = MemoryMetadata(user_id=user_id, session_id=session_id or None, agent_id=app_name)
         place = owner.model_copy(update={"agent_id": None})
-        names = EventFormat(app_name, (app_name, user_id, session_id or ""))
         said = [event for event in events if event.content and event.content.parts]
         marks = {**to_jsonable_python(dict(extra or {}), fallback=str), MARK: app_name}
 
         async def add() -> None:
             # An event that was made from an item, as of another framework, has the id of that item.
             stored = {item.id: item for item in await mine.get_many([event.id for event in said], metadata=place)}
-            new = names.items([event for event in said if replace or event.id not in stored], metadata=owner)
+            given = [event for event in said if replace or event.id not in stored]
+            ids = [item_id(app_name, user_id, session_id or "", event.id) for event in given]
+            new = EventFormat(app_name).items(given, metadata=owner, ids=ids)
             stored |= {item.id: item for item in await mine.get_many([item.id for item in new], metadata=place)}
             batch = [_marked(item, marks) for item in stored.values() if MARK not in item.metadata.extra]
             batch += [_marked(item, marks) for item in new if item.id not in stored]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 from google.adk.errors import StaleSessionError
@@ -14,12 +14,13 @@ from google.adk.events.event import Event
 from google.adk.sessions.base_session_service import BaseSessionService, GetSessionConfig, ListSessionsResponse
 from google.adk.sessions.session import Session
 from google.adk.sessions.state import State
+from pydantic import PrivateAttr
 
 from memoranda.errors import VersionConflictError
 from memoranda.items import MemoryItem, MemoryMetadata
 from memoranda.offloading import filter_weight, offload
 from memoranda.store import EVERYTHING, BaseStore, Capability
-from memoranda_adk.events import FORMAT, EventFormat, moment_of
+from memoranda_adk.events import FORMAT, EventFormat, item_id, moment_of
 from memoranda_adk.states import Deltas, States, Stored, deltas_of, listed, state_of
 from memoranda_messages.parts import framed
 from memoranda_sessions import RECORD, Conversation, Dropped, Fence, finished, retried
@@ -27,8 +28,17 @@ from memoranda_sessions import RECORD, Conversation, Dropped, Fence, finished, r
 _MORE = 16
 """How many items are read beyond the wanted events, since an event may consist of several."""
 
+_SESSIONS = 128
+"""Of how many sessions the handles are kept."""
+
 _UNRECORDED = "0"
-"""The marker of a session that another framework wrote."""
+"""The revision of a session that another framework wrote."""
+
+
+class StoredSession(Session):
+    """A session as it was loaded. Its revision tells this state of it from later ones."""
+
+    _revision: str | None = PrivateAttr(default=None)
 
 
 class MemorandaSessionService(BaseSessionService):
@@ -55,6 +65,7 @@ class MemorandaSessionService(BaseSessionService):
         self._store = store
         self._agent = agent
         self._options: dict[str, Any] = {"ttl": ttl, "min_trust": min_trust, "fence": fence}
+        self._states = lru_cache(_SESSIONS)(partial(States, store))
         self.dropped: list[Dropped] = []
 
     def __repr__(self) -> str:
@@ -64,15 +75,16 @@ class MemorandaSessionService(BaseSessionService):
         self, *, app_name: str, user_id: str, state: dict[str, Any] | None = None, session_id: str | None = None
     ) -> Session:
         """Store a new session, with an id of its own if none is given. Raises AlreadyExistsError."""
-        states = States(self._store, app_name, user_id, (session_id or "").strip() or uuid.uuid4().hex)
+        states = self._states(app_name, user_id, (session_id or "").strip() or uuid.uuid4().hex)
         deltas, now = deltas_of(state), time.time()
 
         async def create() -> Stored:
             before = await states.read()
-            if before.session is not None or await self._items(states, 1):
+            if before.session is not None or await self._exists(states):
                 raise AlreadyExistsError(f"Session with id {states.session_id} already exists.")
-            after = states.records(await self._store.update_many(states.changed(before, deltas, now, None)))
-            return Stored(after.session, after.user or before.user, after.app or before.app)
+            records, after = states.changed(before, deltas, now, None)
+            await self._store.update_many(records)
+            return after
 
         return _session(states, await finished(retried(create)), [])
 
@@ -84,10 +96,10 @@ class MemorandaSessionService(BaseSessionService):
         ``config`` keeps the events from ``after_timestamp`` on, and of these the newest ``num_recent_events``.
         """
         config = config or GetSessionConfig()
-        states = States(self._store, app_name, user_id, session_id.strip())
+        states = self._states(app_name, user_id, session_id.strip())
         # The records come first: if an event is added meanwhile, the session counts as stale, and not the other way.
         stored = await states.read()
-        if stored.session is None and not await self._items(states, 1):
+        if stored.session is None and not await self._exists(states):
             return None
         events = await self._events(states, config.num_recent_events, config.after_timestamp)
         return _session(states, stored, events)
@@ -103,7 +115,7 @@ class MemorandaSessionService(BaseSessionService):
 
     async def delete_session(self, *, app_name: str, user_id: str, session_id: str) -> None:
         """Remove a session with its events and its state, for good if the store can."""
-        states = States(self._store, app_name, user_id, session_id.strip())
+        states = self._states(app_name, user_id, session_id.strip())
         place = self._conversation(states).items
         found = await place.search(archived=None, limit=EVERYTHING, mode="substring")
         gone = [item.id for item in found if item.id == states.session_record or _is_seen(item, app_name)]
@@ -111,7 +123,7 @@ class MemorandaSessionService(BaseSessionService):
 
     async def get_user_state(self, *, app_name: str, user_id: str) -> dict[str, Any]:
         """Return the state that a user's sessions share, without the prefix ``user:``."""
-        return state_of((await States(self._store, app_name, user_id, "").read()).user)
+        return state_of((await self._states(app_name, user_id, "").read()).user)
 
     async def append_event(self, session: Session, event: Event) -> Event:
         """Store an event with the state that it leads to, all or none, and append it to the session.
@@ -123,46 +135,51 @@ class MemorandaSessionService(BaseSessionService):
         return event if event.partial else await finished(self._append(session, event))
 
     async def _append(self, session: Session, event: Event) -> Event:
-        states = States(self._store, session.app_name, session.user_id, session.id)
-        deltas = deltas_of(event.actions.state_delta)
-        version = await retried(lambda: self._written(states, session, _without_temp(event), deltas))
-        if version is None:
+        states = self._states(session.app_name, session.user_id, session.id)
+        lasting, deltas = _without_temp(event), deltas_of(event.actions.state_delta)
+
+        async def write() -> Stored | None:
+            stored = await states.read()
+            await self._check_current(states, session, stored)
+            return await self._written(states, stored, lasting, deltas)
+
+        after = await retried(write)
+        if after is None:
             return event
-        session._storage_update_marker = str(version)
+        if isinstance(session, StoredSession):
+            session._revision = _revision(after)
         session.last_update_time = event.timestamp
         return await super().append_event(session, event)
 
-    async def _written(self, states: States, session: Session, event: Event, deltas: Deltas) -> int | None:
-        """Store an event and return the version of its session's record; None if the event was stored before."""
-        stored = await states.read()
-        await self._check_current(states, session, stored)
-        names = (states.app_name, states.user_id, states.session_id)
+    async def _written(self, states: States, stored: Stored, event: Event, deltas: Deltas) -> Stored | None:
+        """Store an event and return what is stored by then; None if the event was stored before."""
         owner = MemoryMetadata(user_id=states.user_id, session_id=states.session_id, agent_id=states.app_name)
-        records = states.changed(stored, deltas, event.timestamp, event.id)
-        conversation = self._conversation(states)
-        (first, *rest) = EventFormat(states.app_name, names).items([event], metadata=owner)
+        own = item_id(states.app_name, states.user_id, states.session_id, event.id)
+        records, after = states.changed(stored, deltas, event.timestamp, event.id)
+        conversation, as_items = self._conversation(states), EventFormat(states.app_name).items
+        items = as_items([event], metadata=owner, ids=[own])
         try:
-            await conversation.append([first, *rest], records=records)
+            await conversation.append(items, records=records)
         except VersionConflictError as error:
-            if error.item_id != first.id:
+            if error.item_id != own:
                 raise
-            before = await conversation.items.get(first.id)
-            if before is not None and before.payload == first.payload:
+            before = await conversation.items.get(own)
+            if before is not None and before.payload == items[0].payload:
                 return None
             # Another event has the same id, as in tests that give out ids of their own.
-            items = EventFormat(states.app_name, (*names, uuid.uuid4().hex)).items([event], metadata=owner)
-            await conversation.append(items, records=records)
-        return records[0].version + 1
+            await conversation.append(as_items([event], metadata=owner), records=records)
+        return after
 
     async def _check_current(self, states: States, session: Session, stored: Stored) -> None:
         """Raise StaleSessionError or SessionNotFoundError if the session is not the stored one."""
-        record, marker = stored.session, session._storage_update_marker
+        record = stored.session
+        revision = session._revision if isinstance(session, StoredSession) else None
         if record is None:
-            if marker in (None, _UNRECORDED) and await self._items(states, 1):
+            if revision in (None, _UNRECORDED) and await self._exists(states):
                 return
             raise SessionNotFoundError(f"Session {session.id} not found.")
-        if marker is not None:
-            is_current = marker == str(record.version)
+        if revision is not None:
+            is_current = revision == _revision(stored)
         else:  # It was made by hand, or came as JSON.
             last = session.events[-1].id if session.events else None
             is_current = record.value["last_update_time"] <= session.last_update_time
@@ -175,42 +192,38 @@ class MemorandaSessionService(BaseSessionService):
     def _conversation(self, states: States) -> Conversation:
         return Conversation(self._store, states.session_id, user_id=states.user_id, **self._options)
 
-    async def _items(self, states: States, most: int, since: str | None = None) -> list[MemoryItem]:
-        """Return the newest items that the app sees, at least ``most`` if there are as many; no event is cut."""
-        conversation, limit = self._conversation(states), most + _MORE
-        while True:
-            found = await conversation.read(min(limit, EVERYTHING), since=since)
-            seen = [item for item in found if _is_seen(item, states.app_name)]
-            if len(found) < limit:
-                return seen
-            while seen and "of" in (framed(seen[0]) or ()):
-                del seen[0]
-            if len(seen) >= most:
-                return seen
-            limit *= 4
+    async def _exists(self, states: States) -> bool:
+        """Return True if there are items that the app sees, whether or not it has a record of the session."""
+        found = await self._conversation(states).read()
+        return any(_is_seen(item, states.app_name) for item in found)
 
     async def _events(self, states: States, most: int | None, after: float | None) -> list[Event]:
         """Return the newest events from a time on, oldest first."""
         dropped: list[Dropped] = []
         self.dropped = dropped
-        wanted = EVERYTHING if most is None else most
+        limit = EVERYTHING if most is None else most + _MORE
         since = None if after is None else moment_of(after)
+        conversation = self._conversation(states)
         read = partial(EventFormat(self._agent or states.app_name).messages, dropped=dropped)
-        while wanted:
-            items = await self._items(states, wanted, since)
+        while most != 0:
+            found = await conversation.read(min(limit, EVERYTHING), since=since)
+            items = [item for item in found if _is_seen(item, states.app_name)]
+            while len(found) >= limit and items and "of" in (framed(items[0]) or ()):
+                del items[0]  # Its message begins before what was read.
             dropped.clear()
-            found = await offload(filter_weight(len(items)), read, items)
-            events = [event for event in found if after is None or event.timestamp >= after]
-            if most is None or len(events) >= most or len(items) < wanted:
+            loaded = await offload(filter_weight(len(items)), read, items)
+            events = [event for event in loaded if after is None or event.timestamp >= after]
+            # The first of several may be the rest of a message of another framework.
+            if most is None or len(found) < limit or len(events) > most:
                 return events if most is None else events[-most:]
-            wanted *= 4
+            limit *= 4
         return []
 
 
 def _session(states: States, stored: Stored, events: list[Event]) -> Session:
     record = stored.session
     last = events[-1].timestamp if events else 0.0
-    session = Session(
+    session = StoredSession(
         id=states.session_id,
         app_name=states.app_name,
         user_id=states.user_id,
@@ -218,8 +231,14 @@ def _session(states: States, stored: Stored, events: list[Event]) -> Session:
         events=events,
         last_update_time=last if record is None else record.value["last_update_time"],
     )
-    session._storage_update_marker = _UNRECORDED if record is None else str(record.version)
+    session._revision = _revision(stored)
     return session
+
+
+def _revision(stored: Stored) -> str:
+    """Return what tells the state of a session from later ones."""
+    record = stored.session
+    return _UNRECORDED if record is None else f"{record.version} {record.value['last_update_time']}"
 
 
 def _is_seen(item: MemoryItem, app_name: str) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -73,29 +73,27 @@ class States:
 
     async def read(self) -> Stored:
         """Return what is stored."""
-        return self.records(await self._store.get_many(list(self._scopes)))
-
-    def records(self, items: Iterable[MemoryItem]) -> Stored:
-        """Return the records that items hold."""
-        scopes = {self._scopes[item.id]: item for item in items}
+        scopes = {self._scopes[item.id]: item for item in await self._store.get_many(list(self._scopes))}
         found = {scope: self._records[scope].record(item) for scope, item in scopes.items()}
         return Stored(found.get(SESSION), found.get(USER), found.get(APP))
 
-    def changed(self, stored: Stored, deltas: Deltas, timestamp: float, last_event: str | None) -> list[MemoryItem]:
-        """Return the records to write with an event, the session's first."""
-        times = {"last_update_time": timestamp, "last_event": last_event}
-        written = [self._item(SESSION, stored.session, deltas, timestamp, id=self.session_id, **times)]
-        for scope, record in ((USER, stored.user), (APP, stored.app)):
-            if deltas[scope]:
-                written.append(self._item(scope, record, deltas, timestamp))
-        return written
-
-    def _item(self, scope: str, before: Record | None, deltas: Deltas, timestamp: float, **further: Any) -> MemoryItem:
-        value = {"state": state_of(before) | deltas[scope], **further}
-        if scope != APP:
-            value["user_id"] = self.user_id
-        version = before.version if before else 0
-        return self._records[scope].item(scope, _NAME, value, version=version, updated_at=moment_of(timestamp))
+    def changed(
+        self, stored: Stored, deltas: Deltas, timestamp: float, last_event: str | None
+    ) -> tuple[list[MemoryItem], Stored]:
+        """Return the records to write with an event, and what is stored once they are written."""
+        after = {SESSION: stored.session, USER: stored.user, APP: stored.app}
+        own = {"id": self.session_id, "last_update_time": timestamp, "last_event": last_event}
+        moment = moment_of(timestamp)
+        items = []
+        for scope, before in after.items():
+            if scope != SESSION and not deltas[scope]:
+                continue
+            value = {"state": state_of(before) | deltas[scope], **(own if scope == SESSION else {})}
+            value |= {} if scope == APP else {"user_id": self.user_id}
+            version = before.version if before else 0
+            items.append(self._records[scope].item(scope, _NAME, value, version=version, updated_at=moment))
+            after[scope] = Record(scope, _NAME, value, version + 1, items[-1].updated_at, {})
+        return items, Stored(after[SESSION], after[USER], after[APP])
 
 
 async def listed(store: BaseStore, app_name: str, user_id: str | None, limit: int | None, offset: int) -> list[Session]:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Mapping, Sequence
 from operator import itemgetter
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from memoranda.embeddings import Embeddings
 from memoranda.errors import InputError, StoreClosedError
-from memoranda.items import BUILTIN_TYPES, MemoryItem, ids_of
+from memoranda.items import BUILTIN_TYPES, SCOPE_FIELDS, MemoryItem
 from memoranda.offloading import AT_ONCE, offload
 from memoranda.store import BaseStore, Capability, copy_item
+from memoranda.store.fields import TRUSTED
 from memoranda_encrypt.errors import DestroyedKeyError, KeyRingError
 from memoranda_encrypt.filters import Divided, divided
 from memoranda_encrypt.items import Said, built, open_body
@@ -26,65 +28,88 @@ MOST_BYTES = 8 << 20
 _LETTERS_AT_ONCE = 200_000
 """How much text is decrypted in one turn of the event loop."""
 
+_SEALED = ("name", "group", "group_size", "payload_format", "origin")
+"""Fields that every item has, and that hold nothing in a stored one."""
+
 _state_of = itemgetter(
     *("payload", "version", "memory_type", "status", "created_at", "updated_at", "archived_by"),
-    *("trust", "ttl", "expires_at"),
+    *("trust", "ttl", "expires_at", *_SEALED),
 )
+_owner_of = itemgetter(*SCOPE_FIELDS, "namespace")
 
 
-def state_of(stored: MemoryItem) -> tuple[Any, ...]:
-    """Return all that opening a stored item depends on."""
-    held = stored.__dict__
-    metadata = held["metadata"].__dict__
-    return (*_state_of(held), *ids_of(metadata), metadata["namespace"])
+class _Opened(NamedTuple):
+    """What a stored item says, and the state in which it says so."""
+
+    state: tuple[Any, ...]
+    owner: tuple[Any, ...]
+    said: Said
+    cls: type[MemoryItem] | None
+    """The class of the item if its content is all that it says, and nothing was stored beside what is authenticated."""
 
 
 class OpenedTexts:
-    """What the items that were read or written last say, each with the state of the stored one.
-
-    The same state opens to the same text.
-    """
+    """What the items that were read or written last say. The same state of a stored item opens to the same text."""
 
     def __init__(self) -> None:
-        self._texts: dict[str, tuple[tuple[Any, ...], Said]] = {}
+        self._texts: dict[str, _Opened] = {}
         self._size = 0
+        self._lock = threading.Lock()
+        self.keeps = True
+        """False while the store is closed: a call that was under way leaves nothing behind."""
 
     def clear(self) -> None:
         """Forget all of them."""
-        self._texts.clear()
-        self._size = 0
+        with self._lock:
+            self._texts.clear()
+            self._size = 0
 
     def restored(self, stored: MemoryItem, types: Mapping[str, type[MemoryItem]]) -> MemoryItem | None:
         """Return the item of a stored one, if what it says in this state is known."""
         held = stored.__dict__
         found = self._texts.get(held["id"])
-        if found is None:
+        if found is None or found[0] != _state_of(held):
             return None
         metadata = held["metadata"].__dict__
-        if found[0] != (*_state_of(held), *ids_of(metadata), metadata["namespace"]):
+        if found[1] != _owner_of(metadata):
             return None
-        return built(stored, found[1], types)
+        if found[3] is type(stored) and not stored.__pydantic_extra__ and not metadata["extra"]:
+            held["content"] = found[2]
+            held["payload"] = None
+            return stored
+        return built(stored, found[2], types)
 
-    def keep(self, item_id: str, state: tuple[Any, ...], said: Said) -> None:
+    def keep(self, stored: MemoryItem, said: Said, types: Mapping[str, type[MemoryItem]]) -> None:
         """Keep what a stored item says."""
-        if len(said) > MOST_BYTES // 16:
+        size = len(said)
+        if size > MOST_BYTES // 16 or not self.keeps:
             return
-        self._drop(item_id)
-        self._texts[item_id] = state, said
-        self._size += len(said)
-        while len(self._texts) > MOST_OPENED or self._size > MOST_BYTES:
-            self._drop(next(iter(self._texts)))
+        held = stored.__dict__
+        state, item_id = _state_of(held), held["id"]
+        is_plain = type(said) is str and not any(state[-len(_SEALED) :])
+        cls = types.get(held["memory_type"], MemoryItem) if is_plain else None
+        opened = _Opened(state, _owner_of(held["metadata"].__dict__), said, cls if cls in TRUSTED else None)
+        with self._lock:
+            self._drop(item_id)
+            self._texts[item_id] = opened
+            self._size += size
+            while len(self._texts) > MOST_OPENED or self._size > MOST_BYTES:
+                self._drop(next(iter(self._texts)))
 
     def _drop(self, item_id: str) -> None:
         found = self._texts.pop(item_id, None)
         if found is not None:
-            self._size -= len(found[1])
+            self._size -= len(found.said)
+
+
+Unsealed = Literal["refuse", "read"]
+"""What becomes of a stored item without a seal."""
 
 
 class SealedStore(BaseStore):
     """The inner store behind keys. ``unsealed="read"`` also accepts items that are not encrypted (yet)."""
 
-    def __init__(self, inner: BaseStore, ring: KeyRing, *, unsealed: Literal["refuse", "read"] = "refuse") -> None:
+    def __init__(self, inner: BaseStore, ring: KeyRing, *, unsealed: Unsealed = "refuse") -> None:
         if not isinstance(inner, BaseStore) or not isinstance(ring, KeyRing):
             raise InputError("An encrypted store takes a store of memoranda and a KeyRing.", field="encrypt")
         if unsealed not in ("refuse", "read"):
@@ -153,6 +178,7 @@ class SealedStore(BaseStore):
             await self.inner.close()
             raise
         self._names = None
+        self._texts.keeps = True
 
     async def _has_sealed(self) -> bool:
         async for stored in self.inner._scan(self._everything(), Capability.DELETE in self.capabilities, "added"):
@@ -161,6 +187,7 @@ class SealedStore(BaseStore):
         return False
 
     async def _close(self) -> None:
+        self._texts.keeps = False
         self.forget_decrypted()
         self.ring.close()
         if self._names is not None:
@@ -217,7 +244,7 @@ class SealedStore(BaseStore):
             self._refuse_if_closed()
             key = self.ring.load_now({key_id: stored.id})[key_id]
         said = open_body(stored, key)
-        self._texts.keep(stored.id, state_of(stored), said)
+        self._texts.keep(stored, said, self.item_types)
         return built(stored, said, self.item_types)
 
     def _opened_now(self, stored: MemoryItem) -> MemoryItem:

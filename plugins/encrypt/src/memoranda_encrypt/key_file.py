@@ -29,6 +29,7 @@ CREATE UNIQUE INDEX IF NOT EXISTS one_active_key ON keys (owner) WHERE state = '
 CREATE INDEX IF NOT EXISTS keys_of_owner ON keys (owner);
 CREATE TABLE IF NOT EXISTS settings (name TEXT PRIMARY KEY, value TEXT NOT NULL);
 """
+_BINARY: int = getattr(os, "O_BINARY", 0)  # Windows has files of text.
 _CHANGE_COUNTER = 24
 """Where the header of an SQLite file counts its transactions."""
 
@@ -94,7 +95,7 @@ class KeyFile:
             raise
         self._connection, self._process = connection, os.getpid()
         # Closed after the connection only: closing any descriptor of a file ends the process's locks on it.
-        self._descriptor = None if self.path == ":memory:" else os.open(self.path, os.O_RDONLY)
+        self._descriptor = None if self.path == ":memory:" else os.open(self.path, os.O_RDONLY | _BINARY)
 
     def close(self) -> None:
         """Close the file. A ring in memory stays: nothing else has its keys."""
@@ -147,7 +148,9 @@ class KeyFile:
             with self._opened():
                 descriptor = self._descriptor
         assert descriptor is not None
-        return os.pread(descriptor, 4, _CHANGE_COUNTER)
+        with self._lock:
+            os.lseek(descriptor, _CHANGE_COUNTER, os.SEEK_SET)
+            return os.read(descriptor, 4)
 
     def after(self) -> bytes:
         """Return the state that the last transaction of this process led to, if no other process wrote after it."""

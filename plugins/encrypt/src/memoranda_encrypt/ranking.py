@@ -17,7 +17,7 @@ from memoranda.store import RankedItem, SearchMode, copy_item
 from memoranda.store.backend import Entry, Expiry, Filter, Page, ScopeIndex
 
 if TYPE_CHECKING:
-    from memoranda_encrypt.store import EncryptedStore
+    from memoranda_encrypt.writing import SealedWriting
     from memoranda_ranking import ScopeArrays, Weights
 
 MOST_LETTERS = 32 << 20
@@ -37,6 +37,9 @@ class Scope:
         """By the id of an item: the sealed text that was opened, and what it says."""
         self.vectors: dict[int, bytes] = {}
         """The packed vectors of entries, by number; empty for what has none."""
+        self.texts: list[str | None] = []
+        """The sealed texts of the last search, in the order of adding."""
+        self.row: list[Entry] = []
         self.following = 1
         self.letters = 0
         self.index: ScopeIndex | None = None
@@ -72,7 +75,7 @@ class Scope:
 class Ranking:
     """Ranks for one encrypted store."""
 
-    def __init__(self, store: EncryptedStore) -> None:
+    def __init__(self, store: SealedWriting) -> None:
         self._store = store
         self._scopes: dict[tuple[str, ...], Scope] = {}
 
@@ -119,6 +122,9 @@ class Ranking:
         """Return the items of a scope, oldest first, after opening those that have changed."""
         parts = self._store._divided(bounds)
         payloads = (await self._store.inner._payloads(parts.stored, Page(order="added")))[::-1]
+        texts = [each.text for each in payloads]
+        if texts == scope.texts and None not in texts:
+            return scope.row  # As it is most often: nothing has changed since the last search.
         known = scope.entries
         changed = [each.item_id for each in payloads if known.get(each.item_id, ("", None))[0] != each.text]
         opened: dict[str, tuple[MemoryItem, MemoryItem]] = {}
@@ -141,7 +147,9 @@ class Ranking:
         if self._store._vectors is not None:
             await self._note_vectors(scope, {numbers[item_id]: pair for item_id, pair in opened.items()})
         rest = parts.rest
-        return sorted([entry for _, entry in entries.values() if rest is None or rest.matches(entry.item)])
+        scope.row = sorted([entry for _, entry in entries.values() if rest is None or rest.matches(entry.item)])
+        scope.texts = texts if len(there) == len(texts) else []
+        return scope.row
 
     async def _by_words(
         self, scope: Scope, entries: list[Entry], query: str, chosen: Callable[[MemoryItem], bool] | None, limit: int

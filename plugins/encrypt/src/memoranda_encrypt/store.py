@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Sequence
-from typing import Any
 
 from memoranda.items import MemoryItem, MemoryMetadata, Payload
 from memoranda.offloading import AT_ONCE, filter_weight, offload
-from memoranda.store import Capability, Finding, Order, Owner, RankedItem, SearchMode
+from memoranda.store import BaseStore, Capability, Finding, Order, Owner, RankedItem, SearchMode
 from memoranda.store.backend import Filter, Listing, Page, Value
+from memoranda_encrypt.base import Unsealed
 from memoranda_encrypt.errors import UnsealingError
+from memoranda_encrypt.keyring import KeyRing
 from memoranda_encrypt.ranking import Ranking
 from memoranda_encrypt.writing import SealedWriting
 
@@ -24,12 +25,14 @@ class EncryptedStore(SealedWriting):
     ids, owners, types, statuses, times and trust stay readable for the inner store. Searches by what items say decrypt
     the scope and rank it in memory. Capabilities are those of the inner store.
 
+    ``unsealed="read"`` also reads items that are not encrypted, while a store is being encrypted in place.
+
     An item that cannot be decrypted raises UnsealingError, which names it; items of a forgotten user, whose key was
     destroyed, are left out of whatever returns several.
     """
 
-    def __init__(self, inner: Any, ring: Any, **options: Any) -> None:
-        super().__init__(inner, ring, **options)
+    def __init__(self, inner: BaseStore, ring: KeyRing, *, unsealed: Unsealed = "refuse") -> None:
+        super().__init__(inner, ring, unsealed=unsealed)
         self._ranking = Ranking(self)
         for name in ("erase", "unerased", "reindex"):
             if hasattr(inner, name):

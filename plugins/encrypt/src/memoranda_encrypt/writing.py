@@ -23,7 +23,7 @@ from memoranda.store.backend import (
     kept,
     metadata_matches,
 )
-from memoranda_encrypt.base import SealedStore, state_of
+from memoranda_encrypt.base import SealedStore
 from memoranda_encrypt.filters import divided_metadata
 from memoranda_encrypt.items import Draft
 from memoranda_encrypt.keyring import DataKey
@@ -106,7 +106,7 @@ class SealedWriting(SealedStore):
         """Keep what new items say at hand: most are read soon."""
         for draft in drafts[-AT_ONCE:]:
             draft.item.__dict__["version"] = 1
-            self._texts.keep(draft.item.id, state_of(draft.item), draft.said)
+            self._texts.keep(draft.item, draft.said, self.item_types)
 
     async def _write_inner(self, write: Write, stored: Sequence[MemoryItem], *, fresh: bool) -> int:
         expected = write.expected

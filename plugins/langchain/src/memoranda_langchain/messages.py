@@ -55,7 +55,7 @@ class LangChainFormat(MessageFormat[BaseMessage]):
         content = data["content"]
         fields: Fields = {"memory_type": kind, "content": _text(content), "name": data.get("name") or None}
         if kind == "chat":
-            fields["memory_type"] = _CHAT_ROLES.get(data["role"], "item")
+            fields["memory_type"] = _CHAT_ROLES.get(data["role"], "human")
             if data["role"] not in _CHAT_ROLES:
                 fields["name"] = fields["name"] or data["role"] or None
         elif kind == "tool":

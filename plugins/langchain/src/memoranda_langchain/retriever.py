@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
 from langchain_core.callbacks import AsyncCallbackManagerForRetrieverRun, CallbackManagerForRetrieverRun
 from langchain_core.documents import Document
@@ -32,7 +32,7 @@ class MemorandaRetriever(BaseRetriever):
 
     store: BaseStore | SyncStore
     k: int = 4
-    mode: str | None = None
+    mode: Literal["text", "semantic", "hybrid"] | None = None
     min_score: float = 0.0
     memory_type: str | list[str] | None = None
     where: Mapping[str, Any] | None = None

@@ -70,9 +70,10 @@ class MemorandaChatStore(AsyncDBChatStore):
         offset: int | None = None,
     ) -> list[ChatMessage]:
         """Return messages of a status, or of both for None, oldest first; ``limit`` counts from the ``offset`` on."""
-        start, conversation = offset or 0, self._conversation(key)
-        found = (await self._read(key, status, conversation))[start : None if limit is None else start + limit]
-        await conversation.record([item for _, items in found for item in items], limit)
+        start, view = offset or 0, self._view(key)
+        found = self._messages(view, await self._items(key, status), status)
+        found = found[start : None if limit is None else start + limit]
+        await view.record([item for _, items in found for item in items], limit)
         return [message for message, _ in found]
 
     async def count_messages(self, key: str, status: MessageStatus | None = MessageStatus.ACTIVE) -> int:
@@ -132,45 +133,48 @@ class MemorandaChatStore(AsyncDBChatStore):
 
     async def get_keys(self) -> list[str]:
         """Return the sessions."""
-        return [owner.value async for owner in self._store.owners("session_id") if owner.value is not None]
+        return [str(owner.value) async for owner in self._store.owners("session_id") if owner.value is not None]
 
     def _conversation(self, key: str) -> Conversation:
+        """Return a session as it is stored, whatever a model would be shown of it."""
+        return Conversation(self._store, key, ttl=self._options["ttl"])
+
+    def _view(self, key: str) -> Conversation:
+        """Return a session as a model is shown it."""
         return Conversation(self._store, key, **self._options)
 
     async def _read(
-        self,
-        key: str,
-        status: MessageStatus | None = MessageStatus.ACTIVE,
-        conversation: Conversation | None = None,
+        self, key: str, status: MessageStatus | None = MessageStatus.ACTIVE
     ) -> list[tuple[ChatMessage, list[MemoryItem]]]:
         """Return the messages of a status, each with its items."""
-        conversation = conversation or self._conversation(key)
-        if status is MessageStatus.ACTIVE:
-            items = settled(await conversation.read())
-        else:
-            items = conversation.trusted(await self._items(conversation, status))
+        return self._messages(self._view(key), await self._items(key, status), status)
+
+    def _messages(
+        self, view: Conversation, items: list[MemoryItem], status: MessageStatus | None = MessageStatus.ACTIVE
+    ) -> list[tuple[ChatMessage, list[MemoryItem]]]:
+        shown = view.trusted(items)
         dropped: list[Dropped] = []
-        found = FORMAT.paired(items, dropped=dropped)
+        found = FORMAT.paired(settled(shown) if status is MessageStatus.ACTIVE else shown, dropped=dropped)
         self._dropped = dropped
         return found
 
-    async def _items(self, conversation: Conversation, status: MessageStatus | None) -> list[MemoryItem]:
-        """Return all items of a status, oldest first, as they are stored."""
-        archived = None if status is None else status is MessageStatus.ARCHIVED
+    async def _items(self, key: str, status: MessageStatus | None) -> list[MemoryItem]:
+        """Return the items of a status, oldest first, as they are stored."""
+        conversation = self._conversation(key)
+        if status is MessageStatus.ACTIVE:
+            return await conversation.read()
+        archived = None if status is None else True
         found = await conversation.items.search(mode="substring", archived=archived, order="added", limit=EVERYTHING)
         return [item for item in reversed(found) if item.memory_type not in _HIDDEN]
 
     async def _oldest(self, key: str, n: int) -> tuple[list[ChatMessage], list[MemoryItem]]:
         """Return the oldest active messages, and their items with those between them that give no message."""
-        found = await self._read(key)
-        taken = found[: max(n, 0)]
-        if not taken:
-            return [], []
-        stored = await self._items(self._conversation(key), MessageStatus.ACTIVE)
-        ends = {item.id for _, items in taken for item in items}
-        last = max((at for at, item in enumerate(stored) if item.id in ends), default=-1)
-        later = {item.id for _, items in found[len(taken) :] for item in items}
-        return [message for message, _ in taken], [item for item in stored[: last + 1] if item.id not in later]
+        stored = await self._items(key, MessageStatus.ACTIVE)
+        found = self._messages(self._view(key), stored)
+        taken = {item.id for _, items in found[: max(n, 0)] for item in items}
+        later = {item.id for _, items in found[max(n, 0) :] for item in items}
+        last = max((at for at, item in enumerate(stored) if item.id in taken), default=-1)
+        return [one for one, _ in found[: max(n, 0)]], [item for item in stored[: last + 1] if item.id not in later]
 
 
 async def _remove(conversation: Conversation, items: Sequence[MemoryItem]) -> None:

@@ -23,6 +23,7 @@ try:
     from opentelemetry.sdk import trace as sdk
     from opentelemetry.sdk.trace import sampling
     from opentelemetry.sdk.trace.export import BatchSpanProcessor, SimpleSpanProcessor
+    from opentelemetry.sdk.trace.id_generator import RandomIdGenerator
     from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 except ImportError:  # Only the API is installed: there is nothing to export.
     sdk = None  # type: ignore[assignment]  # as above
@@ -48,7 +49,7 @@ class PlainSpan(trace.Span, _Readable):  # type: ignore[misc]  # there may be no
         self._processor, self._resource, self._instrumentation_scope = tracer.span_processor, tracer.resource, scope
         self._name, self._kind, self._attributes, self._parent = name, kind, attributes, parent
         ids = tracer.id_generator
-        own = getrandbits(64) or 1 if type(ids) is sdk.RandomIdGenerator else ids.generate_span_id()
+        own = getrandbits(64) or 1 if type(ids) is RandomIdGenerator else ids.generate_span_id()
         if parent is None:
             self._context = SpanContext(ids.generate_trace_id(), own, False, _SAMPLED)
         else:

@@ -22,6 +22,7 @@ was changed since, its message is written from the fields.
 from __future__ import annotations
 
 import logging
+import math
 import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -30,7 +31,7 @@ from typing import Any, Generic, TypeVar
 
 from memoranda.errors import InputError
 from memoranda.items import BUILTIN_TYPES, MemoryItem, MemoryMetadata
-from memoranda.shapes import items_of, owner_of
+from memoranda.shapes import items_of, json_text, owner_of
 from memoranda.tool_calls import call_name
 from memoranda_messages import Dropped, agrees
 from memoranda_messages.parts import frame, framed, parts_of
@@ -44,7 +45,10 @@ JsonObject = dict[str, Any]
 logger = logging.getLogger(__name__)
 
 _COMPARED = ("memory_type", "content", "name", "tool_calls", "tool_call_id", "tool_name", "is_error", "provider_parts")
+_PLAIN = ("memory_type", "content", "name", "tool_call_id", "is_error", "provider_parts")
 _BESIDE = ("parts", "extra")
+_UNSTORABLE = ("\\u0000", "\\ud", "NaN", "Infinity")
+"""What stands in JSON for values that no store can hold."""
 
 
 class MessageFormat(ABC, Generic[M]):
@@ -84,6 +88,10 @@ class MessageFormat(ABC, Generic[M]):
     def raw_type(self, given: JsonObject) -> str:
         """Return the ``memory_type`` for a message of an unknown kind: ``system`` if it instructs a model."""
         return "item"
+
+    def is_just(self, item: MemoryItem, given: JsonObject) -> bool:
+        """Return True if an object is known to say what its only item says, without reading it; only for speed."""
+        return False
 
     def items(
         self,
@@ -152,10 +160,16 @@ class MessageFormat(ABC, Generic[M]):
         found = self._message_at(items, 0)
         return None if found is None or found[1] < len(items) else self._loaded(found[0])
 
-    def _known(self, given: JsonObject) -> list[Fields]:
-        """Return the fields of a message, cleaned of what no store can hold; none for an unknown kind."""
+    def _known(self, given: JsonObject, payload: str | None = None) -> list[Fields]:
+        """Return the fields of a message, cleaned of what no store can hold; none for an unknown kind.
+
+        ``payload`` is the JSON that it comes from, if any, which shows at a glance that nothing is to be cleaned.
+        """
         try:
-            return [_cleaned(fields) for fields in self.read(given)]
+            known = self.read(given)
+            if payload is None or any(sign in payload for sign in _UNSTORABLE):
+                known = [_cleaned(fields) for fields in known]
+            return known if all(map(_can_be_held, known)) else []
         except (InputError, AttributeError, KeyError, TypeError, ValueError):
             return []
 
@@ -199,7 +213,9 @@ class MessageFormat(ABC, Generic[M]):
         given = (framed(items[at]) or {}).get("message")
         if not isinstance(given, dict):
             return None
-        known = self._known(given)
+        if self.is_just(items[at], given):
+            return given, 1
+        known = self._known(given, items[at].payload)
         if not known:
             is_raw = agrees(items[at], _raw_fields(self.raw_type(given), self.name))
             return (given, 1) if is_raw else None
@@ -252,12 +268,29 @@ def _item(fields: Fields, owner: MemoryMetadata, names: dict[str, str]) -> Memor
 
 def _agrees(item: MemoryItem, fields: Fields) -> bool:
     """Return True if an item still says what its message says."""
+    held, further = item.__dict__, item.__pydantic_extra__ or {}
+    said = [(fields.get(name) or None, held.get(name, further.get(name)) or None) for name in _PLAIN]
+    if all(ours == theirs for ours, theirs in said) and (fields.get("tool_name") or "") in ("", held.get("tool_name")):
+        # As most are. Calls are compared as JSON, since 1 is neither 1.0 nor true.
+        calls, asked = fields.get("tool_calls") or [], held.get("tool_calls") or []
+        if not (calls or asked) or json_text(calls) == json_text(asked):
+            return True
     compared = {name: fields[name] for name in _COMPARED if fields.get(name) or name == "content"}
     return agrees(item, compared)
 
 
+def _can_be_held(fields: Fields) -> bool:
+    """Return True if an item can hold all of the fields; a message with others counts as one of an unknown kind."""
+    kind, calls = fields["memory_type"], fields.get("tool_calls") or ()
+    if kind not in ("human", "ai", "tool", "system") or not isinstance(fields["content"], str):
+        return False
+    if kind != "tool" and any(fields.get(name) for name in ("tool_call_id", "tool_name", "is_error")):
+        return False
+    return not calls or (kind == "ai" and all(isinstance(call["id"], str) and call["id"] for call in calls))
+
+
 def _cleaned(fields: Fields) -> Fields:
-    """Return fields without the characters that no store can hold; the payload, which is returned, has them."""
+    """Return fields without what no store can hold; the payload, which is returned, has it."""
     parts = fields.get("parts")
     cleaned: Fields = _clean({name: value for name, value in fields.items() if name != "parts"})
     return cleaned | ({"parts": parts} if parts else {})
@@ -268,6 +301,8 @@ def _clean(value: Any) -> Any:
         if value.isascii():
             return value.replace("\0", "")
         return value.encode("utf-8", "ignore").decode().replace("\0", "")
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
     if isinstance(value, dict):
         return {_clean(key): _clean(inner) for key, inner in value.items()}
     return [_clean(inner) for inner in value] if isinstance(value, (list, tuple)) else value

@@ -50,6 +50,10 @@ PAYLOAD_COLUMNS = ("id", "content", "metadata", "extra_json")
 _USUAL: dict[type[MemoryItem], str] = {AIMemory: json_text(further_values(AIMemory(content="")))}
 """What ``extra_json`` is in most rows of a class: there is nothing to take apart, but lists are each item's own."""
 
+_PAYLOAD = '{"payload":"'
+_SEALED = f"{_PAYLOAD}s1."
+"""How ``extra_json`` begins in an encrypted store, where a row has nothing but a sealed text."""
+
 _EXTRA = '"extra":'
 _LONG = 1000
 
@@ -146,8 +150,17 @@ def unpack(row: Sequence[Any], types: Mapping[str, type[MemoryItem]] = BUILTIN_T
         fields["created_at"] = created_at
         fields["updated_at"] = updated_at
         fields["version"] = version
-        # Most rows of a conversation have nothing to take apart.
-        further: Any = {} if extra_json == "{}" or extra_json == _USUAL.get(cls, "{}") else json_value(extra_json)
+        # Most rows of a conversation have nothing to take apart, and those of an encrypted store a payload alone.
+        further: Any = {}
+        if (
+            known is not None
+            and extra_json.startswith(_SEALED)
+            and extra_json.count('"') == 4
+            and "\\" not in extra_json
+        ):
+            fields["payload"] = extra_json[len(_PAYLOAD) : -2]
+        elif extra_json != "{}" and extra_json != _USUAL.get(cls, "{}"):
+            further = json_value(extra_json)
         if type(further) is not dict:
             raise TypeError("extra_json is no object")
         if known is not None:

@@ -52,6 +52,7 @@ class MemorandaSessionRepository(SessionRepository):
         self._store = awaitable_store(store)
         self._options: dict[str, Any] = {"min_trust": min_trust, "fence": fence}
         self._beside = ThreadPoolExecutor(1, thread_name_prefix="memoranda-strands")
+        self._agents: set[tuple[str, str]] = set()
         self.dropped: list[Dropped] = []
 
     def __repr__(self) -> str:
@@ -83,7 +84,9 @@ class MemorandaSessionRepository(SessionRepository):
 
     def create_message(self, session_id: str, agent_id: str, session_message: SessionMessage, **kwargs: Any) -> None:
         """Store a message. Raises SessionException if it exists, or its agent does not."""
-        self._checked_agent(session_id, agent_id)
+        if (session_id, agent_id) not in self._agents:
+            self._checked_agent(session_id, agent_id)
+            self._agents.add((session_id, agent_id))  # Most messages are stored by an agent that is known.
         items = self._format(session_id, agent_id).items([session_message], metadata=MemoryMetadata(agent_id=agent_id))
         try:
             self._run(finished(self._conversation(session_id).items.update_many(items)))

@@ -35,7 +35,7 @@ class Cases:
     """True lets random cases take minutes instead of seconds."""
 
     brief: bool = False
-    """True lets random cases play a third of their histories, for runs on every change; ``thorough`` goes before it."""
+    """True lets random cases play a part of their histories, for runs on every change; ``thorough`` goes before it."""
 
     seed: int = 0
     """The seed of random cases; the same seed gives the same cases."""

@@ -45,7 +45,7 @@ class StoreConformance(*TOPICS):  # type: ignore[misc]  # the topics are a tuple
       it wrote.
     - ``any_loop = False``: the store is bound to one event loop, for example by a pool that you gave it.
     - ``thorough = True`` lets cases that compare random histories with a model take minutes instead of seconds, and
-      ``seed = 7`` draws other histories. Each prints what it did not reach. ``brief = True`` plays a third of them.
+      ``seed = 7`` draws other histories. Each prints what it did not reach. ``brief = True`` plays a part of them.
 
     You can add cases, but not replace or remove them: a subclass that redefines one raises TypeError. Cases of optional
     capabilities that the store does not declare are skipped, with the reason.

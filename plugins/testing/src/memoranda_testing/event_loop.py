@@ -64,10 +64,10 @@ async def longest_wait(work: Callable[[], Awaitable[object]]) -> float:
     """Return the most seconds for which the work holds the event loop and waits: for a disk, a server, a lock, a sleep.
 
     What this thread computes does not count. A busy machine may interrupt the thread, too: work that seems to wait for
-    longer than ``LONG`` is done again, up to three times, and the least is returned.
+    longer than ``LONG`` is done again, up to six times, and the least is returned.
     """
     least = math.inf
-    for _ in range(3):
+    for _ in range(6):
         least = min(least, await _longest_wait(work()))
         if least <= LONG:
             break

@@ -160,14 +160,24 @@ class LoopCases(Cases):
             "window": lambda: store.window(metadata=scope),
             "scan": lambda: _scanned(store, scope),
             "count": lambda: store.count(metadata=scope, where={"content": {"$exists": True}}),
-            "apply": lambda: store.apply(adds=items[:150], deletes=[item.id for item in items[150:]]),
+        }
+        removing: dict[str, Callable[[], Awaitable[object]]] = {
+            "apply": lambda: store.apply(deletes=[item.id for item in items]),
             "pop": lambda: store.pop(metadata=scope),
             "clear": lambda: store.clear(metadata=scope),
         }
         if Capability.DELETE in store.capabilities:
-            calls["restore"] = lambda: store.restore(metadata=scope)
+            removing["restore"] = lambda: store.restore(metadata=scope)
         if Capability.PURGE in store.capabilities:
-            calls["purge"] = lambda: store.purge(metadata=scope)
+            removing["purge"] = lambda: store.purge(metadata=scope)
+
+        async def after_adding(remove: Callable[[], Awaitable[object]], name: str) -> None:
+            await store.add_many(items)
+            if name == "restore":
+                await store.clear(metadata=scope)
+            await remove()
+
+        calls |= {name: functools.partial(after_adding, call, name) for name, call in removing.items()}
         for name, call in calls.items():
             waited = await longest_wait(call)
             that(waited <= LONG, f"{name}() held the event loop for {waited:.2f} s, waiting for something.")

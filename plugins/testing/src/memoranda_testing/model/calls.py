@@ -16,39 +16,13 @@ from memoranda_testing.model.world import FOREVER, LIFETIMES, QUERIES, STATUSES,
 class Calls(Values):
     """Draws calls of every method, with every argument of the contract."""
 
-    def call_of(self, method: str, model: Model, *, broad: bool = False) -> Call:
-        """Return a call of this method; a ``broad`` one has no scope and no filter."""
-        if broad:
-            return Call(method, self._broad(method, model), None, self._instance())
+    def call_of(self, method: str, model: Model) -> Call:
+        """Return a call of this method."""
         scope = self._scope()
         draw: Callable[[MemoryMetadata | None, Model], dict[str, Any]] = getattr(self, f"_{method}")
         drawn = draw(scope, model).items()
         arguments = {name: value for name, value in drawn if value is not None or name in ("after", "archived")}
         return Call(method, arguments, scope, self._instance())
-
-    def _broad(self, method: str, model: Model) -> dict[str, Any]:
-        """Return arguments without a filter."""
-        deleted = {"include_deleted": True} if Capability.DELETE in self.capabilities and self.world.chance(0.3) else {}
-        arguments: dict[str, dict[str, Any]] = {
-            "get_many": {"ids": list(self.world.ids)},
-            "search": {
-                "limit": self.world.one((1, 2, 100)),
-                "offset": self.world.one((0, 0, 1, 2)),
-                "order": self.world.one(("created", "added", "updated")),
-            },
-            "search_ranked": {
-                "query": self.world.one(QUERIES[:4]),
-                "mode": "text",
-                "limit": self.world.one((1, 100)),
-                **({"memory_type": self.world.one(TYPES[:4])} if self.world.chance(0.5) else {}),
-            },
-            "recall": {"query": self.world.one(QUERIES[:4])},
-            "count": deleted,
-            "scan": deleted,
-            "owners": {"by": self.world.one((*SCOPE_FIELDS, "namespace"))},
-            "touch": {"ids": list(self.world.ids), **self.world.one(({}, {"ttl": 400.0}))},
-        }
-        return arguments.get(method, {})
 
     # The arguments of each method
 

@@ -87,7 +87,7 @@ class Combinations:
         for _ in range(40 // share):
             yield from self._asked(_READING[:4], self._random.sample(FEATURES, 3))
 
-    def steps_in_a_crowd(self) -> Iterator[Step]:
+    def steps_in_a_crowd(self, share: int = 1) -> Iterator[Step]:
         """Yield calls with every feature, which few items have: the first of many, or the last of them."""
         usual = dict.fromkeys(SCOPE_FIELDS, f"{self._mark}x")
         crowd = MemoryMetadata(**usual, namespace=(*self._root, "x"), extra={"k": 2, "mood": "sad"})
@@ -97,7 +97,7 @@ class Combinations:
         yield Call("add_many", {"items": self._items[:12]})
         yield Call("add_many", {"items": Many(f"{self._mark}x", CROWD, crowd, content="milk {}")})
         yield Call("add_many", {"items": self._items[12:]})
-        for number, feature in enumerate(features):
+        for number, feature in enumerate(features[::share]):
             yield from self._asked(_READING, [feature])
             for method in self._changing[number // 2 % 2 :: 2]:
                 yield from self._changed(method, [feature])
@@ -164,18 +164,19 @@ class Combinations:
         """Return the arguments besides filters that a method needs, or that go with them."""
         random, ids = self._random, [item.id for item in self._items]
         order = random.choice(("created", "added", "updated"))
-        return {
-            "search": lambda: {"limit": 50, "order": order},
-            "search_ranked": lambda: {"query": "tea milk", "mode": "text", "limit": random.choice((2, 50))},
-            "scan": lambda: {"order": order, **self._deleted()},
-            "count": self._deleted,
-            "payloads": lambda: {"limit": random.choice((2, 50))},
-            "owners": lambda: {"by": random.choice((*SCOPE_FIELDS, "namespace"))},
-            "get_many": lambda: {"ids": random.sample(ids, len(ids))},
-            "touch": lambda: {"ids": ids, "ttl": 1e9},
-            "apply": lambda: {"deletes": ids},
-            "delete": lambda: {"item_id": random.choice(ids)},
-        }.get(method, dict)()
+        further: dict[str, dict[str, Any]] = {
+            "search": {"limit": 50, "order": order},
+            "search_ranked": {"query": "tea milk", "mode": "text", "limit": random.choice((2, 50))},
+            "scan": {"order": order, **self._deleted()},
+            "count": self._deleted(),
+            "payloads": {"limit": random.choice((2, 50))},
+            "owners": {"by": random.choice((*SCOPE_FIELDS, "namespace"))},
+            "get_many": {"ids": random.sample(ids, len(ids))},
+            "touch": {"ids": ids, "ttl": 1e9},
+            "apply": {"deletes": ids},
+            "delete": {"item_id": random.choice(ids)},
+        }
+        return further.get(method, {})
 
     def _deleted(self) -> dict[str, Any]:
         asked = Capability.DELETE in self._capabilities and self._random.random() < 0.3

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
 from random import Random
@@ -15,7 +15,7 @@ from memoranda_testing.model.reference import Model
 from memoranda_testing.model.state import Refused
 from memoranda_testing.model.steps import Call, Forked, Moved, Reopened, SeenOutside, Step, Together
 from memoranda_testing.model.values import HistoryOptions
-from memoranda_testing.model.world import FAR_FUTURES, QUERIES, TYPES
+from memoranda_testing.model.world import FAR_FUTURES, QUERIES
 
 
 class Generator(Calls):
@@ -89,44 +89,22 @@ class Generator(Calls):
         return False
 
     def survey(self, model: Model) -> Iterator[Step]:
-        """Yield calls of every reading method with each single field and condition, then removals with one."""
-        fields = (*SCOPE_FIELDS, "namespace")
+        """Yield reads of every value, id, namespace and owner of this world, then replacements and removals."""
         for method in ("append", "update", "pop") if self.options.together else ():
             yield self._together(model, method)
         if self.forks:
             yield from (self.forked(model), self.forked(model), *self.audits())
-        for field in fields:
-            for method in sorted(set(self._reads) - {"get", "exists"}):
-                yield self._narrow(method, [field], model)
-        yield from (self._narrow(method, ["user_id", "session_id"], model) for method in ("search", "count", "scan"))
-        for method in ("search", "count", "scan", "search", "search_ranked", "search", "count", "window"):
-            yield self._conditioned(method, model)
-        for method in ("search", "count", "scan", "clear"):
-            yield self._narrow(method, ["user_id", self.world.one(("namespace", "extra"))], model)
         yield from (*self._every_value(), *self._every_id(), *self._every_place())
-        yield from (self._valued(), self._valued())
-        for by in fields:
+        for by in (*SCOPE_FIELDS, "namespace"):
             yield Call("owners", self._everywhere({"by": by}, "within"), None, self._instance())
-        for kind in TYPES[:5]:
-            arguments = {"query": self.world.one(QUERIES[:4]), "mode": "text", "memory_type": kind, "limit": 100}
-            yield Call("search_ranked", self._everywhere(arguments), None, self._instance())
+            for owner in self.world.owners.get(by, ()):
+                there = self.world.naming([by]).model_copy(update={by: owner})
+                yield Call(self.world.one(("search", "count", "scan")), {"metadata": there}, None, self._instance())
         for method in ("add", "add_many", "apply"):
             yield from (self._replacement(method, model), *self.audits())
         for method in self._removals:
-            yield from self.audits()
-            if method in ("clear", "purge") and self.world.chance(0.5):
-                yield self._conditioned(method, model)
-            else:
-                yield self._narrow(method, [self.world.one(fields)], model)
+            yield from (*self.audits(), self.call_of(method, model))
         yield from self.audits()
-
-    def _conditioned(self, method: str, model: Model) -> Call:
-        """Return a call that only a time or a value bounds."""
-        world = self.world
-        arguments = dict(self._broad(method, model))
-        kind = world.one(("where", "where", "where", "since", "until"))
-        arguments[kind] = self._where() if kind == "where" else world.one(world.moments)
-        return Call(method, self._everywhere(arguments), None, self._instance())
 
     def _every_value(self) -> Iterator[Call]:
         """Yield searches for each value of each key of ``extra``: equal, greater, and not equal."""
@@ -174,26 +152,6 @@ class Generator(Calls):
             arguments["deletes"] = [each.id for each in taken if each.id != item.id][:1]
             arguments["purge"] = Capability.PURGE in self.capabilities and world.chance(0.7)
         return Call(method, arguments, None, self._instance())
-
-    def _valued(self) -> Call:
-        """Return a search for values of ``extra`` that are close to stored ones."""
-        world = self.world
-        key, operator = world.one(world.keys), world.one(("$eq", "$ne", "$gt", "$lte", "$in"))
-        value = world.one(world.values)
-        if operator in ("$gt", "$lte") and (isinstance(value, (bool, list, dict)) or value is None):
-            operator = "$eq"
-        where = {f"extra.{key}": {operator: [value, world.one(world.values)] if operator == "$in" else value}}
-        return Call("search", self._everywhere({"where": where, "limit": 100}), None, self._instance())
-
-    def _narrow(self, method: str, fields: Sequence[str], model: Model) -> Call:
-        """Return a call that only these fields bound, by a handle or by a filter."""
-        scope = self.world.naming(fields)
-        drawn = self.call_of(method, model, broad=True)
-        names = {"owners": "within", "add": "", "sweep": ""}
-        name = names.get(method, "metadata")
-        if not name or ("extra" not in fields and self.world.chance(0.5)):  # No handle is bound to ``extra``.
-            return replace(drawn, scope=scope)
-        return replace(drawn, arguments={**drawn.arguments, name: scope})
 
     def audits(self) -> list[Step]:
         """Return reads of everything in the order of adding, with and without deleted items."""
