@@ -33,16 +33,15 @@ _NOT_SHOWN = frozenset(
 _canonical = json.JSONEncoder(sort_keys=True, separators=(",", ":"), default=str).encode
 
 
-def shown_fields(item: MemoryItem) -> dict[str, Any]:
-    """Return everything in an item that a model may be shown."""
+def shown_fields(item: MemoryItem) -> str:
+    """Return everything in an item that a model may be shown, as JSON; stores may give fields in any order."""
     held = {**item.__dict__, **(item.__pydantic_extra__ or {})}
-    return {name: value for name, value in held.items() if value is not None and name not in _NOT_SHOWN}
+    return _canonical({name: value for name, value in held.items() if value is not None and name not in _NOT_SHOWN})
 
 
 def content_hash(item: MemoryItem) -> str:
     """Return a hash of everything in an item that a model may be shown."""
-    text = _canonical(shown_fields(item))
-    return hashlib.sha256(text.encode()).hexdigest()[:32]
+    return hashlib.sha256(shown_fields(item).encode()).hexdigest()[:32]
 
 
 def digest_of(items: Sequence[MemoryItem], known: Mapping[int, str] | None = None) -> str:
