@@ -24,7 +24,7 @@ from memoranda_messages import from_openai
 from memoranda_receipts import Receipts, Recording, message_bytes
 from memoranda_testing.servers import postgres_server, redis_server
 
-ENGINES = {"memory": 12, "sqlite": 12, "vector": 4, "postgres": 4, "redis": 4}
+ENGINES = {"memory": 8, "sqlite": 7, "vector": 3, "postgres": 3, "redis": 3}
 """How many histories are played by default; with ``--everything`` a thousand on each."""
 
 WORDS = (

@@ -128,6 +128,8 @@ async def record(
     for item_id, reason in reasons:
         named.setdefault(reason, []).append(item_id)
     at = now_text()
+    entered = tuple(Shown.of(item, role, elsewhere=item.id in elsewhere) for role, item in made_of)
+    hashes = {id(item): entry.hash for (_, item), entry in zip(made_of, entered, strict=True)}
     found = _owner(owner, [item for _, item in made_of])
     if recording.payload and found.user_id is None and len({item.metadata.user_id for _, item in made_of}) > 1:
         raise InputError(
@@ -140,8 +142,8 @@ async def record(
         id=recording.id or f"receipt-{uuid.uuid4().hex}",
         at=at,
         kind=kind,
-        digest=digest_of(items),
-        shown=tuple(Shown.of(item, role, elsewhere=item.id in elsewhere) for role, item in made_of),
+        digest=digest_of(items, hashes),
+        shown=entered,
         layout=None if (layout := layout_of(items, places, entries)) is None else tuple(layout),
         parameters=json.loads(json.dumps(asked, default=str)),
         counter=_name(counter or estimate_tokens),

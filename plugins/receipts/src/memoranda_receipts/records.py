@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import MISSING, dataclass, field, fields, replace
 from typing import Any
 
 from pydantic import Field
@@ -30,21 +30,24 @@ _NOT_SHOWN = frozenset(
 """The fields of an item that no message holds."""
 
 
-def shown_fields(item: MemoryItem) -> dict[str, Any]:
-    """Return everything in an item that a model may be shown."""
-    fields = {**item.__dict__, **(item.__pydantic_extra__ or {})}
-    return {name: value for name, value in fields.items() if value is not None and name not in _NOT_SHOWN}
+_canonical = json.JSONEncoder(sort_keys=True, separators=(",", ":"), default=str).encode
+
+
+def shown_fields(item: MemoryItem) -> str:
+    """Return everything in an item that a model may be shown, as JSON; stores may give fields in any order."""
+    held = {**item.__dict__, **(item.__pydantic_extra__ or {})}
+    return _canonical({name: value for name, value in held.items() if value is not None and name not in _NOT_SHOWN})
 
 
 def content_hash(item: MemoryItem) -> str:
     """Return a hash of everything in an item that a model may be shown."""
-    text = json.dumps(shown_fields(item), sort_keys=True, separators=(",", ":"), default=str)
-    return hashlib.sha256(text.encode()).hexdigest()[:32]
+    return hashlib.sha256(shown_fields(item).encode()).hexdigest()[:32]
 
 
-def digest_of(items: Sequence[MemoryItem]) -> str:
-    """Return a hash of a whole context, in its order."""
-    return hashlib.sha256("".join(map(content_hash, items)).encode()).hexdigest()[:32]
+def digest_of(items: Sequence[MemoryItem], known: Mapping[int, str] | None = None) -> str:
+    """Return a hash of a whole context, in its order; ``known`` has the hashes of some items, by their identity."""
+    hashes = [(known or {}).get(id(item)) or content_hash(item) for item in items]
+    return hashlib.sha256("".join(hashes).encode()).hexdigest()[:32]
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,17 +128,22 @@ class Receipt:
 
     def as_json(self) -> dict[str, Any]:
         """Return the receipt as a document; what has its default is left out of the entries."""
-        held = {name: value for name, value in asdict(self).items() if value not in (None, {}, ())}
+        held = {name: getattr(self, name) for name in _FIELDS}
         held["shown"] = [_entry(entry) for entry in self.shown]
-        return held
+        return {name: value for name, value in held.items() if value not in (None, {}, ())}
 
 
-_USUAL = Shown("", 0, "")
+_FIELDS = tuple(each.name for each in fields(Receipt))
+_USUAL = tuple((each.name, each.default) for each in fields(Shown) if each.default is not MISSING)
 
 
 def _entry(entry: Shown) -> dict[str, Any]:
-    always = ("id", "version", "hash")
-    return {name: value for name, value in asdict(entry).items() if name in always or value != getattr(_USUAL, name)}
+    held: dict[str, Any] = {"id": entry.id, "version": entry.version, "hash": entry.hash}
+    for name, usual in _USUAL:
+        value = getattr(entry, name)
+        if value != usual:
+            held[name] = value
+    return held
 
 
 def loaded_receipt(item_id: str, text: str | None) -> Receipt:

@@ -27,7 +27,7 @@ FORMATS: Mapping[str, Callable[[Sequence[MemoryItem]], Any]] = {
     "openai": to_openai,
     "responses": to_responses,
     "anthropic": to_anthropic,
-    "items": lambda items: [shown_fields(item) for item in items],
+    "items": lambda items: [json.loads(shown_fields(item)) for item in items],
 }
 """The functions that write a context in each format; ``items`` has all that a model may be shown of each item."""
 
