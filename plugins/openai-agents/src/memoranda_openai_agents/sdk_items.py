@@ -142,7 +142,7 @@ def _plainly_agrees(item: MemoryItem, given: Any) -> bool:
         said = (held["memory_type"], held["content"], held.get("tool_call_id"), held.get("is_error"))
         return bool(given.get("call_id")) and said == ("tool", given.get("output"), given["call_id"], False)
     if kind == "function_call" and keys <= _CALL and held["memory_type"] == "ai" and not held["content"]:
-        calls = held.get("tool_calls") or ()
+        calls: list[Any] = held.get("tool_calls") or []
         if len(calls) != 1 or calls[0].keys() != {"id", "name", "arguments"}:
             return False
         asked = (calls[0]["id"], calls[0]["name"], call_arguments(calls[0]))

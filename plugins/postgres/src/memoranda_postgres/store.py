@@ -132,7 +132,8 @@ class PostgresMemoryStore(ReadingStore):
     @property
     def embeddings(self) -> Embeddings | None:
         """The embedder, if there is one."""
-        return self._embeddings
+        embedder: Embeddings | None = self._embeddings
+        return embedder
 
     @classmethod
     def from_url(
