@@ -142,11 +142,12 @@ def test_reasoning_goes_with_the_call_that_it_led_to() -> None:
 
 
 LOST: list[tuple[Any, Any, Any, list[str]]] = [
+    (from_openai, [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "u"}}]}], to_anthropic, []),
     (
         from_openai,
-        [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "u"}}]}],
+        [{"role": "user", "content": [{"type": "input_audio", "input_audio": {"data": "QQ==", "format": "wav"}}]}],
         to_anthropic,
-        ["image_url"],
+        ["input_audio"],
     ),
     (
         from_openai,
@@ -181,9 +182,10 @@ LOST: list[tuple[Any, Any, Any, list[str]]] = [
         to_anthropic,
         ["web_search_call"],
     ),
+    (from_responses, [{"role": "user", "content": [{"type": "input_image", "image_url": "u"}]}], to_openai, []),
     (
         from_responses,
-        [{"role": "user", "content": [{"type": "input_image", "image_url": "u"}]}],
+        [{"role": "user", "content": [{"type": "input_image", "file_id": "f"}]}],
         to_openai,
         ["input_image"],
     ),
