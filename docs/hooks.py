@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import enum
 import inspect
+import logging
 import pydoc
 import re
 from typing import Any
 
 import yaml
 from mkdocs.exceptions import PluginError
+from pydantic import BaseModel
 
 _ROLE = re.compile(r":(?:class|meth|func|mod|data|attr|exc|obj):<code>(?:~[\w.]*\.)?")
 _REFERENCE = re.compile(r"^::: (?P<name>[\w.]+)\n(?P<options>(?: {4}.*\n?)*)", re.MULTILINE)
@@ -52,6 +54,9 @@ def _first_parameter(name: str) -> str | None:
     """Return the first parameter of a class that can be called; None if it has none."""
     found = pydoc.locate(name)
     if not inspect.isclass(found) or issubclass(found, (enum.Enum, Exception)) or inspect.isabstract(found):
+        return None
+    # Of a model, the site shows the fields; a filter of logs inherits a constructor that nothing here documents.
+    if issubclass(found, (BaseModel, logging.Filter)):
         return None
     if getattr(found, "_is_protocol", False) or hasattr(found, "_fields"):  # A named tuple lists its fields below.
         return None
