@@ -35,7 +35,8 @@ PLUGINS = sorted(path.parent.name for path in ROOT.glob("plugins/*/pyproject.tom
 DISTRIBUTIONS = ["core", *(f"plugins/{plugin}" for plugin in PLUGINS)]
 # Plugins for frameworks, which ask for newer releases of what they share with the others than those need.
 CHATS = [f"plugins/{name}" for name in ("adk", "agent-framework", "langchain", "llama-index", "strands")]
-FRAMEWORKS = [f"plugins/{name}" for name in ("anthropic", "langgraph", "mcp", "openai-agents", "pydantic-ai")] + CHATS
+NEWER = ("anthropic", "langgraph", "mcp", "openai-agents", "otel", "pydantic-ai")
+FRAMEWORKS = [*(f"plugins/{name}" for name in NEWER), *CHATS]
 # What takes longest comes first, so that the workers end together; of the core there are many tests, all of them short.
 SUITES = ["tests", *(f"{distribution}/tests" for distribution in reversed(DISTRIBUTIONS))]
 PYTHONS = ["3.11", "3.12", "3.13", "3.14"]
