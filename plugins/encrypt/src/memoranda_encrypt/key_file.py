@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import threading
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -46,6 +47,43 @@ class KeyRow(NamedTuple):
     state: State
     created_at: str
     changed_at: str
+
+
+class _Descriptors:
+    """Descriptors to read files with beside SQLite.
+
+    Closing any descriptor of a file ends all locks of the process on it, those of other rings on this file too. So they
+    are closed together, when the last ring of the file is.
+    """
+
+    def __init__(self) -> None:
+        self._guard = threading.Lock()
+        self._in_use: Counter[tuple[int, int]] = Counter()
+        self._left: dict[tuple[int, int], list[int]] = {}
+
+    def open(self, path: str) -> int:
+        with self._guard:
+            descriptor = os.open(path, os.O_RDONLY | _BINARY)
+            self._in_use[_file_of(descriptor)] += 1
+            return descriptor
+
+    def close(self, descriptor: int) -> None:
+        with self._guard:
+            file = _file_of(descriptor)
+            self._left.setdefault(file, []).append(descriptor)
+            self._in_use[file] -= 1
+            if not self._in_use[file]:
+                del self._in_use[file]
+                for each in self._left.pop(file):
+                    os.close(each)
+
+
+def _file_of(descriptor: int) -> tuple[int, int]:
+    found = os.fstat(descriptor)
+    return found.st_dev, found.st_ino
+
+
+_descriptors = _Descriptors()
 
 
 class KeyFile:
@@ -94,8 +132,7 @@ class KeyFile:
             connection.close()
             raise
         self._connection, self._process = connection, os.getpid()
-        # Closed after the connection only: closing any descriptor of a file ends the process's locks on it.
-        self._descriptor = None if self.path == ":memory:" else os.open(self.path, os.O_RDONLY | _BINARY)
+        self._descriptor = None if self.path == ":memory:" else _descriptors.open(self.path)
 
     def close(self) -> None:
         """Close the file. A ring in memory stays: nothing else has its keys."""
@@ -104,7 +141,7 @@ class KeyFile:
                 self._connection.close()
                 self._connection = None
                 if self._descriptor is not None:
-                    os.close(self._descriptor)
+                    _descriptors.close(self._descriptor)
                     self._descriptor = None
 
     @contextmanager
