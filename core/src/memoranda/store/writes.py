@@ -15,10 +15,10 @@ from memoranda.store.filters import Filter, merge_scope, metadata_matches
 from memoranda.store.values import Value
 from memoranda.trust import replacing_trust, trust_of
 
-NO_RECORDS = tuple(Value("memory_type", False, "$ne", kind) for kind in ("record", "receipt", "revision"))
+NO_RECORDS = tuple(Value("memory_type", False, "$ne", kind) for kind in ("receipt", "revision"))
 """What holds for all but items that tell about others: these are no part of a conversation, wherever they lie."""
 
-HEAD_ONLY = (Value("memory_type", False, "$ne", "summary"), *NO_RECORDS)
+HEAD_ONLY = (*NO_RECORDS, *(Value("memory_type", False, "$ne", kind) for kind in ("summary", "record")))
 """What can be the head of a conversation: no record, and no summary, which comes later than what it stands for."""
 
 

@@ -2,21 +2,41 @@
 
 from __future__ import annotations
 
-from memoranda_encrypt.conversion import Converted, decrypt, encrypt, rotate
-from memoranda_encrypt.errors import (
-    DamagedItemError,
-    DestroyedKeyError,
-    KeyRingError,
-    MissingKeyError,
-    NotSealedError,
-    UnsealingError,
-)
-from memoranda_encrypt.keyring import KeyInfo, KeyRing
-from memoranda_encrypt.masters import LocalMasterKey, MasterKey
-from memoranda_encrypt.store import EncryptedStore
+from typing import TYPE_CHECKING
+
+from memoranda.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from memoranda_encrypt.conversion import Converted, decrypt, encrypt, rotate
+    from memoranda_encrypt.errors import (
+        DamagedItemError,
+        DestroyedKeyError,
+        KeyRingError,
+        MissingKeyError,
+        NotSealedError,
+        UnsealingError,
+    )
+    from memoranda_encrypt.keyring import KeyInfo, KeyRing
+    from memoranda_encrypt.masters import LocalMasterKey, MasterKey
+    from memoranda_encrypt.store import EncryptedStore
 
 __all__ = [
     "Converted", "DamagedItemError", "DestroyedKeyError", "EncryptedStore", "KeyInfo", "KeyRing", "KeyRingError",
     "LocalMasterKey", "MasterKey", "MissingKeyError", "NotSealedError", "UnsealingError", "decrypt", "encrypt",
     "rotate",
 ]  # fmt: skip
+
+_ERRORS = (
+    "DamagedItemError", "DestroyedKeyError", "KeyRingError", "MissingKeyError", "NotSealedError", "UnsealingError",
+)  # fmt: skip
+
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        "conversion": ["Converted", "decrypt", "encrypt", "rotate"],
+        "errors": _ERRORS,
+        "keyring": ["KeyInfo", "KeyRing"],
+        "masters": ["LocalMasterKey", "MasterKey"],
+        "store": ["EncryptedStore"],
+    },
+)

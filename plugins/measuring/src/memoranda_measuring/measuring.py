@@ -64,7 +64,9 @@ class Measuring(Observer, ABC):
 
 @cache
 def _reporting(cls: Any) -> Any:
-    methods = {name: getattr(cls, name) for name in dir(cls) if not name.startswith("_")}
+    # What a store does to tell observers what was shown is part of the call that shows it.
+    names = [name for name in dir(cls) if not name.startswith("_") and name != "shown"]
+    methods = {name: getattr(cls, name) for name in names}
     calls = {name: each for name, each in methods.items() if iscoroutinefunction(each) or isasyncgenfunction(each)}
     reported = {name: _reported(each) for name, each in calls.items()} | {"report_call": _report_call}
     return type(cls)(cls.__name__, (cls,), {"__module__": cls.__module__, "reports_calls": True, **reported})

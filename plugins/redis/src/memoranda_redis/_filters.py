@@ -23,10 +23,14 @@ from memoranda.store.backend import (
 ScriptFilter = dict[str, Any]
 """The conditions that a script compares, by name. Absent means any.
 
-The names are the ids of a scope, ``place`` (a namespace's key), ``memory_type``, ``unlike`` (another type), ``status``,
+The names are the ids of a scope, ``place`` (a namespace's key), ``memory_type``, ``unlike`` (other types), ``status``,
 ``archived``, ``folded`` (contained in the content), ``since`` and ``before``, ``now`` with ``over`` (True for items
 that have expired by then), and ``missing`` (positions of ids that an item must not have).
 """
+
+
+_LISTS = ("missing", "unlike")
+"""The names whose conditions are all compared; of any other, a script compares one."""
 
 
 def script_filter(wanted: Filter, *, content: bool = True) -> tuple[ScriptFilter, bool]:
@@ -38,14 +42,11 @@ def script_filter(wanted: Filter, *, content: bool = True) -> tuple[ScriptFilter
     incomplete = False
     for condition in wanted.conditions:
         parts = dict(_parts(condition))
-        differing = any(asked.get(name, part) != part for name, part in parts.items() if name != "missing")
+        differing = any(asked.get(name, part) != part for name, part in parts.items() if name not in _LISTS)
         if not parts or differing or ("folded" in parts and not content):
             incomplete = True
             continue
-        parts["missing"] = [*asked.get("missing", []), *parts.get("missing", [])]
-        asked |= parts
-    if not asked.get("missing"):
-        asked.pop("missing", None)
+        asked |= {name: [*asked.get(name, []), *part] if name in _LISTS else part for name, part in parts.items()}
     return asked, incomplete
 
 
@@ -94,4 +95,4 @@ def _of_value(condition: Value) -> Iterator[tuple[str, Any]]:
     if condition.name in SCOPE_FIELDS and condition.operator == "$eq" and condition.value is None:
         yield "missing", [SCOPE_FIELDS.index(condition.name) + 1]
     elif condition.name == "memory_type" and condition.operator == "$ne" and isinstance(condition.value, str):
-        yield "unlike", condition.value
+        yield "unlike", [condition.value]

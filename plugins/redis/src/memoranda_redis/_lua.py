@@ -119,7 +119,9 @@ end
 local function passes(asked, limits, item, member)
   if not within(limits, scope_of(item, 7)) then return false end
   if asked.memory_type and item[3] ~= asked.memory_type then return false end
-  if asked.unlike and item[3] == asked.unlike then return false end
+  for _, kind in ipairs(asked.unlike or {}) do
+    if item[3] == kind then return false end
+  end
   if asked.status and item[4] ~= asked.status then return false end
   if asked.archived ~= nil and asked.archived ~= (item[5] == '1') then return false end
   if asked.now and over(item[6], asked.now) ~= asked.over then return false end
