@@ -1,41 +1,9 @@
-"""The four engines behind a session, each with a store that no other test has."""
+"""The stores behind a session."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
-from pathlib import Path
+from servers.adapter_stores import engines, store, urls_on
 
-import pytest
+__all__ = ["engines", "store"]
 
-import memoranda
-from memoranda.store import BaseStore
-from servers import Engines
-
-SERVERS = [pytest.param(name, marks=pytest.mark.rare(name)) for name in ("postgres", "redis")]
-"""What an adapter does hardly depends on the engine: with a server, one test in some is enough for every day."""
-
-
-@pytest.fixture(scope="session")
-def engines() -> Iterator[Engines]:
-    with Engines() as started:
-        yield started
-
-
-@pytest.fixture(params=["sqlite", *SERVERS])
-def lasting_url(request: pytest.FixtureRequest, engines: Engines, tmp_path: Path) -> Iterator[str]:
-    """The URL of an empty store that other processes can open, too."""
-    with engines.empty_store(request.param, tmp_path) as url:
-        yield url
-
-
-@pytest.fixture(params=["memory", "sqlite", *SERVERS])
-def url(request: pytest.FixtureRequest, engines: Engines, tmp_path: Path) -> Iterator[str]:
-    """The URL of an empty store."""
-    with engines.empty_store(request.param, tmp_path) as url:
-        yield url
-
-
-@pytest.fixture
-async def store(url: str) -> AsyncIterator[BaseStore]:
-    async with memoranda.open(url) as opened:
-        yield opened
+lasting_url, url = urls_on("postgres", "redis")

@@ -1,16 +1,14 @@
-"""The four engines behind conversations, each with a store that no other test has."""
+"""The stores behind conversations."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
 from importlib.util import find_spec
-from pathlib import Path
 
-import pytest
+from servers.adapter_stores import engines, store, urls_on
 
-import memoranda
-from memoranda.store import BaseStore
-from servers import Engines
+__all__ = ["engines", "store"]
+
+lasting_url, url = urls_on("postgres", "redis")
 
 collect_ignore = []
 """Tests of what an installed release does not have: the harness asks for one release of Pydantic AI."""
@@ -24,32 +22,3 @@ if find_spec("pydantic_ai.conversation_store") is None:
         "test_conversations_of_processes.py",
         "test_shared_sessions.py",
     ]
-
-SERVERS = [pytest.param(name, marks=pytest.mark.rare(name)) for name in ("postgres", "redis")]
-"""What an adapter does hardly depends on the engine: with a server, one test in some is enough for every day."""
-
-
-@pytest.fixture(scope="session")
-def engines() -> Iterator[Engines]:
-    with Engines() as started:
-        yield started
-
-
-@pytest.fixture(params=["sqlite", *SERVERS])
-def lasting_url(request: pytest.FixtureRequest, engines: Engines, tmp_path: Path) -> Iterator[str]:
-    """The URL of an empty store that other processes can open, too."""
-    with engines.empty_store(request.param, tmp_path) as url:
-        yield url
-
-
-@pytest.fixture(params=["memory", "sqlite", *SERVERS])
-def url(request: pytest.FixtureRequest, engines: Engines, tmp_path: Path) -> Iterator[str]:
-    """The URL of an empty store."""
-    with engines.empty_store(request.param, tmp_path) as url:
-        yield url
-
-
-@pytest.fixture
-async def store(url: str) -> AsyncIterator[BaseStore]:
-    async with memoranda.open(url) as opened:
-        yield opened
