@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
@@ -64,6 +64,15 @@ class RevisionsStore(AsOf):
     def capabilities(self) -> frozenset[Capability]:  # type: ignore[override]  # read-only here, as the store says
         """What the store underneath can do."""
         return self._inner.capabilities
+
+    @property
+    def item_types(self) -> Mapping[str, type[MemoryItem]]:
+        """The classes that items are read as, which are those of the store underneath."""
+        return self._inner.item_types
+
+    @item_types.setter
+    def item_types(self, types: Mapping[str, type[MemoryItem]]) -> None:  # type: ignore[override]  # an attribute elsewhere
+        self._inner.item_types = types
 
     async def _init(self) -> None:
         await self._inner.init()
