@@ -6,9 +6,9 @@ An adapter subclasses :class:`MessageFormat` with four small methods that know i
 - ``read`` returns what an object says, one dict of fields for each item that it consists of.
 - ``write`` makes a message from :class:`Outgoing`: for items that another framework wrote, or that were changed.
 
-The fields of ``read`` are those of items: ``memory_type`` (``human``, ``ai``, ``tool`` or ``system``) and ``content``;
-``tool_calls``, a list of ``{"id": …, "name": …, "arguments": …}``, for ``ai``; ``tool_call_id``, ``tool_name`` and
-``is_error`` for ``tool``; ``name`` for who spoke. Besides:
+The fields of ``read`` are those of items: ``memory_type`` (``human``, ``ai``, ``tool`` or ``system``; ``item`` for what
+no other framework is to see) and ``content``; ``tool_calls``, a list of ``{"id": …, "name": …, "arguments": …}``, for
+``ai``; ``tool_call_id``, ``tool_name`` and ``is_error`` for ``tool``; ``name`` for who spoke. Besides:
 
 - ``parts``: images, audio, files and reasoning, each a :class:`Part`. Give ``data`` and texts as the object has them.
 - ``provider_parts``: names of whatever else the object brings to a model, such as a search that the provider ran.
@@ -284,7 +284,7 @@ def _agrees(item: MemoryItem, fields: Fields) -> bool:
 def _can_be_held(fields: Fields) -> bool:
     """Return True if an item can hold all of the fields; a message with others counts as one of an unknown kind."""
     kind, calls = fields["memory_type"], fields.get("tool_calls") or ()
-    if kind not in ("human", "ai", "tool", "system") or not isinstance(fields["content"], str):
+    if kind not in ("human", "ai", "tool", "system", "item") or not isinstance(fields["content"], str):
         return False
     if kind != "tool" and any(fields.get(name) for name in ("tool_call_id", "tool_name", "is_error")):
         return False
