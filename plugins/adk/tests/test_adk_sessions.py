@@ -83,6 +83,22 @@ async def test_events_from_a_time_on_and_of_these_the_newest(store: BaseStore) -
     assert len((await loaded(service, after_timestamp=-1e300)).events) == 6
 
 
+async def test_events_without_content_have_their_own_time(store: BaseStore) -> None:
+    service = MemorandaSessionService(store)
+    session = await service.create_session(**CHAT)
+    for second in range(4):
+        event = changed(second=second)
+        event.timestamp = 1_000.0 + second
+        await service.append_event(session, event)
+
+    found = await loaded(service, after_timestamp=1_002.0)
+
+    assert [event.timestamp for event in found.events] == [1_002.0, 1_003.0]
+    assert found.events == session.events[2:]
+    items = [item async for item in store.scan(metadata=MemoryMetadata(session_id="chat"))]
+    assert [item.created_at[:19] for item in items if item.memory_type == "item"][0] == "1970-01-01T00:16:40"
+
+
 async def test_sessions_are_listed_in_pages_the_last_active_one_last(store: BaseStore) -> None:
     service = MemorandaSessionService(store)
     for number in range(5):

@@ -90,16 +90,17 @@ def history(store: BaseStore | SyncStore, **options: Any) -> MemorandaChatMessag
 
 @pytest.mark.parametrize("message", MESSAGES.values(), ids=MESSAGES)
 async def test_a_message_comes_back_equal(memory_store: BaseStore, message: BaseMessage) -> None:
-    await history(memory_store).aadd_messages([message])
+    chat = history(memory_store, whole=False)
+    await chat.aadd_messages([message])
 
-    (returned,) = await history(memory_store).aget_messages()
+    (returned,) = await chat.aget_messages()
 
     assert type(returned) is type(message)
     assert returned == message
 
 
 async def test_all_messages_come_back_in_their_order(store: BaseStore) -> None:
-    chat = history(store)
+    chat = history(store, whole=False)
     await chat.aadd_messages(list(MESSAGES.values()))
     assert await chat.aget_messages() == list(MESSAGES.values())
     await chat.aclear()
@@ -261,8 +262,8 @@ async def test_an_item_that_was_changed_comes_back_changed(store: BaseStore) -> 
     assert [loss.what for loss in chat.dropped] == ["payload"]
 
 
-async def test_calls_without_results_are_read_only_in_the_turn_under_way(store: BaseStore) -> None:
-    chat, whole = history(store), history(store, whole=True)
+async def test_calls_without_results_are_read_only_in_the_turn_under_way_and_if_asked_for(store: BaseStore) -> None:
+    chat, whole = history(store, whole=False), history(store)
     asked, call, result = HumanMessage("Weather?"), AIMessage("", tool_calls=CALLS), ToolMessage("s", tool_call_id="a")
     await chat.aadd_messages([asked, call, result])
 
@@ -323,6 +324,44 @@ async def test_a_runnable_remembers(store: BaseStore) -> None:
 
     assert seen[2] == ["one", "answer 1", "two", "answer 2", "three"]
     assert len(await history(store.scoped(user_id="ada")).aget_messages()) == 6
+
+
+@pytest.mark.filterwarnings("ignore:RunnableWithMessageHistory is deprecated")
+async def test_what_a_cancelled_run_left_is_no_part_of_the_next_request(store: BaseStore) -> None:
+    seen: list[list[BaseMessage]] = []
+
+    def answer(messages: list[BaseMessage]) -> AIMessage:
+        seen.append(list(messages))
+        return AIMessage("Noted.")
+
+    first, more = HumanMessage("Weather?"), HumanMessage("Never mind.")
+    await history(store).aadd_messages([first, AIMessage("", tool_calls=CALLS), ToolMessage("snow", tool_call_id="a")])
+    chain = RunnableWithMessageHistory(RunnableLambda(answer), lambda session: history(store))
+    config: Any = {"configurable": {"session_id": "chat"}}
+
+    await chain.ainvoke([more], config)
+    await asyncio.to_thread(chain.invoke, [HumanMessage("Bye.")], config)
+
+    assert seen == [[first, more], [first, more, AIMessage("Noted."), HumanMessage("Bye.")]]
+    assert await store.count() == 7
+
+
+@pytest.mark.filterwarnings("ignore:RunnableWithMessageHistory is deprecated")
+async def test_a_chain_that_brings_the_results_is_shown_the_calls(store: BaseStore) -> None:
+    replies = iter([AIMessage("", tool_calls=CALLS[:1]), AIMessage("It snows.")])
+    seen: list[list[BaseMessage]] = []
+
+    def answer(messages: list[BaseMessage]) -> AIMessage:
+        seen.append(list(messages))
+        return next(replies)
+
+    chain = RunnableWithMessageHistory(RunnableLambda(answer), lambda session: history(store, whole=False))
+    config: Any = {"configurable": {"session_id": "chat"}}
+    await chain.ainvoke([HumanMessage("Weather?")], config)
+    await chain.ainvoke([ToolMessage("snow", tool_call_id="a")], config)
+
+    assert [message.type for message in seen[1]] == ["human", "ai", "tool"]
+    assert [message.type for message in await history(store).aget_messages()] == ["human", "ai", "tool", "ai"]
 
 
 WRITER = """

@@ -22,9 +22,9 @@ class MemorandaChatMessageHistory(BaseChatMessageHistory):
       does not say whose it is. The history never closes it.
     - ``limit`` is the most messages that are read, the newest ones. A call that it would cut from its results is left
       out, and so are these.
-    - With ``whole``, a call that still waits for its results is left out, too. Without it, the turn that is under way
-      is read as it is, for a program that goes on with the results. Of earlier turns, calls without all their results
-      are never read.
+    - Calls without all their results are left out, and so are results without their call: what a cancelled run left
+      behind is no part of the next request. With ``whole=False``, the turn that is under way is read as it is, for a
+      program that reads the open calls and goes on with their results.
     - ``ttl`` is how many seconds a message lives. ``min_trust`` and ``fence`` are those of
       :class:`memoranda_sessions.Conversation`.
     - ``receipt=True``, or a ``memoranda_receipts.Recording``, records what is read for a model.
@@ -39,7 +39,7 @@ class MemorandaChatMessageHistory(BaseChatMessageHistory):
         store: BaseStore | SyncStore,
         *,
         limit: int | None = None,
-        whole: bool = False,
+        whole: bool = True,
         ttl: float | None = None,
         min_trust: str | None = None,
         fence: Fence | None = None,
