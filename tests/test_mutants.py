@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 import tomllib
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import pytest
 MUTANTS = Path(__file__).with_name("mutants")
 sys.path.insert(0, str(MUTANTS))
 import mutators  # noqa: E402
+import outcomes  # noqa: E402
 import targets  # noqa: E402
 
 SOURCE = '''
@@ -108,9 +110,42 @@ def test_a_run_goes_on_where_it_was(tmp_path: Path) -> None:
     assert (tmp_path / "report.txt").read_text().startswith("module")
 
 
+def test_every_beginning_of_the_order_is_a_fair_sample() -> None:
+    every = outcomes.all_mutants(targets.TARGETS, seed=1)
+    stores = Counter(target.store for target, _ in every)
+    first = Counter(target.store for target, _ in every[: len(every) // 10])
+    assert {store: round(count / 10) for store, count in stores.items()} == pytest.approx(first, abs=1)
+    assert every[:20] != outcomes.all_mutants(targets.TARGETS, seed=2)[:20]
+
+
+def test_the_interval_holds_what_a_sample_says() -> None:
+    assert outcomes.interval(90, 100) == pytest.approx((0.826, 0.945), abs=0.001)  # From a table of Wilson's.
+    assert outcomes.interval(0, 10)[0] == pytest.approx(0.0)
+
+
 @pytest.mark.rare
 def test_a_mutant_is_caught(tmp_path: Path) -> None:
     every = mutators.mutants("four_methods", targets.TARGETS[2].path.read_text())
     mutant = next(each for each in every if each.kind == "slice" and each.source)
     printed = run("four_methods", "--mutant", mutant.name, "--results", tmp_path)
-    assert "case='test_" in printed
+    assert "killed by test_" in printed
+    assert mutant.diff in printed
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("target", {target.store: target for target in targets.TARGETS}.values(), ids=lambda t: t.store)
+def test_a_store_without_a_change_survives(target: targets.Target) -> None:
+    program = f"""
+import sys, time
+sys.path.insert(0, {str(MUTANTS)!r})
+from kit_run import KitRun, import_the_rest
+from targets import TARGETS
+target = next(each for each in TARGETS if each.module == {target.module!r})
+import_the_rest()
+run = KitRun.begin(target, target.path.read_text(), [], thorough=False, timeout=900)
+while (case := run.result()) is None:
+    time.sleep(0.1)
+print(repr(case))
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=1_000, check=True)
+    assert done.stdout.strip() == "''"

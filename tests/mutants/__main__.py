@@ -1,7 +1,8 @@
 """Measure the conformance kit: change one thing at a time in stores that are right, and see if the kit notices.
 
-Each mutant runs in a process of its own. Results are written to a file as they come, so a run that is stopped goes on
-where it was. A mutant that survived is tried again once the kit has changed.
+The mutants of every store come in a random order, in proportion to their number, so those that were run are a fair
+sample. Results are written to a file as they come, so a run that is stopped goes on where it was. Survivors are tried
+again once the kit has changed.
 """
 
 from __future__ import annotations
@@ -9,37 +10,27 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
-import subprocess
+import math
+import os
 import sys
 import time
-import tomllib
-from collections import Counter
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import Container, Iterator, Sequence
+from dataclasses import dataclass, field
+from multiprocessing.connection import wait
 from pathlib import Path
 
-from mutators import Mutant, mutants
+from kit_run import KitRun, import_the_rest
+from mutators import Mutant
+from outcomes import Result, all_mutants, equivalents, known, read_results, report
 from targets import ROOT, TARGETS, Target
 
 FOLDER = ROOT / ".nox" / "mutants"
 KIT = ROOT / "plugins" / "testing" / "src"
-EQUIVALENT = Path(__file__).with_name("equivalent.toml")
-SAMPLE = 170.0
-"""Seconds for a sample."""
+SAMPLE, SAMPLE_ENDS = 110.0, 170.0
+"""Seconds in which a sample begins with further mutants, and after which it waits for none."""
 TIMEOUT = {"default": 900.0, "thorough": 3_600.0}
 """Seconds after which a mutant counts as caught: it hangs. The kit itself ends calls that hang much earlier."""
-
-
-@dataclass(frozen=True)
-class Result:
-    """How a mutant fared."""
-
-    name: str
-    profile: str
-    kit: str
-    case: str
-    """The case that failed; empty if the mutant survived."""
-    seconds: float
 
 
 def kit_version() -> str:
@@ -50,121 +41,110 @@ def kit_version() -> str:
     return found.hexdigest()[:12]
 
 
-def all_mutants(chosen: Iterable[Target]) -> list[tuple[Target, Mutant]]:
-    """Return every mutant, in an order that makes the first ones a fair sample."""
-    found = [(target, mutant) for target in chosen for mutant in mutants(target.module, target.path.read_text())]
-    return sorted(found, key=lambda pair: pair[1].key)
+@dataclass
+class Work:
+    """Runs the kit on mutants, several at once, and writes down how each fared."""
 
+    path: Path
+    kit: str
+    results: dict[tuple[str, str], Result]
+    jobs: int
+    argued: Container[str]
+    """The mutants that are equivalent."""
+    looked_at: int = 0
+    """How many mutants of the order were run, or known before."""
+    _running: dict[int, tuple[KitRun, Target, Mutant]] = field(default_factory=dict)
+    _killers: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
+    """The cases that killed mutants of a module, the last one first."""
 
-def run(target: Target, mutant: Mutant, profile: str, kit: str) -> Result:
-    """Run the kit on a mutant, in a process of its own."""
-    command = [sys.executable, str(Path(__file__).with_name("one.py")), target.module]
-    started = time.monotonic()
-    try:
-        done = subprocess.run(
-            [*command, *(["--thorough"] if profile == "thorough" else [])],
-            input=mutant.source,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            text=True,
-            timeout=TIMEOUT[profile],
-            check=False,
-        )
-        case = done.stdout if done.returncode == 0 else f"exit code {done.returncode}"
-    except subprocess.TimeoutExpired:
-        case = "timeout"
-    return Result(mutant.name, profile, kit, case, time.monotonic() - started)
-
-
-def read_results(path: Path) -> Iterator[Result]:
-    """Yield what earlier runs found; a line that a killed run left unfinished is skipped."""
-    for line in path.read_text().splitlines() if path.exists() else ():
+    def run(self, chosen: Sequence[tuple[Target, Mutant]], profile: str, begin_until: float, end_at: float) -> None:
+        """Run the mutants whose fate is not known, in order, and show the progress."""
+        began, done, queue, more = time.monotonic(), 0, enumerate(chosen, 1), True
         try:
-            yield Result(**json.loads(line))
-        except (ValueError, TypeError):
-            continue
+            while more or self._running:
+                while more and len(self._running) < self.jobs:
+                    self.looked_at, pair = next(queue, (len(chosen), None))
+                    more = pair is not None and time.monotonic() < begin_until
+                    if pair is not None and more and not self._is_known(pair[1], profile):
+                        self._begin(*pair, profile)
+                for target, mutant, result in self._ended(profile):
+                    done += 1
+                    pace = (time.monotonic() - began) / done
+                    left = f"{60 / pace:.0f} a minute, {pace * (len(chosen) - self.looked_at) / 60:.0f} minutes left"
+                    outcome = f"killed by {result.case}" if result.case else "SURVIVED"
+                    place = f"{target.label}:{mutant.line} {mutant.kind}"
+                    print(f"[{self.looked_at}/{len(chosen)}, {left}] {mutant.name} {place}: {outcome}", flush=True)
+                if time.monotonic() > end_at:
+                    return
+        finally:
+            for run, *_ in self._running.values():
+                run.end()
 
+    def _ended(self, profile: str) -> Iterator[tuple[Target, Mutant, Result]]:
+        """Wait a moment, and yield the mutants whose fate is known now."""
+        wait([each[0].connection for each in self._running.values()], 1.0)
+        for pid, (run, target, mutant) in list(self._running.items()):
+            case = run.result()
+            if case is not None:
+                del self._running[pid]
+                result = Result(mutant.name, profile, self.kit, case, run.seconds)
+                self._note(result, target)
+                yield target, mutant, result
 
-def known(results: Iterable[Result], kit: str) -> dict[tuple[str, str], Result]:
-    """Return the results that hold: who was caught stays caught; who survived did so with this very kit."""
-    return {(each.name, each.profile): each for each in results if each.case or each.kit == kit}
+    def _is_known(self, mutant: Mutant, profile: str) -> bool:
+        """Return True if there is nothing to run."""
+        if not mutant.source or mutant.name in self.argued:
+            return True
+        default = self.results.get((mutant.name, "default"))
+        return (mutant.name, profile) in self.results or bool(default and default.case)
 
+    def _begin(self, target: Target, mutant: Mutant, profile: str) -> None:
+        first, thorough = self._killers[target.module][:5], profile == "thorough"
+        run = KitRun.begin(target, mutant.source, first, thorough=thorough, timeout=TIMEOUT[profile])
+        self._running[run.pid] = run, target, mutant
 
-def equivalents() -> dict[str, str]:
-    """Return the mutants that change nothing that a caller could see, each with the reason."""
-    return {each["name"]: each["reason"] for each in tomllib.loads(EQUIVALENT.read_text()).get("mutant", [])}
-
-
-def report(chosen: list[tuple[Target, Mutant]], results: dict[tuple[str, str], Result], profile: str) -> str:
-    """Return the result as text: a table by module, then each survivor with its diff."""
-    equivalent = equivalents()
-    profiles = ("default",) if profile == "default" else ("default", "thorough")
-    rows: dict[str, Counter[str]] = {}
-    survivors = []
-    for target, mutant in chosen:
-        found = [results[mutant.name, each] for each in profiles if (mutant.name, each) in results]
-        row = rows.setdefault(target.label, Counter())
-        row["mutants"] += 1
-        if mutant.name in equivalent:
-            row["equivalent"] += 1
-        elif any(each.case for each in found):
-            row["killed"] += 1
-        elif len(found) == len(profiles):
-            row["survived"] += 1
-            survivors.append((target, mutant))
-    lines = [f"{'module':60} mutants  killed survived equivalent  score"]
-    for label, row in [*rows.items(), ("all", sum(rows.values(), Counter()))]:
-        tried = row["killed"] + row["survived"]
-        score = f"{row['killed'] / tried:7.1%}" if tried else "      -"
-        lines.append(
-            f"{label:60} {row['mutants']:7} {row['killed']:7} {row['survived']:8} {row['equivalent']:10} {score}"
-        )
-    for target, mutant in survivors:
-        lines += ["", f"{mutant.name} {target.label}:{mutant.line} {mutant.function} ({mutant.kind})", mutant.diff]
-    return "\n".join(lines) + "\n"
+    def _note(self, result: Result, target: Target) -> None:
+        self.results[result.name, result.profile] = result
+        with self.path.open("a") as file:
+            file.write(json.dumps(vars(result)) + "\n")
+        if result.case:
+            killers = self._killers[target.module]
+            self._killers[target.module] = [result.case, *(case for case in killers if case != result.case)]
 
 
 def main() -> int:
-    """Run what is still to be run, show the progress, and write the report; fail below ``--least``."""
+    """Run what is still to be run, show the progress, and write the report."""
     parser = argparse.ArgumentParser(prog="nox -s mutants --", description=__doc__)
     parser.add_argument("modules", nargs="*", help="parts of the names of modules; all without")
     parser.add_argument("--sample", action="store_true", help="stop after three minutes")
     parser.add_argument("--thorough", action="store_true", help="run the thorough kit on what the default one misses")
     parser.add_argument("--report", action="store_true", help="run nothing, report what is known")
-    parser.add_argument("--mutant", help="run one mutant by its name, and show its diff")
+    parser.add_argument("--mutant", action="append", default=[], help="run this one, and show its diff")
+    parser.add_argument("--seed", type=int, default=0, help="another order, for another sample")
+    parser.add_argument("--most", type=int, help="take only so many, the first of that order")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes at the same time")
     parser.add_argument("--results", type=Path, default=FOLDER, help="folder of results and report")
     options = parser.parse_args()
     options.results.mkdir(parents=True, exist_ok=True)
-    path, kit = options.results / "results.jsonl", kit_version()
+    path, kit, began = options.results / "results.jsonl", kit_version(), time.monotonic()
     chosen = all_mutants(
-        each for each in TARGETS if not options.modules or any(part in each.label for part in options.modules)
-    )
+        (each for each in TARGETS if not options.modules or any(part in each.label for part in options.modules)),
+        options.seed,
+    )[: options.most]
+    results = known(read_results(path), kit)
+    argued: Container[str] = equivalents()
     if options.mutant:
-        target, mutant = next(pair for pair in chosen if pair[1].source and pair[1].name == options.mutant)
-        print(mutant.diff, run(target, mutant, "thorough" if options.thorough else "default", kit), sep="\n")
-        return 0
-    profile = "thorough" if options.thorough else "default"
-    results, ends = known(read_results(path), kit), time.monotonic() + (SAMPLE if options.sample else float("inf"))
-    seen: dict[str, tuple[Target, Mutant]] = {}
-    for number, (target, mutant) in enumerate(chosen, 1):
-        if time.monotonic() > ends:
-            break
-        if not mutant.source or mutant.name in seen:
-            continue
-        seen[mutant.name] = (target, mutant)
-        for each in ("default", "thorough") if options.thorough else ("default",):
-            default = results.get((mutant.name, "default"))
-            is_known = (mutant.name, each) in results or mutant.name in equivalents() or (default and default.case)
-            if is_known or options.report:
-                continue
-            result = results[mutant.name, each] = run(target, mutant, each, kit)
-            with path.open("a") as file:
-                file.write(json.dumps(vars(result)) + "\n")
-            outcome = f"killed by {result.case}" if result.case else "SURVIVED"
-            place = f"{target.label}:{mutant.line}"
-            print(f"[{number}/{len(chosen)}] {mutant.name} {place} {mutant.kind}: {outcome}, {result.seconds:.0f} s")
-            sys.stdout.flush()
-    text = report(list(seen.values()), results, profile)
+        chosen = [(target, mutant) for target, mutant in chosen if mutant.source and mutant.name in options.mutant]
+        results, argued = {}, ()
+        print(*(mutant.diff for _, mutant in chosen), sep="\n\n")
+    begin_until, end_at = (began + SAMPLE, began + SAMPLE_ENDS) if options.sample else (math.inf, math.inf)
+    if not options.report:
+        import_the_rest()
+        for profile in ("default", "thorough") if options.thorough else ("default",):
+            work = Work(path, kit, results, options.jobs, argued)
+            work.run(chosen, profile, begin_until, end_at)
+            chosen = chosen[: work.looked_at] if options.sample else chosen
+    text = report(chosen, results, "thorough" if options.thorough else "default")
     (options.results / "report.txt").write_text(text)
     print(text)
     return 0

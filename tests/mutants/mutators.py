@@ -42,11 +42,11 @@ class Module:
         self.tree = ast.parse(source)
         self._texts = [ast.unparse(statement) for statement in self.tree.body]
 
-    def text(self, statement: int | None = None) -> str:
-        """Return the module as text; only this statement of it may have changed."""
+    def text(self, statement: int = 0, changed: str = "") -> str:
+        """Return the module as text, with one of its statements changed."""
         texts = list(self._texts)
-        if statement is not None:
-            texts[statement] = ast.unparse(ast.fix_missing_locations(self.tree.body[statement]))
+        if changed:
+            texts[statement] = changed
         return "\n\n".join(texts) + "\n"
 
 
@@ -59,25 +59,28 @@ class Mutant:
     line: int
     kind: str
     path: _Path
+    number: int
+    """The number of the change among those of its node."""
     change: Change
 
     @cached_property
     def key(self) -> str:
-        """Gives mutants an order in which the first ones are a fair sample."""
-        return hashlib.sha256(f"{self.module.name}{self.path}{self.kind}{self.line}".encode()).hexdigest()
+        """What tells it from other mutants, if both may be the same change."""
+        return f"{self.module.name}{self.path}{self.kind}{self.number}"
 
     @cached_property
     def source(self) -> str:
         """The changed module; empty if the change is none, or leaves no valid module."""
-        undo, statement = _replace(self.module.tree, self.path, self.change()), self.path[0][1]
+        undo, statement = _replace(self.module.tree, self.path, self.change()), self.path[0][1] or 0
         try:
-            text = self.module.text(statement)
+            changed = ast.unparse(ast.fix_missing_locations(self.module.tree.body[statement]))
         finally:
             undo()
         try:
-            compile(text, self.module.name, "exec")
+            compile(changed, self.module.name, "exec")
         except SyntaxError:
             return ""
+        text = self.module.text(statement, changed)
         return "" if text == self.module.text() else text
 
     @cached_property
@@ -89,6 +92,10 @@ class Mutant:
     def diff(self) -> str:
         """The lines that differ, with one line around them."""
         before, after = self.module.text().splitlines(), self.source.splitlines()
+        while before[:3] == after[:3] and len(before) > 9 and len(after) > 9:
+            del before[0], after[0]
+        while before[-3:] == after[-3:] and len(before) > 9 and len(after) > 9:
+            del before[-1], after[-1]
         lines = difflib.unified_diff(before, after, lineterm="", n=1)
         return "\n".join(line for line in lines if not line.startswith(("---", "+++", "@@")))
 
@@ -97,8 +104,8 @@ def mutants(name: str, source: str) -> Iterator[Mutant]:
     """Yield every mutant of a module's functions; some have no source, since nothing can be changed there."""
     module = Module(name, source)
     for function, node, path in _nodes(module.tree):
-        for kind, change in _changes(node):
-            yield Mutant(module, function, getattr(node, "lineno", 0), kind, path, change)
+        for number, (kind, change) in enumerate(_changes(node)):
+            yield Mutant(module, function, getattr(node, "lineno", 0), kind, path, number, change)
 
 
 def _nodes(tree: ast.Module) -> Iterator[tuple[str, ast.AST, _Path]]:

@@ -48,6 +48,11 @@ class Target:
     """Opens the store on the data in a folder."""
 
     @property
+    def store(self) -> str:
+        """The name of the store that the kit runs on."""
+        return self.open_store.__name__.strip("_")
+
+    @property
     def label(self) -> str:
         """The file's place in the repository."""
         return str(self.path.relative_to(ROOT))

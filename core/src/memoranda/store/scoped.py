@@ -116,7 +116,7 @@ class ScopedEngine(Engine):
                 field="metadata.namespace",
             )
         stamped = copy_item(item)
-        stamped.__dict__["metadata"] = MemoryMetadata(**values, namespace=place, extra=stamped.metadata.extra)
+        stamped.metadata.__dict__.update(values, namespace=place)  # The copy's own, and frozen for everyone else.
         if self.trust is not None:
             given = stamped.trust
             stamped.__dict__["trust"] = str(self.trust if given is None else min(self.trust, trusted_as("", given)))

@@ -35,12 +35,16 @@ class MemorandaMemoryService(BaseMemoryService):
     - A search finds what was added, of the same user and app. With ``everything``, it finds whatever the user said in
       any session, including those of other frameworks, but not the sessions of other apps of ADK.
     - ``limit`` is how many memories a search returns at most.
+    - ``receipt=True``, or a ``memoranda_receipts.Recording``, records what a search returns.
     """
 
-    def __init__(self, store: BaseStore, *, everything: bool = False, limit: int = MOST) -> None:
+    def __init__(
+        self, store: BaseStore, *, everything: bool = False, limit: int = MOST, receipt: object = None
+    ) -> None:
         self._store = store
         self._everything = everything
         self._limit = limit
+        self._receipt = receipt
 
     def __repr__(self) -> str:
         return f"MemorandaMemoryService({self._store!r})"
@@ -84,7 +88,11 @@ class MemorandaMemoryService(BaseMemoryService):
         mine = self._store.scoped(user_id=user_id)
         where = None if self._everything else {MARK: app_name}
         found = await mine.recall(query, limit=self._limit, memory_type=_SPOKEN, where=where)
-        return SearchMemoryResponse(memories=[entry for item in found for entry in _entries(item, app_name)])
+        entries = [(item, entry) for item in found for entry in _entries(item, app_name)]
+        shown = list({item.id: item for item, _ in entries}.values())
+        asked = {"query": query, "limit": self._limit}
+        await mine.shown(shown, receipt=self._receipt, kind="recall", owner=mine.bounds, asked=asked)
+        return SearchMemoryResponse(memories=[entry for _, entry in entries])
 
     async def delete_memory(self, *, app_name: str, user_id: str, memory_id: str | None = None) -> None:
         """Delete a memory that a search returned, for good if it is part of no session.

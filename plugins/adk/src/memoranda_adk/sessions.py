@@ -51,6 +51,7 @@ class MemorandaSessionService(BaseSessionService):
       by default the name of the app. ``dropped`` says what the last :meth:`get_session` could not carry over.
     - ``ttl`` is how many seconds an event lives. ``min_trust`` leaves out what is trusted less, and ``fence`` shows
       what is not trusted as quoted data; both apply to what :meth:`get_session` returns.
+    - ``receipt=True``, or a ``memoranda_receipts.Recording``, records what :meth:`get_session` returns.
     """
 
     def __init__(
@@ -61,10 +62,11 @@ class MemorandaSessionService(BaseSessionService):
         ttl: float | None = None,
         min_trust: str | None = None,
         fence: Fence | None = None,
+        receipt: object = None,
     ) -> None:
         self._store = store
         self._agent = agent
-        self._options: dict[str, Any] = {"ttl": ttl, "min_trust": min_trust, "fence": fence}
+        self._options: dict[str, Any] = {"ttl": ttl, "min_trust": min_trust, "fence": fence, "receipt": receipt}
         self._states = lru_cache(_SESSIONS)(partial(States, store))
         self.dropped: list[Dropped] = []
 
@@ -118,6 +120,7 @@ class MemorandaSessionService(BaseSessionService):
         states = self._states(app_name, user_id, session_id.strip())
         place = self._conversation(states).items
         found = await place.search(archived=None, limit=EVERYTHING, mode="substring")
+        found += await place.search(archived=None, limit=EVERYTHING, mode="substring", memory_type="receipt")
         gone = [item.id for item in found if item.id == states.session_record or _is_seen(item, app_name)]
         await finished(place.apply(deletes=gone, purge=Capability.PURGE in place.capabilities))
 
@@ -204,7 +207,7 @@ class MemorandaSessionService(BaseSessionService):
         limit = EVERYTHING if most is None else most + _MORE
         since = None if after is None else moment_of(after)
         conversation = self._conversation(states)
-        read = partial(EventFormat(self._agent or states.app_name).messages, dropped=dropped)
+        read = partial(EventFormat(self._agent or states.app_name).paired, dropped=dropped)
         while most != 0:
             found = await conversation.read(min(limit, EVERYTHING), since=since)
             items = [item for item in found if _is_seen(item, states.app_name)]
@@ -212,10 +215,12 @@ class MemorandaSessionService(BaseSessionService):
                 del items[0]  # Its message begins before what was read.
             dropped.clear()
             loaded = await offload(filter_weight(len(items)), read, items)
-            events = [event for event in loaded if after is None or event.timestamp >= after]
+            events = [each for each in loaded if after is None or each[0].timestamp >= after]
             # The first of several may be the rest of a message of another framework.
             if most is None or len(found) < limit or len(events) > most:
-                return events if most is None else events[-most:]
+                events = events if most is None else events[-most:]
+                await conversation.record([item for _, items in events for item in items], most)
+                return [event for event, _ in events]
             limit *= 4
         return []
 

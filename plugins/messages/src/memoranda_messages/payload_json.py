@@ -25,7 +25,10 @@ def encode_payload(value: Any) -> str:
 
     Objects of a provider's SDK become what they hold. Raises InputError for what JSON cannot hold.
     """
-    value = plain(value)
+    try:
+        return _encode(value)  # Most hold no objects of an SDK.
+    except (TypeError, ValueError, RecursionError, MemoryError):
+        value = plain(value)
     try:
         try:
             return _encode(value)

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import compress
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from memoranda.errors import InputError
-from memoranda.items import AIMemory, MemoryItem, MemoryMetadata, SystemMemory, ToolMemory
+from memoranda.items import BUILTIN_TYPES, AIMemory, MemoryItem, MemoryMetadata, SystemMemory, ToolMemory
+from memoranda.shapes import check_text
 from memoranda.tool_calls import call_arguments, call_name
 from memoranda_messages import Dropped, agrees, from_responses, to_responses
 from memoranda_messages.payload_json import decode_payload, encode_payload
+from memoranda_messages.shapes import parsed
 
 if TYPE_CHECKING:
     from agents import TResponseInputItem
@@ -30,6 +32,35 @@ _COMPARED = ("memory_type", "content", "name", "tool_calls", "tool_call_id", "to
 
 def memory_items(given: Sequence[Any], metadata: MemoryMetadata) -> list[MemoryItem]:
     """Return the SDK's items as memory items that hold them unchanged, including those that the API does not know."""
+    try:
+        return _usual_items(given, metadata)
+    except InputError:
+        return _checked_items(given, metadata)
+
+
+def _usual_items(given: Sequence[Any], metadata: MemoryMetadata) -> list[MemoryItem]:
+    """Return items of usual shapes, in a third of the time. Raises InputError if one of them is of another shape."""
+    names: dict[str, str] = {}
+    found = []
+    for one in given:
+        said = _usually_said(one)
+        if said is None:
+            raise InputError("This item is not of a usual shape.")
+        for text in said:
+            check_text(text, "item")
+        further: dict[str, Any] = {}
+        if said.memory_type == "tool":
+            further = {"tool_call_id": said.call_id, "tool_name": names.get(said.call_id, "")}
+        elif said.call_id:
+            names[said.call_id] = said.name
+            further["tool_calls"] = [{"id": said.call_id, "name": said.name, "arguments": parsed(said.arguments)}]
+        kind = BUILTIN_TYPES[said.memory_type]
+        held = {"payload": encode_payload(one), "payload_format": RESPONSES}
+        found.append(kind(content=said.content, metadata=metadata, **held, **further))
+    return found
+
+
+def _checked_items(given: Sequence[Any], metadata: MemoryMetadata) -> list[MemoryItem]:
     try:
         items = from_responses(given, metadata=metadata)
         known = [True] * len(items)
@@ -119,6 +150,36 @@ _CALL = frozenset({"type", "id", "call_id", "name", "arguments", "status"})
 _OUTPUT = frozenset({"type", "id", "call_id", "output", "status"})
 _BLOCK = frozenset({"type", "text", "annotations", "logprobs"})
 _TYPES = {"user": "human", "assistant": "ai", "system": "system", "developer": "system"}
+_TEXT = frozenset({str})
+_TEXT_OR_NONE = frozenset({str, type(None)})
+
+
+class _Said(NamedTuple):
+    """What a dict of a usual shape says: a text, a call or a result."""
+
+    memory_type: str
+    content: str
+    call_id: str = ""
+    name: str = ""
+    arguments: str = ""
+
+
+def _usually_said(given: Any) -> _Said | None:
+    """Return what a dict says if it is of a usual shape; None for any other, which only the API's reader knows."""
+    if type(given) is not dict or not {type(given.get("id")), type(given.get("status"))} <= _TEXT_OR_NONE:
+        return None
+    kind, keys = given.get("type", "message"), given.keys()
+    if kind == "message" and keys <= _MESSAGE and type(given.get("role")) is str:
+        memory_type, text = _TYPES.get(given["role"]), _plain_text(given.get("content"))
+        return None if memory_type is None or text is None else _Said(memory_type, text)
+    call_id = given.get("call_id")
+    if type(call_id) is not str or not call_id:
+        return None
+    if kind == "function_call_output" and keys <= _OUTPUT and type(given.get("output")) is str:
+        return _Said("tool", given["output"], call_id)
+    if kind == "function_call" and keys <= _CALL and {type(given.get("name")), type(given.get("arguments"))} == _TEXT:
+        return _Said("ai", "", call_id, given["name"], given["arguments"])
+    return None
 
 
 def _plainly_agrees(item: MemoryItem, given: Any) -> bool:
@@ -126,42 +187,34 @@ def _plainly_agrees(item: MemoryItem, given: Any) -> bool:
 
     False says nothing: :func:`memoranda_messages.agrees` decides on the rest.
     """
-    held = item.__dict__
-    if not isinstance(given, dict) or held["name"] is not None or (item.__pydantic_extra__ or {}).get("provider_parts"):
+    held, said = item.__dict__, _usually_said(given)
+    if said is None or held["memory_type"] != said.memory_type or held["content"] != said.content:
         return False
-    kind, keys = given.get("type", "message"), given.keys()
-    if kind == "message" and keys <= _MESSAGE:
-        text = _plain_text(given.get("content"))
-        return bool(
-            held["memory_type"] == _TYPES.get(given.get("role") or "")
-            and text is not None
-            and held["content"] == text
-            and not held.get("tool_calls")
-        )
-    if kind == "function_call_output" and keys <= _OUTPUT:
-        said = (held["memory_type"], held["content"], held.get("tool_call_id"), held.get("is_error"))
-        return bool(given.get("call_id")) and said == ("tool", given.get("output"), given["call_id"], False)
-    if kind == "function_call" and keys <= _CALL and held["memory_type"] == "ai" and not held["content"]:
-        calls: list[Any] = held.get("tool_calls") or []
-        if len(calls) != 1 or calls[0].keys() != {"id", "name", "arguments"}:
-            return False
-        asked = (calls[0]["id"], calls[0]["name"], call_arguments(calls[0]))
-        return asked == (given.get("call_id"), given.get("name"), given.get("arguments"))
-    return False
+    if held["name"] is not None or (item.__pydantic_extra__ or {}).get("provider_parts"):
+        return False
+    if said.memory_type == "tool":
+        return bool(held.get("tool_call_id") == said.call_id and held.get("is_error") is False)
+    calls: list[Any] = held.get("tool_calls") or []
+    if not calls or not said.call_id:
+        return not calls and not said.call_id
+    if len(calls) != 1 or calls[0].keys() != {"id", "name", "arguments"}:
+        return False
+    return (calls[0]["id"], calls[0]["name"], call_arguments(calls[0])) == said[2:]
 
 
 def _plain_text(content: Any) -> str | None:
     """Return what content says that is a text or a list of texts; None for any other."""
-    if isinstance(content, str):
+    if type(content) is str:
         return content
-    if not isinstance(content, list):
+    if type(content) is not list:
         return None
     texts = [
         block["text"]
         for block in content
-        if isinstance(block, dict)
+        if type(block) is dict
         and block.get("type") in ("input_text", "output_text")
         and block.keys() <= _BLOCK
-        and isinstance(block.get("text"), str)
+        and type(block.get("text")) is str
+        and not (block.get("annotations") or block.get("logprobs"))
     ]
     return "\n".join(texts) if len(texts) == len(content) else None

@@ -5,9 +5,11 @@ from __future__ import annotations
 import dataclasses
 import uuid
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextvars import ContextVar
 from typing import NamedTuple
 
 try:
+    from pydantic_ai.conversation import Conversation as LoadedConversation
     from pydantic_ai.conversation_store import (
         ConversationConflict,
         ConversationEntry,
@@ -33,10 +35,13 @@ from memoranda_pydantic_ai.entries import (
     is_gone,
     own_entries,
 )
-from memoranda_sessions import finished
+from memoranda_sessions import Conversation, finished
 
 _AROUND = 16
 """How many more items than entries are read at once, since some entries consist of several."""
+
+_history_read: ContextVar[list[MemoryItem] | None] = ContextVar("history_read", default=None)
+"""Where the history that a conversation is loaded with goes, to be recorded."""
 
 
 class _Stored(NamedTuple):
@@ -58,23 +63,39 @@ class MemorandaConversationStore(ConversationStore):
     ``store`` is any open store with the capabilities ``atomic`` and ``purge``, or better a handle bound to a user: two
     users may then use the same conversation ids. A conversation is the session of its id, which every other framework
     can read and go on with; what it adds there is part of the conversation. A record and its entries are written all or
-    none. Deleting a conversation erases every message that it shares with no other one.
+    none. Deleting a conversation erases every message that it shares with no other one. ``receipt=True``, or a
+    ``memoranda_receipts.Recording``, records what :meth:`load` returns.
     """
 
     dropped: list[Dropped]
     """What the last history that was read could not carry over from other frameworks."""
 
-    def __init__(self, store: BaseStore) -> None:
+    def __init__(self, store: BaseStore, *, receipt: object = None) -> None:
         for needed in (Capability.ATOMIC, Capability.PURGE):
             if needed not in store.capabilities:
                 raise UnsupportedError(store.label, needed, remedy="Conversations need a store that has it.")
         self._items = store
+        self._receipt = receipt
         self._layout = Layout(store)
         self._place = (store.bounds or MemoryMetadata()).namespace
         self.dropped = []
 
     def __repr__(self) -> str:
         return f"MemorandaConversationStore({self._items!r})"
+
+    async def load(
+        self, conversation_id: str, *, limit: int | None = None, scope: str | None = None
+    ) -> LoadedConversation | None:
+        """Return a conversation, or its last ``limit`` messages, for a run; None if there is none."""
+        read: list[MemoryItem] = []
+        token = _history_read.set(read)
+        try:
+            loaded = await super().load(conversation_id, limit=limit, scope=scope)
+        finally:
+            _history_read.reset(token)
+        if loaded is not None:
+            await Conversation(self._items, conversation_id, receipt=self._receipt).record(read, limit)
+        return loaded
 
     async def read_record(self, conversation_id: str) -> ConversationRecord | None:
         """Return the record of a conversation, or None if there is none."""
@@ -138,6 +159,8 @@ class MemorandaConversationStore(ConversationStore):
             except VersionConflictError:
                 continue
             await finished(self._items.apply(deletes=[item.id for item in emptied if is_gone(item)], purge=True))
+            receipts = {"session_id": conversation_id, "memory_type": "receipt"}
+            await finished(self._items.purge(where=receipts))
             return
 
     async def read_entry(self, entry_id: str) -> ConversationEntry:
@@ -151,7 +174,10 @@ class MemorandaConversationStore(ConversationStore):
         Raises KeyError if one of them is missing, and CorruptStoreError if they form a cycle.
         """
         self.dropped = []
-        return history_of(await self._history(head_id, limit), self.dropped)
+        entries = await self._history(head_id, limit)
+        if (read := _history_read.get()) is not None:
+            read[:] = [item for entry in entries for item in entry.items]
+        return history_of(entries, self.dropped)
 
     async def _history(self, head: str | None, limit: int | None) -> list[StoredEntry]:
         """Return the stored entries up to a head, oldest first."""

@@ -249,12 +249,12 @@ def _stamped(item: MemoryItem, scope: MemoryMetadata) -> MemoryItem:
     return item.model_copy(update={"metadata": item.metadata.model_copy(update=bound)}) if bound else item
 
 
-def _tie_groups(batch: Sequence[MemoryItem]) -> None:
+def _tie_groups(batch: list[MemoryItem]) -> None:
     """Let items that belong together by calls say how many they are, so that a missing one is noticed later."""
     for together in shown_together(batch):
         group = next((batch[at].group for at in together if batch[at].group), None) or uuid.uuid4().hex
         for at in together:
-            batch[at].group, batch[at].group_size = group, len(together)
+            batch[at] = batch[at].model_copy(update={"group": group, "group_size": len(together)})
 
 
 def _in_place(items: Sequence[MemoryItem]) -> bool:

@@ -112,11 +112,12 @@ class MessageFormat(ABC, Generic[M]):
         found: list[MemoryItem] = []
         for position, message in enumerate(messages):
             given = self.dump(message)
-            fields = self._known(given) or [_raw_fields(self.raw_type(given), self.name)]
+            payload = encode_payload({"message": given})
+            fields = self._known(given, payload) or [_raw_fields(self.raw_type(given), self.name)]
             if ids is not None:
                 for number, each in enumerate(fields):
                     each["id"] = f"{ids[position]}-{number}" if number else ids[position]
-            found += self._items_of(given, fields, owner, known)
+            found += self._items_of(given, payload, fields, owner, known)
         return found
 
     def messages(self, items: Iterable[MemoryItem], *, dropped: list[Dropped] | None = None) -> list[M]:
@@ -160,27 +161,27 @@ class MessageFormat(ABC, Generic[M]):
         found = self._message_at(items, 0)
         return None if found is None or found[1] < len(items) else self._loaded(found[0])
 
-    def _known(self, given: JsonObject, payload: str | None = None) -> list[Fields]:
+    def _known(self, given: JsonObject, payload: str) -> list[Fields]:
         """Return the fields of a message, cleaned of what no store can hold; none for an unknown kind.
 
-        ``payload`` is the JSON that it comes from, if any, which shows at a glance that nothing is to be cleaned.
+        ``payload`` is its JSON, which shows at a glance if there may be anything to clean.
         """
         try:
             known = self.read(given)
-            if payload is None or any(sign in payload for sign in _UNSTORABLE):
+            if any(sign in payload for sign in _UNSTORABLE):
                 known = [_cleaned(fields) for fields in known]
             return known if all(map(_can_be_held, known)) else []
         except (InputError, AttributeError, KeyError, TypeError, ValueError):
             return []
 
     def _items_of(
-        self, given: JsonObject, known: Sequence[Fields], owner: MemoryMetadata, names: dict[str, str]
+        self, given: JsonObject, payload: str, known: Sequence[Fields], owner: MemoryMetadata, names: dict[str, str]
     ) -> Iterator[MemoryItem]:
         first: str | None = None
         for fields in known:
-            item = _item(fields, owner, names)
-            item.payload = encode_payload(frame(item, given, fields.get("parts") or (), first))
-            item.payload_format = self.name
+            item = _item(fields | {"payload": payload, "payload_format": self.name}, owner, names)
+            if first is not None or fields.get("parts"):
+                item.payload = encode_payload(frame(item, given, fields.get("parts") or (), first))
             first = first or item.id
             yield item
 
@@ -215,7 +216,7 @@ class MessageFormat(ABC, Generic[M]):
             return None
         if self.is_just(items[at], given):
             return given, 1
-        known = self._known(given, items[at].payload)
+        known = self._known(given, items[at].payload or "")
         if not known:
             is_raw = agrees(items[at], _raw_fields(self.raw_type(given), self.name))
             return (given, 1) if is_raw else None
@@ -258,7 +259,8 @@ def _item(fields: Fields, owner: MemoryMetadata, names: dict[str, str]) -> Memor
     kind = BUILTIN_TYPES.get(fields["memory_type"], MemoryItem)
     if fields["memory_type"] == "tool" and not fields.get("tool_name"):
         values["tool_name"] = names.get(fields.get("tool_call_id") or "", "")
-    names |= {call["id"]: call_name(call) for call in fields.get("tool_calls") or ()}
+    for call in fields.get("tool_calls") or ():
+        names[call["id"]] = call_name(call)
     if not values.get("provider_parts"):
         values.pop("provider_parts", None)
     extra = fields.get("extra")
@@ -269,8 +271,8 @@ def _item(fields: Fields, owner: MemoryMetadata, names: dict[str, str]) -> Memor
 def _agrees(item: MemoryItem, fields: Fields) -> bool:
     """Return True if an item still says what its message says."""
     held, further = item.__dict__, item.__pydantic_extra__ or {}
-    said = [(fields.get(name) or None, held.get(name, further.get(name)) or None) for name in _PLAIN]
-    if all(ours == theirs for ours, theirs in said) and (fields.get("tool_name") or "") in ("", held.get("tool_name")):
+    differ = [name for name in _PLAIN if (fields.get(name) or None) != (held.get(name, further.get(name)) or None)]
+    if not differ and (fields.get("tool_name") or "") in ("", held.get("tool_name")):
         # As most are. Calls are compared as JSON, since 1 is neither 1.0 nor true.
         calls, asked = fields.get("tool_calls") or [], held.get("tool_calls") or []
         if not (calls or asked) or json_text(calls) == json_text(asked):

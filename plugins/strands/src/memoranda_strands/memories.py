@@ -34,6 +34,7 @@ class MemorandaMemoryStore(MemoryStore):
     - A search finds what was added under this ``name``. With ``everything``, it finds whatever lies within the handle,
       including sessions, of other frameworks too.
     - ``tools``, such as those for facts, are given to the agent beside those of the memory manager.
+    - ``receipt=True``, or a ``memoranda_receipts.Recording``, records what a search returns.
     - The other arguments are Strands' own.
     """
 
@@ -48,6 +49,7 @@ class MemorandaMemoryStore(MemoryStore):
         extraction: ExtractionConfig | bool | None = None,
         everything: bool = False,
         tools: Iterable[PlainTool] = (),
+        receipt: object = None,
     ) -> None:
         self.name = name
         self.description = description
@@ -57,6 +59,7 @@ class MemorandaMemoryStore(MemoryStore):
         self._store = awaitable_store(store)
         self._where = None if everything else {MARK: name}
         self._tools = list(tools)
+        self._receipt = receipt
 
     def __repr__(self) -> str:
         return f"MemorandaMemoryStore({self._store!r}, {self.name!r})"
@@ -64,7 +67,10 @@ class MemorandaMemoryStore(MemoryStore):
     async def search(self, query: str, options: SearchOptions | None = None) -> list[MemoryEntry]:
         """Return the memories that answer a query, best first."""
         most = (options or {}).get("max_search_results") or self.max_search_results
-        return [_entry(item) for item in await self._store.recall(query, limit=most, where=self._where)]
+        found = await self._store.recall(query, limit=most, where=self._where)
+        asked = {"query": query, "limit": most}
+        await self._store.shown(found, receipt=self._receipt, kind="recall", owner=self._store.bounds, asked=asked)
+        return [_entry(item) for item in found]
 
     async def add(self, content: str, metadata: dict[str, Any] | None = None) -> str:
         """Store a memory and return its id; the same content again is stored once, with the latest metadata."""

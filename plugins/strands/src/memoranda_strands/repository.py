@@ -42,15 +42,21 @@ class MemorandaSessionRepository(SessionRepository):
       are records beside them.
     - A session that another framework wrote can be read and continued by any agent. ``dropped`` says what the last
       :meth:`list_messages` could not carry over.
+    - ``receipt=True``, or a ``memoranda_receipts.Recording``, records what :meth:`list_messages` returns.
     - Two processes that write the same message of a session never overwrite each other: the second one is refused.
     - Strands calls from inside a running event loop; the store is then called from a thread beside it.
     """
 
     def __init__(
-        self, store: BaseStore | SyncStore, *, min_trust: str | None = None, fence: Fence | None = None
+        self,
+        store: BaseStore | SyncStore,
+        *,
+        min_trust: str | None = None,
+        fence: Fence | None = None,
+        receipt: object = None,
     ) -> None:
         self._store = awaitable_store(store)
-        self._options: dict[str, Any] = {"min_trust": min_trust, "fence": fence}
+        self._options: dict[str, Any] = {"min_trust": min_trust, "fence": fence, "receipt": receipt}
         self._beside = ThreadPoolExecutor(1, thread_name_prefix="memoranda-strands")
         self._agents: set[tuple[str, str]] = set()
         self.dropped: list[Dropped] = []
@@ -107,8 +113,7 @@ class MemorandaSessionRepository(SessionRepository):
         self, session_id: str, agent_id: str, limit: int | None = None, offset: int = 0, **kwargs: Any
     ) -> list[SessionMessage]:
         """Return the messages of an agent and of other frameworks, oldest first."""
-        found = [message for message, _ in self._run(self._messages(session_id, agent_id))][offset:]
-        return found if limit is None else found[:limit]
+        return self._run(self._listed(session_id, agent_id, limit, offset))
 
     def create_multi_agent(self, session_id: str, multi_agent: MultiAgentBase, **kwargs: Any) -> None:
         """Store the state of a group of agents. Raises SessionException if its session does not exist."""
@@ -177,15 +182,17 @@ class MemorandaSessionRepository(SessionRepository):
         manager = {"__name__": _AnyManager(), "removed_message_count": 0}
         return SessionAgent(agent_id, {}, manager, created_at=seen[0].created_at) if seen else None
 
-    async def _seen(self, session_id: str, agent_id: str) -> list[MemoryItem]:
+    async def _seen(self, session_id: str, agent_id: str, conversation: Conversation | None = None) -> list[MemoryItem]:
         """Return what an agent sees of a session: all but the messages of other agents of Strands."""
-        found = await self._conversation(session_id).read()
+        found = await (conversation or self._conversation(session_id)).read()
         return [item for item in found if item.payload_format != FORMAT or item.metadata.agent_id in (agent_id, None)]
 
-    async def _messages(self, session_id: str, agent_id: str) -> list[tuple[SessionMessage, list[MemoryItem]]]:
+    async def _messages(
+        self, session_id: str, agent_id: str, conversation: Conversation | None = None
+    ) -> list[tuple[SessionMessage, list[MemoryItem]]]:
         """Return the messages that an agent sees, numbered, each with its items."""
         dropped: list[Dropped] = []
-        found = SessionMessageFormat().paired(await self._seen(session_id, agent_id), dropped=dropped)
+        found = SessionMessageFormat().paired(await self._seen(session_id, agent_id, conversation), dropped=dropped)
         self.dropped = dropped
         last = UNNUMBERED
         for message, _ in found:
@@ -193,6 +200,13 @@ class MemorandaSessionRepository(SessionRepository):
                 message.message_id = last + 1
             last = message.message_id
         return found
+
+    async def _listed(self, session_id: str, agent_id: str, limit: int | None, offset: int) -> list[SessionMessage]:
+        conversation = self._conversation(session_id)
+        found = (await self._messages(session_id, agent_id, conversation))[offset:]
+        found = found if limit is None else found[:limit]
+        await conversation.record([item for _, items in found for item in items], limit)
+        return [message for message, _ in found]
 
     async def _replace(self, session_id: str, agent_id: str, message: SessionMessage) -> None:
         number = message.message_id
