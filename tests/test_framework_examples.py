@@ -9,6 +9,7 @@ import re
 import subprocess
 import sys
 import textwrap
+import tomllib
 import uuid
 from pathlib import Path
 from typing import Any
@@ -55,6 +56,37 @@ def test_an_example_prints_what_it_says(example: Path, tmp_path: Path) -> None:
     assert promised
     assert result.stdout.strip() == promised.strip()
     assert list(tmp_path.iterdir()) == []
+
+
+ADAPTERS = (
+    "adk",
+    "agent-framework",
+    "langchain",
+    "langgraph",
+    "llama-index",
+    "openai-agents",
+    "pydantic-ai",
+    "strands",
+)
+ROOT = Path(__file__).parent.parent
+
+
+@pytest.mark.parametrize("adapter", ADAPTERS)
+def test_every_line_that_installs_an_adapter_names_what_it_needs_of_the_clone(adapter: str) -> None:
+    standard = {line for line in (ROOT / "requirements.txt").read_text().splitlines() if line.startswith("./")}
+    project = tomllib.loads((ROOT / "plugins" / adapter / "pyproject.toml").read_text())["project"]
+    names = {re.split(r"[\[><=]", line)[0] for line in project["dependencies"]}
+    needed = {f"./plugins/{name.removeprefix('memoranda-')}" for name in names if name.startswith("memoranda-")}
+    pages = [path for folder in ("docs/pages", "examples", "plugins") for path in (ROOT / folder).rglob("*.*")]
+    read = [path.read_text() for path in pages if path.suffix == ".md" or path.parent.name == "examples"]
+    lines = [
+        line for text in read for line in text.splitlines() if re.search(rf"pip install .*plugins/{adapter}\b", line)
+    ]
+
+    assert lines
+    assert [line for line in lines if "-r requirements.txt" not in line] == []
+    for line in lines:
+        assert needed - standard <= set(re.findall(r"\./plugins/[a-z-]+", line)), line
 
 
 def lines_of(framework: str) -> str:
