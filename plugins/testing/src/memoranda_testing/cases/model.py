@@ -25,6 +25,7 @@ from memoranda_testing.model import (
     leaks,
     scope_independence,
 )
+from memoranda_testing.model.change_steps import Changes, straddling_steps
 from memoranda_testing.model.combination_steps import Combinations
 from memoranda_testing.model.histories import failure_report
 from memoranda_testing.model.lifetime_steps import lifetime_steps
@@ -108,6 +109,11 @@ class IsolationCases(HistoryCases):
             steps = list(drawn.steps(3 if self.is_brief else 1))
             await check_steps(sandbox, steps, f"the combinations {number} of the seed {self.seed}")
 
+    async def test_batches_that_straddle_a_scope_end_at_its_bounds(self, store: BaseStore) -> None:
+        """Of a batch through a handle, what lies outside is refused or passed over, and stays as it is."""
+        sandbox = self._sandbox(store)
+        await check_steps(sandbox, list(straddling_steps(sandbox.mark, store.capabilities)), "batches")
+
     async def test_a_few_are_found_among_many(self, store: BaseStore) -> None:
         """A filter that a few of more than a thousand items match finds, counts and removes these few."""
         sandbox = self._sandbox(store)
@@ -144,6 +150,11 @@ class ModelCases(HistoryCases):
             if capability not in store.capabilities:
                 self.unreached(f"what needs the capability {capability.value!r}")
         await self._play(self._sandbox(store), self._history_options(store), "calls")
+
+    async def test_every_change_reaches_every_read(self, store: BaseStore) -> None:
+        """Whatever changes in an item, by whichever method, each method that reads answers as the model does."""
+        sandbox = self._sandbox(store)
+        await check_steps(sandbox, list(Changes(sandbox.mark, store.capabilities).steps()), "changes")
 
     @needs(Capability.TTL)
     async def test_random_lifetimes_match_the_model(self, store: BaseStore) -> None:
