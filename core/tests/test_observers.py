@@ -11,7 +11,7 @@ import pytest
 from memoranda import MemoryItem, MemoryMetadata
 from memoranda.errors import InputError, PluginError
 from memoranda.store import InMemoryStore, Observer
-from memoranda.store.backend import Observers
+from memoranda.store.backend import Filter, Observers
 
 
 class Recorder(Observer):
@@ -166,3 +166,26 @@ async def test_only_removals_for_good_are_waited_for() -> None:
         await store.pop(purge=True)
         await store.apply(deletes=["b"], purge=True)
         assert observer.purges == 3
+
+
+async def test_an_observer_sees_what_is_about_to_be_purged() -> None:
+    class Watching(Observer):
+        def __init__(self) -> None:
+            self.seen: list[tuple[list[str] | None, set[str], bool]] = []
+
+        async def purging(self, store: Any, wanted: Filter, ids: list[str] | None, deleted_only: bool) -> None:
+            there = {item.id async for item in store.scan(include_deleted=True) if wanted.matches(item)}
+            self.seen.append((ids, there, deleted_only))
+
+    observer = Watching()
+    async with InMemoryStore() as store:
+        store.observe(observer)
+        await store.add_many([MemoryItem(id=name, content=name) for name in "abc"])
+        await store.delete("a")
+        await store.purge("b")
+        await store.purge(where={"id": "c"})
+        await store.purge(deleted_only=True)
+        assert observer.seen == [(["b"], {"a", "b", "c"}, False), (None, {"c"}, False), (None, {"a"}, True)]
+        await store.add(MemoryItem(id="d", content="d"))
+        await store.apply(deletes=["d"], purge=True)
+        assert observer.seen[-1] == (["d"], {"d"}, False)

@@ -7,12 +7,13 @@ import signal
 import subprocess
 import sys
 import uuid
-from collections.abc import AsyncIterator, Iterator
-from contextlib import ExitStack, asynccontextmanager
+from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
+from receipt_stores import opened
 
 import memoranda
 from memoranda import AIMemory, HumanMemory, MemoryItem, SystemMemory, ToolMemory
@@ -22,7 +23,6 @@ from memoranda_context import ContextManager, assemble
 from memoranda_guard import Fence
 from memoranda_messages import from_openai
 from memoranda_receipts import Receipts, Recording, message_bytes
-from memoranda_testing.servers import postgres_server, redis_server
 
 ENGINES = {"memory": 8, "sqlite": 7, "vector": 3, "postgres": 3, "redis": 3}
 """How many histories are played by default; with ``--everything`` a thousand on each."""
@@ -38,18 +38,6 @@ FORMATS = ("openai", "responses", "anthropic", "items")
 def servers() -> Iterator[ExitStack]:
     with ExitStack() as stack:
         yield stack
-
-
-@asynccontextmanager
-async def opened(engine: str, servers: ExitStack, folder: Path) -> AsyncIterator[BaseStore]:
-    if engine == "postgres":
-        url = servers.enter_context(servers.enter_context(postgres_server()).database())
-    elif engine == "redis":
-        url = f"{servers.enter_context(redis_server()).url}?namespace={uuid.uuid4().hex}"
-    else:
-        url = {"memory": "memory://", "vector": "vector://?embeddings=hashing"}.get(engine, f"sqlite:///{folder}/a.db")
-    async with memoranda.open(url) as store:
-        yield store
 
 
 def text(chance: random.Random) -> str:

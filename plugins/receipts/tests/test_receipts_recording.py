@@ -318,7 +318,10 @@ async def test_who_has_seen_an_item(handle: BaseStore) -> None:
     await handle.window(rounds=4, receipt=True)
     first = (await handle.window())[1]
     assert len(await Receipts(handle).seen(first)) == 1
-    last = (await handle.window())[-1]
+    await handle.add(HumanMemory(id="zażółć 自", content="Mine."))
+    await handle.window(rounds=1, receipt=True)
+    assert len(await Receipts(handle).seen("zażółć 自")) == 1
+    last = (await handle.window())[-2]
     assert len(await Receipts(handle).seen(last.id)) == 2
 
 

@@ -18,7 +18,7 @@ from memoranda.errors import InputError
 from memoranda.store import BaseStore, InMemoryStore, dump_item
 from memoranda_context import assemble
 from memoranda_receipts import Receipts, Revisions, RevisionsStore
-from memoranda_testing import StoreConformance
+from memoranda_testing import Reopen, StoreConformance
 from memoranda_userdata import erase, forget
 
 START = 1_800_000_000.0
@@ -38,6 +38,13 @@ class TestRevisionsOnSQLite(StoreConformance):
     async def store(self, tmp_path: Path) -> AsyncIterator[BaseStore]:
         async with memoranda.open(f"sqlite:///{tmp_path / 'a.db'}", revisions=True) as store:
             yield store
+
+    @pytest.fixture
+    def reopen(self, tmp_path: Path) -> Reopen:
+        async def reopen() -> BaseStore:
+            return memoranda.open(f"sqlite:///{tmp_path / 'a.db'}", revisions=True)
+
+        return reopen
 
 
 @pytest.fixture

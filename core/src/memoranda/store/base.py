@@ -21,8 +21,7 @@ from memoranda.store.ranked import RERANKED
 from memoranda.store.reading import Reading
 from memoranda.store.removing import Removing
 from memoranda.store.scoped import UNSET, ScopedEngine, scope_metadata
-from memoranda.store.values import Value
-from memoranda.store.writes import NO_RECORDS
+from memoranda.store.values import NO_RECORDS, Value
 from memoranda.store.writing import Writing
 from memoranda.trust import check_trust, trust_of
 
@@ -69,11 +68,10 @@ class BaseStore(Writing, Reading, Removing, Branching):
         handle adds; an item that says a lower trust keeps it. Raises InputError without any field of the scope, and for
         one that is None: a user that was not found is not "any".
         """
-        handle = self._scoped(
-            scope_metadata(
-                user_id=user_id, session_id=session_id, task_id=task_id, agent_id=agent_id, namespace=namespace
-            )
+        scope = scope_metadata(
+            user_id=user_id, session_id=session_id, task_id=task_id, agent_id=agent_id, namespace=namespace
         )
+        handle = self._scoped(scope)
         handle.trust = None if trust is None else check_trust(trust, "trust")
         handle.origin = None if origin is None else check_text(origin, "origin")
         handle._observers.attach(handle)

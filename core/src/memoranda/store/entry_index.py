@@ -62,9 +62,8 @@ class EntryList(list[Entry]):
             numbers = [entry.added for entry in [*self[max(at - 1, 0) : at], now[0], now[-1], *self[end : end + 1]]]
             self.as_added = stretch.as_added and numbers == sorted(numbers)
         self[at:end] = now
-        self.staying[bisect_left(self.staying, stretch.first) : bisect_left(self.staying, stretch.end)] = (
-            stretch.staying
-        )
+        first, last = bisect_left(self.staying, stretch.first), bisect_left(self.staying, stretch.end)
+        self.staying[first:last] = stretch.staying
         return True
 
     def take(self, gone: Sequence[Entry]) -> None:

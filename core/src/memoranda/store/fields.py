@@ -50,9 +50,8 @@ class ItemFields:
         self._made = tuple((name, default) for name, default in self.defaults if _is_made(model[name]))
         # None is left out of fields that all items have, as most have none. Any other value is written, the default
         # too: a later release may have another one.
-        self._left_out = frozenset(
-            name for name in MemoryItem.model_fields if name in model and model[name].default is None
-        )
+        common = [name for name in MemoryItem.model_fields if name in model]
+        self._left_out = frozenset(name for name in common if model[name].default is None)
         direct = model if trusted and self.plain else [name for name in MemoryItem.model_fields if name in self.kinds]
         self._direct = tuple((name, name in self._left_out) for name in direct)
         self._dumped = {name for name in model if name not in direct}

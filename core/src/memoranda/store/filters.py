@@ -29,7 +29,7 @@ from memoranda.store.conditions import (
     metadata_conditions,
 )
 from memoranda.store.owners import is_below
-from memoranda.store.values import Value, moment_text, value_conditions
+from memoranda.store.values import NO_RECORDS, Value, moment_text, value_conditions
 from memoranda.trust import check_trust
 
 Kinds = str | Iterable[str]
@@ -80,9 +80,8 @@ def metadata_matches(wanted: MemoryMetadata | None, found: MemoryMetadata) -> bo
 
 def names_nothing(metadata: MemoryMetadata) -> bool:
     """Return True if a metadata filter has no condition at all."""
-    return (
-        not metadata.extra and not metadata.namespace and all(getattr(metadata, name) is None for name in SCOPE_FIELDS)
-    )
+    named = any(getattr(metadata, name) is not None for name in SCOPE_FIELDS)
+    return not (named or metadata.extra or metadata.namespace)
 
 
 def check_clearing(metadata: MemoryMetadata | None) -> None:
@@ -206,12 +205,12 @@ class Filter:
 
     def scope(self) -> Filter:
         """Return the filter of where this one looks, without what it looks for: see :attr:`Condition.bounds_scope`."""
-        further = tuple(condition for condition in self.further if condition.bounds_scope)
+        further = tuple(condition for condition in self.further if condition.bounds_scope or condition in NO_RECORDS)
         return replace(self, query="", memory_type=None, status=None, further=further)
 
     def sought(self) -> Filter:
         """Return the filter of what this one looks for, wherever: for items that were read from its scope."""
-        further = tuple(condition for condition in self.further if not condition.bounds_scope)
+        further = tuple(each for each in self.further if not each.bounds_scope and each not in NO_RECORDS)
         return replace(self, metadata=None, archived=None, further=further)
 
     def parts(self) -> tuple[Filter, ...]:

@@ -39,6 +39,7 @@ from memoranda.store.filters import Filter, Order, Page, metadata_matches
 from memoranda.store.lifetimes import with_lifetime
 from memoranda.store.protocol import BASE_CAPABILITIES, Capability, SearchMode
 from memoranda.store.ranked import RankedItem, Ranker, ScopeIndex
+from memoranda.store.values import Value
 from memoranda.store.window import ONLY_STAYING
 from memoranda.store.writes import Write, check_expected, kept, successor
 from memoranda.urls import take_options
@@ -197,9 +198,8 @@ class InMemoryStore(BaseStore):
 
     async def _search(self, wanted: Filter, page: Page) -> list[MemoryItem]:
         entries, wanted = self._looked_at(self._live, await self._with_past(wanted))
-        if page.order != "created" and not (
-            page.order == "added" and isinstance(entries, EntryList) and entries.as_added
-        ):
+        as_added = page.order == "added" and isinstance(entries, EntryList) and entries.as_added
+        if page.order != "created" and not as_added:
             return await offload(filter_weight(len(entries)), _sorted_copies, entries.copy(), wanted, page)
         limit, at_once = page.end, _sifted_at_once(entries, wanted)
         found = _newest(islice(reversed(entries), at_once), wanted, limit)
@@ -229,7 +229,7 @@ class InMemoryStore(BaseStore):
 
         It depends on time as well until expired items are swept.
         """
-        by_name = all(type(each) in (InScope, Below, Archived, Expiry) for each in scope.conditions)
+        by_name = all(type(each) in (InScope, Below, Archived, Expiry, Value) for each in scope.conditions)
         if not by_name or self._lifetimes.is_due(self.clock):
             return ranker.index()
         key = tuple(each for each in scope.conditions if not isinstance(each, Expiry))

@@ -55,10 +55,8 @@ class Observers:
                     f"The observer {type(observer).__name__} failed on the item {item.id!r}, which was not stored: "
                     f"{type(error).__name__}."
                 ) from error
-        if not isinstance(changed, MemoryItem) or (changed.id, changed.metadata.user_id) != (
-            item.id,
-            item.metadata.user_id,
-        ):
+        owner = (item.id, item.metadata.user_id)
+        if not isinstance(changed, MemoryItem) or (changed.id, changed.metadata.user_id) != owner:
             raise PluginError(f"An observer changed the id or owner of the item {item.id!r}, which was not stored.")
         return changed
 
@@ -81,10 +79,10 @@ class Observers:
         """Tell all of a removal."""
         self._tell(lambda observer: observer.cleared(metadata, removed))
 
-    async def purged(self) -> None:
-        """Wait for what observers do after a purge."""
-        for purged in [observer.purged for observer in self if hasattr(observer, "purged")]:
-            await purged()
+    async def wait(self, hook: str, *given: Any) -> None:
+        """Wait for observers that have a method of this name: ``purging`` before a purge, ``purged`` after it."""
+        for method in [getattr(observer, hook) for observer in self if hasattr(observer, hook)]:
+            await method(*given)
 
     def _tell(self, call: Callable[[Observer], Any]) -> None:
         for observer in self:

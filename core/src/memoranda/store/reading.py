@@ -17,8 +17,9 @@ from memoranda.store.lifetimes import end_of_life
 from memoranda.store.owners import Owner, OwnerField, check_listing
 from memoranda.store.protocol import Capability, SearchMode
 from memoranda.store.ranked import RERANKED, RankedItem, reranked
+from memoranda.store.values import NO_RECORDS
 from memoranda.store.window import read_window
-from memoranda.store.writes import HEAD_ONLY, NO_RECORDS
+from memoranda.store.writes import HEAD_ONLY
 from memoranda.tokens import TokenCounter
 
 
@@ -58,9 +59,8 @@ class Reading(Engine):
         if not wanted:
             return []
         held = await self._get_many(wanted)
-        return await self._refreshed(
-            await offload(filter_weight(len(held)), self._of_ids, held, wanted, metadata), refresh
-        )
+        found = await offload(filter_weight(len(held)), self._of_ids, held, wanted, metadata)
+        return await self._refreshed(found, refresh)
 
     def _of_ids(
         self, held: Iterable[MemoryItem], ids: Iterable[str], metadata: MemoryMetadata | None
@@ -241,7 +241,7 @@ class Reading(Engine):
         page = Page.checked(limit, 0, "added")
         wanted = self._filter(metadata=metadata, memory_type=memory_type, archived=archived, **narrowing)
         if not self._observers:
-            return (await self._payloads(wanted, page))[::-1] if page.limit else []
+            return (await self._payloads(_without_records(wanted), page))[::-1] if page.limit else []
         return list(map(Payload.of, reversed(await self._listed("", wanted, page, "substring", False, 0.0, False))))
 
     async def head(self, *, metadata: MemoryMetadata | None = None) -> str | None:
@@ -335,4 +335,6 @@ class Reading(Engine):
 
 def _without_records(wanted: Filter) -> Filter:
     """Return the filter of a search: records, such as receipts, are archived, and found by their type alone."""
-    return wanted if wanted.archived is False or wanted.memory_type is not None else wanted.also(*NO_RECORDS)
+    asked = [wanted.memory_type] if isinstance(wanted.memory_type, str) else wanted.memory_type or ()
+    named = any(each.value in asked or each in wanted.further for each in NO_RECORDS)
+    return wanted if wanted.archived is False or named else wanted.also(*NO_RECORDS)

@@ -57,7 +57,8 @@ class Removing(Engine):
         if popped is not None:
             self._observers.cleared(self._bounds(metadata), 1)
         if popped is not None and purge:
-            await self._observers.purged()
+            await self._observers.wait("purging", self, wanted, [popped.id], False)
+            await self._observers.wait("purged")
         return popped
 
     async def delete(self, item_id: str, *, metadata: MemoryMetadata | None = None) -> bool:
@@ -109,12 +110,13 @@ class Removing(Engine):
         if item_id is not None:
             check_text(item_id, "item_id")
         wanted = self._removed(metadata, item_id, **narrowing)
+        await self._observers.wait("purging", self, wanted, None if item_id is None else [item_id], deleted_only)
         async with self._alone():
             if self._lifetimes.in_use:
                 await self._sweep(self._expired(metadata=metadata))
             purged = await self._purge(item_id, wanted, deleted_only)
         self._observers.cleared(self._bounds(metadata), purged)
-        await self._observers.purged()
+        await self._observers.wait("purged")
         return purged
 
     def _removed(self, metadata: MemoryMetadata | None, item_id: str | None = None, **named: Any) -> Filter:

@@ -98,6 +98,10 @@ class Value(Condition):
         return Value, self.in_extra or self.name, self.operator, type(self.value)
 
 
+NO_RECORDS = tuple(Value("memory_type", False, "$ne", kind) for kind in ("receipt", "revision"))
+"""What holds for all but items that tell about others: these are part of no conversation and of no ranking's scope."""
+
+
 def _present(found: Any, operator: str) -> Any:
     return _MISSING if found is None and operator == "$exists" else found
 

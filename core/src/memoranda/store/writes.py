@@ -12,11 +12,8 @@ from memoranda.items import MemoryItem, MemoryMetadata
 from memoranda.store.codec import copy_item
 from memoranda.store.conditions import Condition, InScope
 from memoranda.store.filters import Filter, merge_scope, metadata_matches
-from memoranda.store.values import Value
+from memoranda.store.values import NO_RECORDS, Value
 from memoranda.trust import replacing_trust, trust_of
-
-NO_RECORDS = tuple(Value("memory_type", False, "$ne", kind) for kind in ("receipt", "revision"))
-"""What holds for all but items that tell about others: these are no part of a conversation, wherever they lie."""
 
 HEAD_ONLY = (*NO_RECORDS, *(Value("memory_type", False, "$ne", kind) for kind in ("summary", "record")))
 """What can be the head of a conversation: no record, and no summary, which comes later than what it stands for."""

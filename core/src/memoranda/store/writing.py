@@ -148,12 +148,13 @@ class Writing(Engine):
         """
         self._ensure_open()
         check_filter(within, "within")
-        if purge:
-            self._require(Capability.PURGE)
         batch = await self._accepted(adds, ttl)
         gone = list(dict.fromkeys(check_text(item_id, "deletes") for item_id in each(deletes, "deletes", "ids")))
         if not {item.id for item in batch}.isdisjoint(gone):
             raise InputError("apply() cannot both add and delete the same id.", field="deletes")
+        if purge:
+            self._require(Capability.PURGE)
+            await self._observers.wait("purging", self, self._filter(metadata=within, archived=None), gone, False)
         batch, hidden = await self._withheld(batch, frozenset())
         if not batch and not gone:
             return 0
@@ -162,7 +163,7 @@ class Writing(Engine):
         if removed:
             self._observers.cleared(self._bounds(within), removed)
         if removed and purge:
-            await self._observers.purged()
+            await self._observers.wait("purged")
         self._observers.added([item for item in batch if item.id not in hidden])
         return removed
 

@@ -91,7 +91,7 @@ class ReceiptPages:
         return (await self._receipts(owner).seen(item))[:MOST_LISTED]
 
     async def _rows(self, receipts: Receipts, receipt: Receipt, notes: Mapping[str, str]) -> list[Shown]:
-        contents = await receipts.contents(receipt.ids)
+        contents = await receipts.contents(receipt)
         return [
             Shown(entry.id, entry.role, shortened(contents.get(entry.id, ""))[0], notes.get(entry.id, ""))
             for entry in receipt.shown

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from memoranda_receipts.comparing import Diff, Difference
-from memoranda_receipts.receipts import Receipts
-from memoranda_receipts.recording import Recorder, Recording
-from memoranda_receipts.records import Receipt, ReceiptMemory, Shown, content_hash
-from memoranda_receipts.replaying import ItemChange, Replay, message_bytes
-from memoranda_receipts.revisions import Revisions, RevisionsStore
+from typing import TYPE_CHECKING
+
+from memoranda.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from memoranda_receipts.comparing import Diff, Difference
+    from memoranda_receipts.receipts import Receipts
+    from memoranda_receipts.recording import Recorder, Recording
+    from memoranda_receipts.records import Receipt, ReceiptMemory, Shown, content_hash
+    from memoranda_receipts.replaying import ItemChange, Replay, message_bytes
+    from memoranda_receipts.revisions import Revisions, RevisionsStore
 
 __all__ = [
     "Diff",
@@ -25,3 +30,15 @@ __all__ = [
     "content_hash",
     "message_bytes",
 ]
+
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        "comparing": ["Diff", "Difference"],
+        "receipts": ["Receipts"],
+        "recording": ["Recorder", "Recording"],
+        "records": ["Receipt", "ReceiptMemory", "Shown", "content_hash"],
+        "replaying": ["ItemChange", "Replay", "message_bytes"],
+        "revisions": ["Revisions", "RevisionsStore"],
+    },
+)

@@ -162,7 +162,8 @@ def diff(
     async def work() -> tuple[Diff, dict[str, str]]:
         async with _opened(store, store_options, metadata) as receipts:
             found = await receipts.diff(earlier, later)
-            return found, await receipts.contents([each.id for each in (*found.left, *found.entered)])
+            said = await receipts.contents(earlier, [each.id for each in found.left])
+            return found, said | await receipts.contents(later, [each.id for each in found.entered])
 
     found, contents = run(work())
     if as_json:

@@ -9,7 +9,7 @@ from memoranda.items import MemoryItem
 from memoranda.store import BaseStore
 from memoranda.trust import check_trust, trust_of
 from memoranda_receipts.recording import BEYOND_LIMIT, first_rule
-from memoranda_receipts.records import Receipt, Shown
+from memoranda_receipts.records import QUESTION, Receipt, Shown
 from memoranda_receipts.replaying import stored
 
 ADDED = "added since"
@@ -55,19 +55,21 @@ class Diff:
 
 async def diff(stores: Sequence[BaseStore], earlier: Receipt, later: Receipt) -> Diff:
     """Return what differs between two receipts, with the rule by which each item entered or left."""
-    before, after = ({entry.id: entry for entry in receipt.shown} for receipt in (earlier, later))
-    apart = [entry.id for entry in (*earlier.shown, *later.shown) if (entry.id in before) != (entry.id in after)]
+    before, after = (
+        {entry.id: entry for entry in receipt.shown if entry.role != QUESTION} for receipt in (earlier, later)
+    )
+    apart = [name for name in {**before, **after} if (name in before) != (name in after)]
     items = await stored(stores, apart)
     summaries = await stored(stores, sorted({item.archived_by for item in items.values() if item.archived_by}))
     return Diff(
         tuple(
             Difference(entry.id, _why_it_was_out(entry, items.get(entry.id), earlier, summaries), entry.role)
-            for entry in later.shown
+            for entry in after.values()
             if entry.id not in before
         ),
         tuple(
             Difference(entry.id, _why_it_left(entry, items.get(entry.id), later, summaries), entry.role)
-            for entry in earlier.shown
+            for entry in before.values()
             if entry.id not in after
         ),
         tuple(name for name, entry in after.items() if name in before and before[name].hash != entry.hash),

@@ -25,9 +25,13 @@ def memoranda_wrappers() -> list[WrapperSpec]:
 
 @hookimpl
 def memoranda_observers() -> list[ObserverSpec]:
-    """Offer the observer that records every window and context."""
-    target = "memoranda_receipts.recording:Recorder"
-    return [ObserverSpec("receipts", target=target, api=1, summary="Records what models are shown.")]
+    """Offer the observer that records every window and context, and give every store the one that cleans receipts."""
+    recorder, watch = "memoranda_receipts.recording:Recorder", "memoranda_receipts.purging:PurgeWatch"
+    summary = "Takes the content of purged items out of receipts."
+    return [
+        ObserverSpec("receipts", target=recorder, api=1, summary="Records what models are shown."),
+        ObserverSpec("receipts-purge", target=watch, api=1, summary=summary, auto=True),
+    ]
 
 
 @hookimpl

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
+import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from memoranda.errors import InputError
-from memoranda.items import MemoryItem, now_text
+from memoranda.errors import CorruptStoreError, InputError
+from memoranda.items import SCOPE_FIELDS, MemoryItem, Payload, now_text
 from memoranda.shapes import check_text, whole_number
 from memoranda.store import EVERYTHING, BaseStore, Capability
 from memoranda_receipts.comparing import Diff, diff
@@ -15,6 +17,8 @@ from memoranda_receipts.layout import text_of
 from memoranda_receipts.recording import Recording, record
 from memoranda_receipts.records import Receipt, ReceiptMemory, dumped_receipt, loaded_receipt
 from memoranda_receipts.replaying import Replay, replay, stored
+
+logger = logging.getLogger(__name__)
 
 
 class NoReceiptError(InputError):
@@ -65,9 +69,9 @@ class Receipts:
         most = EVERYTHING if limit is None else whole_number(limit, "limit")
         looked_at = most if item is None else EVERYTHING
         rows = await self.store.payloads(memory_type="receipt", archived=True, limit=looked_at)
-        receipts = [
-            loaded_receipt(row.item_id, row.text) for row in reversed(rows) if item is None or item in (row.text or "")
-        ]
+        name = "" if item is None else json.dumps(item)
+        held = [row for row in reversed(rows) if name in (row.text or "")]
+        receipts = [receipt for row in held if (receipt := _readable(row)) is not None]
         now = now_text()
         over = [receipt.id for receipt in receipts if receipt.expires is not None and receipt.expires <= now]
         if over and self.store.access != "read":
@@ -85,16 +89,33 @@ class Receipts:
 
     async def replay(self, receipt: Receipt | str) -> Replay:
         """Show a context again: the same messages, or what has changed since and the rest."""
-        return await replay(self._stores, await self._found(receipt))
+        found = await self._found(receipt)
+        return await replay(await self._stores_of(found), found)
 
     async def diff(self, earlier: Receipt | str, later: Receipt | str) -> Diff:
         """Return what entered and left from one context to another, and by which rule."""
-        return await diff(self._stores, await self._found(earlier), await self._found(later))
+        first, second = await self._found(earlier), await self._found(later)
+        return await diff(await self._stores_of(first, second), first, second)
 
-    async def contents(self, ids: Iterable[str]) -> dict[str, str]:
-        """Return what items say now, by id, with the tools that they call; those that are gone are missing."""
-        found = await stored(self._stores, list(ids))
+    async def contents(self, receipt: Receipt | str, ids: Iterable[str] | None = None) -> dict[str, str]:
+        """Return what the items of a receipt, or those of some ids, say now, by id, with the tools that they call.
+
+        Those that are gone, or are not of the receipt's owner, are missing.
+        """
+        receipt = await self._found(receipt)
+        found = await stored(await self._stores_of(receipt), receipt.ids if ids is None else list(ids))
         return {item_id: text_of(item).strip() for item_id, item in found.items()}
+
+    async def _stores_of(self, *receipts: Receipt) -> Sequence[BaseStore]:
+        """Return the stores, the first bound to the owner of receipts: a forged one shows nothing of another's."""
+        if self.store.bounds is not None and self.store.bounds.user_id is not None:
+            return self._stores
+        items = await self.store.get_many([receipt.id for receipt in receipts])
+        if not items or len({item.metadata.user_id for item in items}) > 1:
+            return self._stores
+        names = (*SCOPE_FIELDS, "namespace")
+        owner = {name: value for name in names if (value := getattr(items[0].metadata, name))}
+        return (self.store.scoped(**owner), *self._stores[1:]) if owner else self._stores
 
     async def _found(self, receipt: Receipt | str) -> Receipt:
         return receipt if isinstance(receipt, Receipt) else await self.get(receipt)
@@ -114,6 +135,14 @@ class Receipts:
         if item is None or item.memory_type != "receipt":
             raise NoReceiptError(f"There is no receipt {receipt!r} in this scope.", field="receipt")
         return item if isinstance(item, ReceiptMemory) else ReceiptMemory(**item.model_dump())
+
+
+def _readable(row: Payload) -> Receipt | None:
+    try:
+        return loaded_receipt(row.item_id, row.text)
+    except CorruptStoreError as error:
+        logger.warning("%s It is left out.", error)
+        return None
 
 
 def short_id(receipt: Receipt | str) -> str:

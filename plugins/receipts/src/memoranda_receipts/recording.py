@@ -18,6 +18,7 @@ from memoranda.store import Capability, Observer, dump_item
 from memoranda.tokens import TokenCounter, estimate_tokens
 from memoranda.windowing import as_said, last_rounds, newest, rounds_within
 from memoranda_receipts.layout import layout_of
+from memoranda_receipts.purging import watch
 from memoranda_receipts.records import (
     FORMAT,
     LIFETIME,
@@ -157,6 +158,7 @@ async def record(
         expires=None if expires or recording.lifetime is None else _later(at, recording.lifetime),
         contents={item.id: dump_item(item) for _, item in made_of} if recording.payload else None,
     )
+    watch(store)
     await store.add(item_of(receipt, found), ttl=recording.lifetime if expires else None)
     return receipt
 

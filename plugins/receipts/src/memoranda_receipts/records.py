@@ -6,9 +6,10 @@ import hashlib
 import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields, replace
-from typing import Any
+from functools import cache
+from typing import Any, ClassVar
 
-from pydantic import Field
+from pydantic import ConfigDict, Field, TypeAdapter
 
 from memoranda.errors import CorruptStoreError
 from memoranda.items import MemoryItem
@@ -20,6 +21,9 @@ FORMAT = "memoranda-receipt/1"
 
 LIFETIME = 30 * 24 * 3600.0
 """How many seconds a receipt is kept, unless the caller says otherwise."""
+
+QUESTION = "question"
+"""The role of an item that was purged and that repeated the question."""
 
 _NOT_SHOWN = frozenset(
     {
@@ -54,8 +58,9 @@ def digest_of(items: Sequence[MemoryItem], known: Mapping[int, str] | None = Non
 class Shown:
     """An item that was shown: which, in which version, and a hash of its content.
 
-    ``role`` is where it stood: ``"conversation"``, ``"long-term"``, ``"recent"`` or ``"profile"``. One that lies
-    ``elsewhere`` was given to the context and is no item of the receipt's store.
+    ``role`` is where it stood: ``"conversation"``, ``"long-term"``, ``"recent"`` or ``"profile"``; ``"question"`` if it
+    repeated the question and was purged. One that lies ``elsewhere`` was given to the context and is no item of the
+    receipt's store.
     """
 
     id: str
@@ -96,6 +101,8 @@ class Receipt:
     ``unread`` is the reason why what is older is left out, too; None if there is nothing older. ``contents`` are the
     items themselves, only where the receipt was asked to keep them. ``digest`` is a hash of the whole context.
     """
+
+    __pydantic_config__: ClassVar = ConfigDict(extra="forbid")
 
     id: str
     at: str
@@ -146,19 +153,38 @@ def _entry(entry: Shown) -> dict[str, Any]:
     return held
 
 
+@cache
+def _stored_form() -> TypeAdapter[Receipt]:
+    return TypeAdapter(Receipt)
+
+
 def loaded_receipt(item_id: str, text: str | None) -> Receipt:
-    """Return the receipt that a payload holds. Raises CorruptStoreError for one that is none."""
+    """Return the receipt that a payload holds. Raises CorruptStoreError for one that is none.
+
+    An item of this type may be written by hand, so every field is checked.
+    """
     try:
-        held = json.loads(text or "")
-        held["shown"] = tuple(Shown(**entry) for entry in held.get("shown", ()))
-        if "layout" in held:
-            held["layout"] = tuple(held["layout"])
-        return Receipt(id=item_id, **held)
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        receipt = _stored_form().validate_json(text or "", strict=True)
+        _check_layout(receipt.layout or (), len(receipt.shown))
+        return replace(receipt, id=item_id)
+    except (ValueError, TypeError, KeyError) as error:
         raise CorruptStoreError(
             f"The receipt {item_id!r} cannot be read: its payload is not of the format {FORMAT}. Remove the item, or "
             f"upgrade memoranda-receipts if a later release wrote it."
         ) from error
+
+
+def _check_layout(layout: Sequence[Any], shown: int) -> None:
+    """Raise ValueError for a layout that names items which were not shown, or has pieces of another kind."""
+    for part in layout:
+        places = [part] if type(part) is int else [part["of"]] if "of" in part else []
+        if type(part) is dict:
+            stretches = [piece for piece in part["pieces"] if type(piece) is not str]
+            if any(len(stretch) != 3 or not all(type(end) is int for end in stretch) for stretch in stretches):
+                raise ValueError("a piece is neither a text nor a stretch of one")
+            places += [stretch[0] for stretch in stretches]
+        if not all(type(place) is int and 0 <= place < shown for place in places):
+            raise ValueError("a message was made of an item that was not shown")
 
 
 class ReceiptMemory(MemoryItem):
@@ -190,6 +216,4 @@ if fields_of(ReceiptMemory).plain:
 
 def dumped_receipt(receipt: Receipt) -> str:
     """Return a receipt as the payload of its item."""
-    held = receipt.as_json()
-    del held["id"]
-    return json.dumps(held, separators=(",", ":"))
+    return json.dumps(receipt.as_json(), separators=(",", ":"))

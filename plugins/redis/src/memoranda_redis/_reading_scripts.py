@@ -117,8 +117,11 @@ local others = false
 for other = 1, 5 do
   if limits[other] and other ~= position then others = true end
 end
+for _, condition in ipairs({'memory_type', 'unlike', 'status', 'missing', 'since', 'before'}) do
+  if asked[condition] then others = true end
+end
 if not others then
-  -- No other field is limited: the lists of values and the ends of their indexes suffice.
+  -- Nothing else is asked for: the lists of values and the ends of their indexes suffice.
   local low, high = '-', '+'
   if limits[position] then
     low, high = '[' .. limits[position], '[' .. limits[position] .. (position == 5 and '\\255' or '')

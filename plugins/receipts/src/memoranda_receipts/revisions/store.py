@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
@@ -65,6 +65,15 @@ class RevisionsStore(AsOf):
         """What the store underneath can do."""
         return self._inner.capabilities
 
+    @property
+    def item_types(self) -> Mapping[str, type[MemoryItem]]:
+        """The classes that items are read as, which are those of the store underneath."""
+        return self._inner.item_types
+
+    @item_types.setter
+    def item_types(self, types: Mapping[str, type[MemoryItem]]) -> None:
+        self._inner.item_types = types
+
     async def _init(self) -> None:
         await self._inner.init()
 
@@ -94,8 +103,9 @@ class RevisionsStore(AsOf):
         for item in write.adds:
             if item.id in stored:
                 check_owner(stored[item.id], item, write.within)
-                revisions.append(revision_item(stored[item.id], now, self.kept, ends=item.expires_at))
-        gone = [stored[item_id] for item_id in write.deletes if item_id in stored]
+                if _has_history(stored[item.id]):
+                    revisions.append(revision_item(stored[item.id], now, self.kept, ends=item.expires_at))
+        gone = [stored[item_id] for item_id in write.deletes if item_id in stored and _has_history(stored[item_id])]
         gone = [item for item in gone if metadata_matches(write.within, item.metadata)]
         deletes = list(write.deletes)
         if write.purge:
@@ -117,7 +127,9 @@ class RevisionsStore(AsOf):
         for item in items:
             check_expected(item, stored.get(item.id), within)
         revisions = [
-            revision_item(stored[item.id], now, self.kept, ends=item.expires_at) for item in items if item.id in stored
+            revision_item(stored[item.id], now, self.kept, ends=item.expires_at)
+            for item in items
+            if item.id in stored and _has_history(stored[item.id])
         ]
         self._note(revisions)
         changed = [*(with_since(item, now) for item in items), *revisions]
@@ -176,7 +188,7 @@ class RevisionsStore(AsOf):
     async def _touch(self, ids: Sequence[str], ttl: float | None, now: str, within: MemoryMetadata | None) -> int:
         found = [item for item in await self._inner._get_many(ids) if metadata_matches(within, item.metadata)]
         mortal = [item for item in found if ttl is not None or item.ttl is not None]
-        revisions = [revision_item(item, now, self.kept, ends=None) for item in mortal]
+        revisions = [revision_item(item, now, self.kept, ends=None) for item in mortal if _has_history(item)]
         if revisions:
             self._note(revisions)
             await self._inner._apply(Write(revisions))
@@ -292,6 +304,11 @@ class RevisionsStore(AsOf):
 def _slices(ids: Sequence[T]) -> Iterator[Sequence[T]]:
     for start in range(0, len(ids), _AT_ONCE):
         yield ids[start : start + _AT_ONCE]
+
+
+def _has_history(item: MemoryItem) -> bool:
+    """Return True if earlier versions of an item are kept: not those of receipts, which may hold what is purged."""
+    return item.memory_type != "receipt"
 
 
 def _own(wanted: Filter) -> Filter:

@@ -1,0 +1,112 @@
+"""Purging an item takes its content out of the receipts that hold it. Every store that is opened has this observer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from memoranda.errors import VersionConflictError
+from memoranda.items import MemoryItem, MemoryMetadata
+from memoranda.store import BaseStore, Capability, Observer, ScopedStore
+from memoranda.store.backend import Filter, Value
+
+_AT_ONCE = 200
+"""How many ids are looked up at once."""
+
+_NO_RECORDS = tuple(Value("memory_type", False, "$ne", kind) for kind in ("receipt", "revision"))
+
+
+class PurgeWatch(Observer):
+    """Takes the content of items out of receipts before the items are purged.
+
+    Contents that a receipt was asked to keep go, and so does a question that an item repeats; ids and hashes stay, so
+    that a replay names what was purged.
+    """
+
+    only_removals = True
+
+    async def purging(self, store: BaseStore, wanted: Filter, ids: Sequence[str] | None, deleted_only: bool) -> None:
+        """Look at what is about to be purged, and change the receipts that hold any of it."""
+        root, bounds = root_of(store), store._bounds(wanted.metadata) or MemoryMetadata()
+        if ids is None and not deleted_only and bounds == MemoryMetadata(user_id=bounds.user_id) and _is_bare(wanted):
+            return  # All that a user has goes, receipts as well.
+        receipts = await _receipts(root, bounds.user_id)
+        if ids is None and not deleted_only:
+            receipts = [item for item in receipts if not wanted.matches(item)]
+        if not receipts:
+            return
+        gone = await _about_to_go(store, wanted, ids, deleted_only)
+        for item in receipts if gone else ():
+            await _clean(root, item, gone)
+
+
+def watch(store: BaseStore) -> None:
+    """Let purges of a store take content out of its receipts, if it was not opened by ``memoranda.open``."""
+    root = root_of(store)
+    if not any(isinstance(each, PurgeWatch) for each in root._observers):
+        root.observe(PurgeWatch())
+
+
+def root_of(store: Any) -> BaseStore:
+    """Return the store that a handle belongs to."""
+    while isinstance(store, ScopedStore):
+        store = store._store
+    root: BaseStore = store
+    return root
+
+
+def _is_bare(wanted: Filter) -> bool:
+    """Return True if a filter asks for nothing but an owner."""
+    return not (
+        wanted.query or wanted.memory_type or wanted.status or any(type(each) is Value for each in wanted.further)
+    )
+
+
+async def _receipts(root: BaseStore, user_id: str | None) -> list[MemoryItem]:
+    """Return the receipts of a user and those of no user, or all of them, deleted ones too."""
+    hides = Capability.DELETE in root.capabilities
+    of_all = Filter(memory_type="receipt", archived=True)
+    filters = [of_all]
+    if user_id is not None:
+        nobodys = of_all.also(Value("user_id", False, "$eq", None))
+        filters = [replace(of_all, metadata=MemoryMetadata(user_id=user_id)), nobodys]
+    return [item for each in filters async for item in root._scan(each, hides, "added")]
+
+
+async def _about_to_go(
+    store: BaseStore, wanted: Filter, ids: Sequence[str] | None, deleted_only: bool
+) -> dict[str, MemoryItem | None]:
+    """Return the items that are to be purged by their ids; None for one that is not there any more."""
+    hides = Capability.DELETE in store.capabilities
+    wanted = wanted.also(*_NO_RECORDS)
+    if ids is None:
+        filters = [wanted]
+    else:
+        parts = [list(ids[start : start + _AT_ONCE]) for start in range(0, len(ids), _AT_ONCE)]
+        filters = [wanted.also(Value("id", False, "$in", part)) for part in parts]
+    gone: dict[str, MemoryItem | None] = {} if deleted_only else dict.fromkeys(ids or ())
+    for each in filters:
+        found = {item.id: item async for item in store._scan(each, hides, "added")}
+        if deleted_only:
+            live = {item.id async for item in store._scan(each, False, "added")}
+            found = {name: item for name, item in found.items() if name not in live}
+        gone |= found
+    return gone
+
+
+async def _clean(root: BaseStore, item: MemoryItem, gone: Mapping[str, MemoryItem | None]) -> None:
+    """Take the content of items out of a stored receipt; a deleted receipt that holds any is purged."""
+    from memoranda_receipts.cleaning import cleaned_item  # Every store imports this module, and few need that one.
+
+    changed = cleaned_item(item, gone)
+    while changed is not None:
+        if not await root._get_many([item.id]):
+            await root._purge(item.id, Filter(archived=None), False)
+            return
+        try:
+            await root.update(changed)
+            return
+        except VersionConflictError:  # Another process changed it, such as by adding the answer.
+            found = await root.get(item.id)
+            changed = None if found is None else cleaned_item(found, gone)
