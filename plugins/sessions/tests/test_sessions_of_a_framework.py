@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from copy import deepcopy
 from typing import Any
 
 import pytest
@@ -36,6 +37,14 @@ def test_a_wrong_option_is_refused_at_once() -> None:
         Sessions(store, **wrong)
     with pytest.raises(ValueError, match="min_trust"):
         Sessions(store, min_trust="very")
+
+
+async def test_a_copy_uses_the_same_store(store: BaseStore) -> None:
+    sessions = Sessions(store)
+
+    await deepcopy({"held": sessions})["held"].stored("chat").append([HumanMemory(content="Hi")])
+
+    assert len(await sessions.view("chat").read()) == 1
 
 
 async def test_what_is_not_trusted_is_stored_and_not_shown(store: BaseStore) -> None:

@@ -66,12 +66,11 @@ class MemorandaSessionService(BaseSessionService):
         self, store: BaseStore | SyncStore, *, agent: str | None = None, **options: Unpack[SessionOptions]
     ) -> None:
         self._sessions = Sessions(store, **options)
-        self._store = self._sessions.store
         self._agent = agent
-        self._states = lru_cache(_SESSIONS)(partial(ScopedState, self._store, FORMAT))
+        self._states = lru_cache(_SESSIONS)(partial(ScopedState, self._sessions.store, FORMAT))
 
     def __repr__(self) -> str:
-        return f"MemorandaSessionService({self._store!r})"
+        return f"MemorandaSessionService({self._sessions.store!r})"
 
     @property
     def dropped(self) -> list[Dropped]:
@@ -90,7 +89,7 @@ class MemorandaSessionService(BaseSessionService):
             if before.session is not None or await self._exists(states):
                 raise AlreadyExistsError(f"Session with id {states.session_id} already exists.")
             records, after = _changed(states, before, deltas, now, None)
-            await self._store.update_many(records)
+            await self._sessions.store.update_many(records)
             return after
 
         return _session(states, await finished(retried(create)), [])
@@ -118,7 +117,7 @@ class MemorandaSessionService(BaseSessionService):
 
         With ``limit`` and ``offset`` they come in pages, beginning with the sessions that were active last.
         """
-        found = await states_of(self._store, FORMAT, app_name, user_id, limit, offset)
+        found = await states_of(self._sessions.store, FORMAT, app_name, user_id, limit, offset)
         sessions = [Session(app_name=app_name, **_fields(stored)) for stored in found]
         sessions.sort(key=lambda session: (session.last_update_time, session.user_id, session.id))
         return ListSessionsResponse(sessions=sessions)

@@ -45,7 +45,6 @@ class MemorandaChatMessageHistory(BaseChatMessageHistory):
         self._limit = limit
         self._whole = whole
         self._sessions = Sessions(store, **options)
-        self._conversation = self._sessions.view(session_id)
 
     @property
     def dropped(self) -> list[Dropped]:
@@ -53,7 +52,7 @@ class MemorandaChatMessageHistory(BaseChatMessageHistory):
         return self._sessions.dropped
 
     def __repr__(self) -> str:
-        return f"MemorandaChatMessageHistory({self.session_id!r}, {self._conversation.items!r})"
+        return f"MemorandaChatMessageHistory({self.session_id!r}, {self._sessions.store!r})"
 
     @property
     def messages(self) -> list[BaseMessage]:  # type: ignore[override]  # writable there, but never written
@@ -70,19 +69,20 @@ class MemorandaChatMessageHistory(BaseChatMessageHistory):
 
     async def aget_messages(self) -> list[BaseMessage]:
         """Return the conversation, oldest first."""
+        conversation = self._sessions.view(self.session_id)
         if self._whole:
-            items = await self._conversation.shown(self._limit)
+            items = await conversation.shown(self._limit)
         elif self._limit is None:
-            items = settled(await self._conversation.read())
+            items = settled(await conversation.read())
         else:
-            items = settled(await self._conversation.uncut(self._limit))
-        await self._conversation.record(items, self._limit)
+            items = settled(await conversation.uncut(self._limit))
+        await conversation.record(items, self._limit)
         return [message for message, _ in self._sessions.messages(FORMAT, items)]
 
     async def aadd_messages(self, messages: Sequence[BaseMessage]) -> None:
         """Store messages, all or none. If it raises, even for a cancellation, the write has finished or failed."""
-        await self._conversation.append(FORMAT.items(messages))
+        await self._sessions.stored(self.session_id).append(FORMAT.items(messages))
 
     async def aclear(self) -> None:
         """Remove every message, for good if the store can."""
-        await self._conversation.clear()
+        await self._sessions.stored(self.session_id).clear()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import Any, TypedDict, TypeVar
+from typing import Any, Self, TypedDict, TypeVar
 
 from memoranda.items import MemoryItem
 from memoranda.offloading import filter_weight, offload
@@ -63,6 +63,10 @@ class Sessions:
 
     def __repr__(self) -> str:
         return f"Sessions({self.store!r})"
+
+    def __deepcopy__(self, memo: Any) -> Self:
+        """Return itself: what a framework copies with all that it holds still uses the same store."""
+        return self
 
     def view(self, session_id: str, *, user_id: str | None = None) -> Conversation:
         """Return a session as a model is shown it."""

@@ -53,11 +53,10 @@ class MemorandaSessionRepository(SessionRepository):
 
     def __init__(self, store: BaseStore | SyncStore, **options: Unpack[ViewOptions]) -> None:
         self._sessions = Sessions(store, **options)
-        self._store = self._sessions.store
         self._agents: set[tuple[str, str]] = set()
 
     def __repr__(self) -> str:
-        return f"MemorandaSessionRepository({self._store!r})"
+        return f"MemorandaSessionRepository({self._sessions.store!r})"
 
     @property
     def dropped(self) -> list[Dropped]:
@@ -143,11 +142,11 @@ class MemorandaSessionRepository(SessionRepository):
         return found
 
     def _records(self, session_id: str) -> Records:
-        return Records(self._store.scoped(session_id=session_id), FORMAT)
+        return Records(self._sessions.store.scoped(session_id=session_id), FORMAT)
 
     def _format(self, session_id: str, agent_id: str) -> SessionMessageFormat:
         """Return the format of an agent's messages; the ids that it derives differ for every user."""
-        bounds = self._store.bounds or MemoryMetadata()
+        bounds = self._sessions.store.bounds or MemoryMetadata()
         return SessionMessageFormat(bounds.user_id, bounds.task_id, *bounds.namespace, session_id, agent_id)
 
     async def _create(self, session_id: str, kind: str, name: str, value: Any) -> None:
