@@ -54,7 +54,7 @@ COMMANDS = {f"memoranda_{name}.commands" for name in ("summary", "context", "fac
 CORE_BOUND = 8_500
 
 SIZES = {
-    "adk": 737,
+    "adk": 736,
     "agent-framework": 365,
     "anthropic": 841,
     "cli": 4_974,
@@ -73,7 +73,7 @@ SIZES = {
     "measuring": 135,
     "messages": 2_192,
     "openai": 474,
-    "openai-agents": 413,
+    "openai-agents": 459,
     "otel": 1_086,
     "postgres": 6_449,
     "pydantic-ai": 1_083,
@@ -81,10 +81,10 @@ SIZES = {
     "receipts": 2_216,
     "redact": 255,
     "redis": 3_299,
-    "sessions": 1_343,
+    "sessions": 1_347,
     "sql": 1_007,
     "sqlite": 5_628,
-    "strands": 568,
+    "strands": 567,
     "summary": 1_873,
     "summary-conversation": 98,
     "summary-facts": 85,
