@@ -28,7 +28,7 @@ from memoranda_testing.model import (
 from memoranda_testing.model.change_steps import Changes, straddling_steps
 from memoranda_testing.model.combination_steps import Combinations
 from memoranda_testing.model.histories import failure_report
-from memoranda_testing.model.lifetime_steps import lifetime_steps
+from memoranda_testing.model.lifetime_steps import first_steps_after_an_end, lifetime_steps
 from memoranda_testing.model.meaning import meaning_difference
 from memoranda_testing.model.player import Player, modelled
 from memoranda_testing.model.program import call_text
@@ -195,7 +195,8 @@ class ModelCases(HistoryCases):
         sandbox = self._sandbox(store)
         if not sandbox.moves_clock:
             raise SkipCase("it moves the clock, by which memories of others would expire")
-        await check_steps(sandbox, list(lifetime_steps(sandbox.mark, store.capabilities)), "lifetimes")
+        for steps in (lifetime_steps, first_steps_after_an_end):
+            await check_steps(sandbox, list(steps(sandbox.mark, store.capabilities)), "lifetimes")
 
     @needs(Capability.PERSISTENT)
     async def test_random_histories_outlive_the_store(self, store: BaseStore, reopen: Reopen | None) -> None:
