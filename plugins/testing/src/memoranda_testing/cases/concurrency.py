@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Coroutine
-from typing import Any
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, TypeVar
 
 from memoranda.errors import IdConflictError, VersionConflictError
 from memoranda.items import MemoryItem
 from memoranda.store import BaseStore, Capability
 from memoranda_testing.case import Cases, needs, note
 from memoranda_testing.expect import contents, equal, same_item, that
+
+T = TypeVar("T")
 
 DELAYS = (None, 0, 0, 0.0002, 0.0005, 0.001, 0.002, 0.004, 0.008)
 """When calls are cancelled: before they start, after one turn of the loop, after some time."""
@@ -52,6 +54,25 @@ class ConcurrencyCases(Cases):
         equal(found.version, 25, "version after 25 parallel adds")
         equal((found.model_extra or {}).get("twin"), found.content, "two fields of the same add")
         equal(await store.count(metadata=scope), 1, "count after parallel adds of one id")
+
+    async def test_a_large_batch_loses_no_change_that_comes_in_between(self, store: BaseStore) -> None:
+        """Of a large compare-and-set and a small one of the same item, at most one wins, and what it wrote is there."""
+        scope = self.scope()
+        items = [note(str(number), scope, number) for number in range(700)]
+        await store.add_many(items)
+        for version, turns in enumerate((0, 30, 100, 300, 1_000), 1):
+            held = await store.get_many([item.id for item in items])
+            batch = [item.model_copy(update={"content": "batch"}) for item in held]
+            one = held[350].model_copy(update={"content": "one"})
+            results = await asyncio.gather(
+                store.update_many(batch), _after_turns(turns, store.update(one)), return_exceptions=True
+            )
+            won = [result for result in results if not isinstance(result, Exception)]
+            equal(len(won), 1, "how many of two updates of one version succeeded")
+            found = await store.get(one.id)
+            assert found is not None
+            wrote = "one" if isinstance(results[0], Exception) else "batch"
+            equal((found.content, found.version), (wrote, version + 1), "the item that both were to update")
 
     async def test_no_update_is_lost(self, store: BaseStore) -> None:
         """Counters that several coroutines raise by compare-and-set end at the number of raises."""
@@ -236,3 +257,10 @@ class CancellationCases(Cases):
 
 async def _ignore(call: Coroutine[Any, Any, object]) -> None:
     await call
+
+
+async def _after_turns(turns: int, work: Awaitable[T]) -> T:
+    """Do the work after some turns of the event loop."""
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    return await work

@@ -12,7 +12,7 @@ from random import Random
 from memoranda.items import MemoryMetadata
 from memoranda.store import BaseStore, Capability, SearchMode
 from memoranda_testing.case import Cases, Reopen, needs, note, required
-from memoranda_testing.expect import ExpectationError, SkipCase
+from memoranda_testing.expect import ExpectationError, SkipCase, that
 from memoranda_testing.model import (
     Call,
     Cancelled,
@@ -28,8 +28,10 @@ from memoranda_testing.model import (
 from memoranda_testing.model.change_steps import Changes, straddling_steps
 from memoranda_testing.model.combination_steps import Combinations
 from memoranda_testing.model.histories import failure_report
-from memoranda_testing.model.lifetime_steps import lifetime_steps
+from memoranda_testing.model.lifetime_steps import first_steps_after_an_end, lifetime_steps
+from memoranda_testing.model.meaning import meaning_difference
 from memoranda_testing.model.player import Player, modelled
+from memoranda_testing.model.program import call_text
 from memoranda_testing.model.search_steps import random_searches
 from memoranda_testing.model.size_steps import HUGE, LARGE, QUICK, large_steps, size_steps
 from memoranda_testing.model.steps import Step
@@ -112,6 +114,25 @@ class IsolationCases(HistoryCases):
             steps = list(drawn.steps(3 if self.is_brief else 1))
             await check_steps(sandbox, steps, f"the combinations {number} of the seed {self.seed}")
 
+    @needs(Capability.SEMANTIC)
+    async def test_every_two_filters_hold_in_a_search_by_meaning(self, store: BaseStore) -> None:
+        """A search by meaning returns the best that match of the ranking of everything, whatever was changed before."""
+        sandbox, share = self._sandbox(store), 3 if self.is_brief else 2
+        for in_a_crowd in (False, True):
+            drawn = Combinations(Random(f"{self.seed}/meaning"), sandbox.mark, store.capabilities)
+            player = await sandbox.player()
+            try:
+                for call in drawn.steps_in_a_crowd(share) if in_a_crowd else drawn.steps(share):
+                    if call.writes:
+                        failure = await player.play(call)
+                        that(failure is None, f"{call_text(call)} is not done as the contract says.")
+                    elif call.method == "search_ranked":
+                        ranked = replace(call, arguments={**call.arguments, "mode": "semantic"})
+                        unlike = await meaning_difference(player.instances[0], player.model, ranked)
+                        that(unlike is None, f"{call_text(ranked)}: {unlike}")
+            finally:
+                await sandbox.close(player)
+
     async def test_batches_that_straddle_a_scope_end_at_its_bounds(self, store: BaseStore) -> None:
         """Of a batch through a handle, what lies outside is refused or passed over, and stays as it is."""
         sandbox = self._sandbox(store)
@@ -174,7 +195,8 @@ class ModelCases(HistoryCases):
         sandbox = self._sandbox(store)
         if not sandbox.moves_clock:
             raise SkipCase("it moves the clock, by which memories of others would expire")
-        await check_steps(sandbox, list(lifetime_steps(sandbox.mark, store.capabilities)), "lifetimes")
+        for steps in (lifetime_steps, first_steps_after_an_end):
+            await check_steps(sandbox, list(steps(sandbox.mark, store.capabilities)), "lifetimes")
 
     @needs(Capability.PERSISTENT)
     async def test_random_histories_outlive_the_store(self, store: BaseStore, reopen: Reopen | None) -> None:
@@ -292,7 +314,8 @@ class ModelCases(HistoryCases):
             most = LARGE if self.is_brief else HUGE
             steps.append((most, list(large_steps(most, sandbox.mark, held_by))))
         if self.thorough:
-            steps += [(size, list(size_steps(size, sandbox.mark, held_by))) for size in (LARGE, HUGE)]
+            sizes = (LARGE, HUGE) if Capability.PERSISTENT in held_by else (LARGE,)
+            steps += [(size, list(size_steps(size, sandbox.mark, held_by))) for size in sizes]
         for size, wanted in steps:
             played = await check_steps(sandbox, wanted, f"{size:,} items", ends=ends)
             if played < len(wanted):

@@ -136,6 +136,10 @@ class RankingCases(Cases):
         equal((await self._first(store, mine, "semantic")).item.id, short.id, "the best item once the passage is gone")
         await store.add(note(SENTENCES[1], mine, id=long.id))
         equal((await self._first(store, mine, "semantic")).item.id, short.id, "the best item once it is short")
+        many = [long, *(note(NEEDLE_INSIDE, mine, number) for number in range(20))]
+        await store.add_many(many)
+        await store.add_many([note(SENTENCES[1], mine, number, id=each.id) for number, each in enumerate(many)])
+        equal((await self._first(store, mine, "semantic")).item.id, short.id, "the best item once all are short")
         await store.add(long)
         equal((await self._first(store, mine, "semantic")).item.id, long.id, "the best item once it is back")
         await store.clear(metadata=mine)

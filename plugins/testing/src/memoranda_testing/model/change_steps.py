@@ -13,7 +13,9 @@ from memoranda.store import Capability, copy_item
 from memoranda_testing.model.steps import Call, Step
 
 _PLACE = ("p", "q", "r", "s", "t", "v")
-_ITEMS = 6
+_ITEMS = 24
+_FEW, _SEVERAL = (0, 2, 3), tuple(range(3, 22))
+"""Batches, also beyond the size from which a store may plan them or give them to a thread."""
 
 _CHANGES: dict[str, tuple[Mapping[str, Any], Mapping[str, Any]]] = {
     "text": ({"content": "milk {}"}, {"content": "tea {}"}),
@@ -48,7 +50,7 @@ class Changes:
             id=f"{self._mark}i{number}", content="", metadata=MemoryMetadata(**owners), memory_type="note"
         )
         for _, back in _CHANGES.values():
-            self._change(item, number, back)
+            self._change(item, number % 10, back)
         return item
 
     def _change(self, item: MemoryItem, number: int, values: Mapping[str, Any]) -> None:
@@ -67,17 +69,15 @@ class Changes:
         """Yield every change by every method that can make it, each between reads of everything."""
         yield Call("add_many", {"items": self._copies(*range(_ITEMS))})
         self._written(*range(_ITEMS))
-        yield from self._reads()
-        methods = ("add", "add_many", "update", "update_many", "apply")
+        batches = [(method, batch) for batch in (_FEW, _SEVERAL) for method in ("add_many", "update_many", "apply")]
         for turn, (there, back) in enumerate(_CHANGES.values()):
-            for position, method in enumerate(methods):
-                numbers = (1,) if method in ("add", "update") else (0, 2, 3)
+            for position, (method, numbers) in enumerate([("add", (1,)), ("update", (1,)), *batches]):
                 for number in numbers:
-                    self._change(self._items[number], number, back if (turn + position) % 2 else there)
+                    self._change(self._items[number], number % 10, back if (turn + position) % 2 else there)
                 yield self._write(method, numbers)
-                yield from self._reads()
-            for number in range(4):
-                self._change(self._items[number], number, back)
+                yield from self._reads(position)
+            for number in range(_ITEMS):
+                self._change(self._items[number], number % 10, back)
         yield from self._removals()
 
     def _write(self, method: str, numbers: tuple[int, ...]) -> Call:
@@ -101,15 +101,18 @@ class Changes:
             Call("pop", {"metadata": user}),
             Call("clear", {"metadata": user, "where": {"id": {"$in": ids[2:4]}}}),
             Call("apply", {"deletes": ids[1:2]}),
+            Call("apply", {"deletes": ids[4:21]}),
         ]
         if Capability.DELETE in self._capabilities:
             steps += [
                 Call("restore", {"item_id": ids[2]}),
                 Call("delete", {"item_id": ids[0]}),
+                Call("add_many", {"items": self._copies(1, 3)}),
                 Call("restore", {"metadata": user}),
                 Call("delete", {"item_id": ids[4]}),
                 Call("add", {"item": self._copies(4)[0]}),
                 Call("clear", {"metadata": user}),
+                Call("add_many", {"items": self._copies(*_SEVERAL)}),
                 Call("restore", {"metadata": user}),
             ]
         if Capability.PURGE in self._capabilities:
@@ -119,14 +122,19 @@ class Changes:
                 Call("clear", {"metadata": user, "where": {"id": ids[3]}}),
                 Call("purge", {"metadata": user, "deleted_only": True}),
                 Call("apply", {"deletes": ids[2:3], "purge": True}),
+                Call("clear", {"metadata": user}),
+                Call("apply", {"deletes": ids[4:21], "purge": True}),
             ]
         steps.append(Call("add_many", {"items": self._copies(0, 5, 2)}))
         for step in steps:
             yield step
-            yield from self._reads()
+            yield from (*self._reads(0), *self._reads(1))
 
-    def _reads(self) -> Iterator[Call]:
-        """Yield reads of everything by every method, plain or through the handle of the user."""
+    def _reads(self, turn: int) -> Iterator[Call]:
+        """Yield reads of everything by every other method, plain or through the handle of the user, in turn."""
+        yield from list(self._all_reads())[turn % 2 :: 2]
+
+    def _all_reads(self) -> Iterator[Call]:
         mark, ids = self._mark, [item.id for item in self._items]
         user, session = MemoryMetadata(user_id=f"{mark}u"), MemoryMetadata(session_id=f"{mark}s")
         place = MemoryMetadata(namespace=self._root + _PLACE)
@@ -141,7 +149,8 @@ class Changes:
         yield Call("search_ranked", {"metadata": session, "query": "milk tea", "mode": "text", "limit": 50}, user)
         yield Call("payloads", {"metadata": user})
         yield Call("payloads", {"metadata": session}, user)
-        yield Call("scan", {"metadata": place, "order": "added", **deleted})
+        yield Call("scan", {"metadata": user, "order": "added", **deleted})
+        yield Call("scan", {"metadata": place, "order": "updated", **deleted})
         yield Call("scan", {"archived": True}, user)
         for filters in (user, session, place):
             yield Call("count", {"metadata": filters, **deleted})

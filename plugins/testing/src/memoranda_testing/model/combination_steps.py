@@ -14,7 +14,7 @@ from typing import Any
 
 from memoranda.items import SCOPE_FIELDS, MemoryItem, MemoryMetadata
 from memoranda.store import Capability
-from memoranda_testing.model.steps import Call, Many, Step
+from memoranda_testing.model.steps import Call, Many
 
 CROWD = 1_100
 """How many others there are: more than a page, a batch or a list of candidates holds."""
@@ -76,7 +76,7 @@ class Combinations:
         needed["touch"] = Capability.TTL
         self._changing = [each for each in _CHANGING if needed.get(each) in (None, *capabilities)]
 
-    def steps(self, share: int = 1) -> Iterator[Step]:
+    def steps(self, share: int = 1) -> Iterator[Call]:
         """Yield calls with every two features, or with one of so many such pairs, and with some threes."""
         yield Call("add_many", {"items": self._items})
         pairs = list(combinations(FEATURES, 2))
@@ -88,7 +88,7 @@ class Combinations:
         for _ in range(40 // share):
             yield from self._asked(_READING[:4], self._random.sample(FEATURES, 3))
 
-    def steps_in_a_crowd(self, share: int = 1) -> Iterator[Step]:
+    def steps_in_a_crowd(self, share: int = 1) -> Iterator[Call]:
         """Yield calls with every feature, which few items have: the first of many, or the last of them."""
         usual = dict.fromkeys(SCOPE_FIELDS, f"{self._mark}x")
         crowd = MemoryMetadata(**usual, namespace=(*self._root, "x"), extra={"k": 2, "mood": "sad"})
@@ -183,7 +183,7 @@ class Combinations:
         asked = Capability.DELETE in self._capabilities and self._random.random() < 0.3
         return {"include_deleted": True} if asked else {}
 
-    def _changed(self, method: str, features: Sequence[str]) -> Iterator[Step]:
+    def _changed(self, method: str, features: Sequence[str]) -> Iterator[Call]:
         """Yield a call that changes what has these features, a look at everything, and a repair."""
         call = self._call(method, features)
         if call is None:

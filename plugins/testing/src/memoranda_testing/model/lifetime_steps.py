@@ -43,6 +43,46 @@ def lifetime_steps(mark: str, capabilities: frozenset[Capability]) -> Iterator[S
         yield from _looks(mine, capabilities)
 
 
+def first_steps_after_an_end(mark: str, capabilities: frozenset[Capability]) -> Iterator[Step]:
+    """Yield each method as the first one that is called once items are over, before anything has swept them."""
+    mine = MemoryMetadata(user_id=f"{mark}u", session_id=f"{mark}s", namespace=(mark,) if mark else ())
+    everything = {"metadata": MemoryMetadata(session_id=mine.session_id)}
+    needed = {"delete": Capability.DELETE, "restore": Capability.DELETE, "purge": Capability.PURGE}
+    for method in (
+        *("touch", "update", "update_many", "add", "append", "apply", "delete", "pop", "clear", "restore", "purge"),
+        *("get", "get_many", "search", "search_ranked", "count", "scan", "payloads", "window", "head", "owners"),
+    ):
+        if needed.get(method) not in (None, *capabilities):
+            continue
+        items = [
+            MemoryItem(id=f"{mark}{method}{number}", content="tea", metadata=mine, created_at="2024-03-01")
+            for number in range(3)
+        ]
+        ids = [item.id for item in items]
+        again = items[0].model_copy(update={"version": 1, "content": "milk"})
+        arguments: dict[str, dict[str, Any]] = {
+            "touch": {"ids": ids, "ttl": _LONGER},
+            "update": {"item": again},
+            "update_many": {"items": [again]},
+            "add": {"item": again},
+            "append": {"items": [again], "after": None},
+            "apply": {"deletes": ids},
+            "delete": {"item_id": ids[0]},
+            "restore": {"item_id": ids[2]},
+            "get": {"item_id": ids[0], "refresh": True},
+            "get_many": {"ids": ids, "refresh": True},
+            "search_ranked": {**everything, "query": "tea milk", "mode": "text"},
+            "owners": {"by": "session_id", "within": everything["metadata"]},
+        }
+        yield Call("add_many", {"items": items, "ttl": _LIFE})
+        if Capability.DELETE in capabilities:
+            yield Call("delete", {"item_id": ids[2]})
+        yield Moved(_LIFE)
+        yield Call(method, arguments.get(method, everything))
+        yield from _looks(mine, capabilities)
+        yield Call("clear", everything)
+
+
 def _changed(change: str, ids: list[str], mine: MemoryMetadata, capabilities: frozenset[Capability]) -> Iterator[Step]:
     lives = {"shorter": _SHORTER, "longer": _LONGER, "forever": float("inf")}
     if change in lives:

@@ -22,7 +22,8 @@ from memoranda_testing.model.program import composed, step_lines
 from memoranda_testing.model.steps import Call
 
 _WORDS = ("tea", "milk", "kettle", "saffron", "telescope", "winter", "bicycle", "lemon")
-_LENGTH = 16
+_EVENTS = ("add", "add", "add two", "add two", "update", "update", "clear", "archive")
+_LENGTH, _LONG = 16, 4_000
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,7 @@ class Event:
     @property
     def is_own(self) -> bool:
         """True if it happens in the scope itself."""
-        return self.what in ("add", "update", "archive", "clear", "restore")
+        return self.what in ("add", "add two", "update", "archive", "clear", "restore")
 
 
 @dataclass(frozen=True)
@@ -81,11 +82,13 @@ def drawn(random: Random, capabilities: frozenset[Capability]) -> tuple[Event, .
     own: list[Event] = []
     gone: list[int] = []
     for place in range(_LENGTH):
-        what, number = random.choice(("add", "add", "add", "update", "update", "clear", "archive")), random.randrange(5)
+        what, number = random.choice(_EVENTS), random.randrange(5)
         if gone and Capability.DELETE in capabilities and random.random() < 0.5:
             what, number = "restore", gone.pop()
         gone += [number] if what == "clear" else []
         content = " ".join(random.choice(_WORDS) for _ in range(random.randint(1, 5)))
+        if random.random() < 0.2:  # So long that it has a vector for each of several passages.
+            content = " ".join([content] * (_LONG // len(content)))
         own.append(Event(what, number, content, place))
     events: list[Event] = []
     for event in own:
@@ -105,6 +108,8 @@ def _call(event: Event, scope: MemoryMetadata, others: Sequence[MemoryMetadata])
             return Call("clear", {"metadata": scope, "where": {"id": item.id}})
         if event.what == "restore":
             return Call("restore", {"item_id": item.id})
+        if event.what == "add two":
+            return Call("add_many", {"items": [_second(event, scope), item]})
         return Call("add", {"item": item.model_copy(update={"archived_by": "s"}) if event.what == "archive" else item})
     crowd = others[event.place % len(others)]
     if event.what != "come":
@@ -112,6 +117,12 @@ def _call(event: Event, scope: MemoryMetadata, others: Sequence[MemoryMetadata])
     theirs = f"{scope.user_id}/{event.place}/theirs"
     neighbour = note(f"{event.content} {event.content} tea", crowd, event.number, id=theirs)
     return Call("add_many", {"items": [neighbour, note("saffron", crowd, id=f"{theirs}2")]})
+
+
+def _second(event: Event, scope: MemoryMetadata) -> MemoryItem:
+    """Return another item that is added in the same batch."""
+    other = replace(event, number=(event.number + 1) % 5)
+    return note("lemon kettle", scope, other.number, id=_id(other, scope))
 
 
 def _id(event: Event, scope: MemoryMetadata) -> str:

@@ -72,7 +72,7 @@ def _owners(total: int, mark: str, mine: MemoryMetadata) -> Iterator[Step]:
     """Yield calls with many owners and many ids."""
     other = mine.model_copy(update={"user_id": f"{mark}o"})
     within, ids = MemoryMetadata(user_id=f"{mark}o"), ManyIds(f"{mark}o", total)
-    yield Call("add_many", {"items": Many(f"{mark}o", total, other, own_session=True)})
+    yield Call("add_many", {"items": Many(f"{mark}o", total, other, own_session=True, varied=True)})
     yield Call("owners", {"by": "session_id", "within": within})
     yield Call("owners", {"by": "session_id", "within": within, "offset": total - 2})
     yield Call("get_many", {"ids": ids})
@@ -88,9 +88,18 @@ def _changes(total: int, mark: str, mine: MemoryMetadata, capabilities: frozense
     if Capability.DELETE in capabilities:
         look["include_deleted"] = True
     batch = 1_001
-    yield Call("update_many", {"items": Many(f"{mark}o", total, other, own_session=True, version=1, content="milk {}")})
+    milk = Many(f"{mark}o", total, other, own_session=True, version=1, content="milk {}", varied=True)
+    yield Call("update_many", {"items": milk})
     yield Call("scan", theirs)
-    yield Call("apply", {"adds": Many(f"{mark}e", batch, session), "deletes": ManyIds(f"{mark}o", total)})
+    yield Call("payloads", {"metadata": theirs["metadata"]})
+    yield Call(
+        "search_ranked", {"metadata": theirs["metadata"], "query": "milk 7", "mode": "text", "where": {"extra.n": 3}}
+    )
+    for archived in (True, False):
+        yield Call(
+            "search", {"metadata": theirs["metadata"], "memory_type": "note", "limit": _ALL, "archived": archived}
+        )
+    yield Call("apply", {"adds": Many(f"{mark}e", batch, session, varied=True), "deletes": ManyIds(f"{mark}o", total)})
     yield Call("scan", theirs)
     yield Call("scan", look)
     if Capability.TTL in capabilities:
@@ -101,6 +110,9 @@ def _changes(total: int, mark: str, mine: MemoryMetadata, capabilities: frozense
     yield Call("count", {"metadata": MemoryMetadata(session_id=f"{mark}t")})
     if Capability.ADD_DELETED in capabilities:
         yield Call("add_many", {"items": Many(f"{mark}f", batch, session), "deleted": ManyIds(f"{mark}f", batch)})
+        yield Call("scan", look)
+        some = 501  # Of the deleted items, some are replaced together, and others stay.
+        yield Call("add_many", {"items": Many(f"{mark}f", some, session, content="milk {}", varied=True)})
         yield Call("scan", look)
     yield Call("clear", filters)
     yield Call("count", filters)

@@ -30,6 +30,8 @@ class Many:
     """True puts each item in a session of its own."""
     version: int = 0
     start: int = 0
+    varied: bool = False
+    """True gives items different types, payloads and further metadata, other ones for another version."""
 
     def items(self) -> list[MemoryItem]:
         """Return the items; groups of seven share a time, so that pages end among ties."""
@@ -38,12 +40,17 @@ class Many:
     def _item(self, number: int) -> MemoryItem:
         own = {"session_id": f"{self.prefix}{number:05}"} if self.own_session else {}
         # A caller may change the item that it holds.
-        metadata = self.metadata.model_copy(update={**own, "extra": dict(self.metadata.extra)})
+        variety = number + self.version if self.varied else 1
+        extra = {**self.metadata.extra, **({"n": variety % 5} if self.varied else {})}
+        metadata = self.metadata.model_copy(update={**own, "extra": extra})
         second = number // 7 ^ 1  # Every other group is older than the one that was added before it.
         return MemoryItem(
             id=f"{self.prefix}{number:05}",
             content=self.content.format(number),
             metadata=metadata,
+            memory_type="item" if variety % 3 else "note",
+            payload=None if variety % 2 else f'["{variety}"]',
+            archived_by="s" if self.own_session and variety % 4 == 0 else None,
             created_at=f"2024-03-01T{second // 3600:02}:{second // 60 % 60:02}:{second % 60:02}+00:00",
             version=self.version,
         )
