@@ -449,9 +449,23 @@ def strands_suite(session: nox.Session) -> None:
 
 @nox.session(name="pydantic-ai-harness")
 def pydantic_ai_harness(session: nox.Session) -> None:
-    """Test the memory files of Pydantic AI's harness with the release of Pydantic AI that it asks for."""
-    session.install(*paths("plugins/pydantic-ai", ("test", "harness")), *group("test"))
+    """Test the memory files of the newest harness with the release of Pydantic AI that it asks for."""
+    install_harness(session)
     run_pytest(session, "plugins/pydantic-ai/tests")
+
+
+@nox.session(name="harness-suite", default=False)
+def harness_suite(session: nox.Session) -> None:
+    """Run the harness's own tests of memory stores on ours: give a copy of its repository, `-- --suite PATH`."""
+    install_harness(session)
+    session.run("python", "plugins/pydantic-ai/tests/harness_suite.py", *session.posargs)
+
+
+def install_harness(session: nox.Session) -> None:
+    """Install the newest harness, which goes together with one release of Pydantic AI."""
+    servers = paths("plugins/testing", ("postgres", "redis"))
+    newest = "pydantic-ai-harness>=0.62"
+    session.install(*servers, *paths("plugins/pydantic-ai", ("harness",)), newest, *group("test"))
 
 
 @nox.session

@@ -74,6 +74,13 @@ def test_every_mutant_differs_and_compiles() -> None:
     assert "A store" not in "".join(changed("statement"))
 
 
+def test_statements_whose_order_does_not_matter_are_not_swapped() -> None:
+    lines = ("self.a = a", "self.b = b", "self.c = self.b", "self.d = g()")
+    source = "class A:\n  def f(self, a, b):\n" + "".join(f"    {line}\n" for line in lines)
+    swapped = [mutant.diff for mutant in mutators.mutants("store", source) if mutant.kind == "order"]
+    assert len(swapped) == 2  # Not the first two, which have nothing in common.
+
+
 def test_every_module_that_is_mutated_is_there() -> None:
     assert [target.label for target in targets.TARGETS if not target.path.is_file()] == []
 

@@ -229,11 +229,26 @@ def _is_effect(node: ast.stmt) -> bool:
     return isinstance(node, (ast.AugAssign, ast.Delete, ast.Expr))
 
 
+def _can_meet(first: ast.stmt, second: ast.stmt) -> bool:
+    """Return True if the order of two statements may matter: one of them calls something, or uses what both name."""
+    if any(isinstance(node, (ast.Call, ast.Await)) for statement in (first, second) for node in ast.walk(statement)):
+        return True
+    set_there = [{ast.unparse(node) for node in _stored(each)} for each in (first, second)]
+    named = [{ast.unparse(node) for node in ast.walk(each) if isinstance(node, ast.expr)} for each in (first, second)]
+    return bool(set_there[0] & named[1] or set_there[1] & named[0])
+
+
+def _stored(statement: ast.stmt) -> Iterator[ast.expr]:
+    for node in ast.walk(statement):
+        if isinstance(getattr(node, "ctx", None), (ast.Store, ast.Del)) and isinstance(node, ast.expr):
+            yield node
+
+
 def _statement_changes(node: ast.stmt) -> Iterator[tuple[str, Change]]:
     body = getattr(node, "body", [])
     for place in range(1, len(body)):
         first, second = body[place - 1 : place + 1]
-        if _is_effect(first) and _is_effect(second) and not _is_docstring(node, first):
+        if _is_effect(first) and _is_effect(second) and not _is_docstring(node, first) and _can_meet(first, second):
             swapped = [*body[: place - 1], second, first, *body[place + 1 :]]
             yield "order", lambda swapped=swapped: _with(node, body=swapped)
     if isinstance(node, ast.If):

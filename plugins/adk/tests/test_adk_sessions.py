@@ -96,7 +96,7 @@ async def test_events_without_content_have_their_own_time(store: BaseStore) -> N
     assert [event.timestamp for event in found.events] == [1_002.0, 1_003.0]
     assert found.events == session.events[2:]
     items = [item async for item in store.scan(metadata=MemoryMetadata(session_id="chat"))]
-    assert [item.created_at[:19] for item in items if item.memory_type == "item"][0] == "1970-01-01T00:16:40"
+    assert next(item.created_at[:19] for item in items if item.memory_type == "item") == "1970-01-01T00:16:40"
 
 
 async def test_sessions_are_listed_in_pages_the_last_active_one_last(store: BaseStore) -> None:

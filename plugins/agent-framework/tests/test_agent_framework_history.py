@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import subprocess
-import sys
 from collections.abc import Awaitable, Mapping, Sequence
 from typing import Any
 
@@ -22,7 +20,6 @@ from agent_framework import (
     tool,
 )
 
-import memoranda
 from memoranda import AIMemory, ToolMemory
 from memoranda.store import BaseStore
 from memoranda_agent_framework import MemorandaHistoryProvider
@@ -285,30 +282,3 @@ async def test_an_agent_goes_on_in_another_process_or_provider(store: BaseStore)
     assert [message.role for message in shown] == ["user", "assistant", "tool", "assistant", "user"]
     assert [content.result for content in shown[2].contents] == ["snow in a", "snow in b"]
     assert await store.count() == 7
-
-
-WRITER = """
-import asyncio, sys
-import memoranda
-from agent_framework import Message
-from memoranda_agent_framework import MemorandaHistoryProvider
-
-async def write():
-    async with memoranda.open(sys.argv[1]) as store:
-        provider = MemorandaHistoryProvider(store)
-        for number in range(8):
-            turn = [Message(role, [f"{sys.argv[2]}{number}"]) for role in ("user", "assistant")]
-            await provider.save_messages("chat", turn)
-
-asyncio.run(write())
-"""
-
-
-@pytest.mark.slow
-async def test_two_processes_write_one_session(lasting_url: str) -> None:
-    writers = [subprocess.Popen([sys.executable, "-c", WRITER, lasting_url, name]) for name in "ab"]
-    assert [writer.wait(240) for writer in writers] == [0, 0]
-    async with memoranda.open(lasting_url) as store:
-        texts = [message.text for message in await MemorandaHistoryProvider(store).get_messages("chat")]
-    assert texts[::2] == texts[1::2]
-    assert len(texts) == 32

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import subprocess
-import sys
-import textwrap
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -25,7 +22,6 @@ from langchain_core.messages import (
 from langchain_core.runnables import RunnableLambda
 from langchain_core.runnables.history import RunnableWithMessageHistory
 
-import memoranda.sync
 from memoranda import AIMemory, HumanMemory, ToolMemory
 from memoranda.store import BaseStore
 from memoranda.sync import SyncStore
@@ -362,28 +358,3 @@ async def test_a_chain_that_brings_the_results_is_shown_the_calls(store: BaseSto
 
     assert [message.type for message in seen[1]] == ["human", "ai", "tool"]
     assert [message.type for message in await history(store).aget_messages()] == ["human", "ai", "tool", "ai"]
-
-
-WRITER = """
-import sys
-import memoranda.sync
-from langchain_core.messages import AIMessage, HumanMessage
-from memoranda_langchain import MemorandaChatMessageHistory
-
-with memoranda.sync.open(sys.argv[1]) as store:
-    chat = MemorandaChatMessageHistory("chat", store.scoped(user_id="ada"))
-    for number in range(10):
-        chat.add_messages([HumanMessage(f"{sys.argv[2]}{number}"), AIMessage(f"answer {sys.argv[2]}{number}")])
-"""
-
-
-def test_two_processes_write_one_history(lasting_url: str) -> None:
-    writers = [subprocess.Popen([sys.executable, "-c", textwrap.dedent(WRITER), lasting_url, name]) for name in "ab"]
-    assert [writer.wait(240) for writer in writers] == [0, 0]
-
-    with memoranda.sync.open(lasting_url) as store:
-        texts = [message.text for message in history(store.scoped(user_id="ada")).messages]
-
-    assert texts[1::2] == [f"answer {text}" for text in texts[::2]]
-    for name in "ab":
-        assert [text for text in texts[::2] if text.startswith(name)] == [f"{name}{number}" for number in range(10)]

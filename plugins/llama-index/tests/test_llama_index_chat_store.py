@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +25,6 @@ from llama_index.core.base.llms.types import (
 from llama_index.core.memory import Memory
 from llama_index.core.storage.chat_store.base_db import MessageStatus
 
-import memoranda
 from memoranda import AIMemory, MemoryItem, ToolMemory
 from memoranda.store import BaseStore
 from memoranda_llama_index import MemorandaChatStore
@@ -267,33 +264,6 @@ def test_the_sync_methods_of_memory_use_a_loop_each(lasting_url: str) -> None:
         assert texts(memory.get()) == ["one", "two"]
         memory.reset()
         assert memory.get() == []
-
-
-WRITER = """
-import asyncio, sys
-import memoranda
-from llama_index.core.base.llms.types import ChatMessage
-from memoranda_llama_index import MemorandaChatStore
-
-async def write():
-    async with memoranda.open(sys.argv[1]) as store:
-        chats = MemorandaChatStore(store)
-        for number in range(8):
-            said = [ChatMessage(role=role, content=f"{sys.argv[2]}{number}") for role in ("user", "assistant")]
-            await chats.add_messages("chat", said)
-
-asyncio.run(write())
-"""
-
-
-@pytest.mark.slow
-async def test_two_processes_write_one_session(lasting_url: str) -> None:
-    writers = [subprocess.Popen([sys.executable, "-c", WRITER, lasting_url, name]) for name in "ab"]
-    assert [writer.wait(240) for writer in writers] == [0, 0]
-    async with memoranda.open(lasting_url) as store:
-        found = texts(await MemorandaChatStore(store).get_messages("chat"))
-    assert found[::2] == found[1::2]
-    assert len(found) == 32
 
 
 async def test_a_cancelled_write_is_done_or_not(store: BaseStore) -> None:

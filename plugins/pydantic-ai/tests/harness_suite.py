@@ -16,38 +16,15 @@ from typing import Any
 import pytest
 
 import memoranda
+from memoranda.store import InMemoryStore
 from memoranda_pydantic_ai.memory_files import MemorandaMemoryStore
 
 
-class OpenedLater:
-    """A store of ours that is opened when it is first used, as the harness's own are."""
-
-    def __init__(self, url: str, user: str | None = None) -> None:
-        self._url, self._user, self._store = url, user, None
-
-    async def _opened(self) -> MemorandaMemoryStore:
-        if self._store is None:
-            opened = await memoranda.open(self._url).__aenter__()
-            self._store = MemorandaMemoryStore(opened.scoped(user_id=self._user) if self._user else opened)
-        return self._store
-
-
-def _later(name: str) -> Any:
-    async def call(self: OpenedLater, *arguments: Any, **named: Any) -> Any:
-        return await getattr(await self._opened(), name)(*arguments, **named)
-
-    return call
-
-
-for _name in ("read", "get_operation", "write", "write_with_metadata", "delete", "list_paths", "search"):
-    setattr(OpenedLater, _name, _later(_name))
-
-
-def stores(tmp_path: Path) -> list[OpenedLater]:
+def stores(tmp_path: Path) -> list[MemorandaMemoryStore]:
     return [
-        OpenedLater("memory://"),
-        OpenedLater(f"sqlite:///{tmp_path}/memory.db"),
-        OpenedLater("memory://", user="ada"),
+        MemorandaMemoryStore(InMemoryStore()),
+        MemorandaMemoryStore(memoranda.open(f"sqlite:///{tmp_path}/memory.db")),
+        MemorandaMemoryStore(InMemoryStore().scoped(user_id="ada")),
     ]
 
 

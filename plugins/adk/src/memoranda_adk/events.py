@@ -26,7 +26,6 @@ USER = "user"
 """The author of what people say; any other author is an agent."""
 
 _GOOGLE = frozenset({"google", "gemini", "google-gla", "google-vertex"})
-_MEDIA = ("image", "audio", "video", "file")
 _KNOWN = frozenset({"text", "thought", "thought_signature", "inline_data", "file_data", "function_call"})
 _BESIDE = frozenset({"video_metadata", "media_resolution", "part_metadata", "speech_metadata", "media_processing"})
 
@@ -95,7 +94,7 @@ class EventFormat(MessageFormat[Event]):
         if outgoing.role == "human" and outgoing.name:
             outgoing.lose("name")
         parts = [*_thoughts(outgoing), *([types.Part(text=outgoing.text)] if outgoing.text else [])]
-        parts += [_media(part) for part in outgoing.take(*_MEDIA) if _has_place(outgoing, part)]
+        parts += outgoing.media(_media)
         parts += [
             types.Part(function_call=types.FunctionCall(id=call.id, name=call.name, args=call.values))
             for call in outgoing.calls
@@ -197,14 +196,9 @@ def _thoughts(outgoing: Outgoing) -> Iterator[types.Part]:
             outgoing.leave(part)
 
 
-def _has_place(outgoing: Outgoing | Result, part: Part) -> bool:
+def _media(part: Part) -> types.Part | None:
     if part.data is None and part.url is None:
-        outgoing.leave(part)
-        return False
-    return True
-
-
-def _media(part: Part) -> types.Part:
+        return None
     media_type = part.media_type or ("image/png" if part.kind == "image" else "application/octet-stream")
     if part.data is not None:
         data = base64.urlsafe_b64decode(_url_safe(part.data))
@@ -214,9 +208,8 @@ def _media(part: Part) -> types.Part:
 
 def _response(result: Result) -> types.Part:
     """Return the result of a call; what came with it, such as an image, if ADK has its data."""
-    media = [part for part in result.take(*_MEDIA) if _has_place(result, part)]
-    held = [_media(part) for part in media]
-    blobs = [types.FunctionResponsePart.model_validate(part.model_dump(exclude_none=True)) for part in held]
+    held = [part.model_dump(exclude_none=True) for part in result.media(_media)]
+    blobs = [types.FunctionResponsePart.model_validate(part) for part in held]
     answer = types.FunctionResponse(
         id=result.call_id,
         name=result.name or "tool",

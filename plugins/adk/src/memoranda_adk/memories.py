@@ -13,9 +13,10 @@ from google.adk.sessions.session import Session
 from pydantic_core import to_jsonable_python
 
 from memoranda.items import MemoryItem, MemoryMetadata
-from memoranda.store import BaseStore, Capability
+from memoranda.store import BaseStore
+from memoranda.sync import SyncStore
 from memoranda_adk.events import FORMAT, USER, EventFormat, item_id
-from memoranda_sessions import finished, retried
+from memoranda_sessions import awaitable_store, finished, replaced, retried, seen_by
 
 MARK = "adk_memory"
 """The key of ``metadata.extra`` with the name of the app that has an item in its memory; empty for a deleted one."""
@@ -39,9 +40,9 @@ class MemorandaMemoryService(BaseMemoryService):
     """
 
     def __init__(
-        self, store: BaseStore, *, everything: bool = False, limit: int = MOST, receipt: object = None
+        self, store: BaseStore | SyncStore, *, everything: bool = False, limit: int = MOST, receipt: object = None
     ) -> None:
-        self._store = store
+        self._store = awaitable_store(store)
         self._everything = everything
         self._limit = limit
         self._receipt = receipt
@@ -106,10 +107,8 @@ class MemorandaMemoryService(BaseMemoryService):
             for item in await mine.get_many([memory_id or "", derived]):
                 if item.metadata.session_id is not None:
                     await mine.update(_marked(item, {MARK: ""}))
-                elif Capability.PURGE in mine.capabilities:
-                    await mine.purge(item.id)
                 else:
-                    await mine.delete(item.id)
+                    await replaced(mine, [item.id])
 
         if memory_id:
             await finished(retried(delete))
@@ -161,9 +160,7 @@ def _marked(item: MemoryItem, marks: Mapping[str, object], version: int | None =
 
 def _entries(item: MemoryItem, app_name: str) -> Iterator[MemoryEntry]:
     """Yield the memory that an item is; none for one of another app."""
-    if item.payload_format == FORMAT and item.metadata.agent_id not in (app_name, None):
-        return
-    for event in EventFormat(app_name).messages([item]):
+    for event in EventFormat(app_name).messages(seen_by(app_name, [item], FORMAT)):
         if event.content:
             yield MemoryEntry(
                 id=item.id,

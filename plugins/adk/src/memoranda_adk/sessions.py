@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 import uuid
 from functools import lru_cache, partial
-from typing import Any
+from typing import Any, Unpack
 
 from google.adk.errors import StaleSessionError
 from google.adk.errors.already_exists_error import AlreadyExistsError
@@ -18,15 +18,24 @@ from pydantic import PrivateAttr
 
 from memoranda.errors import VersionConflictError
 from memoranda.items import MemoryItem, MemoryMetadata
-from memoranda.offloading import filter_weight, offload
-from memoranda.store import EVERYTHING, BaseStore, Capability
+from memoranda.store import EVERYTHING, BaseStore
+from memoranda.sync import SyncStore
 from memoranda_adk.events import FORMAT, EventFormat, item_id, moment_of
-from memoranda_adk.states import Deltas, States, Stored, deltas_of, listed, state_of
-from memoranda_messages.parts import framed
-from memoranda_sessions import RECORD, Conversation, Dropped, Fence, finished, retried
-
-_MORE = 16
-"""How many items are read beyond the wanted events, since an event may consist of several."""
+from memoranda_adk.states import Deltas, deltas_of, shown_state
+from memoranda_sessions import (
+    Conversation,
+    Dropped,
+    ScopedState,
+    SessionOptions,
+    Sessions,
+    StoredState,
+    finished,
+    replaced,
+    retried,
+    seen_by,
+    states_of,
+)
+from memoranda_sessions.scoped_state import USER
 
 _SESSIONS = 128
 """Of how many sessions the handles are kept."""
@@ -48,30 +57,25 @@ class MemorandaSessionService(BaseSessionService):
     - Events are items of the conversation: ``user_id`` is the user, ``session_id`` the session, ``agent_id`` the app.
       Sessions of different apps are apart, even if they have the same id.
     - A session that another framework wrote can be read and continued. What its model said gets the author ``agent``,
-      by default the name of the app. ``dropped`` says what the last :meth:`get_session` could not carry over.
-    - ``ttl`` is how many seconds an event lives. ``min_trust`` leaves out what is trusted less, and ``fence`` shows
-      what is not trusted as quoted data; both apply to what :meth:`get_session` returns.
-    - ``receipt=True``, or a ``memoranda_receipts.Recording``, records what :meth:`get_session` returns.
+      by default the name of the app.
+    - ``ttl``, ``min_trust``, ``fence`` and ``receipt`` are those of :class:`memoranda_sessions.Conversation`. All but
+      the first apply to what :meth:`get_session` returns.
     """
 
     def __init__(
-        self,
-        store: BaseStore,
-        *,
-        agent: str | None = None,
-        ttl: float | None = None,
-        min_trust: str | None = None,
-        fence: Fence | None = None,
-        receipt: object = None,
+        self, store: BaseStore | SyncStore, *, agent: str | None = None, **options: Unpack[SessionOptions]
     ) -> None:
-        self._store = store
+        self._sessions = Sessions(store, **options)
         self._agent = agent
-        self._options: dict[str, Any] = {"ttl": ttl, "min_trust": min_trust, "fence": fence, "receipt": receipt}
-        self._states = lru_cache(_SESSIONS)(partial(States, store))
-        self.dropped: list[Dropped] = []
+        self._states = lru_cache(_SESSIONS)(partial(ScopedState, self._sessions.store, FORMAT))
 
     def __repr__(self) -> str:
-        return f"MemorandaSessionService({self._store!r})"
+        return f"MemorandaSessionService({self._sessions.store!r})"
+
+    @property
+    def dropped(self) -> list[Dropped]:
+        """What the last :meth:`get_session` could not carry over from other frameworks."""
+        return self._sessions.dropped
 
     async def create_session(
         self, *, app_name: str, user_id: str, state: dict[str, Any] | None = None, session_id: str | None = None
@@ -80,12 +84,12 @@ class MemorandaSessionService(BaseSessionService):
         states = self._states(app_name, user_id, (session_id or "").strip() or uuid.uuid4().hex)
         deltas, now = deltas_of(state), time.time()
 
-        async def create() -> Stored:
+        async def create() -> StoredState:
             before = await states.read()
             if before.session is not None or await self._exists(states):
                 raise AlreadyExistsError(f"Session with id {states.session_id} already exists.")
-            records, after = states.changed(before, deltas, now, None)
-            await self._store.update_many(records)
+            records, after = _changed(states, before, deltas, now, None)
+            await self._sessions.store.update_many(records)
             return after
 
         return _session(states, await finished(retried(create)), [])
@@ -113,7 +117,10 @@ class MemorandaSessionService(BaseSessionService):
 
         With ``limit`` and ``offset`` they come in pages, beginning with the sessions that were active last.
         """
-        return ListSessionsResponse(sessions=await listed(self._store, app_name, user_id, limit, offset))
+        found = await states_of(self._sessions.store, FORMAT, app_name, user_id, limit, offset)
+        sessions = [Session(app_name=app_name, **_fields(stored)) for stored in found]
+        sessions.sort(key=lambda session: (session.last_update_time, session.user_id, session.id))
+        return ListSessionsResponse(sessions=sessions)
 
     async def delete_session(self, *, app_name: str, user_id: str, session_id: str) -> None:
         """Remove a session with its events and its state, for good if the store can."""
@@ -121,12 +128,11 @@ class MemorandaSessionService(BaseSessionService):
         place = self._conversation(states).items
         found = await place.search(archived=None, limit=EVERYTHING, mode="substring")
         found += await place.search(archived=None, limit=EVERYTHING, mode="substring", memory_type="receipt")
-        gone = [item.id for item in found if item.id == states.session_record or _is_seen(item, app_name)]
-        await finished(place.apply(deletes=gone, purge=Capability.PURGE in place.capabilities))
+        await replaced(place, [states.session_record, *(item.id for item in seen_by(app_name, found, FORMAT))])
 
     async def get_user_state(self, *, app_name: str, user_id: str) -> dict[str, Any]:
         """Return the state that a user's sessions share, without the prefix ``user:``."""
-        return state_of((await self._states(app_name, user_id, "").read()).user)
+        return (await self._states(app_name, user_id, "").read()).values(USER)
 
     async def append_event(self, session: Session, event: Event) -> Event:
         """Store an event with the state that it leads to, all or none, and append it to the session.
@@ -141,7 +147,7 @@ class MemorandaSessionService(BaseSessionService):
         states = self._states(session.app_name, session.user_id, session.id)
         lasting, deltas = _without_temp(event), deltas_of(event.actions.state_delta)
 
-        async def write() -> Stored | None:
+        async def write() -> StoredState | None:
             stored = await states.read()
             await self._check_current(states, session, stored)
             return await self._written(states, stored, lasting, deltas)
@@ -154,12 +160,14 @@ class MemorandaSessionService(BaseSessionService):
         session.last_update_time = event.timestamp
         return await super().append_event(session, event)
 
-    async def _written(self, states: States, stored: Stored, event: Event, deltas: Deltas) -> Stored | None:
+    async def _written(
+        self, states: ScopedState, stored: StoredState, event: Event, deltas: Deltas
+    ) -> StoredState | None:
         """Store an event and return what is stored by then; None if the event was stored before."""
-        owner = MemoryMetadata(user_id=states.user_id, session_id=states.session_id, agent_id=states.app_name)
-        own = item_id(states.app_name, states.user_id, states.session_id, event.id)
-        records, after = states.changed(stored, deltas, event.timestamp, event.id)
-        conversation, as_items = self._conversation(states), EventFormat(states.app_name).items
+        owner = MemoryMetadata(user_id=states.user_id, session_id=states.session_id, agent_id=states.app)
+        own = item_id(states.app, states.user_id, states.session_id, event.id)
+        records, after = _changed(states, stored, deltas, event.timestamp, event.id)
+        conversation, as_items = self._conversation(states), EventFormat(states.app).items
         items = as_items([event], metadata=owner, ids=[own])
         try:
             await conversation.append(items, records=records)
@@ -173,7 +181,7 @@ class MemorandaSessionService(BaseSessionService):
             await conversation.append(as_items([event], metadata=owner), records=records)
         return after
 
-    async def _check_current(self, states: States, session: Session, stored: Stored) -> None:
+    async def _check_current(self, states: ScopedState, session: Session, stored: StoredState) -> None:
         """Raise StaleSessionError or SessionNotFoundError if the session is not the stored one."""
         record = stored.session
         revision = session._revision if isinstance(session, StoredSession) else None
@@ -192,64 +200,58 @@ class MemorandaSessionService(BaseSessionService):
                 f"Session {session.id} was modified in storage since it was loaded. Get it again before you append."
             )
 
-    def _conversation(self, states: States) -> Conversation:
-        return Conversation(self._store, states.session_id, user_id=states.user_id, **self._options)
+    def _conversation(self, states: ScopedState) -> Conversation:
+        return self._sessions.view(states.session_id, user_id=states.user_id)
 
-    async def _exists(self, states: States) -> bool:
+    async def _exists(self, states: ScopedState) -> bool:
         """Return True if there are items that the app sees, whether or not it has a record of the session."""
-        found = await self._conversation(states).read()
-        return any(_is_seen(item, states.app_name) for item in found)
+        return bool(seen_by(states.app, await self._conversation(states).read(), FORMAT))
 
-    async def _events(self, states: States, most: int | None, after: float | None) -> list[Event]:
+    async def _events(self, states: ScopedState, most: int | None, after: float | None) -> list[Event]:
         """Return the newest events from a time on, oldest first."""
-        dropped: list[Dropped] = []
-        self.dropped = dropped
-        limit = EVERYTHING if most is None else most + _MORE
-        since = None if after is None else moment_of(after)
         conversation = self._conversation(states)
-        read = partial(EventFormat(self._agent or states.app_name).paired, dropped=dropped)
-        while most != 0:
-            found = await conversation.read(min(limit, EVERYTHING), since=since)
-            items = [item for item in found if _is_seen(item, states.app_name)]
-            while len(found) >= limit and items and "of" in (framed(items[0]) or ()):
-                del items[0]  # Its message begins before what was read.
-            dropped.clear()
-            loaded = await offload(filter_weight(len(items)), read, items)
-            events = [each for each in loaded if after is None or each[0].timestamp >= after]
-            # The first of several may be the rest of a message of another framework.
-            if most is None or len(found) < limit or len(events) > most:
-                events = events if most is None else events[-most:]
-                await conversation.record([item for _, items in events for item in items], most)
-                return [event for event, _ in events]
-            limit *= 4
-        return []
+        found = await self._sessions.newest(
+            conversation,
+            EventFormat(self._agent or states.app),
+            most,
+            agent=states.app,
+            since=None if after is None else moment_of(after),
+            wanted=lambda event: after is None or event.timestamp >= after,
+        )
+        await conversation.record([item for _, items in found for item in items], most)
+        return [event for event, _ in found]
 
 
-def _session(states: States, stored: Stored, events: list[Event]) -> Session:
-    record = stored.session
-    last = events[-1].timestamp if events else 0.0
-    session = StoredSession(
-        id=states.session_id,
-        app_name=states.app_name,
-        user_id=states.user_id,
-        state=stored.state(),
-        events=events,
-        last_update_time=last if record is None else record.value["last_update_time"],
-    )
+def _changed(
+    states: ScopedState, stored: StoredState, deltas: Deltas, timestamp: float, last_event: str | None
+) -> tuple[list[MemoryItem], StoredState]:
+    """Return the records to write with an event, and what is stored once they are written."""
+    about = {"last_update_time": timestamp, "last_event": last_event}
+    return states.changed(stored, deltas, about, moment_of(timestamp))
+
+
+def _fields(stored: StoredState) -> dict[str, Any]:
+    """Return the fields of a session that its record holds."""
+    value = {} if stored.session is None else stored.session.value
+    named = {name: value[name] for name in ("id", "user_id", "last_update_time") if name in value}
+    return named | {"state": shown_state(stored)}
+
+
+def _session(states: ScopedState, stored: StoredState, events: list[Event]) -> Session:
+    last = {
+        "id": states.session_id,
+        "user_id": states.user_id,
+        "last_update_time": events[-1].timestamp if events else 0,
+    }
+    session = StoredSession(**last | _fields(stored), app_name=states.app, events=events)
     session._revision = _revision(stored)
     return session
 
 
-def _revision(stored: Stored) -> str:
+def _revision(stored: StoredState) -> str:
     """Return what tells the state of a session from later ones."""
     record = stored.session
     return _UNRECORDED if record is None else f"{record.version} {record.value['last_update_time']}"
-
-
-def _is_seen(item: MemoryItem, app_name: str) -> bool:
-    """Return True if an item belongs to a session of this app: all but records and the events of other apps."""
-    is_other = item.payload_format == FORMAT and item.metadata.agent_id not in (app_name, None)
-    return item.memory_type != RECORD and not is_other
 
 
 def _without_temp(event: Event) -> Event:

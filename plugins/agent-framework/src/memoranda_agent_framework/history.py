@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Unpack
 
 from agent_framework import AgentSession, HistoryProvider, Message, SessionContext, SupportsAgentRun
 
 from memoranda.store import BaseStore
 from memoranda.sync import SyncStore
 from memoranda_agent_framework.messages import AgentFrameworkFormat
-from memoranda_sessions import Conversation, Dropped, Fence, awaitable_store, retried, settled
+from memoranda_sessions import Dropped, SessionOptions, Sessions, retried, settled
 
 FORMAT = AgentFrameworkFormat()
 
@@ -29,12 +29,10 @@ class MemorandaHistoryProvider(HistoryProvider):
       does not say whose it is. The provider never closes it.
     - ``source_id``, ``load_messages`` and the options for what to store are the framework's. With ``skip_excluded``,
       messages that its compaction has marked are not loaded.
-    - ``ttl`` is how many seconds a message lives. ``min_trust`` and ``fence`` are those of
-      :class:`memoranda_sessions.Conversation`.
+    - ``ttl``, ``min_trust``, ``fence`` and ``receipt`` are those of :class:`memoranda_sessions.Conversation`.
 
     A model is never shown a call without its results: what a killed process left half written is not loaded, unless the
-    run goes on with the results. ``dropped`` has what the last read could not carry over from other frameworks.
-    ``receipt=True``, or a ``memoranda_receipts.Recording``, records what is loaded.
+    run goes on with the results.
     """
 
     DEFAULT_SOURCE_ID: ClassVar[str] = "memoranda_history"
@@ -50,10 +48,7 @@ class MemorandaHistoryProvider(HistoryProvider):
         store_context_from: set[str] | None = None,
         store_outputs: bool = True,
         skip_excluded: bool = False,
-        ttl: float | None = None,
-        min_trust: str | None = None,
-        fence: Fence | None = None,
-        receipt: object = None,
+        **options: Unpack[SessionOptions],
     ) -> None:
         super().__init__(
             source_id,
@@ -64,20 +59,21 @@ class MemorandaHistoryProvider(HistoryProvider):
             store_outputs=store_outputs,
         )
         self.skip_excluded = skip_excluded
-        self.dropped: list[Dropped] = []
-        self._store = awaitable_store(store)
-        self._options: dict[str, Any] = {"ttl": ttl, "min_trust": min_trust, "fence": fence, "receipt": receipt}
+        self._sessions = Sessions(store, **options)
+
+    @property
+    def dropped(self) -> list[Dropped]:
+        """What the last read could not carry over from other frameworks."""
+        return self._sessions.dropped
 
     async def get_messages(
         self, session_id: str | None, *, state: dict[str, Any] | None = None, **kwargs: Any
     ) -> list[Message]:
         """Return the messages of a session, oldest first: earlier turns whole, the one under way as it is."""
-        conversation = self._conversation(session_id)
+        conversation = self._sessions.view(session_id or DEFAULT_SESSION)
         items = settled(await conversation.read())
         await conversation.record(items)
-        dropped: list[Dropped] = []
-        messages = FORMAT.messages(items, dropped=dropped)
-        self.dropped = dropped
+        messages = [message for message, _ in self._sessions.messages(FORMAT, items)]
         return [message for message in messages if not (self.skip_excluded and _is_excluded(message))]
 
     async def save_messages(
@@ -93,8 +89,7 @@ class MemorandaHistoryProvider(HistoryProvider):
         As in the framework's own providers, messages that repeat the end of the session, or all of it, were stored
         before: a loop may save a whole transcript again. If another process writes meanwhile, this is decided anew.
         """
-        # As it is stored, whatever a model would be shown of it.
-        conversation = Conversation(self._store, session_id or DEFAULT_SESSION, ttl=self._options["ttl"])
+        conversation = self._sessions.stored(session_id or DEFAULT_SESSION)
 
         async def attempt() -> None:
             head = await conversation.head()
@@ -112,9 +107,6 @@ class MemorandaHistoryProvider(HistoryProvider):
         await super().before_run(agent=agent, session=session, context=context, state=state)
         if loaded := context.context_messages.get(self.source_id):
             context.context_messages[self.source_id] = _answered(loaded, context.input_messages)
-
-    def _conversation(self, session_id: str | None) -> Conversation:
-        return Conversation(self._store, session_id or DEFAULT_SESSION, **self._options)
 
 
 def _is_excluded(message: Message) -> bool:

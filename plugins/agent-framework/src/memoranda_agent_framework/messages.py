@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from agent_framework import Content, Message
 
@@ -61,12 +60,12 @@ class AgentFrameworkFormat(MessageFormat[Message]):
         """Return a message. Images, audio and files go along with a person's message or a result, not with others."""
         contents = [Content.from_text(outgoing.text)] if outgoing.text else []
         if outgoing.role == "human":
-            contents += _contents(outgoing)
+            contents += outgoing.media(_content, Content.from_text)
         contents += [
             Content.from_function_call(call.id, call.name, arguments=call.arguments) for call in outgoing.calls
         ]
         for result in outgoing.results:
-            held = [Content.from_text(result.text), *_contents(result)]
+            held = [Content.from_text(result.text), *result.media(_content, Content.from_text)]
             failed = "FunctionInvocationError" if result.is_error else None
             contents.append(Content.from_function_result(result.call_id, result=held, exception=failed))
         return Message(_ROLES[outgoing.role], contents, author_name=outgoing.legal_name())
@@ -99,16 +98,13 @@ def _parts(content: JsonObject) -> Iterator[Part]:
         yield Part.from_url(kind, content["uri"], name=content.get("name"), media_type=media_type)
 
 
-def _contents(holder: Any) -> list[Content]:
-    """Return the images, recordings and files of an item as contents."""
-    contents: list[Content] = []
-    for part in holder.take("image", "audio", "video", "file"):
-        if part.as_url is None:
-            contents.append(Content.from_text(part.text))
-        else:
-            contents.append(Content.from_uri(part.as_url, media_type=part.media_type or _ANY[part.kind]))
-            contents[-1].name = part.name  # Older releases take no such argument.
-    return contents
+def _content(part: Part) -> Content | None:
+    """Return an image, a recording or a file as content."""
+    if part.as_url is None:
+        return None
+    content = Content.from_uri(part.as_url, media_type=part.media_type or _ANY[part.kind])
+    content.name = part.name  # Older releases take no such argument.
+    return content
 
 
 _ANY = {"image": "image/*", "audio": "audio/*", "video": "video/*", "file": "application/octet-stream"}

@@ -9,7 +9,7 @@ from agent_framework import AgentSession, ContextProvider, Message, SessionConte
 from memoranda.store import BaseStore
 from memoranda.sync import SyncStore
 from memoranda_context import Fence, recall_notes
-from memoranda_sessions import awaitable_store
+from memoranda_sessions import Sessions
 
 
 class MemorandaContextProvider(ContextProvider):
@@ -37,7 +37,7 @@ class MemorandaContextProvider(ContextProvider):
         fence: Fence | None = None,
     ) -> None:
         super().__init__(source_id)
-        self._store = awaitable_store(store)
+        self._sessions = Sessions(store)
         self._options: dict[str, Any] = {"tokens": tokens, "limit": limit, "min_trust": min_trust, "fence": fence}
 
     async def before_run(
@@ -48,7 +48,7 @@ class MemorandaContextProvider(ContextProvider):
         if not question:
             return
         elsewhere = {"session_id": {"$ne": context.session_id}} if context.session_id else None
-        notes = await recall_notes(self._store, question, where=elsewhere, **self._options)
+        notes = await recall_notes(self._sessions.store, question, where=elsewhere, **self._options)
         if notes.text:
             origins = [item.metadata.session_id for item in notes.items if item.metadata.session_id is not None]
             context.extend_messages(self, [Message("user", [notes.text])], origin_session_ids=origins)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Unpack
 
 from langchain_core.chat_history import BaseChatMessageHistory
 from langchain_core.messages import BaseMessage
@@ -10,7 +11,7 @@ from langchain_core.messages import BaseMessage
 from memoranda.store import BaseStore
 from memoranda.sync import SyncStore
 from memoranda_langchain.messages import LangChainFormat
-from memoranda_sessions import Conversation, Dropped, Fence, awaitable_store, blocking, settled
+from memoranda_sessions import Dropped, SessionOptions, Sessions, blocking, settled
 
 FORMAT = LangChainFormat()
 
@@ -25,12 +26,9 @@ class MemorandaChatMessageHistory(BaseChatMessageHistory):
     - Calls without all their results are left out, and so are results without their call: what a cancelled run left
       behind is no part of the next request. With ``whole=False``, the turn that is under way is read as it is, for a
       program that reads the open calls and goes on with their results.
-    - ``ttl`` is how many seconds a message lives. ``min_trust`` and ``fence`` are those of
-      :class:`memoranda_sessions.Conversation`.
-    - ``receipt=True``, or a ``memoranda_receipts.Recording``, records what is read for a model.
+    - ``ttl``, ``min_trust``, ``fence`` and ``receipt`` are those of :class:`memoranda_sessions.Conversation`.
 
-    ``dropped`` has what the last read could not carry over from messages of other frameworks. The sync methods can be
-    called from any thread, but not inside a running event loop, which they would block.
+    The sync methods can be called from any thread, but not inside a running event loop, which they would block.
     """
 
     def __init__(
@@ -40,22 +38,21 @@ class MemorandaChatMessageHistory(BaseChatMessageHistory):
         *,
         limit: int | None = None,
         whole: bool = True,
-        ttl: float | None = None,
-        min_trust: str | None = None,
-        fence: Fence | None = None,
-        receipt: object = None,
+        **options: Unpack[SessionOptions],
     ) -> None:
         super().__init__()
         self.session_id = session_id
-        self.dropped: list[Dropped] = []
         self._limit = limit
         self._whole = whole
-        self._conversation = Conversation(
-            awaitable_store(store), session_id, ttl=ttl, min_trust=min_trust, fence=fence, receipt=receipt
-        )
+        self._sessions = Sessions(store, **options)
+
+    @property
+    def dropped(self) -> list[Dropped]:
+        """What the last read could not carry over from messages of other frameworks."""
+        return self._sessions.dropped
 
     def __repr__(self) -> str:
-        return f"MemorandaChatMessageHistory({self.session_id!r}, {self._conversation.items!r})"
+        return f"MemorandaChatMessageHistory({self.session_id!r}, {self._sessions.store!r})"
 
     @property
     def messages(self) -> list[BaseMessage]:  # type: ignore[override]  # writable there, but never written
@@ -72,22 +69,20 @@ class MemorandaChatMessageHistory(BaseChatMessageHistory):
 
     async def aget_messages(self) -> list[BaseMessage]:
         """Return the conversation, oldest first."""
+        conversation = self._sessions.view(self.session_id)
         if self._whole:
-            items = await self._conversation.shown(self._limit)
+            items = await conversation.shown(self._limit)
         elif self._limit is None:
-            items = settled(await self._conversation.read())
+            items = settled(await conversation.read())
         else:
-            items = settled(await self._conversation.uncut(self._limit))
-        await self._conversation.record(items, self._limit)
-        dropped: list[Dropped] = []
-        messages = FORMAT.messages(items, dropped=dropped)
-        self.dropped = dropped
-        return messages
+            items = settled(await conversation.uncut(self._limit))
+        await conversation.record(items, self._limit)
+        return [message for message, _ in self._sessions.messages(FORMAT, items)]
 
     async def aadd_messages(self, messages: Sequence[BaseMessage]) -> None:
         """Store messages, all or none. If it raises, even for a cancellation, the write has finished or failed."""
-        await self._conversation.append(FORMAT.items(messages))
+        await self._sessions.stored(self.session_id).append(FORMAT.items(messages))
 
     async def aclear(self) -> None:
         """Remove every message, for good if the store can."""
-        await self._conversation.clear()
+        await self._sessions.stored(self.session_id).clear()

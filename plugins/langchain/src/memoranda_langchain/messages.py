@@ -17,7 +17,7 @@ from langchain_core.messages import (
 )
 
 from memoranda_messages.part_blocks import PART_READERS
-from memoranda_sessions import Fields, JsonObject, MessageFormat, Outgoing, Part
+from memoranda_sessions import Fields, JsonObject, MessageFormat, Outgoing, Part, Result
 
 _TYPES = {"human": "human", "ai": "ai", "system": "system", "tool": "tool", "function": "tool", "chat": "chat"}
 _CHAT_ROLES = {"user": "human", "human": "human", "assistant": "ai", "ai": "ai", "model": "ai"}
@@ -72,7 +72,7 @@ class LangChainFormat(MessageFormat[BaseMessage]):
         if outgoing.role == "tool":
             (result,) = outgoing.results
             return ToolMessage(
-                content=_content(result.text, _blocks(result)),
+                content=_content(result.text, result),
                 tool_call_id=result.call_id,
                 name=result.name or None,
                 status="error" if result.is_error else "success",
@@ -83,7 +83,7 @@ class LangChainFormat(MessageFormat[BaseMessage]):
         if outgoing.role == "ai":
             calls: Any = [{"name": call.name, "args": call.values, "id": call.id} for call in outgoing.calls]
             return AIMessage(content=outgoing.text, tool_calls=calls, name=name)
-        return HumanMessage(content=_content(outgoing.text, _blocks(outgoing)), name=name)
+        return HumanMessage(content=_content(outgoing.text, outgoing), name=name)
 
 
 def _class_of(kind: str) -> type[BaseMessage]:
@@ -172,21 +172,18 @@ def _media(block: JsonObject) -> Part:
     return Part(kind, media_type=media_type, data=block.get("base64") or block.get("data"), name=name, text=text)
 
 
-def _blocks(holder: Any) -> list[JsonObject]:
-    """Return the images, recordings and files of an item as LangChain's blocks."""
-    blocks: list[JsonObject] = []
-    for part in holder.take("image", "audio", "video", "file"):
-        if part.as_url is None:
-            blocks.append({"type": "text", "text": part.text})
-            continue
-        held = {"url": part.url} if part.data is None else {"base64": part.data}
-        typed = {"mime_type": part.media_type} if part.media_type else {}
-        named = {"extras": {"filename": part.name}} if part.name else {}
-        blocks.append({"type": part.kind, **held, **typed, **named})
-    return blocks
+def _block(part: Part) -> JsonObject | None:
+    """Return an image, a recording or a file as LangChain's block."""
+    if part.as_url is None:
+        return None
+    held = {"url": part.url} if part.data is None else {"base64": part.data}
+    typed = {"mime_type": part.media_type} if part.media_type else {}
+    named = {"extras": {"filename": part.name}} if part.name else {}
+    return {"type": part.kind, **held, **typed, **named}
 
 
-def _content(text: str, blocks: list[JsonObject]) -> Any:
+def _content(text: str, holder: Outgoing | Result) -> Any:
+    blocks = holder.media(_block, lambda said: {"type": "text", "text": said})
     if not blocks:
         return text
     return [{"type": "text", "text": text}, *blocks] if text else blocks

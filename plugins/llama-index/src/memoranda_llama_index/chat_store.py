@@ -3,17 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Unpack
 
 from llama_index.core.base.llms.types import ChatMessage
 from llama_index.core.storage.chat_store.base_db import AsyncDBChatStore, MessageStatus
 from pydantic import PrivateAttr
 
 from memoranda.items import MemoryItem
-from memoranda.store import EVERYTHING, BaseStore, Capability
+from memoranda.store import EVERYTHING, BaseStore
 from memoranda.sync import SyncStore
 from memoranda_llama_index.messages import LlamaIndexFormat
-from memoranda_sessions import RECORD, Conversation, Dropped, Fence, awaitable_store, finished, retried, settled
+from memoranda_sessions import (
+    RECORD,
+    Conversation,
+    Dropped,
+    SessionOptions,
+    Sessions,
+    finished,
+    replaced,
+    retried,
+    settled,
+)
 
 FORMAT = LlamaIndexFormat()
 _HIDDEN = frozenset({RECORD, "branch", "receipt", "revision"})
@@ -28,29 +38,14 @@ class MemorandaChatStore(AsyncDBChatStore):
     - Archived messages are archived items: no window or search shows them, ``recall`` does.
     - Of earlier turns, calls without all their results are neither returned nor counted. They are archived or removed
       together with the messages around them.
-    - ``ttl`` is how many seconds a message lives. ``min_trust`` and ``fence`` are those of
-      :class:`memoranda_sessions.Conversation`.
-    - ``receipt=True``, or a ``memoranda_receipts.Recording``, records what is read for a model.
-
-    ``dropped`` has what the last read could not carry over from messages of other frameworks.
+    - ``ttl``, ``min_trust``, ``fence`` and ``receipt`` are those of :class:`memoranda_sessions.Conversation`.
     """
 
-    _store: BaseStore = PrivateAttr()
-    _options: dict[str, Any] = PrivateAttr()
-    _dropped: list[Dropped] = PrivateAttr(default_factory=list)
+    _sessions: Sessions = PrivateAttr()
 
-    def __init__(
-        self,
-        store: BaseStore | SyncStore,
-        *,
-        ttl: float | None = None,
-        min_trust: str | None = None,
-        fence: Fence | None = None,
-        receipt: object = None,
-    ) -> None:
+    def __init__(self, store: BaseStore | SyncStore, **options: Unpack[SessionOptions]) -> None:
         super().__init__()
-        self._store = awaitable_store(store)
-        self._options = {"ttl": ttl, "min_trust": min_trust, "fence": fence, "receipt": receipt}
+        self._sessions = Sessions(store, **options)
 
     @classmethod
     def class_name(cls) -> str:
@@ -59,8 +54,8 @@ class MemorandaChatStore(AsyncDBChatStore):
 
     @property
     def dropped(self) -> list[Dropped]:
-        """What the last read could not carry over."""
-        return self._dropped
+        """What the last read could not carry over from messages of other frameworks."""
+        return self._sessions.dropped
 
     async def get_messages(
         self,
@@ -70,7 +65,7 @@ class MemorandaChatStore(AsyncDBChatStore):
         offset: int | None = None,
     ) -> list[ChatMessage]:
         """Return messages of a status, or of both for None, oldest first; ``limit`` counts from the ``offset`` on."""
-        start, view = offset or 0, self._view(key)
+        start, view = offset or 0, self._sessions.view(key)
         found = self._messages(view, await self._items(key, status), status)
         found = found[start : None if limit is None else start + limit]
         await view.record([item for _, items in found for item in items], limit)
@@ -88,13 +83,13 @@ class MemorandaChatStore(AsyncDBChatStore):
         self, key: str, messages: list[ChatMessage], status: MessageStatus = MessageStatus.ACTIVE
     ) -> None:
         """Store messages, all or none. If it raises, even for a cancellation, the write has finished or failed."""
-        await self._conversation(key).append(_items(messages, status))
+        await self._sessions.stored(key).append(_items(messages, status))
 
     async def set_messages(
         self, key: str, messages: list[ChatMessage], status: MessageStatus = MessageStatus.ACTIVE
     ) -> None:
         """Replace the messages of a status with these, all or none."""
-        await self._conversation(key).replace(_items(messages, status), archived=status is MessageStatus.ARCHIVED)
+        await self._sessions.stored(key).replace(_items(messages, status), archived=status is MessageStatus.ARCHIVED)
 
     async def delete_message(self, key: str, idx: int) -> ChatMessage | None:
         """Remove the active message at a position, 0 for the oldest, and return it; None if there is none."""
@@ -102,12 +97,12 @@ class MemorandaChatStore(AsyncDBChatStore):
         if not 0 <= idx < len(found):
             return None
         message, items = found[idx]
-        await _remove(self._conversation(key), items)
+        await replaced(self._sessions.stored(key).items, [item.id for item in items])
         return message
 
     async def delete_messages(self, key: str, status: MessageStatus | None = None) -> None:
         """Remove the messages of a status, or all for None, for good if the store can."""
-        conversation = self._conversation(key)
+        conversation = self._sessions.stored(key)
         if status is None:
             await conversation.clear()
         else:
@@ -116,12 +111,12 @@ class MemorandaChatStore(AsyncDBChatStore):
     async def delete_oldest_messages(self, key: str, n: int) -> list[ChatMessage]:
         """Remove the oldest active messages, for good if the store can, and return them."""
         messages, items = await self._oldest(key, n)
-        await _remove(self._conversation(key), items)
+        await replaced(self._sessions.stored(key).items, [item.id for item in items])
         return messages
 
     async def archive_oldest_messages(self, key: str, n: int) -> list[ChatMessage]:
         """Archive the oldest active messages, all or none, and return them."""
-        conversation = self._conversation(key)
+        conversation = self._sessions.stored(key)
 
         async def attempt() -> list[ChatMessage]:
             messages, items = await self._oldest(key, n)
@@ -133,34 +128,25 @@ class MemorandaChatStore(AsyncDBChatStore):
 
     async def get_keys(self) -> list[str]:
         """Return the sessions."""
-        return [str(owner.value) async for owner in self._store.owners("session_id") if owner.value is not None]
-
-    def _conversation(self, key: str) -> Conversation:
-        """Return a session as it is stored, whatever a model would be shown of it."""
-        return Conversation(self._store, key, ttl=self._options["ttl"])
-
-    def _view(self, key: str) -> Conversation:
-        """Return a session as a model is shown it."""
-        return Conversation(self._store, key, **self._options)
+        return [
+            str(owner.value) async for owner in self._sessions.store.owners("session_id") if owner.value is not None
+        ]
 
     async def _read(
         self, key: str, status: MessageStatus | None = MessageStatus.ACTIVE
     ) -> list[tuple[ChatMessage, list[MemoryItem]]]:
         """Return the messages of a status, each with its items."""
-        return self._messages(self._view(key), await self._items(key, status), status)
+        return self._messages(self._sessions.view(key), await self._items(key, status), status)
 
     def _messages(
         self, view: Conversation, items: list[MemoryItem], status: MessageStatus | None = MessageStatus.ACTIVE
     ) -> list[tuple[ChatMessage, list[MemoryItem]]]:
         shown = view.trusted(items)
-        dropped: list[Dropped] = []
-        found = FORMAT.paired(settled(shown) if status is MessageStatus.ACTIVE else shown, dropped=dropped)
-        self._dropped = dropped
-        return found
+        return self._sessions.messages(FORMAT, settled(shown) if status is MessageStatus.ACTIVE else shown)
 
     async def _items(self, key: str, status: MessageStatus | None) -> list[MemoryItem]:
         """Return the items of a status, oldest first, as they are stored."""
-        conversation = self._conversation(key)
+        conversation = self._sessions.stored(key)
         if status is MessageStatus.ACTIVE:
             return await conversation.read()
         archived = None if status is None else True
@@ -170,17 +156,11 @@ class MemorandaChatStore(AsyncDBChatStore):
     async def _oldest(self, key: str, n: int) -> tuple[list[ChatMessage], list[MemoryItem]]:
         """Return the oldest active messages, and their items with those between them that give no message."""
         stored = await self._items(key, MessageStatus.ACTIVE)
-        found = self._messages(self._view(key), stored)
+        found = self._messages(self._sessions.view(key), stored)
         taken = {item.id for _, items in found[: max(n, 0)] for item in items}
         later = {item.id for _, items in found[max(n, 0) :] for item in items}
         last = max((at for at, item in enumerate(stored) if item.id in taken), default=-1)
         return [one for one, _ in found[: max(n, 0)]], [item for item in stored[: last + 1] if item.id not in later]
-
-
-async def _remove(conversation: Conversation, items: Sequence[MemoryItem]) -> None:
-    """Remove items, all or none, for good if the store can."""
-    purge = Capability.PURGE in conversation.items.capabilities
-    await finished(conversation.items.apply(deletes=[item.id for item in items], purge=purge))
 
 
 def _items(messages: Sequence[ChatMessage], status: MessageStatus) -> list[MemoryItem]:

@@ -13,7 +13,7 @@ from memoranda.store import BaseStore
 from memoranda.sync import SyncStore
 from memoranda_context import Fence, recall_notes
 from memoranda_llama_index.messages import LlamaIndexFormat
-from memoranda_sessions import Conversation, awaitable_store, finished
+from memoranda_sessions import Sessions, finished
 
 FORMAT = LlamaIndexFormat()
 
@@ -35,12 +35,12 @@ class MemorandaMemoryBlock(BaseMemoryBlock[str]):
     tokens: int = Field(default=2_000, description="The most tokens of what is recalled.")
     limit: int | None = Field(default=None, description="The most memories to recall.")
     min_trust: str | None = Field(default=None, description="The least trust of what is recalled.")
-    _store: BaseStore = PrivateAttr()
+    _sessions: Sessions = PrivateAttr()
     _fence: Fence | None = PrivateAttr(default=None)
 
     def __init__(self, store: BaseStore | SyncStore, *, fence: Fence | None = None, **fields: Any) -> None:
         super().__init__(**fields)
-        self._store = awaitable_store(store)
+        self._sessions = Sessions(store)
         self._fence = fence
 
     async def _aget(self, messages: list[ChatMessage] | None = None, **block_kwargs: Any) -> str:
@@ -49,9 +49,9 @@ class MemorandaMemoryBlock(BaseMemoryBlock[str]):
         if not asked:
             return ""
         session_id = block_kwargs.get("session_id")
-        window = [] if session_id is None else await Conversation(self._store, session_id).read()
+        window = [] if session_id is None else await self._sessions.stored(session_id).read()
         notes = await recall_notes(
-            self._store,
+            self._sessions.store,
             asked[-1],
             tokens=self.tokens,
             limit=self.limit,
@@ -66,6 +66,6 @@ class MemorandaMemoryBlock(BaseMemoryBlock[str]):
         for session_id, group in groupby(messages, key=lambda message: message.additional_kwargs.get("session_id")):
             items = FORMAT.items(group)
             if session_id is None:
-                await finished(self._store.add_many(items))
+                await finished(self._sessions.store.add_many(items))
             else:
-                await Conversation(self._store, session_id).append(items)
+                await self._sessions.stored(session_id).append(items)

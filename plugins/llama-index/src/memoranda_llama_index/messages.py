@@ -18,7 +18,7 @@ from llama_index.core.base.llms.types import (
 )
 
 from memoranda.tool_calls import call_arguments, call_name
-from memoranda_sessions import Fields, JsonObject, MessageFormat, Outgoing, Part
+from memoranda_sessions import Fields, JsonObject, MessageFormat, Outgoing, Part, Result
 
 _TYPES = {
     "system": "system",
@@ -130,20 +130,22 @@ def _parts(blocks: list[JsonObject], beside: Mapping[str, Any]) -> Iterator[Part
         yield Part("reasoning", text=thought)
 
 
-def _blocks(text: str, holder: Any) -> list[ContentBlock]:
+def _blocks(text: str, holder: Outgoing | Result | None) -> list[ContentBlock]:
     """Return a text and the images, recordings and files of an item as blocks."""
     blocks: list[ContentBlock] = [TextBlock(text=text)] if text else []
-    for part in holder.take("image", "audio", "video", "file") if holder else ():
-        data, media_type = part.data.encode() if part.data is not None else None, part.media_type or None
-        if part.as_url is None:
-            blocks.append(TextBlock(text=part.text))
-        elif part.kind == "image":
-            blocks.append(ImageBlock(image=data, url=part.url, image_mimetype=media_type))
-        elif part.kind == "audio":
-            made = (part.media_type.partition("/")[2] or "wav").replace("mpeg", "mp3")
-            blocks.append(AudioBlock(audio=data, url=part.url, format=made))
-        elif part.kind == "video":
-            blocks.append(VideoBlock(video=data, url=part.url, video_mimetype=media_type))
-        else:
-            blocks.append(DocumentBlock(data=data, url=part.url, title=part.name, document_mimetype=media_type))
-    return blocks
+    return blocks + (holder.media(_block, lambda said: TextBlock(text=said)) if holder else [])
+
+
+def _block(part: Part) -> ContentBlock | None:
+    if part.as_url is None:
+        return None
+    held: dict[str, Any] = {"url": part.url}
+    data, media_type = part.data.encode() if part.data is not None else None, part.media_type or None
+    if part.kind == "image":
+        return ImageBlock(image=data, image_mimetype=media_type, **held)
+    if part.kind == "audio":
+        made = (part.media_type.partition("/")[2] or "wav").replace("mpeg", "mp3")
+        return AudioBlock(audio=data, format=made, **held)
+    if part.kind == "video":
+        return VideoBlock(video=data, video_mimetype=media_type, **held)
+    return DocumentBlock(data=data, title=part.name, document_mimetype=media_type, **held)

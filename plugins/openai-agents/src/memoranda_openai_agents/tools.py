@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from typing import Any
 
 from agents import FunctionTool
 from agents.tool_context import ToolContext
 
-from memoranda.errors import MemoryError
 from memoranda_messages import PlainTool
+from memoranda_messages.plain_tools import answer
 
 
 def as_tools(tools: Iterable[PlainTool]) -> list[FunctionTool]:
@@ -29,12 +28,6 @@ def as_tools(tools: Iterable[PlainTool]) -> list[FunctionTool]:
 
 def _invoked(tool: PlainTool) -> Any:
     async def invoke(context: ToolContext[Any], arguments: str) -> str:
-        try:
-            given = json.loads(arguments or "{}")
-            return json.dumps(await tool(**given), ensure_ascii=False)
-        except MemoryError as error:
-            return str(error)
-        except (ValueError, TypeError):
-            return f"The arguments of {tool.name} must be a JSON object that fits its schema."
+        return (await answer(tool, arguments)).text
 
     return invoke

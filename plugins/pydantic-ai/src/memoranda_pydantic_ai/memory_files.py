@@ -7,6 +7,7 @@ recognised, and done once.
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import re
 import uuid
@@ -31,14 +32,17 @@ from memoranda_sessions import Records, finished
 _SEGMENT = re.compile(r"[A-Za-z0-9_.-]{1,200}")
 _LONGEST_METADATA = 4_096
 _OPERATION = "operation"
+_HAS_METADATA = any(field.name == "metadata" for field in dataclasses.fields(MemoryFile))
+"""True if this release of the harness keeps metadata of writes."""
 
 
 class MemorandaMemoryStore:
     """Files of the harness's ``Memory``: ``Memory(store=MemorandaMemoryStore(store.scoped(user_id="ada")))``.
 
-    ``store`` is any open store with the capabilities ``atomic`` and ``purge``, or better a handle bound to a user. It
-    implements the harness's ``MemoryStore``, ``SearchableMemoryStore`` and ``MetadataMemoryStore``. Receipts of
-    operations stay until their user is forgotten.
+    ``store`` is any store with the capabilities ``atomic`` and ``purge``, or better a handle bound to a user. A store
+    that is not open yet, as where nothing can be awaited, is opened by the first call; it is never closed. This is the
+    harness's ``MemoryStore``, ``SearchableMemoryStore`` and ``MetadataMemoryStore``. Receipts of operations stay until
+    their user is forgotten.
     """
 
     def __init__(self, store: BaseStore) -> None:
@@ -48,6 +52,7 @@ class MemorandaMemoryStore:
         self._items = store
         self._records = Records(store, "pydantic-ai-harness")
         self._top = (*(store.bounds or MemoryMetadata()).namespace, "memory")
+        self._is_open = False
 
     def __repr__(self) -> str:
         return f"MemorandaMemoryStore({self._items!r})"
@@ -66,11 +71,12 @@ class MemorandaMemoryStore:
             version=_version(item),
             operation_id=held.get("operation"),
             truncated=len(item.content) > max_chars,
-            metadata=held.get("written_with"),
+            **({"metadata": held.get("written_with")} if _HAS_METADATA else {}),
         )
 
     async def get_operation(self, operation: MemoryOperation) -> MemoryMutation | None:
         """Return what an operation did before, or None. Raises MemoryOperationConflictError for other arguments."""
+        await self._open()
         record = await self._records.get(_OPERATION, operation.id)
         if record is None:
             return None
@@ -149,6 +155,7 @@ class MemorandaMemoryStore:
         self, path: str, expected: str | None, operation: MemoryOperation | None, changed: Any
     ) -> MemoryMutation:
         """Replace a file of the expected version by what ``changed`` makes of it, together with the receipt."""
+        await self._open()
         while True:
             if operation is not None and (receipt := await self.get_operation(operation)) is not None:
                 return receipt
@@ -180,13 +187,20 @@ class MemorandaMemoryStore:
         gone = own if extra.get("gone") else None
         return MemoryItem(id=own, content=content, metadata=metadata, version=version, archived_by=gone)
 
+    async def _open(self) -> None:
+        if not self._is_open:
+            await self._items.init()
+            self._is_open = True
+
     async def _file(self, path: str) -> MemoryItem | None:
+        await self._open()
         item = await self._items.get(self._records.id_of("file", path))
         return None if item is None or item.metadata.extra.get("gone") else item
 
     async def _files(self, prefix: str) -> dict[str, MemoryItem]:
         """Return the files whose paths begin with a prefix, by their paths."""
         _check_prefix(prefix)
+        await self._open()
         place = MemoryMetadata(namespace=(*self._top, *prefix.split("/")[:-1]))
         found = await self._items.search(metadata=place, mode="substring", limit=EVERYTHING)
         paths = [(str(item.metadata.extra.get("path")), item) for item in found]

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from memoranda_messages import Dropped
 from memoranda_messages.parts import Part, parts_of
-from memoranda_sessions.blocking import SyncCallError, awaitable_store, blocking
+from memoranda_sessions.blocking import SyncCallError, awaitable_store, beside, blocking
 from memoranda_sessions.conversation import Conversation, Fence, settled
 from memoranda_sessions.derived_ids import DerivedIds
-from memoranda_sessions.finishing import finished, retried
+from memoranda_sessions.finishing import finished, replaced, retried
 from memoranda_sessions.formats import Fields, JsonObject, MessageFormat, warn_of
 from memoranda_sessions.outgoing import Call, Outgoing, Result
 from memoranda_sessions.records import RECORD, Record, Records
+from memoranda_sessions.scoped_state import ScopedState, StoredState, states_of
+from memoranda_sessions.sessions import SessionOptions, Sessions, ViewOptions, seen_by
 
 __all__ = [
     "RECORD", "Call", "Conversation", "DerivedIds", "Dropped", "Fence", "Fields", "JsonObject", "MessageFormat",
-    "Outgoing", "Part", "Record", "Records", "Result", "SyncCallError", "awaitable_store", "blocking", "finished",
-    "parts_of", "retried", "settled", "warn_of",
+    "Outgoing", "Part", "Record", "Records", "Result", "ScopedState", "SessionOptions", "Sessions", "StoredState",
+    "SyncCallError", "ViewOptions", "awaitable_store", "beside", "blocking", "finished", "parts_of", "replaced",
+    "retried", "seen_by", "settled", "states_of", "warn_of",
 ]  # fmt: skip

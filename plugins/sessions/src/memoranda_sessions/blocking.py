@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
 from memoranda import sync
@@ -31,6 +32,16 @@ def blocking(name: str, instead: str, work: Callable[[], Coroutine[Any, Any, T]]
     except RuntimeError:
         return sync.run(work())
     raise SyncCallError(name, instead)
+
+
+def beside(work: Coroutine[Any, Any, T]) -> T:
+    """Return the result of a coroutine, for a framework that calls sync methods inside its event loop, which waits."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return sync.run(work)
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(sync.run, work).result()
 
 
 def awaitable_store(store: BaseStore | SyncStore) -> BaseStore:

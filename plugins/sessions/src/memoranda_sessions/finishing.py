@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any, TypeVar
 
 from memoranda.errors import TurnConflictError, VersionConflictError
+from memoranda.items import MemoryItem
+from memoranda.store import BaseStore, Capability
 
 T = TypeVar("T")
 
@@ -46,3 +48,12 @@ async def retried(change: Callable[[], Awaitable[T]], attempts: int = ATTEMPTS) 
         except (VersionConflictError, TurnConflictError):
             await asyncio.sleep(random.random() * min(0.001 * 2**attempt, _LONGEST_PAUSE))
     return await change()
+
+
+async def replaced(store: BaseStore, gone: Sequence[str], items: Sequence[MemoryItem] = ()) -> None:
+    """Remove the items of these ids, for good if the store can, and store others instead, all or none.
+
+    Those that have the id of a stored item keep its place in the order.
+    """
+    purge = Capability.PURGE in store.capabilities
+    await finished(store.apply(adds=items, deletes=gone, keep_created=True, purge=purge))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Any, Literal, NamedTuple, TypeVar
 
@@ -50,6 +50,22 @@ class _Takes:
         found = [part for part in self._parts if not kinds or part.kind in kinds]
         self._taken += found
         return found
+
+    def media(self, written: Callable[[Part], T | None], as_text: Callable[[str], T] | None = None) -> list[T]:
+        """Return images, audio, video and files as a framework's blocks.
+
+        ``written`` returns the block of a part, or None if there is no place for it. ``as_text`` returns that of a file
+        which has nothing but its text.
+        """
+        blocks: list[T] = []
+        for part in self.take("image", "audio", "video", "file"):
+            if as_text is not None and part.text is not None and part.as_url is None:
+                blocks.append(as_text(part.text))
+            elif (block := written(part)) is not None:
+                blocks.append(block)
+            else:
+                self.leave(part)
+        return blocks
 
     def leave(self, part: Part) -> None:
         """Give back a part that the message has no place for after all, so that it is reported."""

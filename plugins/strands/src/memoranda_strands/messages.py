@@ -80,7 +80,7 @@ class SessionMessageFormat(MessageFormat[SessionMessage]):
             return None
         content: list[ContentBlock] = [*_results(outgoing.results)]
         content += [{"text": outgoing.text}] if outgoing.text else []
-        content += _media(outgoing)
+        content += outgoing.media(_block)
         content += [
             {"toolUse": {"toolUseId": call.id, "name": call.name, "input": call.values}} for call in outgoing.calls
         ]
@@ -141,32 +141,27 @@ def _parts(block: Mapping[str, Any]) -> Iterator[Part]:
                 yield Part.of_media(media_type, data=data, url=url, name=held.get("name"))
 
 
-def _media(outgoing: Outgoing | Result) -> list[Any]:
-    """Return the parts that Strands has a place for as blocks: what has data, or lies in S3."""
-    blocks = []
-    for part in outgoing.take("image", "audio", "video", "file"):
-        made = part.media_type.partition("/")[2]
-        kind = "document" if part.kind == "file" else part.kind
-        made = _FORMATS.get(part.media_type, "") if kind == "document" else made
-        source: dict[str, Any] = {}
-        if part.data is not None:
-            source = {"bytes": base64.b64decode(part.data)}
-        elif part.text is not None:
-            source = {"bytes": part.text.encode()}
-        elif part.url is not None and part.url.startswith("s3://"):
-            source = {"location": {"type": "s3", "uri": part.url}}
-        if not source or not made or (kind == "image" and made not in _IMAGES):
-            outgoing.leave(part)
-            continue
-        named = {"name": part.name or "document"} if kind == "document" else {}
-        blocks.append({kind: {"format": made, "source": source, **named}})
-    return blocks
+def _block(part: Part) -> Any:
+    """Return an image, a recording or a document as a block; None if it has no data and does not lie in S3."""
+    kind = "document" if part.kind == "file" else part.kind
+    made = _FORMATS.get(part.media_type, "") if kind == "document" else part.media_type.partition("/")[2]
+    source: dict[str, Any] = {}
+    if part.data is not None:
+        source = {"bytes": base64.b64decode(part.data)}
+    elif part.text is not None:
+        source = {"bytes": part.text.encode()}
+    elif part.url is not None and part.url.startswith("s3://"):
+        source = {"location": {"type": "s3", "uri": part.url}}
+    if not source or not made or (kind == "image" and made not in _IMAGES):
+        return None
+    named = {"name": part.name or "document"} if kind == "document" else {}
+    return {kind: {"format": made, "source": source, **named}}
 
 
 def _results(results: Iterable[Result]) -> Iterator[ContentBlock]:
     for result in results:
         content: list[Any] = [{"text": result.text}] if result.text else []
-        content += _media(result)
+        content += result.media(_block)
         status: Any = "error" if result.is_error else "success"
         held: Any = {"toolUseId": result.call_id, "status": status, "content": content or [{"text": ""}]}
         yield {"toolResult": held}

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Coroutine
-from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Unpack
 
 from strands.session.session_repository import SessionRepository
 from strands.types.exceptions import SessionException
@@ -18,20 +15,28 @@ from strands.types.session import (
     encode_bytes_values,
 )
 
-import memoranda.sync
 from memoranda.errors import VersionConflictError
 from memoranda.items import MemoryItem, MemoryMetadata
-from memoranda.store import BaseStore, Capability
+from memoranda.store import BaseStore
 from memoranda.sync import SyncStore
-from memoranda_sessions import Conversation, Dropped, Fence, Records, awaitable_store, finished
+from memoranda_sessions import (
+    Conversation,
+    Dropped,
+    Records,
+    Sessions,
+    ViewOptions,
+    beside,
+    finished,
+    replaced,
+    seen_by,
+)
 from memoranda_strands.messages import FORMAT, UNNUMBERED, SessionMessageFormat
 
 if TYPE_CHECKING:
     from strands.multiagent import MultiAgentBase
 
-T = TypeVar("T")
-
 _SESSION, _AGENT, _MULTI_AGENT = "session", "agent", "multi-agent"
+_UNOWNED = SessionMessageFormat()
 
 
 class MemorandaSessionRepository(SessionRepository):
@@ -40,53 +45,47 @@ class MemorandaSessionRepository(SessionRepository):
     - ``store`` is any open store, to await or not, or better a handle that is bound to a user. It is never closed.
     - Messages are items of the conversation: ``session_id`` is the session, ``agent_id`` the agent. Sessions and agents
       are records beside them.
-    - A session that another framework wrote can be read and continued by any agent. ``dropped`` says what the last
-      :meth:`list_messages` could not carry over.
-    - ``receipt=True``, or a ``memoranda_receipts.Recording``, records what :meth:`list_messages` returns.
+    - A session that another framework wrote can be read and continued by any agent.
+    - ``min_trust``, ``fence`` and ``receipt`` are those of :class:`memoranda_sessions.Conversation`.
     - Two processes that write the same message of a session never overwrite each other: the second one is refused.
     - Strands calls from inside a running event loop; the store is then called from a thread beside it.
     """
 
-    def __init__(
-        self,
-        store: BaseStore | SyncStore,
-        *,
-        min_trust: str | None = None,
-        fence: Fence | None = None,
-        receipt: object = None,
-    ) -> None:
-        self._store = awaitable_store(store)
-        self._options: dict[str, Any] = {"min_trust": min_trust, "fence": fence, "receipt": receipt}
-        self._beside = ThreadPoolExecutor(1, thread_name_prefix="memoranda-strands")
+    def __init__(self, store: BaseStore | SyncStore, **options: Unpack[ViewOptions]) -> None:
+        self._sessions = Sessions(store, **options)
         self._agents: set[tuple[str, str]] = set()
-        self.dropped: list[Dropped] = []
 
     def __repr__(self) -> str:
-        return f"MemorandaSessionRepository({self._store!r})"
+        return f"MemorandaSessionRepository({self._sessions.store!r})"
+
+    @property
+    def dropped(self) -> list[Dropped]:
+        """What the last :meth:`list_messages` could not carry over from other frameworks."""
+        return self._sessions.dropped
 
     def create_session(self, session: Session, **kwargs: Any) -> Session:
         """Store a session. Raises SessionException if it exists."""
-        self._run(self._create(session.session_id, _SESSION, session.session_id, session.to_dict()))
+        beside(self._create(session.session_id, _SESSION, session.session_id, session.to_dict()))
         return session
 
     def read_session(self, session_id: str, **kwargs: Any) -> Session | None:
         """Return a session; None if there is none."""
-        return self._run(self._session(session_id))
+        return beside(self._session(session_id))
 
     def create_agent(self, session_id: str, session_agent: SessionAgent, **kwargs: Any) -> None:
         """Store an agent. Raises SessionException if it exists, or its session does not."""
         self._check_session(session_id)
-        self._run(self._create(session_id, _AGENT, session_agent.agent_id, session_agent.to_dict()))
+        beside(self._create(session_id, _AGENT, session_agent.agent_id, session_agent.to_dict()))
 
     def read_agent(self, session_id: str, agent_id: str, **kwargs: Any) -> SessionAgent | None:
         """Return an agent; None if there is none. Any agent can go on with what another framework wrote."""
-        return self._run(self._agent(session_id, agent_id))
+        return beside(self._agent(session_id, agent_id))
 
     def update_agent(self, session_id: str, session_agent: SessionAgent, **kwargs: Any) -> None:
         """Replace an agent. Raises SessionException if it does not exist."""
         session_agent.created_at = self._checked_agent(session_id, session_agent.agent_id).created_at
         value = session_agent.to_dict()
-        self._run(self._records(session_id).change(_AGENT, session_agent.agent_id, lambda _: value))
+        beside(self._records(session_id).change(_AGENT, session_agent.agent_id, lambda _: value))
 
     def create_message(self, session_id: str, agent_id: str, session_message: SessionMessage, **kwargs: Any) -> None:
         """Store a message. Raises SessionException if it exists, or its agent does not."""
@@ -95,35 +94,35 @@ class MemorandaSessionRepository(SessionRepository):
             self._agents.add((session_id, agent_id))  # Most messages are stored by an agent that is known.
         items = self._format(session_id, agent_id).items([session_message], metadata=MemoryMetadata(agent_id=agent_id))
         try:
-            self._run(finished(self._conversation(session_id).items.update_many(items)))
+            beside(finished(self._sessions.view(session_id).items.update_many(items)))
         except VersionConflictError as error:
             number = session_message.message_id
             raise SessionException(f"Message {number} of agent {agent_id} exists in session {session_id}.") from error
 
     def read_message(self, session_id: str, agent_id: str, message_id: int, **kwargs: Any) -> SessionMessage | None:
         """Return the message of a number; None if there is none."""
-        found = self._run(self._messages(session_id, agent_id))
+        found = beside(self._messages(self._sessions.view(session_id), agent_id))
         return next((message for message, _ in found if message.message_id == message_id), None)
 
     def update_message(self, session_id: str, agent_id: str, session_message: SessionMessage, **kwargs: Any) -> None:
         """Replace a message, such as one that a guardrail redacts. Raises SessionException if it does not exist."""
-        self._run(self._replace(session_id, agent_id, session_message))
+        beside(self._replace(session_id, agent_id, session_message))
 
     def list_messages(
         self, session_id: str, agent_id: str, limit: int | None = None, offset: int = 0, **kwargs: Any
     ) -> list[SessionMessage]:
         """Return the messages of an agent and of other frameworks, oldest first."""
-        return self._run(self._listed(session_id, agent_id, limit, offset))
+        return beside(self._listed(session_id, agent_id, limit, offset))
 
     def create_multi_agent(self, session_id: str, multi_agent: MultiAgentBase, **kwargs: Any) -> None:
         """Store the state of a group of agents. Raises SessionException if its session does not exist."""
         self._check_session(session_id)
         state = encode_bytes_values(multi_agent.serialize_state())
-        self._run(self._records(session_id).change(_MULTI_AGENT, multi_agent.id, lambda _: state))
+        beside(self._records(session_id).change(_MULTI_AGENT, multi_agent.id, lambda _: state))
 
     def read_multi_agent(self, session_id: str, multi_agent_id: str, **kwargs: Any) -> dict[str, Any] | None:
         """Return the state of a group of agents; None if there is none."""
-        record = self._run(self._records(session_id).get(_MULTI_AGENT, multi_agent_id))
+        record = beside(self._records(session_id).get(_MULTI_AGENT, multi_agent_id))
         return None if record is None else decode_bytes_values(record.value)
 
     def update_multi_agent(self, session_id: str, multi_agent: MultiAgentBase, **kwargs: Any) -> None:
@@ -132,33 +131,22 @@ class MemorandaSessionRepository(SessionRepository):
             raise SessionException(f"Multi-agent {multi_agent.id} does not exist in session {session_id}.")
         self.create_multi_agent(session_id, multi_agent)
 
-    def _run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Return the result of a coroutine, which runs in the background loop of :mod:`memoranda.sync`."""
-        try:
-            asyncio.get_running_loop()
-        except RuntimeError:
-            return memoranda.sync.run(work)
-        return self._beside.submit(memoranda.sync.run, work).result()
-
     def _check_session(self, session_id: str) -> None:
-        if self._run(self._session(session_id)) is None:
+        if beside(self._session(session_id)) is None:
             raise SessionException(f"Session {session_id} does not exist.")
 
     def _checked_agent(self, session_id: str, agent_id: str) -> SessionAgent:
-        found = self._run(self._agent(session_id, agent_id))
+        found = beside(self._agent(session_id, agent_id))
         if found is None:
             raise SessionException(f"Agent {agent_id} does not exist in session {session_id}.")
         return found
 
-    def _conversation(self, session_id: str) -> Conversation:
-        return Conversation(self._store, session_id, **self._options)
-
     def _records(self, session_id: str) -> Records:
-        return Records(self._store.scoped(session_id=session_id), FORMAT)
+        return Records(self._sessions.store.scoped(session_id=session_id), FORMAT)
 
     def _format(self, session_id: str, agent_id: str) -> SessionMessageFormat:
         """Return the format of an agent's messages; the ids that it derives differ for every user."""
-        bounds = self._store.bounds or MemoryMetadata()
+        bounds = self._sessions.store.bounds or MemoryMetadata()
         return SessionMessageFormat(bounds.user_id, bounds.task_id, *bounds.namespace, session_id, agent_id)
 
     async def _create(self, session_id: str, kind: str, name: str, value: Any) -> None:
@@ -171,29 +159,22 @@ class MemorandaSessionRepository(SessionRepository):
         record = await self._records(session_id).get(_SESSION, session_id)
         if record is not None:
             return Session.from_dict({**record.value, "session_type": SessionType(record.value["session_type"])})
-        found = await self._conversation(session_id).read(1)
+        found = await self._sessions.view(session_id).read(1)
         return Session(session_id, SessionType.AGENT, created_at=found[0].created_at) if found else None
 
     async def _agent(self, session_id: str, agent_id: str) -> SessionAgent | None:
         record = await self._records(session_id).get(_AGENT, agent_id)
         if record is not None:
             return SessionAgent.from_dict(record.value)
-        seen = await self._seen(session_id, agent_id)
+        seen = seen_by(agent_id, await self._sessions.view(session_id).read(), FORMAT)
         manager = {"__name__": _AnyManager(), "removed_message_count": 0}
         return SessionAgent(agent_id, {}, manager, created_at=seen[0].created_at) if seen else None
 
-    async def _seen(self, session_id: str, agent_id: str, conversation: Conversation | None = None) -> list[MemoryItem]:
-        """Return what an agent sees of a session: all but the messages of other agents of Strands."""
-        found = await (conversation or self._conversation(session_id)).read()
-        return [item for item in found if item.payload_format != FORMAT or item.metadata.agent_id in (agent_id, None)]
-
     async def _messages(
-        self, session_id: str, agent_id: str, conversation: Conversation | None = None
+        self, conversation: Conversation, agent_id: str
     ) -> list[tuple[SessionMessage, list[MemoryItem]]]:
         """Return the messages that an agent sees, numbered, each with its items."""
-        dropped: list[Dropped] = []
-        found = SessionMessageFormat().paired(await self._seen(session_id, agent_id, conversation), dropped=dropped)
-        self.dropped = dropped
+        found = self._sessions.messages(_UNOWNED, seen_by(agent_id, await conversation.read(), FORMAT))
         last = UNNUMBERED
         for message, _ in found:
             if message.message_id == UNNUMBERED:
@@ -202,15 +183,15 @@ class MemorandaSessionRepository(SessionRepository):
         return found
 
     async def _listed(self, session_id: str, agent_id: str, limit: int | None, offset: int) -> list[SessionMessage]:
-        conversation = self._conversation(session_id)
-        found = (await self._messages(session_id, agent_id, conversation))[offset:]
+        conversation = self._sessions.view(session_id)
+        found = (await self._messages(conversation, agent_id))[offset:]
         found = found if limit is None else found[:limit]
         await conversation.record([item for _, items in found for item in items], limit)
         return [message for message, _ in found]
 
     async def _replace(self, session_id: str, agent_id: str, message: SessionMessage) -> None:
-        number = message.message_id
-        found = {each.message_id: items for each, items in await self._messages(session_id, agent_id)}
+        number, conversation = message.message_id, self._sessions.view(session_id)
+        found = {each.message_id: items for each, items in await self._messages(conversation, agent_id)}
         if number not in found:
             raise SessionException(f"Message {number} of agent {agent_id} does not exist in session {session_id}.")
         before = found[number]
@@ -218,10 +199,7 @@ class MemorandaSessionRepository(SessionRepository):
         items = self._format(session_id, agent_id).items([message], metadata=MemoryMetadata(agent_id=agent_id))
         for item, old in zip(items, before, strict=False):  # Each takes the place of an old one.
             item.id = old.id
-        place = self._conversation(session_id).items
-        gone = [item.id for item in before[len(items) :]]
-        purge = Capability.PURGE in place.capabilities
-        await finished(place.apply(adds=items, deletes=gone, keep_created=True, purge=purge))
+        await replaced(conversation.items, [item.id for item in before[len(items) :]], items)
 
 
 class _AnyManager(str):

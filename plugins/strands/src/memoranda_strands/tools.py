@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from typing import Any
 
 from strands.tools.tools import PythonAgentTool
 from strands.types.tools import AgentTool, ToolResult, ToolUse
 
-from memoranda.errors import MemoryError
 from memoranda_messages import PlainTool
+from memoranda_messages.plain_tools import answer
 
 
 def as_tools(tools: Iterable[PlainTool]) -> list[AgentTool]:
@@ -27,13 +26,8 @@ def as_tools(tools: Iterable[PlainTool]) -> list[AgentTool]:
 
 def _invoked(tool: PlainTool) -> Any:
     async def invoke(use: ToolUse, **state: Any) -> ToolResult:
-        try:
-            text, is_error = json.dumps(await tool(**use["input"]), ensure_ascii=False), False
-        except MemoryError as error:
-            text, is_error = str(error), True
-        except (ValueError, TypeError):
-            text, is_error = f"The arguments of {tool.name} must be a JSON object that fits its schema.", True
-        status: Any = "error" if is_error else "success"
-        return {"toolUseId": use["toolUseId"], "status": status, "content": [{"text": text}]}
+        answered = await answer(tool, use["input"])
+        status: Any = "error" if answered.is_error else "success"
+        return {"toolUseId": use["toolUseId"], "status": status, "content": [{"text": answered.text}]}
 
     return invoke

@@ -143,31 +143,48 @@ class LoopCases(Cases):
     async def test_no_call_waits_in_the_event_loop(self, store: BaseStore) -> None:
         """While a call waits for a disk, a server or a lock, the event loop serves others."""
         scope = self.scope(session_id="s")
-        items = [note(f"tea {number}", scope, number) for number in range(300)]
-        counter = note("0", scope)
+        items = [note(f"tea {number}", scope, number) for number in range(1_100)]
+        ids, counter = [item.id for item in items], note("0", scope)
         await store.add(counter)
 
         async def update() -> None:
             await _counted_up(store, counter.id)
 
+        async def update_many() -> None:
+            await store.update_many(await store.get_many(ids[:300]))
+
+        async def append() -> None:
+            turn = [note("turn", scope) for _ in range(2)]
+            await store.append(turn, after=await store.head(metadata=scope))
+
         calls: dict[str, Callable[[], Awaitable[object]]] = {
             "add_many": lambda: store.add_many(items),
             "add": lambda: store.add(items[0]),
             "update": update,
-            "get_many": lambda: store.get_many([item.id for item in items]),
-            "search": lambda: store.search(metadata=scope, limit=1000),
+            "update_many": update_many,
+            "append": append,
+            "get": lambda: store.get(ids[0]),
+            "get_many": lambda: store.get_many(ids),
+            "search": lambda: store.search(metadata=scope, limit=10_000),
+            "search with a query": lambda: store.search(query="tea", mode="substring", metadata=scope),
             "search_ranked": lambda: store.search_ranked(query="tea", mode="text", metadata=scope),
+            "recall": lambda: store.recall("tea", metadata=scope),
             "window": lambda: store.window(metadata=scope),
+            "payloads": lambda: store.payloads(metadata=scope),
+            "head": lambda: store.head(metadata=scope),
             "scan": lambda: _scanned(store, scope),
+            "owners": lambda: _owners(store, scope),
             "count": lambda: store.count(metadata=scope, where={"content": {"$exists": True}}),
         }
         removing: dict[str, Callable[[], Awaitable[object]]] = {
-            "apply": lambda: store.apply(deletes=[item.id for item in items]),
+            "apply": lambda: store.apply(deletes=ids),
             "pop": lambda: store.pop(metadata=scope),
             "clear": lambda: store.clear(metadata=scope),
         }
+        if Capability.TTL in store.capabilities:
+            calls |= {"touch": lambda: store.touch(ids, ttl=1e9), "sweep": store.sweep}
         if Capability.DELETE in store.capabilities:
-            removing["restore"] = lambda: store.restore(metadata=scope)
+            removing |= {"delete": lambda: store.delete(ids[0]), "restore": lambda: store.restore(metadata=scope)}
         if Capability.PURGE in store.capabilities:
             removing["purge"] = lambda: store.purge(metadata=scope)
 
@@ -393,6 +410,11 @@ def _calls_of_all_kinds(store: BaseStore, scope: MemoryMetadata) -> list[asyncio
 
 async def _scanned(store: BaseStore, scope: MemoryMetadata) -> None:
     async for _ in store.scan(metadata=scope):
+        pass
+
+
+async def _owners(store: BaseStore, scope: MemoryMetadata) -> None:
+    async for _ in store.owners("session_id", within=scope):
         pass
 
 

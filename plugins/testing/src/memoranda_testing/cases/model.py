@@ -25,6 +25,7 @@ from memoranda_testing.model import (
     leaks,
     scope_independence,
 )
+from memoranda_testing.model.change_steps import Changes, straddling_steps
 from memoranda_testing.model.combination_steps import Combinations
 from memoranda_testing.model.histories import failure_report
 from memoranda_testing.model.lifetime_steps import lifetime_steps
@@ -33,12 +34,15 @@ from memoranda_testing.model.search_steps import random_searches
 from memoranda_testing.model.size_steps import HUGE, LARGE, QUICK, large_steps, size_steps
 from memoranda_testing.model.steps import Step
 
-_CANCELLED = ("add", "update", "pop", "get", "search", "search_ranked", "scan", "count", "owners", "window")
+_CANCELLED = (
+    *("add", "update", "pop", "get", "get_many", "search", "search_ranked", "scan", "count", "owners"),
+    *("window", "payloads", "head"),
+)
 _CANCELLED_WHOLE = ("add_many", "append", "apply", "update_many")
 _AWAITS = 60
 """How many awaits of a call are tried; more than any store of ours has."""
 
-_PLAIN = ("item", "items", "adds", "item_id", "after", "query", "mode", "by")
+_PLAIN = ("item", "items", "adds", "item_id", "ids", "ttl", "after", "query", "mode", "by")
 """The arguments that make a call what it is."""
 
 
@@ -108,6 +112,11 @@ class IsolationCases(HistoryCases):
             steps = list(drawn.steps(3 if self.is_brief else 1))
             await check_steps(sandbox, steps, f"the combinations {number} of the seed {self.seed}")
 
+    async def test_batches_that_straddle_a_scope_end_at_its_bounds(self, store: BaseStore) -> None:
+        """Of a batch through a handle, what lies outside is refused or passed over, and stays as it is."""
+        sandbox = self._sandbox(store)
+        await check_steps(sandbox, list(straddling_steps(sandbox.mark, store.capabilities)), "batches")
+
     async def test_a_few_are_found_among_many(self, store: BaseStore) -> None:
         """A filter that a few of more than a thousand items match finds, counts and removes these few."""
         sandbox = self._sandbox(store)
@@ -144,6 +153,11 @@ class ModelCases(HistoryCases):
             if capability not in store.capabilities:
                 self.unreached(f"what needs the capability {capability.value!r}")
         await self._play(self._sandbox(store), self._history_options(store), "calls")
+
+    async def test_every_change_reaches_every_read(self, store: BaseStore) -> None:
+        """Whatever changes in an item, by whichever method, each method that reads answers as the model does."""
+        sandbox = self._sandbox(store)
+        await check_steps(sandbox, list(Changes(sandbox.mark, store.capabilities).steps()), "changes")
 
     @needs(Capability.TTL)
     async def test_random_lifetimes_match_the_model(self, store: BaseStore) -> None:
@@ -213,12 +227,14 @@ class ModelCases(HistoryCases):
             methods += _CANCELLED_WHOLE
         else:
             self.unreached("batches that are done whole: the store does not declare the capability 'atomic'")
-        by_item = ["clear", *([] if Capability.ATOMIC in store.capabilities else ["add_many", "update_many"])]
+        by_item = ["clear", *([] if Capability.ATOMIC in store.capabilities else _CANCELLED_WHOLE)]
         if Capability.DELETE in store.capabilities:
             methods += ("delete",)
             by_item.append("restore")
         if Capability.PURGE in store.capabilities:
             by_item.append("purge")
+        if Capability.TTL in store.capabilities:
+            by_item.append("touch")
         methods += tuple(by_item)
         ends = time.monotonic() + self.seconds
         sandbox, options = self._sandbox(store), self._history_options(store, together=False)
@@ -237,7 +253,7 @@ class ModelCases(HistoryCases):
         player = await sandbox.player()
         random = Random(f"{self.seed}/{method}/{variant}")
         generator = Generator(random, sandbox.store.capabilities, options, sandbox.mark)
-        failure = None
+        failure, call = None, Call("exists")
         try:
             items = {item.id: item for item in [generator.item(player.model) for _ in range(8)]}
             failure = await player.play(Call("add_many", {"items": list(items.values())}))
@@ -249,6 +265,8 @@ class ModelCases(HistoryCases):
             followed_by = [
                 *generator.audits(),
                 Call("add", {"item": generator.item(player.model)}),
+                *generator.audits(),
+                call,  # It may find a lock that the first one holds for ever.
                 *generator.audits(),
             ]
             for step in followed_by:

@@ -20,7 +20,8 @@ CROWD = 1_100
 """How many others there are: more than a page, a batch or a list of candidates holds."""
 
 _OWNERS = {"user_id": "u", "session_id": "s", "task_id": "t", "agent_id": "g"}
-_DEEP, _DEEPER = ("p", "q", "r", "s"), ("p", "q", "r", "s", "v")
+_DEEP, _DEEPER = ("p", "q", "r", "s", "t", "v"), ("p", "q", "r", "s", "t", "v", "x")
+_ABOVE, _BESIDE = _DEEP[:-1], (*_DEEP[:-1], "w")
 _EARLY, _USUAL = "2020-01-01T00:00:00+00:00", "2024-03-01T00:00:00+00:00"
 _LATE, _LATEST = "9999-12-31T23:59:59.999998+00:00", "9999-12-31T23:59:59.999999+00:00"
 
@@ -109,7 +110,7 @@ class Combinations:
     def _item(self, item_id: str, features: Sequence[str]) -> MemoryItem:
         has = {name for name in features if self._random.random() < 0.5}
         fields = {name: self._mark + (text if name in has else "x") for name, text in _OWNERS.items()}
-        place = self._random.choice((_DEEP, _DEEPER)) if "namespace" in has else _DEEP[:-1]
+        place = self._random.choice((_DEEP, _DEEPER) if "namespace" in has else (_ABOVE, _BESIDE))
         metadata = MemoryMetadata(
             **fields,
             namespace=self._root + place,
