@@ -78,7 +78,7 @@ SIZES = {
     "postgres": 6_449,
     "pydantic-ai": 1_083,
     "ranking": 2_498,
-    "receipts": 2_216,
+    "receipts": 2_270,
     "redact": 255,
     "redis": 3_299,
     "sessions": 1_347,

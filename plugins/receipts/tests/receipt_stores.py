@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import AsyncIterator
 from contextlib import ExitStack, asynccontextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,23 @@ import redis.asyncio
 import memoranda
 from memoranda.store import BaseStore
 from memoranda_testing.servers import postgres_server, redis_server
+
+START = 1_800_000_000.0
+
+
+class Clock:
+    """A clock that stands still until it is moved."""
+
+    def __init__(self) -> None:
+        self.time = START
+
+    def __call__(self) -> float:
+        return self.time
+
+    def tick(self) -> str:
+        """Move on by a second, and return the moment in between."""
+        self.time += 1
+        return datetime.fromtimestamp(self.time - 0.5, UTC).isoformat(timespec="microseconds")
 
 
 def url_of(engine: str, servers: ExitStack, folder: Path) -> str:

@@ -96,7 +96,9 @@ async def shown(handle: BaseStore, chance: random.Random, recording: Recording) 
     if kind == 1:
         return await assemble(handle, text(chance), system=system, tokens=tokens, fence=fence, receipt=recording)
     manager = ContextManager(long_term=handle, token_budget=tokens, fence=fence, receipt=recording)
-    return (await manager.assemble_context(text(chance), handle)).parts.items()
+    context = await manager.assemble_context(text(chance), handle)
+    assert (await Receipts(handle).replay(str(recording.id))).bytes("prompt") == str(context).encode()
+    return context.parts.items()
 
 
 @pytest.mark.timeout(3600)

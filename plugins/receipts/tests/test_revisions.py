@@ -1,27 +1,23 @@
-"""Revisions: the whole kit with them, reads as of a moment against snapshots, and nothing left of what is purged."""
+"""Revisions: the whole kit with them, their bounds, and nothing left of what is purged."""
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import pytest_asyncio
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from receipt_stores import Clock
 
 import memoranda
-from memoranda import AIMemory, HumanMemory, MemoryItem, MemoryMetadata
+from memoranda import HumanMemory, MemoryItem, MemoryMetadata
 from memoranda.errors import InputError
 from memoranda.store import BaseStore, InMemoryStore, dump_item
 from memoranda_context import assemble
 from memoranda_receipts import Receipts, Revisions, RevisionsStore
 from memoranda_testing import Reopen, StoreConformance
 from memoranda_userdata import erase, forget
-
-START = 1_800_000_000.0
 
 
 @pytest.mark.rare("revisions in memory")
@@ -51,114 +47,6 @@ class TestRevisionsOnSQLite(StoreConformance):
 async def store() -> AsyncIterator[Any]:
     async with memoranda.open("memory://", revisions=True) as store:
         yield store
-
-
-class Clock:
-    """A clock that stands still until it is moved."""
-
-    def __init__(self) -> None:
-        self.time = START
-
-    def __call__(self) -> float:
-        return self.time
-
-    def tick(self) -> str:
-        """Move on by a second, and return the moment in between."""
-        from datetime import UTC, datetime
-
-        self.time += 1
-        return datetime.fromtimestamp(self.time - 0.5, UTC).isoformat(timespec="microseconds")
-
-
-NAMES = ("a", "b", "c")
-STEP = st.tuples(
-    st.sampled_from(("add", "update", "delete", "restore", "clear", "pop", "touch", "purge", "archive", "apply")),
-    st.sampled_from(NAMES),
-    st.sampled_from(("ada", "bob")),
-)
-
-
-async def step(store: BaseStore, what: str, name: str, user: str, number: int) -> None:
-    """Do one thing to the store."""
-    handle = store.scoped(user_id=user)
-    item_id = f"{user}-{name}"
-    item = await handle.get(item_id)
-    if what == "add":
-        await handle.add(HumanMemory(id=item_id, content=f"Said {number}"), ttl=1000 if number % 3 == 0 else None)
-    elif what == "update" and item is not None:
-        await handle.update(item.model_copy(update={"content": f"Changed {number}"}))
-    elif what == "archive" and item is not None:
-        await handle.update(item.model_copy(update={"archived_by": "summary"}))
-    elif what == "delete":
-        await handle.delete(item_id)
-    elif what == "restore":
-        await handle.restore(item_id)
-    elif what == "clear":
-        await handle.clear()
-    elif what == "pop":
-        await handle.pop()
-    elif what == "touch":
-        await handle.touch([item_id], ttl=2000)
-    elif what == "purge":
-        await handle.purge(item_id)
-    elif what == "apply":
-        new = AIMemory(id=f"{user}-new-{number}", content=f"Applied {number}")
-        await handle.apply(adds=[new], deletes=[item_id])
-
-
-async def seen(handle: Any, **when: Any) -> dict[str, Any]:
-    """Return everything that the four reads show."""
-    dumps = [dump_item(item) async for item in handle.scan(order="added", **when)]
-    return {
-        "scan": dumps,
-        "window": [dump_item(item) for item in await handle.window(**when)],
-        "search": [dump_item(item) for item in await handle.search(query="a", limit=100, **when)],
-        "count": await handle.count(**when),
-    }
-
-
-def without(shown: dict[str, Any], gone: set[str]) -> dict[str, Any]:
-    """Return what reads show without items that are gone for good."""
-    kept = {name: [each for each in shown[name] if each["id"] not in gone] for name in ("scan", "window", "search")}
-    return {**kept, "count": len(kept["scan"])}
-
-
-async def played(store: Any, steps: list[tuple[str, str, str]]) -> None:
-    clock = Clock()
-    store.clock = clock
-    moments: dict[str, dict[str, dict[str, Any]]] = {}
-    for number, (what, name, user) in enumerate(steps):
-        await step(store, what, name, user, number)
-        at = clock.tick()
-        moments[at] = {each: await seen(store.scoped(user_id=each)) for each in ("ada", "bob")}
-    for at, snapshot in moments.items():
-        for user, shown in snapshot.items():
-            handle = store.scoped(user_id=user)
-            there = {item.id async for item in handle.scan(include_deleted=True)}
-            gone = {each["id"] for each in shown["scan"]} - there
-            assert await seen(handle, as_of=at) == without(shown, gone)
-
-
-@settings(deadline=None)
-@given(steps=st.lists(STEP, min_size=1, max_size=14))
-def test_reads_as_of_a_moment_show_what_was_there(steps: list[tuple[str, str, str]]) -> None:
-    async def run() -> None:
-        async with memoranda.open("memory://", revisions=True) as store:
-            await played(store, steps)
-
-    asyncio.run(run())
-
-
-STEPS = (
-    *("add", "add", "add", "add", "update", "delete", "archive", "restore", "update", "touch", "add", "delete"),
-    *("apply", "clear", "restore", "pop", "add"),
-)
-MANY = [(what, NAMES[number % 3], ("ada", "bob")[number % 2]) for number, what in enumerate(STEPS)]
-
-
-async def test_reads_as_of_a_moment_on_sqlite(tmp_path: Path) -> None:
-    async with memoranda.open(f"sqlite:///{tmp_path / 'a.db'}", revisions=True) as store:
-        await played(store, MANY)
 
 
 async def test_no_ordinary_read_shows_a_revision(store: Any) -> None:

@@ -7,7 +7,6 @@ entry.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -16,10 +15,9 @@ from typing import Any, Literal
 
 from memoranda.errors import InputError
 from memoranda.items import HumanMemory, MemoryItem, SystemMemory
-from memoranda.tool_calls import call_arguments, call_name
-from memoranda_messages import results_behind_calls
 from memoranda_messages.anthropic import to_anthropic
 from memoranda_messages.chat import to_openai
+from memoranda_messages.prompt_text import indented, one_line, prompt_text
 from memoranda_messages.request import Dropped
 from memoranda_messages.responses import to_responses
 from memoranda_messages.speakers import is_role, plain_name, speaker
@@ -31,13 +29,6 @@ FENCE, FENCE_END = "<memories>", "</memories>"
 PROFILE_HEADING = "# What is known"
 LONG_TERM_HEADING = "# Long-term memories"
 RECENT_HEADING = "# Recent activity"
-CONVERSATION_HEADING = "# Conversation"
-REQUEST_HEADING = "# Request"
-
-# All that may be read as the end of a line; each becomes a newline.
-_LINE_ENDS = re.compile("\r\n|[\r\v\f\x1c-\x1e\x85\u2028\u2029]")
-_CONTROL = re.compile("[\x00-\x08\x0e-\x1b\x1f\x7f-\x9f]")
-_ROLES = {"human": "user", "ai": "assistant"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,13 +119,7 @@ class Parts:
 
     def text(self) -> str:
         """Return the context as one prompt."""
-        sections = [self.soul.strip(), self.notes()]
-        if self.conversation:
-            items = [item for item in results_behind_calls(self.conversation) if not _is_only_payload(item)]
-            turns = [conversation_entry(item) for item in items]
-            sections.append("\n".join([CONVERSATION_HEADING, *turns]))
-        sections.append(f"{REQUEST_HEADING}\n{indented(self.query, '  ')}")
-        return "\n\n".join(section for section in sections if section)
+        return prompt_text(self.soul, self.notes(), self.conversation, self.query)
 
 
 WRITERS: Mapping[str, Callable[..., Any]] = {
@@ -188,13 +173,6 @@ class AssembledContext:
         return replace(self.explanation, warnings=(*self.explanation.warnings, *repairs))
 
 
-def indented(text: str, first: str) -> str:
-    """Return the text with ``first`` before its first line and two spaces before all others."""
-    plain = _CONTROL.sub(" ", _LINE_ENDS.sub("\n", text))
-    lines = plain.split("\n")
-    return "\n".join([first + lines[0], *(f"  {line}".rstrip() for line in lines[1:])])
-
-
 def long_term_entry(item: MemoryItem) -> str:
     """Return a stored item as an entry: its day and session, who said it, and what."""
     session = plain_name(item.metadata.session_id or "")
@@ -214,24 +192,6 @@ def recent_entry(item: MemoryItem, timezone: tzinfo = UTC) -> str:
     platform = plain_name(str(getattr(item, "platform", None) or ""))
     what = speaker(item) if not kind or is_role(kind) else kind
     return f"- [{clock:%H:%M}] {what}{f' on {platform}' if platform else ''}: {one_line(item.content)}"
-
-
-def conversation_entry(item: MemoryItem) -> str:
-    """Return a turn of the conversation as an entry: who speaks, what, and which tools are called."""
-    calls = [f"{call_name(call)}({call_arguments(call)})" for call in getattr(item, "tool_calls", None) or ()]
-    content = [item.content] if item.content or not calls else []
-    return indented("\n".join([*content, *(f"calls {call}" for call in calls)]), f"- {speaker(item, _ROLES)}: ")
-
-
-def _is_only_payload(item: MemoryItem) -> bool:
-    """Return True if an item holds nothing but a payload, such as a model's encrypted reasoning."""
-    silent = not item.content and not getattr(item, "tool_calls", None) and item.memory_type != "tool"
-    return silent and item.payload is not None
-
-
-def one_line(text: str) -> str:
-    """Return the text with line ends and control characters as spaces."""
-    return _CONTROL.sub(" ", _LINE_ENDS.sub("\n", text)).replace("\n", " ").strip()
 
 
 def zone_name(timezone: tzinfo) -> str:

@@ -14,7 +14,6 @@ from urllib.parse import quote, unquote
 
 from memoranda.errors import InputError, quoted
 from memoranda.items import SCOPE_FIELDS, MemoryItem, MemoryMetadata
-from memoranda_context.prompt import conversation_entry
 from memoranda_facts import Facts
 from memoranda_facts.extraction import everyday_schema
 from memoranda_guard import Fence
@@ -22,6 +21,7 @@ from memoranda_mcp.graph import Graph
 from memoranda_mcp.subscriptions import Content, Subscriptions
 from memoranda_mcp.tools.memories import memory_of
 from memoranda_messages import results_behind_calls
+from memoranda_messages.prompt_text import conversation_entry
 
 if TYPE_CHECKING:
     from memoranda.store import ScopedStore

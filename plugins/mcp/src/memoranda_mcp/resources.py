@@ -14,9 +14,9 @@ from mcp.shared.exceptions import MCPError
 
 from memoranda.errors import InputError, MemoryError
 from memoranda.items import MemoryItem
-from memoranda_context.prompt import one_line
 from memoranda_mcp.memory import CONVERSATION, GRAPH, ITEM, JSON, MOST_SHOWN, RECENT, address
 from memoranda_mcp.tools.memories import after, decoded, encoded
+from memoranda_messages.prompt_text import one_line
 
 if TYPE_CHECKING:
     from mcp.server.session import ServerSession

@@ -31,6 +31,7 @@ class Format(StrEnum):
     RESPONSES = "responses"
     ANTHROPIC = "anthropic"
     ITEMS = "items"
+    PROMPT = "prompt"
 
 
 @app.command("list")
@@ -105,7 +106,7 @@ def replay(
     metadata: options.Owner = None,
     form: Annotated[
         Format,
-        typer.Option("--format", "-f", metavar="FORM", help="text, openai, responses, anthropic or items."),
+        typer.Option("--format", "-f", metavar="FORM", help="text, openai, responses, anthropic, items or prompt."),
     ] = Format.TEXT,
     store: options.Store = None,
     store_options: options.StoreOptions = None,
@@ -113,7 +114,7 @@ def replay(
 ) -> None:
     """Show a context again: the same messages, or what has changed since and the rest.
 
-    With --format, the messages are printed byte for byte as JSON.
+    With --format, the messages are printed byte for byte as JSON, or with --format prompt as one text.
     """
     from memoranda_cli.stores import run
 

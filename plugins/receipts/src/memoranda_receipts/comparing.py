@@ -92,7 +92,7 @@ def _why_it_left(entry: Shown, item: MemoryItem | None, receipt: Receipt, summar
     for reason, ids in receipt.left_ids.items():
         if entry.id in ids:
             return reason
-    if entry.expires_at is not None and entry.expires_at <= receipt.at:
+    if entry.expires_at is not None and entry.expires_at <= (receipt.clock or receipt.at):
         return EXPIRED
     if item is None:
         return REMOVED

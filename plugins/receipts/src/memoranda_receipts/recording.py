@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import logging
+import time
 import uuid
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from memoranda.errors import InputError, MemoryError
@@ -32,6 +33,9 @@ INCOMPLETE = "a tool call that is not whole"
 
 WINDOW_RULES = {"rounds": BEYOND_ROUNDS, "tokens": OVER_BUDGET, "limit": BEYOND_LIMIT}
 """What cuts a window, in this order, and the reason that each gives."""
+
+_SAME_TIME = 1.0
+"""By how many seconds two clocks may differ that are the same."""
 
 _NAMED = 50
 """How many of the items that were left out for a reason are named; all are counted."""
@@ -142,6 +146,7 @@ async def record(
         "left_out": {reason: len(ids) for reason, ids in named.items()},
         "left_ids": {reason: ids[-_NAMED:] for reason, ids in named.items()},
         "unread": None if _read_all(looked_at) else first_rule(named, asked),
+        "clock": _other_clock(store),
         "session": found.session_id,
         "model": recording.model,
         "answer": recording.answer,
@@ -162,6 +167,12 @@ def _item_of(document: Mapping[str, Any], owner: MemoryMetadata) -> ReceiptMemor
     fields = {"id": document["id"], "archived_by": document["id"], "metadata": owner, "version": 0}
     fields |= {"created_at": document["at"], "updated_at": document["at"], "payload": dumped_receipt(document)}
     return _EMPTY.model_copy(update={**fields, "sources": list(document.get("contents", ()))})
+
+
+def _other_clock(store: BaseStore) -> str | None:
+    """Return the present by the clock of a store, by which items expire, if it is not that of the system."""
+    present = store.clock()
+    return None if abs(present - time.time()) < _SAME_TIME else utc_text(datetime.fromtimestamp(present, UTC))
 
 
 def _owner(owner: MemoryMetadata | None, items: Sequence[MemoryItem]) -> MemoryMetadata:

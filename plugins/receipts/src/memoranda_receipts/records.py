@@ -124,6 +124,7 @@ class Receipt:
     what was read and not shown, by reason; ``left_ids`` names the newest of it. A window reads no more than it needs:
     ``unread`` is the reason why what is older is left out, too; None if there is nothing older. ``contents`` are the
     items themselves, only where the receipt was asked to keep them. ``digest`` is a hash of the whole context.
+    ``clock`` is the present by the store's own clock, if it was another one.
     """
 
     __pydantic_config__: ClassVar = ConfigDict(extra="forbid")
@@ -140,6 +141,7 @@ class Receipt:
     left_out: Mapping[str, int] = field(default_factory=dict)
     left_ids: Mapping[str, Sequence[str]] = field(default_factory=dict)
     unread: str | None = None
+    clock: str | None = None
     session: str | None = None
     model: str | None = None
     answer: str | None = None

@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from itertools import takewhile
 from typing import Any, Literal, Protocol, runtime_checkable
 
 from memoranda.errors import InputError
@@ -14,8 +15,9 @@ from memoranda.items import MemoryItem, utc_text
 from memoranda.store import BaseStore, Capability, ScopedStore, load_item
 from memoranda.store.backend import as_one_session
 from memoranda_messages import to_anthropic, to_openai, to_responses
+from memoranda_messages.prompt_text import prompt_text
 from memoranda_receipts.layout import messages_of
-from memoranda_receipts.records import Receipt, Shown, content_hash, digest_of, shown_fields
+from memoranda_receipts.records import Layout, Receipt, Shown, content_hash, digest_of, shown_fields
 
 ChangeKind = Literal["changed", "updated", "archived", "deleted", "expired", "purged", "elsewhere"]
 """What happened to an item: ``updated`` is another version with the same content, ``deleted`` can be restored."""
@@ -30,6 +32,15 @@ FORMATS: Mapping[str, Callable[[Sequence[MemoryItem]], Any]] = {
     "items": lambda items: [json.loads(shown_fields(item)) for item in items],
 }
 """The functions that write a context in each format; ``items`` has all that a model may be shown of each item."""
+
+
+PROMPT = "prompt"
+"""The format of a context as one text."""
+
+
+def _is_added(part: Layout) -> bool:
+    """Return True if a message was not made from one item."""
+    return not isinstance(part, int) and "of" not in part
 
 
 def message_bytes(items: Sequence[MemoryItem], format: str = "openai") -> bytes:
@@ -87,12 +98,28 @@ class Replay:
     exact: bool
 
     def bytes(self, format: str = "openai") -> bytes:
-        """Return the messages in a format, as JSON; the same bytes as then if the replay is exact."""
+        """Return the messages in a format, as JSON; the same bytes as then if the replay is exact.
+
+        ``"prompt"`` is the context as one text, as ``str(context)`` and the MCP server give it.
+        """
+        if format == PROMPT:
+            return self.prompt().encode()
         return message_bytes(self.items if self.exact else whole_groups(self.items), format)
 
     def messages(self, format: str = "openai") -> Any:
         """Return the messages in a format."""
-        return json.loads(self.bytes(format))
+        return self.prompt() if format == PROMPT else json.loads(self.bytes(format))
+
+    def prompt(self) -> str:
+        """Return the context as one text."""
+        layout = self.receipt.layout or ()
+        asks = bool(layout) and _is_added(layout[-1])
+        before = len(list(takewhile(_is_added, layout[:-1])))  # The system text and what was remembered.
+        added = {item.memory_type: item.content for item in self.items[:before]}
+        rest = self.items[before : -1 if asks else None]
+        request = self.items[-1].content if asks else None
+        said = rest if self.exact else whole_groups(rest)
+        return prompt_text(added.get("system", ""), added.get("human", ""), said, request)
 
 
 async def replay(stores: Sequence[BaseStore], receipt: Receipt) -> Replay:

@@ -242,18 +242,16 @@ async def context(memory: ScopedMemory, given: ContextArguments, report: Report)
     window: list[MemoryItem] = []
     if given.conversation is not None or memory.store.scope.session_id is not None:
         await report(0, 2, "reading the conversation")
-        # A context with a question is recorded as a whole, if an observer records it.
-        window = await memory.store.window(
-            metadata=metadata,
-            tokens=given.tokens,
-            min_trust=given.min_trust,
-            receipt=False if given.question.strip() else None,
-        )
+        # The context is recorded as a whole, if an observer records it.
+        asked: dict[str, Any] = {"tokens": given.tokens, "min_trust": given.min_trust}
+        window = await memory.store.window(metadata=metadata, receipt=False, **asked)
     elif not given.question.strip():
         raise InputError("context needs a `question`, a `conversation` or both.")
     await report(1, 2, "looking for what is remembered")
+    remembered: dict[str, Any] = {} if given.question.strip() else {"long_term_limit": 0}
     manager = ContextManager(
-        long_term=memory.store if given.question.strip() else None,
+        long_term=memory.store,
+        **remembered,
         token_budget=given.tokens,
         fence=Fence(),
         min_trust=given.min_trust,
