@@ -51,7 +51,7 @@ class Receipts:
         the parameters of the choice. It takes one ``add``.
         """
         recording = Recording(payload=payload, model=model, answer=answer)
-        return await record(self.store, items, recording, owner=self.store.bounds, asked=asked)
+        return (await record(self.store, items, recording, owner=self.store.bounds, asked=asked)).receipt
 
     async def get(self, receipt: str) -> Receipt:
         """Return the receipt of an id, or of an unambiguous beginning of it. Raises InputError if there is none."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import uuid
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -19,15 +18,7 @@ from memoranda.tokens import TokenCounter, estimate_tokens
 from memoranda.windowing import as_said, last_rounds, newest, rounds_within
 from memoranda_receipts.layout import layout_of
 from memoranda_receipts.purging import watch
-from memoranda_receipts.records import (
-    FORMAT,
-    LIFETIME,
-    Receipt,
-    ReceiptMemory,
-    Shown,
-    digest_of,
-    dumped_receipt,
-)
+from memoranda_receipts.records import FORMAT, LIFETIME, ReceiptMemory, digest_of, dumped_receipt, entry_of
 
 if TYPE_CHECKING:
     from memoranda.store import BaseStore
@@ -113,8 +104,8 @@ async def record(
     entries: Sequence[tuple[str, str, int]] = (),
     looked_at: Sequence[Sequence[MemoryItem]] = (),
     left_out: Iterable[tuple[str, str]] | None = None,
-) -> Receipt:
-    """Record what a model is shown, by one ``add``, and return the receipt.
+) -> ReceiptMemory:
+    """Record what a model is shown, by one ``add``, and return the item of the receipt.
 
     ``items`` are the messages. ``sources`` are the items that they were made of, each with its role, as the store gave
     them; the messages themselves if None. ``entries`` are those that stand within a message: see
@@ -128,9 +119,6 @@ async def record(
     named: dict[str, list[str]] = {}
     for item_id, reason in reasons:
         named.setdefault(reason, []).append(item_id)
-    at = now_text()
-    entered = tuple(Shown.of(item, role, elsewhere=item.id in elsewhere) for role, item in made_of)
-    hashes = {id(item): entry.hash for (_, item), entry in zip(made_of, entered, strict=True)}
     found = _owner(owner, [item for _, item in made_of])
     if recording.payload and found.user_id is None and len({item.metadata.user_id for _, item in made_of}) > 1:
         raise InputError(
@@ -138,48 +126,49 @@ async def record(
             "handle of one user, or leave payload out.",
             field="payload",
         )
-    expires = Capability.TTL in store.capabilities
-    receipt = Receipt(
-        id=recording.id or f"receipt-{uuid.uuid4().hex}",
-        at=at,
-        kind=kind,
-        digest=digest_of(items, hashes),
-        shown=entered,
-        layout=None if (layout := layout_of(items, places, entries)) is None else tuple(layout),
-        parameters=json.loads(json.dumps(asked, default=str)),
-        counter=_name(counter or estimate_tokens),
-        tokens=tokens,
-        left_out={reason: len(ids) for reason, ids in named.items()},
-        left_ids={reason: ids[-_NAMED:] for reason, ids in named.items()},
-        unread=None if _read_all(looked_at) else first_rule(named, asked),
-        session=found.session_id,
-        model=recording.model,
-        answer=recording.answer,
-        expires=None if expires or recording.lifetime is None else _later(at, recording.lifetime),
-        contents={item.id: dump_item(item) for _, item in made_of} if recording.payload else None,
-    )
+    at, expires = now_text(), Capability.TTL in store.capabilities
+    entered = [entry_of(item, role, elsewhere=item.id in elsewhere) for role, item in made_of]
+    hashes = {id(item): entry["hash"] for (_, item), entry in zip(made_of, entered, strict=True)}
+    document = {
+        "id": recording.id or f"receipt-{uuid.uuid4().hex}",
+        "at": at,
+        "kind": kind,
+        "digest": digest_of(items, hashes),
+        "shown": entered,
+        "layout": layout_of(items, places, entries),
+        "parameters": asked,
+        "counter": _name(counter or estimate_tokens),
+        "tokens": tokens,
+        "left_out": {reason: len(ids) for reason, ids in named.items()},
+        "left_ids": {reason: ids[-_NAMED:] for reason, ids in named.items()},
+        "unread": None if _read_all(looked_at) else first_rule(named, asked),
+        "session": found.session_id,
+        "model": recording.model,
+        "answer": recording.answer,
+        "expires": None if expires or recording.lifetime is None else _later(at, recording.lifetime),
+        "contents": {item.id: dump_item(item) for _, item in made_of} if recording.payload else None,
+    }
+    item = _item_of({name: value for name, value in document.items() if value not in (None, {})}, found)
     watch(store)
-    await store.add(item_of(receipt, found), ttl=recording.lifetime if expires else None)
-    return receipt
+    await store.add(item, ttl=recording.lifetime if expires else None)
+    return item
 
 
-def item_of(receipt: Receipt, owner: MemoryMetadata) -> ReceiptMemory:
-    """Return the item that a store holds for a receipt."""
-    return ReceiptMemory(
-        id=receipt.id,
-        content="",
-        metadata=owner,
-        created_at=receipt.at,
-        archived_by=receipt.id,
-        sources=list(receipt.contents or ()),
-        payload=dumped_receipt(receipt),
-        payload_format=FORMAT,
-    )
+_EMPTY = ReceiptMemory(id="receipt", content="", payload_format=FORMAT)
+
+
+def _item_of(document: Mapping[str, Any], owner: MemoryMetadata) -> ReceiptMemory:
+    """Return the item that a store holds for the document of a receipt; the store checks it."""
+    fields = {"id": document["id"], "archived_by": document["id"], "metadata": owner, "version": 0}
+    fields |= {"created_at": document["at"], "updated_at": document["at"], "payload": dumped_receipt(document)}
+    return _EMPTY.model_copy(update={**fields, "sources": list(document.get("contents", ()))})
 
 
 def _owner(owner: MemoryMetadata | None, items: Sequence[MemoryItem]) -> MemoryMetadata:
     """Return whose a receipt is: what the call was bound to, and what all items have in common beside it."""
     given = owner or MemoryMetadata()
+    if given.user_id is not None and given.session_id is not None and not given.extra:
+        return given
     common: dict[str, Any] = {}
     for name in ("user_id", "session_id"):
         values = {getattr(item.metadata, name) for item in items}
@@ -206,6 +195,10 @@ def _cut(
     """Return why each item that a window read is not in it, oldest first, by the rules that the window follows."""
     left = as_said(max(looked_at, key=len, default=()))
     said, reasons = left, dict[str, str]()
+    rules = [reason for name, reason in WINDOW_RULES.items() if name in asked]
+    if len(rules) == 1 and all(map(_stands_alone, said)):
+        there = {item.id for item in shown}  # No call can be cut: all that is missing was left out by this rule.
+        return [(item.id, rules[0]) for item in said if item.id not in there]
     cuts = (
         ("rounds", BEYOND_ROUNDS, lambda some, most: last_rounds(some, most)),
         ("tokens", OVER_BUDGET, lambda some, most: rounds_within(some, most, count)),
@@ -220,6 +213,13 @@ def _cut(
     whole = {item.id for item in (shown if said else whole_groups(left))}
     reasons |= {item.id: INCOMPLETE for item in left if item.id not in whole}
     return [(item.id, reasons[item.id]) for item in said if item.id in reasons]
+
+
+def _stands_alone(item: MemoryItem) -> bool:
+    """Return True if no call and no group can keep an item out of a window."""
+    kind = item.memory_type
+    speaks = kind in ("human", "system", "summary") or (kind == "ai" and not getattr(item, "tool_calls", None))
+    return speaks and item.group is None
 
 
 def _read_all(looked_at: Sequence[Sequence[MemoryItem]]) -> bool:
