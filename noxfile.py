@@ -37,6 +37,7 @@ DISTRIBUTIONS = ["core", *(f"plugins/{plugin}" for plugin in PLUGINS)]
 CHATS = [f"plugins/{name}" for name in ("adk", "agent-framework", "langchain", "llama-index", "strands")]
 NEWER = ("anthropic", "langgraph", "mcp", "openai-agents", "otel", "pydantic-ai")
 FRAMEWORKS = [*(f"plugins/{name}" for name in NEWER), *CHATS]
+ADAPTERS = [*CHATS, *(f"plugins/{name}" for name in ("langgraph", "openai-agents", "pydantic-ai"))]
 # What takes longest comes first, so that the workers end together; of the core there are many tests, all of them short.
 SUITES = ["tests", *(f"{distribution}/tests" for distribution in reversed(DISTRIBUTIONS))]
 PYTHONS = ["3.11", "3.12", "3.13", "3.14"]
@@ -324,7 +325,7 @@ def oldest(session: nox.Session) -> None:
 
 
 @nox.session(name="oldest-framework", default=False)
-@nox.parametrize("distribution", [nox.param(path, id=path.rpartition("/")[2]) for path in CHATS])
+@nox.parametrize("distribution", [nox.param(path, id=path.rpartition("/")[2]) for path in ADAPTERS])
 def oldest_framework(session: nox.Session, distribution: str) -> None:
     """Test an adapter with the oldest release of its framework that its bounds allow."""
     constraints = Path(session.create_tmp()) / "oldest.txt"

@@ -215,7 +215,7 @@ async def test_a_turn_that_a_killed_process_left_half_written_is_not_sent_to_a_m
         assert "c2" not in asked
     found = await MemorandaSessionService(store).get_session(**CHAT)
     assert found is not None
-    assert len(found.events[1].get_function_calls()) == 2  # It is still there for whoever resumes.
+    assert len(found.events[1].get_function_calls()) == 2  # A run that resumes finds it.
 
 
 async def test_apps_share_what_others_wrote_and_not_what_adk_wrote() -> None:

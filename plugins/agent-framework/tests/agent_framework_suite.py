@@ -94,7 +94,7 @@ STAND_INS = dict(zip(PROVIDERS, (InState, InFolder, InList), strict=True))
 
 
 class Instead:
-    """Puts our providers in the place of theirs, and chooses the tests that apply."""
+    """Uses our providers instead of theirs, and chooses the tests that apply."""
 
     def __init__(self) -> None:
         self.left_out: dict[str, str] = {}

@@ -78,7 +78,7 @@ class TestRetriever(RetrieversIntegrationTests):
 
 
 class Instead:
-    """Puts our history in the place of LangChain's, and chooses the tests that apply."""
+    """Uses our history instead of LangChain's, and chooses the tests that apply."""
 
     def __init__(self) -> None:
         self.left_out: dict[str, str] = {}

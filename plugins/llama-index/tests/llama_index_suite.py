@@ -70,7 +70,7 @@ def elsewhere(work: Any) -> Any:
 
 
 class Instead:
-    """Puts our chat store in the place of theirs, and chooses the tests that apply."""
+    """Uses our chat store instead of theirs, and chooses the tests that apply."""
 
     def __init__(self) -> None:
         self.left_out: dict[str, str] = {}

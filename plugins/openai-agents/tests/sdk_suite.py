@@ -6,7 +6,7 @@ arguments. A test applies if it makes one and is left out, by what its text says
 - looks at a private name of the classes that ours stand for, or replaces what one stands for,
 - talks to a database itself, or to tables of their layout,
 - is about what those classes are made with: an engine, or names of tables,
-- or is one of ``NATIVE``, of which a private method of theirs makes what is expected.
+- or is one of ``NATIVE``, whose expected value comes from a private method of theirs.
 
 What the helpers and fixtures of the test's module say counts, too. Mocks and private names of other parts of the SDK
 are no reason: those parts are the SDK's own here. The list of what is left out is printed, by these reasons.
@@ -130,7 +130,7 @@ def elsewhere(work: Coroutine[Any, Any, Any]) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Put our sessions in the place of the SDK's, before any test imports them."""
+    """Use our sessions instead of the SDK's, before any test imports them."""
     agents.SQLiteSession = agents.memory.SQLiteSession = SQLiteSession  # type: ignore[misc]
     agents.memory.sqlite_session.SQLiteSession = SQLiteSession  # type: ignore[misc]
     agents.extensions.memory.AsyncSQLiteSession = AsyncSQLiteSession  # type: ignore[misc]

@@ -51,7 +51,7 @@ def turn(name: str) -> list[Any]:
 
 
 def halves(items: list[Any], groups: list[list[Any]]) -> list[Any]:
-    """Return the groups of which some items are there and others are not."""
+    """Return the groups that lack some of their items."""
     return [group for group in groups if 0 < sum(item in items for item in group) < len(group)]
 
 

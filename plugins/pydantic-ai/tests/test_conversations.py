@@ -1,4 +1,4 @@
-"""Conversations are saved whole or not at all, forks share what they have in common, and nobody else sees any of it."""
+"""Conversations are saved whole or not at all, forks share what they have in common, and other users see none of it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A conversation keeps its order whoever writes to it, and shows a model only what is whole."""
+"""A conversation keeps its order with several writers, and shows a model only what is whole."""
 
 from __future__ import annotations
 

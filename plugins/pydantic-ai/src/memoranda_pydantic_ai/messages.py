@@ -22,6 +22,7 @@ from pydantic_ai.messages import (
     ToolCallPart,
     ToolReturnPart,
     UserPromptPart,
+    VideoUrl,
 )
 
 from memoranda_messages.shapes import parsed
@@ -29,7 +30,7 @@ from memoranda_sessions import Fields, JsonObject, MessageFormat, Outgoing, Part
 
 FORMAT = "pydantic-ai"
 
-_URLS: Mapping[str, Any] = {"image": ImageUrl, "audio": AudioUrl, "file": DocumentUrl}
+_URLS: Mapping[str, Any] = {"image": ImageUrl, "audio": AudioUrl, "video": VideoUrl, "file": DocumentUrl}
 _URL_KINDS: Mapping[Any, Any] = {
     "image-url": "image",
     "audio-url": "audio",
@@ -69,7 +70,7 @@ class PydanticAIFormat(MessageFormat[ModelMessage]):
             return ModelRequest(parts=[_return(result) for result in outgoing.results])
         if outgoing.role == "system":
             return ModelRequest(parts=[SystemPromptPart(outgoing.text)])
-        files = _files(outgoing)
+        files = outgoing.media(_file)
         return ModelRequest(
             parts=[UserPromptPart([*([outgoing.text] if outgoing.text else []), *files] if files else outgoing.text)]
         )
@@ -170,23 +171,16 @@ def _thought(part: Part) -> ThinkingPart:
     return ThinkingPart(part.text or "", id=part.name, signature=part.signature, provider_name=part.provider)
 
 
-def _files(holder: Outgoing | Result) -> list[Any]:
-    """Return the images, recordings and documents of a message or a result; those without data or URL stay behind."""
-    files: list[Any] = []
-    for part in holder.take("image", "audio", "video", "file"):
-        if part.data is not None:
-            media_type = part.media_type or "application/octet-stream"
-            content = BinaryContent(base64.b64decode(part.data), media_type=media_type)
-            files.append(BinaryContent.narrow_type(content))
-        elif part.url is not None and part.kind in _URLS:
-            files.append(_URLS[part.kind](part.url))
-        else:
-            holder.leave(part)
-    return files
+def _file(part: Part) -> Any:
+    """Return an image, a recording or a document; None for one without data or URL."""
+    if part.data is None:
+        return None if part.url is None else _URLS[part.kind](part.url)
+    media_type = part.media_type or "application/octet-stream"
+    return BinaryContent.narrow_type(BinaryContent(base64.b64decode(part.data), media_type=media_type))
 
 
 def _return(result: Result) -> ToolReturnPart[Any]:
-    files = _files(result)
+    files = result.media(_file)
     content: Any = [*([result.text] if result.text else []), *files] if files else result.text
     outcome = "failed" if result.is_error else "success"
     return ToolReturnPart(result.name or "unnamed_tool", content, result.call_id, outcome=outcome)  # type: ignore[arg-type]
