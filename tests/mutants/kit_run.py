@@ -55,6 +55,10 @@ _LAST = (
 """Cases that take seconds, after all others."""
 
 
+_PATIENCE = {"a part": 40.0, "a case": 120.0}
+"""Seconds after which a case counts as failed; a quarter of them is left to each call. A busy machine needs them."""
+
+
 class _Mutated(SourceFileLoader):
     """Loads a module from other text than its file's."""
 
@@ -174,7 +178,7 @@ async def first_failure(target: Target, folder: Path, first: Sequence[str], *, t
             lambda data=data: target.open_store(data),
             exclusive=True,
             select=name.__eq__,
-            timeout=60.0 if name in _LAST and not topic.brief else 20.0,
+            timeout=_PATIENCE["a part" if topic.brief else "a case"],
             thorough=thorough,
             topics=[topic],
         )

@@ -54,6 +54,7 @@ right = _load("wrong_stores")
 wrong = _load("wrong_stores_model")
 further = _load("wrong_stores_further")
 subtle = _load("wrong_stores_subtle")
+changes = _load("wrong_stores_changes")
 WRONG_STORES = [*wrong.WRONG_STORES, *further.WRONG_STORES]
 
 
@@ -92,7 +93,7 @@ async def test_a_wrong_store_is_caught(store: type[BaseStore], case: str) -> Non
 
 @pytest.mark.rare
 @pytest.mark.usefixtures("hardly_shrunk")
-@pytest.mark.parametrize(("store", "case"), [_wrong(store, case) for store, case in subtle.WRONG_STORES])
+@pytest.mark.parametrize(("store", "case"), [_wrong(*each) for each in (*subtle.WRONG_STORES, *changes.WRONG_STORES)])
 async def test_a_wrong_store_is_caught_by_the_default_kit(store: type[BaseStore], case: str) -> None:
     outcome, reason = await outcome_of(store, case)
     assert outcome is Outcome.FAILED, reason
@@ -117,8 +118,9 @@ async def test_a_store_that_is_wrong_about_its_data_is_caught(store: Any) -> Non
 
 
 async def test_a_right_store_that_ranks_by_meaning_passes() -> None:
-    outcome, reason = await outcome_of(wrong.MeaningStore, wrong.APART)
-    assert outcome is not Outcome.FAILED, reason
+    for case in (wrong.APART, changes.MEANING):
+        outcome, reason = await outcome_of(wrong.MeaningStore, case)
+        assert outcome is not Outcome.FAILED, reason
 
 
 async def test_a_right_store_that_shares_its_data_passes() -> None:

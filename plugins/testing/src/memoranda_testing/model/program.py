@@ -178,7 +178,7 @@ def program(failure: Failure, store: BaseStore, answers: Sequence[Answer | None]
 def composed(store: BaseStore, lines: Sequence[str], *, has_clock: bool = False) -> str:
     """Return a whole program around these lines, which use an open store."""
     kind, text = type(store), "\n".join(lines)
-    has_clock = has_clock or "ttl" in text or "refresh" in text
+    has_clock = has_clock or "ttl=" in text or "refresh=" in text
     opening = [
         "",
         "def open_store():",

@@ -23,7 +23,9 @@ from memoranda_testing.model.steps import Call
 
 _WORDS = ("tea", "milk", "kettle", "saffron", "telescope", "winter", "bicycle", "lemon")
 _EVENTS = ("add", "add", "add two", "add two", "update", "update", "clear", "archive")
-_LENGTH, _LONG = 16, 4_000
+_SECOND = "lemon kettle"
+"""The content of the other item of two."""
+_LENGTH, _LONG, _WORDS_AT_MOST = 16, 4_000, 8
 
 
 @dataclass(frozen=True)
@@ -122,7 +124,7 @@ def _call(event: Event, scope: MemoryMetadata, others: Sequence[MemoryMetadata])
 def _second(event: Event, scope: MemoryMetadata) -> MemoryItem:
     """Return another item that is added in the same batch."""
     other = replace(event, number=(event.number + 1) % 5)
-    return note("lemon kettle", scope, other.number, id=_id(other, scope))
+    return note(_SECOND, scope, other.number, id=_id(other, scope))
 
 
 def _id(event: Event, scope: MemoryMetadata) -> str:
@@ -266,9 +268,17 @@ def _plainer(events: tuple[Event, ...]) -> Iterator[tuple[Event, ...]]:
         size //= 2
     for place, event in enumerate(events):
         words = event.content.split()
-        for gone in range(len(words) if len(words) > 1 else 0):
-            fewer = replace(event, content=" ".join(words[:gone] + words[gone + 1 :]))
-            yield (*events[:place], fewer, *events[place + 1 :])
+        plainer = []
+        if event.what == "add two":
+            second = replace(event, what="add", number=(event.number + 1) % 5, content=_SECOND)
+            plainer = [replace(event, what="add"), second]
+        if len(words) > _WORDS_AT_MOST:
+            plainer.append(replace(event, content=" ".join(dict.fromkeys(words))))
+        elif len(words) > 1:
+            fewer = [words[:gone] + words[gone + 1 :] for gone in range(len(words))]
+            plainer += [replace(event, content=" ".join(each)) for each in fewer]
+        for each in plainer:
+            yield (*events[:place], each, *events[place + 1 :])
 
 
 async def clash_report(clash: Clash, trial: Trial, what: str) -> str:
