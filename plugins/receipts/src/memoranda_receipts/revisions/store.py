@@ -103,9 +103,9 @@ class RevisionsStore(AsOf):
         for item in write.adds:
             if item.id in stored:
                 check_owner(stored[item.id], item, write.within)
-                if _has_history(stored[item.id]):
+                if _has_history(stored[item.id], now):
                     revisions.append(revision_item(stored[item.id], now, self.kept, ends=item.expires_at))
-        gone = [stored[item_id] for item_id in write.deletes if item_id in stored and _has_history(stored[item_id])]
+        gone = [stored[item_id] for item_id in write.deletes if item_id in stored and _has_history(stored[item_id], now)]
         gone = [item for item in gone if metadata_matches(write.within, item.metadata)]
         deletes = list(write.deletes)
         if write.purge:
@@ -129,7 +129,7 @@ class RevisionsStore(AsOf):
         revisions = [
             revision_item(stored[item.id], now, self.kept, ends=item.expires_at)
             for item in items
-            if item.id in stored and _has_history(stored[item.id])
+            if item.id in stored and _has_history(stored[item.id], now)
         ]
         self._note(revisions)
         changed = [*(with_since(item, now) for item in items), *revisions]
@@ -188,7 +188,7 @@ class RevisionsStore(AsOf):
     async def _touch(self, ids: Sequence[str], ttl: float | None, now: str, within: MemoryMetadata | None) -> int:
         found = [item for item in await self._inner._get_many(ids) if metadata_matches(within, item.metadata)]
         mortal = [item for item in found if ttl is not None or item.ttl is not None]
-        revisions = [revision_item(item, now, self.kept, ends=None) for item in mortal if _has_history(item)]
+        revisions = [revision_item(item, now, self.kept, ends=None) for item in mortal if _has_history(item, now)]
         if revisions:
             self._note(revisions)
             await self._inner._apply(Write(revisions))
@@ -306,9 +306,12 @@ def _slices(ids: Sequence[T]) -> Iterator[Sequence[T]]:
         yield ids[start : start + _AT_ONCE]
 
 
-def _has_history(item: MemoryItem) -> bool:
-    """Return True if earlier versions of an item are kept: not those of receipts, which may hold what is purged."""
-    return item.memory_type != "receipt"
+def _has_history(item: MemoryItem, now: str) -> bool:
+    """Return True if an earlier version of an item is kept: none of a receipt, which may hold what is purged.
+
+    A store may still have an item that has expired; that leaves none either.
+    """
+    return item.memory_type != "receipt" and (item.expires_at is None or item.expires_at > now)
 
 
 def _own(wanted: Filter) -> Filter:
