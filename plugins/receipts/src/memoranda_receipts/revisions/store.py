@@ -132,7 +132,7 @@ class RevisionsStore(AsOf):
         stored = {item.id: item for item in await self._inner._get_many([item.id for item in items])}
         for item in items:
             check_expected(item, stored.get(item.id), within)
-        revisions = [
+        revisions: list[MemoryItem] = [
             revision_item(stored[item.id], now, self.kept, ends=item.expires_at)
             for item in items
             if item.id in stored and _has_history(stored[item.id], now)
