@@ -45,3 +45,4 @@ async def test_memories_that_are_found_are_recorded() -> None:
         assert receipt.ids == [memory.id for memory in found.memories]
         assert (await mine.replay(receipt)).exact
         assert await receipts.Receipts(store.scoped(user_id="bob")).list() == []
+        assert {entry.role for entry in receipt.shown} == {"long-term"}

@@ -84,7 +84,7 @@ async def seen(handle: Any, **when: Any) -> dict[str, Any]:
         "scan": [dump_item(item) async for item in handle.scan(order="added", **when)],
         "scan by time": [dump_item(item) async for item in handle.scan(memory_type="human", **when)],
         "window": [dump_item(item) for item in await handle.window(**when)],
-        "search": [dump_item(item) for item in await handle.search(query="a", limit=100, **when)],
+        "search": [dump_item(item) for item in await handle.search(query="a", mode="substring", limit=100, **when)],
         "search archived": [dump_item(item) for item in await handle.search(archived=True, limit=100, **when)],
         "words": sorted(item.id for item in ranked),
         "count": await handle.count(**when),

@@ -91,8 +91,9 @@ class MemorandaMemoryService(BaseMemoryService):
         found = await mine.recall(query, limit=self._limit, memory_type=_SPOKEN, where=where)
         entries = [(item, entry) for item in found for entry in _entries(item, app_name)]
         shown = list({item.id: item for item, _ in entries}.values())
-        asked = {"query": query, "limit": self._limit}
-        await mine.shown(shown, receipt=self._receipt, kind="recall", owner=mine.bounds, asked=asked)
+        asked: dict[str, Any] = {"owner": mine.bounds, "asked": {"query": query, "limit": self._limit}}
+        sources = [("long-term", item) for item in shown]
+        await mine.shown(shown, receipt=self._receipt, kind="recall", sources=sources, **asked)
         return SearchMemoryResponse(memories=[entry for _, entry in entries])
 
     async def delete_memory(self, *, app_name: str, user_id: str, memory_id: str | None = None) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from memoranda.errors import VersionConflictError
@@ -31,7 +30,11 @@ class PurgeWatch(Observer):
         root, bounds = root_of(store), store._bounds(wanted.metadata) or MemoryMetadata()
         if ids is None and not deleted_only and bounds == MemoryMetadata(user_id=bounds.user_id) and _is_bare(wanted):
             return  # All that a user has goes, receipts as well.
-        receipts = await _receipts(root, bounds.user_id)
+        user = bounds.user_id
+        if user is None and ids is not None:
+            users = {item.metadata.user_id for item in await root._get_many(ids)}
+            user = users.pop() if len(users) == 1 else None
+        receipts = await _receipts(root, user)
         if ids is None and not deleted_only:
             receipts = [item for item in receipts if not wanted.matches(item)]
         if not receipts:
@@ -64,14 +67,10 @@ def _is_bare(wanted: Filter) -> bool:
 
 
 async def _receipts(root: BaseStore, user_id: str | None) -> list[MemoryItem]:
-    """Return the receipts of a user and those of no user, or all of them, deleted ones too."""
-    hides = Capability.DELETE in root.capabilities
-    of_all = Filter(memory_type="receipt", archived=True)
-    filters = [of_all]
-    if user_id is not None:
-        nobodys = of_all.also(Value("user_id", False, "$eq", None))
-        filters = [replace(of_all, metadata=MemoryMetadata(user_id=user_id)), nobodys]
-    return [item for each in filters async for item in root._scan(each, hides, "added")]
+    """Return the receipts of a user, or all of them, deleted ones too."""
+    owner = None if user_id is None else MemoryMetadata(user_id=user_id)
+    wanted = Filter(metadata=owner, memory_type="receipt", archived=True)
+    return [item async for item in root._scan(wanted, Capability.DELETE in root.capabilities, "added")]
 
 
 async def _about_to_go(

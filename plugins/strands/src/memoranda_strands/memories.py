@@ -68,8 +68,9 @@ class MemorandaMemoryStore(MemoryStore):
         """Return the memories that answer a query, best first."""
         most = (options or {}).get("max_search_results") or self.max_search_results
         found = await self._store.recall(query, limit=most, where=self._where)
-        asked = {"query": query, "limit": most}
-        await self._store.shown(found, receipt=self._receipt, kind="recall", owner=self._store.bounds, asked=asked)
+        asked: dict[str, Any] = {"owner": self._store.bounds, "asked": {"query": query, "limit": most}}
+        sources = [("long-term", item) for item in found]
+        await self._store.shown(found, receipt=self._receipt, kind="recall", sources=sources, **asked)
         return [_entry(item) for item in found]
 
     async def add(self, content: str, metadata: dict[str, Any] | None = None) -> str:

@@ -17,6 +17,7 @@ from memoranda.store.backend import (
     Write,
     check_expected,
     check_owner,
+    end_of_life,
     metadata_matches,
 )
 from memoranda_receipts.revisions.reading import AsOf, filled
@@ -103,9 +104,11 @@ class RevisionsStore(AsOf):
         for item in write.adds:
             if item.id in stored:
                 check_owner(stored[item.id], item, write.within)
-                if _has_history(stored[item.id]):
+                if _has_history(stored[item.id], now):
                     revisions.append(revision_item(stored[item.id], now, self.kept, ends=item.expires_at))
-        gone = [stored[item_id] for item_id in write.deletes if item_id in stored and _has_history(stored[item_id])]
+        gone = [
+            stored[item_id] for item_id in write.deletes if item_id in stored and _has_history(stored[item_id], now)
+        ]
         gone = [item for item in gone if metadata_matches(write.within, item.metadata)]
         deletes = list(write.deletes)
         if write.purge:
@@ -115,6 +118,9 @@ class RevisionsStore(AsOf):
         if not revisions and len(write.adds) == 1 and write.is_plain:
             await self._inner._add(with_since(write.adds[0], now), write.within)
             return 0
+        revisions += await self._lasting(
+            [(stored[item.id], item.expires_at) for item in write.adds if item.id in stored]
+        )
         self._note(revisions)
         adds = [*revisions, *(with_since(item, now) for item in write.adds)]
         removed = await self._inner._apply(replace(write, adds=adds, deletes=deletes, owned=False))
@@ -126,11 +132,12 @@ class RevisionsStore(AsOf):
         stored = {item.id: item for item in await self._inner._get_many([item.id for item in items])}
         for item in items:
             check_expected(item, stored.get(item.id), within)
-        revisions = [
+        revisions: list[MemoryItem] = [
             revision_item(stored[item.id], now, self.kept, ends=item.expires_at)
             for item in items
-            if item.id in stored and _has_history(stored[item.id])
+            if item.id in stored and _has_history(stored[item.id], now)
         ]
+        revisions += await self._lasting([(stored[item.id], item.expires_at) for item in items if item.id in stored])
         self._note(revisions)
         changed = [*(with_since(item, now) for item in items), *revisions]
         updated = await self._inner._update_many(changed, within)
@@ -188,7 +195,11 @@ class RevisionsStore(AsOf):
     async def _touch(self, ids: Sequence[str], ttl: float | None, now: str, within: MemoryMetadata | None) -> int:
         found = [item for item in await self._inner._get_many(ids) if metadata_matches(within, item.metadata)]
         mortal = [item for item in found if ttl is not None or item.ttl is not None]
-        revisions = [revision_item(item, now, self.kept, ends=None) for item in mortal if _has_history(item)]
+        lives = {item.id: item.ttl or 0.0 if ttl is None else ttl for item in mortal}
+        ends = {name: end_of_life(now, life) for name, life in lives.items()}
+        changed = [item for item in mortal if _has_history(item, now)]
+        revisions: list[MemoryItem] = await self._lasting([(item, ends[item.id]) for item in changed])
+        revisions += [revision_item(item, now, self.kept, ends=ends[item.id]) for item in changed]
         if revisions:
             self._note(revisions)
             await self._inner._apply(Write(revisions))
@@ -258,6 +269,16 @@ class RevisionsStore(AsOf):
 
     # Revisions
 
+    async def _lasting(self, changed: Sequence[tuple[MemoryItem, str | None]]) -> list[MemoryItem]:
+        """Return the revisions of items that will end at another time than now, to end then, too."""
+        ends = {item.id: end for item, end in changed if item.expires_at != end and _has_history(item, "")}
+        found = await self._revision_items(list(ends)) if ends else []
+        for revision in found:
+            bound = end_of_life(revision.created_at, self.kept.days * 24 * 3600)
+            end = ends[str(revision.metadata.extra[OF])]
+            revision.__dict__["expires_at"] = min((each for each in (bound, end) if each is not None), default=None)
+        return found
+
     async def _prune(self, replaced: Iterable[MemoryItem]) -> None:
         """Remove the revisions of these items that are more than are kept."""
         for item in replaced:
@@ -306,9 +327,12 @@ def _slices(ids: Sequence[T]) -> Iterator[Sequence[T]]:
         yield ids[start : start + _AT_ONCE]
 
 
-def _has_history(item: MemoryItem) -> bool:
-    """Return True if earlier versions of an item are kept: not those of receipts, which may hold what is purged."""
-    return item.memory_type != "receipt"
+def _has_history(item: MemoryItem, now: str) -> bool:
+    """Return True if an earlier version of an item is kept: none of a receipt, which may hold what is purged.
+
+    A store may still have an item that has expired; that leaves none either.
+    """
+    return item.memory_type != "receipt" and (item.expires_at is None or item.expires_at > now)
 
 
 def _own(wanted: Filter) -> Filter:
