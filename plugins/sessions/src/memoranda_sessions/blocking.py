@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from typing import Any, TypeVar
 
 from memoranda import sync
@@ -40,8 +42,13 @@ def beside(work: Coroutine[Any, Any, T]) -> T:
         asyncio.get_running_loop()
     except RuntimeError:
         return sync.run(work)
-    with ThreadPoolExecutor(1) as thread:
-        return thread.submit(sync.run, work).result()
+    return _threads(os.getpid()).submit(sync.run, work).result()
+
+
+@cache
+def _threads(process: int) -> ThreadPoolExecutor:
+    """Return the threads of a process; those of its parent are not there any more after a fork."""
+    return ThreadPoolExecutor(thread_name_prefix="memoranda-beside")
 
 
 def awaitable_store(store: BaseStore | SyncStore) -> BaseStore:
