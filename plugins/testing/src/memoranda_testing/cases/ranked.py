@@ -121,6 +121,22 @@ class RankingCases(Cases):
         equal([item.id for item in found], [emptied.id], "what is found by meaning once it has text again")
 
     @needs(Capability.SEMANTIC)
+    async def test_every_item_of_a_large_batch_is_found_by_its_meaning(self, store: BaseStore) -> None:
+        """An item has the same score whether it was stored alone or anywhere in a batch of hundreds."""
+        together, apart = self.scope(), self.scope()
+        texts = [f"milk {number}" for number in range(1_100)]
+        await store.add_many([note(text, together) for text in texts])
+        chosen = [texts[number] for number in (0, 99, 100, 499, 500, 999, 1_000, 1_099)]
+        for text in chosen:
+            await store.add(note(text, apart))
+        asked: dict[str, Any] = {"query": "milk", "mode": "semantic", "limit": 2_000}
+        alone = {each.item.content: each.score for each in await store.search_ranked(**asked, metadata=apart)}
+        batch = {each.item.content: each.score for each in await store.search_ranked(**asked, metadata=together)}
+        for text in chosen:
+            one, other = (round(scores.get(text, -1.0), 5) for scores in (alone, batch))
+            equal(other, one, f"the score of {text!r} from a batch")
+
+    @needs(Capability.SEMANTIC)
     async def test_a_long_item_is_found_by_the_meaning_of_a_passage(self, store: BaseStore) -> None:
         """What it says in its middle finds it, is named, and is gone with the item or its content; other items stay."""
         mine, theirs = self.scope(), self.scope()
