@@ -120,7 +120,7 @@ def _nodes(tree: ast.Module) -> Iterator[tuple[str, ast.AST, _Path]]:
             ):
                 continue
             for index, child in enumerate(value) if isinstance(value, list) else [(None, value)]:
-                if not isinstance(child, ast.AST) or _is_docstring(node, child):
+                if not isinstance(child, ast.AST) or _is_docstring(node, child) or _is_strict(child):
                     continue
                 name = function
                 if isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
@@ -133,6 +133,11 @@ def _nodes(tree: ast.Module) -> Iterator[tuple[str, ast.AST, _Path]]:
                 yield from below(child, there, name)
 
     yield from below(tree, (), "")
+
+
+def _is_strict(child: ast.AST) -> bool:
+    """Return True for the argument ``strict`` of zip(), without which lists of one length are the same."""
+    return isinstance(child, ast.keyword) and child.arg == "strict"
 
 
 def _is_docstring(parent: ast.AST, child: ast.AST) -> bool:
@@ -218,6 +223,8 @@ def _call_changes(node: ast.Call) -> Iterator[tuple[str, Change]]:
     if len(node.args) == 2 and not any(isinstance(argument, ast.Starred) for argument in node.args):
         yield "order", lambda: _with(node, args=node.args[::-1])
     for position in range(len(node.keywords)):
+        if _is_strict(node.keywords[position]):
+            continue
         fewer = [keyword for place, keyword in enumerate(node.keywords) if place != position]
         yield "argument", lambda fewer=fewer: _with(node, keywords=fewer)
 
