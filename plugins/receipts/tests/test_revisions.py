@@ -88,6 +88,20 @@ async def test_a_replay_stays_exact_after_changes_and_a_purge_ends_that(store: A
     assert replay.missing == (ids[0],)
 
 
+async def test_a_store_opened_without_the_option_replays_what_one_with_it_recorded(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/memories.db"
+    async with memoranda.open(url, revisions=True) as store:
+        handle = store.scoped(user_id="ada", session_id="trip")
+        await handle.add_many([HumanMemory(content="Rome?"), HumanMemory(content="Or Paris?")])
+        first, _ = await handle.window(rounds=2, receipt=True)
+    async with memoranda.open(url) as store:
+        receipts = Receipts(store.scoped(user_id="ada"))
+        (receipt,) = await receipts.list()
+        assert (await receipts.replay(receipt.id)).exact
+        await store.update(first.model_copy(update={"content": "Oslo?"}))
+        assert [each.id for each in (await receipts.replay(receipt.id)).changes] == [first.id]
+
+
 async def test_revisions_are_bounded_by_number_and_age() -> None:
     async with memoranda.open("memory://", revisions=Revisions(days=1, number=3)) as store:
         clock = Clock()

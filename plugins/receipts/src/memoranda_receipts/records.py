@@ -25,10 +25,13 @@ LIFETIME = 30 * 24 * 3600.0
 QUESTION = "question"
 """The role of an item that was purged and that repeated the question."""
 
+SINCE = "revision_since"
+"""The field in which a store with revisions keeps since when an item is as it is; only others show it."""
+
 _NOT_SHOWN = frozenset(
     {
         *("id", "metadata", "status", "created_at", "updated_at", "version", "archived_by", "ttl", "expires_at"),
-        *("trust", "origin", "approval", "group", "group_size"),
+        *("trust", "origin", "approval", "group", "group_size", SINCE),
     }
 )
 """The fields of an item that no message holds."""

@@ -14,12 +14,10 @@ from memoranda.shapes import number, whole_number
 from memoranda.store import copy_item, dump_item, load_item
 from memoranda.store.backend import Filter, Value, end_of_life
 from memoranda.store.fields import TRUSTED, fields_of
+from memoranda_receipts.records import SINCE
 
 FORMAT = "memoranda-revision/1"
 """The format of a revision's payload."""
-
-SINCE = "revision_since"
-"""The field in which a store keeps since when an item is as it is; callers never see it."""
 
 OF, VERSION = "revision_of", "revision_version"
 """The keys of ``metadata.extra`` of a revision: the id of its item, and which version it is."""
