@@ -18,7 +18,7 @@ and at least one of every set-up in every distribution. A set-up is what the mar
 class (or module, outside of classes) are one set-up.
 
 What takes many seconds on every machine and has quicker neighbours that would see the same fault is marked `slow`. It
-stays out, and so do the longest cases of the kit in a rare set-up. Who asks for nothing else gets it.
+stays out, and so do the longest cases of the kit in a rare set-up or on a server. Who asks for nothing else gets it.
 
 What was left out counts as deselected in the last line. `--sample` takes all tests as rare, and `--sample=8` keeps
 one in so many.
@@ -58,6 +58,11 @@ SLOW_CASES = frozenset(
     }
 )
 """Cases of the conformance kit that take seconds, and run in the main set-up of every store."""
+SLOW_ON_SERVERS = frozenset(
+    {"test_sizes_match_the_model", "test_no_call_waits_in_the_event_loop", "test_every_two_filters_hold_together"}
+)
+"""Cases that take ten seconds and more on a server. By default they run on stores in memory and in files."""
+SERVER_SUITES = tuple(f"plugins/{name}/tests/" for name in ("postgres", "redis"))
 LEFT_OUT = "memoranda_left_out"
 IN_USE = pytest.StashKey[dict[str, list[str]]]()
 SERVERS = "memoranda_servers"
@@ -104,6 +109,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     rare = [item for item in items if sample_all or item.get_closest_marker("rare")]
     out = {item.nodeid for item in items if item.get_closest_marker("slow")}
     out |= {item.nodeid for item in rare if getattr(item, "originalname", None) in SLOW_CASES}
+    on_servers = [item for item in items if item.nodeid.startswith(SERVER_SUITES)]
+    out |= {item.nodeid for item in on_servers if getattr(item, "originalname", None) in SLOW_ON_SERVERS}
     if len(out) == len(items):
         return
     out |= left_out([item for item in rare if item.nodeid not in out], sample_all or ONE_IN)

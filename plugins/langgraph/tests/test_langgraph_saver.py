@@ -343,6 +343,7 @@ async def test_a_walk_to_parents_ends_wherever_these_lead(store: BaseStore, circ
     assert await saver.aget_tuple(THREAD) is not None
 
 
+@pytest.mark.slow
 async def test_a_long_chain_is_read_and_pruned_to_its_beginning() -> None:
     store = InMemoryStore()
     saver = MemorandaSaver(store)

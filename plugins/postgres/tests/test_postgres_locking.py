@@ -49,7 +49,7 @@ async def finished(url: str, partitions: int, kind: str, seed: int) -> tuple[int
     return process.returncode, complaints.decode()[-2000:]
 
 
-@pytest.mark.rare
+@pytest.mark.slow
 @pytest.mark.parametrize("partitions", [0, pytest.param(4, marks=PARTITIONS)])
 async def test_mixed_writes_of_two_processes_never_wait_in_a_circle(each_url: str, partitions: int) -> None:
     async with no_deadlock(each_url):

@@ -85,7 +85,11 @@ async def found(store: PostgresMemoryStore, query: str) -> list[tuple[str, float
 
 @pytest.mark.parametrize(
     ("partitions", "whole_scope"),
-    [(None, 1_000), (None, 20), pytest.param(3, 20, marks=pytest.mark.rare("partitions"))],
+    [
+        (None, 1_000),
+        pytest.param(None, 20, marks=pytest.mark.slow),
+        pytest.param(3, 20, marks=pytest.mark.rare("partitions")),
+    ],
 )
 async def test_what_is_known_finds_what_a_store_finds_that_was_just_opened(
     url: str, partitions: int | None, whole_scope: int, monkeypatch: pytest.MonkeyPatch

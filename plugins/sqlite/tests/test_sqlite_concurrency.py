@@ -377,7 +377,7 @@ async def longest_share(store: SQLiteMemoryStore) -> float:
     return max(pauses) / worked
 
 
-@pytest.mark.rare
+@pytest.mark.slow
 async def test_the_event_loop_goes_on_during_long_searches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Scans run on threads: no turn of the loop does the work of one of them, however busy the machine is."""
     for bound in ("FILL_AT", "FILL_AT_REST"):  # Nobody works but those who search.
