@@ -59,9 +59,12 @@ SLOW_CASES = frozenset(
 )
 """Cases of the conformance kit that take seconds, and run in the main set-up of every store."""
 SLOW_ON_SERVERS = frozenset(
-    {"test_sizes_match_the_model", "test_no_call_waits_in_the_event_loop", "test_every_two_filters_hold_together"}
+    {
+        *("test_sizes_match_the_model", "test_no_call_waits_in_the_event_loop", "test_every_two_filters_hold_together"),
+        *("test_a_large_scope_is_ranked_as_in_memory", "test_twenty_megabytes_round_trip"),
+    }
 )
-"""Cases that take ten seconds and more on a server. By default they run on stores in memory and in files."""
+"""Cases that take many seconds on a server. By default they run on stores in memory and in files."""
 SERVER_SUITES = tuple(f"plugins/{name}/tests/" for name in ("postgres", "redis"))
 LEFT_OUT = "memoranda_left_out"
 IN_USE = pytest.StashKey[dict[str, list[str]]]()

@@ -85,6 +85,7 @@ def test_every_module_that_is_mutated_is_there() -> None:
     assert [target.label for target in targets.TARGETS if not target.path.is_file()] == []
 
 
+@pytest.mark.slow
 def test_every_equivalent_mutant_is_argued_and_still_there() -> None:
     argued = tomllib.loads((MUTANTS / "equivalent.toml").read_text())["mutant"]
     assert all(len(each["reason"]) > 10 and each["where"] for each in argued)

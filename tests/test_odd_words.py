@@ -117,6 +117,7 @@ def test_a_large_scope_of_odd_words_is_ranked_alike(engines: Engines, query: str
         assert ranking == rankings["memory"], name
 
 
+@pytest.mark.slow
 @LASTING
 @given(query=texts().filter(str.strip))
 def test_a_large_scope_of_odd_words_is_ranked_by_words_and_meaning(engines: Engines, query: str) -> None:

@@ -160,7 +160,7 @@ def imported(started: Started, path: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(line, env=parameters.env, capture_output=True, text=True, timeout=240, check=False)
 
 
-@pytest.mark.rare
+@pytest.mark.slow
 async def test_the_file_of_server_memory_is_taken_over_once(started: Started, tmp_path: Path) -> None:
     path = tmp_path / "memory.jsonl"
     lines = [{"type": "entity", **ADA}, {"type": "entity", **ENGINE}, {"type": "relation", **WORKS}]

@@ -57,7 +57,7 @@ async def test_mixed_writes_of_two_processes_never_wait_in_a_circle(each_url: st
         assert outcomes == [(0, "")] * 2
 
 
-@pytest.mark.rare
+@pytest.mark.slow
 @pytest.mark.parametrize("partitions", [0, pytest.param(4, marks=PARTITIONS)])
 async def test_mixed_writes_with_vectors_never_wait_in_a_circle(url: str, partitions: int) -> None:
     async with no_deadlock(url):
