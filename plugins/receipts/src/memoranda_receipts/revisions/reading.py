@@ -19,7 +19,7 @@ class KeepsRevisions(Protocol):
 
     async def _stored(self, ids: Sequence[str]) -> list[MemoryItem]: ...
 
-    async def _revisions(self, ids: Sequence[str]) -> list[Revision]: ...
+    async def _revisions(self, items: Sequence[MemoryItem]) -> list[Revision]: ...
 
     async def _snapshot(self, moment: str, bounds: MemoryMetadata | None) -> tuple[InMemoryStore, dict[str, int]]: ...
 
@@ -64,9 +64,8 @@ class AsOf(BaseStore):
         """Return the earlier versions of an item that are kept, oldest first; those of a deleted item, too."""
         self._ensure_open()
         root, bounds = self._root(), self._bounds(None)
-        if not await root._stored([check_text(item_id, "item_id")]):
-            return []
-        found = [revision.loaded(self.item_types) for revision in await root._revisions([item_id])]
+        held = await root._stored([check_text(item_id, "item_id")])
+        found = [revision.loaded(self.item_types) for revision in await root._revisions(held)]
         return [item for item in found if item is not None and metadata_matches(bounds, item.metadata)]
 
     def _scoped(self, scope: MemoryMetadata) -> ScopedStore:

@@ -69,14 +69,14 @@ class Revision:
 
 
 def revision_item(
-    item: MemoryItem, until: str, kept: Revisions, *, since: str | None = None, absent: bool = False, ends: str | None
+    item: MemoryItem, until: str, kept: Revisions, *, absent: bool = False, ends: str | None
 ) -> RevisionMemory:
     """Return what a store keeps of an item that is about to change.
 
-    ``absent`` records that it was deleted ``since`` then. A revision ends with its bound, or when its item ``ends``:
-    what has expired leaves nothing.
+    ``absent`` records that it was deleted; since when, the revision before it says. A revision ends with its bound, or
+    when its item ``ends``: what has expired leaves nothing.
     """
-    begun = since or since_of(item) or item.created_at
+    begun = "" if absent else since_of(item) or item.created_at
     lasting = end_of_life(until, kept.days * 24 * 3600)
     name = f"revision-{uuid.uuid4().hex}"
     said = {"since": begun, "until": until} | ({} if absent else {"item": dump_item(without_since(copy_item(item)))})

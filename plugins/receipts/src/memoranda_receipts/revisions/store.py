@@ -112,7 +112,8 @@ class RevisionsStore(AsOf):
         gone = [item for item in gone if metadata_matches(write.within, item.metadata)]
         deletes = list(write.deletes)
         if write.purge:
-            deletes += [revision.id for revision in await self._revision_items(deletes, write.within)]
+            ending = [item for item in await self._stored(deletes) if metadata_matches(write.within, item.metadata)]
+            deletes += [revision.id for revision in await self._revision_items(ending)]
         else:
             revisions += [revision_item(item, now, self.kept, ends=item.expires_at) for item in gone]
         if not revisions and len(write.adds) == 1 and write.is_plain:
@@ -158,18 +159,15 @@ class RevisionsStore(AsOf):
         return await self._apply(Write(within=within, deletes=[item_id])) > 0
 
     async def _restore(self, item_id: str | None, wanted: Filter) -> int:
-        """Bring items back, after noting that they were away."""
+        """Bring items back, after noting that they were away: from their last version on, whenever that ended."""
         now = self._present()
         here = wanted if item_id is None else wanted.also(Value("id", False, "$eq", item_id))
         found = [item async for item in self._inner._scan(_own(here), True, "added")]
         live = {item.id for some in _slices(found) for item in await self._inner._get_many([each.id for each in some])}
-        hidden = {item.id: item for item in found if item.id not in live}
-        since: dict[str, str] = {}
-        for revision in await self._revisions(list(hidden)):
-            since[revision.item_id] = max(since.get(revision.item_id, ""), revision.until)
         away = [
-            revision_item(item, now, self.kept, since=since.get(item.id), absent=True, ends=item.expires_at)
-            for item in hidden.values()
+            revision_item(item, now, self.kept, absent=True, ends=item.expires_at)
+            for item in found
+            if item.id not in live
         ]
         if away:
             self._note(away)
@@ -180,12 +178,12 @@ class RevisionsStore(AsOf):
         """Purge items, their revisions first: what is broken off leaves no revision of an item that is gone."""
         here = wanted if item_id is None else wanted.also(Value("id", False, "$eq", item_id))
         hides = Capability.DELETE in self.capabilities
-        ids = [item.id async for item in self._inner._scan(_own(here), hides, "added")]
+        ending = [item async for item in self._inner._scan(_own(here), hides, "added")]
         if deleted_only:
-            live = {item.id for some in _slices(ids) for item in await self._inner._get_many(some)}
-            ids = [each for each in ids if each not in live]
-        for some in _slices(ids):
-            await self._inner._purge(None, ONLY_REVISIONS.also(Value(OF, True, "$in", list(some))), False)
+            live = {item.id for some in _slices(ending) for item in await self._inner._get_many([i.id for i in some])}
+            ending = [item for item in ending if item.id not in live]
+        for revisions in _revisions_of(ending):
+            await self._inner._purge(None, revisions, False)
         if (
             item_id is None and not deleted_only and _is_whole_scope(wanted)
         ):  # Nothing of it stays, wherever items went.
@@ -271,8 +269,9 @@ class RevisionsStore(AsOf):
 
     async def _lasting(self, changed: Sequence[tuple[MemoryItem, str | None]]) -> list[MemoryItem]:
         """Return the revisions of items that will end at another time than now, to end then, too."""
-        ends = {item.id: end for item, end in changed if item.expires_at != end and _has_history(item, "")}
-        found = await self._revision_items(list(ends)) if ends else []
+        other = [(item, end) for item, end in changed if item.expires_at != end and _has_history(item, "")]
+        ends = {item.id: end for item, end in other}
+        found = await self._revision_items([item for item, _ in other])
         for revision in found:
             bound = end_of_life(revision.created_at, self.kept.days * 24 * 3600)
             end = ends[str(revision.metadata.extra[OF])]
@@ -284,17 +283,17 @@ class RevisionsStore(AsOf):
         for item in replaced:
             if item.version > self.kept.number:
                 over = Value(VERSION, True, "$lte", item.version - self.kept.number)
-                await self._inner._purge(None, ONLY_REVISIONS.also(Value(OF, True, "$eq", item.id), over), False)
+                for revisions in _revisions_of([item]):
+                    await self._inner._purge(None, revisions.also(over), False)
 
-    async def _revision_items(self, ids: Sequence[str], within: MemoryMetadata | None = None) -> list[MemoryItem]:
+    async def _revision_items(self, items: Sequence[MemoryItem]) -> list[MemoryItem]:
         found: list[MemoryItem] = []
-        for some in _slices(ids):
-            wanted = replace(ONLY_REVISIONS, metadata=within).also(Value(OF, True, "$in", list(some)), *self._alive())
-            found += (await self._inner._search(wanted, Page(order="added")))[::-1]
+        for revisions in _revisions_of(items):
+            found += (await self._inner._search(revisions.also(*self._alive()), Page(order="added")))[::-1]
         return found
 
-    async def _revisions(self, ids: Sequence[str]) -> list[Revision]:
-        return [loaded_revision(item) for item in await self._revision_items(ids)]
+    async def _revisions(self, items: Sequence[MemoryItem]) -> list[Revision]:
+        return [loaded_revision(item) for item in await self._revision_items(items)]
 
     async def _snapshot(self, moment: str, bounds: MemoryMetadata | None) -> tuple[InMemoryStore, dict[str, int]]:
         """Return a store that holds what lay within some bounds at a moment, and the versions of its items."""
@@ -325,6 +324,17 @@ class RevisionsStore(AsOf):
 def _slices(ids: Sequence[T]) -> Iterator[Sequence[T]]:
     for start in range(0, len(ids), _AT_ONCE):
         yield ids[start : start + _AT_ONCE]
+
+
+def _revisions_of(items: Iterable[MemoryItem]) -> Iterator[Filter]:
+    """Yield filters that together find all revisions of these items: an item may move, but never to another user."""
+    ids: dict[str | None, list[str]] = {}
+    for item in items:
+        ids.setdefault(item.metadata.user_id, []).append(item.id)
+    for user_id, theirs in ids.items():
+        bounds = None if user_id is None else MemoryMetadata(user_id=user_id)
+        for some in _slices(theirs):
+            yield replace(ONLY_REVISIONS, metadata=bounds).also(Value(OF, True, "$in", list(some)))
 
 
 def _has_history(item: MemoryItem, now: str) -> bool:
