@@ -34,6 +34,11 @@ def _sqlite(folder: Path) -> Any:
     return import_module("memoranda_sqlite").SQLiteMemoryStore(folder / "memories.db")
 
 
+def _sqlite_with_vectors(folder: Path) -> Any:
+    embeddings = import_module("memoranda_ranking").HashingEmbeddings(64)
+    return import_module("memoranda_sqlite").SQLiteMemoryStore(folder / "memories.db", embeddings=embeddings)
+
+
 def _vector(folder: Path) -> Any:
     return import_module("memoranda_vector").VectorMemoryStore(import_module("memoranda_ranking").HashingEmbeddings(64))
 
@@ -69,6 +74,7 @@ TARGETS = [
     *_targets(ROOT / "core" / "src", "memoranda.store", "in_memory entry_index", _in_memory),
     *_targets(DICT_STORE, "", "four_methods", _four_methods),
     *_targets(EXAMPLE, "memoranda_jsonl", "store operations journal", _jsonl),
-    *_targets(SQLITE, "memoranda_sqlite", "store statements writing reading scanning searching", _sqlite),
+    *_targets(SQLITE, "memoranda_sqlite", "statements writing reading scanning searching", _sqlite),
+    *_targets(SQLITE, "memoranda_sqlite", "store vectors", _sqlite_with_vectors),
     *_targets(VECTOR, "memoranda_vector", "store table search filtering deleted_items stored_items", _vector),
 ]

@@ -189,9 +189,6 @@ class SQLiteMemoryStore(BaseStore):
 
     async def _add(self, item: MemoryItem, within: MemoryMetadata | None) -> None:
         rows = [packed(item)]
-        if item.expires_at is not None:
-            await self._apply(Write([item], within))
-            return
         vectors = await self._vectors_of(rows) if self._vectors is not None else ()
         await self._upsert(rows, within, vectors)
 

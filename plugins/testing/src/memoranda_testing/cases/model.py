@@ -29,7 +29,8 @@ from memoranda_testing.model.change_steps import Changes, straddling_steps
 from memoranda_testing.model.combination_steps import Combinations
 from memoranda_testing.model.histories import failure_report
 from memoranda_testing.model.lifetime_steps import first_steps_after_an_end, lifetime_steps
-from memoranda_testing.model.meaning import meaning_difference
+from memoranda_testing.model.meaning import meaning_difference, renewed_difference
+from memoranda_testing.model.meaning_steps import QUERIES, Meanings
 from memoranda_testing.model.player import Player, modelled
 from memoranda_testing.model.program import call_text
 from memoranda_testing.model.search_steps import random_searches
@@ -132,6 +133,27 @@ class IsolationCases(HistoryCases):
                         that(unlike is None, f"{call_text(ranked)}: {unlike}")
             finally:
                 await sandbox.close(player)
+
+    @needs(Capability.SEMANTIC)
+    async def test_meaning_depends_on_what_is_stored_alone(self, store: BaseStore) -> None:
+        """Whatever was changed and however, items are ranked by meaning as if they had just been added."""
+        sandbox = self._sandbox(store)
+        drawn = Meanings(sandbox.mark, store.capabilities)
+        modes: list[SearchMode] = ["semantic"]
+        if Capability.HYBRID in store.capabilities:
+            modes.append("hybrid")
+        player = await sandbox.player()
+        try:
+            for call in drawn.steps():
+                failure = await player.play(call)
+                that(failure is None, f"{call_text(call)} is not done as the contract says.")
+                held = player.model.handle().scan(metadata=drawn.owner, order="added")
+                for query, mode in itertools.product(QUERIES, modes):
+                    unlike = await renewed_difference(player.instances[0], held, drawn.owner, query, mode)
+                    search = f"search_ranked(query={query!r}, mode={mode!r})"
+                    that(unlike is None, f"{search} after {call.method}(): {unlike}")
+        finally:
+            await sandbox.close(player)
 
     async def test_batches_that_straddle_a_scope_end_at_its_bounds(self, store: BaseStore) -> None:
         """Of a batch through a handle, what lies outside is refused or passed over, and stays as it is."""

@@ -1,8 +1,13 @@
-"""Compare a search by meaning that has filters with the ranking of everything: the model knows no meanings."""
+"""Compare searches by meaning with one another, since the model knows no meanings.
+
+One that has filters is compared with the ranking of everything, and one after many changes with one over copies of the
+same items that have no past.
+"""
 
 from __future__ import annotations
 
-from memoranda.store import EVERYTHING, BaseStore
+from memoranda.items import MemoryItem, MemoryMetadata
+from memoranda.store import EVERYTHING, BaseStore, Capability, SearchMode, copy_item
 from memoranda_testing.model.player import made
 from memoranda_testing.model.reference import Model
 from memoranda_testing.model.steps import Call
@@ -30,3 +35,43 @@ async def meaning_difference(store: BaseStore, model: Model, call: Call) -> str 
     if len(found) != len(best) or any(abs(one[1] - score) > 2e-6 for one, score in zip(found, best, strict=True)):
         return f"the best scores are {best}, and it returned {found}."
     return None
+
+
+async def renewed_difference(
+    store: BaseStore, held: list[MemoryItem], owner: MemoryMetadata, query: str, mode: SearchMode
+) -> str | None:
+    """Return how a ranked search differs from one over copies of the same items, of another user; None if it does not.
+
+    ``held`` is all that the owner has, in the order of adding. The copies are removed again.
+    """
+    other = owner.model_copy(update={"user_id": f"{owner.user_id}-copy"})
+    await store.add_many([_copy_of(item, other) for item in held])
+    try:
+        (found, renewed) = [await _scores(store, query, mode, metadata) for metadata in (owner, other)]
+    finally:
+        await store.clear(metadata=other)
+        if Capability.PURGE in store.capabilities:
+            await store.purge(metadata=other)
+    unlike = [
+        item.id
+        for item in held
+        if (item.id in found) is not (_copied(item.id) in renewed)
+        or abs(found.get(item.id, 0.0) - renewed.get(_copied(item.id), 0.0)) > 1e-5
+    ]
+    return None if not unlike else f"{unlike} are not ranked as if they had just been added: a vector is out of date."
+
+
+def _copied(item_id: str) -> str:
+    return f"{item_id}-copy"
+
+
+def _copy_of(item: MemoryItem, owner: MemoryMetadata) -> MemoryItem:
+    copied = copy_item(item)
+    metadata = item.metadata.model_copy(update={"user_id": owner.user_id})
+    copied.__dict__.update({"id": _copied(item.id), "metadata": metadata, "version": 0})
+    return copied
+
+
+async def _scores(store: BaseStore, query: str, mode: SearchMode, metadata: MemoryMetadata) -> dict[str, float]:
+    ranked = await store.search_ranked(query=query, mode=mode, metadata=metadata, archived=None, limit=EVERYTHING)
+    return {each.item.id: each.score for each in ranked}

@@ -68,6 +68,13 @@ def _pages(filters: dict[str, Any], size: int) -> Iterator[Step]:
         yield Call("search", {**filters, "limit": 4, "offset": size - 2, "order": order})
 
 
+def _windows(filters: dict[str, Any]) -> Iterator[Step]:
+    """Yield windows of a conversation that many items came to at once, not in the order of their times."""
+    yield Call("window", {**filters, "limit": 20})
+    yield Call("window", {**filters, "rounds": 2})
+    yield Call("head", filters)
+
+
 def _owners(total: int, mark: str, mine: MemoryMetadata) -> Iterator[Step]:
     """Yield calls with many owners and many ids."""
     other = mine.model_copy(update={"user_id": f"{mark}o"})
@@ -91,6 +98,7 @@ def _changes(total: int, mark: str, mine: MemoryMetadata, capabilities: frozense
     milk = Many(f"{mark}o", total, other, own_session=True, version=1, content="milk {}", varied=True)
     yield Call("update_many", {"items": milk})
     yield Call("scan", theirs)
+    yield from _windows({"metadata": theirs["metadata"]})
     yield Call("payloads", {"metadata": theirs["metadata"]})
     yield Call(
         "search_ranked", {"metadata": theirs["metadata"], "query": "milk 7", "mode": "text", "where": {"extra.n": 3}}
@@ -102,6 +110,7 @@ def _changes(total: int, mark: str, mine: MemoryMetadata, capabilities: frozense
     yield Call("apply", {"adds": Many(f"{mark}e", batch, session, varied=True), "deletes": ManyIds(f"{mark}o", total)})
     yield Call("scan", theirs)
     yield Call("scan", look)
+    yield from _windows(filters)
     if Capability.TTL in capabilities:
         yield Call("touch", {"ids": ManyIds(f"{mark}e", batch), "ttl": 1e9})
         yield Call("scan", look)
@@ -114,11 +123,12 @@ def _changes(total: int, mark: str, mine: MemoryMetadata, capabilities: frozense
         some = 501  # Of the deleted items, some are replaced together, and others stay.
         yield Call("add_many", {"items": Many(f"{mark}f", some, session, content="milk {}", varied=True)})
         yield Call("scan", look)
+        yield from _windows(filters)
     yield Call("clear", filters)
     yield Call("count", filters)
     if Capability.DELETE in capabilities:
         yield Call("restore", filters)
-        yield Call("count", filters)
+        yield from _windows(filters)
     if Capability.PURGE in capabilities:
         yield Call("purge", {"metadata": session})
         yield Call("scan", look)

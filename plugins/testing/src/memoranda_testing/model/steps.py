@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from memoranda.items import MemoryItem, MemoryMetadata
+from memoranda.items import BUILTIN_TYPES, MemoryItem, MemoryMetadata
 from memoranda.store import copy_item
 
 WRITES = frozenset(
@@ -16,6 +16,9 @@ WRITES = frozenset(
     }
 )
 """The methods that change what is stored."""
+
+
+_TYPES = ("note", "item", "item", "system", "item", "human")
 
 
 @dataclass(frozen=True)
@@ -44,11 +47,12 @@ class Many:
         extra = {**self.metadata.extra, **({"n": variety % 5} if self.varied else {})}
         metadata = self.metadata.model_copy(update={**own, "extra": extra})
         second = number // 7 ^ 1  # Every other group is older than the one that was added before it.
-        return MemoryItem(
+        kind = _TYPES[variety % len(_TYPES)] if self.varied else "item"
+        return BUILTIN_TYPES.get(kind, MemoryItem)(
             id=f"{self.prefix}{number:05}",
             content=self.content.format(number),
             metadata=metadata,
-            memory_type="item" if variety % 3 else "note",
+            memory_type=kind,
             payload=None if variety % 2 else f'["{variety}"]',
             archived_by="s" if self.own_session and variety % 4 == 0 else None,
             created_at=f"2024-03-01T{second // 3600:02}:{second // 60 % 60:02}:{second % 60:02}+00:00",

@@ -1,0 +1,93 @@
+"""Histories about meaning: texts of one passage, of several and of none, changed by every method in both directions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from memoranda.items import MemoryItem, MemoryMetadata
+from memoranda.store import Capability, copy_item
+from memoranda_testing.model.steps import Call
+
+QUERIES = ("green tea in the morning", "a zebra on the bridge")
+
+_LONG = " ".join(f"The kettle {number} boils, and {number} cups of milk stand beside it." for number in range(60))
+_TEXTS = (
+    "A cup of tea, number {}",
+    f"{_LONG} Then a zebra crossed the bridge {{}} at dawn.",
+    " ",
+    f"Tea. {_LONG} {{}}",
+    "The same tea",
+    "",
+)
+"""Of one passage, of several with what is asked for in the last or in the first of them, and without any words."""
+
+_ITEMS = 22
+_SEVERAL = tuple(range(2, 20))
+
+
+class Meanings:
+    """Draws up changes of items whose texts have different numbers of vectors."""
+
+    def __init__(self, mark: str, capabilities: frozenset[Capability]) -> None:
+        self.owner = MemoryMetadata(user_id=f"{mark}u", session_id=f"{mark}s", namespace=(mark,) if mark else ())
+        self._capabilities = capabilities
+        self._items = [
+            MemoryItem(id=f"{mark}m{number:02}", content="", metadata=self.owner) for number in range(_ITEMS)
+        ]
+        self._shifted(range(_ITEMS), 0)
+
+    def steps(self) -> Iterator[Call]:
+        """Yield changes; whatever was done, the items mean what their texts say."""
+        yield self._write("add_many", range(_ITEMS))
+        for method, numbers in (("update", [1]), ("add", [2]), ("apply", (0, 1, 2)), ("update_many", _SEVERAL)):
+            self._marked(numbers, "later")  # The text stays as it is.
+            yield self._write(method, numbers)
+        for shift, method in enumerate(("add_many", "update_many", "apply"), 1):
+            for numbers in ((0, 1, 2, 3), _SEVERAL):
+                self._shifted(numbers, shift)
+                yield self._write(method, numbers)
+        for shift, method in enumerate(("add", "update", "add", "update", "add", "update"), 3):
+            self._shifted([7], shift)
+            yield self._write(method, [7])
+        yield from self._removals()
+
+    def _removals(self) -> Iterator[Call]:
+        ids, all_of_it = [item.id for item in self._items], {"metadata": self.owner}
+        yield Call("apply", {"deletes": ids[3:6]})
+        if Capability.DELETE in self._capabilities:
+            yield Call("restore", {"item_id": ids[3]})
+            yield Call("delete", {"item_id": ids[7]})
+            yield Call("clear", {**all_of_it, "where": {"id": {"$in": ids[8:12]}}})
+            yield Call("restore", all_of_it)
+            yield Call("apply", {"deletes": ids[:20]})
+            yield Call("restore", all_of_it)
+        if Capability.TTL in self._capabilities:
+            yield Call("touch", {"ids": ids, "ttl": 1e9})
+        if Capability.PURGE in self._capabilities:
+            yield Call("purge", {"item_id": ids[1]})
+            yield Call("pop", {**all_of_it, "purge": True})
+        yield Call("clear", {**all_of_it, "where": {"id": {"$in": ids[:16]}}})
+        yield Call("add_many", {"items": [self._new(number) for number in range(5)]})
+
+    def _write(self, method: str, numbers: Sequence[int]) -> Call:
+        items = [copy_item(self._items[number]) for number in numbers]
+        for number in numbers:
+            self._items[number].__dict__["version"] += 1
+        one = {"item": items[0]} if method in ("add", "update") else {"items": items}
+        return Call(method, {"adds": items} if method == "apply" else one)
+
+    def _shifted(self, numbers: Sequence[int], shift: int) -> None:
+        """Give each item the text of another one."""
+        for number in numbers:
+            text = _TEXTS[(number + shift) % len(_TEXTS)]
+            self._items[number].__dict__["content"] = text.replace("{}", str(number))
+
+    def _marked(self, numbers: Sequence[int], mood: str) -> None:
+        for number in numbers:
+            item = self._items[number]
+            item.__dict__["metadata"] = item.metadata.model_copy(update={"extra": {"mood": mood}})
+
+    def _new(self, number: int) -> MemoryItem:
+        fields: dict[str, Any] = {"id": f"{self._items[number].id}-new", "metadata": self.owner}
+        return MemoryItem(content=_TEXTS[number].replace("{}", str(number)), **fields)
