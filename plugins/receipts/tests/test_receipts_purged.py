@@ -84,14 +84,20 @@ async def test_a_purged_word_is_in_no_receipt(
     assert await traces(url, CANARY) == []
 
 
-async def test_a_question_that_was_asked_before_it_was_an_item_goes_with_the_item() -> None:
+@pytest.mark.parametrize("how", ["purge", "pop", "apply"])
+async def test_a_question_that_was_asked_before_it_was_an_item_goes_with_the_item(how: str) -> None:
     async with memoranda.open("memory://") as store:
         ada = store.scoped(user_id="ada", session_id="trip")
         await ada.add(AIMemory(id="hello", content="Hello."))
         await assemble(ada, SAID, system="Be brief.", receipt=Recording(id="first"))
         await ada.add(HumanMemory(id="question", content=SAID))
         await assemble(ada, "Another question.", receipt=Recording(id="second"))
-        await store.purge("question")
+        if how == "purge":
+            await store.purge("question")
+        elif how == "pop":
+            await ada.pop(purge=True)
+        else:
+            await store.apply(deletes=["question"], purge=True)
         receipts = Receipts(ada)
         first, second = [await receipts.replay(name) for name in ("first", "second")]
         assert [str(change) for change in first.changes] == ["question was purged since"]

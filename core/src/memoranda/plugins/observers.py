@@ -14,8 +14,8 @@ class Observer:
     A failure in :meth:`before_add` refuses the add: an observer that redacts must not be skipped. A failure in the
     others is logged and changes nothing, since the store has already done its work. One that waits for :meth:`cleared`
     alone sets ``only_removals = True``: a store is as fast as without it. A purge waits for an async ``purged()``, and
-    before it for ``purging(store, wanted, ids, deleted_only)``. One with a method ``attached(store)`` is given the
-    store and each handle of it, as ``memoranda_measuring`` needs them.
+    before it for ``purging(store, wanted, ids, deleted_only)``, with the item itself if it is gone already. One with a
+    method ``attached(store)`` is given the store and each handle of it, as ``memoranda_measuring`` needs them.
     """
 
     def before_add(self, item: MemoryItem) -> MemoryItem:

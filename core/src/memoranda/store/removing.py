@@ -57,7 +57,7 @@ class Removing(Engine):
         if popped is not None:
             self._observers.cleared(self._bounds(metadata), 1)
         if popped is not None and purge:
-            await self._observers.wait("purging", self, wanted, [popped.id], False)
+            await self._observers.wait("purging", self, wanted, [popped], False)
             await self._observers.wait("purged")
         return popped
 

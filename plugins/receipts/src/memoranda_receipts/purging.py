@@ -25,21 +25,24 @@ class PurgeWatch(Observer):
 
     only_removals = True
 
-    async def purging(self, store: BaseStore, wanted: Filter, ids: Sequence[str] | None, deleted_only: bool) -> None:
-        """Look at what is about to be purged, and change the receipts that hold any of it."""
+    async def purging(
+        self, store: BaseStore, wanted: Filter, ids: Sequence[str | MemoryItem] | None, deleted_only: bool
+    ) -> None:
+        """Look at what is about to be purged, or was, and change the receipts that hold any of it."""
         root, bounds = root_of(store), store._bounds(wanted.metadata) or MemoryMetadata()
         if ids is None and not deleted_only and bounds == MemoryMetadata(user_id=bounds.user_id) and _is_bare(wanted):
             return  # All that a user has goes, receipts as well.
-        user = bounds.user_id
-        if user is None and ids is not None:
-            users = {item.metadata.user_id for item in await root._get_many(ids)}
+        user, popped = bounds.user_id, {each.id: each for each in ids or () if isinstance(each, MemoryItem)}
+        named = None if ids is None else [each for each in ids if isinstance(each, str)]
+        if user is None and named is not None:
+            users = {item.metadata.user_id for item in [*await root._get_many(named), *popped.values()]}
             user = users.pop() if len(users) == 1 else None
         receipts = await _receipts(root, user)
-        if ids is None and not deleted_only:
+        if named is None and not deleted_only:
             receipts = [item for item in receipts if not wanted.matches(item)]
         if not receipts:
             return
-        gone = await _about_to_go(store, wanted, ids, deleted_only)
+        gone = popped or await _about_to_go(store, wanted, named, deleted_only)
         for item in receipts if gone else ():
             await _clean(root, item, gone)
 
