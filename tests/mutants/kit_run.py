@@ -20,6 +20,7 @@ from importlib import import_module
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, SourceFileLoader
 from importlib.util import spec_from_file_location
+from itertools import product
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -166,16 +167,16 @@ def _run(target: Target, source: str, first: Sequence[str], results: Connection,
 
 
 async def first_failure(target: Target, folder: Path, first: Sequence[str], *, thorough: bool) -> str:
-    """Return the name of the first case that fails; empty if the store conforms."""
+    """Return the name of the first case that fails; empty if the stores conform."""
     from memoranda_testing.model import histories
     from memoranda_testing.runner import Outcome, check_store
 
     histories.SHRINKING_STEPS = 0  # The name of the case is enough.
-    for number, (topic, name) in enumerate(_in_order(first)):
+    for number, (open_store, (topic, name)) in enumerate(product(target.stores, _in_order(first))):
         data = folder / str(number)
         data.mkdir()
         report = await check_store(
-            lambda data=data: target.open_store(data),
+            lambda data=data, open_store=open_store: open_store(data),
             exclusive=True,
             select=name.__eq__,
             timeout=_PATIENCE["a part" if topic.brief else "a case"],

@@ -45,17 +45,17 @@ def _vector(folder: Path) -> Any:
 
 @dataclass(frozen=True)
 class Target:
-    """A module, and the store that the kit runs on."""
+    """A module, and the stores that the kit runs on, one after the other."""
 
     module: str
     path: Path
-    open_store: Callable[[Path], Any]
-    """Opens the store on the data in a folder."""
+    stores: tuple[Callable[[Path], Any], ...]
+    """Functions that open a store on the data in a folder."""
 
     @property
     def store(self) -> str:
-        """The name of the store that the kit runs on."""
-        return self.open_store.__name__.strip("_")
+        """The name of the store that the kit runs on first."""
+        return self.stores[0].__name__.strip("_")
 
     @property
     def label(self) -> str:
@@ -63,9 +63,9 @@ class Target:
         return str(self.path.relative_to(ROOT))
 
 
-def _targets(folder: Path, package: str, names: str, open_store: Callable[[Path], Any]) -> list[Target]:
+def _targets(folder: Path, package: str, names: str, *stores: Callable[[Path], Any]) -> list[Target]:
     return [
-        Target(".".join(filter(None, (package, name))), folder / package.replace(".", "/") / f"{name}.py", open_store)
+        Target(".".join(filter(None, (package, name))), folder / package.replace(".", "/") / f"{name}.py", stores)
         for name in names.split()
     ]
 
@@ -74,7 +74,8 @@ TARGETS = [
     *_targets(ROOT / "core" / "src", "memoranda.store", "in_memory entry_index", _in_memory),
     *_targets(DICT_STORE, "", "four_methods", _four_methods),
     *_targets(EXAMPLE, "memoranda_jsonl", "store operations journal", _jsonl),
-    *_targets(SQLITE, "memoranda_sqlite", "statements writing reading scanning searching", _sqlite),
-    *_targets(SQLITE, "memoranda_sqlite", "store vectors", _sqlite_with_vectors),
+    *_targets(SQLITE, "memoranda_sqlite", "statements reading scanning searching", _sqlite),
+    *_targets(SQLITE, "memoranda_sqlite", "store writing", _sqlite, _sqlite_with_vectors),
+    *_targets(SQLITE, "memoranda_sqlite", "vectors", _sqlite_with_vectors),
     *_targets(VECTOR, "memoranda_vector", "store table search filtering deleted_items stored_items", _vector),
 ]
