@@ -74,6 +74,27 @@ class ConcurrencyCases(Cases):
             wrote = "one" if isinstance(results[0], Exception) else "batch"
             equal((found.content, found.version), (wrote, version + 1), "the item that both were to update")
 
+    async def test_a_large_batch_loses_no_item_that_comes_in_between(self, store: BaseStore) -> None:
+        """Items that a large batch and single calls add at once are there once, with a version for each of the adds."""
+        began, pause = time.monotonic(), 0.0
+        for start in range(4):
+            scope = self.scope()
+            items = [note(str(number), scope, number) for number in range(700)]
+            batch, twice = asyncio.ensure_future(store.add_many(items)), set[str]()
+            for item in items[start::7] if start else ():  # The first batch only tells how long one takes.
+                await asyncio.sleep(pause)
+                if batch.done():
+                    break
+                await store.add(item)
+                twice.add(item.id)
+            await batch
+            pause = pause or (time.monotonic() - began) / 100
+            found = [item async for item in store.scan(metadata=scope)]
+            equal([item.id for item in found], [item.id for item in items], "all that was added, by its time")
+            wrong = [item.id for item in found if item.version != 1 + (item.id in twice)]
+            equal(wrong, [], "items whose version does not count each add")
+            equal(await store.count(metadata=scope), len(items), "how many items there are")
+
     async def test_no_update_is_lost(self, store: BaseStore) -> None:
         """Counters that several coroutines raise by compare-and-set end at the number of raises."""
         item = note("counter", self.scope(), count=0)

@@ -7,10 +7,13 @@ same items that have no past.
 from __future__ import annotations
 
 from memoranda.items import MemoryItem, MemoryMetadata
-from memoranda.store import EVERYTHING, BaseStore, Capability, SearchMode, copy_item
+from memoranda.store import EVERYTHING, BaseStore, Capability, RankedItem, SearchMode, copy_item
 from memoranda_testing.model.player import made
 from memoranda_testing.model.reference import Model
 from memoranda_testing.model.steps import Call
+
+LONG = 2_000
+"""How many letters have several passages."""
 
 _PAGING = ("query", "mode", "limit", "offset")
 
@@ -47,18 +50,23 @@ async def renewed_difference(
     other = owner.model_copy(update={"user_id": f"{owner.user_id}-copy"})
     await store.add_many([_copy_of(item, other) for item in held])
     try:
-        (found, renewed) = [await _scores(store, query, mode, metadata) for metadata in (owner, other)]
+        (found, renewed) = [await _ranked(store, query, mode, metadata) for metadata in (owner, other)]
     finally:
         await store.clear(metadata=other)
         if Capability.PURGE in store.capabilities:
             await store.purge(metadata=other)
-    unlike = [
-        item.id
-        for item in held
-        if (item.id in found) is not (_copied(item.id) in renewed)
-        or abs(found.get(item.id, 0.0) - renewed.get(_copied(item.id), 0.0)) > 1e-5
-    ]
-    return None if not unlike else f"{unlike} are not ranked as if they had just been added: a vector is out of date."
+    unlike = [item.id for item in held if not _alike(found.get(item.id), renewed.get(_copied(item.id)))]
+    if unlike:
+        return f"{unlike} are not ranked as if they had just been added: a vector is out of date."
+    whole = [each.item.id for each in found.values() if len(each.item.content) > LONG and not each.passage]
+    return f"it does not say which passages of {whole} it has found." if whole else None
+
+
+def _alike(one: RankedItem | None, other: RankedItem | None) -> bool:
+    """Return True if two items were found equally well, or not at all."""
+    if one is None or other is None:
+        return one is other
+    return abs(one.score - other.score) < 1e-5 and one.passage == other.passage
 
 
 def _copied(item_id: str) -> str:
@@ -72,6 +80,6 @@ def _copy_of(item: MemoryItem, owner: MemoryMetadata) -> MemoryItem:
     return copied
 
 
-async def _scores(store: BaseStore, query: str, mode: SearchMode, metadata: MemoryMetadata) -> dict[str, float]:
+async def _ranked(store: BaseStore, query: str, mode: SearchMode, metadata: MemoryMetadata) -> dict[str, RankedItem]:
     ranked = await store.search_ranked(query=query, mode=mode, metadata=metadata, archived=None, limit=EVERYTHING)
-    return {each.item.id: each.score for each in ranked}
+    return {each.item.id: each for each in ranked}

@@ -9,7 +9,7 @@ from memoranda.items import MemoryItem, MemoryMetadata
 from memoranda.store import Capability, copy_item
 from memoranda_testing.model.steps import Call
 
-QUERIES = ("green tea in the morning", "a zebra on the bridge")
+QUERIES = ("green tea in the morning", "zebras crossing bridges")
 
 _LONG = " ".join(f"The kettle {number} boils, and {number} cups of milk stand beside it." for number in range(60))
 _TEXTS = (
@@ -18,6 +18,7 @@ _TEXTS = (
     " ",
     f"Tea. {_LONG} {{}}",
     "The same tea",
+    "?!",
     "",
 )
 """Of one passage, of several with what is asked for in the last or in the first of them, and without any words."""

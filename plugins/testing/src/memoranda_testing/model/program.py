@@ -73,7 +73,7 @@ def _many(many: Many) -> str:
     blank = Many("", 0, many.metadata)
     parts += [
         f"{name}={getattr(many, name)!r}"
-        for name in ("content", "own_session", "version", "start", "varied")
+        for name in ("content", "own_session", "own_place", "version", "start", "varied")
         if getattr(many, name) != getattr(blank, name)
     ]
     return f"Many({', '.join(parts)}).items()"

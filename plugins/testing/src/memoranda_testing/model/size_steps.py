@@ -84,6 +84,11 @@ def _owners(total: int, mark: str, mine: MemoryMetadata) -> Iterator[Step]:
     yield Call("owners", {"by": "session_id", "within": within, "offset": total - 2})
     yield Call("get_many", {"ids": ids})
     yield Call("search", {"metadata": within, "limit": _ALL, "where": {"id": {"$in": ids}}})
+    below = MemoryMetadata(user_id=f"{mark}p", namespace=(*mine.namespace, "places"))
+    yield Call("add_many", {"items": Many(f"{mark}p", total, below, own_place=True)})
+    for depth in (len(below.namespace) + 1, None):
+        for counts in (True, False):
+            yield Call("owners", {"by": "namespace", "within": below, "depth": depth, "counts": counts})
 
 
 def _changes(total: int, mark: str, mine: MemoryMetadata, capabilities: frozenset[Capability]) -> Iterator[Step]:

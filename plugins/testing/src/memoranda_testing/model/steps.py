@@ -31,6 +31,8 @@ class Many:
     content: str = "tea {}"
     own_session: bool = False
     """True puts each item in a session of its own."""
+    own_place: bool = False
+    """True puts each item in a namespace of its own, three of them below one."""
     version: int = 0
     start: int = 0
     varied: bool = False
@@ -41,7 +43,9 @@ class Many:
         return [self._item(number) for number in range(self.start, self.start + self.count)]
 
     def _item(self, number: int) -> MemoryItem:
-        own = {"session_id": f"{self.prefix}{number:05}"} if self.own_session else {}
+        own: dict[str, Any] = {"session_id": f"{self.prefix}{number:05}"} if self.own_session else {}
+        if self.own_place:
+            own["namespace"] = (*self.metadata.namespace, f"{number // 3:05}", str(number))
         # A caller may change the item that it holds.
         variety = number + self.version if self.varied else 1
         extra = {**self.metadata.extra, **({"n": variety % 5} if self.varied else {})}
