@@ -122,7 +122,8 @@ class Changes:
                 Call("pop", {"metadata": user, "purge": True}),
                 Call("clear", {"metadata": user, "where": {"id": ids[3]}}),
                 Call("purge", {"metadata": user, "deleted_only": True}),
-                Call("apply", {"deletes": ids[2:3], "purge": True}),
+                Call("clear", {"metadata": user, "where": {"id": {"$in": [ids[4], ids[6]]}}}),
+                Call("apply", {"deletes": [ids[2], ids[4], f"{self._mark}nobody", ids[5]], "purge": True}),
                 Call("clear", {"metadata": user}),
                 Call("apply", {"deletes": ids[4:21], "purge": True}),
             ]

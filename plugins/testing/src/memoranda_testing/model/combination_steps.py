@@ -72,16 +72,20 @@ class Combinations:
         self._mark = mark
         self._capabilities = capabilities
         self._items = [self._item(f"{mark}{number:02}", FEATURES) for number in range(24)]
+        self._hidden = [self._item(f"{mark}h{number:02}", FEATURES) for number in range(8)]
         needed = {"restore": Capability.DELETE, "delete": Capability.DELETE, "purge": Capability.PURGE}
         needed["touch"] = Capability.TTL
         self._changing = [each for each in _CHANGING if needed.get(each) in (None, *capabilities)]
 
     def steps(self, share: int = 1) -> Iterator[Call]:
         """Yield calls with every two features, or with one of so many such pairs, and with some threes."""
-        yield Call("add_many", {"items": self._items})
+        yield Call("add_many", {"items": [*self._items, *self._hidden]})
         pairs = list(combinations(FEATURES, 2))
         self._random.shuffle(pairs)
-        for pair in pairs[::share]:
+        for number, pair in enumerate(pairs[::share]):
+            if number % 8 == 0:  # They stay deleted, unless a call restores or purges them.
+                yield Call("add_many", {"items": self._hidden})
+                yield Call("apply", {"deletes": [item.id for item in self._hidden]})
             yield from self._asked(_READING, pair)
             for method in self._changing:
                 yield from self._changed(method, pair)

@@ -34,6 +34,7 @@ def size_steps(total: int, mark: str, capabilities: frozenset[Capability]) -> It
     yield Call("search_ranked", {**filters, "limit": _ALL, "query": "tea", "mode": "text"})
     yield Call("window", filters)
     yield Call("window", {**filters, "limit": 600})
+    yield from _long_texts(mark, mine)
     yield from _owners(total, mark, mine)
     yield from _changes(total, mark, mine, capabilities)
 
@@ -73,6 +74,20 @@ def _windows(filters: dict[str, Any]) -> Iterator[Step]:
     yield Call("window", {**filters, "limit": 20})
     yield Call("window", {**filters, "rounds": 2})
     yield Call("head", filters)
+
+
+def _long_texts(mark: str, mine: MemoryMetadata) -> Iterator[Step]:
+    """Yield every method that writes, with a text beyond what an engine holds in one page or one field."""
+    session = mine.model_copy(update={"session_id": f"{mark}l"})
+    for version, method in enumerate(("add", "add_many", "update", "update_many", "apply", "append")):
+        text = f"{method} {{}} " + "tea and milk " * 6_000
+        new = method == "append"
+        items = Many(f"{mark}{'n' if new else 'l'}", 1, session, text, version=0 if new else version).items()
+        name = {"add": "item", "update": "item", "apply": "adds"}.get(method, "items")
+        after = {"after": f"{mark}l00000"} if new else {}
+        yield Call(method, {name: items[0] if name == "item" else items, **after})
+        yield Call("get", {"item_id": items[0].id})
+    yield Call("search", {"metadata": session})
 
 
 def _owners(total: int, mark: str, mine: MemoryMetadata) -> Iterator[Step]:
