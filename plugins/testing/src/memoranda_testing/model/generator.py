@@ -132,7 +132,7 @@ class Generator(Calls):
             yield Call("owners", {"by": "namespace", "within": there}, None, self._instance())
 
     def _replacement(self, method: str, model: Model) -> Call:
-        """Return a call that replaces an item with the same one, but for its text and times.
+        """Return a call that replaces items, one or up to three, with the same ones, but for their texts and times.
 
         A call that also removes items removes another one, sometimes for good.
         """
@@ -140,16 +140,18 @@ class Generator(Calls):
         taken = [row.item for row in model.rows.values() if not row.deleted]
         if not taken:
             return Call("count", self._everywhere({}), None, self._instance())
-        item = copy_item(world.one(taken))
-        item.__dict__.update({"content": world.one(world.contents), "created_at": utc_text(world.one(world.moments))})
-        if item.expires_at not in FAR_FUTURES:
-            item.__dict__["expires_at"] = (
-                None  # What is left of a life may be so little that an engine's own clock ends it.
-            )
+        chosen = world.random.sample(taken, 1 if method == "add" else min(len(taken), world.random.randint(1, 3)))
+        items = [copy_item(each) for each in chosen]
+        for item in items:
+            moment = utc_text(world.one(world.moments))
+            item.__dict__.update({"content": world.one(world.contents), "created_at": moment})
+            if item.expires_at not in FAR_FUTURES:
+                # What is left of a life may be so little that an engine's own clock ends it.
+                item.__dict__["expires_at"] = None
         name = {"add": "item", "add_many": "items"}.get(method, "adds")
-        arguments: dict[str, Any] = {name: item if method == "add" else [item], "keep_created": world.chance(0.7)}
+        arguments: dict[str, Any] = {name: items[0] if method == "add" else items, "keep_created": world.chance(0.7)}
         if method == "apply":
-            arguments["deletes"] = [each.id for each in taken if each.id != item.id][:1]
+            arguments["deletes"] = [each.id for each in taken if each not in chosen][:1]
             arguments["purge"] = Capability.PURGE in self.capabilities and world.chance(0.7)
         return Call(method, arguments, None, self._instance())
 
