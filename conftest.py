@@ -60,7 +60,7 @@ SLOW_CASES = frozenset(
 """Cases of the conformance kit that take seconds, and run in the main set-up of every store."""
 SLOW_ON_SERVERS = frozenset(
     {
-        *("test_sizes_match_the_model", "test_no_call_waits_in_the_event_loop", "test_every_two_filters_hold_together"),
+        *("test_sizes_match_the_model", "test_every_two_filters_hold_together"),
         *("test_a_large_scope_is_ranked_as_in_memory", "test_twenty_megabytes_round_trip"),
     }
 )
