@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
@@ -36,6 +37,19 @@ class AddedOrderCases(Cases):
             equal("".join(contents(found)), letters[::-1], f"search by {order!r}")
             scanned = [item async for item in store.scan(metadata=scope, order=order)]  # type: ignore[arg-type]  # as above
             equal("".join(contents(scanned)), letters, f"scan by {order!r}")
+
+    async def test_orders_may_agree_in_part(self, store: BaseStore) -> None:
+        """Whichever two of the three orders are the same, the third is not taken for them."""
+        for created, updated in itertools.product((1234, 4321, 2143), repeat=2):
+            scope, ways = self.scope(), {"added": "1234", "created": str(created), "updated": str(updated)}
+            times = zip("abcd", ways["created"], ways["updated"], strict=True)
+            await store.add_many([note(text, scope, int(one), updated_at=moment(int(two))) for text, one, two in times])
+            for order, numbers in ways.items():
+                letters = "".join(sorted("abcd", key=dict(zip("abcd", numbers, strict=True)).__getitem__))
+                found = await store.search(metadata=scope, limit=2, offset=1, order=order)  # type: ignore[arg-type]  # its keys are orders
+                equal("".join(contents(found)), letters[2:0:-1], f"a page by {order!r}")
+                scanned = [item async for item in store.scan(metadata=scope, order=order)]  # type: ignore[arg-type]  # as above
+                equal("".join(contents(scanned)), letters, f"scan by {order!r}")
 
     async def test_a_replaced_item_keeps_its_place(self, store: BaseStore) -> None:
         """Adding again, updating and restoring leave an item in its place."""
