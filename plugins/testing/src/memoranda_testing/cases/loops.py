@@ -7,7 +7,7 @@ import contextlib
 import functools
 import threading
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
 from typing import Any
 
 from memoranda import loops
@@ -251,18 +251,21 @@ class LoopCases(Cases):
     @any_loop
     async def test_several_loops_open_and_close_a_store_at_will(self, store: BaseStore) -> None:
         """A call beside init() and close() of other loops ends: with its result, or with StoreClosedError."""
-        scope = self.scope()
+        scope, stored = self.scope(), list[str]()
 
         async def come_and_go() -> None:
             for _ in range(5):
                 await store.init()
-                for call in (store.add(note("x", scope)), store.search(metadata=scope), store.count(metadata=scope)):
+                item = note("x", scope)
+                stored.extend([item.id] * await _or_closed(store.add(item)))
+                for call in (store.search(metadata=scope), store.count(metadata=scope)):
                     await _or_closed(call)
                 await store.close()
 
         await elsewhere(*[in_a_loop(come_and_go)] * LOOPS)
         await store.init()
         await store.add(note("after", scope))
+        await self._are_there(store, stored)
 
     @any_loop
     async def test_calls_from_several_loops_at_once_lose_nothing(self, store: BaseStore) -> None:
@@ -311,13 +314,25 @@ class LoopCases(Cases):
     async def test_closing_from_another_loop_waits_for_calls_under_way(self, store: BaseStore) -> None:
         """Calls that run while another loop closes the store end: with their result, or with StoreClosedError."""
         scope = self.scope()
-        calls = [asyncio.create_task(_or_closed(store.add(note(str(n), scope, n)))) for n in range(20)]
-        await asyncio.sleep(0)
-        await elsewhere(in_a_loop(store.close))
-        async with asyncio.timeout(_PATIENCE):
-            await asyncio.gather(*calls)
-        await store.init()
-        await store.add(note("after", scope))
+        for turns in (0, 1, 2, 3, 5):
+            items = [note(str(number), scope, number) for number in range(20)]
+            calls = [asyncio.create_task(_or_closed(store.add(item))) for item in items]
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            await elsewhere(in_a_loop(store.close))
+            async with asyncio.timeout(_PATIENCE):
+                done = await asyncio.gather(*calls)
+            await store.init()
+            await store.add(note("after", scope))
+            await self._are_there(store, [item.id for item, ended in zip(items, done, strict=True) if ended])
+
+    async def _are_there(self, store: BaseStore, ids: Sequence[str]) -> None:
+        """Fail unless a store that keeps its items has all that it said were stored before it was closed."""
+        if Capability.PERSISTENT in store.capabilities:
+            found = {item.id for item in await store.get_many(ids)}
+            equal(
+                [item_id for item_id in ids if item_id not in found], [], "what was stored before the store was closed"
+            )
 
     @any_loop
     async def test_a_loop_that_ends_takes_its_calls_along_and_nothing_else(self, store: BaseStore) -> None:
@@ -418,9 +433,13 @@ async def _owners(store: BaseStore, scope: MemoryMetadata) -> None:
         pass
 
 
-async def _or_closed(call: Awaitable[object]) -> None:
-    with contextlib.suppress(StoreClosedError):
+async def _or_closed(call: Awaitable[object]) -> bool:
+    """Return True if a call was done, and False if the store was closed."""
+    try:
         await call
+    except StoreClosedError:
+        return False
+    return True
 
 
 async def _counted_up(store: BaseStore, item_id: str) -> None:
