@@ -44,7 +44,10 @@ def lifetime_steps(mark: str, capabilities: frozenset[Capability]) -> Iterator[S
 
 
 def first_steps_after_an_end(mark: str, capabilities: frozenset[Capability]) -> Iterator[Step]:
-    """Yield each method as the first one that is called once items are over, before anything has swept them."""
+    """Yield each method as the first one that is called once items are over, before anything has swept them.
+
+    Behind them comes one that stays.
+    """
     mine = MemoryMetadata(user_id=f"{mark}u", session_id=f"{mark}s", namespace=(mark,) if mark else ())
     everything = {"metadata": MemoryMetadata(session_id=mine.session_id)}
     needed = {"delete": Capability.DELETE, "restore": Capability.DELETE, "purge": Capability.PURGE}
@@ -56,7 +59,7 @@ def first_steps_after_an_end(mark: str, capabilities: frozenset[Capability]) -> 
             continue
         items = [
             MemoryItem(id=f"{mark}{method}{number}", content="tea", metadata=mine, created_at="2024-03-01")
-            for number in range(3)
+            for number in range(4)
         ]
         ids = [item.id for item in items]
         again = items[0].model_copy(update={"version": 1, "content": "milk"})
@@ -74,7 +77,8 @@ def first_steps_after_an_end(mark: str, capabilities: frozenset[Capability]) -> 
             "search_ranked": {**everything, "query": "tea milk", "mode": "text"},
             "owners": {"by": "session_id", "within": everything["metadata"]},
         }
-        yield Call("add_many", {"items": items, "ttl": _LIFE})
+        yield Call("add_many", {"items": items[:3], "ttl": _LIFE})
+        yield Call("add", {"item": items[3]})
         if Capability.DELETE in capabilities:
             yield Call("delete", {"item_id": ids[2]})
         yield Moved(_LIFE)
