@@ -95,6 +95,19 @@ class ConcurrencyCases(Cases):
             equal(wrong, [], "items whose version does not count each add")
             equal(await store.count(metadata=scope), len(items), "how many items there are")
 
+    async def test_removals_at_once_count_each_item_once(self, store: BaseStore) -> None:
+        """Several calls that clear, restore or purge the same items at once say together how many there were."""
+        scope = self.scope()
+        items = [note(str(number), scope, number) for number in range(700)]
+        methods: list[Callable[[], Awaitable[int]]] = [lambda: store.clear(metadata=scope)]
+        if Capability.DELETE in store.capabilities:
+            methods.append(lambda: store.restore(metadata=scope))
+        if Capability.PURGE in store.capabilities:
+            methods.append(lambda: store.purge(metadata=scope))
+        await store.add_many(items)
+        for method in methods:
+            equal(sum(await asyncio.gather(*(method() for _ in range(3)))), len(items), "what three calls have done")
+
     async def test_no_update_is_lost(self, store: BaseStore) -> None:
         """Counters that several coroutines raise by compare-and-set end at the number of raises."""
         item = note("counter", self.scope(), count=0)
