@@ -25,7 +25,7 @@ from mutators import Mutant
 from outcomes import Result, all_mutants, equivalents, known, read_results, report
 from targets import ROOT, TARGETS, Target
 
-FOLDER = ROOT / ".nox" / "mutants"
+FOLDER = ROOT / ".nox" / "mutants-found"  # Not the folder of the session, which nox makes anew each time.
 KIT = ROOT / "plugins" / "testing" / "src"
 SAMPLE, SAMPLE_ENDS = 110.0, 170.0
 """Seconds in which a sample begins with further mutants, and after which it waits for none."""
