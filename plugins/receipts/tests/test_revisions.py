@@ -167,3 +167,13 @@ async def test_without_the_option_nothing_is_kept(tmp_path: Path) -> None:
         await store.add(MemoryItem(id="one", content="Second."))
         assert await store.count() == 1
         assert type(store).__name__ == "SQLiteMemoryStore"
+
+
+async def test_a_purge_through_a_handle_takes_what_the_item_was_in_another_session(store: Any) -> None:
+    there, here = (MemoryMetadata(user_id="ada", session_id=name) for name in ("there", "here"))
+    await store.add(HumanMemory(id="moved", content="A secret bicycle.", metadata=there))
+    await store.add(HumanMemory(id="moved", content="Nothing.", metadata=here))
+    assert [item.content for item in await store.versions("moved")] == ["A secret bicycle."]
+    assert await store.scoped(user_id="ada", session_id="here").apply(deletes=["moved"], purge=True) == 1
+    left = [item async for item in store._inner.scan()]
+    assert left == []

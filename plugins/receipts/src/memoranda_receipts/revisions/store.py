@@ -113,7 +113,11 @@ class RevisionsStore(AsOf):
         deletes = list(write.deletes)
         if write.purge:
             ending = [item for item in await self._stored(deletes) if metadata_matches(write.within, item.metadata)]
-            deletes += [revision.id for revision in await self._revision_items(ending)]
+            for revision in await self._revision_items(ending):
+                if metadata_matches(write.within, revision.metadata):
+                    deletes.append(revision.id)
+                else:  # The batch ends at its bounds, and the item has moved.
+                    await self._inner._purge(revision.id, ONLY_REVISIONS, False)
         else:
             revisions += [revision_item(item, now, self.kept, ends=item.expires_at) for item in gone]
         if not revisions and len(write.adds) == 1 and write.is_plain:
