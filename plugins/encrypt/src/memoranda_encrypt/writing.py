@@ -30,8 +30,8 @@ from memoranda_encrypt.keyring import DataKey
 from memoranda_encrypt.sealing import is_sealed
 from memoranda_encrypt.vectors import VectorSealer
 
-_ATTEMPTS = 20
-"""How often a write is tried again that other writers were quicker than."""
+_ATTEMPTS = 200
+"""How often a write is tried again that other writers were quicker than: a large batch may lose to many small ones."""
 
 
 class SealedWriting(SealedStore):
