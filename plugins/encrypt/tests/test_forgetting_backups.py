@@ -104,3 +104,16 @@ async def test_the_ring_names_no_user(tmp_path: Path, ring: KeyRing) -> None:
         await store.add_many([said(user, 1), said(None, 1)])
     assert user.encode() not in (tmp_path / "keys.db").read_bytes()
     assert {key.user_id for key in ring.list()} == {user, None}
+
+
+async def test_doctor_tells_what_cannot_be_read(tmp_path: Path, ring: KeyRing) -> None:
+    await filled(tmp_path / "store.db", ring)
+    ring.destroy("ada")
+    async with EncryptedStore(SQLiteMemoryStore(tmp_path / "store.db"), ring) as store:
+        held = await store.inner.get("ben-1")
+        assert held is not None
+        await store.inner.add(held)  # The same text as another version.
+        finding = (await store.doctor())[-1]
+    assert (finding.name, finding.ok) == ("encryption", False)
+    assert "5 items can be decrypted, 3 are of forgotten users" in finding.detail
+    assert "'ben-1'" in finding.remedy

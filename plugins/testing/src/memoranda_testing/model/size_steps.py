@@ -148,6 +148,7 @@ def _changes(total: int, mark: str, mine: MemoryMetadata, capabilities: frozense
     yield Call("count", filters)
     if Capability.DELETE in capabilities:
         yield Call("restore", filters)
+        yield Call("count", filters)
         yield from _windows(filters)
     if Capability.PURGE in capabilities:
         yield Call("purge", {"metadata": session})
