@@ -6,6 +6,8 @@ same items that have no past.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+
 from memoranda.items import MemoryItem, MemoryMetadata
 from memoranda.store import EVERYTHING, BaseStore, Capability, RankedItem, SearchMode, copy_item
 from memoranda_testing.model.player import made
@@ -41,20 +43,29 @@ async def meaning_difference(store: BaseStore, model: Model, call: Call) -> str 
 
 
 async def renewed_difference(
-    store: BaseStore, held: list[MemoryItem], owner: MemoryMetadata, query: str, mode: SearchMode
+    store: BaseStore, held: list[MemoryItem], owner: MemoryMetadata, searches: Iterable[tuple[str, SearchMode]]
 ) -> str | None:
-    """Return how a ranked search differs from one over copies of the same items, of another user; None if it does not.
+    """Return how a ranked search differs from one over copies of the same items, of another user; None if none does.
 
     ``held`` is all that the owner has, in the order of adding. The copies are removed again.
     """
     other = owner.model_copy(update={"user_id": f"{owner.user_id}-copy"})
     await store.add_many([_copy_of(item, other) for item in held])
     try:
-        (found, renewed) = [await _ranked(store, query, mode, metadata) for metadata in (owner, other)]
+        for query, mode in searches:
+            found, renewed = [await _ranked(store, query, mode, metadata) for metadata in (owner, other)]
+            if unlike := _difference(held, found, renewed):
+                return f"search_ranked(query={query!r}, mode={mode!r}): {unlike}"
     finally:
         await store.clear(metadata=other)
         if Capability.PURGE in store.capabilities:
             await store.purge(metadata=other)
+    return None
+
+
+def _difference(
+    held: list[MemoryItem], found: Mapping[str, RankedItem], renewed: Mapping[str, RankedItem]
+) -> str | None:
     unlike = [item.id for item in held if not _alike(found.get(item.id), renewed.get(_copied(item.id)))]
     if unlike:
         return f"{unlike} are not ranked as if they had just been added: a vector is out of date."
