@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, TypeVar
 
 from memoranda.errors import IdConflictError, VersionConflictError
-from memoranda.items import MemoryItem
+from memoranda.items import MemoryItem, MemoryMetadata
 from memoranda.store import BaseStore, Capability
 from memoranda_testing.case import Cases, needs, note
 from memoranda_testing.expect import contents, equal, same_item, that
@@ -94,6 +94,34 @@ class ConcurrencyCases(Cases):
             wrong = [item.id for item in found if item.version != 1 + (item.id in twice)]
             equal(wrong, [], "items whose version does not count each add")
             equal(await store.count(metadata=scope), len(items), "how many items there are")
+
+    @needs(Capability.ATOMIC)
+    async def test_a_large_batch_is_seen_as_a_whole(self, store: BaseStore) -> None:
+        """Whoever reads while a batch is stored sees all of it or nothing."""
+        scope = self.scope()
+        items = [note(f"tea {number}", scope, number) for number in range(1_100)]
+        again = [note(f"milk {number}", scope, number, id=item.id, version=1) for number, item in enumerate(items)]
+        writes: tuple[Callable[[], Awaitable[Any]], ...] = (
+            lambda: store.add_many(items),
+            lambda: store.update_many(again),
+            lambda: store.apply(deletes=[item.id for item in items]),
+        )
+        for write in writes:
+            before = await self._tea_and_milk(store, scope)
+            writing, seen = asyncio.ensure_future(write()), []
+            while not writing.done():
+                await asyncio.sleep(0)
+                seen.append(await self._tea_and_milk(store, scope))
+            await writing
+            after = await self._tea_and_milk(store, scope)
+            in_part = [counted for counted in seen if counted not in (before, after)]
+            that(not in_part, f"Between {before} and {after} items, {in_part[:1]} were seen.")
+
+    async def _tea_and_milk(self, store: BaseStore, scope: MemoryMetadata) -> tuple[int, int]:
+        """Return how many items speak of tea and how many of milk, as one read sees them."""
+        found = await store.search(metadata=scope, limit=2_000)
+        tea = sum(item.content.startswith("tea") for item in found)
+        return tea, len(found) - tea
 
     async def test_removals_at_once_count_each_item_once(self, store: BaseStore) -> None:
         """Several calls that clear, restore or purge the same items at once say together how many there were."""

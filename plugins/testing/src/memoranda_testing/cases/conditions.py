@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 from memoranda.errors import InputError, UnsupportedError
 from memoranda.items import MemoryItem, MemoryMetadata
 from memoranda.store import BaseStore, Capability
-from memoranda.store.backend import Condition, Filter, Page, Value
+from memoranda.store.backend import ITEM_FIELDS, Condition, Filter, Page, Value
 from memoranda_testing.case import Cases, moment, needs, note
 from memoranda_testing.expect import contents, each_raises, equal
 
@@ -143,6 +144,9 @@ VALUES: list[Any] = [
 KEYS = ["k", "K", "k.k", "$k", "'", '"', "k'] = 1 --", "a b", "", "é", "%", "?", ":k", "$.k", "k[0]", "status"]
 """Keys that are no names of columns, however they look."""
 
+FIELDS = [name for name in ITEM_FIELDS if not name.endswith("_at")]
+"""Fields of items that a condition can name, besides times."""
+
 
 class ValueCases(Cases):
     """Conditions on values."""
@@ -205,6 +209,19 @@ class ValueCases(Cases):
                 texts,
                 f"where {where!r}",
             )
+
+    async def test_fields_of_items_compare_with_anything(self, store: BaseStore) -> None:
+        """A value that a field never has is equal to none, whatever its type."""
+        scope = self.scope(session_id="s")
+        mine = MemoryMetadata(user_id=scope.user_id)
+        await store.add_many([note("one", scope, 1, name="Ada"), note("2", mine, 2)])
+        items = await store.search(metadata=mine)
+        values = [None, "", "one", "s", 1, 1.0, 2**80, True, [], ["s"], [[1]], {"s": 1}]
+        for name, operator, value in itertools.product(FIELDS, ("$eq", "$ne", "$in"), values):
+            asked = [value, items[0].id] if operator == "$in" else value
+            wanted = [item.content for item in items if Value(name, False, operator, asked).matches(item)]
+            found = await store.search(metadata=mine, where={name: {operator: asked}})
+            equal(contents(found), wanted, f"where {name} is {operator} {asked!r}")
 
     async def test_conditions_apply_to_every_call(self, store: BaseStore) -> None:
         """Listing, ranking, counting, scanning, the window and clearing all respect them."""

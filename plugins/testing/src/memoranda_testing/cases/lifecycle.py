@@ -186,6 +186,25 @@ class PersistenceCases(Cases):
             await again.close()
 
     @needs(Capability.PERSISTENT)
+    async def test_nothing_is_written_after_close(self, store: BaseStore, reopen: Reopen | None) -> None:
+        """When close() returns, all that calls under way will say they have stored is there for the next to open."""
+        reopen, scope = required(reopen), self.scope()
+        batches = [[note(f"{batch} {number}", scope, number) for number in range(150)] for batch in range(6)]
+        calls = [asyncio.create_task(store.add_many(batch)) for batch in batches]
+        for _ in range(5):  # So that they have begun.
+            await asyncio.sleep(0)
+        again = await self._reopened(store, reopen)
+        try:
+            found = {item.id async for item in again.scan(metadata=scope)}
+            results = await asyncio.gather(*calls, return_exceptions=True)
+            for batch, result in zip(batches, results, strict=True):
+                late = result is None and not found.issuperset(item.id for item in batch)
+                that(not late, "A call that was under way when close() returned has stored its items afterwards.")
+        finally:
+            await self.clean(again)
+            await again.close()
+
+    @needs(Capability.PERSISTENT)
     async def test_a_store_that_is_opened_to_read_refuses_writes(self, store: BaseStore, reopen: Reopen | None) -> None:
         """Opened to read, a store shows what it holds, and every write is an UnsupportedError."""
         scope = self.scope()

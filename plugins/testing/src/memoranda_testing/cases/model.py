@@ -28,13 +28,14 @@ from memoranda_testing.model import (
 from memoranda_testing.model.change_steps import Changes, straddling_steps
 from memoranda_testing.model.combination_steps import Combinations
 from memoranda_testing.model.histories import failure_report
-from memoranda_testing.model.lifetime_steps import first_steps_after_an_end, lifetime_steps
+from memoranda_testing.model.lifetime_steps import first_steps_after_an_end, lifetime_steps, lonely_ends
 from memoranda_testing.model.meaning import meaning_difference, renewed_difference
 from memoranda_testing.model.meaning_steps import QUERIES, Meanings
 from memoranda_testing.model.player import Player, modelled
 from memoranda_testing.model.program import call_text
 from memoranda_testing.model.search_steps import random_searches
 from memoranda_testing.model.size_steps import HUGE, LARGE, QUICK, large_steps, size_steps
+from memoranda_testing.model.state_steps import By, States
 from memoranda_testing.model.steps import Step
 
 _CANCELLED = (
@@ -202,6 +203,23 @@ class ModelCases(HistoryCases):
         changes = Changes(sandbox.mark, store.capabilities).steps(4 if self.is_brief else 1)
         await check_steps(sandbox, list(changes), "changes")
 
+    async def test_every_method_does_right_by_every_state(self, store: BaseStore) -> None:
+        """On items that are absent, live, archived, deleted, brought back or another's, each method is the model's."""
+        sandbox = self._sandbox(store)
+        states = States(sandbox.mark, store.capabilities)
+        others: tuple[By, ...] = ("user", "extra", "place", "store")
+        rounds = [(by,) for by in others] if self.thorough else [] if self.is_brief else [others]
+        for ways in (("handle",), *rounds):
+            await check_steps(sandbox, list(states.steps(*ways, share=3 if self.is_brief else 1)), "states")
+
+    @needs(Capability.PERSISTENT)
+    async def test_every_change_reaches_every_read_of_others(self, store: BaseStore, reopen: Reopen | None) -> None:
+        """Whatever one store changes, another one on the same data answers as the model does."""
+        sandbox = self._sandbox(store, required(reopen), instances=2)
+        changes = Changes(sandbox.mark, store.capabilities).steps(8)
+        steps = [call if call.writes else replace(call, instance=1) for call in changes if isinstance(call, Call)]
+        await check_steps(sandbox, steps, "changes by another store")
+
     @needs(Capability.TTL)
     async def test_random_lifetimes_match_the_model(self, store: BaseStore) -> None:
         """With items that expire, by a clock that goes forward and back, every answer is the model's."""
@@ -217,7 +235,7 @@ class ModelCases(HistoryCases):
         sandbox = self._sandbox(store)
         if not sandbox.moves_clock:
             raise SkipCase("it moves the clock, by which memories of others would expire")
-        for steps in (lifetime_steps, first_steps_after_an_end):
+        for steps in (lifetime_steps, first_steps_after_an_end, lonely_ends):
             await check_steps(sandbox, list(steps(sandbox.mark, store.capabilities)), "lifetimes")
 
     @needs(Capability.PERSISTENT)

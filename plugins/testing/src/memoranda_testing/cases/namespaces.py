@@ -10,7 +10,11 @@ from memoranda.store import BaseStore, Owner
 from memoranda_testing.case import Cases, moment, note
 from memoranda_testing.expect import contents, each_raises, equal, raises, same_item
 
-NASTY = [("a",), ("ab",), ("a", "b"), ("a/b",), ("a", ""), ("a~1b",), ("A",), ("á",), ("a", "b", "c"), ("%",), ("a%",)]
+NASTY = [
+    *(("a",), ("ab",), ("a", "b"), ("a/b",), ("a", ""), ("a~1b",), ("A",), ("á",), ("a", "b", "c"), ("%",), ("a%",)),
+    *(("a_",), ("a*",), ("a?",), ("[a]",), ("a[!x]", "b"), ("*", "b"), ("a\\",), ("a ",)),
+    *(("a" * 300,), ("a" * 300 + "b",)),
+]
 """Namespaces that are easily taken for one another."""
 
 
@@ -82,7 +86,7 @@ class OwnerCases(Cases):
         """Of each: how many items, archived ones too, and when the first and the last were created."""
         user = self.user()
         within = MemoryMetadata(user_id=user)
-        held = {"s2": [3, 1], "s10": [5], "": [2], "S2": [4, 4]}
+        held = {"s2": [3, 1], "s10": [5], "": [2], "S2": [4, 4], "\U0001f375": [7], "\uff54": [6], "é": [8]}
         for session, seconds in held.items():
             for second in seconds:
                 await store.add(note("x", MemoryMetadata(user_id=user, session_id=session), second))
@@ -93,10 +97,13 @@ class OwnerCases(Cases):
             Owner("S2", 2, moment(4), moment(4)),
             Owner("s10", 1, moment(5), moment(5)),
             Owner("s2", 3, moment(1), moment(9)),
+            Owner("é", 1, moment(8), moment(8)),
+            Owner("\uff54", 1, moment(6), moment(6)),
+            Owner("\U0001f375", 1, moment(7), moment(7)),
         ]
         equal([owner async for owner in store.owners("session_id", within=within)], wanted, "sessions")
         users = [owner async for owner in store.owners(within=within)]
-        equal(users, [Owner(user, 8, moment(0), moment(9))], "users")
+        equal(users, [Owner(user, 11, moment(0), moment(9))], "users")
         handle = store.scoped(user_id=user)
         equal([owner async for owner in handle.owners("session_id")], wanted, "sessions of a handle")
         paged = [owner async for owner in store.owners("session_id", within=within, limit=2, offset=1)]

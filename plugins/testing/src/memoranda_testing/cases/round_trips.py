@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import random
 import sys
 import uuid
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from copy import copy
 from typing import Any
 
+from memoranda.errors import InputError
 from memoranda.items import (
+    BUILTIN_TYPES,
     AIMemory,
+    BranchMemory,
     HumanMemory,
     MemoryItem,
     MemoryMetadata,
@@ -18,9 +24,9 @@ from memoranda.items import (
     SystemMemory,
     ToolMemory,
 )
-from memoranda.store import BaseStore, dump_item
-from memoranda_testing.case import Cases, made, note
-from memoranda_testing.expect import contents, equal, same_item, that
+from memoranda.store import BaseStore, Capability, dump_item
+from memoranda_testing.case import Cases, made, moment, needs, note
+from memoranda_testing.expect import equal, same_item, that
 
 AWKWARD_JSON: dict[str, Any] = {
     "true": True,
@@ -71,6 +77,64 @@ async def returns(store: BaseStore, item: MemoryItem, what: str) -> None:
     scanned = [each async for each in store.scan(metadata=item.metadata)]
     equal([each.id for each in scanned], [item.id], f"scan for {what}")
     same_item(scanned[0], item, f"scan for {what}", version=1)
+
+
+_KINDS: list[type[MemoryItem]] = [MemoryItem, *(kind for kind in BUILTIN_TYPES.values() if kind is not BranchMemory)]
+_OWN = ("id", "metadata", "version", "memory_type", "created_at", "updated_at", "ttl", "expires_at", "archived_by")
+"""Fields that a store or a rule of their own decides on."""
+
+
+def _takes(kind: type[MemoryItem], name: str, value: Any) -> bool:
+    """Return True if items have this value in this field as it is."""
+    try:
+        item = kind(**{"content": "x", name: value})
+    except InputError:
+        return False
+    return getattr(item, name) == value and type(getattr(item, name)) is type(value)
+
+
+WRITING: dict[str, Callable[[BaseStore, list[MemoryItem]], Awaitable[Any]]] = {
+    "add": lambda store, items: _each(store.add, items),
+    "add_many": lambda store, items: store.add_many(items),
+    "append": lambda store, items: store.append(items, after=None),
+    "apply": lambda store, items: store.apply(adds=items),
+    "update": lambda store, items: _each(store.update, items),
+    "update_many": lambda store, items: store.update_many(items),
+}
+READING: dict[str, Callable[[BaseStore, MemoryMetadata, list[str]], Awaitable[list[MemoryItem]]]] = {
+    "get": lambda store, mine, ids: _each(store.get, ids),
+    "get_many": lambda store, mine, ids: store.get_many(ids),
+    "search": lambda store, mine, ids: store.search(metadata=mine),
+    "search by a substring": lambda store, mine, ids: store.search(query="full", mode="substring", metadata=mine),
+    "search by words": lambda store, mine, ids: store.search(query="full", mode="text", metadata=mine),
+    "scan": lambda store, mine, ids: _all(store.scan(metadata=mine)),
+    "window": lambda store, mine, ids: store.window(metadata=mine),
+}
+
+
+async def _each(call: Callable[[Any], Awaitable[Any]], values: Iterable[Any]) -> list[Any]:
+    return [await call(value) for value in values]
+
+
+async def _all(found: AsyncIterator[MemoryItem]) -> list[MemoryItem]:
+    return [item async for item in found]
+
+
+def _edit(item: MemoryItem) -> None:
+    """Change everything that can be changed in an item, at every depth."""
+    for value in (*item.__dict__.values(), item.metadata.extra, item.model_extra):
+        _edit_value(value)
+    item.content = "edited"
+
+
+def _edit_value(value: Any) -> None:
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    for each in list(inner):
+        _edit_value(each)
+    if isinstance(value, dict):
+        value["edited"] = True
+    elif isinstance(value, list):
+        value.append("edited")
 
 
 class RoundTripCases(Cases):
@@ -161,6 +225,22 @@ class RoundTripCases(Cases):
         scope = self.scope(session_id="", task_id="", agent_id="")
         await returns(store, note("", scope, name="", memory_type=""), "an item of empty texts")
 
+    async def test_every_field_keeps_values_that_count_as_false(self, store: BaseStore) -> None:
+        """Nought, False, empty texts and empty lists come back as they were, in each field that can have them."""
+        for kind, value in itertools.product(_KINDS, (0, False, "", [], {})):
+            fields = {name: copy(value) for name in kind.model_fields if name not in _OWN and _takes(kind, name, value)}
+            if fields:
+                item = kind(**{"content": "x", **fields, "metadata": self.scope()})
+                await returns(store, item, f"{value!r} in {', '.join(fields)}")
+
+    async def test_every_field_keeps_long_texts(self, store: BaseStore) -> None:
+        """A text beyond 64 KiB comes back whole from each field that can have it."""
+        text = "tëa " * 17_000
+        for kind in _KINDS:
+            fields = [name for name in kind.model_fields if name not in _OWN and _takes(kind, name, text)]
+            item = kind(**{"content": "x", **dict.fromkeys(fields, text), "metadata": self.scope()})
+            await returns(store, item, f"a long text in {', '.join(fields)}")
+
     async def test_item_without_owner_round_trips(self, store: BaseStore) -> None:
         """An item whose user is None comes back with None."""
         scope = self.owned(MemoryMetadata(session_id=f"conform-{uuid.uuid4().hex}"))
@@ -221,43 +301,75 @@ class RoundTripCases(Cases):
         await store.add_many([item])
         equal(dump_item(item), before, "the caller's item after adding")
 
+    def _nested(self, scope: MemoryMetadata, number: int) -> list[MemoryItem]:
+        """Return an item with values inside of others in every place, and one whose places for them are empty."""
+        deep = scope.model_copy(update={"extra": {"list": [number, {"a": [1]}], "object": {"b": [2]}}})
+        calls = [{"id": "c", "args": {"x": [1], "y": {"z": [1]}}}]
+        full = made(AIMemory, content="full", tool_calls=calls, metadata=deep, mood={"joy": [1]}, created_at=moment(1))
+        empty = made(AIMemory, content="empty", metadata=scope, mood=[], created_at=moment(2))
+        return [full, empty]
+
     async def test_changing_an_item_after_adding_changes_nothing_stored(self, store: BaseStore) -> None:
-        """Changing an item after it was added does not change what is stored."""
-        inner: list[Any] = [1]
-        item = AIMemory(
-            content="before", tool_calls=[{"id": "c", "args": {"x": [1]}}], metadata=self.scope(extra={"list": inner})
-        )
-        item_id, before = item.id, dump_item(item)
-        await store.add(item)
-        item.content = "after"
-        item.tool_calls[0]["args"]["x"].append(2)
-        item.metadata.extra["list"].append(2)
-        inner.append(3)
-        found = await store.get(item_id)
-        equal(found and dump_item(found) | {"version": 0}, before, "the stored item after the caller changed theirs")
+        """Whichever method stored an item, new or in place of another, changing it later changes nothing stored."""
+        for again, (name, write) in itertools.product((False, True), WRITING.items()):
+            if again and name == "append":
+                continue
+            scope = self.scope(session_id="s")
+            items = self._nested(scope, 0)
+            if again:
+                await store.add_many(items)
+                for item in items:
+                    item.version = 1 if name.startswith("update") else 0
+            before = [dump_item(item) | {"version": 1 + again} for item in items]
+            await write(store, items)
+            for item in items:
+                _edit(item)
+            found = await store.get_many([values["id"] for values in before])
+            equal([dump_item(item) for item in found], before, f"what {name} stored, after the caller changed theirs")
 
     async def test_changing_what_was_read_changes_nothing_stored(self, store: BaseStore) -> None:
-        """Every read gives a copy of the caller's own: get, search, scan and update."""
-        scope = self.scope(extra={"list": [1]})
-        item = AIMemory(content="stored", tool_calls=[{"id": "c", "args": {"x": [1]}}], metadata=scope)
-        await store.add(item)
-        got = await store.get(item.id)
-        assert got is not None
-        copies = [got, *await store.search(metadata=scope), *[each async for each in store.scan(metadata=scope)]]
-        updated = await store.update(got)
-        wanted = dump_item(updated)
-        for copy in [*copies, updated]:
-            that(isinstance(copy, AIMemory), "An AI item was read as another class.")
-            copy.content = "edited"
-            copy.tool_calls[0]["args"]["x"].append(2)  # type: ignore[attr-defined]  # checked just above
-            copy.metadata.extra["list"].append(2)
-        found = await store.get(item.id)
-        equal(found and dump_item(found), wanted, "the stored item after copies were edited")
-        equal(
-            contents(await store.search(metadata=self.owned(scope.model_copy(update={"extra": {}})))),
-            ["stored"],
-            "search",
-        )
+        """Every read gives a copy of the caller's own, which shares nothing with the store or with other copies."""
+        scope = self.scope(session_id="s")
+        mine = MemoryMetadata(user_id=scope.user_id)
+        await store.add_many([*self._nested(scope, 0), *self._nested(scope, 1)])
+        before = [dump_item(item) async for item in store.scan(metadata=mine)]
+        for name, read in READING.items():
+            for item in await read(store, mine, [values["id"] for values in before]):
+                _edit(item)
+            for reading in (name, "get_many"):
+                found = await READING[reading](store, mine, [values["id"] for values in before])
+                by_id = {item.id: dump_item(item) for item in found}
+                wanted = {values["id"]: values for values in before if values["id"] in by_id}
+                equal(by_id, wanted, f"what {reading} reads after what {name} had read was changed")
+
+    @needs(Capability.DELETE)
+    async def test_changing_what_was_removed_changes_nothing_stored(self, store: BaseStore) -> None:
+        """What pop, and a scan of deleted items, return is a copy: restore brings back what was stored."""
+        scope = self.scope(session_id="s")
+        mine = MemoryMetadata(user_id=scope.user_id)
+        await store.add_many(self._nested(scope, 0))
+        before = [dump_item(item) async for item in store.scan(metadata=mine)]
+        for _ in before:
+            popped = await store.pop(metadata=mine)
+            assert popped is not None
+            _edit(popped)
+        async for item in store.scan(metadata=mine, include_deleted=True):
+            _edit(item)
+        await store.restore(metadata=mine)
+        equal([dump_item(item) async for item in store.scan(metadata=mine)], before, "what was restored")
+
+    async def test_changing_what_update_returned_changes_nothing_stored(self, store: BaseStore) -> None:
+        """What update and update_many return is a copy of what is stored."""
+        scope = self.scope(session_id="s")
+        items = self._nested(scope, 0)
+        await store.add_many(items)
+        first = [await store.update(item.model_copy(update={"version": 1})) for item in items]
+        before = [dump_item(item) | {"version": 3} for item in first]
+        second = await store.update_many(first)
+        for item in [*first, *second]:
+            _edit(item)
+        found = await store.get_many([item.id for item in items])
+        equal([dump_item(item) for item in found], before, "what is stored after the results were changed")
 
     async def test_calls_of_one_id_are_all_kept(self, store: BaseStore) -> None:
         """Tool calls are a list: equal ids, equal calls and their order stay."""

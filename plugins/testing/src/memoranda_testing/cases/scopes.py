@@ -12,6 +12,18 @@ from memoranda_testing.expect import contents, each_raises, equal, raises, same_
 class ScopeCases(Cases):
     """A handle that is bound to a scope."""
 
+    async def test_handles_of_one_scope_are_apart(self, store: BaseStore) -> None:
+        """A trust or an origin that one handle stamps is not that of another one of the same scope."""
+        scope = self.scope()
+        plain = store.scoped(user_id=str(scope.user_id))
+        for trust, origin in (("tool", "a"), ("external", None), (None, "b")):
+            trusted = store.scoped(user_id=str(scope.user_id), trust=trust, origin=origin)
+            for handle, wanted in ((plain, (None, None)), (trusted, (trust, origin))):
+                item = MemoryItem(content="tea")
+                await handle.add(item)
+                found = await store.get(item.id)
+                equal(found and (found.trust, found.origin), wanted, "the trust and origin of what a handle added")
+
     async def test_a_scope_stamps_what_is_added(self, store: BaseStore) -> None:
         """Items without a user or session get those of the handle; the caller's item is not changed."""
         scope = self.scope(session_id="s")

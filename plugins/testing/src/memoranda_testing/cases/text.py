@@ -153,10 +153,14 @@ class SubstringCases(Cases):
         await self._finds(store, [f"{text}x", f"{text}y"], [(f"{text.lower()}Y", [f"{text}y"])])
 
     async def test_long_contents_are_searched_to_their_end(self, store: BaseStore) -> None:
-        """The last words of a content of a million characters are found."""
-        await self._finds(
-            store, ["word " * 200_000 + "Needle", "needless"], [("d needle", ["word " * 200_000 + "Needle"])]
-        )
+        """The last words of a content of a million characters are found, and those around every size of a piece."""
+        text = "word " * 200_000 + "Needle"
+        queries = ["d needle"]
+        for edge in (*(2**power for power in range(8, 20)), *(10**power for power in range(3, 6)), 500_000):
+            queries.append(f"<{edge:x}>")
+            before = edge - len(queries[-1]) // 2
+            text = text[:before] + queries[-1] + text[before + len(queries[-1]) :]
+        await self._finds(store, [text, "needless"], [(query, [text]) for query in queries])
 
     async def test_only_the_content_is_searched(self, store: BaseStore) -> None:
         """Names, metadata and further fields are not."""

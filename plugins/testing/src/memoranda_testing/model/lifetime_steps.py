@@ -87,6 +87,31 @@ def first_steps_after_an_end(mark: str, capabilities: frozenset[Capability]) -> 
         yield Call("clear", everything)
 
 
+def lonely_ends(mark: str, capabilities: frozenset[Capability]) -> Iterator[Step]:
+    """Yield the ends of single items of every kind, with nothing else that comes to an end."""
+    kinds: dict[str, dict[str, Any]] = {
+        "archived": {"archived_by": "s"},
+        "draft": {"status": "draft"},
+        "note": {"memory_type": "note"},
+        "nobody's": {"metadata": MemoryMetadata(session_id=f"{mark}s", namespace=(mark,) if mark else ())},
+        "deleted": {},
+    }
+    for kind, fields in kinds.items():
+        mine = MemoryMetadata(user_id=f"{mark}u", session_id=f"{mark}s", namespace=(mark,) if mark else ())
+        item = MemoryItem(**{"id": f"{mark}{kind}", "content": "tea", "metadata": mine, "ttl": _LIFE, **fields})
+        yield Call("add", {"item": item})
+        if kind == "deleted" and Capability.DELETE in capabilities:
+            yield Call("delete", {"item_id": item.id})
+        yield Moved(_LIFE - 1)
+        yield from _looks(mine, capabilities)
+        yield Moved(1)
+        yield from _looks(mine, capabilities)
+        yield Call("scan", {"metadata": MemoryMetadata(session_id=mine.session_id), "archived": True})
+        yield Call("get", {"item_id": item.id})
+        if Capability.DELETE in capabilities:
+            yield Call("restore", {"item_id": item.id})
+
+
 def _changed(change: str, ids: list[str], mine: MemoryMetadata, capabilities: frozenset[Capability]) -> Iterator[Step]:
     lives = {"shorter": _SHORTER, "longer": _LONGER, "forever": float("inf")}
     if change in lives:

@@ -62,6 +62,7 @@ class Meanings:
             yield Call("clear", {**all_of_it, "where": {"id": {"$in": ids[8:12]}}})
             yield Call("restore", all_of_it)
             yield Call("apply", {"deletes": ids[:20]})
+            yield from self._short("a")
             yield Call("restore", all_of_it)
         if Capability.TTL in self._capabilities:
             yield Call("touch", {"ids": ids, "ttl": 1e9})
@@ -70,6 +71,17 @@ class Meanings:
             yield Call("pop", {**all_of_it, "purge": True})
         yield Call("clear", {**all_of_it, "where": {"id": {"$in": ids[:16]}}})
         yield Call("add_many", {"items": [self._new(number) for number in range(5)]})
+        yield Call("apply", {"deletes": [*ids, *(self._new(number).id for number in range(5))]})
+        yield from self._short("b")
+
+    def _short(self, name: str) -> Iterator[Call]:
+        """Yield short texts, one and many, which may take the places of long ones that have gone."""
+        tea = [
+            MemoryItem(id=f"{self._items[0].id}{name}{number}", content="Tea", metadata=self.owner)
+            for number in range(12)
+        ]
+        yield Call("add", {"item": tea[0]})
+        yield Call("add_many", {"items": tea[1:]})
 
     def _write(self, method: str, numbers: Sequence[int]) -> Call:
         items = [copy_item(self._items[number]) for number in numbers]

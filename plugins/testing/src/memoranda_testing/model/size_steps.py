@@ -12,15 +12,18 @@ from memoranda_testing.model.steps import Call, Many, ManyIds, Step
 EDGES = (100, 400, 500)
 """Sizes at which engines split; the sessions of a history have exactly as many items, so that a last page is full."""
 
-QUICK, LARGE, HUGE = 1_003, 5_003, 10_003
-"""Beyond 100, 400, 500 and 1,000; beyond 5,000; beyond 10,000."""
+QUICK, LARGE, HUGE = 1_025, 5_003, 10_003
+"""One beyond 1,024 and its parts; beyond 5,000; beyond 10,000."""
+
+_BATCH = 1_001
+"""One beyond 1,000 and its parts."""
 
 _ALL = 10**6
 
 
 def size_steps(total: int, mark: str, capabilities: frozenset[Capability]) -> Iterator[Step]:
     """Yield calls of every kind on this many items: written together, read by pages and whole, changed, removed."""
-    user, place = f"{mark}u", (mark,) if mark else ()
+    user, place = f"{mark}u", (mark or "all",)
     mine = MemoryMetadata(user_id=user, namespace=place)
     filters = {"metadata": MemoryMetadata(user_id=user)}
     sizes = [*EDGES, total - sum(EDGES)]
@@ -35,7 +38,8 @@ def size_steps(total: int, mark: str, capabilities: frozenset[Capability]) -> It
     yield Call("window", filters)
     yield Call("window", {**filters, "limit": 600})
     yield from _long_texts(mark, mine)
-    yield from _owners(total, mark, mine)
+    yield Call("apply", {"deletes": ManyIds(f"{mark}b", 9, start=7), "purge": Capability.PURGE in capabilities})
+    yield from _owners(total, mark, mine)  # The first of them fill the places that have become free.
     yield from _changes(total, mark, mine, capabilities)
 
 
@@ -97,10 +101,11 @@ def _owners(total: int, mark: str, mine: MemoryMetadata) -> Iterator[Step]:
     yield Call("add_many", {"items": Many(f"{mark}o", total, other, own_session=True, varied=True)})
     yield Call("owners", {"by": "session_id", "within": within})
     yield Call("owners", {"by": "session_id", "within": within, "offset": total - 2})
-    yield Call("get_many", {"ids": ids})
-    yield Call("search", {"metadata": within, "limit": _ALL, "where": {"id": {"$in": ids}}})
+    for some in (ids, ManyIds(f"{mark}o", _BATCH)):
+        yield Call("get_many", {"ids": some})
+        yield Call("search", {"metadata": within, "limit": _ALL, "where": {"id": {"$in": some}}})
     below = MemoryMetadata(user_id=f"{mark}p", namespace=(*mine.namespace, "places"))
-    yield Call("add_many", {"items": Many(f"{mark}p", total, below, own_place=True)})
+    yield Call("add_many", {"items": Many(f"{mark}p", _BATCH, below, own_place=True)})
     for depth in (len(below.namespace) + 1, None):
         for counts in (True, False):
             yield Call("owners", {"by": "namespace", "within": below, "depth": depth, "counts": counts})
@@ -114,10 +119,12 @@ def _changes(total: int, mark: str, mine: MemoryMetadata, capabilities: frozense
     look: dict[str, Any] = {**filters, "order": "added"}
     if Capability.DELETE in capabilities:
         look["include_deleted"] = True
-    batch = 1_001
     milk = Many(f"{mark}o", total, other, own_session=True, version=1, content="milk {}", varied=True)
     yield Call("update_many", {"items": milk})
     yield Call("scan", theirs)
+    place = MemoryMetadata(namespace=mine.namespace)
+    for method in ("search", "count", "scan"):  # Few of nearly everything.
+        yield Call(method, {"metadata": place, "where": {"extra.n": 3}})
     yield from _windows({"metadata": theirs["metadata"]})
     yield Call("payloads", {"metadata": theirs["metadata"]})
     yield Call(
@@ -127,18 +134,20 @@ def _changes(total: int, mark: str, mine: MemoryMetadata, capabilities: frozense
         yield Call(
             "search", {"metadata": theirs["metadata"], "memory_type": "note", "limit": _ALL, "archived": archived}
         )
-    yield Call("apply", {"adds": Many(f"{mark}e", batch, session, varied=True), "deletes": ManyIds(f"{mark}o", total)})
+    yield Call("apply", {"adds": Many(f"{mark}e", _BATCH, session, varied=True), "deletes": ManyIds(f"{mark}o", total)})
     yield Call("scan", theirs)
     yield Call("scan", look)
     yield from _windows(filters)
+    yield Call("update_many", {"items": Many(f"{mark}e", _BATCH, session, "milk {}", version=1, varied=True)})
+    yield Call("scan", look)
     if Capability.TTL in capabilities:
-        yield Call("touch", {"ids": ManyIds(f"{mark}e", batch), "ttl": 1e9})
+        yield Call("touch", {"ids": ManyIds(f"{mark}e", _BATCH), "ttl": 1e9})
         yield Call("scan", look)
     turn = mine.model_copy(update={"session_id": f"{mark}t"})
-    yield Call("append", {"items": Many(f"{mark}t", batch, turn), "after": None})
+    yield Call("append", {"items": Many(f"{mark}t", _BATCH, turn), "after": None})
     yield Call("count", {"metadata": MemoryMetadata(session_id=f"{mark}t")})
     if Capability.ADD_DELETED in capabilities:
-        yield Call("add_many", {"items": Many(f"{mark}f", batch, session), "deleted": ManyIds(f"{mark}f", batch)})
+        yield Call("add_many", {"items": Many(f"{mark}f", _BATCH, session), "deleted": ManyIds(f"{mark}f", _BATCH)})
         yield Call("scan", look)
         some = 501  # Of the deleted items, some are replaced together, and others stay.
         yield Call("add_many", {"items": Many(f"{mark}f", some, session, content="milk {}", varied=True)})

@@ -1,0 +1,195 @@
+"""A history about states: every method that names an item, on items in every state, one at a time and all at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Literal
+
+from memoranda.items import MemoryItem, MemoryMetadata
+from memoranda.store import Capability, copy_item
+from memoranda_testing.model.steps import Call, Step
+
+_STATES: dict[str, frozenset[Capability]] = {
+    "absent": frozenset(),
+    "live": frozenset(),
+    "archived": frozenset(),
+    "mortal": frozenset({Capability.TTL}),
+    "deleted": frozenset({Capability.DELETE}),
+    "deleted archived": frozenset({Capability.DELETE}),
+    "deleted mortal": frozenset({Capability.DELETE, Capability.TTL}),
+    "restored": frozenset({Capability.DELETE}),
+    "replaced": frozenset({Capability.DELETE}),
+    "purged": frozenset({Capability.PURGE}),
+    "theirs": frozenset(),
+    "theirs deleted": frozenset({Capability.DELETE}),
+}
+"""The states of an item, and the capabilities that bring it there."""
+
+_GONE = ("absent", "deleted", "deleted archived", "deleted mortal", "purged", "theirs deleted")
+"""States in which an item is not shown."""
+
+_LIFE = 1e9
+
+_WRITING = ("add", "add_many", "append", "apply", "update", "update_many")
+
+By = Literal["handle", "user", "extra", "place", "store"]
+"""What bounds a call, if anything does: the handle of a user, or metadata that the call is given."""
+
+
+class States:
+    """Draws the history; each method has items of its own, and each item a conversation of its own."""
+
+    def __init__(self, mark: str, capabilities: frozenset[Capability]) -> None:
+        self._mark = mark
+        self._capabilities = capabilities
+        self._states = [state for state, needed in _STATES.items() if needed <= capabilities]
+        self._turn = 0
+        self._deleted = {"include_deleted": True} if Capability.DELETE in capabilities else {}
+
+    def steps(self, *ways: By, share: int = 1) -> Iterator[Step]:
+        """Yield every method, or one of so many, on every item, bounded in these ways by turns; then on all at once."""
+        turns = [(method, arguments) for method, needed, arguments in _ONE if needed in (None, *self._capabilities)]
+        for number, (method, arguments) in enumerate(turns[::share]):
+            items = self._items(f"{ways[0]}{number:02}")
+            yield from self._brought_about(items)
+            for turn, (state, item) in enumerate(items.items(), number):
+                yield self._call(method, arguments(state, item), items, ways[turn % len(ways)])
+                yield from self._looks(items, item)
+
+        for by in ways:
+            yield from self._steps_at_once(by)
+
+    def _steps_at_once(self, by: By) -> Iterator[Step]:
+        turns = [(method, arguments) for method, needed, arguments in _SEVERAL if needed in (None, *self._capabilities)]
+        for number, (method, arguments) in enumerate(turns):
+            items = self._items(f"{by}s{number:02}")
+            yield from self._brought_about(items)
+            if by != "store" and method in ("add_many", "update_many"):  # What is not theirs is not refused.
+                items = {state: item for state, item in items.items() if not state.startswith("theirs")}
+            yield self._call(method, arguments(items), items, by)
+            yield from self._looks(items, items["live"])
+
+    def _items(self, name: str) -> dict[str, MemoryItem]:
+        root = (self._mark,) if self._mark else ()
+        return {
+            state: MemoryItem(
+                id=f"{self._mark}{name}{number:02}",
+                content=f"tea {number}",
+                created_at=f"2024-03-01T00:00:{number // 2:02}+00:00",
+                archived_by="s" if state.endswith("archived") else None,
+                ttl=_LIFE if state.endswith("mortal") else None,
+                metadata=MemoryMetadata(
+                    user_id=f"{self._mark}{name}{'v' if state.startswith('theirs') else 'u'}",
+                    session_id=f"{self._mark}{name}{number:02}",
+                    namespace=(*root, name, "x" if state == "live" or number % 3 else "y"),
+                    extra={"k": 1 if state == "live" or number % 4 < 2 else 2},
+                ),
+            )
+            for number, state in enumerate(self._states)
+        }
+
+    def _brought_about(self, items: dict[str, MemoryItem]) -> Iterator[Step]:
+        """Yield what brings the items to their states."""
+        yield Call("add_many", {"items": [item for state, item in items.items() if state != "absent"]})
+        if "purged" in items:
+            yield Call("purge", {"item_id": items["purged"].id})
+        if "deleted" in items:
+            gone = [state for state in items if "deleted" in state or state in ("restored", "replaced")]
+            yield Call("apply", {"deletes": [items[state].id for state in gone]})
+            yield Call("restore", {"item_id": items["restored"].id})
+            yield Call("add", {"item": items["replaced"]})
+
+    def _call(self, method: str, arguments: dict[str, Any], items: dict[str, MemoryItem], by: By) -> Call:
+        metadata = items["live"].metadata
+        bounds = {
+            "extra": MemoryMetadata(extra={"k": 1}, namespace=metadata.namespace[:-1]),
+            "place": MemoryMetadata(namespace=metadata.namespace),
+        }.get(by, MemoryMetadata(user_id=metadata.user_id))
+        if by not in ("handle", "store") and "metadata" not in arguments:
+            arguments["within" if method in _WRITING else "metadata"] = bounds
+        return Call(method, arguments, bounds if by == "handle" else None)
+
+    def _looks(self, items: dict[str, MemoryItem], item: MemoryItem) -> Iterator[Step]:
+        place = MemoryMetadata(namespace=item.metadata.namespace[:-1])
+        yield Call("scan", {"metadata": place, "order": "added", **self._deleted})
+        looks = (
+            Call("count", {"metadata": place}),
+            Call("get_many", {"ids": _ids(items)}),
+            Call("head", {"metadata": item.metadata.model_copy(update={"namespace": (), "extra": {}})}),
+        )
+        self._turn += 1
+        yield looks[self._turn % len(looks)]
+
+
+def _again(state: str, item: MemoryItem, version: int | None = None, suffix: str = "") -> MemoryItem:
+    """Return what replaces an item: by default with the version that is held, and another time."""
+    held = 0 if state in _GONE else 2 if state == "replaced" else 1
+    again = copy_item(item)
+    again.__dict__.update(
+        id=item.id + suffix,
+        content=f"milk {state}",
+        created_at="2024-03-02T00:00:00.000000+00:00",
+        archived_by=None,
+        version=held if version is None else version,
+    )
+    return again
+
+
+def _beside(item: MemoryItem) -> list[MemoryItem]:
+    return [_again("absent", item, suffix="+")]
+
+
+_ONE: Sequence[tuple[str, Capability | None, Callable[[str, MemoryItem], dict[str, Any]]]] = (
+    ("get", None, lambda state, item: {"item_id": item.id}),
+    ("get", Capability.TTL, lambda state, item: {"item_id": item.id, "refresh": True}),
+    ("delete", Capability.DELETE, lambda state, item: {"item_id": item.id}),
+    ("restore", Capability.DELETE, lambda state, item: {"item_id": item.id}),
+    ("purge", Capability.PURGE, lambda state, item: {"item_id": item.id}),
+    ("purge", Capability.PURGE, lambda state, item: {"item_id": item.id, "deleted_only": True}),
+    ("purge", Capability.PURGE, lambda state, item: {"item_id": item.id, "where": {"extra.k": 1}}),
+    ("touch", Capability.TTL, lambda state, item: {"ids": [item.id], "ttl": 2 * _LIFE}),
+    ("touch", Capability.TTL, lambda state, item: {"ids": [item.id], "ttl": float("inf")}),
+    ("touch", Capability.TTL, lambda state, item: {"ids": [item.id], "ttl": 1e300}),
+    ("touch", Capability.TTL, lambda state, item: {"ids": [item.id]}),
+    ("apply", None, lambda state, item: {"deletes": [item.id]}),
+    ("apply", None, lambda state, item: {"deletes": [item.id], "adds": _beside(item)}),
+    ("apply", Capability.PURGE, lambda state, item: {"deletes": [item.id], "purge": True}),
+    ("apply", Capability.PURGE, lambda state, item: {"deletes": [item.id], "adds": _beside(item), "purge": True}),
+    ("add", None, lambda state, item: {"item": _again(state, item)}),
+    ("add", None, lambda state, item: {"item": _again(state, item), "keep_created": True}),
+    ("add", Capability.TTL, lambda state, item: {"item": _again(state, item), "ttl": 2 * _LIFE}),
+    ("add_many", None, lambda state, item: {"items": [_again(state, item), *_beside(item)]}),
+    ("add_many", Capability.ADD_DELETED, lambda state, item: {"items": [_again(state, item)], "deleted": [item.id]}),
+    ("update", None, lambda state, item: {"item": _again(state, item)}),
+    ("update", None, lambda state, item: {"item": _again(state, item, 0)}),
+    ("update", None, lambda state, item: {"item": _again(state, item, 1)}),
+    ("update_many", None, lambda state, item: {"items": [_again(state, item), *_beside(item)]}),
+    ("append", None, lambda state, item: {"items": [_again(state, item)], "after": None}),
+    ("append", None, lambda state, item: {"items": _beside(item), "after": None if state in _GONE else item.id}),
+    ("clear", None, lambda state, item: {"metadata": _session(item)}),
+    ("pop", None, lambda state, item: {"metadata": _session(item)}),
+    ("restore", Capability.DELETE, lambda state, item: {"metadata": _session(item)}),
+    ("purge", Capability.PURGE, lambda state, item: {"metadata": _session(item), "deleted_only": True}),
+)
+"""Methods, what they need, and their arguments for one item."""
+
+_SEVERAL: Sequence[tuple[str, Capability | None, Callable[[dict[str, MemoryItem]], dict[str, Any]]]] = (
+    ("get_many", Capability.TTL, lambda items: {"ids": _ids(items), "refresh": True}),
+    ("touch", Capability.TTL, lambda items: {"ids": _ids(items), "ttl": 2 * _LIFE}),
+    ("touch", Capability.TTL, lambda items: {"ids": _ids(items)}),
+    ("apply", None, lambda items: {"deletes": _ids(items)}),
+    ("apply", None, lambda items: {"deletes": _ids(items), "adds": _beside(items["live"])}),
+    ("apply", Capability.PURGE, lambda items: {"deletes": _ids(items), "purge": True}),
+    ("apply", Capability.PURGE, lambda items: {"deletes": _ids(items), "adds": _beside(items["live"]), "purge": True}),
+    ("add_many", None, lambda items: {"items": [_again(state, item) for state, item in items.items()]}),
+    ("update_many", None, lambda items: {"items": [_again(state, item) for state, item in items.items()]}),
+)
+"""Methods, what they need, and their arguments for all items."""
+
+
+def _ids(items: dict[str, MemoryItem]) -> list[str]:
+    return [item.id for item in items.values()]
+
+
+def _session(item: MemoryItem) -> MemoryMetadata:
+    return MemoryMetadata(session_id=item.metadata.session_id)
