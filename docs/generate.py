@@ -46,7 +46,7 @@ MEANING = {
     Capability.SCAN: "`scan`: streaming, oldest first",
     Capability.TEXT: '`search(mode="text")`',
     Capability.PERSISTENT: "items survive a restart",
-    Capability.ATOMIC: "`add_many` and `update_many` are all or none, even in a crash",
+    Capability.ATOMIC: "`add_many`, `update_many` and `apply` are all or none, even in a crash, and seen as a whole",
     Capability.DELETE: "`delete`, `restore`; `clear` can be undone",
     Capability.ADD_DELETED: "`add_many(items, deleted=ids)`: adds them as deleted, in one step",
     Capability.PURGE: "`purge`: removes items for good, with every trace",

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
 
 from memoranda.errors import InputError, StoreClosedError, UnsupportedError
 from memoranda.items import AIMemory, MemoryItem, MemoryMetadata
@@ -186,6 +188,46 @@ class PersistenceCases(Cases):
             await again.close()
 
     @needs(Capability.PERSISTENT)
+    async def test_a_store_that_was_closed_sees_what_others_wrote(
+        self, store: BaseStore, reopen: Reopen | None
+    ) -> None:
+        """Opened again, it answers as one that was never open before: nothing is remembered from before its close."""
+        reopen, scope = required(reopen), self.scope(session_id="s")
+        items = [note(f"tea {number}", scope, number) for number in range(4)]
+        await store.add_many(items[:3])
+        for _ in range(2):
+            await self._reads(store, scope, items)
+            again = await self._reopened(store, reopen)
+            try:
+                found = await again.get(items[0].id)
+                assert found is not None
+                await again.update(found.model_copy(update={"content": f"milk and {found.content}"}))
+                await again.apply(adds=[items[3]], deletes=[items[1].id])
+                wanted = await self._reads(again, scope, items)
+            finally:
+                await again.close()
+            await store.init()
+            equal(await self._reads(store, scope, items), wanted, "what a store reads that was closed meanwhile")
+
+    async def _reads(self, store: BaseStore, scope: MemoryMetadata, items: list[MemoryItem]) -> list[Any]:
+        """Return what each method reads."""
+        ids = [item.id for item in items]
+        within = MemoryMetadata(user_id=scope.user_id)
+        return [
+            [await store.get(item_id) for item_id in ids],
+            await store.get_many(ids),
+            await store.search(metadata=scope),
+            await store.search(query="MILK", metadata=scope, mode="substring"),
+            contents(await store.search(query="milk tea", metadata=scope, mode="text")),
+            [item async for item in store.scan(metadata=scope)],
+            await store.count(metadata=scope),
+            await store.payloads(metadata=scope),
+            await store.window(metadata=scope),
+            await store.head(metadata=scope),
+            [owner async for owner in store.owners("session_id", within=within)],
+        ]
+
+    @needs(Capability.PERSISTENT)
     async def test_nothing_is_written_after_close(self, store: BaseStore, reopen: Reopen | None) -> None:
         """When close() returns, all that calls under way will say they have stored is there for the next to open."""
         reopen, scope = required(reopen), self.scope()
@@ -249,6 +291,29 @@ class PersistenceCases(Cases):
                 equal(await again.restore(metadata=scope), 1, "number restored after reopening")
         finally:
             await self.clean(again)
+            await again.close()
+
+    @needs(Capability.PERSISTENT)
+    async def test_what_is_acknowledged_is_there_for_others(self, store: BaseStore, reopen: Reopen | None) -> None:
+        """When a call returns, however much it wrote, another store on the same data sees all of it."""
+        again = await self._reopened(store, reopen)
+        await store.init()
+        try:
+            scope = self.scope()
+            items = [note(f"tea {number}", scope, number) for number in range(1_100)]
+            milk = [note("milk", scope, number, id=item.id, version=1) for number, item in enumerate(items)]
+            calls: dict[str, tuple[Callable[[], Awaitable[Any]], list[int]]] = {
+                "add_many": (lambda: store.add_many(items), [1_100, 0]),
+                "update_many": (lambda: store.update_many(milk), [1_100, 1_100]),
+                "apply": (lambda: store.apply(deletes=[item.id for item in items[:600]]), [500, 500]),
+                "clear": (lambda: store.clear(metadata=scope), [0, 0]),
+            }
+            for name, (call, wanted) in calls.items():
+                await call()
+                found = [await again.count(metadata=scope, where=where) for where in ({}, {"content": "milk"})]
+                equal(found, wanted, f"what another store counts, of all and of milk, after {name}")
+        finally:
+            await self.clean(store)
             await again.close()
 
     @needs(Capability.PERSISTENT)
