@@ -212,6 +212,12 @@ class ModelCases(HistoryCases):
         for ways in (("handle",), *rounds):
             await check_steps(sandbox, list(states.steps(*ways, share=3 if self.is_brief else 1)), "states")
 
+    async def test_many_changes_leave_the_rest_as_it_is(self, store: BaseStore) -> None:
+        """After more than a thousand changes of one item, the others are still there, deleted ones too."""
+        sandbox = self._sandbox(store)
+        states = States(sandbox.mark, store.capabilities)
+        await check_steps(sandbox, list(states.steps_after_many_changes(100 if self.is_brief else 1_100)), "changes")
+
     @needs(Capability.PERSISTENT)
     async def test_every_change_reaches_every_read_of_others(self, store: BaseStore, reopen: Reopen | None) -> None:
         """Whatever one store changes, another one on the same data answers as the model does."""

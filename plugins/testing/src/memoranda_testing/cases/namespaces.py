@@ -136,6 +136,8 @@ class OwnerCases(Cases):
         equal(
             await listed(suffix=("p",)), [(("a", "x", "p"), 1), (("a", "y", "p"), 1), (("b", "p"), 1)], "by their end"
         )
+        equal(await listed(suffix=("p",), depth=1), [(("a",), 2), (("b",), 1)], "by their end, cut off at one")
+        equal(await listed(suffix=("x",), depth=3), [(("a", "x"), 1)], "by another end")
 
     async def test_owners_that_nobody_counts_are_the_same(self, store: BaseStore) -> None:
         """Without counts the values are the same, whatever is asked, and nothing else is returned."""

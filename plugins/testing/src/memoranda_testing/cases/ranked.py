@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import uuid
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -9,7 +10,8 @@ from typing import Any
 from memoranda.errors import InputError
 from memoranda.items import MemoryItem, MemoryMetadata, MemoryStatus
 from memoranda.store import BaseStore, Capability, InMemoryStore, RankedItem, SearchMode
-from memoranda_testing.case import Cases, needs, note
+from memoranda_testing.case import Cases, moment, needs, note
+from memoranda_testing.cases.recall import modes_of
 from memoranda_testing.expect import contents, each_raises, equal, raises, that
 
 SENTENCES = (
@@ -385,6 +387,19 @@ class TextRankingCases(Cases):
         for query, needle in NEEDLES.items():
             found = await store.search(query=query, metadata=MemoryMetadata(user_id=user), mode="text", limit=3)
             that(needle in contents(found), f"{query!r} did not find {needle!r} among {len(stack)} items.")
+
+    async def test_few_that_match_are_found_behind_many_that_do_not(self, store: BaseStore) -> None:
+        """In every mode, filters choose before the limit does, however many others answer a query better."""
+        scope = self.scope(session_id="s")
+        few = scope.model_copy(update={"extra": {"k": 1}})
+        items = [note(f"green tea {number}", scope, 100 + number) for number in range(1_300)]
+        items += [note(f"a green bridge {number}", few, number, memory_type="fact") for number in range(3)]
+        await store.add_many(items)
+        filters: list[dict[str, Any]] = [{"where": {"k": 1}}, {"memory_type": "fact"}, {"until": moment(50)}]
+        for mode, asked in itertools.product(modes_of(store), filters):
+            found = await store.search(query="green tea", metadata=scope, mode=mode, limit=3, **asked)
+            wanted = [item.content for item in items[1_300:]]
+            equal(sorted(contents(found)), wanted, f"what mode {mode!r} finds with {asked!r}")
 
     async def test_a_large_scope_is_ranked_as_in_memory(self, store: BaseStore) -> None:
         """Items, order and scores are those of the in-memory store, also where very many items are equal."""

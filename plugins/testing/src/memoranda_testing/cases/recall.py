@@ -14,7 +14,8 @@ SAID = "My dog is called Bobdog"
 QUESTION = "What is my dog called?"
 
 
-def _modes(store: BaseStore) -> list[SearchMode]:
+def modes_of(store: BaseStore) -> list[SearchMode]:
+    """Return the modes of ranked search that a store declares."""
     modes: list[SearchMode] = ["text", "semantic", "hybrid"]
     return [mode for mode in modes if Capability(mode) in store.capabilities]
 
@@ -53,7 +54,7 @@ class RecallCases(Cases):
         equal(contents(found), [], "found by a search")
         found = await handle.search(query="Bobdog", mode="substring", archived=True)
         equal(contents(found), [SAID], "found with archived=True")
-        for mode in _modes(store):
+        for mode in modes_of(store):
             for archived, expected in ((False, []), (True, [SAID]), (None, [SAID])):
                 found = await handle.search(query="Bobdog", mode=mode, archived=archived, min_score=0.2)
                 equal(contents(found)[:1], expected, f"found in mode {mode!r} with archived={archived}")
@@ -94,7 +95,7 @@ class RecallCases(Cases):
         facts = ("the telescope showed the rings of saturn", "a bicycle needs brake pads", "saffron and two lemons")
         await self._tell(store, mine, *(HumanMemory(content=text) for text in facts))
         handle = store.scoped(user_id=str(mine.user_id))
-        for mode in _modes(store):
+        for mode in modes_of(store):
             ranked = await handle.search_ranked(query=facts[0], mode=mode)
             that(all(0 <= found.score <= 1 for found in ranked), f"A score is not from 0 to 1 in mode {mode!r}.")
             that(ranked[0].score > 0.9, f"An item scores low for its own content in mode {mode!r}.")

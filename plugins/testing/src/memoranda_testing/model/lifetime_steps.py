@@ -10,7 +10,7 @@ from memoranda.items import MemoryItem, MemoryMetadata
 from memoranda.store import Capability
 from memoranda_testing.model.steps import Call, Moved, Step
 
-_CHANGED, _SHORTER, _LIFE, _LONGER = 1_000.0, 500.0, 4_000.0, 9_000.0
+_CHANGED, _SHORTER, _LIFE, _LONGER = 1_000.0, 500.5, 4_000.25, 9_000.0
 """When lifetimes are changed, and how long they are, in seconds; none ends by an engine's own clock."""
 
 _AGES = 1e9

@@ -15,6 +15,7 @@ _LONG = " ".join(f"The kettle {number} boils, and {number} cups of milk stand be
 _TEXTS = (
     "A cup of tea, number {}",
     f"{_LONG} Then a zebra crossed the bridge {{}} at dawn.",
+    f"{_LONG} Then green tea was poured {{}} times.",
     " ",
     f"Tea. {_LONG} {{}}",
     "The same tea",

@@ -11,6 +11,8 @@ from memoranda_testing.model.steps import Call, Step
 
 _STATES: dict[str, frozenset[Capability]] = {
     "absent": frozenset(),
+    "absent, like another": frozenset(),
+    "absent, a pattern": frozenset(),
     "live": frozenset(),
     "archived": frozenset(),
     "mortal": frozenset({Capability.TTL}),
@@ -25,10 +27,10 @@ _STATES: dict[str, frozenset[Capability]] = {
 }
 """The states of an item, and the capabilities that bring it there."""
 
-_GONE = ("absent", "deleted", "deleted archived", "deleted mortal", "purged", "theirs deleted")
+_GONE = tuple(state for state in _STATES if "absent" in state or "deleted" in state or state == "purged")
 """States in which an item is not shown."""
 
-_LIFE = 1e9
+_LIFE = 1e9 + 0.25
 
 _WRITING = ("add", "add_many", "append", "apply", "update", "update_many")
 
@@ -59,6 +61,18 @@ class States:
         for by in ways:
             yield from self._steps_at_once(by)
 
+    def steps_after_many_changes(self, changes: int) -> Iterator[Step]:
+        """Yield so many changes of one item, and looks at others, which are in every state."""
+        items, busy = self._items("many"), self._items("busy")["live"]
+        yield from self._brought_about(items)
+        for number in range(changes):
+            yield Call("add", {"item": busy.model_copy(update={"content": f"tea {number}"})})
+        for _ in range(3):
+            yield from self._looks(items, items["live"])
+        if self._deleted:
+            yield Call("restore", {"metadata": MemoryMetadata(namespace=items["live"].metadata.namespace[:-1])})
+            yield from self._looks(items, items["live"])
+
     def _steps_at_once(self, by: By) -> Iterator[Step]:
         turns = [(method, arguments) for method, needed, arguments in _SEVERAL if needed in (None, *self._capabilities)]
         for number, (method, arguments) in enumerate(turns):
@@ -71,9 +85,11 @@ class States:
 
     def _items(self, name: str) -> dict[str, MemoryItem]:
         root = (self._mark,) if self._mark else ()
+        ids = [f"{self._mark}{name}{state}" for state in self._states]
+        ids[1:3] = [f"{self._mark}{name}LIVE", f"{self._mark}{name}l_v%"]
         return {
             state: MemoryItem(
-                id=f"{self._mark}{name}{number:02}",
+                id=ids[number],
                 content=f"tea {number}",
                 created_at=f"2024-03-01T00:00:{number // 2:02}+00:00",
                 archived_by="s" if state.endswith("archived") else None,
@@ -90,7 +106,7 @@ class States:
 
     def _brought_about(self, items: dict[str, MemoryItem]) -> Iterator[Step]:
         """Yield what brings the items to their states."""
-        yield Call("add_many", {"items": [item for state, item in items.items() if state != "absent"]})
+        yield Call("add_many", {"items": [item for state, item in items.items() if not state.startswith("absent")]})
         if "purged" in items:
             yield Call("purge", {"item_id": items["purged"].id})
         if "deleted" in items:
