@@ -118,7 +118,7 @@ class States:
     def _call(self, method: str, arguments: dict[str, Any], items: dict[str, MemoryItem], by: By) -> Call:
         metadata = items["live"].metadata
         bounds = {
-            "extra": MemoryMetadata(extra={"k": 1}, namespace=metadata.namespace[:-1]),
+            "extra": MemoryMetadata(user_id=metadata.user_id, extra={"k": 1}),
             "place": MemoryMetadata(namespace=metadata.namespace),
         }.get(by, MemoryMetadata(user_id=metadata.user_id))
         if by not in ("handle", "store") and "metadata" not in arguments:
