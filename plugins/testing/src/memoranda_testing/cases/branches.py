@@ -59,6 +59,21 @@ class BranchCases(Cases):
         equal(await self.shown(store, scope, earlier), ["a", "q"], "a branch of its past")
 
     @needs(Capability.FORK)
+    async def test_a_branch_of_branches_can_be_forked_at_every_item(self, store: BaseStore) -> None:
+        """What a new branch shows ends with that item, whichever of the sessions before it the item is from."""
+        scope = self.scope(session_id="s")
+        user, session = MemoryMetadata(user_id=scope.user_id), "s"
+        for texts in (("a", "b", "c"), ("d", "e", "f"), ("g", "h", "i"), ("j", "k")):
+            there = user.model_copy(update={"session_id": session})
+            items = await add_texts(store, there, *texts)
+            session = await store.fork(session, at=items[1].id)
+        shown = await store.window(metadata=user.model_copy(update={"session_id": session}))
+        equal(contents(shown), [*"abdeghjk"], "a branch of the fourth generation")
+        for number, item in enumerate(shown, 1):
+            branch = await store.fork(session, at=item.id)
+            equal(await self.shown(store, scope, branch), [*"abdeghjk"[:number]], f"a branch from {item.content!r} on")
+
+    @needs(Capability.FORK)
     async def test_rounds_and_calls_go_on_across_a_fork(self, store: BaseStore) -> None:
         """A tool call before the fork can be answered after it, in the same round."""
         scope = self.scope(session_id="s")

@@ -20,6 +20,7 @@ from memoranda.items import (
     MemoryItem,
     MemoryMetadata,
     MemoryStatus,
+    Payload,
     SummaryMemory,
     SystemMemory,
     ToolMemory,
@@ -77,6 +78,7 @@ async def returns(store: BaseStore, item: MemoryItem, what: str) -> None:
     scanned = [each async for each in store.scan(metadata=item.metadata)]
     equal([each.id for each in scanned], [item.id], f"scan for {what}")
     same_item(scanned[0], item, f"scan for {what}", version=1)
+    equal(await store.payloads(metadata=item.metadata), [Payload.of(item)], f"payloads for {what}")
 
 
 _KINDS: list[type[MemoryItem]] = [MemoryItem, *(kind for kind in BUILTIN_TYPES.values() if kind is not BranchMemory)]

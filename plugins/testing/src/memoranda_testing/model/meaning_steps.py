@@ -65,6 +65,10 @@ class Meanings:
             yield Call("apply", {"deletes": ids[:20]})
             yield from self._short("a")
             yield Call("restore", all_of_it)
+        if Capability.ADD_DELETED in self._capabilities:
+            hidden = [self._new(number, "-hidden") for number in range(len(_TEXTS))]
+            yield Call("add_many", {"items": hidden, "deleted": [item.id for item in hidden]})
+            yield Call("restore", all_of_it)
         if Capability.TTL in self._capabilities:
             yield Call("touch", {"ids": ids, "ttl": 1e9})
         if Capability.PURGE in self._capabilities:
@@ -102,6 +106,6 @@ class Meanings:
             item = self._items[number]
             item.__dict__["metadata"] = item.metadata.model_copy(update={"extra": {"mood": mood}})
 
-    def _new(self, number: int) -> MemoryItem:
-        fields: dict[str, Any] = {"id": f"{self._items[number].id}-new", "metadata": self.owner}
+    def _new(self, number: int, suffix: str = "-new") -> MemoryItem:
+        fields: dict[str, Any] = {"id": f"{self._items[number].id}{suffix}", "metadata": self.owner}
         return MemoryItem(content=_TEXTS[number].replace("{}", str(number)), **fields)

@@ -30,7 +30,7 @@ _SELDOM: tuple[tuple[str, float, Sequence[Any]], ...] = (
     ("mood", 0.15, ()),
     ("trust", 0.25, TRUSTS),
     ("origin", 0.1, ("web", "")),
-    ("payload", 0.3, ('{"a": 1}', "[]")),
+    ("payload", 0.3, ('{"a": 1}', "[]", "")),
     ("payload_format", 0.3, ("chat", "")),
     ("group", 0.1, ("g",)),
 )
