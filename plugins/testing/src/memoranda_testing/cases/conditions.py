@@ -214,7 +214,9 @@ class ValueCases(Cases):
         """A value that a field never has is equal to none, whatever its type."""
         scope = self.scope(session_id="s")
         mine = MemoryMetadata(user_id=scope.user_id)
+        owl = MemoryMetadata(user_id=scope.user_id, session_id="\U0001f989", task_id="\uff54", agent_id="T")
         await store.add_many([note("one", scope, 1, name="Ada"), note("2", mine, 2)])
+        await store.add(note("\U0001f989", owl, 3, name="\uff54", memory_type="\U0001f989"))
         items = await store.search(metadata=mine)
         values = [None, "", "one", "s", 1, 1.0, 2**80, True, [], ["s"], [[1]], {"s": 1}]
         for name, operator, value in itertools.product(FIELDS, ("$eq", "$ne", "$in"), values):
@@ -222,6 +224,11 @@ class ValueCases(Cases):
             wanted = [item.content for item in items if Value(name, False, operator, asked).matches(item)]
             found = await store.search(metadata=mine, where={name: {operator: asked}})
             equal(contents(found), wanted, f"where {name} is {operator} {asked!r}")
+        ordered = ("", "T", "s", "\uff54", "\U0001f989", 1)
+        for name, operator, bound in itertools.product(FIELDS, ("$gt", "$gte", "$lt", "$lte"), ordered):
+            wanted = [item.content for item in items if Value(name, False, operator, bound).matches(item)]
+            found = await store.search(metadata=mine, where={name: {operator: bound}})
+            equal(contents(found), wanted, f"where {name} is {operator} {bound!r}")
 
     async def test_conditions_apply_to_every_call(self, store: BaseStore) -> None:
         """Listing, ranking, counting, scanning, the window and clearing all respect them."""

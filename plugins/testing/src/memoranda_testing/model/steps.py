@@ -182,7 +182,9 @@ class Forked:
             yield replace(plain, method="scan", arguments={"metadata": there, "order": order})
         for archived in (False, True):
             yield replace(plain, method="scan", arguments={"metadata": there, "archived": archived, "order": "added"})
-        yield replace(plain, method="count")
+        for deleted in (False, True):  # A store that keeps none refuses the question.
+            yield replace(plain, method="count", arguments={"metadata": there, "include_deleted": deleted})
+        yield replace(plain, method="scan", arguments={"metadata": there, "include_deleted": True, "order": "added"})
         yield replace(plain, method="head")
         yield replace(plain, method="search_ranked", arguments={"metadata": there, "query": "tea milk", "mode": "text"})
 
