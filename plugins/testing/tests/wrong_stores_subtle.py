@@ -451,7 +451,7 @@ WRONG_STORES: list[tuple[type[BaseStore], str]] = [
     (LastConditionWins, PAIRS),
     (NamespacesOfThreeElements, PAIRS),
     (ApplyDeletesOutsideTheAgent, PAIRS),
-    (RestoredIsNotIndexed, known.CALLS),
+    (RestoredIsNotIndexed, PAIRS),
     (PurgeForgetsPayloads, known.CALLS),
     (PayloadOfTheFirstVersion, known.CALLS),
     (UpdatesTheDeleted, known.CALLS),
