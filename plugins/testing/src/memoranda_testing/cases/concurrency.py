@@ -117,6 +117,26 @@ class ConcurrencyCases(Cases):
             in_part = [words for words in seen if len(words) not in (0, 4) or len(set(words)) > 1]
             that(not in_part, f"Of the first, the last and two more items of a batch, {in_part[:1]} were seen.")
 
+    async def test_what_is_replaced_is_never_missing(self, store: BaseStore) -> None:
+        """Whoever reads while an item is replaced, by however much, sees it as it was or as it is then."""
+        scope = self.scope()
+        texts = [f"{word} " * 40_000 for word in ("tea", "milk", "lemon")]
+        item = note(texts[0], scope)
+        await store.add(item)
+        for text, write in ((texts[1], store.add), (texts[2], store.update)):
+            held = await store.get(item.id)
+            assert held is not None
+            writing = asyncio.ensure_future(write(held.model_copy(update={"content": text})))
+            while not writing.done():
+                await asyncio.sleep(0)
+                found = [await store.get(item.id), *await store.search(metadata=scope)]
+                seen = [item and item.content[:5] for item in found]
+                that(
+                    len(seen) == 2 and all(item and item.content in (held.content, text) for item in found),
+                    f"An item that was being replaced was seen as {seen}.",
+                )
+            await writing
+
     async def test_removals_at_once_count_each_item_once(self, store: BaseStore) -> None:
         """Several calls that clear, restore or purge the same items at once say together how many there were."""
         scope = self.scope()

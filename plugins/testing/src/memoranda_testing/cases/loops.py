@@ -311,6 +311,22 @@ class LoopCases(Cases):
         equal((found and found.content, found and found.version), (str(LOOPS * 10), LOOPS * 10 + 1), "the counter")
 
     @any_loop
+    async def test_what_several_loops_pop_is_popped_once(self, store: BaseStore) -> None:
+        """Of several threads that pop from one session, each gets other items, and together they get all."""
+        scope, together = self.scope(session_id="s"), threading.Barrier(LOOPS)
+        items = [note(str(number), scope, number) for number in range(40)]
+        await store.add_many(items)
+        popped: list[str] = []
+
+        async def pop() -> None:
+            together.wait(_PATIENCE)
+            while (item := await store.pop(metadata=scope)) is not None:
+                popped.append(item.content)
+
+        await elsewhere(*[in_a_loop(pop)] * LOOPS)
+        equal(sorted(popped, key=int), [item.content for item in items], "what was popped")
+
+    @any_loop
     async def test_closing_from_another_loop_waits_for_calls_under_way(self, store: BaseStore) -> None:
         """Calls that run while another loop closes the store end: with their result, or with StoreClosedError."""
         scope = self.scope()

@@ -396,6 +396,7 @@ class TextRankingCases(Cases):
         items += [note(f"a green bridge {number}", few, number, memory_type="fact") for number in range(3)]
         await store.add_many(items)
         filters: list[dict[str, Any]] = [{"where": {"k": 1}}, {"memory_type": "fact"}, {"until": moment(50)}]
+        filters.append({"memory_type": ["rule", "fact"]})
         for mode, asked in itertools.product(modes_of(store), filters):
             found = await store.search(query="green tea", metadata=scope, mode=mode, limit=3, **asked)
             wanted = [item.content for item in items[1_300:]]

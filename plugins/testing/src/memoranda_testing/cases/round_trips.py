@@ -392,7 +392,8 @@ class RoundTripCases(Cases):
     async def test_changing_an_item_while_it_is_added_changes_nothing_stored(self, store: BaseStore) -> None:
         """What counts is the item as it was when add, add_many or update was called."""
         scope = self.scope()
-        items = [note("stored", scope, number, tags=["x"]) for number in range(3)]
+        text = "stored " * 40_000  # So much that a store may take its time.
+        items = [note(text, scope, number, tags=["x"]) for number in range(3)]
         calls = [store.add(items[0]), store.add_many([items[1]]), store.update(items[2])]
         tasks = [asyncio.ensure_future(call) for call in calls]
         await asyncio.sleep(0)
@@ -401,4 +402,4 @@ class RoundTripCases(Cases):
             item.model_extra["tags"].append("y")  # type: ignore[index]  # it was given just above
         await asyncio.gather(*tasks)
         found = await store.search(metadata=scope)
-        equal([(item.content, item.model_extra) for item in found], [("stored", {"tags": ["x"]})] * 3, "the items")
+        equal([(item.content, item.model_extra) for item in found], [(text, {"tags": ["x"]})] * 3, "the items")
