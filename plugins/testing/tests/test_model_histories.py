@@ -55,6 +55,7 @@ wrong = _load("wrong_stores_model")
 further = _load("wrong_stores_further")
 subtle = _load("wrong_stores_subtle")
 changes = _load("wrong_stores_changes")
+states = _load("wrong_stores_states")
 WRONG_STORES = [*wrong.WRONG_STORES, *further.WRONG_STORES]
 
 
@@ -78,6 +79,9 @@ def _wrong(store: type[BaseStore], case: str) -> Any:
     return pytest.param(store, case, id=f"{store.__name__}-{case}", marks=marks)
 
 
+_BY_DEFAULT = [*subtle.WRONG_STORES, *changes.WRONG_STORES, *states.WRONG_STORES]
+
+
 @pytest.mark.rare
 @pytest.mark.usefixtures("hardly_shrunk")
 @pytest.mark.parametrize(("store", "case"), [_wrong(store, case) for store, case in WRONG_STORES])
@@ -93,7 +97,7 @@ async def test_a_wrong_store_is_caught(store: type[BaseStore], case: str) -> Non
 
 @pytest.mark.rare
 @pytest.mark.usefixtures("hardly_shrunk")
-@pytest.mark.parametrize(("store", "case"), [_wrong(*each) for each in (*subtle.WRONG_STORES, *changes.WRONG_STORES)])
+@pytest.mark.parametrize(("store", "case"), [_wrong(*each) for each in _BY_DEFAULT])
 async def test_a_wrong_store_is_caught_by_the_default_kit(store: type[BaseStore], case: str) -> None:
     outcome, reason = await outcome_of(store, case)
     assert outcome is Outcome.FAILED, reason
