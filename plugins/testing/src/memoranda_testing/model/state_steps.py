@@ -151,6 +151,12 @@ def _again(state: str, item: MemoryItem, version: int | None = None, suffix: str
     return again
 
 
+def _twice(state: str, item: MemoryItem) -> list[MemoryItem]:
+    later = _again(state, item)
+    later.__dict__.update(created_at="2024-03-03T00:00:00.000000+00:00", content="lemon")
+    return [_again(state, item), later]
+
+
 def _beside(item: MemoryItem) -> list[MemoryItem]:
     return [_again("absent", item, suffix="+")]
 
@@ -176,6 +182,7 @@ _ONE: Sequence[tuple[str, Capability | None, Callable[[str, MemoryItem], dict[st
     ("add", Capability.TTL, lambda state, item: {"item": _again(state, item), "ttl": 2 * _LIFE}),
     ("add_many", None, lambda state, item: {"items": [_again(state, item), *_beside(item)]}),
     ("add_many", Capability.ADD_DELETED, lambda state, item: {"items": [_again(state, item)], "deleted": [item.id]}),
+    ("add_many", None, lambda state, item: {"items": _twice(state, item), "keep_created": True}),
     ("update", None, lambda state, item: {"item": _again(state, item)}),
     ("update", None, lambda state, item: {"item": _again(state, item, 0)}),
     ("update", None, lambda state, item: {"item": _again(state, item, 1)}),
