@@ -230,7 +230,10 @@ class PostgresDialect(Dialect):
             "AND excluded.extra_json::jsonb #>> '{approval,version}' = stored.version::text"
         )
         raised = f"array_position({ranks}, {new}) > coalesce(array_position({ranks}, {old}), 1)"
-        lowered = f"(excluded.extra_json::jsonb || jsonb_build_object('trust', {old}))::text"
+        # JSON keeps the text of each value, which JSONB does not: -0.0, 1e2 and the order of keys.
+        others = "SELECT key, value FROM json_each(excluded.extra_json::json) WHERE key <> 'trust'"
+        fields = f"{others} UNION ALL SELECT 'trust', to_json({old})"
+        lowered = f"(SELECT json_object_agg(key, value)::text FROM ({fields}) AS fields)"
         return (
             f"CASE WHEN (stored.memory_type <> excluded.memory_type OR stored.extra_json LIKE '%\"trust\"%' "
             f"OR excluded.extra_json LIKE '%\"trust\"%') AND {raised} AND NOT ({approved}) "

@@ -205,6 +205,19 @@ class RoundTripCases(Cases):
         """A number comes back as it was: whole or not, with its sign, which nought has too, and to the last digit."""
         await self._returns_values(store, NUMBERS, "numbers")
 
+    async def test_what_replaces_a_less_trusted_item_comes_back(self, store: BaseStore) -> None:
+        """It has the old one's trust, and every other field to the last digit."""
+        scope = self.scope()
+        for fields in ({}, {"trust": "operator"}):
+            old = made(MemoryItem, content="old", trust="external", metadata=scope)
+            await store.add(old)
+            new = made(
+                HumanMemory, id=old.id, content="new", metadata=scope, mood=AWKWARD_JSON, numbers=NUMBERS, **fields
+            )
+            await store.add(new)
+            wanted = new.model_copy(update={"trust": "external"})
+            same_item(await store.get(old.id), wanted, "what replaced a less trusted item", version=2)
+
     async def test_keys_keep_their_order(self, store: BaseStore) -> None:
         """An object comes back with its keys in the order they had, inside of others too."""
         await self._returns_values(store, {"zz": 1, "b": {"y": [{"2": 0, "10": 0, "1": 0}], "x": 2}, "a": 3}, "objects")
