@@ -302,8 +302,8 @@ class Reading(Engine):
 
         ``by`` is ``"user_id"``, ``"session_id"``, ``"task_id"``, ``"agent_id"`` or ``"namespace"``; items without one,
         and deleted ones, are left out; archived ones count. ``within`` bounds whose items are looked at; its
-        namespace is the place below which namespaces are listed. Namespaces are cut off below ``depth`` elements, and
-        ``suffix`` keeps those that end so. The order is that of the texts' characters, of namespaces that of
+        namespace is the place below which namespaces are listed. ``suffix`` keeps those that end so, and ``depth`` cuts
+        off what is left, below so many elements. The order is that of the texts' characters, of namespaces that of
         :func:`memoranda.store.namespace_key`. ``limit`` and ``offset`` page through it. Without ``counts`` only the
         values are looked up, which can be much quicker: the counts are 0 then, and the times empty.
         """

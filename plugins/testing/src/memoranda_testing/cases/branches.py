@@ -72,6 +72,12 @@ class BranchCases(Cases):
         for number, item in enumerate(shown, 1):
             branch = await store.fork(session, at=item.id)
             equal(await self.shown(store, scope, branch), [*"abdeghjk"[:number]], f"a branch from {item.content!r} on")
+        last = user.model_copy(update={"session_id": session})
+        before = await store.count(metadata=last)
+        for number, item in enumerate(shown if Capability.DELETE in store.capabilities else (), 1):
+            await store.delete(item.id)
+            equal(await store.count(metadata=last), before - number, "count of a branch whose past is deleted")
+            equal(await store.count(metadata=last, include_deleted=True), before, "count with what is deleted")
 
     @needs(Capability.FORK)
     async def test_rounds_and_calls_go_on_across_a_fork(self, store: BaseStore) -> None:
