@@ -16,6 +16,7 @@ import pytest
 from memoranda.store import BaseStore, InMemoryStore
 from memoranda.store.filters import Narrowing
 from memoranda_testing import ExpectationError, Outcome, check_store
+from memoranda_testing.case import Cases
 from memoranda_testing.cases.model import ModelCases
 from memoranda_testing.model import Call, Forked, Generator, HistoryOptions, Model, Sandbox, check_steps, histories
 from memoranda_testing.model.contract import quoted
@@ -98,7 +99,10 @@ async def test_a_wrong_store_is_caught(store: type[BaseStore], case: str) -> Non
 @pytest.mark.rare
 @pytest.mark.usefixtures("hardly_shrunk")
 @pytest.mark.parametrize(("store", "case"), [_wrong(*each) for each in _BY_DEFAULT])
-async def test_a_wrong_store_is_caught_by_the_default_kit(store: type[BaseStore], case: str) -> None:
+async def test_a_wrong_store_is_caught_by_the_default_kit(
+    store: type[BaseStore], case: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Cases, "brief", False)
     outcome, reason = await outcome_of(store, case)
     assert outcome is Outcome.FAILED, reason
 

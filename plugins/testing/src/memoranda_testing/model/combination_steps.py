@@ -93,12 +93,13 @@ class Combinations:
             yield from self._asked(_READING[:4], self._random.sample(FEATURES, 3))
 
     def steps_in_a_crowd(self, share: int = 1) -> Iterator[Call]:
-        """Yield calls with every feature, which few items have: the first of many, or the last of them."""
+        """Yield calls with every feature, which few items have: some of the first of many, or of the last ones, too."""
         usual = dict.fromkeys(SCOPE_FIELDS, f"{self._mark}x")
         crowd = MemoryMetadata(**usual, namespace=(*self._root, "x"), extra={"k": 2, "mood": "sad"})
         features = self._random.sample(FEATURES, len(FEATURES))
         halves = features[::2], features[1::2]
-        self._items = [self._item(f"{self._mark}{number:02}", halves[number // 12]) for number in range(24)]
+        of = [halves[number % 2] for number in range(12)] + [halves[1]] * 12
+        self._items = [self._item(f"{self._mark}{number:02}", has) for number, has in enumerate(of)]
         yield Call("add_many", {"items": self._items[:12]})
         yield Call("add_many", {"items": Many(f"{self._mark}x", CROWD, crowd, content="milk {}")})
         yield Call("add_many", {"items": self._items[12:]})
