@@ -27,7 +27,7 @@ def _four_methods(folder: Path) -> Any:
 
 
 def _jsonl(folder: Path) -> Any:
-    return import_module("memoranda_jsonl").JsonLinesStore(folder / "memories.jsonl", sync=False)
+    return import_module("memoranda_jsonl").JsonLinesStore(folder / "memories.jsonl")
 
 
 def _sqlite(folder: Path) -> Any:

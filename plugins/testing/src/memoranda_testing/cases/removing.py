@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+import gc
+import uuid
 from typing import Any
 
 from memoranda.errors import InputError, UnsupportedError, VersionConflictError
 from memoranda.items import MemoryMetadata
-from memoranda.store import BaseStore, Capability
+from memoranda.store import BaseStore, Capability, SearchMode
 from memoranda_testing.case import Cases, alone, needs, note
 from memoranda_testing.expect import contents, each_raises, equal, raises, same_item
 
@@ -306,6 +309,46 @@ class PurgeCases(Cases):
         await store.add(other)
         same_item(await store.get(item.id), other, "the item of the new owner", version=1)
 
+    @needs(Capability.PURGE)
+    async def test_nothing_of_what_is_purged_stays_in_memory(self, store: BaseStore) -> None:
+        """Nothing that a store keeps between calls, such as a ranking of many items, still has what was purged."""
+        scope = self.scope(session_id="s")
+        await store.add_many([note(f"tea {number}", scope, 1) for number in range(1_100)])
+        for way in ("purge", "pop", "apply", "filter", "bin"):
+            # The secret is held backwards here, so that what is found is not the case's own.
+            secret = uuid.uuid4().hex
+            item_id = await self._kept_and_read(store, secret[::-1], scope)
+            if way == "purge":
+                await store.purge(item_id)
+            elif way == "pop":
+                equal((await store.pop(metadata=scope, purge=True)) is None, False, "pop found nothing")
+            elif way == "apply":
+                await store.apply(deletes=[item_id], purge=True)
+            elif way == "filter":
+                await store.purge(metadata=scope, where={"id": item_id})
+            elif Capability.DELETE in store.capabilities:
+                await store.delete(item_id)
+                await store.purge(metadata=scope, deleted_only=True)
+            else:
+                continue
+            for _ in range(20):  # A thread or the event loop may be about to let go of an answer.
+                await asyncio.sleep(0.01)
+                if not (holders := _holders_of(secret)):
+                    break
+            equal(holders, [], f"what still holds an item that was purged by {way!r}")
+
+    async def _kept_and_read(self, store: BaseStore, secret: str, scope: MemoryMetadata) -> str:
+        """Store the newest item, read it in every way, and return its id."""
+        item = note(f"tea and {secret}", scope, 2)
+        await store.add(item)
+        await store.get(item.id)
+        modes: list[SearchMode] = [*("substring", "text"), *(["semantic"] if "semantic" in store.capabilities else [])]
+        for mode in modes:
+            found = await store.search(query=secret, metadata=scope, mode=mode)
+            equal(item.id in [each.id for each in found], True, f"an item is found in mode {mode!r}")
+        await store.window(metadata=scope, limit=5)
+        return item.id
+
     @alone
     @needs(Capability.PURGE, Capability.DELETE)
     async def test_bare_purge_of_the_bin_empties_it(self, store: BaseStore) -> None:
@@ -316,3 +359,17 @@ class PurgeCases(Cases):
         await store.delete(items[1].id)
         equal(await store.purge(deleted_only=True), 2, "number purged")
         equal(await store.count(include_deleted=True), 1, "count after emptying the bin")
+
+
+def _holders_of(backwards: str) -> list[str]:
+    """Return the types of what still refers to the text of an item that ends like this, backwards.
+
+    Single words may be held: they are those of everybody.
+    """
+    gc.collect()
+    text, holders = f"and {backwards[::-1]}", set()
+    for each in gc.get_objects():  # No comprehension, whose own variables would be among them.
+        for held in gc.get_referents(each):
+            if type(held) is str and held.endswith(text):
+                holders.add(type(each).__name__)
+    return sorted(holders)

@@ -131,6 +131,14 @@ class SubstringCases(Cases):
             [("café", ["café"]), ("cafe", ["cafe", "cafe\u0301"]), ("E\u0301", ["cafe\u0301"])],
         )
 
+    async def test_characters_that_look_alike_or_are_invisible_are_themselves(self, store: BaseStore) -> None:
+        """Wide and raised characters are not the plain ones, and no invisible one is left out."""
+        pairs = [("①", "1"), ("ｆｕｌｌ", "full"), ("x²", "x2"), ("№", "no"), ("½", "1⁄2"), ("K", "ｋ")]
+        pairs += [(f"co{each}op", "coop") for each in "\xad\u200b\u200d\ufe0f\u200f\ufeff\u2060"]
+        pairs += [(f"a{each}b", "a b") for each in "\xa0\u2003\u3000\t"]
+        for one, other in pairs:
+            await self._finds(store, [one, other], [(one, [one]), (other, [other])])
+
     async def test_characters_beyond_the_basic_plane_are_found(self, store: BaseStore) -> None:
         """Emoji and scripts beyond U+FFFF are found, with their case folded."""
         await self._finds(

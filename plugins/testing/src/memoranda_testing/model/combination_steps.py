@@ -1,4 +1,5 @@
-"""Histories about filters: every two of them together, for every method, also for few items among many others.
+"""Histories about filters: every two together for every method, every three for those that read, and for few items
+among many others.
 
 Each item has some of the features below, drawn by chance. A filter asks for one or several of them, as an argument or,
 where it names an owner or a namespace, by a handle.
@@ -19,6 +20,9 @@ from memoranda_testing.model.steps import Call, Many
 CROWD = 1_100
 """How many others there are: more than a page, a batch or a list of candidates holds."""
 
+_ITEMS = 40
+"""So many that of three features nearly always some item lacks one alone."""
+
 _OWNERS = {"user_id": "u", "session_id": "s", "task_id": "t", "agent_id": "g"}
 _DEEP, _DEEPER = ("p", "q", "r", "s", "t", "v"), ("p", "q", "r", "s", "t", "v", "x")
 _ABOVE, _BESIDE = _DEEP[:-1], (*_DEEP[:-1], "w")
@@ -26,17 +30,19 @@ _EARLY, _USUAL = "2020-01-01T00:00:00+00:00", "2024-03-01T00:00:00+00:00"
 _LATE, _LATEST = "9999-12-31T23:59:59.999998+00:00", "9999-12-31T23:59:59.999999+00:00"
 
 _METADATA: dict[str, Any] = {**_OWNERS, "namespace": _DEEP, "extra": {"k": 1}}
-_FILTERS: dict[str, dict[str, Any]] = {
-    "mood": {"where": {"extra.mood": {"$in": ["calm", 7]}}},
-    "name": {"where": {"name": "Ada"}},
-    "late": {"since": _LATEST},
-    "early": {"until": "2020-01-01T00:00:00.000001+00:00"},
-    "trust": {"min_trust": "user"},
-    "type": {"memory_type": "diary"},
-    "status": {"status": "draft"},
-    "query": {"query": "TEA", "mode": "substring"},
-    "archived": {"archived": True},
+_FILTERS: dict[str, tuple[dict[str, Any], ...]] = {
+    "mood": ({"where": {"extra.name": {"$in": ["calm", 7]}}}, {"where": {"extra.name": "calm"}}),
+    "name": ({"where": {"name": "Ada"}}, {"where": {"name": {"$ne": None}}}),
+    "late": ({"since": _LATEST},),
+    "early": ({"until": "2020-01-01T00:00:00.000001+00:00"},),
+    "trust": ({"min_trust": "user"},),
+    "type": ({"memory_type": "diary"}, {"memory_type": ["letter", "diary"]}),
+    "status": ({"status": "draft"},),
+    "query": ({"query": "TEA", "mode": "substring"}, {"query": "te", "mode": "substring"}),
+    "archived": ({"archived": True},),
 }
+"""What asks for a feature, in one way or another. A name in ``extra`` is another one than the item's."""
+
 FEATURES = (*_METADATA, *_FILTERS)
 
 _NARROWING = {"metadata", "since", "until", "where", "min_trust"}
@@ -71,14 +77,14 @@ class Combinations:
         self._random = random
         self._mark = mark
         self._capabilities = capabilities
-        self._items = [self._item(f"{mark}{number:02}", FEATURES) for number in range(24)]
+        self._items = [self._item(f"{mark}{number:02}", FEATURES) for number in range(_ITEMS)]
         self._hidden = [self._item(f"{mark}h{number:02}", FEATURES) for number in range(8)]
         needed = {"restore": Capability.DELETE, "delete": Capability.DELETE, "purge": Capability.PURGE}
         needed["touch"] = Capability.TTL
         self._changing = [each for each in _CHANGING if needed.get(each) in (None, *capabilities)]
 
     def steps(self, share: int = 1) -> Iterator[Call]:
-        """Yield calls with every two features, or with one of so many such pairs, and with some threes."""
+        """Yield calls with every two and every three features, or with one of so many of these."""
         yield Call("add_many", {"items": [*self._items, *self._hidden]})
         pairs = list(combinations(FEATURES, 2))
         self._random.shuffle(pairs)
@@ -89,13 +95,16 @@ class Combinations:
             yield from self._asked(_READING, pair)
             for method in self._changing:
                 yield from self._changed(method, pair)
-        for _ in range(40 // share):
-            yield from self._asked(_READING[:4], self._random.sample(FEATURES, 3))
+        threes = list(combinations(FEATURES, 3))
+        self._random.shuffle(threes)
+        for number, three in enumerate(threes[::share]):
+            yield from (call for way in (0, 1) if (call := self._call("search", three, way)) is not None)
+            yield from self._asked(("search", _READING[number % 5]), three)
 
     def steps_in_a_crowd(self, share: int = 1) -> Iterator[Call]:
         """Yield calls with every feature, which few items have: some of the first of many, or of the last ones, too."""
         usual = dict.fromkeys(SCOPE_FIELDS, f"{self._mark}x")
-        crowd = MemoryMetadata(**usual, namespace=(*self._root, "x"), extra={"k": 2, "mood": "sad"})
+        crowd = MemoryMetadata(**usual, namespace=(*self._root, "x"), extra={"k": 2, "name": "sad"})
         features = self._random.sample(FEATURES, len(FEATURES))
         halves = features[::2], features[1::2]
         of = [halves[number % 2] for number in range(12)] + [halves[1]] * 12
@@ -113,13 +122,14 @@ class Combinations:
         return (self._mark,) if self._mark else ()
 
     def _item(self, item_id: str, features: Sequence[str]) -> MemoryItem:
-        has = {name for name in features if self._random.random() < 0.5}
+        # Archived ones are seldom asked for, and answer nothing else.
+        has = {name for name in features if self._random.random() < (0.25 if name == "archived" else 0.5)}
         fields = {name: self._mark + (text if name in has else "x") for name, text in _OWNERS.items()}
         place = self._random.choice((_DEEP, _DEEPER) if "namespace" in has else (_ABOVE, _BESIDE))
         metadata = MemoryMetadata(
             **fields,
             namespace=self._root + place,
-            extra={"k": 1 if "extra" in has else 2, "mood": "calm" if "mood" in has else "sad"},
+            extra={"k": 1 if "extra" in has else 2, "name": "calm" if "mood" in has else "sad"},
         )
         created = _EARLY if "early" in has else _USUAL
         return MemoryItem(
@@ -140,14 +150,15 @@ class Combinations:
         """Yield a call of each method that takes these features, and a page of the search."""
         calls = [call for method in methods if (call := self._call(method, features)) is not None]
         yield from calls
-        page = {"limit": self._random.choice((1, 2, 3)), "offset": self._random.choice((0, 0, 1))}
+        page = {"limit": self._random.choice((1, 2, 3)), "offset": self._random.choice((0, 1, 2))}
         yield replace(calls[0], arguments={**calls[0].arguments, **page})
 
-    def _call(self, method: str, features: Sequence[str]) -> Call | None:
-        """Return a call with these features; None if the method does not take them."""
+    def _call(self, method: str, features: Sequence[str], way: int | None = None) -> Call | None:
+        """Return a call that asks for these features, in one way or in any; None if the method does not take them."""
         arguments: dict[str, Any] = {}
         for feature in features:
-            for name, value in _FILTERS.get(feature, {}).items():
+            ways = _FILTERS.get(feature, ({},))
+            for name, value in (self._random.choice(ways) if way is None else ways[way % len(ways)]).items():
                 both = isinstance(value, dict) and name in arguments
                 arguments[name] = {**arguments[name], **value} if both else value
         if any(name not in _ACCEPTED[method] for name in arguments if name != "mode"):

@@ -110,6 +110,9 @@ def lonely_ends(mark: str, capabilities: frozenset[Capability]) -> Iterator[Step
         yield Call("get", {"item_id": item.id})
         if Capability.DELETE in capabilities:
             yield Call("restore", {"item_id": item.id})
+        theirs = mine.model_copy(update={"user_id": f"{mark}v"})
+        yield Call("add", {"item": MemoryItem(id=item.id, content="milk", metadata=theirs)})
+        yield Call("clear", {"metadata": theirs})
 
 
 def _changed(change: str, ids: list[str], mine: MemoryMetadata, capabilities: frozenset[Capability]) -> Iterator[Step]:
@@ -135,8 +138,11 @@ def _looks(mine: MemoryMetadata, capabilities: frozenset[Capability]) -> Iterato
     everything: dict[str, Any] = {"metadata": MemoryMetadata(session_id=mine.session_id)}
     yield Call("search", {**everything, "limit": 100, "order": "added"})
     yield Call("count", everything)
-    deleted = {"include_deleted": True} if Capability.DELETE in capabilities else {}
-    yield Call("scan", {**everything, **deleted})
+    if Capability.DELETE in capabilities:
+        yield Call("count", {**everything, "include_deleted": True})
+        yield Call("scan", {**everything, "include_deleted": True})
+    else:
+        yield Call("scan", everything)
     yield Call("search_ranked", {**everything, "query": "tea milk", "mode": "text", "limit": 100})
     yield Call("payloads", everything)
     yield Call("owners", {"by": "session_id", "within": everything["metadata"]})

@@ -69,6 +69,10 @@ def _difference(
     unlike = [item.id for item in held if not _alike(found.get(item.id), renewed.get(_copied(item.id)))]
     if unlike:
         return f"{unlike} are not ranked as if they had just been added: a vector is out of date."
+    # Scores in the order of the ranking: items that are equally good may come in any order.
+    scores = [[each.score for each in ranked.values()] for ranked in (found, renewed)]
+    if any(abs(one - other) >= 1e-5 for one, other in zip(*scores, strict=True)):
+        return f"the order of {list(found)} is not that of items that have just been added."
     whole = [each.item.id for each in found.values() if len(each.item.content) > LONG and not each.passage]
     return f"it does not say which passages of {whole} it has found." if whole else None
 

@@ -66,9 +66,11 @@ class Meanings:
             yield from self._short("a")
             yield Call("restore", all_of_it)
         if Capability.ADD_DELETED in self._capabilities:
-            hidden = [self._new(number, "-hidden") for number in range(len(_TEXTS))]
-            yield Call("add_many", {"items": hidden, "deleted": [item.id for item in hidden]})
+            for first, step in ((0, 1), (0, 2), (1, 2)):  # All of them, then a part of them and the other part.
+                hidden = [self._new(number, "-hidden") for number in range(len(_TEXTS))]
+                yield Call("add_many", {"items": hidden, "deleted": [item.id for item in hidden[first::step]]})
             yield Call("restore", all_of_it)
+        yield from self._places_in_another_order()
         if Capability.TTL in self._capabilities:
             yield Call("touch", {"ids": ids, "ttl": 1e9})
         if Capability.PURGE in self._capabilities:
@@ -79,12 +81,25 @@ class Meanings:
         yield Call("apply", {"deletes": [*ids, *(self._new(number).id for number in range(5))]})
         yield from self._short("b")
 
+    def _places_in_another_order(self) -> Iterator[Call]:
+        """Yield batches that may take the places of items which have gone one by one, in one order or another."""
+        for turn, step in enumerate((1, 5, 7)):
+            rows, others = [
+                [self._tea(f"{name}{turn}-{number}", word) for number, word in enumerate(_LONG.split()[:20])]
+                for name in ("-row", "-next")
+            ]
+            # The last goes first and the first last, as if they went in order.
+            order = [19, *(1 + number * step % 18 for number in range(18)), 0]
+            yield Call("add_many", {"items": rows})
+            yield Call("apply", {"deletes": [rows[number].id for number in order]})
+            yield Call("add_many", {"items": others})
+
+    def _tea(self, name: str, word: str = "") -> MemoryItem:
+        return MemoryItem(id=f"{self._items[0].id}{name}", content=f"Tea {word}", metadata=self.owner)
+
     def _short(self, name: str) -> Iterator[Call]:
         """Yield short texts, one and many, which may take the places of long ones that have gone."""
-        tea = [
-            MemoryItem(id=f"{self._items[0].id}{name}{number}", content="Tea", metadata=self.owner)
-            for number in range(12)
-        ]
+        tea = [self._tea(f"{name}{number}") for number in range(12)]
         yield Call("add", {"item": tea[0]})
         yield Call("add_many", {"items": tea[1:]})
 

@@ -33,7 +33,10 @@ def size_steps(total: int, mark: str, capabilities: frozenset[Capability]) -> It
     for letter, size in zip("abcd", sizes, strict=True):
         yield from _pages({"metadata": MemoryMetadata(session_id=f"{mark}{letter}")}, size)
     yield from _pages(filters, total)
-    yield Call("search", {**filters, "limit": _ALL, "query": "TEA", "mode": "substring"})
+    for query in ("TEA", "e", "1 "):
+        yield Call("search", {**filters, "limit": _ALL, "query": query, "mode": "substring"})
+    yield Call("scan", {**filters, "order": "updated"})
+    yield Call("payloads", {**filters, "limit": _ALL})
     yield Call("search_ranked", {**filters, "limit": _ALL, "query": "tea", "mode": "text"})
     yield Call("window", filters)
     yield Call("window", {**filters, "limit": 600})
@@ -50,6 +53,7 @@ def large_steps(total: int, mark: str, capabilities: frozenset[Capability]) -> I
     ids = ManyIds(f"{mark}x", total)
     yield Call("add_many", {"items": Many(f"{mark}x", total, metadata)})
     yield Call("count", filters)
+    yield Call("count", {**filters, "where": {"memory_type": "item"}})
     yield Call("get_many", {"ids": ids})
     yield Call("scan", filters)
     yield Call("search", {**filters, "limit": 4, "offset": total - 3})
@@ -104,6 +108,7 @@ def _owners(total: int, mark: str, mine: MemoryMetadata) -> Iterator[Step]:
     for some in (ids, ManyIds(f"{mark}o", _BATCH)):
         yield Call("get_many", {"ids": some})
         yield Call("search", {"metadata": within, "limit": _ALL, "where": {"id": {"$in": some}}})
+    yield Call("count", {"metadata": within, "where": {"extra.n": {"$in": [*range(5, _BATCH + 4), 3]}}})
     below = MemoryMetadata(user_id=f"{mark}p", namespace=(*mine.namespace, "places"))
     yield Call("add_many", {"items": Many(f"{mark}p", _BATCH, below, own_place=True)})
     for depth in (len(below.namespace) + 1, None):

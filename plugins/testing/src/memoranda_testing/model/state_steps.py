@@ -67,6 +67,8 @@ class States:
         yield from self._brought_about(items)
         for number in range(changes):
             yield Call("add", {"item": busy.model_copy(update={"content": f"tea {number}"})})
+        yield Call("update", {"item": busy.model_copy(update={"version": changes})})
+        yield Call("get", {"item_id": busy.id})
         for _ in range(3):
             yield from self._looks(items, items["live"])
         if self._deleted:
