@@ -149,7 +149,7 @@ class Contains(Condition):
             text = before + fold(content[start : start + _STRETCH])
             if self.folded in text:
                 return True
-            before = text[len(text) - len(self.folded) + 1 :] if len(self.folded) > 1 else ""
+            before = text[max(0, len(text) - len(self.folded) + 1) :]  # A query may be longer than a stretch.
         return False
 
     @property

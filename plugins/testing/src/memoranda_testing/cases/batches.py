@@ -198,6 +198,8 @@ class TurnCases(Cases):
         )
         with raises((VersionConflictError, ConflictError), "an append of an id that exists"):
             await store.append([note("new", scope), note("again", scope, id=item.id)], after=item.id)
+        with raises((VersionConflictError, ConflictError), "an append of one id twice"):
+            await store.append([note("new", scope, id="twice" + item.id)] * 2, after=item.id)
         with raises(TurnConflictError, "an append of an id that exists to a conversation that has gone on"):
             await store.append([note("again", scope, id=item.id)] * 2, after=None)
         with raises(IdConflictError, "an append of another user's id, twice"):

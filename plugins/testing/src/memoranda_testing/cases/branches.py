@@ -3,12 +3,43 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
+from typing import Any
 
 from memoranda.errors import InputError, TurnConflictError, UnsupportedError
 from memoranda.items import AIMemory, HumanMemory, MemoryMetadata, SummaryMemory, ToolMemory
-from memoranda.store import BaseStore, Capability
+from memoranda.store import BaseStore, Capability, Order, copy_item
 from memoranda_testing.case import Cases, add_texts, moment, needs, note
 from memoranda_testing.expect import SkipCase, contents, equal, raises
+
+_FILTERS: dict[str, dict[str, Any]] = {
+    "type": {"memory_type": "note"},
+    "status": {"status": "draft"},
+    "extra": {"where": {"extra.k": 1}},
+    "since": {"since": moment(3)},
+    "until": {"until": moment(9)},
+    "trust": {"min_trust": "user"},
+}
+_ORDERS: tuple[Order, ...] = ("created", "updated", "added")
+
+
+async def _readings(store: BaseStore, asked: MemoryMetadata, filters: dict[str, Any]) -> dict[str, list[str]]:
+    """Return what each method that reads shows of a session, as contents."""
+    found: dict[str, list[str]] = {}
+    for order in _ORDERS:
+        search: dict[str, Any] = {"metadata": asked, "order": order, "mode": "substring", "limit": 50, **filters}
+        found[f"search({order})"] = contents(await store.search(**search))
+        found[f"search(query, {order})"] = contents(await store.search(query="TEA", **search))
+        found[f"search(page, {order})"] = contents(await store.search(**{**search, "limit": 3, "offset": 2}))
+        scanned = store.scan(metadata=asked, archived=False, order=order, **filters)
+        found[f"scan({order})"] = contents([item async for item in scanned])
+    ranked = await store.search_ranked(query="tea 4 milk 7", metadata=asked, mode="text", limit=50, **filters)
+    found["search_ranked"] = sorted(contents(each.item for each in ranked))  # Neighbours count, and are others.
+    if "status" not in filters:
+        found["payloads"] = [each.content for each in await store.payloads(metadata=asked, limit=50, **filters)]
+        if "memory_type" not in filters:
+            found["window"] = contents(await store.window(metadata=asked, **filters))
+    return found
 
 
 class BranchCases(Cases):
@@ -78,6 +109,38 @@ class BranchCases(Cases):
             await store.delete(item.id)
             equal(await store.count(metadata=last), before - number, "count of a branch whose past is deleted")
             equal(await store.count(metadata=last, include_deleted=True), before, "count with what is deleted")
+
+    @needs(Capability.FORK)
+    async def test_a_branch_reads_like_a_session_that_holds_all_of_it(self, store: BaseStore) -> None:
+        """By every filter and in every order, as deep as it may be, with items whose times go back and forth."""
+        mine, other = self.scope(), self.scope(session_id="t")
+        session, there, whole = "s", mine.model_copy(update={"session_id": "s"}), []
+        for number in range(24):
+            item = note(
+                f"{('tea', 'milk')[number % 2]} {number}",
+                there.model_copy(update={"extra": {"k": number % 3}}),
+                number // 2 ^ 5,
+                memory_type=("note", "diary")[number // 4 % 2],
+                status=("accepted", "draft")[number // 2 % 2],
+                trust=("user", "external", None)[number % 3],
+                payload=f"payload {number}" if number % 4 else None,
+                payload_format="test" if number % 4 else None,
+            )
+            whole.append(copy_item(item))
+            await store.add(item)
+            if number % 3 == 2:
+                session = await store.fork(session, at=item.id)
+                there = mine.model_copy(update={"session_id": session})
+        for item in whole:
+            metadata = other.model_copy(update={"extra": item.metadata.extra})
+            item.__dict__.update(id=f"{item.id}-copy", metadata=metadata)
+        await store.add_many(whole)
+        for count in (0, 1, 2):
+            for names in itertools.combinations(_FILTERS, count):
+                filters = {key: value for name in names for key, value in _FILTERS[name].items()}
+                branch, plain = [await _readings(store, asked, filters) for asked in (there, other)]
+                for name, found in branch.items():
+                    equal(found, plain[name], f"{name} of a branch, beside that of a session, with {filters}")
 
     @needs(Capability.FORK)
     async def test_rounds_and_calls_go_on_across_a_fork(self, store: BaseStore) -> None:

@@ -169,7 +169,8 @@ class PersistenceCases(Cases):
     async def test_items_survive_reopening(self, store: BaseStore, reopen: Reopen | None) -> None:
         """Every field, the version and the order among ties are as they were."""
         scope = self.scope(session_id="s", extra={"k": [1, 1.0, True, None]})
-        items: list[MemoryItem] = [note(f"tea {number}", scope, 9) for number in range(4)]
+        ends = ("\n", "\r\n", "\x0b\x0c\x1c\x1d", "\x1e\x85\u2028\u2029")  # All that may end a line.
+        items: list[MemoryItem] = [note(f"tea {number}{end}x", scope, 9) for number, end in enumerate(ends)]
         items.append(AIMemory(content="", tool_calls=[{"id": "c"}], metadata=scope, created_at="2024-03-02"))
         await store.add_many(items)
         await store.add(items[0])

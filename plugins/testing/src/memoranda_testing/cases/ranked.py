@@ -138,6 +138,16 @@ class RankingCases(Cases):
             one, other = (round(scores.get(text, -1.0), 5) for scores in (alone, batch))
             equal(other, one, f"the score of {text!r} from a batch")
 
+    async def test_long_texts_are_ranked_to_their_ends(self, store: BaseStore) -> None:
+        """The last word of a long query counts, and the last word of a long content is found."""
+        scope = self.scope()
+        filler = " ".join(f"filler{number}" for number in range(3_000))
+        items = [note("the telescope", scope, 1), note("a bicycle", scope, 2), note(f"{filler} saffron", scope, 3)]
+        await store.add_many(items)
+        for query, wanted in (("other words " * 300 + "telescope", "the telescope"), ("saffron", f"{filler} saffron")):
+            found = contents(await store.search(query=query, metadata=scope, mode="text"))
+            that(wanted in found, f"The query that ends with {query[-9:]!r} does not find {wanted[-14:]!r}.")
+
     @needs(Capability.SEMANTIC)
     async def test_a_long_item_is_found_by_the_meaning_of_a_passage(self, store: BaseStore) -> None:
         """What it says in its middle finds it, is named, and is gone with the item or its content; other items stay."""

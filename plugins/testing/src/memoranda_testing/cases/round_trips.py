@@ -270,9 +270,11 @@ class RoundTripCases(Cases):
             "e\u0301 is not é",
             "🦉👩‍👩‍👧‍👦\U0010ffff",
             "\ufeffBOM",
+            "\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029",
         ]
         for text in texts:
-            await returns(store, note(text, self.scope(session_id=text), name=text), "an awkward text")
+            scope = self.scope(session_id=text, namespace=(text, "x"), extra={text: text})
+            await returns(store, note(text, scope, name=text), "an awkward text")
 
     async def test_awkward_ids_round_trip(self, store: BaseStore) -> None:
         """An id is any text: long, in any script, with spaces, colons, slashes or wildcards."""

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
+from typing import Any
+
 from memoranda.errors import ConflictError, IdConflictError, InputError
 from memoranda.items import MemoryItem, MemoryMetadata
 from memoranda.store import BaseStore, Capability
@@ -23,6 +26,32 @@ class ScopeCases(Cases):
                 await handle.add(item)
                 found = await store.get(item.id)
                 equal(found and (found.trust, found.origin), wanted, "the trust and origin of what a handle added")
+
+    async def test_a_handle_sees_what_others_change(self, store: BaseStore) -> None:
+        """However long a handle has been held, it shows what the store and other handles have written since."""
+        scope = self.scope(session_id="s")
+        handle, other = [store.scoped(user_id=str(scope.user_id)) for _ in range(2)]
+        item = note("tea", scope)
+        changes: list[Callable[[], Awaitable[object]]] = [
+            lambda: store.add(item),
+            lambda: other.add(note("milk", scope, id=item.id)),
+            lambda: store.update(note("lemon", scope, id=item.id, version=2)),
+            lambda: other.add_many([note("water", scope), note("juice", scope)]),
+            lambda: store.apply(deletes=[item.id]),
+            lambda: store.add(item),
+            lambda: store.clear(metadata=scope),
+        ]
+        for change in changes:
+            for reader in (handle, other):
+                found = await self._held(reader, item.id)
+                equal(found, await self._held(store.scoped(user_id=str(scope.user_id)), item.id), "what a handle shows")
+            await change()
+        equal(await self._held(handle, item.id), (None, [], [], 0, []), "what a handle shows in the end")
+
+    async def _held(self, handle: BaseStore, item_id: str) -> tuple[Any, ...]:
+        item, found = await handle.get(item_id), await handle.search(query="e", mode="substring")
+        shown, window = [each async for each in handle.scan()], await handle.window()
+        return item and item.content, contents(found), contents(shown), await handle.count(), contents(window)
 
     async def test_a_scope_stamps_what_is_added(self, store: BaseStore) -> None:
         """Items without a user or session get those of the handle; the caller's item is not changed."""

@@ -157,8 +157,8 @@ class SubstringCases(Cases):
 
     async def test_long_queries_are_found(self, store: BaseStore) -> None:
         """A query of thousands of characters is compared to its end."""
-        text = "Ab" * 3000
-        await self._finds(store, [f"{text}x", f"{text}y"], [(f"{text.lower()}Y", [f"{text}y"])])
+        for text in ("Ab" * 3_000, "Ab" * 35_000):
+            await self._finds(store, [f"{text}x", f"{text}y"], [(f"{text.lower()}Y", [f"{text}y"])])
 
     async def test_long_contents_are_searched_to_their_end(self, store: BaseStore) -> None:
         """The last words of a content of a million characters are found, and those around every size of a piece."""

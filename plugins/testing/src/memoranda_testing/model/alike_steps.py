@@ -42,23 +42,24 @@ _PLACES = (
     *((f"a{each}b", "c") for each in _SEPARATORS[:-1]),
     *(("a", f"b{each}c") for each in _SEPARATORS[:-1]),
     *(("a", "b", "c"), ("a", "", "b"), ("a", "b"), ("a", "b", ""), ("", "a", "b"), ("a",), ("A",), ("a ",), ("a*",)),
+    *(("é",), ("e\u0301",), ("ﬁ", "x"), ("fi", "x")),
     *((*_DEEP, "x"), (*_DEEP, "y"), (*_DEEP[:8], "z"), (_LONG, _LONG, _LONG, "a"), (_LONG, _LONG, _LONG, "b")),
 )
 
 
 def alike_names(mark: str, field: str, capabilities: frozenset[Capability]) -> Iterator[Step]:
     """Yield the calls of owners that differ in one field, by names that look alike."""
-    place = (mark,) if mark else ()
-    owners = [MemoryMetadata(**{field: mark + name}, namespace=place) for name in _NAMES]
+    there = MemoryMetadata(namespace=(mark,) if mark else ())
+    owners = [there.model_copy(update={field: mark + name}) for name in _NAMES]
     yield from _apart(mark, field, owners, capabilities)
 
 
 def alike_pairs(mark: str, capabilities: frozenset[Capability]) -> Iterator[Step]:
     """Yield the calls of owners whose names, put together, are the same text."""
-    place = (mark,) if mark else ()
+    there = MemoryMetadata(namespace=(mark,) if mark else ())
     for first, second in (("user_id", "session_id"), ("session_id", "task_id"), ("task_id", "agent_id")):
         pairs = [pair for each in _SEPARATORS for pair in ((f"a{each}b", "c"), ("a", f"b{each}c"))]
-        owners = [MemoryMetadata(**{first: mark + one, second: other}, namespace=place) for one, other in pairs]
+        owners = [there.model_copy(update={first: mark + one, second: other}) for one, other in pairs]
         yield from _apart(mark, first, owners, capabilities)
 
 

@@ -68,11 +68,13 @@ class States:
         for number in range(changes):
             yield Call("add", {"item": busy.model_copy(update={"content": f"tea {number}"})})
         yield Call("update", {"item": busy.model_copy(update={"version": changes})})
+        place = MemoryMetadata(namespace=items["live"].metadata.namespace[:-1])
+        yield Call("scan", {"metadata": place, "order": "added"})
         yield Call("get", {"item_id": busy.id})
         for _ in range(3):
             yield from self._looks(items, items["live"])
         if self._deleted:
-            yield Call("restore", {"metadata": MemoryMetadata(namespace=items["live"].metadata.namespace[:-1])})
+            yield Call("restore", {"metadata": place})
             yield from self._looks(items, items["live"])
 
     def _steps_at_once(self, by: By) -> Iterator[Step]:
@@ -93,7 +95,7 @@ class States:
             state: MemoryItem(
                 id=ids[number],
                 content=f"tea {number}",
-                created_at=f"2024-03-01T00:00:{number // 2:02}+00:00",
+                created_at=f"2024-03-01T00:00:{number // 2 ^ 2:02}+00:00",
                 archived_by="s" if state.endswith("archived") else None,
                 ttl=_LIFE if state.endswith("mortal") else None,
                 metadata=MemoryMetadata(
