@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from memoranda.errors import ConflictError, IdConflictError, InputError, TurnConflictError, VersionConflictError
@@ -67,6 +68,18 @@ class BatchCases(Cases):
         with raises(IdConflictError, "a batch with a conflict in it"):
             await store.apply(adds=[note("new", mine), note("x", mine, id=other.id)], deletes=[old.id])
         equal(contents(await store.search(metadata=mine)), ["old"], "what is stored afterwards")
+        many = [*(note(f"new {number}", mine) for number in range(1_100)), note("x", mine, id=other.id)]
+        calls: list[Callable[[], Awaitable[object]]] = [
+            lambda: store.add_many(many),
+            lambda: store.apply(adds=many, deletes=[old.id]),
+            lambda: store.update_many(many),
+        ]
+        for call in calls:
+            with raises(ConflictError, "a large batch with a conflict at its end"):
+                await call()
+            equal(
+                contents(await store.search(metadata=mine)), ["old"], "what is stored after a large batch was refused"
+            )
 
     @needs(Capability.PURGE)
     async def test_a_batch_can_purge(self, store: BaseStore) -> None:

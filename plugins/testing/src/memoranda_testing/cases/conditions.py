@@ -137,7 +137,7 @@ async def _removed(call: Awaitable[int]) -> int:
 VALUES: list[Any] = [
     *(None, True, False, 0, 1, -1, 1.0, 1.5, 2, 10, 2**53, 2**53 + 1, 10**30, -0.0, 1e300),
     *("", "a", "B", "b", "1", "10", "2", "é", "z", "𝔸", "￿", "%", "a'b", 'a"b', "\\", "true", "null"),
-    *([], [1], [1.0], [True], ["1"], {}, {"a": 1}, {"a": 1.0}, {"b": [None, 1]}),
+    *([], [1], [1.0], [True], ["1"], {}, {"a": 1}, {"a": 1.0}, {"b": [None, 1]}, {"a": 1, "b": 2}, {"b": 2, "a": 1}),
 ]
 """Values that engines take for one another, or sort in a way of their own."""
 

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections.abc import Awaitable, Callable
-from pathlib import Path
 from typing import Any
 
 from memoranda.errors import InputError, StoreClosedError, UnsupportedError
@@ -250,27 +248,6 @@ class PersistenceCases(Cases):
             await again.close()
 
     @needs(Capability.PERSISTENT)
-    async def test_close_lets_go_of_files_and_threads(self, store: BaseStore, reopen: Reopen | None) -> None:
-        """However often a store is opened and closed, no file, connection or thread is left over."""
-        reopen, scope, rounds = required(reopen), self.scope(), 8
-        closed = []  # Kept, so that it is close() that lets go, and not the end of the object.
-        held = [0, 0]
-        for number in range(3 + rounds):
-            if number == 3:  # Whatever is opened once is open by now.
-                held = _held()
-            again = await reopen()
-            await again.init()
-            await again.add(note(f"tea {number}", scope))
-            await again.search(query="tea", metadata=scope, mode="text")
-            await again.close()
-            closed.append(again)
-        for _ in range(50):  # Some threads end a moment later.
-            if max(now - before for now, before in zip(_held(), held, strict=True)) < rounds:
-                return
-            await asyncio.sleep(0.02)
-        that(False, f"{rounds} stores were opened and closed. Open files and threads were {held}, and are {_held()}.")
-
-    @needs(Capability.PERSISTENT)
     async def test_a_store_that_is_opened_to_read_refuses_writes(self, store: BaseStore, reopen: Reopen | None) -> None:
         """Opened to read, a store shows what it holds, and every write is an UnsupportedError."""
         scope = self.scope()
@@ -361,9 +338,3 @@ class PersistenceCases(Cases):
         finally:
             await self.clean(store)
             await again.close()
-
-
-def _held() -> list[int]:
-    """Return how many files and connections this process has open, where a system tells, and how many threads."""
-    folders = [folder for folder in map(Path, ("/proc/self/fd", "/dev/fd")) if folder.is_dir()]
-    return [sum(1 for _ in folders[0].iterdir()) if folders else 0, threading.active_count()]

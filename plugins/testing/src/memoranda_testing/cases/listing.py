@@ -79,15 +79,15 @@ class ScanCases(Cases):
         """Items that are there for the whole scan are yielded exactly once while others come, change and go."""
         for order in ("created", "added"):
             scope = self.scope()
-            items = [note(str(number), scope, number) for number in range(1_200)]
+            items = [note(str(number), scope, number) for number in range(1_200 if self.brief else 4_500)]
             await store.add_many(items)
             seen: list[str] = []
             gone: set[str] = set()
             async for item in store.scan(metadata=scope, order=order):
                 seen.append(item.content)
-                if len(seen) in (1, 120, 250, 480, 950):
+                if len(seen) in (1, 120, 250, 480, 950, 1_900, 3_800):
                     await store.add(note("before", scope, 0))
-                    await store.add(note("after", scope, 3000))
+                    await store.add(note("after", scope, 9_000))
                     await store.add(note("120", scope, 120, id=items[120].id))
                     some = [each.id for each in items[len(seen) // 2 : len(seen) // 2 + 7]]
                     await store.clear(metadata=scope, where={"id": {"$in": some}})

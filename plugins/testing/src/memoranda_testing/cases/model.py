@@ -47,7 +47,7 @@ _CANCELLED_WHOLE = ("add_many", "append", "apply", "update_many")
 _AWAITS = 60
 """How many awaits of a call are tried; more than any store of ours has."""
 
-_PLAIN = ("item", "items", "adds", "item_id", "ids", "ttl", "after", "query", "mode", "by")
+_PLAIN = ("item", "items", "adds", "deletes", "item_id", "ids", "ttl", "after", "query", "mode", "by")
 """The arguments that make a call what it is."""
 
 
@@ -424,6 +424,9 @@ def _longer(generator: Generator, method: str, player: Player, *, plain: bool) -
         items = call.arguments.get("items", call.arguments.get("adds"))
         several = items is None or len({item.id for item in items}) > 1
         answer = modelled(player.model.copy(), call)
-        if several and not answer.errors and (answer.value or not call.writes or items):
+        done = answer.value or not call.writes or items
+        if method == "apply":  # One that adds and removes could be left halfway.
+            done = answer.value and items
+        if several and not answer.errors and done:
             break
     return call

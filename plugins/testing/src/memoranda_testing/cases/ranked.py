@@ -44,6 +44,7 @@ class RankingCases(Cases):
             equal(ranked[0].item.content, text, f"the best item for its own content in mode {mode!r}")
             scores = [found.score for found in ranked]
             equal(scores, sorted(scores, reverse=True), "scores, best first")
+            equal([score for score in scores if not 0 <= score <= 1], [], "scores below 0 or above 1")
             for found in ranked:
                 equal(found.item.metadata, mine, "whose items were ranked")
             items = await store.search(query=text, metadata=mine, mode=mode)

@@ -43,7 +43,8 @@ def _descriptors() -> dict[str, str]:
             target = str(link.readlink())
         except OSError:
             continue  # It was the one of the listing itself.
-        if not target.startswith(("/dev/", "/proc/", "anon_inode:", "pipe:")):
+        is_device = target.startswith("/dev/") and not target.startswith("/dev/shm/")
+        if not (is_device or target.startswith(("/proc/", "anon_inode:", "pipe:"))):
             what = "a socket" if target.startswith("socket:") else f"the file {Path(target).name!r}"
             times[target] += 1  # The same file may be open more than once.
             found[f"descriptor {target} {times[target]}"] = what

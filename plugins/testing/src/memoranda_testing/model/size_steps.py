@@ -50,8 +50,14 @@ def large_steps(total: int, mark: str, capabilities: frozenset[Capability]) -> I
     """Yield the fewest calls that cross a large size: one batch, and what reads, changes and removes it as a whole."""
     metadata = MemoryMetadata(user_id=f"{mark}u", session_id=f"{mark}s", namespace=(mark,) if mark else ())
     filters = {"metadata": MemoryMetadata(session_id=f"{mark}s")}
-    ids = ManyIds(f"{mark}x", total)
-    yield Call("add_many", {"items": Many(f"{mark}x", total, metadata)})
+    ids = ManyIds(f"{mark}x", total, start=7)
+    rare = metadata.model_copy(update={"extra": {"rare": True}})
+    yield Call("add_many", {"items": Many(f"{mark}r", 3, rare, "milk {}")})
+    yield Call("add_many", {"items": Many(f"{mark}x", total, metadata, start=7)})
+    for method in ("search", "count", "scan"):
+        yield Call(method, {**filters, "where": {"extra.rare": True}})
+    yield Call("search", {**filters, "query": "ilk 1", "mode": "substring"})
+    yield Call("apply", {"deletes": ManyIds(f"{mark}r", 3)})
     yield Call("count", filters)
     yield Call("count", {**filters, "where": {"memory_type": "item"}})
     yield Call("get_many", {"ids": ids})
