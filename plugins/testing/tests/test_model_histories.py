@@ -57,6 +57,7 @@ further = _load("wrong_stores_further")
 subtle = _load("wrong_stores_subtle")
 changes = _load("wrong_stores_changes")
 states = _load("wrong_stores_states")
+alike = _load("wrong_stores_alike")
 WRONG_STORES = [*wrong.WRONG_STORES, *further.WRONG_STORES]
 
 
@@ -80,7 +81,7 @@ def _wrong(store: type[BaseStore], case: str) -> Any:
     return pytest.param(store, case, id=f"{store.__name__}-{case}", marks=marks)
 
 
-_BY_DEFAULT = [*subtle.WRONG_STORES, *changes.WRONG_STORES, *states.WRONG_STORES]
+_BY_DEFAULT = [*subtle.WRONG_STORES, *changes.WRONG_STORES, *states.WRONG_STORES, *alike.WRONG_STORES]
 
 
 @pytest.mark.rare

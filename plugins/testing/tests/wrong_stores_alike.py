@@ -1,0 +1,131 @@
+"""Stores that take two things for one, or forget one of several, each with one fault."""
+
+from __future__ import annotations
+
+import unicodedata
+from dataclasses import dataclass, replace
+
+from memoranda.items import MemoryItem, MemoryMetadata
+from memoranda.store import BaseStore, InMemoryStore, RankedItem, ScopedStore, SearchMode
+from memoranda.store.backend import AtLeast, Condition, Filter, Page, Write
+
+
+@dataclass(frozen=True)
+class _TaskWithoutSpaces(Condition):
+    task: str
+
+    def matches(self, item: MemoryItem) -> bool:
+        return (item.metadata.task_id or "").rstrip() == self.task
+
+
+@dataclass(frozen=True)
+class _CompatibleText(Condition):
+    text: str
+
+    def matches(self, item: MemoryItem) -> bool:
+        return self.text in unicodedata.normalize("NFKC", item.content).casefold()
+
+
+class ForgetsTheThird(InMemoryStore):
+    """Asked for several types and a trust, it forgets the status."""
+
+    async def _search(self, wanted: Filter, page: Page) -> list[MemoryItem]:
+        if isinstance(wanted.memory_type, tuple) and any(type(each) is AtLeast for each in wanted.further):
+            wanted = replace(wanted, status=None)
+        return await super()._search(wanted, page)
+
+
+class PadsTasks(InMemoryStore):
+    """Compares tasks without the spaces at their ends."""
+
+    async def _search(self, wanted: Filter, page: Page) -> list[MemoryItem]:
+        metadata = wanted.metadata
+        if metadata is not None and metadata.task_id is not None:
+            anybody = replace(wanted, metadata=metadata.model_copy(update={"task_id": None}))
+            wanted = anybody.also(_TaskWithoutSpaces(metadata.task_id.rstrip()))
+        return await super()._search(wanted, page)
+
+
+class FindsWhatIsCompatible(InMemoryStore):
+    """Takes a wide or raised character for the plain one."""
+
+    async def _search(self, wanted: Filter, page: Page) -> list[MemoryItem]:
+        if wanted.query:
+            text = unicodedata.normalize("NFKC", wanted.query).casefold()
+            wanted = replace(wanted, query="").also(_CompatibleText(text))
+        return await super()._search(wanted, page)
+
+
+class KeepsWhatWasRead(InMemoryStore):
+    """Keeps a copy of what it was asked for, and never lets go of it."""
+
+    async def _get(self, item_id: str) -> MemoryItem | None:
+        found = await super()._get(item_id)
+        self.__dict__.setdefault("_read", []).append(found and found.content)
+        return found
+
+
+class _RemembersItems(ScopedStore):
+    async def _get(self, item_id: str) -> MemoryItem | None:
+        kept: dict[str, MemoryItem | None] = self.__dict__.setdefault("_kept", {})
+        if item_id not in kept:
+            kept[item_id] = await super()._get(item_id)
+        found = kept[item_id]
+        return None if found is None else found.model_copy()
+
+
+class HandlesThatRemember(InMemoryStore):
+    """Gives handles that never look again."""
+
+    def _scoped(self, scope: MemoryMetadata) -> ScopedStore:
+        return _RemembersItems(self, scope)
+
+
+class BranchesWithoutAPast(InMemoryStore):
+    """Shows a branch without its past in the order of updates."""
+
+    async def _search(self, wanted: Filter, page: Page) -> list[MemoryItem]:
+        session = wanted.metadata and wanted.metadata.session_id
+        if page.order != "updated" or not session or not session.startswith("branch-"):
+            return await super()._search(wanted, page)
+        found = await super()._search(wanted, Page(order="updated"))
+        return [item for item in found if item.metadata.session_id == session][page.offset : page.end]
+
+
+class CutsLongQueries(InMemoryStore):
+    async def _rank(self, query: str, wanted: Filter, limit: int, mode: SearchMode) -> list[RankedItem]:
+        return await super()._rank(query[:1_024], wanted, limit, mode)
+
+
+class WritesThousands(InMemoryStore):
+    """Writes a batch a thousand at a time, and leaves those that are done when the next ones are refused."""
+
+    async def _apply(self, write: Write) -> int:
+        adds = write.adds
+        if len(adds) <= 1_000 or write.deletes or write.hidden or write.expected:
+            return await super()._apply(write)
+        for start in range(0, len(adds), 1_000):
+            await super()._apply(replace(write, adds=adds[start : start + 1_000], packed=None))
+        return 0
+
+
+class SweepsWhatIsShown(InMemoryStore):
+    """Leaves what was deleted before its time was over."""
+
+    async def _sweep(self, wanted: Filter) -> int:
+        found = await self._search(replace(wanted, archived=None), Page())
+        return sum([await self._purge(item.id, Filter(archived=None), deleted_only=False) for item in found])
+
+
+WRONG_STORES: list[tuple[type[BaseStore], str]] = [
+    (ForgetsTheThird, "every_two_filters_hold_together"),
+    (PadsTasks, "owners_that_look_alike_are_apart"),
+    (FindsWhatIsCompatible, "characters_that_look_alike_or_are_invisible_are_themselves"),
+    (KeepsWhatWasRead, "nothing_of_what_is_purged_stays_in_memory"),
+    (HandlesThatRemember, "a_handle_sees_what_others_change"),
+    (BranchesWithoutAPast, "a_branch_reads_like_a_session_that_holds_all_of_it"),
+    (CutsLongQueries, "long_texts_are_ranked_to_their_ends"),
+    (WritesThousands, "a_batch_is_all_or_none"),
+    (SweepsWhatIsShown, "every_lifetime_ends_at_its_moment"),
+]
+"""Each wrong store with the case of the default kit that is to catch it."""
