@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import uuid
+from types import FunctionType, ModuleType
 from typing import Any
 
 from memoranda.errors import InputError, UnsupportedError, VersionConflictError
@@ -331,12 +332,12 @@ class PurgeCases(Cases):
                 await store.purge(metadata=scope, deleted_only=True)
             else:
                 continue
-            holders = _holders_of(secret)
+            holders = _holders_of(store, secret)
             for _ in range(20):  # A thread or the event loop may be about to let go of an answer.
                 if not holders:
                     break
                 await asyncio.sleep(0.01)
-                holders = _holders_of(secret)
+                holders = _holders_of(store, secret)
             equal(holders, [], f"what still holds an item that was purged by {way!r}")
 
     async def _kept_and_read(self, store: BaseStore, secret: str, scope: MemoryMetadata) -> str:
@@ -365,15 +366,25 @@ class PurgeCases(Cases):
         equal(await store.count(include_deleted=True), 1, "count after emptying the bin")
 
 
-def _holders_of(backwards: str) -> list[str]:
-    """Return the types of what still refers to the text of an item that ends like this, backwards.
+def _holders_of(store: BaseStore, backwards: str) -> list[str]:
+    """Return the types of what holds the text of an item that ends like this, backwards, and belongs to the store.
 
-    Single words may be held: they are those of everybody.
+    Single words may be held: they are those of everybody. What belongs to modules and classes is not looked at.
     """
-    gc.collect()
     text, holders = f"and {backwards[::-1]}", set()
-    for each in gc.get_objects():  # No comprehension, whose own variables would be among them.
+    met: dict[int, Any] = {id(store): store}
+    waiting: list[Any] = [store]
+    while waiting:
+        each = waiting.pop()
         for held in gc.get_referents(each):
             if type(held) is str and held.endswith(text):
                 holders.add(type(each).__name__)
+            elif id(held) not in met and gc.is_tracked(held) and not _is_shared(held):
+                met[id(held)] = held
+                waiting.append(held)
     return sorted(holders)
+
+
+def _is_shared(held: Any) -> bool:
+    """Return True for modules, classes and functions, and for the names of a module."""
+    return isinstance(held, (ModuleType, type, FunctionType)) or (type(held) is dict and "__builtins__" in held)
