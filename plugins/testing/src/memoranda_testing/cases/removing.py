@@ -386,5 +386,6 @@ def _holders_of(store: BaseStore, backwards: str) -> list[str]:
 
 
 def _is_shared(held: Any) -> bool:
-    """Return True for modules, classes and functions, and for the names of a module."""
-    return isinstance(held, (ModuleType, type, FunctionType)) or (type(held) is dict and "__builtins__" in held)
+    """Return True for modules, classes, functions and event loops, and for the names of a module."""
+    shared = (ModuleType, type, FunctionType, asyncio.AbstractEventLoop)
+    return isinstance(held, shared) or (type(held) is dict and "__builtins__" in held)
