@@ -162,19 +162,25 @@ def straddling_steps(mark: str, capabilities: frozenset[Capability]) -> Iterator
     root = (mark,) if mark else ()
     inside: dict[str, Any] = dict.fromkeys(SCOPE_FIELDS, f"{mark}in")
     places = {"in": (*root, *_PLACE), "out": (*root, *_PLACE[:-1], "w")}
-    for field in ("session_id", "task_id", "agent_id", "namespace"):
+    fields = ("session_id", "task_id", "agent_id", "namespace")
+    for field, user in (*((field, "in") for field in fields), ("session_id", None)):
+        inside["user_id"] = None if user is None else f"{mark}{user}"
         items = []
         for number in range(9):
             place = places["out" if field == "namespace" and number % 2 else "in"]
             owners = {**inside, field: f"{mark}out"} if number % 2 and field != "namespace" else inside
             metadata = MemoryMetadata(**owners, namespace=place)
-            items.append(MemoryItem(id=f"{mark}{field}{number}", content=f"tea {number}", metadata=metadata))
+            item_id = f"{mark}{field}{number}{'' if user else '-'}"
+            items.append(MemoryItem(id=item_id, content=f"tea {number}", metadata=metadata))
         yield Call("add_many", {"items": items})
         bounds = MemoryMetadata(**({"namespace": places["in"]} if field == "namespace" else {field: inside[field]}))
-        look = Call("scan", {"metadata": MemoryMetadata(user_id=inside["user_id"]), "order": "added"})
+        whole = MemoryMetadata(user_id=inside["user_id"])
+        if user is None:  # Of nobody, and bounded by all the other ids.
+            bounds, whole = MemoryMetadata(**inside), MemoryMetadata(task_id=inside["task_id"])
+        look = Call("scan", {"metadata": whole, "order": "added"})
         if Capability.DELETE in capabilities:
             look = Call("scan", {**look.arguments, "include_deleted": True})
-        for call in _straddling(items, bounds, capabilities):
+        for call in (*_straddling(items, bounds, capabilities), Call("clear", {"metadata": whole})):
             yield from (call, look)
 
 
@@ -212,4 +218,3 @@ def _straddling(items: list[MemoryItem], bounds: MemoryMetadata, capabilities: f
         yield Call("purge", {"item_id": ids[8]}, bounds)
     yield Call("pop", {}, bounds)
     yield Call("clear", {}, bounds)
-    yield Call("clear", {"metadata": MemoryMetadata(user_id=items[0].metadata.user_id)})
