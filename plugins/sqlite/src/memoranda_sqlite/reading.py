@@ -49,13 +49,16 @@ class DirectReader:
         self._connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LONGEST)
         self._left = 0
         self._lock = threading.Lock()  # Event loops in several threads may share a store.
+        self._closed = False
 
     def rows(self, text: str, values: Sequence[Any], most_asked: int = MOST_ASKED) -> list[Any] | None:
-        """Return all rows of a statement, or None if it takes too long or a lock is held."""
+        """Return all rows of a statement, or None if it takes too long, a lock is held, or another loop closed it."""
         if not self._lock.acquire(False):
             return None
         self._left = most_asked
         try:
+            if self._closed:
+                return None
             return self._connection.execute(text, values).fetchall()
         except DRIVER_ERRORS as error:
             if is_undecodable(error) and self._connection.text_factory is not decoded:
@@ -75,6 +78,7 @@ class DirectReader:
     def close(self) -> None:
         """Close the connection once no read is in progress."""
         with self._lock:
+            self._closed = True
             self._connection.close()
 
 
