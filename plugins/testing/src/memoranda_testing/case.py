@@ -46,6 +46,11 @@ class Cases:
     fresh: Reopen | None = None
     """Opens a new, empty store each time; None where that is impossible."""
 
+    @property
+    def is_brief(self) -> bool:
+        """True if a part of the default run is enough."""
+        return self.brief and not self.thorough
+
     def unreached(self, what: str) -> None:
         """Note something that the case could not check, for the report."""
         noted = self.__dict__.setdefault("_unreached", [])

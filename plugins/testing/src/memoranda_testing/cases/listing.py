@@ -79,7 +79,7 @@ class ScanCases(Cases):
         """Items that are there for the whole scan are yielded exactly once while others come, change and go."""
         for order in ("created", "added"):
             scope = self.scope()
-            items = [note(str(number), scope, number) for number in range(1_200 if self.brief else 4_500)]
+            items = [note(str(number), scope, number) for number in range(1_200 if self.is_brief else 4_500)]
             await store.add_many(items)
             seen: list[str] = []
             gone: set[str] = set()

@@ -31,7 +31,7 @@ def any_loop(case: Case) -> Case:
 
 
 _SWITCH = 1e-6
-"""Seconds after which threads take turns: so seldom as usual, they would hardly ever meet in the middle of a call."""
+"""Seconds after which threads take turns. With Python's usual 5 ms, they hardly ever meet in the middle of a call."""
 
 
 async def elsewhere(*works: Callable[[], object]) -> None:

@@ -66,11 +66,6 @@ class HistoryCases(Cases):
         """Seconds after which a case ends early on a very slow engine."""
         return 600.0 if self.thorough else 60.0
 
-    @property
-    def is_brief(self) -> bool:
-        """True if a part of the default run is enough."""
-        return self.brief and not self.thorough
-
     def _often(self, times: int) -> int:
         """Return how often a random case is played that is played so many times by default."""
         return max(1, times // 5) if self.is_brief else times
@@ -103,7 +98,7 @@ class IsolationCases(HistoryCases):
         await self._play_histories(self._sandbox(store), options, "tenants", histories=self._often(20), length=20)
 
     async def test_owners_that_look_alike_are_apart(self, store: BaseStore) -> None:
-        """Owners that differ by case, spaces, patterns, far behind, or by where a name ends, have nothing in common."""
+        """Owners whose names differ in case, spaces, wildcards, their ends or where they are split share nothing."""
         sandbox, held_by = self._sandbox(store), store.capabilities
         histories = [list(alike_names(sandbox.mark, field, held_by)) for field in SCOPE_FIELDS]
         histories += [list(alike_pairs(sandbox.mark, held_by)), list(alike_places(sandbox.mark, held_by))]
@@ -118,7 +113,7 @@ class IsolationCases(HistoryCases):
             await check_steps(sandbox, steps, f"the searches {number} of the seed {self.seed}")
 
     async def test_every_two_filters_hold_together(self, store: BaseStore) -> None:
-        """Every two filters bound every method at once, as arguments and by a handle."""
+        """Every two filters bound every method at once, and every three a read, as arguments and by a handle."""
         sandbox = self._sandbox(store)
         for number in range(3 if self.thorough else 1):
             drawn = Combinations(Random(f"{self.seed}/pairs/{number}"), sandbox.mark, store.capabilities)
@@ -424,9 +419,8 @@ def _longer(generator: Generator, method: str, player: Player, *, plain: bool) -
         items = call.arguments.get("items", call.arguments.get("adds"))
         several = items is None or len({item.id for item in items}) > 1
         answer = modelled(player.model.copy(), call)
-        done = answer.value or not call.writes or items
-        if method == "apply":  # One that adds and removes could be left halfway.
-            done = answer.value and items
+        # An apply() that adds and removes could be left halfway.
+        done = answer.value and items if method == "apply" else answer.value or not call.writes or items
         if several and not answer.errors and done:
             break
     return call

@@ -12,7 +12,7 @@ from memoranda.errors import InputError, UnsupportedError, VersionConflictError
 from memoranda.items import MemoryMetadata
 from memoranda.store import BaseStore, Capability, SearchMode
 from memoranda_testing.case import Cases, alone, needs, note
-from memoranda_testing.expect import contents, each_raises, equal, raises, same_item
+from memoranda_testing.expect import contents, each_raises, equal, raises, same_item, that
 
 
 class ClearCases(Cases):
@@ -322,7 +322,7 @@ class PurgeCases(Cases):
             if way == "purge":
                 await store.purge(item_id)
             elif way == "pop":
-                equal((await store.pop(metadata=scope, purge=True)) is None, False, "pop found nothing")
+                that(await store.pop(metadata=scope, purge=True), "pop() found nothing.")
             elif way == "apply":
                 await store.apply(deletes=[item_id], purge=True)
             elif way == "filter":
@@ -350,7 +350,7 @@ class PurgeCases(Cases):
             modes.append("semantic")
         for mode in modes:
             found = await store.search(query=secret, metadata=scope, mode=mode)
-            equal(item.id in [each.id for each in found], True, f"an item is found in mode {mode!r}")
+            that(item.id in [each.id for each in found], f"An item was not found in mode {mode!r}.")
         await store.window(metadata=scope, limit=5)
         return item.id
 

@@ -11,25 +11,8 @@ from memoranda_testing.model.steps import Call, Step
 
 _LONG = "x" * 254
 _NAMES = (
-    *(
-        "ab",
-        "AB",
-        "aB",
-        "ab ",
-        " ab",
-        "ab\t",
-        "a",
-        "b",
-        "abc",
-        "áb",
-        "a\u0301b",
-        "ａｂ",
-        "a\u200bb",
-        "ﬀ",
-        "ff",
-        "ß",
-        "ss",
-    ),
+    *("ab", "AB", "aB", "ab ", " ab", "ab\t", "a", "b", "abc", "áb", "a\u0301b", "ａｂ", "a\u200bb"),
+    *("ﬀ", "ff", "ß", "ss"),
     *("a*", "a?", "?b", "[a]b", "a%", "a_", "^a", "a.", ".*", "a\\b", "'ab'", '"ab"', "{ab}", "a:b", "a/b", "a b"),
     *("1", "01", "1.0", "+1", "true", "True", "null", "None", "-", "0"),
     *(_LONG, f"{_LONG}ab", f"{_LONG}ac", f"{_LONG * 2}xxxxa", f"{_LONG * 2}xxxxb"),
@@ -77,9 +60,7 @@ def _apart(mark: str, field: str, owners: list[MemoryMetadata], capabilities: fr
         MemoryItem(id=f"{mark}{number:03}", content=f"tea {number}", metadata=owner)
         for number, owner in enumerate(owners)
     ]
-    everything: dict[str, Any] = {"metadata": MemoryMetadata(namespace=(mark,) if mark else ())}
-    if everything["metadata"] == MemoryMetadata():
-        everything = {}
+    everything: dict[str, Any] = {"metadata": MemoryMetadata(namespace=(mark,))} if mark else {}
     deleted = {"include_deleted": True} if Capability.DELETE in capabilities else {}
     look = Call("scan", {**everything, "order": "added", **deleted})
     yield Call("add_many", {"items": items})

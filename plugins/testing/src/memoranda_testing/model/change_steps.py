@@ -163,19 +163,19 @@ def straddling_steps(mark: str, capabilities: frozenset[Capability]) -> Iterator
     inside: dict[str, Any] = dict.fromkeys(SCOPE_FIELDS, f"{mark}in")
     places = {"in": (*root, *_PLACE), "out": (*root, *_PLACE[:-1], "w")}
     fields = ("session_id", "task_id", "agent_id", "namespace")
-    for field, user in (*((field, "in") for field in fields), ("session_id", None)):
-        inside["user_id"] = None if user is None else f"{mark}{user}"
+    for field, nobody in (*((field, False) for field in fields), ("session_id", True)):
+        inside["user_id"] = None if nobody else f"{mark}in"
         items = []
         for number in range(9):
             place = places["out" if field == "namespace" and number % 2 else "in"]
             owners = {**inside, field: f"{mark}out"} if number % 2 and field != "namespace" else inside
             metadata = MemoryMetadata(**owners, namespace=place)
-            item_id = f"{mark}{field}{number}{'' if user else '-'}"
+            item_id = f"{mark}{field}{number}{'-' if nobody else ''}"
             items.append(MemoryItem(id=item_id, content=f"tea {number}", metadata=metadata))
         yield Call("add_many", {"items": items})
         bounds = MemoryMetadata(**({"namespace": places["in"]} if field == "namespace" else {field: inside[field]}))
         whole = MemoryMetadata(user_id=inside["user_id"])
-        if user is None:  # Of nobody, and bounded by all the other ids.
+        if nobody:  # Without a user, and bounded by all the other ids.
             bounds, whole = MemoryMetadata(**inside), MemoryMetadata(task_id=inside["task_id"])
         look = Call("scan", {"metadata": whole, "order": "added"})
         if Capability.DELETE in capabilities:

@@ -43,6 +43,7 @@ def _descriptors() -> dict[str, str]:
             target = str(link.readlink())
         except OSError:
             continue  # It was the one of the listing itself.
+        # A disk in memory holds files.
         is_device = target.startswith("/dev/") and not target.startswith("/dev/shm/")
         if not (is_device or target.startswith(("/proc/", "anon_inode:", "pipe:"))):
             what = "a socket" if target.startswith("socket:") else f"the file {Path(target).name!r}"
