@@ -26,8 +26,20 @@ SHELF = Path(__file__).parent / "cli" / "tests" / "shelf"
 """The folder of a plugin for tests of the command: a store that outlives a process, and commands."""
 
 
+@pytest.fixture(scope="module")
+def _shelf() -> Iterator[None]:
+    """Install the test plugin for a module's tests: to look for all plugins takes longer than most of them."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("MEMORANDA_PLUGINS", raising=False)
+        patch.syspath_prepend(str(SHELF))
+        importlib.invalidate_caches()
+        default_registry.cache_clear()
+        yield
+    default_registry.cache_clear()
+
+
 @pytest.fixture
-def command(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Callable[..., Any]]:
+def command(_shelf: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., Any]:
     """Run the command in this process, with the test plugin installed, in an empty folder without settings."""
     from typer.testing import CliRunner
 
@@ -37,12 +49,16 @@ def command(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Callabl
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("COLUMNS", "120")
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
-    monkeypatch.syspath_prepend(str(SHELF))
     monkeypatch.chdir(tmp_path)
-    importlib.invalidate_caches()
-    default_registry.cache_clear()
     runner = CliRunner()
-    yield lambda *arguments, **options: runner.invoke(app, [str(argument) for argument in arguments], **options)
+    return lambda *arguments, **options: runner.invoke(app, [str(argument) for argument in arguments], **options)
+
+
+@pytest.fixture
+def plugins_found_anew(command: Callable[..., Any]) -> Iterator[None]:
+    """Let a test choose the plugins, and nobody after it have its choice."""
+    default_registry.cache_clear()
+    yield
     default_registry.cache_clear()
 
 

@@ -100,6 +100,7 @@ def test_debug_shows_where_it_happened(command: Command) -> None:
     assert isinstance(result.exception, RuntimeError)
 
 
+@pytest.mark.usefixtures("plugins_found_anew")
 def test_an_unknown_scheme_says_what_to_install(command: Command) -> None:
     result = command("search", "--store", "postgresql://ada:secret@host/db", env={"MEMORANDA_PLUGINS": "shelf"})
 
@@ -126,6 +127,7 @@ def test_the_demo_shows_a_valid_window_and_what_was_left_out(command: Command, t
     assert json.loads((tmp_path / "memories").read_text())["items"] == []
 
 
+@pytest.mark.usefixtures("plugins_found_anew")
 def test_the_demo_runs_without_any_plugin(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MEMORANDA_PLUGINS", "")
 

@@ -23,6 +23,7 @@ def url(command: Command, tmp_path: Path) -> str:
     return made
 
 
+@pytest.mark.usefixtures("plugins_found_anew")
 def test_a_healthy_store_is_said_to_be_well(command: Command, url: str) -> None:
     result = command("doctor", "--json", "--store", url, env={"MEMORANDA_PLUGINS": "shelf"})
 
