@@ -33,12 +33,13 @@ from memoranda_cli.app import app
 from memoranda_testing.servers import postgres_server, redis_server
 
 ROOT = Path(__file__).parent.parent
+DOCS = ROOT / "docs" / "pages"
 PAGES = sorted(
     [
         ROOT / "README.md",
         ROOT / "core" / "README.md",
         *ROOT.glob("plugins/*/README.md"),
-        *(ROOT / "docs" / "pages").rglob("*.md"),
+        *DOCS.rglob("*.md"),
     ]
 )
 # With any of these a shell or a CI asks for colours, or another width, where nobody looks on.
@@ -216,7 +217,7 @@ def test_a_page_imports_from_the_faces_of_rooms(page: Path) -> None:
 
 
 def test_every_variable_that_is_read_is_on_the_page_of_the_environment() -> None:
-    page = (ROOT / "docs" / "pages" / "help" / "environment.md").read_text(encoding="utf-8")
+    page = (DOCS / "help" / "environment.md").read_text(encoding="utf-8")
     sources = [*ROOT.glob("core/src/**/*.py*"), *ROOT.glob("plugins/*/src/**/*.py*")]
     named = {
         name
@@ -256,7 +257,7 @@ def test_the_first_program_of_the_readme_runs_as_a_script(tmp_path: Path) -> Non
 
 
 # They run the whole conformance kit, as other tests do.
-KIT_PAGES = {ROOT / "docs" / "pages" / "how-to" / "test-a-plugin.md"}
+KIT_PAGES = {DOCS / "how-to" / "test-a-plugin.md", DOCS / "tutorials" / "write-a-backend.md"}
 
 
 @pytest.mark.parametrize(

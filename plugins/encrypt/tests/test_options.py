@@ -153,7 +153,8 @@ async def test_what_was_decrypted_is_gone_when_the_store_is_closed(tmp_path: Pat
         await store.add_many([said(f"plum {number}") for number in range(50)])
         await store.search(query="plum", mode="text")
     gc.collect()
-    kept = [held for held in gc.get_objects() if isinstance(held, HumanMemory) and held.content.startswith("plum")]
+    items = (held for held in gc.get_objects() if type(held) is HumanMemory)
+    kept = [item for item in items if item.content.startswith("plum")]
     assert kept == []
 
 

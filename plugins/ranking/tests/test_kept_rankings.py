@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import random
 from collections.abc import Callable
 from typing import Any
@@ -124,25 +123,6 @@ async def test_rankings_of_a_scope_at_once_each_see_it_whole() -> None:
         )
     found = [[each.item.id for each in ranked] for ranked in await asyncio.gather(*searches)]
     assert found == [[], ["new0"], ["new1"], ["new2"]]
-
-
-def is_held(content: str) -> bool:
-    """Say whether anything in this process still leads to an item of this content."""
-    gc.collect()
-    return any(type(each) is HumanMemory and each.content == content for each in gc.get_objects())
-
-
-async def test_what_was_purged_is_in_no_memory_of_a_ranking() -> None:
-    store = InMemoryStore()
-    await store.add_many([note(random.Random(number), number) for number in range(1_100)])
-    secret = "the password is swordfish" + "!" * 3
-    for purge in (lambda: store.purge("secret"), lambda: store.apply(deletes=["secret"], purge=True)):
-        await store.add(HumanMemory(id="secret", content=secret, metadata=ADA))
-        assert len(await store.search_ranked(query="swordfish", metadata=ADA, mode="text", limit=1)) == 1
-        await purge()
-        async with asyncio.timeout(240):
-            while is_held(secret):  # By a thread, until it has told what it did last and waits for more.
-                await asyncio.sleep(0.01)
 
 
 def test_a_look_that_fails_halfway_leaves_nothing_half_known() -> None:
