@@ -24,6 +24,7 @@ from memoranda.store.backend import (
     metadata_matches,
     names_nothing,
 )
+from memoranda.store.values import value_conditions
 
 VALUES: list[Any] = [True, False, 1, 1.0, 0, -0.0, "1", "", None, [], {}, [1], [True], {"x": 1}, {"x": True}]
 
@@ -49,6 +50,15 @@ def same_json(left: Any, right: Any) -> bool:
 @pytest.mark.parametrize("right", VALUES)
 def test_json_values_compare_as_json(left: Any, right: Any) -> None:
     assert json_equal(left, right) is same_json(left, right)
+
+
+@given(st.sampled_from(VALUES), st.lists(st.sampled_from(VALUES), max_size=4))
+def test_a_value_is_among_others_that_are_the_same_json(found: Any, wanted: list[Any]) -> None:
+    item = MemoryItem(content="x", metadata=MemoryMetadata(extra={"key": found}))
+
+    (condition,) = value_conditions({"key": {"$in": wanted}})
+
+    assert condition.matches(item) is any(same_json(found, value) for value in wanted)
 
 
 def test_objects_compare_regardless_of_key_order() -> None:

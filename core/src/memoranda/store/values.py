@@ -49,8 +49,10 @@ def _is_number(value: Any) -> bool:
 
 
 def _is_among(found: Any, wanted: Sequence[Any]) -> bool:
-    # A text is equal to texts alone, and most that is asked for are many ids.
-    return found in wanted if isinstance(found, str) else any(json_equal(found, value) for value in wanted)
+    if isinstance(found, str):
+        return found in wanted
+    # What == finds nowhere is not among them, unless it has parts; where it does, 1 may have met true.
+    return (isinstance(found, (list, tuple, dict)) or found in wanted) and any(json_equal(found, one) for one in wanted)
 
 
 OPERATORS: Mapping[str, Callable[[Any, Any], bool]] = {
