@@ -62,6 +62,8 @@ SLOW_ON_SERVERS = frozenset(
     {
         *("test_sizes_match_the_model", "test_every_two_filters_hold_together"),
         *("test_a_large_scope_is_ranked_as_in_memory", "test_twenty_megabytes_round_trip"),
+        *("test_a_call_that_is_cancelled_at_any_await_is_done_or_not", "test_owners_that_look_alike_are_apart"),
+        *("test_a_branch_reads_like_a_session_that_holds_all_of_it", "test_long_queries_are_found"),
     }
 )
 """Cases that take many seconds on a server. By default they run on stores in memory and in files."""

@@ -30,7 +30,10 @@ _COMPARISONS: dict[type[ast.cmpop], type[ast.cmpop]] = {
 }
 _SUMS: dict[type[ast.operator], type[ast.operator]] = {ast.Add: ast.Sub, ast.Sub: ast.Add}
 _CALLS = {"min": "max", "max": "min", "any": "all", "all": "any", "reversed": "list", "sorted": "list"}
-_SKIPPED = {"__repr__", "__str__", "from_url", "doctor", "reindex", "fill_indexes", "erase", "unerased", "add_vectors"}
+_SKIPPED = {
+    *("__repr__", "__str__", "from_url", "doctor", "reindex", "fill_indexes", "erase", "unerased", "add_vectors"),
+    *("gauges", "steps"),  # What telemetry reads.
+}
 """Functions that are no part of the contract of stores: the kit does not call them."""
 
 

@@ -39,6 +39,10 @@ def _sqlite_with_vectors(folder: Path) -> Any:
     return import_module("memoranda_sqlite").SQLiteMemoryStore(folder / "memories.db", embeddings=embeddings)
 
 
+def _sqlite_in_memory(folder: Path) -> Any:
+    return import_module("memoranda_sqlite").SQLiteMemoryStore(":memory:")
+
+
 def _vector(folder: Path) -> Any:
     return import_module("memoranda_vector").VectorMemoryStore(import_module("memoranda_ranking").HashingEmbeddings(64))
 
@@ -75,7 +79,8 @@ TARGETS = [
     *_targets(DICT_STORE, "", "four_methods", _four_methods),
     *_targets(EXAMPLE, "memoranda_jsonl", "store operations journal", _jsonl),
     *_targets(SQLITE, "memoranda_sqlite", "statements reading scanning searching", _sqlite),
-    *_targets(SQLITE, "memoranda_sqlite", "store writing", _sqlite, _sqlite_with_vectors),
+    *_targets(SQLITE, "memoranda_sqlite", "store", _sqlite, _sqlite_with_vectors, _sqlite_in_memory),
+    *_targets(SQLITE, "memoranda_sqlite", "writing", _sqlite, _sqlite_with_vectors),
     *_targets(SQLITE, "memoranda_sqlite", "vectors", _sqlite_with_vectors),
     *_targets(VECTOR, "memoranda_vector", "store table search filtering deleted_items stored_items", _vector),
 ]
