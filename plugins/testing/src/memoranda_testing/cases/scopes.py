@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any
 
 from memoranda.errors import ConflictError, IdConflictError, InputError
 from memoranda.items import MemoryItem, MemoryMetadata
-from memoranda.store import BaseStore, Capability
+from memoranda.store import BaseStore, Capability, SearchMode
 from memoranda_testing.case import Cases, needs, note
 from memoranda_testing.expect import contents, each_raises, equal, raises, same_item, that
 
@@ -52,6 +54,43 @@ class ScopeCases(Cases):
         item, found = await handle.get(item_id), await handle.search(query="e", mode="substring")
         shown, window = [each async for each in handle.scan()], await handle.window()
         return item and item.content, contents(found), contents(shown), await handle.count(), contents(window)
+
+    async def test_a_read_under_way_shows_nothing_of_others(self, store: BaseStore) -> None:
+        """What is read may be removed meanwhile, and another user's items take its places: they are not shown."""
+        mine, theirs = self.scope(extra={"n": 1}), self.scope(extra={"n": 1})
+        where = {"extra.n": {"$gte": 1}}
+        own = [note(f"tea {number}", mine, number) for number in range(2_100)]
+        others = [note(f"tea {number}", theirs, number) for number in range(300)]
+
+        async def given_away(turns: int) -> None:
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            if Capability.PURGE in store.capabilities:
+                await store.purge(metadata=mine)
+            else:
+                await store.clear(metadata=mine)
+            await store.add_many(others)
+
+        async def scanned() -> list[MemoryItem]:
+            return [item async for item in store.scan(metadata=mine, where=where)]
+
+        async def ranked(mode: SearchMode) -> list[MemoryItem]:
+            found = await store.search_ranked(query="tea", metadata=mine, where=where, mode=mode, limit=3_000)
+            return [each.item for each in found]
+
+        modes: list[SearchMode] = ["text"]
+        if Capability.SEMANTIC in store.capabilities:
+            modes.append("semantic")
+        reads: list[Callable[[], Awaitable[list[MemoryItem]]]] = [
+            *(partial(ranked, mode) for mode in modes),
+            scanned,
+            lambda: store.search(metadata=mine, where=where, limit=3_000),
+        ]
+        for turns, read in enumerate(reads, 1):
+            await store.add_many(own)
+            found, _ = await asyncio.gather(read(), given_away(turns))
+            equal([item for item in found if item.metadata.user_id != mine.user_id], [], "another user's items")
+            await store.clear(metadata=theirs)
 
     async def test_a_scope_stamps_what_is_added(self, store: BaseStore) -> None:
         """Items without a user or session get those of the handle; the caller's item is not changed."""
