@@ -55,6 +55,7 @@ SLOW_CASES = frozenset(
         *("test_sizes_match_the_model", "test_twenty_megabytes_round_trip", "test_random_histories_outlive_the_store"),
         *("test_a_large_scope_is_ranked_as_in_memory", "test_a_call_that_is_cancelled_at_any_await_is_done_or_not"),
         *("test_a_loop_closed_with_calls_under_way_does_no_harm", "test_random_forks_show_what_lists_would"),
+        "test_a_read_under_way_shows_nothing_of_others",
     }
 )
 """Cases of the conformance kit that take seconds, and run in the main set-up of every store."""
@@ -64,6 +65,7 @@ SLOW_ON_SERVERS = frozenset(
         *("test_a_large_scope_is_ranked_as_in_memory", "test_twenty_megabytes_round_trip"),
         *("test_a_call_that_is_cancelled_at_any_await_is_done_or_not", "test_owners_that_look_alike_are_apart"),
         *("test_a_branch_reads_like_a_session_that_holds_all_of_it", "test_long_queries_are_found"),
+        "test_a_read_under_way_shows_nothing_of_others",
     }
 )
 """Cases that take many seconds on a server. By default they run on stores in memory and in files."""
