@@ -27,6 +27,14 @@ class _CompatibleText(Condition):
         return self.text in unicodedata.normalize("NFKC", item.content).casefold()
 
 
+@dataclass(frozen=True)
+class _Word(Condition):
+    word: str
+
+    def matches(self, item: MemoryItem) -> bool:
+        return self.word in item.content.casefold().split(" ")
+
+
 class ForgetsTheThird(InMemoryStore):
     """Asked for several types and a trust, it forgets the status."""
 
@@ -66,6 +74,63 @@ class ReadsPlacesLater(InMemoryStore):
             await asyncio.sleep(0)
         there = [entry.item for entry in self._live.candidates(None)]
         return [item if self._live.get(item.id) else there[at % len(there)] for at, item in enumerate(found) if there]
+
+
+class SharesReads(InMemoryStore):
+    """Lets calls for one item share a read, which ends for all of them with the first that is cancelled."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._shared: dict[str, asyncio.Task[MemoryItem | None]] = {}
+
+    async def _get(self, item_id: str) -> MemoryItem | None:
+        if item_id not in self._shared:
+            self._shared[item_id] = asyncio.ensure_future(self._read(item_id))
+            self._shared[item_id].add_done_callback(lambda _: self._shared.pop(item_id))
+        return await self._shared[item_id]
+
+    async def _read(self, item_id: str) -> MemoryItem | None:
+        await asyncio.sleep(0)
+        return await super()._get(item_id)
+
+
+class SharesOldReads(SharesReads):
+    """Lets calls for one item share a read that is not cancelled, and may have begun before the last write."""
+
+    async def _get(self, item_id: str) -> MemoryItem | None:
+        return await asyncio.shield(asyncio.ensure_future(super()._get(item_id)))
+
+    async def _read(self, item_id: str) -> MemoryItem | None:
+        found = await super()._read(item_id)
+        for _ in range(4):
+            await asyncio.sleep(0)
+        return found
+
+
+class KeepsSeats(InMemoryStore):
+    """Lets a few rank at the same time, and forgets that one whose caller gave up has left."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._seats = 16
+
+    async def _rank(self, query: str, wanted: Filter, limit: int, mode: SearchMode) -> list[RankedItem]:
+        while not self._seats:
+            await asyncio.sleep(0.001)
+        self._seats -= 1
+        await asyncio.sleep(0)
+        found = await super()._rank(query, wanted, limit, mode)
+        self._seats += 1
+        return found
+
+
+class FindsWordsBetweenSpaces(InMemoryStore):
+    """Looks for the words of a query among those that spaces divide, and takes a line's end for a part of a word."""
+
+    async def _search(self, wanted: Filter, page: Page) -> list[MemoryItem]:
+        for word in wanted.folded.split()[1:-1]:
+            wanted = wanted.also(_Word(word))
+        return await super()._search(wanted, page)
 
 
 class KeepsWhatWasRead(InMemoryStore):
@@ -132,6 +197,10 @@ class SweepsWhatIsShown(InMemoryStore):
 WRONG_STORES: list[tuple[type[BaseStore], str]] = [
     (ForgetsTheThird, "every_two_filters_hold_together"),
     (ReadsPlacesLater, "a_read_under_way_shows_nothing_of_others"),
+    (SharesReads, "a_call_that_is_cancelled_takes_no_other_along"),
+    (SharesOldReads, "a_read_that_begins_after_a_write_sees_it"),
+    (KeepsSeats, "many_cancelled_calls_exhaust_nothing"),
+    (FindsWordsBetweenSpaces, "every_part_of_a_text_is_found"),
     (PadsTasks, "owners_that_look_alike_are_apart"),
     (FindsWhatIsCompatible, "characters_that_look_alike_or_are_invisible_are_themselves"),
     (KeepsWhatWasRead, "nothing_of_what_is_purged_stays_in_memory"),

@@ -10,8 +10,9 @@ from memoranda_testing.cases.bad_input import InputCases
 from memoranda_testing.cases.batches import BatchCases, TurnCases
 from memoranda_testing.cases.branch_records import BranchHistoryCases, BranchRecordCases
 from memoranda_testing.cases.branches import BranchCases
+from memoranda_testing.cases.cancelling import CancellationCases
 from memoranda_testing.cases.compaction import CompactionCases
-from memoranda_testing.cases.concurrency import CancellationCases, ConcurrencyCases
+from memoranda_testing.cases.concurrency import ConcurrencyCases
 from memoranda_testing.cases.conditions import ConditionCases, ValueCases
 from memoranda_testing.cases.item_fields import ItemFieldCases
 from memoranda_testing.cases.lifecycle import DeclarationCases, LifecycleCases, PersistenceCases

@@ -1,10 +1,10 @@
-"""Many callers in one process, and callers that give up."""
+"""Many callers in one process."""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
 from memoranda.errors import IdConflictError, VersionConflictError
@@ -14,9 +14,6 @@ from memoranda_testing.case import Cases, needs, note
 from memoranda_testing.expect import contents, equal, same_item, that
 
 T = TypeVar("T")
-
-DELAYS = (None, 0, 0, 0.0002, 0.0005, 0.001, 0.002, 0.004, 0.008)
-"""When calls are cancelled: before they start, after one turn of the loop, after some time."""
 
 
 class ConcurrencyCases(Cases):
@@ -137,6 +134,40 @@ class ConcurrencyCases(Cases):
                 )
             await writing
 
+    async def test_a_read_that_begins_after_a_write_sees_it(self, store: BaseStore) -> None:
+        """Reads alike that are still under way, from before the write or during it, make no difference."""
+        scope = self.scope()
+        item = note("tea", scope)
+        await store.add(item)
+
+        async def get() -> list[MemoryItem]:
+            return [each for each in [await store.get(item.id)] if each is not None]
+
+        async def scan() -> list[MemoryItem]:
+            return [each async for each in store.scan(metadata=scope)]
+
+        async def search_ranked() -> list[MemoryItem]:
+            return [each.item for each in await store.search_ranked(query="tea", metadata=scope, mode="text")]
+
+        reads: list[Callable[[], Awaitable[list[MemoryItem]]]] = [
+            get,
+            scan,
+            search_ranked,
+            lambda: store.get_many([item.id]),
+            lambda: store.search(metadata=scope, query="tea", mode="substring"),
+        ]
+        for number, read in enumerate(reads * 6):
+            under_way = [asyncio.ensure_future(read())]
+            for _ in range(number // len(reads)):
+                await asyncio.sleep(0)
+            writing = asyncio.ensure_future(store.add(note(f"tea {number}", scope, id=item.id)))
+            while not writing.done():
+                await asyncio.sleep(0)
+                under_way.append(asyncio.ensure_future(read()))
+            await writing
+            equal(contents(await read()), [f"tea {number}"], "what is read after a write")
+            await asyncio.gather(*under_way)
+
     async def test_removals_at_once_count_each_item_once(self, store: BaseStore) -> None:
         """Several calls that clear, restore or purge the same items at once say together how many there were."""
         scope = self.scope()
@@ -219,120 +250,6 @@ class ConcurrencyCases(Cases):
 
         await asyncio.gather(*(change(number) for number in range(12)))
         equal(await store.count(metadata=scope), 10, "count after crossing batches")
-
-
-class CancellationCases(Cases):
-    """A call that is cancelled leaves the store usable and nothing half written."""
-
-    async def _cancel(self, call: Callable[[], Coroutine[Any, Any, object]]) -> None:
-        """Start the call again and again, and cancel it after a longer and longer time."""
-        for delay in DELAYS:
-            task = asyncio.create_task(call())
-            if delay is not None:
-                await asyncio.sleep(delay)
-            task.cancel()
-            await asyncio.wait([task])
-            if not task.cancelled():
-                task.result()
-
-    async def test_a_cancelled_add_leaves_the_store_usable(self, store: BaseStore) -> None:
-        """Items of cancelled adds are there whole or not at all, and the next add works."""
-        scope = self.scope()
-        tried: list[MemoryItem] = []
-
-        def add() -> Coroutine[Any, Any, None]:
-            tried.append(note(f"cancelled {len(tried)}", scope, len(tried), mood=["calm"]))
-            return store.add(tried[-1])
-
-        await self._cancel(add)
-        await store.add(note("after", scope, 100))
-        found = {item.id: item for item in await store.search(metadata=scope, limit=100)}
-        for item in tried:
-            if item.id in found:
-                same_item(found[item.id], item, "an item whose add was cancelled", version=1)
-        that("after" in contents(found.values()), "An add after cancelled adds was lost.")
-
-    @needs(Capability.ATOMIC)
-    async def test_a_cancelled_batch_is_all_or_none(self, store: BaseStore) -> None:
-        """Of a cancelled add_many, all items are there or none."""
-        scope = self.scope()
-        tried: list[str] = []
-
-        def add() -> Coroutine[Any, Any, None]:
-            tried.append(f"batch {len(tried)}")
-            return store.add_many([note(str(n), scope, n, memory_type=tried[-1]) for n in range(40)])
-
-        await self._cancel(add)
-        await store.add(note("after", scope, 100))
-        for batch in tried:
-            found = await store.search(metadata=scope, memory_type=batch, limit=100)
-            that(len(found) in (0, 40), f"{len(found)} of 40 items of a cancelled batch are there.")
-        equal(contents(await store.search(metadata=scope, limit=1)), ["after"], "an add after cancelled batches")
-
-    @needs(Capability.ATOMIC)
-    async def test_a_cancelled_update_is_all_or_none(self, store: BaseStore) -> None:
-        """A cancelled update_many changes all items or none, and the versions still serve for the next update."""
-        scope = self.scope()
-        await store.add_many([note("0", scope, number) for number in range(10)])
-        rounds = 0
-
-        async def change() -> None:
-            nonlocal rounds
-            rounds += 1
-            content, read = str(rounds), await store.search(metadata=scope)
-            for item in read:
-                item.content = content
-            await store.update_many(read)
-
-        for delay in DELAYS:
-            task = asyncio.create_task(change())
-            await asyncio.sleep(delay or 0)
-            task.cancel()
-            await asyncio.wait([task])
-            await asyncio.sleep(0.02)  # What was cancelled may still be on its way; most rounds shall not meet it.
-            seen = {(item.content, item.version) for item in await store.search(metadata=scope)}
-            equal(len(seen), 1, "number of different states after a cancelled update")
-        ends = time.monotonic() + self.patience
-        while True:
-            try:
-                await change()
-                break
-            except VersionConflictError:  # The last one that was cancelled has come in between.
-                that(time.monotonic() < ends, "A cancelled update still changes items.")
-
-    async def test_a_cancelled_search_leaves_the_store_usable(self, store: BaseStore) -> None:
-        """Cancelled searches, scans and counts leave the data and the store as they were."""
-        scope = self.scope()
-        await store.add_many([note(f"tea {number}", scope, number) for number in range(30)])
-
-        async def scan() -> int:
-            return len([item async for item in store.scan(metadata=scope)])
-
-        await self._cancel(lambda: store.search(metadata=scope, query="tea", mode="substring"))
-        await self._cancel(lambda: store.count(metadata=scope))
-        await self._cancel(scan)
-        equal(await scan(), 30, "a scan after cancelled ones")
-        await store.add(note("after", scope, 100))
-        equal(contents(await store.search(metadata=scope, limit=1)), ["after"], "a search after cancelled ones")
-
-    async def test_many_cancelled_calls_exhaust_nothing(self, store: BaseStore) -> None:
-        """Connections and locks that cancelled calls held are free again."""
-        scope = self.scope()
-        for _ in range(5):
-            tasks = [asyncio.create_task(store.add(note("x", scope))) for _ in range(20)]
-            tasks += [asyncio.create_task(_ignore(store.search(metadata=scope))) for _ in range(20)]
-            await asyncio.sleep(0)
-            for task in tasks:
-                task.cancel()
-            await asyncio.wait(tasks)
-        async with asyncio.timeout(self.patience):
-            await asyncio.gather(*(store.add(note("after", scope, 100)) for _ in range(20)))
-        found = await store.search(metadata=scope, query="after", mode="substring", limit=100)
-        equal(len(found), 20, "number of adds after cancelled calls")
-
-
-async def _ignore(call: Coroutine[Any, Any, object]) -> None:
-    await call
 
 
 async def _after_turns(turns: int, work: Awaitable[T]) -> T:

@@ -147,6 +147,18 @@ class SubstringCases(Cases):
             [("🦉", ["an owl 🦉"]), ("𐐨𐐩", ["𐐀𐐁"]), ("本語", ["日本語テキスト"])],
         )
 
+    async def test_every_part_of_a_text_is_found(self, store: BaseStore) -> None:
+        """A query may begin and end anywhere, within words and between them, and each character counts."""
+        scope = self.scope()
+        content = "The\tgreen tea,\nblack\r\ncoffee  (and milk)\u00a0for Ada's café; 3.14 % of it—née\fLópez"
+        await store.add(note(content, scope))
+        for start in range(len(content)):
+            for length in (3, 8, 21, 40):
+                query = content[start : start + length]
+                for asked in {query, query.replace("\t", " "), query.replace("\n", " "), query.replace("  ", " ")}:
+                    found = await store.search(query=asked, metadata=scope, mode="substring")
+                    equal(len(found), int(asked in content), f"how many items have {asked!r}")
+
     async def test_line_ends_are_part_of_the_text(self, store: BaseStore) -> None:
         """A query may reach over a line end."""
         await self._finds(store, ["one\ntwo", "one two"], [("one\ntwo", ["one\ntwo"]), ("\n", ["one\ntwo"])])

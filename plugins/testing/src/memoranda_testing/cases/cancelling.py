@@ -1,0 +1,197 @@
+"""Callers that give up: what is cancelled leaves the store usable, and every other call alone."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from memoranda.errors import IdConflictError, VersionConflictError
+from memoranda.items import MemoryItem
+from memoranda.store import BaseStore, Capability
+from memoranda_testing.case import Cases, needs, note
+from memoranda_testing.expect import contents, equal, same_item, that
+
+DELAYS = (None, 0, 0, 0.0002, 0.0005, 0.001, 0.002, 0.004, 0.008)
+"""When calls are cancelled: before they start, after one turn of the loop, after some time."""
+
+
+class CancellationCases(Cases):
+    """A call that is cancelled leaves the store usable and nothing half written."""
+
+    async def _cancel(self, call: Callable[[], Coroutine[Any, Any, object]]) -> None:
+        """Start the call again and again, and cancel it after a longer and longer time."""
+        for delay in DELAYS:
+            task = asyncio.create_task(call())
+            if delay is not None:
+                await asyncio.sleep(delay)
+            task.cancel()
+            await asyncio.wait([task])
+            if not task.cancelled():
+                task.result()
+
+    async def test_a_cancelled_add_leaves_the_store_usable(self, store: BaseStore) -> None:
+        """Items of cancelled adds are there whole or not at all, and the next add works."""
+        scope = self.scope()
+        tried: list[MemoryItem] = []
+
+        def add() -> Coroutine[Any, Any, None]:
+            tried.append(note(f"cancelled {len(tried)}", scope, len(tried), mood=["calm"]))
+            return store.add(tried[-1])
+
+        await self._cancel(add)
+        await store.add(note("after", scope, 100))
+        found = {item.id: item for item in await store.search(metadata=scope, limit=100)}
+        for item in tried:
+            if item.id in found:
+                same_item(found[item.id], item, "an item whose add was cancelled", version=1)
+        that("after" in contents(found.values()), "An add after cancelled adds was lost.")
+
+    @needs(Capability.ATOMIC)
+    async def test_a_cancelled_batch_is_all_or_none(self, store: BaseStore) -> None:
+        """Of a cancelled add_many, all items are there or none."""
+        scope = self.scope()
+        tried: list[str] = []
+
+        def add() -> Coroutine[Any, Any, None]:
+            tried.append(f"batch {len(tried)}")
+            return store.add_many([note(str(n), scope, n, memory_type=tried[-1]) for n in range(40)])
+
+        await self._cancel(add)
+        await store.add(note("after", scope, 100))
+        for batch in tried:
+            found = await store.search(metadata=scope, memory_type=batch, limit=100)
+            that(len(found) in (0, 40), f"{len(found)} of 40 items of a cancelled batch are there.")
+        equal(contents(await store.search(metadata=scope, limit=1)), ["after"], "an add after cancelled batches")
+
+    @needs(Capability.ATOMIC)
+    async def test_a_cancelled_update_is_all_or_none(self, store: BaseStore) -> None:
+        """A cancelled update_many changes all items or none, and the versions still serve for the next update."""
+        scope = self.scope()
+        await store.add_many([note("0", scope, number) for number in range(10)])
+        rounds = 0
+
+        async def change() -> None:
+            nonlocal rounds
+            rounds += 1
+            content, read = str(rounds), await store.search(metadata=scope)
+            for item in read:
+                item.content = content
+            await store.update_many(read)
+
+        for delay in DELAYS:
+            task = asyncio.create_task(change())
+            await asyncio.sleep(delay or 0)
+            task.cancel()
+            await asyncio.wait([task])
+            await asyncio.sleep(0.02)  # What was cancelled may still be on its way; most rounds shall not meet it.
+            seen = {(item.content, item.version) for item in await store.search(metadata=scope)}
+            equal(len(seen), 1, "number of different states after a cancelled update")
+        ends = time.monotonic() + self.patience
+        while True:
+            try:
+                await change()
+                break
+            except VersionConflictError:  # The last one that was cancelled has come in between.
+                that(time.monotonic() < ends, "A cancelled update still changes items.")
+
+    async def test_a_cancelled_search_leaves_the_store_usable(self, store: BaseStore) -> None:
+        """Cancelled searches, scans and counts leave the data and the store as they were."""
+        scope = self.scope()
+        await store.add_many([note(f"tea {number}", scope, number) for number in range(30)])
+
+        async def scan() -> int:
+            return len([item async for item in store.scan(metadata=scope)])
+
+        await self._cancel(lambda: store.search(metadata=scope, query="tea", mode="substring"))
+        await self._cancel(lambda: store.count(metadata=scope))
+        await self._cancel(scan)
+        equal(await scan(), 30, "a scan after cancelled ones")
+        await store.add(note("after", scope, 100))
+        equal(contents(await store.search(metadata=scope, limit=1)), ["after"], "a search after cancelled ones")
+
+    async def test_many_cancelled_calls_exhaust_nothing(self, store: BaseStore) -> None:
+        """Connections, locks and seats that cancelled calls of any kind held are free again."""
+        scope = self.scope(session_id="s")
+        held = note("tea", scope)
+        await store.add(held)
+        calls = _calls(store, held)
+        for call in calls.values():
+            for turns in range(4):
+                tasks = [asyncio.create_task(call()) for _ in range(20)]
+                for _ in range(turns):
+                    await asyncio.sleep(0)
+                for task in tasks:
+                    task.cancel()
+                await asyncio.wait(tasks)
+        async with asyncio.timeout(self.patience):
+            for call in calls.values():
+                await asyncio.gather(*(call() for _ in range(20)))
+            await asyncio.gather(*(store.add(note("after", scope, 100)) for _ in range(20)))
+        found = await store.search(metadata=scope, query="after", mode="substring", limit=100)
+        equal(len(found), 20, "number of adds after cancelled calls")
+
+    async def test_a_call_that_is_cancelled_takes_no_other_along(self, store: BaseStore) -> None:
+        """Of calls alike at the same time, those that are not cancelled return what they would return alone."""
+        held = note("tea", self.scope(session_id="s"))
+        await store.add(held)
+        for name, call in _calls(store, held).items():
+            alone = await call()
+            for turns in range(4):
+                first, *others = [asyncio.create_task(call()) for _ in range(3)]
+                for _ in range(turns):
+                    await asyncio.sleep(0)
+                first.cancel()
+                await asyncio.wait([first, *others])
+                for other in others:
+                    that(not other.cancelled(), f"A call of {name}() was cancelled together with another one.")
+                    equal(other.result(), alone, f"what {name}() returned beside a cancelled call")
+
+    async def test_writes_beside_one_that_fails_are_done(self, store: BaseStore) -> None:
+        """Of adds at the same time, one that is cancelled or refused takes no other along."""
+        mine, theirs = self.scope(), self.scope()
+        foreign = note("theirs", theirs)
+        await store.add(foreign)
+        for turns in range(4):
+            items = [note(f"{turns} {number}", mine) for number in range(4)]
+            refused = asyncio.create_task(store.add(note("taken", mine, id=foreign.id)))
+            tasks = [asyncio.create_task(store.add(item)) for item in items]
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            tasks[1].cancel()
+            await asyncio.wait([refused, *tasks])
+            that(isinstance(refused.exception(), IdConflictError), "The id of another user's item was taken.")
+            for item, task in zip(items, tasks, strict=True):
+                if task is not tasks[1]:
+                    task.result()
+                    same_item(await store.get(item.id), item, "an item added beside one that failed", version=1)
+        same_item(await store.get(foreign.id), foreign, "another user's item", version=1)
+
+
+def _calls(store: BaseStore, held: MemoryItem) -> dict[str, Callable[[], Coroutine[Any, Any, object]]]:
+    """Return a call of every method that reads, of an item that is there."""
+    scope = held.metadata
+
+    async def scan() -> list[str]:
+        return [item.id async for item in store.scan(metadata=scope)]
+
+    async def owners() -> list[object]:
+        return [owner async for owner in store.owners(by="session_id", within=scope)]
+
+    async def search_ranked() -> list[str]:
+        found = await store.search_ranked(query=held.content, metadata=scope, mode="text")
+        return [each.item.id for each in found]
+
+    return {
+        "get": lambda: store.get(held.id),
+        "get_many": lambda: store.get_many([held.id]),
+        "search": lambda: store.search(metadata=scope, query=held.content, mode="substring"),
+        "payloads": lambda: store.payloads(metadata=scope),
+        "count": lambda: store.count(metadata=scope),
+        "window": lambda: store.window(metadata=scope),
+        "head": lambda: store.head(metadata=scope),
+        "search_ranked": search_ranked,
+        "owners": owners,
+        "scan": scan,
+    }
