@@ -107,6 +107,7 @@ class ReadingStore(BaseStore):
     async def _owners(self, listing: Listing, wanted: Filter) -> AsyncGenerator[Owner, None]:
         after: str | None = None
         pending: Owner | None = None
+        wanted = await self._with_past(wanted)
         while True:
             text, values = self._statements.owners_page(listing, wanted, after, _PAGE)
             rows = await self._server.fetch(text, values)

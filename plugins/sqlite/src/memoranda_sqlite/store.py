@@ -402,7 +402,7 @@ class SQLiteMemoryStore(BaseStore):
         return count
 
     async def _owners(self, listing: Listing, wanted: Filter) -> AsyncGenerator[Owner, None]:
-        async for owner in listed(_STATEMENTS, self._ensure_opened, listing, wanted):
+        async for owner in listed(_STATEMENTS, self._ensure_opened, listing, await self._with_past(wanted)):
             yield owner
 
     async def _scan(self, wanted: Filter, include_deleted: bool, order: Order) -> AsyncGenerator[MemoryItem, None]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import uuid
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, TypeVar
 
 from memoranda.items import MemoryItem, MemoryMetadata
@@ -160,3 +160,31 @@ async def add_texts(store: BaseStore, scope: MemoryMetadata, *texts: str) -> lis
 def made(kind: type[MemoryItem], **values: Any) -> MemoryItem:
     """Return an item of this class with any fields, including unknown ones."""
     return kind(**values)
+
+
+def every_read(store: BaseStore, held: MemoryItem) -> dict[str, Callable[[], Coroutine[Any, Any, object]]]:
+    """Return a call of every method that reads, of an item that is there."""
+    scope = held.metadata
+
+    async def scan() -> list[str]:
+        return [item.id async for item in store.scan(metadata=scope)]
+
+    async def owners() -> list[object]:
+        return [owner async for owner in store.owners(by="session_id", within=scope)]
+
+    async def search_ranked() -> list[str]:
+        found = await store.search_ranked(query=held.content, metadata=scope, mode="text")
+        return [each.item.id for each in found]
+
+    return {
+        "get": lambda: store.get(held.id),
+        "get_many": lambda: store.get_many([held.id]),
+        "search": lambda: store.search(metadata=scope, query=held.content, mode="substring"),
+        "payloads": lambda: store.payloads(metadata=scope),
+        "count": lambda: store.count(metadata=scope),
+        "window": lambda: store.window(metadata=scope),
+        "head": lambda: store.head(metadata=scope),
+        "search_ranked": search_ranked,
+        "owners": owners,
+        "scan": scan,
+    }

@@ -35,6 +35,11 @@ async def _readings(store: BaseStore, asked: MemoryMetadata, filters: dict[str, 
         found[f"scan({order})"] = contents([item async for item in scanned])
     ranked = await store.search_ranked(query="tea 4 milk 7", metadata=asked, mode="text", limit=50, **filters)
     found["search_ranked"] = sorted(contents(each.item for each in ranked))  # Neighbours count, and are others.
+    if not filters:
+        found["owners"] = [repr(owner) async for owner in store.owners(by="task_id", within=asked)]
+        found["owners without counts"] = [
+            repr(owner) async for owner in store.owners(by="namespace", within=asked, counts=False)
+        ]
     if "status" not in filters:
         found["payloads"] = [each.content for each in await store.payloads(metadata=asked, limit=50, **filters)]
         if "memory_type" not in filters:
@@ -116,9 +121,10 @@ class BranchCases(Cases):
         mine, other = self.scope(), self.scope(session_id="t")
         session, there, whole = "s", mine.model_copy(update={"session_id": "s"}), []
         for number in range(24):
+            own = {"extra": {"k": number % 3}, "task_id": "t" if number % 5 else None, "namespace": ("a", str(number))}
             item = note(
                 f"{('tea', 'milk')[number % 2]} {number}",
-                there.model_copy(update={"extra": {"k": number % 3}}),
+                there.model_copy(update=own),
                 number // 2 ^ 5,
                 memory_type=("note", "diary")[number // 4 % 2],
                 status=("accepted", "draft")[number // 2 % 2],
@@ -132,7 +138,7 @@ class BranchCases(Cases):
                 session = await store.fork(session, at=item.id)
                 there = mine.model_copy(update={"session_id": session})
         for item in whole:
-            metadata = other.model_copy(update={"extra": item.metadata.extra})
+            metadata = item.metadata.model_copy(update={"user_id": other.user_id, "session_id": other.session_id})
             item.__dict__.update(id=f"{item.id}-copy", metadata=metadata)
         await store.add_many(whole)
         for count in (0, 1, 2):

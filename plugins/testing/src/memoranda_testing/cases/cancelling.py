@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import time
 from collections.abc import Callable, Coroutine
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 from memoranda.errors import IdConflictError, VersionConflictError
 from memoranda.items import MemoryItem
 from memoranda.store import BaseStore, Capability
-from memoranda_testing.case import Cases, needs, note
+from memoranda_testing.case import Cases, every_read, needs, note
 from memoranda_testing.expect import contents, equal, same_item, that
 
 DELAYS = (None, 0, 0, 0.0002, 0.0005, 0.001, 0.002, 0.004, 0.008)
@@ -116,7 +117,7 @@ class CancellationCases(Cases):
         scope = self.scope(session_id="s")
         held = note("tea", scope)
         await store.add(held)
-        calls = _calls(store, held)
+        calls = every_read(store, held)
         for call in calls.values():
             for turns in range(4):
                 tasks = [asyncio.create_task(call()) for _ in range(20)]
@@ -136,7 +137,7 @@ class CancellationCases(Cases):
         """Of calls alike at the same time, those that are not cancelled return what they would return alone."""
         held = note("tea", self.scope(session_id="s"))
         await store.add(held)
-        for name, call in _calls(store, held).items():
+        for name, call in every_read(store, held).items():
             alone = await call()
             for turns in range(4):
                 first, *others = [asyncio.create_task(call()) for _ in range(3)]
@@ -153,45 +154,18 @@ class CancellationCases(Cases):
         mine, theirs = self.scope(), self.scope()
         foreign = note("theirs", theirs)
         await store.add(foreign)
-        for turns in range(4):
-            items = [note(f"{turns} {number}", mine) for number in range(4)]
-            refused = asyncio.create_task(store.add(note("taken", mine, id=foreign.id)))
+        for turns, given_up in itertools.product(range(4), range(3)):
+            items = [note(f"{turns} {number}", mine) for number in range(3)]
             tasks = [asyncio.create_task(store.add(item)) for item in items]
+            refused = asyncio.create_task(store.add(note("taken", mine, id=foreign.id)))
             for _ in range(turns):
                 await asyncio.sleep(0)
-            tasks[1].cancel()
-            await asyncio.wait([refused, *tasks])
+            tasks[given_up].cancel()
+            _, waiting = await asyncio.wait([refused, *tasks], timeout=self.patience)
+            that(not waiting, "An add did not end beside one that was cancelled.")
             that(isinstance(refused.exception(), IdConflictError), "The id of another user's item was taken.")
             for item, task in zip(items, tasks, strict=True):
-                if task is not tasks[1]:
+                if task is not tasks[given_up]:
                     task.result()
                     same_item(await store.get(item.id), item, "an item added beside one that failed", version=1)
         same_item(await store.get(foreign.id), foreign, "another user's item", version=1)
-
-
-def _calls(store: BaseStore, held: MemoryItem) -> dict[str, Callable[[], Coroutine[Any, Any, object]]]:
-    """Return a call of every method that reads, of an item that is there."""
-    scope = held.metadata
-
-    async def scan() -> list[str]:
-        return [item.id async for item in store.scan(metadata=scope)]
-
-    async def owners() -> list[object]:
-        return [owner async for owner in store.owners(by="session_id", within=scope)]
-
-    async def search_ranked() -> list[str]:
-        found = await store.search_ranked(query=held.content, metadata=scope, mode="text")
-        return [each.item.id for each in found]
-
-    return {
-        "get": lambda: store.get(held.id),
-        "get_many": lambda: store.get_many([held.id]),
-        "search": lambda: store.search(metadata=scope, query=held.content, mode="substring"),
-        "payloads": lambda: store.payloads(metadata=scope),
-        "count": lambda: store.count(metadata=scope),
-        "window": lambda: store.window(metadata=scope),
-        "head": lambda: store.head(metadata=scope),
-        "search_ranked": search_ranked,
-        "owners": owners,
-        "scan": scan,
-    }

@@ -89,7 +89,9 @@ class ScanCases(Cases):
                     await store.add(note("before", scope, 0))
                     await store.add(note("after", scope, 9_000))
                     await store.add(note("120", scope, 120, id=items[120].id))
-                    some = [each.id for each in items[len(seen) // 2 : len(seen) // 2 + 7]]
+                    for place, second in ((0, 9_500), (-1, 0)) if order == "added" else ():
+                        await store.add(note(items[place].content, scope, second, id=items[place].id))
+                    some = [each.id for each in items[len(seen) // 2 + 1 : len(seen) // 2 + 8]]
                     await store.clear(metadata=scope, where={"id": {"$in": some}})
                     gone.update(each.content for each in items if each.id in some)
             stayed = [content for content in seen if content not in ("before", "after", "120") and content not in gone]

@@ -8,6 +8,7 @@ import functools
 import sys
 import threading
 import time
+import uuid
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
 from typing import Any
 
@@ -15,7 +16,7 @@ from memoranda import loops
 from memoranda.errors import StoreClosedError, VersionConflictError
 from memoranda.items import MemoryItem, MemoryMetadata
 from memoranda.store import BaseStore, Capability
-from memoranda_testing.case import Case, Cases, note, skipped_if
+from memoranda_testing.case import Case, Cases, every_read, note, skipped_if
 from memoranda_testing.event_loop import LONG, longest_wait
 from memoranda_testing.expect import contents, equal, raises, same_item, that
 
@@ -303,6 +304,36 @@ class LoopCases(Cases):
         await store.add(note("tea here", scope))
         await others
         equal(await store.count(metadata=scope), LOOPS * 40 + 1, "number of items that all loops added")
+
+    @any_loop
+    async def test_every_method_serves_several_loops_at_once(self, store: BaseStore) -> None:
+        """No method has a lock, or anything else, that serves the first loop alone."""
+        together = threading.Barrier(LOOPS)
+
+        async def use() -> None:
+            scope = self.scope(session_id=uuid.uuid4().hex)
+            items = [note(f"tea {number}", scope, number) for number in range(12)]
+            together.wait(_PATIENCE)
+            await asyncio.gather(*(store.add(item) for item in items))
+            await asyncio.gather(*(call() for call in every_read(store, items[0]).values() for _ in range(6)))
+            held = await store.get_many([item.id for item in items])
+            await asyncio.gather(*(store.update(item) for item in held))
+            await asyncio.gather(*(store.apply(adds=[item]) for item in items))
+            if Capability.TTL in store.capabilities:
+                await asyncio.gather(*(store.touch([item.id], ttl=1e6) for item in items))
+            if Capability.DELETE in store.capabilities:
+                await asyncio.gather(*(store.delete(item.id) for item in items))
+                restored = await asyncio.gather(*(store.restore(item.id) for item in items))
+                equal(restored, [1] * len(items), "how many items each loop restored")
+            equal(await store.count(metadata=scope), len(items), "how many items a loop has beside others")
+            popped = await asyncio.gather(*(store.pop(metadata=scope) for _ in range(4)))
+            equal(len({item and item.id for item in popped}), 4, "different items that were popped")
+            if Capability.PURGE in store.capabilities:
+                await asyncio.gather(*(store.purge(item.id) for item in items[:4]))
+            await asyncio.gather(*(store.clear(metadata=scope) for _ in range(4)))
+            equal(await store.count(metadata=scope), 0, "how many items are left of what was cleared")
+
+        await elsewhere(*[in_a_loop(use)] * LOOPS)
 
     @any_loop
     async def test_compare_and_set_holds_between_loops(self, store: BaseStore) -> None:

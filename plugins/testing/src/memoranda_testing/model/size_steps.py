@@ -18,6 +18,9 @@ QUICK, LARGE, HUGE = 1_025, 5_003, 10_003
 _BATCH = 1_001
 """One beyond 1,000 and its parts."""
 
+_IDS = 65_537
+"""One beyond 65,536; most of the ids are absent."""
+
 _ALL = 10**6
 
 
@@ -114,6 +117,8 @@ def _owners(total: int, mark: str, mine: MemoryMetadata) -> Iterator[Step]:
     for some in (ids, ManyIds(f"{mark}o", _BATCH)):
         yield Call("get_many", {"ids": some})
         yield Call("search", {"metadata": within, "limit": _ALL, "where": {"id": {"$in": some}}})
+    yield Call("get_many", {"ids": ManyIds(f"{mark}o", _IDS)})
+    yield Call("apply", {"deletes": ManyIds(f"{mark}absent", _IDS)})
     yield Call("count", {"metadata": within, "where": {"extra.n": {"$in": [*range(5, _BATCH + 4), 3]}}})
     below = MemoryMetadata(user_id=f"{mark}p", namespace=(*mine.namespace, "places"))
     yield Call("add_many", {"items": Many(f"{mark}p", _BATCH, below, own_place=True)})
