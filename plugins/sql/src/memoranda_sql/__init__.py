@@ -16,7 +16,7 @@ from memoranda_sql.rows import (
     unpack,
     unpack_payload,
 )
-from memoranda_sql.statements import Change, Statement, Statements, trust_text
+from memoranda_sql.statements import Change, Statement, Statements, trust_text, union_all
 
 __all__ = [
     "ITEM_COLUMNS",
@@ -31,6 +31,7 @@ __all__ = [
     "pack",
     "replacing_text",
     "trust_text",
+    "union_all",
     "unpack",
     "unpack_payload",
 ]

@@ -6,7 +6,7 @@ their values, so that engines can keep it prepared.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from memoranda.errors import UnsupportedError
@@ -48,6 +48,10 @@ class Change(NamedTuple):
     def statement(self) -> Statement:
         """The whole of it."""
         return f"{self.change} WHERE {self.where}", self.values
+
+
+TOGETHER = 100
+"""How many parts a statement names at once, which is below what engines take; a branch of many forks has more."""
 
 
 class Statements:
@@ -146,7 +150,7 @@ class Statements:
         return self.dialect.value(parameters, condition)
 
     def _in_branch(self, parameters: Parameters, condition: InBranch) -> str:
-        return f"({' OR '.join(self._stretch(parameters, *stretch) for stretch in condition.stretches())})"
+        return f"({any_of([self._stretch(parameters, *stretch) for stretch in condition.stretches()])})"
 
     def _stretch(self, parameters: Parameters, session: str, archived: bool, past: Sequence[Condition]) -> str:
         conditions = (InScope("session_id", session), Archived(archived), *past)
@@ -199,7 +203,7 @@ class Statements:
         parts = wanted.parts()
         if len(parts) > 1:
             kinds = [self._kind(parameters, self.conditions(parameters, part), order, page.end) for part in parts]
-            source = f"SELECT {', '.join(columns)} FROM ({' UNION ALL '.join(kinds)}) AS kinds"
+            source = f"SELECT {', '.join(columns)} FROM ({union_all(kinds)}) AS kinds"
         else:
             where = self.conditions(parameters, wanted)
             source = f"SELECT {self.dialect.selected(columns)} FROM {self.dialect.table} WHERE {where}"
@@ -248,7 +252,7 @@ class Statements:
         parts = wanted.parts()
         if len(parts) > 1:
             kinds = [self._kind(parameters, where(part), in_order, size) for part in parts]
-            columns, source = ", ".join(self.dialect.read_columns), f"({' UNION ALL '.join(kinds)}) AS kinds"
+            columns, source = ", ".join(self.dialect.read_columns), f"({union_all(kinds)}) AS kinds"
         else:
             columns, source = self.dialect.item_columns, f"{self.dialect.table} WHERE {where(wanted)}"
         text = f"SELECT {columns}, {self._place} FROM {source} {in_order} {self.dialect.limit(parameters, size)}"
@@ -347,3 +351,21 @@ def trust_text(dialect: Dialect, row: str = "") -> str:
     """Return the expression of how far an item is trusted, as :func:`memoranda.trust.trusted_as` has it."""
     types = " ".join(f"WHEN '{kind}' THEN '{trust}'" for kind, trust in TRUST_OF_TYPES.items())
     return f"coalesce({dialect.given_trust(row)}, CASE {row}memory_type {types} ELSE '{Trust.AGENT}' END)"
+
+
+def any_of(conditions: list[str]) -> str:
+    """Return the condition that one of these holds, however many they are."""
+    while len(conditions) > TOGETHER:
+        conditions = [f"({' OR '.join(group)})" for group in _in_groups(conditions)]
+    return " OR ".join(conditions)
+
+
+def union_all(selects: list[str]) -> str:
+    """Return the text that selects the rows of all of these, however many they are."""
+    while len(selects) > TOGETHER:
+        selects = [f"SELECT * FROM ({' UNION ALL '.join(group)}) AS part" for group in _in_groups(selects)]
+    return " UNION ALL ".join(selects)
+
+
+def _in_groups(parts: list[str]) -> Iterator[list[str]]:
+    return (parts[start : start + TOGETHER] for start in range(0, len(parts), TOGETHER))

@@ -29,7 +29,7 @@ from memoranda.store.backend import (
     Value,
     key_bounds,
 )
-from memoranda_sql import ITEM_COLUMNS, Change, Parameters, Row, Statement, Statements
+from memoranda_sql import ITEM_COLUMNS, Change, Parameters, Row, Statement, Statements, union_all
 from memoranda_sqlite.dialect import SQLiteDialect
 from memoranda_sqlite.rows import BoundRow
 from memoranda_sqlite.tables import ARCHIVED, DELETED, FURTHER_COLUMNS, SHOWN, TABLE
@@ -146,7 +146,7 @@ class SQLiteStatements(Statements):
             return self._newest(parameters, ", ".join(columns), wanted, page), parameters.values
         first = Page(page.end, 0, page.order)
         parts = [f"SELECT * FROM ({self._newest(parameters, _WITH_PLACE, kind, first)})" for kind in kinds]
-        source = f"SELECT {', '.join(columns)} FROM ({' UNION ALL '.join(parts)})"
+        source = f"SELECT {', '.join(columns)} FROM ({union_all(parts)})"
         return self._page_of(parameters, source, page), parameters.values
 
     def _newest(self, parameters: Parameters, columns: str, wanted: Filter, page: Page) -> str:
