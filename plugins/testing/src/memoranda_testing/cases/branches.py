@@ -149,6 +149,19 @@ class BranchCases(Cases):
                     equal(found, plain[name], f"{name} of a branch, beside that of a session, with {filters}")
 
     @needs(Capability.FORK)
+    async def test_a_summary_that_is_gone_hides_nothing_from_a_branch(self, store: BaseStore) -> None:
+        """What a summary stood for is shown again by a branch that shares both, once the summary is removed."""
+        scope = self.scope(session_id="s")
+        items = await add_texts(store, scope, "a", "b")
+        summary = SummaryMemory(content="both", metadata=scope)
+        await store.add(summary)
+        await store.add_many([item.model_copy(update={"archived_by": summary.id}) for item in items])
+        branch = await store.fork("s", at=summary.id)
+        equal(await self.shown(store, scope, branch), ["both"], "the branch")
+        await store.apply(deletes=[summary.id])
+        equal(await self.shown(store, scope, branch), ["a", "b"], "the branch without the summary")
+
+    @needs(Capability.FORK)
     async def test_rounds_and_calls_go_on_across_a_fork(self, store: BaseStore) -> None:
         """A tool call before the fork can be answered after it, in the same round."""
         scope = self.scope(session_id="s")

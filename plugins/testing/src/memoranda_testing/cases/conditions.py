@@ -141,7 +141,10 @@ VALUES: list[Any] = [
 ]
 """Values that engines take for one another, or sort in a way of their own."""
 
-KEYS = ["k", "K", "k.k", "$k", "'", '"', "k'] = 1 --", "a b", "", "é", "%", "?", ":k", "$.k", "k[0]", "status"]
+KEYS = [
+    *("k", "K", "k.k", "$k", "'", '"', "k'] = 1 --", "a b", "", "é", "%", "?", ":k", "$.k", "k[0]", "status"),
+    *('say "k"', '\\"'),
+]
 """Keys that are no names of columns, however they look."""
 
 FIELDS = [name for name in ITEM_FIELDS if not name.endswith("_at")]
@@ -170,16 +173,21 @@ class ValueCases(Cases):
             equal(contents(found)[::-1], wanted, f"where k is {operator} {value!r}")
 
     async def test_keys_are_data(self, store: BaseStore) -> None:
-        """A key is compared as it is, whatever it looks like to an engine."""
-        scope = self.scope()
-        for number, key in enumerate(KEYS):
-            extra = {key: number, f"x{key}": -1}
-            await store.add(note(key, MemoryMetadata(user_id=scope.user_id, extra=extra), number))
-        for number, key in enumerate(KEYS):
-            asked = f"extra.{key}"
-            found = await store.search(metadata=scope, where={asked: number})
-            equal(contents(found), [key], f"where {asked!r}")
-            equal(await store.count(metadata=scope, where={asked: {"$exists": True}}), 1, f"count with {asked!r}")
+        """A key is compared as it is, whatever it looks like to an engine, and whatever its value and the operator."""
+        kinds: tuple[Callable[[int], Any], ...] = (int, str, lambda number: [number], lambda number: {"n": number})
+        for kind in kinds:
+            scope = self.scope()
+            items = [
+                note(key, MemoryMetadata(user_id=scope.user_id, extra={key: kind(number), f"x{key}": -1}), number)
+                for number, key in enumerate(KEYS)
+            ]
+            await store.add_many(items)
+            for number, key in enumerate(KEYS):
+                asked = [("$eq", kind(number)), ("$ne", kind(number)), ("$in", [kind(number)]), ("$exists", True)]
+                for operator, value in [*asked, *([("$gte", kind(number))] if kind in (int, str) else [])]:
+                    wanted = [item.content for item in items if Value(key, True, operator, value).matches(item)]
+                    found = await store.search(metadata=scope, where={f"extra.{key}": {operator: value}}, limit=100)
+                    equal(contents(found)[::-1], wanted, f"where extra.{key!r} is {operator} {value!r}")
 
     async def test_fields_of_items_can_be_asked_for(self, store: BaseStore) -> None:
         """The names of an item's fields are those fields; an item without one has None."""
@@ -224,6 +232,12 @@ class ValueCases(Cases):
             wanted = [item.content for item in items if Value(name, False, operator, asked).matches(item)]
             found = await store.search(metadata=mine, where={name: {operator: asked}})
             equal(contents(found), wanted, f"where {name} is {operator} {asked!r}")
+        alike = ("ada", "ADA", "Ada ", "Ada\u0301", "ONE", "S", "NOTE", "Note", "\uff34")
+        for name, value in itertools.product(FIELDS, alike):
+            wanted = [item.content for item in items if Value(name, False, "$eq", value).matches(item)]
+            equal(
+                contents(await store.search(metadata=mine, where={name: value})), wanted, f"where {name} is {value!r}"
+            )
         ordered = ("", "T", "s", "\uff54", "\U0001f989", 1)
         for name, operator, bound in itertools.product(FIELDS, ("$gt", "$gte", "$lt", "$lte"), ordered):
             wanted = [item.content for item in items if Value(name, False, operator, bound).matches(item)]

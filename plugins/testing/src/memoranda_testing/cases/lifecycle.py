@@ -11,6 +11,7 @@ from memoranda.items import AIMemory, MemoryItem, MemoryMetadata
 from memoranda.store import BaseStore, Capability
 from memoranda.store.backend import BASE_CAPABILITIES
 from memoranda_testing.case import Cases, Reopen, needs, note, required
+from memoranda_testing.event_loop import threads_that_meet
 from memoranda_testing.expect import contents, each_raises, equal, raises, same_item, that
 
 
@@ -316,6 +317,26 @@ class PersistenceCases(Cases):
         finally:
             await self.clean(store)
             await again.close()
+
+    @needs(Capability.PERSISTENT, Capability.ATOMIC)
+    async def test_one_of_two_stores_answers(self, store: BaseStore, reopen: Reopen | None) -> None:
+        """Of two stores that append to a conversation at once, behind the same item, one is heard."""
+        scope = self.scope(session_id="s")
+        first = note("0", scope)
+        await store.add(first)
+        async with await required(reopen)() as other:
+            head = first.id
+            for number in range(1, 21):
+                turns = [note(f"{number}{letter}", scope) for letter in "ab"]
+                with threads_that_meet():
+                    said = await asyncio.gather(
+                        *(one.append([turn], after=head) for one, turn in zip((store, other), turns, strict=True)),
+                        return_exceptions=True,
+                    )
+                heard = [turn for turn, error in zip(turns, said, strict=True) if not isinstance(error, Exception)]
+                equal(len(heard), 1, "how many of two that answer at once are heard")
+                head = heard[0].id
+            equal(await store.count(metadata=scope), 21, "how many turns there are")
 
     @needs(Capability.PERSISTENT)
     async def test_compare_and_set_holds_between_two_stores(self, store: BaseStore, reopen: Reopen | None) -> None:

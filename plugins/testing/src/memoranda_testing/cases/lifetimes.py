@@ -11,7 +11,7 @@ from memoranda.items import AIMemory, HumanMemory, MemoryItem, MemoryMetadata, T
 from memoranda.store import BaseStore, Capability
 from memoranda_testing.case import Cases, Clock, Reopen, needs, note, required
 from memoranda_testing.cases.recall import modes_of
-from memoranda_testing.expect import SkipCase, contents, each_raises, equal, raises, that
+from memoranda_testing.expect import SkipCase, contents, each_raises, equal, raises, same_item, that
 
 LONGEST = 36.0
 """The longest life that is waited for by the real clock."""
@@ -173,6 +173,25 @@ class LifetimeCases(Cases):
             await other.add(note("mine again", mine, id=items[4].id))
             again = await store.get(items[4].id)
             equal(again and again.version, 1, "the version of an item that its owner stores anew")
+
+    @needs(Capability.TTL, Capability.PERSISTENT, Capability.DELETE)
+    async def test_what_is_deleted_ends_in_a_store_opened_later(self, store: BaseStore) -> None:
+        """A store that is opened when an item is in the bin knows that it ends, and then gives its id away."""
+        clock = self.on_a_clock(store)
+        scope = self.scope()
+        items = [note("tea", scope, trust="external"), note("milk", scope)]
+        await store.add_many(items, ttl=100)
+        await store.add(note("brief", scope), ttl=10)
+        await store.clear(metadata=scope, where={"id": {"$in": [item.id for item in items]}})
+        clock.now += 11
+        await store.sweep()
+        await store.close()
+        await store.init()
+        clock.now += 100
+        for item, owner in zip(items, (scope, self.scope()), strict=True):
+            again = note("lemon", owner, id=item.id)
+            await store.add(again)
+            same_item(await store.get(item.id), again, "a new item of the same id", version=1)
 
     @needs(Capability.TTL)
     async def test_what_was_swept_does_not_come_back(self, store: BaseStore) -> None:

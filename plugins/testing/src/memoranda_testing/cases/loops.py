@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
-import sys
 import threading
 import time
 import uuid
@@ -17,7 +16,7 @@ from memoranda.errors import StoreClosedError, VersionConflictError
 from memoranda.items import MemoryItem, MemoryMetadata
 from memoranda.store import BaseStore, Capability
 from memoranda_testing.case import Case, Cases, every_read, note, skipped_if
-from memoranda_testing.event_loop import LONG, longest_wait
+from memoranda_testing.event_loop import LONG, longest_wait, threads_that_meet
 from memoranda_testing.expect import contents, equal, raises, same_item, that
 
 LOOPS = 4
@@ -29,10 +28,6 @@ def any_loop(case: Case) -> Case:
     """Run the case only where the store may be used from every event loop."""
     reason = "the store is made on something that belongs to one event loop"
     return skipped_if(lambda cases, store: "" if cases.any_loop else reason)(case)
-
-
-_SWITCH = 1e-6
-"""Seconds after which threads take turns. With Python's usual 5 ms, they hardly ever meet in the middle of a call."""
 
 
 async def elsewhere(*works: Callable[[], object]) -> None:
@@ -47,17 +42,13 @@ async def elsewhere(*works: Callable[[], object]) -> None:
 
     # Daemons: a store that keeps a caller waiting for ever must not keep the run from its end.
     threads = [threading.Thread(target=call, args=(work,), daemon=True) for work in works]
-    usual = sys.getswitchinterval()
-    sys.setswitchinterval(_SWITCH)
-    try:
+    with threads_that_meet():
         for thread in threads:
             thread.start()
         deadline = time.monotonic() + _PATIENCE
         while any(thread.is_alive() for thread in threads):
             that(time.monotonic() < deadline, "A call from another event loop did not come back.")
             await asyncio.sleep(0.001)
-    finally:
-        sys.setswitchinterval(usual)
     if errors:
         raise errors[0]
 

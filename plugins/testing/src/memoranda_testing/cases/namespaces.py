@@ -13,7 +13,14 @@ from memoranda_testing.expect import contents, each_raises, equal, raises, same_
 NASTY = [
     *(("a",), ("ab",), ("a", "b"), ("a/b",), ("a", ""), ("a~1b",), ("A",), ("á",), ("a", "b", "c"), ("%",), ("a%",)),
     *(("a_",), ("a*",), ("a?",), ("[a]",), ("a[!x]", "b"), ("*", "b"), ("a\\",), ("a ",)),
-    *(("a" * 300,), ("a" * 300 + "b",)),
+    *(
+        ("a" * 300,),
+        ("a" * 300 + "b",),
+        ("a", "\uffff"),
+        ("a", "\U0001f989"),
+        ("a", "\U0010ffff", "x"),
+        ("a\U0010ffff",),
+    ),
 ]
 """Namespaces that are easily taken for one another."""
 

@@ -34,9 +34,11 @@ def lifetime_steps(mark: str, capabilities: frozenset[Capability]) -> Iterator[S
         yield Call("add_many", {"items": items[4:5], "ttl": _AGES})
         yield Call("add", {"item": items[5]})
     yield Moved(_CHANGED)
+    yield from _looks(mine, capabilities)
     for change in _CHANGES:
         yield from _changed(change, [f"{mark}{change}{number}" for number in range(6)], mine, capabilities)
     ends = sorted({_CHANGED + _SHORTER, _LIFE, _CHANGED + _LIFE, _CHANGED + _LONGER, 2**31 / 1000, _AGES})
+    yield from _looks(mine, capabilities)
     moments = [_CHANGED, *(moment for end in ends for moment in (end - 1, end - 0.001, end))]
     for before, after in pairwise(moments):
         yield Moved(after - before)
@@ -145,4 +147,5 @@ def _looks(mine: MemoryMetadata, capabilities: frozenset[Capability]) -> Iterato
         yield Call("scan", everything)
     yield Call("search_ranked", {**everything, "query": "tea milk", "mode": "text", "limit": 100})
     yield Call("payloads", everything)
-    yield Call("owners", {"by": "session_id", "within": everything["metadata"]})
+    for counts in (True, False):
+        yield Call("owners", {"by": "session_id", "within": everything["metadata"], "counts": counts})
