@@ -60,7 +60,7 @@ _PATIENCE = {"a part": 40.0, "a case": 120.0}
 """Seconds after which a case counts as failed; a quarter of them is left to each call. A busy machine needs them."""
 
 _THOROUGH = 8
-"""How many times as long a thorough case may take: longer than any, so that none counts as failed for being thorough."""
+"""How many times as long a thorough case may take: longer than any does, so that none fails for being thorough."""
 
 
 class _Mutated(SourceFileLoader):
