@@ -149,6 +149,20 @@ class BranchCases(Cases):
                     equal(found, plain[name], f"{name} of a branch, beside that of a session, with {filters}")
 
     @needs(Capability.FORK)
+    async def test_many_changes_do_not_move_the_end_of_a_past(self, store: BaseStore) -> None:
+        """However often a store has tidied up since, a branch shares what it shared when it was made."""
+        scope, other = self.scope(session_id="s"), self.scope()
+        gone = await add_texts(store, scope, "v", "w", "x", "y", "z")
+        first, _, _ = await add_texts(store, scope, "a", "b", "c")
+        await store.apply(deletes=[item.id for item in gone], purge=Capability.PURGE in store.capabilities)
+        branch = await store.fork("s", at=first.id)
+        changed = note("0", other)
+        for number in range(100 if self.is_brief else 1_100):
+            await store.add(note(str(number), other, id=changed.id))
+        equal(await self.shown(store, scope, branch), ["a"], "the branch")
+        equal(await self.shown(store, scope, "s"), ["a", "b", "c"], "the session")
+
+    @needs(Capability.FORK)
     async def test_a_summary_that_is_gone_hides_nothing_from_a_branch(self, store: BaseStore) -> None:
         """What a summary stood for is shown again by a branch that shares both, once the summary is removed."""
         scope = self.scope(session_id="s")

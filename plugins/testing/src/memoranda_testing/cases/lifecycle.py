@@ -318,6 +318,30 @@ class PersistenceCases(Cases):
             await self.clean(store)
             await again.close()
 
+    @needs(Capability.PERSISTENT)
+    async def test_every_write_is_there_for_others(self, store: BaseStore, reopen: Reopen | None) -> None:
+        """When a call of any kind returns, another store on the same data shows the items as this one does."""
+        scope = self.scope(session_id="s")
+        item, other, third = [note(text, scope, second) for second, text in enumerate(("tea", "milk", "lemon"))]
+        calls: dict[str, Callable[[], Awaitable[Any]]] = {
+            "add": lambda: store.add(item),
+            "add_many": lambda: store.add_many([other]),
+            "update": lambda: store.update(item.model_copy(update={"content": "green tea", "version": 1})),
+            "append": lambda: store.append([third], after=other.id),
+        }
+        if Capability.TTL in store.capabilities:
+            calls["touch"] = lambda: store.touch([item.id, other.id], ttl=1e6)
+            calls["get with refresh"] = lambda: store.get(item.id, refresh=True)
+        if Capability.DELETE in store.capabilities:
+            calls["delete"] = lambda: store.delete(item.id)
+            calls["restore"] = lambda: store.restore(item.id)
+        calls |= {"pop": lambda: store.pop(metadata=scope), "clear": lambda: store.clear(metadata=scope)}
+        async with await required(reopen)() as again:
+            for name, call in calls.items():
+                await call()
+                here, there = [[each async for each in one.scan(metadata=scope)] for one in (store, again)]
+                equal(there, here, f"what another store shows after {name}")
+
     @needs(Capability.PERSISTENT, Capability.ATOMIC)
     async def test_one_of_two_stores_answers(self, store: BaseStore, reopen: Reopen | None) -> None:
         """Of two stores that append to a conversation at once, behind the same item, one is heard."""
