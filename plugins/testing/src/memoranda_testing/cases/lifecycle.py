@@ -341,6 +341,12 @@ class PersistenceCases(Cases):
                 await call()
                 here, there = [[each async for each in one.scan(metadata=scope)] for one in (store, again)]
                 equal(there, here, f"what another store shows after {name}")
+            await store.add_many([note(str(number), scope, number) for number in range(40)])
+            await again.add(note("tea", scope, id=item.id))
+            for number in range(100 if self.is_brief else 1_100):  # Enough for a store to tidy up.
+                await store.add(note(f"tea {number}", scope, id=item.id))
+            here, there = [[each async for each in one.scan(metadata=scope)] for one in (store, again)]
+            equal(there, here, "what another store shows after many changes")
 
     @needs(Capability.PERSISTENT, Capability.ATOMIC)
     async def test_one_of_two_stores_answers(self, store: BaseStore, reopen: Reopen | None) -> None:
