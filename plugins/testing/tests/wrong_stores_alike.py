@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import unicodedata
+from collections.abc import AsyncGenerator
 from dataclasses import dataclass, replace
 
 from memoranda.items import MemoryItem, MemoryMetadata
-from memoranda.store import BaseStore, InMemoryStore, RankedItem, ScopedStore, SearchMode
-from memoranda.store.backend import AtLeast, Condition, Filter, Page, Write
+from memoranda.store import BaseStore, InMemoryStore, Owner, RankedItem, ScopedStore, SearchMode
+from memoranda.store.backend import AtLeast, Condition, Filter, Listing, Page, Value, Write
+from memoranda.store.entry_index import Entry
 
 
 @dataclass(frozen=True)
@@ -33,6 +35,14 @@ class _Word(Condition):
 
     def matches(self, item: MemoryItem) -> bool:
         return self.word in item.content.casefold().split(" ")
+
+
+@dataclass(frozen=True)
+class _Name(Condition):
+    name: str
+
+    def matches(self, item: MemoryItem) -> bool:
+        return (getattr(item, "name", None) or "").casefold() == self.name
 
 
 class ForgetsTheThird(InMemoryStore):
@@ -133,6 +143,38 @@ class FindsWordsBetweenSpaces(InMemoryStore):
         return await super()._search(wanted, page)
 
 
+class OwnersWithoutAPast(InMemoryStore):
+    """Lists the owners of a branch without its past."""
+
+    async def _owners(self, listing: Listing, wanted: Filter) -> AsyncGenerator[Owner, None]:
+        for owner in listing.of([entry.item for entry in self._live.candidates(None) if wanted.matches(entry.item)]):
+            yield owner
+
+
+class SummariesInTheBin(InMemoryStore):
+    """Lets a deleted summary stand for what a branch shares."""
+
+    def _is_archived(self, entry: Entry, bound: int | None) -> bool:
+        summary_id = entry.item.archived_by
+        if summary_id is None or bound is None:
+            return summary_id is not None
+        summary = self._live.get(summary_id) or self._hidden.get(summary_id)
+        return summary is not None and summary.added <= bound
+
+
+class NamesWithoutCase(InMemoryStore):
+    """Compares the names of who speaks without regard to case."""
+
+    async def _search(self, wanted: Filter, page: Page) -> list[MemoryItem]:
+        further = [
+            _Name(str(each.value).casefold())
+            if isinstance(each, Value) and (each.name, each.in_extra, each.operator) == ("name", False, "$eq")
+            else each
+            for each in wanted.further
+        ]
+        return await super()._search(replace(wanted, further=tuple(further)), page)
+
+
 class KeepsWhatWasRead(InMemoryStore):
     """Keeps a copy of what it was asked for, and never lets go of it."""
 
@@ -201,6 +243,9 @@ WRONG_STORES: list[tuple[type[BaseStore], str]] = [
     (SharesOldReads, "a_read_that_begins_after_a_write_sees_it"),
     (KeepsSeats, "many_cancelled_calls_exhaust_nothing"),
     (FindsWordsBetweenSpaces, "every_part_of_a_text_is_found"),
+    (OwnersWithoutAPast, "a_branch_reads_like_a_session_that_holds_all_of_it"),
+    (SummariesInTheBin, "a_summary_that_is_gone_hides_nothing_from_a_branch"),
+    (NamesWithoutCase, "fields_of_items_compare_with_anything"),
     (PadsTasks, "owners_that_look_alike_are_apart"),
     (FindsWhatIsCompatible, "characters_that_look_alike_or_are_invisible_are_themselves"),
     (KeepsWhatWasRead, "nothing_of_what_is_purged_stays_in_memory"),

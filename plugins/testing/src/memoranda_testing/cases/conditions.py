@@ -151,6 +151,36 @@ FIELDS = [name for name in ITEM_FIELDS if not name.endswith("_at")]
 """Fields of items that a condition can name, besides times."""
 
 
+CHANGES: dict[str, tuple[Any, Any]] = {
+    **dict.fromkeys(("session_id", "task_id", "agent_id"), ("s", "t")),
+    "namespace": (("a",), ("b",)),
+    "extra": ({"k": 1}, {"k": 2}),
+    "name": ("Ada", "Bob"),
+    "content": ("tea", "milk"),
+    "memory_type": ("note", "diary"),
+    "status": ("accepted", "draft"),
+    "archived_by": (None, "summary"),
+}
+"""Fields, each with two values that an item may have one after the other."""
+
+
+def _with(item: MemoryItem, name: str, value: Any) -> MemoryItem:
+    if name in MemoryMetadata.model_fields:
+        return item.model_copy(update={"metadata": item.metadata.model_copy(update={name: value})})
+    return item.model_copy(update={name: value})
+
+
+def _asking_for(scope: MemoryMetadata, name: str, value: Any) -> dict[str, Any]:
+    """Return filters that find what has this value."""
+    if name in MemoryMetadata.model_fields:
+        return {"metadata": scope.model_copy(update={name: value})}
+    if name in ("memory_type", "status"):
+        return {"metadata": scope, name: value}
+    if name == "archived_by":
+        return {"metadata": scope, "archived": value is not None}
+    return {"metadata": scope, "where": {name: value}}
+
+
 class ValueCases(Cases):
     """Conditions on values."""
 
@@ -243,6 +273,33 @@ class ValueCases(Cases):
             wanted = [item.content for item in items if Value(name, False, operator, bound).matches(item)]
             found = await store.search(metadata=mine, where={name: {operator: bound}})
             equal(contents(found), wanted, f"where {name} is {operator} {bound!r}")
+
+    async def test_a_field_that_changes_alone_is_found_as_it_is(self, store: BaseStore) -> None:
+        """Of an item that else stays the same, its time included, a filter finds the new value and not the old one."""
+        owner = self.scope(session_id="s")
+        scope = MemoryMetadata(user_id=owner.user_id)
+        for name, values in CHANGES.items():
+            item = _with(note("tea", owner), name, values[0])
+            await store.add(item)
+            writes: list[Callable[[MemoryItem], Awaitable[object]]] = [
+                store.add,
+                store.update,
+                lambda one: store.add_many([one]),
+                lambda one: store.apply(adds=[one]),
+                lambda one: store.update_many([one]),
+            ]
+            for number, write in enumerate(writes):
+                for value in values:
+                    await store.search(**_asking_for(scope, name, value))
+                held = await store.get(item.id)
+                assert held is not None
+                await write(_with(held, name, values[(number + 1) % 2]))
+                for place, value in enumerate(values):
+                    asked = _asking_for(scope, name, value)
+                    found = await store.search(**asked), [each async for each in store.scan(**asked)]
+                    wanted = int(place == (number + 1) % 2)
+                    equal([*map(len, found)], [wanted, wanted], f"how many items are found by {name} {value!r}")
+            await store.clear(metadata=scope)
 
     async def test_conditions_apply_to_every_call(self, store: BaseStore) -> None:
         """Listing, ranking, counting, scanning, the window and clearing all respect them."""
