@@ -23,6 +23,10 @@ _SORTED_FIRST = 64
 """How many of the best are put in order first; usually no more are asked for."""
 
 
+_TIED = 1e-9
+"""By which part of them scores may differ that are equal but for rounding."""
+
+
 def rank_text(
     query: str,
     windows: Iterable[Sequence[Passage]],
@@ -113,7 +117,9 @@ def rank(
     best = next(found, None)
     if best is None:
         return []
-    unit = float(scoring.relevance[best]) / float(scoring.scores[best])
+    top = float(scoring.scores[best])
+    # Which of several that are equally good comes first depends on their order; the scores must not.
+    unit = float(scoring.relevance[scoring.scores >= top * (1 - _TIED)].max()) / top
     chosen = filter(wanted, chain((best,), found)) if wanted is not None else chain((best,), found)
     items = list(islice(chosen, limit))
     terms = scoring.words.found_in(items)
