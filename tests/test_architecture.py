@@ -89,7 +89,7 @@ SIZES = {
     "summary-conversation": 98,
     "summary-facts": 85,
     "summary-profiles": 105,
-    "testing": 14_769,
+    "testing": 16_525,
     "text": 648,
     "userdata": 1_267,
     "vector": 2_525,

@@ -36,11 +36,7 @@ def json_equal(left: Any, right: Any) -> bool:
         return left.keys() == right.keys() and all(json_equal(value, right[key]) for key, value in left.items())
     if isinstance(left, (list, tuple)) and isinstance(right, (list, tuple)):
         return len(left) == len(right) and all(map(json_equal, left, right))
-    if isinstance(left, (int, float)) and isinstance(right, (int, float)):
-        return left == right
-    if isinstance(left, str) and isinstance(right, str):
-        return left == right
-    return left is None and right is None
+    return bool(left == right)
 
 
 @dataclass(frozen=True, slots=True)

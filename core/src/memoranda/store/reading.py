@@ -275,11 +275,10 @@ class Reading(Engine):
     ) -> AsyncGenerator[MemoryItem, None]:
         """Yield every item that matches, archived ones too, oldest first; of equal time, the first added first.
 
-        Memory use does not grow with the number of items on a store that streams. Items that are there for the whole
-        scan are yielded exactly once, in the order ``added`` even if their times change meanwhile; others may or may
-        not be. ``include_deleted`` needs the capability ``delete``. Filters and ``order`` are those of :meth:`search`.
-        The record of a branch names the last items of its past that this scan yields, so that :meth:`fork` makes the
-        same branch of it in a copy.
+        On a store that streams, memory use does not grow with the number of items. Those that are there for the whole
+        scan are yielded exactly once, by ``added`` even if their times change meanwhile; others may or may not be.
+        ``include_deleted`` needs the capability ``delete``. Filters and ``order`` are those of :meth:`search`. The
+        record of a branch names the last items of its past that this scan yields, so that :meth:`fork` can copy it.
         """
         self._ensure_open()
         if include_deleted:

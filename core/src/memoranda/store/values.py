@@ -49,10 +49,9 @@ def _is_number(value: Any) -> bool:
 
 
 def _is_among(found: Any, wanted: Sequence[Any]) -> bool:
-    if isinstance(found, str):
-        return found in wanted
-    # What == finds nowhere is not among them, unless it has parts; where it does, 1 may have met true.
-    return (isinstance(found, (list, tuple, dict)) or found in wanted) and any(json_equal(found, one) for one in wanted)
+    # What == finds nowhere is not among them, unless it has parts; of what it does find, 1 may have met true.
+    maybe = isinstance(found, (list, tuple, dict)) or found in wanted
+    return maybe and (isinstance(found, str) or any(json_equal(found, value) for value in wanted))
 
 
 OPERATORS: Mapping[str, Callable[[Any, Any], bool]] = {
