@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from memoranda import AIMemory, HumanMemory, MemoryItem, MemoryMetadata, SystemMemory, ToolMemory
+from memoranda import AIMemory, HumanMemory, MemoryItem, MemoryMetadata, SummaryMemory, SystemMemory, ToolMemory
 from memoranda.integrity import whole_groups
 from memoranda.store import InMemoryStore
-from memoranda.windowing import last_rounds, newest, rounds_within
+from memoranda.windowing import as_said, last_rounds, newest, rounds_within
 
 
 def one_token(_: MemoryItem) -> int:
@@ -30,24 +30,26 @@ def history(chance: Random, sessions: int) -> list[MemoryItem]:
             items.append(HumanMemory(content=f"q{turn}", metadata=scope, group=group))
         elif drawn < 0.9:
             items.append(AIMemory(content=f"a{turn}", metadata=scope, group=group))
-        elif drawn < 0.98:
+        elif drawn < 0.97:
             call = f"c{turn % 7}"
             items.append(AIMemory(content=f"c{turn}", metadata=scope, tool_calls=[{"id": call, "name": "look"}]))
             items.append(ToolMemory(content=f"r{turn}", metadata=scope, tool_call_id=call))
+        elif drawn < 0.98:
+            items.append(SummaryMemory(content=f"s{turn}", metadata=scope, group=group))
         else:
             items.append(SystemMemory(content=f"i{turn}", metadata=scope))
     return items
 
 
 def shown_of_all(items: list[MemoryItem], bounds: dict[str, int]) -> list[str]:
-    found = items
+    said = found = as_said(items)
     if "rounds" in bounds:
         found = last_rounds(found, bounds["rounds"])
     if "tokens" in bounds:
         found = rounds_within(found, bounds["tokens"], one_token)
     if "limit" in bounds:
         found = newest(found, bounds["limit"])
-    return [item.content for item in whole_groups(found, items)]
+    return [item.content for item in as_said(whole_groups(found, said))]
 
 
 @pytest.mark.parametrize("sessions", [1, 2, 5])

@@ -152,7 +152,7 @@ class Reading(Handle):
             found = rounds_within(found, tokens, estimate_tokens)
         if limit is not None:
             found = newest(found, limit)
-        return self._read(whole_groups(found, said), False)
+        return self._read(as_said(whole_groups(found, said)), False)
 
     def payloads(self, *, limit: int = EVERYTHING, **filters: Any) -> list[Payload]:
         """Return the payloads of what a search shows, oldest first."""
