@@ -16,6 +16,9 @@ _CHANGED, _SHORTER, _LIFE, _LONGER = 1_000.0, 500.5, 4_000.25, 9_000.0
 _AGES = 1e9
 """Far more milliseconds than 32 bits hold."""
 
+_GIVEN = "2050-03-01T00:00:00.000000+00:00"
+"""An end that an item comes with, without a lifetime."""
+
 _CHANGES = ("nothing", "shorter", "longer", "forever", "touched", "read", "found", "replaced", "replaced again", "bin")
 
 
@@ -23,7 +26,7 @@ def lifetime_steps(mark: str, capabilities: frozenset[Capability]) -> Iterator[S
     """Yield items that get a lifetime in each way and then another one, and looks around the end of each."""
     mine = MemoryMetadata(user_id=f"{mark}u", session_id=f"{mark}s", namespace=(mark,) if mark else ())
     for change in _CHANGES:
-        items = [MemoryItem(id=f"{mark}{change}{number}", content="tea", metadata=mine) for number in range(6)]
+        items = [MemoryItem(id=f"{mark}{change}{number}", content="tea", metadata=mine) for number in range(7)]
         for item in items:
             item.__dict__.update({"created_at": "2024-03-01T00:00:00.000000+00:00", "updated_at": item.created_at})
         yield Call("add", {"item": items[0], "ttl": _LIFE})
@@ -32,11 +35,12 @@ def lifetime_steps(mark: str, capabilities: frozenset[Capability]) -> Iterator[S
         items[3].__dict__["ttl"] = _LIFE
         yield Call("add", {"item": items[3]})
         yield Call("add_many", {"items": items[4:5], "ttl": _AGES})
-        yield Call("add", {"item": items[5]})
+        items[6].__dict__["expires_at"] = _GIVEN
+        yield Call("add_many", {"items": items[5:]})
     yield Moved(_CHANGED)
     yield from _looks(mine, capabilities)
     for change in _CHANGES:
-        yield from _changed(change, [f"{mark}{change}{number}" for number in range(6)], mine, capabilities)
+        yield from _changed(change, [f"{mark}{change}{number}" for number in range(7)], mine, capabilities)
     ends = sorted({_CHANGED + _SHORTER, _LIFE, _CHANGED + _LIFE, _CHANGED + _LONGER, 2**31 / 1000, _AGES})
     yield from _looks(mine, capabilities)
     moments = [_CHANGED, *(moment for end in ends for moment in (end - 1, end - 0.001, end))]
