@@ -336,6 +336,10 @@ class PersistenceCases(Cases):
             calls["delete"] = lambda: store.delete(item.id)
             calls["restore"] = lambda: store.restore(item.id)
         calls |= {"pop": lambda: store.pop(metadata=scope), "clear": lambda: store.clear(metadata=scope)}
+
+        async def shown(one: BaseStore) -> list[MemoryItem | None]:
+            return [await one.get(item.id), *[each async for each in one.scan(metadata=scope)]]
+
         async with await required(reopen)() as again:
             for name, call in calls.items():
                 await call()
@@ -348,8 +352,7 @@ class PersistenceCases(Cases):
             await again.add(note("tea", scope, id=item.id))
             for number in range(100 if self.is_brief else 1_100):  # Enough for a store to tidy up.
                 await store.add(note(f"tea {number}", scope, id=item.id))
-            here, there = [[each async for each in one.scan(metadata=scope)] for one in (store, again)]
-            equal(there, here, "what another store shows after many changes")
+            equal(await shown(again), await shown(store), "what another store shows after many changes")
 
     @needs(Capability.PERSISTENT, Capability.ATOMIC)
     async def test_one_of_two_stores_answers(self, store: BaseStore, reopen: Reopen | None) -> None:
