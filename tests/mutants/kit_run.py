@@ -59,9 +59,6 @@ _LAST = (
 _PATIENCE = {"a part": 40.0, "a case": 120.0}
 """Seconds after which a case counts as failed; a quarter of them is left to each call. A busy machine needs them."""
 
-_THOROUGH = 8
-"""How many times as long a thorough case may take: longer than any does, so that none fails for being thorough."""
-
 
 class _Mutated(SourceFileLoader):
     """Loads a module from other text than its file's."""
@@ -182,7 +179,7 @@ async def first_failure(target: Target, folder: Path, first: Sequence[str], *, t
             lambda data=data, open_store=open_store: open_store(data),
             exclusive=True,
             select=name.__eq__,
-            timeout=_PATIENCE["a part" if topic.brief else "a case"] * (_THOROUGH if thorough else 1),
+            timeout=_PATIENCE["a part" if topic.brief else "a case"],
             thorough=thorough,
             topics=[topic],
         )

@@ -276,7 +276,7 @@ class Reading(Engine):
         """Yield every item that matches, archived ones too, oldest first; of equal time, the first added first.
 
         On a store that streams, memory use does not grow with their number. Items that are there for the whole scan
-        are yielded exactly once, by ``added`` even if their times change meanwhile; others may or may not be.
+        are yielded exactly once, in the order ``added`` even if their times change meanwhile; others may or may not be.
         ``include_deleted`` needs the capability ``delete``. Filters and ``order`` are those of :meth:`search`. The
         record of a branch names the last items of its past that this scan yields, so that :meth:`fork` can copy it.
         """

@@ -81,7 +81,7 @@ class _Wanted:
             found = rounds_within(found, self.tokens, self.count)
         if self.limit is not None:
             found = newest(found, self.limit)
-        return as_said(whole_groups(found, [*earlier, *said]))  # Of what is shown: all of it may not have been read.
+        return as_said(whole_groups(found, [*earlier, *said]))  # Its beginning may not have been read.
 
 
 def _from_human(said: Sequence[MemoryItem], places: Sequence[int]) -> Sequence[int]:

@@ -24,7 +24,7 @@ _SORTED_FIRST = 64
 
 
 _TIED = 1e-9
-"""By which part of them scores may differ that are equal but for rounding."""
+"""The relative difference below which two scores are equal but for rounding."""
 
 
 def rank_text(
@@ -118,7 +118,7 @@ def rank(
     if best is None:
         return []
     top = float(scoring.scores[best])
-    # Which of several that are equally good comes first depends on their order; the scores must not.
+    # Ties are broken by order, which must not change the scores.
     unit = float(scoring.relevance[scoring.scores >= top * (1 - _TIED)].max()) / top
     chosen = filter(wanted, chain((best,), found)) if wanted is not None else chain((best,), found)
     items = list(islice(chosen, limit))

@@ -50,8 +50,8 @@ class Change(NamedTuple):
         return f"{self.change} WHERE {self.where}", self.values
 
 
-TOGETHER = 100
-"""How many parts a statement names at once, which is below what engines take; a branch of many forks has more."""
+_TOGETHER = 100
+"""How many parts one list of a statement has. Engines limit that, and a branch of many forks has more."""
 
 
 class Statements:
@@ -355,17 +355,17 @@ def trust_text(dialect: Dialect, row: str = "") -> str:
 
 def any_of(conditions: list[str]) -> str:
     """Return the condition that one of these holds, however many they are."""
-    while len(conditions) > TOGETHER:
+    while len(conditions) > _TOGETHER:
         conditions = [f"({' OR '.join(group)})" for group in _in_groups(conditions)]
     return " OR ".join(conditions)
 
 
 def union_all(selects: list[str]) -> str:
     """Return the text that selects the rows of all of these, however many they are."""
-    while len(selects) > TOGETHER:
+    while len(selects) > _TOGETHER:
         selects = [f"SELECT * FROM ({' UNION ALL '.join(group)}) AS part" for group in _in_groups(selects)]
     return " UNION ALL ".join(selects)
 
 
 def _in_groups(parts: list[str]) -> Iterator[list[str]]:
-    return (parts[start : start + TOGETHER] for start in range(0, len(parts), TOGETHER))
+    return (parts[start : start + _TOGETHER] for start in range(0, len(parts), _TOGETHER))

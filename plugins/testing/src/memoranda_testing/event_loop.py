@@ -111,6 +111,12 @@ def _waits() -> int | None:
     return resource.getrusage(resource.RUSAGE_THREAD).ru_nvcsw if sys.platform == "linux" else None
 
 
+async def some_turns(count: int) -> None:
+    """Let the event loop take so many turns."""
+    for _ in range(count):
+        await asyncio.sleep(0)
+
+
 @contextmanager
 def threads_that_meet() -> Iterator[None]:
     """Let threads take turns so often that they meet in the middle of a call; with the usual 5 ms they rarely do."""

@@ -12,6 +12,7 @@ from memoranda.errors import IdConflictError, VersionConflictError
 from memoranda.items import MemoryItem
 from memoranda.store import BaseStore, Capability
 from memoranda_testing.case import Cases, every_read, needs, note
+from memoranda_testing.event_loop import some_turns
 from memoranda_testing.expect import contents, equal, same_item, that
 
 DELAYS = (None, 0, 0, 0.0002, 0.0005, 0.001, 0.002, 0.004, 0.008)
@@ -118,11 +119,11 @@ class CancellationCases(Cases):
         held = note("tea", scope)
         await store.add(held)
         calls = every_read(store, held)
+        calls["add"] = lambda: store.add(note("x", scope))
         for call in calls.values():
             for turns in range(4):
                 tasks = [asyncio.create_task(call()) for _ in range(20)]
-                for _ in range(turns):
-                    await asyncio.sleep(0)
+                await some_turns(turns)
                 for task in tasks:
                     task.cancel()
                 await asyncio.wait(tasks)
@@ -141,8 +142,7 @@ class CancellationCases(Cases):
             alone = await call()
             for turns in range(4):
                 first, *others = [asyncio.create_task(call()) for _ in range(3)]
-                for _ in range(turns):
-                    await asyncio.sleep(0)
+                await some_turns(turns)
                 first.cancel()
                 await asyncio.wait([first, *others])
                 for other in others:
@@ -158,8 +158,7 @@ class CancellationCases(Cases):
             items = [note(f"{turns} {number}", mine) for number in range(3)]
             tasks = [asyncio.create_task(store.add(item)) for item in items]
             refused = asyncio.create_task(store.add(note("taken", mine, id=foreign.id)))
-            for _ in range(turns):
-                await asyncio.sleep(0)
+            await some_turns(turns)
             tasks[given_up].cancel()
             _, waiting = await asyncio.wait([refused, *tasks], timeout=self.patience)
             that(not waiting, "An add did not end beside one that was cancelled.")

@@ -11,6 +11,7 @@ from memoranda.errors import IdConflictError, VersionConflictError
 from memoranda.items import MemoryItem
 from memoranda.store import BaseStore, Capability
 from memoranda_testing.case import Cases, needs, note
+from memoranda_testing.event_loop import some_turns
 from memoranda_testing.expect import contents, equal, same_item, that
 
 T = TypeVar("T")
@@ -158,8 +159,7 @@ class ConcurrencyCases(Cases):
         ]
         for number, read in enumerate(reads * 6):
             under_way = [asyncio.ensure_future(read())]
-            for _ in range(number // len(reads)):
-                await asyncio.sleep(0)
+            await some_turns(number // len(reads))
             writing = asyncio.ensure_future(store.add(note(f"tea {number}", scope, id=item.id)))
             while not writing.done() and len(under_way) < 20:  # More would only keep the write waiting.
                 await asyncio.sleep(0)
@@ -254,6 +254,5 @@ class ConcurrencyCases(Cases):
 
 async def _after_turns(turns: int, work: Awaitable[T]) -> T:
     """Do the work after some turns of the event loop."""
-    for _ in range(turns):
-        await asyncio.sleep(0)
+    await some_turns(turns)
     return await work

@@ -218,6 +218,8 @@ class ValueCases(Cases):
                     wanted = [item.content for item in items if Value(key, True, operator, value).matches(item)]
                     found = await store.search(metadata=scope, where={f"extra.{key}": {operator: value}}, limit=100)
                     equal(contents(found)[::-1], wanted, f"where extra.{key!r} is {operator} {value!r}")
+                count = await store.count(metadata=scope, where={f"extra.{key}": {"$exists": True}})
+                equal(count, 1, f"count with extra.{key!r}")
 
     async def test_fields_of_items_can_be_asked_for(self, store: BaseStore) -> None:
         """The names of an item's fields are those fields; an item without one has None."""

@@ -343,11 +343,7 @@ class PersistenceCases(Cases):
         async with await required(reopen)() as again:
             for name, call in calls.items():
                 await call()
-                here, there = [
-                    [*[each async for each in one.scan(metadata=scope)], await one.get(item.id)]
-                    for one in (store, again)
-                ]
-                equal(there, here, f"what another store shows after {name}")
+                equal(await shown(again), await shown(store), f"what another store shows after {name}")
             await store.add_many([note(str(number), scope, number) for number in range(40)])
             await again.add(note("tea", scope, id=item.id))
             for number in range(100 if self.is_brief else 1_100):  # Enough for a store to tidy up.

@@ -11,6 +11,7 @@ from memoranda.errors import ConflictError, IdConflictError, InputError
 from memoranda.items import MemoryItem, MemoryMetadata
 from memoranda.store import BaseStore, Capability, SearchMode
 from memoranda_testing.case import Cases, needs, note
+from memoranda_testing.event_loop import some_turns
 from memoranda_testing.expect import contents, each_raises, equal, raises, same_item, that
 
 
@@ -63,8 +64,7 @@ class ScopeCases(Cases):
         others = [note(f"tea {number}", theirs, number) for number in range(300)]
 
         async def given_away(turns: int) -> None:
-            for _ in range(turns):
-                await asyncio.sleep(0)
+            await some_turns(turns)
             if Capability.PURGE in store.capabilities:
                 await store.purge(metadata=mine)
             else:
