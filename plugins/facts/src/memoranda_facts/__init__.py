@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from memoranda_facts.candidates import Candidate
 from memoranda_facts.facts import Facts
+from memoranda_facts.outdated import Outdated
 from memoranda_facts.records import MANUAL, FactMemory, Record, Source
 from memoranda_facts.results import Fact, Receipt, Support, Why
 from memoranda_facts.schema import Predicate, Schema
@@ -17,6 +18,7 @@ __all__ = [
     "FactConflictError",
     "FactMemory",
     "Facts",
+    "Outdated",
     "Predicate",
     "Receipt",
     "Record",

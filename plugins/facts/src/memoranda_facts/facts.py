@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from memoranda.errors import InputError
 from memoranda.shapes import check_text, whole_number
-from memoranda.tokens import TokenCounter
+from memoranda.tokens import TokenCounter, estimate_tokens
 from memoranda.trust import Trust
 from memoranda_facts.dates import Moment
 from memoranda_facts.explaining import explained, supporting
+from memoranda_facts.outdated import Outdated, outdated
+from memoranda_facts.profile_lines import profile_lines
 from memoranda_facts.reading import checked_name
 from memoranda_facts.reconciling import Reconciling
 from memoranda_facts.results import Fact, Why
@@ -90,3 +94,32 @@ class Facts(Reconciling):
         """
         facts = await self.current(subject, min_trust=min_trust)
         return profile_text(facts, self.schema, whole_number(tokens, "tokens"), counter)
+
+    async def profile_lines(
+        self,
+        *,
+        tokens: int = 300,
+        counter: TokenCounter | None = None,
+        min_trust: str | None = Trust.AGENT,
+    ) -> list[str]:
+        """Return what holds now as short lines of so many tokens together, such as "lives in Porto (since 2026-03)".
+
+        A line has no id and does not repeat the user's name; it names the value that was replaced ("before: Lisbon"),
+        and what ended has a line of its own ("no longer …"). What only tools or strangers said is left out, unless
+        ``min_trust`` says otherwise.
+        """
+        knowledge = await self._knowledge(min_trust=min_trust)
+        most = whole_number(tokens, "tokens")
+        user = self._log.owner.user_id or self._log.owner.agent_id
+        return profile_lines(knowledge, user, self._present(knowledge), most, counter or estimate_tokens)
+
+    async def outdated(
+        self, item_ids: Iterable[str], *, min_trust: str | None = Trust.AGENT
+    ) -> dict[str, list[Outdated]]:
+        """Return which facts of some source items do not hold any more, since when, and what holds instead.
+
+        Items of which everything holds are not among the keys. ``str()`` of each is a short remark for a prompt, such
+        as "no longer true: Porto since 2026-03".
+        """
+        knowledge = await self._knowledge(min_trust=min_trust)
+        return outdated(knowledge, list(item_ids), self._present(knowledge))

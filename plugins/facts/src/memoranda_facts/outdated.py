@@ -1,0 +1,74 @@
+"""Which facts of an item do not hold any more, and what holds instead."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Literal
+
+from memoranda_facts.dates import in_short
+from memoranda_facts.knowledge import Knowledge
+from memoranda_facts.records import SAME_AS
+from memoranda_facts.results import Fact
+from memoranda_facts.timeline import Timeline
+from memoranda_facts.values import same_text
+
+_PAST = ("superseded", "ended", "retracted")
+
+
+@dataclass(frozen=True, slots=True)
+class Outdated:
+    """A fact that an item said and that does not hold any more.
+
+    ``state`` is superseded, ended or retracted. ``by`` is the fact that holds in its place, if one does, and ``since``
+    is when it stopped being true, as coarse as it was given; None if it was never true.
+    """
+
+    item_id: str
+    fact: Fact
+    state: Literal["superseded", "ended", "retracted"]
+    by: Fact | None
+    since: str | None
+
+    def __str__(self) -> str:
+        since = f" since {in_short(self.since)}" if self.since else ""
+        if self.by is not None:
+            return f"{'corrected' if self.state == 'retracted' else 'no longer true'}: {self.by.object}{since}"
+        about = f"{self.fact.predicate.replace('_', ' ')} {self.fact.object}"
+        return f"no longer true{since}: {about}" if self.since else f"not true: {about}"
+
+
+def outdated(knowledge: Knowledge, item_ids: Collection[str], now: str) -> dict[str, list[Outdated]]:
+    """Return for each of some items, by id, which of their facts do not hold any more; none for the others."""
+    asked = set(item_ids)
+    found: dict[str, list[Outdated]] = {}
+    for timeline in knowledge.timelines.values():
+        if timeline.predicate == SAME_AS or asked.isdisjoint(_sources(timeline)):
+            continue
+        holding = timeline.at(now)
+        for fact in timeline.history(now):
+            if fact.state in _PAST and not _is_said_again(fact, holding):
+                for item_id in dict.fromkeys(source.item_id for source in fact.sources):
+                    if item_id in asked:
+                        found.setdefault(item_id, []).append(_outdated(item_id, fact, timeline, holding))
+    return found
+
+
+def _sources(timeline: Timeline) -> set[str]:
+    asserted = [*timeline.assertions, *timeline.retracted]
+    records = [record for each in asserted for record in (each.record, *each.support)]
+    return {source.item_id for record in records for source in record.sources}
+
+
+def _is_said_again(fact: Fact, holding: list[Fact]) -> bool:
+    """Return True if the same value holds again, by whatever it was said."""
+    return any(same_text(str(fact.object)) == same_text(str(each.object)) for each in holding)
+
+
+def _outdated(item_id: str, fact: Fact, timeline: Timeline, holding: list[Fact]) -> Outdated:
+    state = fact.state
+    assert state == "superseded" or state == "ended" or state == "retracted"
+    by = holding[0] if holding and timeline.kind == "one" else None
+    if state == "retracted":
+        return Outdated(item_id, fact, state, by, None)
+    return Outdated(item_id, fact, state, by, by.valid_from if by is not None else fact.valid_to)

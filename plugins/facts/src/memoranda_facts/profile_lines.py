@@ -1,0 +1,122 @@
+"""What holds of a user as short lines for a prompt, each with the value that it replaced."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from memoranda.items import MemoryItem
+from memoranda.tokens import TokenCounter
+from memoranda.trust import Trust
+from memoranda_facts.dates import EVER, in_short
+from memoranda_facts.knowledge import Knowledge
+from memoranda_facts.records import SAME_AS
+from memoranda_facts.results import Fact
+from memoranda_facts.timeline import Timeline
+from memoranda_facts.values import same_text
+
+_PREPOSITIONS = frozenset(("in", "to", "at", "of", "from", "on", "as", "for", "with", "by"))
+_VERBS = frozenset(
+    ("likes", "dislikes", "prefers", "plays", "speaks", "uses", "owns", "has", "is", "does", "visited", "joined")
+)
+_NAME = "name"
+"""The predicate whose value is what a person is called."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Line:
+    """A line about one fact, and what decides its place and whether it is left out."""
+
+    text: str
+    place: tuple[bool, int, bool]
+    worth: tuple[bool, int, bool, int, str]
+    recorded_at: str
+
+
+def profile_lines(knowledge: Knowledge, user: str | None, now: str, tokens: int, counter: TokenCounter) -> list[str]:
+    """Return what holds at a moment as lines, as many as fit into so many tokens.
+
+    What holds of the user comes first and without their name, pinned predicates at its head; then what holds of others,
+    by name. Within these the order is that of recording, so that a new fact changes as few lines as possible. What
+    ended without another value has a line, too: "no longer …". If not all fit, the user's own, pinned, most trusted and
+    latest facts are kept.
+    """
+    own = _own_names(knowledge, user, now)
+    found = [line for timeline in knowledge.timelines.values() for line in _lines(timeline, knowledge, own, now)]
+    kept: list[_Line] = []
+    room = tokens
+    for line in sorted(found, key=lambda each: each.worth, reverse=True):
+        cost = counter(MemoryItem(content=line.text + "\n"))
+        if cost <= room:
+            kept.append(line)
+            room -= cost
+    return [line.text for line in sorted(kept, key=lambda each: (each.place, each.recorded_at))]
+
+
+def _own_names(knowledge: Knowledge, user: str | None, now: str) -> frozenset[str]:
+    """Return by which names the user goes, in the form in which they are compared."""
+    if user is None:
+        return frozenset()
+    root = knowledge.names.root(user)
+    named = knowledge.timelines.get((root, _NAME))
+    called = [] if named is None else [knowledge.names.root(str(fact.object)) for fact in named.at(now)]
+    return frozenset((root, *called))
+
+
+def _lines(timeline: Timeline, knowledge: Knowledge, own: frozenset[str], now: str) -> Iterable[_Line]:
+    if timeline.predicate == SAME_AS:
+        return
+    whose = _whose(timeline.subject, knowledge, own)
+    pinned = [same_text(each.name) for each in knowledge.schema.predicates if each.pinned]
+    name = same_text(timeline.predicate)
+    rank = pinned.index(name) if name in pinned else len(pinned)
+
+    def line(fact: Fact, text: str, *, holds: bool) -> _Line:
+        worth = (not whose, -rank, holds, Trust(fact.trust).rank, fact.recorded_at)
+        return _Line(" ".join(f"{whose}{text}".split()), (bool(whose), rank, not holds), worth, fact.recorded_at)
+
+    holding = [knowledge.settled(fact, now) for fact in timeline.at(now)]
+    past = [fact for fact in timeline.history(now) if fact.state in ("superseded", "ended")]
+    for fact in holding:
+        yield line(fact, f"{_said(fact)}{_notes(fact, past if timeline.kind == 'one' else ())}", holds=True)
+    for fact in _ended(timeline, holding, past):
+        since = f" (since {in_short(fact.valid_to)})" if fact.valid_to else ""
+        yield line(fact, f"no longer {_said(fact)}{since}", holds=False)
+
+
+def _ended(timeline: Timeline, holding: Sequence[Fact], past: Sequence[Fact]) -> Sequence[Fact]:
+    """Return what ended without another value in its place: of a slot of one value the last."""
+    if timeline.kind == "one":
+        return [] if holding else past[-1:]
+    held = {same_text(str(fact.object)) for fact in holding}
+    latest = {same_text(str(fact.object)): fact for fact in past}
+    return [fact for value, fact in latest.items() if value not in held]
+
+
+def _whose(subject: str, knowledge: Knowledge, own: frozenset[str]) -> str:
+    """Return the beginning of a line: nothing for the user, "mother: " for their mother, a name for anyone else."""
+    if knowledge.names.root(subject) in own:
+        return ""
+    owner, mark, relation = subject.partition("'s ")
+    return f"{relation}: " if mark and knowledge.names.root(owner) in own else f"{subject}: "
+
+
+def _said(fact: Fact) -> str:
+    """Return a predicate and its value as one reads them: "lives in Porto", "job: nurse"."""
+    words = fact.predicate.replace("_", " ")
+    reads_on = words.rpartition(" ")[2] in _PREPOSITIONS or words in _VERBS
+    kind = fact.qualifiers.get("kind")
+    return f"{words}{' ' if reads_on else ': '}{fact.object}{f' ({kind})' if kind else ''}"
+
+
+def _notes(fact: Fact, past: Sequence[Fact]) -> str:
+    """Return what stands in brackets behind a fact: since when, any doubt, and the value before."""
+    notes = []
+    if fact.valid_from and fact.valid_from != EVER:
+        notes.append(f"since {in_short(fact.valid_from)}")
+    if fact.state != "holds":
+        notes.append(fact.state)
+    before = [each for each in past if same_text(str(each.object)) != same_text(str(fact.object))]
+    if before:
+        notes.append(f"before: {before[-1].object}")
+    return f" ({'; '.join(notes)})" if notes else ""
