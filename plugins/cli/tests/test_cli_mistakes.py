@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from memoranda.plugins.installing import COMMAND_OFFERED_BY
+
 Command = Callable[..., Any]
 
 
@@ -40,7 +42,7 @@ def test_help_shows_flags_as_flags(command: Command) -> None:
     assert "-s, --store URL" in shown
 
 
-@pytest.mark.parametrize("name", ["inspect", "mcp"])
+@pytest.mark.parametrize("name", sorted(COMMAND_OFFERED_BY))
 def test_a_command_of_another_package_says_how_to_get_it(
     command: Command, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -52,6 +54,7 @@ def test_a_command_of_another_package_says_how_to_get_it(
 
     assert result.exit_code == 3
     assert f"The command '{name}' is not available. Try: pip install " in result.stderr
+    assert f"./plugins/{COMMAND_OFFERED_BY[name].removeprefix('memoranda-')} (in a clone" in result.stderr
 
 
 def test_a_mistyped_scheme_offers_the_right_one(command: Command, tmp_path: Path) -> None:

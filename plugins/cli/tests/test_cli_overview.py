@@ -82,6 +82,15 @@ def test_plugins_add_commands(command: Command) -> None:
     assert command("greet", "Ada").stdout == "Hello, Ada!\n"
 
 
+@pytest.mark.parametrize("line", [("boards",), ("boards", "screws")])
+def test_a_group_of_commands_alone_shows_its_help(command: Command, line: tuple[str, ...]) -> None:
+    alone = command(*line)
+
+    assert alone.exit_code == 0
+    assert alone.stdout == command(*line, "--help").stdout
+    assert "  tighten  Turn it once more." in alone.stdout
+
+
 def test_a_broken_command_of_a_plugin_breaks_nothing_else(command: Command) -> None:
     broken = command("broken")
     crashed = command("crash")

@@ -70,3 +70,17 @@ def test_an_item_is_purged_with_what_was_made_from_it(command: Command, store: s
     assert "2 items removed for good" in done.output
     assert shown(store) == {"said", "other"}
     assert command("purge", "--derived", "--user", "ada", "--yes", "--store", store).exit_code == 2
+
+
+@pytest.mark.parametrize("more", [("--yes",), ("--dry-run",)])
+def test_an_origin_that_wrote_nothing_is_told_so(command: Command, store: str, more: tuple[str, ...]) -> None:
+    done = command("revoke", "--origin", "nobody.example", *more, "--store", store)
+
+    assert done.exit_code == 0
+    assert done.stderr.splitlines()[-1] == "No item matches: there is nothing to take back."
+
+
+def test_an_item_that_nothing_was_made_from_is_counted_alone(command: Command, store: str) -> None:
+    done = command("revoke", "--item", "other", "--yes", "--store", store)
+
+    assert done.stderr.splitlines()[-1] == "1 item taken back."

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from memoranda.plugins import how_to_install
 from memoranda_cli.commands import COMMANDS, EXAMPLES
+from memoranda_cli.terminal import say
 
 Process = Callable[..., "subprocess.CompletedProcess[str]"]
 Command = Callable[..., Any]
@@ -96,3 +99,22 @@ def test_help_ends_with_examples(command: Command, name: str) -> None:
 
     assert 1 <= len(EXAMPLES[name]) <= 2
     assert shown[-1].strip() == f"$ memoranda {EXAMPLES[name][-1]}"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        how_to_install("memoranda-mcp"),
+        "cd 'my plugins' && pip install -e '.[test]' && pytest tests && memoranda plugins",
+    ],
+)
+def test_a_command_that_installs_is_one_line_even_on_a_narrow_terminal(
+    line: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A shell that gets it in two lines runs each by itself."""
+    monkeypatch.setenv("COLUMNS", "40")
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+
+    say(f"memoranda: Something is missing that this line installs. Try: {line}")
+
+    assert line.partition(" (")[0] in capsys.readouterr().err.splitlines()

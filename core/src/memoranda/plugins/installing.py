@@ -21,6 +21,8 @@ class _Distribution(NamedTuple):
     """URL schemes, templates, embedders, item types, observers and integrations, by name."""
     public: str = ""
     """Names that users may look for in ``memoranda`` instead."""
+    commands: str = ""
+    """Commands of ``memoranda``. They may have the name of something else: ``facts`` is also a template."""
 
 
 _RECALLING = "messages text ranking context"
@@ -30,17 +32,17 @@ _DISTRIBUTIONS = {
     "agent-framework": _Distribution(f"{_RECALLING} sessions", "agent-framework-history agent-framework-recall"),
     "anthropic": _Distribution(offers="anthropic"),
     "cli": _Distribution(needs="messages text ranking context summary userdata"),
-    "context": _Distribution(needs="messages text ranking", public="ContextManager context"),
+    "context": _Distribution(needs="messages text ranking", public="ContextManager context", commands="context"),
     "embed-static": _Distribution(offers="static minilm"),
-    "encrypt": _Distribution(needs="text ranking", offers="encrypt encrypted"),
-    "eval": _Distribution(needs="messages text ranking context summary userdata cli sql sqlite", offers="eval"),
-    "facts": _Distribution(needs="messages text ranking userdata", offers="fact", public="Facts"),
-    "guard": _Distribution(offers="guard quarantined"),
-    "inspector": _Distribution(needs="messages text ranking context guard summary userdata cli", offers="inspect"),
+    "encrypt": _Distribution(needs="text ranking", offers="encrypt encrypted", commands="keys encrypt decrypt"),
+    "eval": _Distribution(needs="messages text ranking context summary userdata cli sql sqlite", commands="eval"),
+    "facts": _Distribution(needs="messages text ranking userdata", offers="fact", public="Facts", commands="facts"),
+    "guard": _Distribution(offers="guard quarantined", commands="quarantine"),
+    "inspector": _Distribution(needs="messages text ranking context guard summary userdata cli", commands="inspect"),
     "langgraph": _Distribution(needs="messages sessions text ranking", offers="langgraph-store langgraph-checkpointer"),
     "langchain": _Distribution(needs="messages sessions", offers="langchain-history langchain-retriever"),
     "llama-index": _Distribution(f"{_RECALLING} sessions", "llama-index-chat-store llama-index-memory-block"),
-    "mcp": _Distribution(needs="messages text ranking context facts guard summary userdata cli", offers="mcp"),
+    "mcp": _Distribution(needs="messages text ranking context facts guard summary userdata cli", commands="mcp"),
     "loops": _Distribution(public="loops"),
     "measuring": _Distribution(public="measuring"),
     "messages": _Distribution(
@@ -54,7 +56,9 @@ _DISTRIBUTIONS = {
     ),
     "pydantic-ai": _Distribution(needs="messages sessions", offers="pydantic-ai"),
     "ranking": _Distribution(needs="text", offers="text hashing", public="ranking HashingEmbeddings"),
-    "receipts": _Distribution(needs="messages", offers="receipts receipt revisions revision", public="Receipts"),
+    "receipts": _Distribution(
+        needs="messages", offers="receipts receipt revisions revision", public="Receipts", commands="receipts"
+    ),
     "redact": _Distribution(offers="redact"),
     "redis": _Distribution(
         needs="messages loops text ranking",
@@ -69,6 +73,7 @@ _DISTRIBUTIONS = {
         needs="messages",
         public="summary Summarizer SummaryConfig SummaryResult SummaryTemplate TriggerResult check_trigger compact "
         "expand generate_summary undo",
+        commands="summarize compact expand undo",
     ),
     **{f"summary-{kind}": _Distribution("messages summary", kind) for kind in ("conversation", "facts", "profiles")},
     "testing": _Distribution(needs="messages text ranking context facts guard summary userdata"),
@@ -84,6 +89,11 @@ OFFERED_BY: Mapping[str, str] = {
     name: f"memoranda-{folder}" for folder, ours in _DISTRIBUTIONS.items() for name in ours.offers.split()
 }
 """The distribution of ours that offers each name."""
+
+COMMAND_OFFERED_BY: Mapping[str, str] = {
+    name: f"memoranda-{folder}" for folder, ours in _DISTRIBUTIONS.items() for name in ours.commands.split()
+}
+"""The distribution of ours that offers each command beyond those of memoranda-cli itself."""
 
 NEEDS: Mapping[str, tuple[str, ...]] = {name: tuple(ours.needs.split()) for name, ours in _DISTRIBUTIONS.items()}
 """The folders of the plugins that each plugin needs."""

@@ -24,8 +24,8 @@ from memoranda.errors import (
 )
 from memoranda.plugins import builtin as _builtin
 from memoranda.plugins import hookspecs
-from memoranda.plugins.hookspecs import KINDS, Backend, ItemTypeSpec, ObserverSpec, Spec, SpecT
-from memoranda.plugins.installing import CORE, OFFERED_BY, OURS, how_to_install
+from memoranda.plugins.hookspecs import KINDS, Backend, CommandSpec, ItemTypeSpec, ObserverSpec, Spec, SpecT
+from memoranda.plugins.installing import COMMAND_OFFERED_BY, CORE, OFFERED_BY, OURS, how_to_install
 from memoranda.plugins.loading import Plugin, Status, collect, described, installed, load, sentence
 
 if TYPE_CHECKING:
@@ -94,7 +94,9 @@ class Registry:
         if isinstance(spec, kind):
             return spec
         known = self._usable(KINDS[kind])
-        raise PluginNotFoundError(KINDS[kind], name, known=known, remedy=self._remedy(name, known))
+        offered_by = COMMAND_OFFERED_BY if kind is CommandSpec else OFFERED_BY
+        remedy = self._remedy(name, known, offered_by)
+        raise PluginNotFoundError(KINDS[kind], name, known=known, remedy=remedy)
 
     def backend(self, scheme: str) -> Backend:
         """Return the backend of a URL scheme. Raises UnknownSchemeError or PluginConflictError."""
@@ -102,7 +104,7 @@ class Registry:
         if isinstance(spec, Backend):
             return spec
         known = self._usable(_SCHEME)
-        raise UnknownSchemeError(scheme, known=known, remedy=self._remedy(scheme, known))
+        raise UnknownSchemeError(scheme, known=known, remedy=self._remedy(scheme, known, OFFERED_BY))
 
     def _spec(self, kind: str, name: str) -> Spec | None:
         claims = self._claims().get((kind, name), [])
@@ -238,18 +240,18 @@ class Registry:
                     if reason not in plugin.reason:
                         plugin.fail("conflict", reason)
 
-    def _remedy(self, name: str, known: Iterable[str]) -> str:
+    def _remedy(self, name: str, known: Iterable[str], offered_by: Mapping[str, str]) -> str:
         """Return what would help: a plugin that is there but failed, one to install, or a similar name."""
         for plugin in self.plugins:
             schemes = [scheme for spec in plugin.specs if isinstance(spec, Backend) for scheme in spec.schemes]
-            is_meant = name in (plugin.name, *schemes) or OFFERED_BY.get(name) == plugin.distribution
+            is_meant = name in (plugin.name, *schemes) or offered_by.get(name) == plugin.distribution
             if is_meant and plugin.status != "ok":
                 return f"The plugin {plugin.label!r} is installed but {plugin.status}: {plugin.reason}"
-        if offering := OFFERED_BY.get(name) or OFFERED_BY.get(name.partition("+")[0]):
+        if offering := offered_by.get(name) or offered_by.get(name.partition("+")[0]):
             return f"Try: {how_to_install(offering)}"
         from difflib import get_close_matches  # Imported on use: only a mistake needs it.
 
-        alike = get_close_matches(name, {*known, *OFFERED_BY}, 1, 0.75)
+        alike = get_close_matches(name, {*known, *offered_by}, 1, 0.75)
         return f"Did you mean {alike[0]!r}?" if alike else "'memoranda plugins' lists what is installed."
 
 

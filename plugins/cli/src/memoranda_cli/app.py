@@ -15,8 +15,9 @@ from typer.core import TyperGroup
 from memoranda import __version__
 from memoranda.errors import MemoryError, PluginError, PluginLoadError, PluginNotFoundError
 from memoranda.plugins import CommandSpec
+from memoranda.plugins.installing import COMMAND_OFFERED_BY
 from memoranda_cli.characters import accept_all_characters
-from memoranda_cli.commands import COMMANDS, ELSEWHERE, SECTIONS
+from memoranda_cli.commands import COMMANDS, SECTIONS
 from memoranda_cli.exits import MEANINGS, CommandError, ExitCode, code_of
 from memoranda_cli.help_page import Command, Group, UsageError, UsageProblem, bold, entry
 from memoranda_cli.terminal import did_you_mean, say, show_json, wrapped
@@ -45,7 +46,7 @@ class Commands(TyperGroup):
         """Find the command that a line begins with. An unknown name is answered with similar ones."""
         name = args[0]
         if not name.startswith("-") and self.get_command(ctx, name) is None:
-            if name in ELSEWHERE:
+            if name in COMMAND_OFFERED_BY:
                 raise CommandError(f"The command {name!r} is not available. {_remedy(name)}", ExitCode.NOT_FOUND)
             alike = get_close_matches(name, self.list_commands(ctx), cutoff=0.65)
             raise UsageError(f"No such command {name!r}.{did_you_mean(alike)}", ctx)
@@ -138,13 +139,10 @@ def _command(spec: CommandSpec, target: Any) -> Any:
     """Return what typer runs; it is asked for more than once for each line, and takes a while to make."""
     if isinstance(target, typer.Typer):
         group = target
-        group.info.cls = Group
-        for info in group.registered_commands:
-            info.cls = Command
+        _make_plain(group)
     elif callable(target):
         group = typer.Typer(add_completion=False)
-        examples = "\n".join(f"$ memoranda {line}" for line in spec.examples)
-        group.command(spec.name, cls=Command, epilog=examples or None)(target)
+        group.command(spec.name, cls=Command)(target)
     else:
         raise PluginLoadError(spec.name, f"{spec.target} is neither a function nor a typer.Typer.")
     try:
@@ -152,7 +150,18 @@ def _command(spec: CommandSpec, target: Any) -> Any:
     except Exception as error:  # a signature that typer cannot read is the plugin's failure
         raise PluginLoadError(spec.name, f"its options cannot be read: {error}") from error
     command.name = spec.name
+    command.epilog = "\n".join(f"$ memoranda {line}" for line in spec.examples) or command.epilog
     return command
+
+
+def _make_plain(group: typer.Typer) -> None:
+    """Give a group, its commands and the groups inside it plain help."""
+    group.info.cls = Group
+    for info in group.registered_commands:
+        info.cls = Command
+    for inner in group.registered_groups:
+        if inner.typer_instance is not None:
+            _make_plain(inner.typer_instance)
 
 
 def _overview(program: str, styled: Any) -> str:

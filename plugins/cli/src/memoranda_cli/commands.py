@@ -15,10 +15,6 @@ START, MEMORIES, REMOVING, MOVING, SUMMARIES, UPKEEP, AUTHORS = (
 )
 SECTIONS = (START, MEMORIES, REMOVING, MOVING, SUMMARIES, UPKEEP, AUTHORS)
 
-
-ELSEWHERE = ("inspect", "mcp")
-"""Commands that other packages of memoranda offer, and that need not be installed."""
-
 EXAMPLES: dict[str, tuple[str, ...]] = {
     "demo": ("demo", "demo --store sqlite:///agent.db"),
     "plugins": ("plugins", "plugins --json"),

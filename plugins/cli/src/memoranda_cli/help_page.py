@@ -57,7 +57,14 @@ class Command(_PlainHelp, TyperCommand):
 
 
 class Group(_PlainHelp, TyperGroup):
-    """A group of commands with plain help."""
+    """A group of commands with plain help, which it prints if none of them is named."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Print the help for an empty line, as the program itself does. typer would end it in silence, as a mistake."""
+        if not args and not self.invoke_without_command and not ctx.resilient_parsing:
+            typer.echo(ctx.get_help())
+            raise typer.Exit
+        return super().parse_args(ctx, args)
 
 
 def entry(name: str, column: int, meaning: str, width: int) -> str:

@@ -55,13 +55,13 @@ def revoke_(
                 return
             found = await find_revoked(reached, origin=origin, item=item, since=since, by=by)
             if dry_run or not found.taken:
-                _report(found, "would be taken back" if dry_run else "match: nothing was taken back", as_json)
+                _report(found, as_json, done=False)
                 return
             agree(f"Take back {items_text(len(found.taken))} of {target.label}?", yes=yes)
             if receipt_file is not None:  # Before the first item goes, so that all of them can come back.
                 _write(receipt_file, found)
             await take_back(reached, found)
-            _report(found, "taken back", as_json)
+            _report(found, as_json, done=True)
 
     with uncertain("Some of the items may be taken back already; run it again to be sure."):
         run(work())
@@ -86,11 +86,16 @@ async def _undo(store: BaseStore, file: Path, as_json: bool) -> None:
         say(f"{items_text(restored)} brought back.")
 
 
-def _report(receipt: Revocation, outcome: str, as_json: bool) -> None:
+def _report(receipt: Revocation, as_json: bool, *, done: bool) -> None:
     if as_json:
         show_json(receipt.as_json())
         return
+    if not receipt.taken:
+        say("No item matches: there is nothing to take back.")
+        return
     made = len(receipt.taken) - len(receipt.roots)
-    say(f"{items_text(len(receipt.taken))} {outcome}, {made} of them made from others.")
+    derived = f", {made} of them made from others" if made else ""
+    say(f"{items_text(len(receipt.taken))} {'taken back' if done else 'would be taken back'}{derived}.")
     if receipt.shown_again:
-        say(f"{items_text(len(receipt.shown_again))} that only a summary among them stood for: shown again.")
+        count = items_text(len(receipt.shown_again))
+        say(f"{count} that only a summary among them stood for: {'' if done else 'would be '}shown again.")

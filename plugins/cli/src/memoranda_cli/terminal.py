@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import signal
 import sys
@@ -25,6 +26,10 @@ NARROW = 60
 
 WIDE = 4000
 """The width of tables in a pipe, where lines need not be cut."""
+
+_INSTALLATION = re.compile(r"(?:cd [^\n]+? && )?pip install [^(\n]*[^(\s]")
+_UNBROKEN = "\0"
+"""Stands for a blank that must stay. No text has it: it would have been made visible."""
 
 
 def console(*, stderr: bool = False) -> Console:
@@ -62,10 +67,14 @@ def _write(stream: TextIO, text: str) -> None:
 
 
 def say(message: str) -> None:
-    """Print a message to standard error, beside the output; on a terminal it is wrapped between words."""
+    """Print a message to standard error, beside the output; on a terminal it is wrapped between words.
+
+    A command that installs something is not wrapped: people paste it, and a shell would run each line by itself.
+    """
     text = visible(message)
     if sys.stderr.isatty():
-        text = wrapped(text, shutil.get_terminal_size().columns)
+        whole = _INSTALLATION.sub(lambda found: found[0].replace(" ", _UNBROKEN), text)
+        text = wrapped(whole, shutil.get_terminal_size().columns).replace(_UNBROKEN, " ")
     _write(sys.stderr, text)
 
 

@@ -13,6 +13,8 @@ from collections.abc import AsyncGenerator
 from dataclasses import replace
 from pathlib import Path
 
+import typer
+
 from memoranda.errors import StoreUnavailableError
 from memoranda.items import MemoryItem
 from memoranda.plugins import Backend, CommandSpec, hookimpl
@@ -42,7 +44,25 @@ def memoranda_commands() -> list[CommandSpec]:
         CommandSpec("broken", target="memoranda_shelf:no_such_thing", summary="Never works."),
         CommandSpec("crash", target="memoranda_shelf:crash", summary="Fails in the middle."),
         CommandSpec("demo", target="memoranda_shelf:greet", summary="Wants a name that is taken."),
+        CommandSpec("boards", target="memoranda_shelf:boards", summary="Boards of the shelf."),
     ]
+
+
+boards = typer.Typer(help="Boards of the shelf.")
+screws = typer.Typer(help="Screws of the boards.")
+boards.add_typer(screws, name="screws")
+
+
+@boards.command()
+@screws.command()
+def tighten() -> None:
+    """Turn it once more."""
+
+
+@boards.command()
+@screws.command()
+def loosen() -> None:
+    """Turn it back."""
 
 
 def greet(name: str) -> None:
