@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from typing import Self
+from typing import Any, Self
 
 import pytest
 from pydantic import Field
@@ -130,8 +130,8 @@ async def test_what_is_kept_without_a_source_keeps_what_was_changed_meanwhile(
     await conversation(store)
     scan = store.scan
 
-    async def scan_and_change() -> AsyncIterator[MemoryItem]:
-        async for item in scan():
+    async def scan_and_change(**asked: Any) -> AsyncIterator[MemoryItem]:
+        async for item in scan(**asked):
             yield item
         note = await store.get("note")
         assert note is not None
@@ -143,3 +143,42 @@ async def test_what_is_kept_without_a_source_keeps_what_was_changed_meanwhile(
     kept = await store.get("note")
     assert isinstance(kept, Note)
     assert (kept.content, kept.sources) == ("newer", ["other"])
+
+
+async def test_erasing_takes_derived_items_that_are_deleted(store: BaseStore) -> None:
+    await conversation(store)
+    for name in ("first", "second", "alone", "note"):
+        await store.delete(name)
+    erasure = await erase(store, ["page"])
+    assert set(erasure.purged) == {"page", "first", "second", "alone"}
+    assert await store.restore("first") == 0
+    assert not [item async for item in store.scan(include_deleted=True) if "canary" in item.content]
+
+
+async def test_what_is_deleted_and_has_other_support_stays_deleted_without_the_source(store: BaseStore) -> None:
+    await conversation(store)
+    await store.delete("note")
+    assert (await erase(store, ["page"])).kept == ("note",)
+    assert await store.get("note") is None
+    await store.restore("note")
+    kept = await store.get("note")
+    assert isinstance(kept, Note)
+    assert kept.sources == ["other"]
+
+
+async def test_a_receipt_of_an_erasure_names_what_was_purged_alone(store: BaseStore) -> None:
+    await conversation(store)
+    await store.add(HumanMemory(id="of-bob", content="x", metadata=MemoryMetadata(user_id="bob")))
+    ada = store.scoped(user_id="ada")
+    await ada.delete("asked")
+    erasure = await erase(ada, ["other", "asked", "of-bob", "nothing"])
+    assert erasure.purged == ("asked", "first", "other", "second")
+    assert erasure.kept == ("note",)
+    assert await store.get("of-bob") is not None
+
+
+async def test_erasing_what_was_purged_before_takes_what_was_made_from_it(store: BaseStore) -> None:
+    await conversation(store)
+    await store.purge("page")
+    erasure = await erase(store, ["page"])
+    assert set(erasure.purged) == {"first", "second", "alone"}

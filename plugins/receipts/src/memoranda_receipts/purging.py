@@ -1,4 +1,8 @@
-"""Purging an item takes its content out of the receipts that hold it. Every store that is opened has this observer."""
+"""Purging an item takes its content out of the receipts that hold it, and its earlier versions out of the store.
+
+Every store that is opened has this observer, so that a file that once kept revisions loses those of a purged item, too,
+when it is opened without them.
+"""
 
 from __future__ import annotations
 
@@ -35,16 +39,21 @@ class PurgeWatch(Observer):
         user, popped = bounds.user_id, {each.id: each for each in ids or () if isinstance(each, MemoryItem)}
         named = None if ids is None else [each for each in ids if isinstance(each, str)]
         if user is None and named is not None:
-            users = {item.metadata.user_id for item in [*await root._get_many(named), *popped.values()]}
-            user = users.pop() if len(users) == 1 else None
+            live = await root._get_many(named)
+            users = {item.metadata.user_id for item in [*live, *popped.values()]}
+            # Of a deleted item, or of one that is gone already, the owner is not known.
+            user = users.pop() if len(users) == 1 and len(live) == len(named) else None
         receipts = await _receipts(root, user)
         if named is None and not deleted_only:
             receipts = [item for item in receipts if not wanted.matches(item)]
-        if not receipts:
+        has_revisions = await root._count(_records(user, "revision"), False) > 0
+        if not receipts and not has_revisions:
             return
         gone = popped or await _about_to_go(store, wanted, named, deleted_only)
         for item in receipts if gone else ():
             await _clean(root, item, gone)
+        if has_revisions:
+            await _purge_revisions(root, user, list(gone))
 
 
 def watch(store: BaseStore) -> None:
@@ -71,9 +80,23 @@ def _is_bare(wanted: Filter) -> bool:
 
 async def _receipts(root: BaseStore, user_id: str | None) -> list[MemoryItem]:
     """Return the receipts of a user, or all of them, deleted ones too."""
+    hides = Capability.DELETE in root.capabilities
+    return [item async for item in root._scan(_records(user_id, "receipt"), hides, "added")]
+
+
+def _records(user_id: str | None, kind: str) -> Filter:
+    """Return the filter of records of a kind of a user, or of all users."""
     owner = None if user_id is None else MemoryMetadata(user_id=user_id)
-    wanted = Filter(metadata=owner, memory_type="receipt", archived=True)
-    return [item async for item in root._scan(wanted, Capability.DELETE in root.capabilities, "added")]
+    return Filter(metadata=owner, memory_type=kind, archived=True)
+
+
+async def _purge_revisions(root: BaseStore, user_id: str | None, ids: Sequence[str]) -> None:
+    """Purge the earlier versions of items from a store that was opened without revisions: it knows of none."""
+    from memoranda_receipts.revisions.records import OF  # Every store imports this module, and few need that one.
+
+    for start in range(0, len(ids), _AT_ONCE):
+        named = Value(OF, True, "$in", list(ids[start : start + _AT_ONCE]))
+        await root._purge(None, _records(user_id, "revision").also(named), False)
 
 
 async def _about_to_go(

@@ -9,17 +9,28 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self, runtime_checkable
 
 from memoranda.errors import InputError, VersionConflictError
 from memoranda.items import MemoryItem, MemoryMetadata, now_text
+from memoranda.store import Capability
 from memoranda.store.backend import moment_text
 from memoranda.trust import origin_of
+from memoranda_userdata.transfer import hidden_ids
 
 if TYPE_CHECKING:
     from memoranda.store import BaseStore, Moment
 
 _ATTEMPTS = 5
+
+
+@runtime_checkable
+class KeepsVersions(Protocol):
+    """A store that keeps earlier versions of items, such as that of memoranda-receipts."""
+
+    async def purge_versions(self, item_id: str) -> int:
+        """Purge the earlier versions of an item, and return how many they were."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,29 +149,41 @@ async def undo_revocation(store: BaseStore, receipt: Revocation) -> int:
 
 
 async def erase(store: BaseStore, ids: Iterable[str]) -> Erasure:
-    """Purge items with everything that was made from them, and return what went.
+    """Purge items with everything that was made from them, deleted ones too, and return what went.
 
     A derived item whose class has ``without_sources(ids)``, such as a fact, is kept without these sources if that
-    method returns it; it returns None for one that they alone support. Other derived items go, since their text may
-    repeat what they were made from. Items that only a purged summary stood for are shown again.
+    method returns it; it returns None for one that they alone support. Earlier versions of what is kept go, since they
+    name these sources. Other derived items go, since their text may repeat what they were made from. Items that only a
+    purged summary stood for are shown again. Ids that the store or handle does not have are not among those purged.
     """
     gone = set(ids)
-    everything = [found async for found in store.scan()]
+    hides, rewrites = (each in store.capabilities for each in (Capability.DELETE, Capability.ADD_DELETED))
+    deleted = await hidden_ids(store) if hides else set()
+    held = {found.id: found async for found in store.scan(include_deleted=hides)}
     kept: dict[str, set[str]] = {}
-    for found in _in_order_of_making(everything):
+    for found in _in_order_of_making(held.values()):
         lost = gone.intersection(sources_of(found))
         if found.id in gone or not lost:
             continue
-        if _without_sources(found, lost) is None:
-            gone.add(found.id)
-        else:
+        stays = rewrites or found.id not in deleted
+        if stays and _without_sources(found, lost) is not None:
             kept[found.id] = lost
-    shown_again = _hidden_by(everything, gone)
-    await _show_again(store, shown_again)
-    for item_id, lost in kept.items():
-        await _changed(store, item_id, partial(_without_sources, gone=lost))
-    await store.apply(deletes=sorted(gone), purge=True)
-    return Erasure(tuple(sorted(gone)), tuple(sorted(kept)), tuple(shown_again))
+        else:
+            gone.add(found.id)
+    shown_again = _hidden_by(held.values(), gone)
+    changes = {name: partial(_archived, before=summary, by=None) for name, summary in shown_again.items()}
+    changes |= {name: partial(_without_sources, gone=lost) for name, lost in kept.items()}
+    for name, change in changes.items():
+        if name not in deleted:
+            await _changed(store, name, change)
+        elif rewrites and (changed := change(held[name])) is not None:
+            await store.add_many([changed], deleted=[name])
+    if isinstance(store, KeepsVersions):
+        for name in kept:
+            await store.purge_versions(name)
+    purged = sorted(gone.intersection(held))
+    await store.apply(deletes=purged, purge=True)
+    return Erasure(tuple(purged), tuple(sorted(kept)), tuple(shown_again))
 
 
 async def _of_user(store: BaseStore, item: MemoryItem | None) -> list[MemoryItem]:

@@ -9,7 +9,7 @@ from typing import Any, Protocol, cast
 from memoranda.errors import InputError
 from memoranda.items import BranchMemory, MemoryItem, MemoryMetadata
 from memoranda.shapes import check_text
-from memoranda.store import BaseStore, InMemoryStore, Moment, ScopedStore
+from memoranda.store import BaseStore, Capability, InMemoryStore, Moment, ScopedStore
 from memoranda.store.backend import metadata_matches, moment_text
 from memoranda_receipts.revisions.records import Revision, since_of, without_since
 
@@ -20,6 +20,8 @@ class KeepsRevisions(Protocol):
     async def _stored(self, ids: Sequence[str]) -> list[MemoryItem]: ...
 
     async def _revisions(self, items: Sequence[MemoryItem]) -> list[Revision]: ...
+
+    async def _purge_revisions(self, items: Sequence[MemoryItem]) -> int: ...
 
     async def _snapshot(self, moment: str, bounds: MemoryMetadata | None) -> tuple[InMemoryStore, dict[str, int]]: ...
 
@@ -67,6 +69,16 @@ class AsOf(BaseStore):
         held = await root._stored([check_text(item_id, "item_id")])
         found = [revision.loaded(self.item_types) for revision in await root._revisions(held)]
         return [item for item in found if item is not None and metadata_matches(bounds, item.metadata)]
+
+    async def purge_versions(self, item_id: str) -> int:
+        """Purge the earlier versions of an item for good, and return how many they were; the item stays as it is."""
+        self._ensure_open()
+        self._require(Capability.PURGE)
+        root, bounds = self._root(), self._bounds(None)
+        held = await root._stored([check_text(item_id, "item_id")])
+        purged = await root._purge_revisions([item for item in held if metadata_matches(bounds, item.metadata)])
+        await self._observers.wait("purged")
+        return purged
 
     def _scoped(self, scope: MemoryMetadata) -> ScopedStore:
         return RevisionsHandle(self, scope)

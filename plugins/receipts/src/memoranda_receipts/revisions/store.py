@@ -186,8 +186,7 @@ class RevisionsStore(AsOf):
         if deleted_only:
             live = {item.id for some in _slices(ending) for item in await self._inner._get_many([i.id for i in some])}
             ending = [item for item in ending if item.id not in live]
-        for revisions in _revisions_of(ending):
-            await self._inner._purge(None, revisions, False)
+        await self._purge_revisions(ending)
         if (
             item_id is None and not deleted_only and _is_whole_scope(wanted)
         ):  # Nothing of it stays, wherever items went.
@@ -289,6 +288,9 @@ class RevisionsStore(AsOf):
                 over = Value(VERSION, True, "$lte", item.version - self.kept.number)
                 for revisions in _revisions_of([item]):
                     await self._inner._purge(None, revisions.also(over), False)
+
+    async def _purge_revisions(self, items: Sequence[MemoryItem]) -> int:
+        return sum([await self._inner._purge(None, revisions, False) for revisions in _revisions_of(items)])
 
     async def _revision_items(self, items: Sequence[MemoryItem]) -> list[MemoryItem]:
         found: list[MemoryItem] = []
