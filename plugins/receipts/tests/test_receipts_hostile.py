@@ -15,6 +15,7 @@ import memoranda
 from memoranda import HumanMemory, MemoryItem
 from memoranda.errors import CorruptStoreError, InputError, MemoryError
 from memoranda.store import BaseStore
+from memoranda_context import assemble
 from memoranda_receipts import Receipts, Recording, content_hash
 
 SECRET = "Bob's secret."
@@ -103,3 +104,40 @@ async def test_a_receipt_that_cannot_be_read_is_left_out_of_lists(caplog: Any) -
         assert "forged" in caplog.text
         with pytest.raises(CorruptStoreError, match="cannot be read"):
             await Receipts(store).get("forged")
+
+
+@pytest.mark.parametrize("options", [{}, {"revisions": True}], ids=["plain", "revisions"])
+@pytest.mark.parametrize("bounds", [{"session_id": "trip"}, {"task_id": "t1"}, {"session_id": "trip", "task_id": "t1"}])
+async def test_the_contents_of_some_ids_stay_within_the_session_and_the_task(
+    options: dict[str, Any], bounds: dict[str, str]
+) -> None:
+    async with memoranda.open("memory://", **options) as store:
+        await store.scoped(user_id="ada", session_id="pets", task_id="t2").add(
+            HumanMemory(id="elsewhere", content="Elsewhere.")
+        )
+        handle = store.scoped(user_id="ada", **bounds)
+        await handle.add(HumanMemory(id="here", content="Here."))
+        await handle.window(receipt=Recording(id="honest"))
+        await handle.add(HumanMemory(id="later", content="Later."))
+        receipts = Receipts(handle)
+        found = await receipts.contents("honest", ids=["here", "later", "elsewhere"])
+        assert found == {"here": "Here.", "later": "Later."}
+        assert await receipts.contents("honest") == {"here": "Here."}
+
+
+async def test_a_forged_receipt_shows_nothing_of_another_session() -> None:
+    """Whoever forges one does not know what the item says, and so not its hash."""
+    async with memoranda.open("memory://") as store:
+        await store.scoped(user_id="ada", session_id="pets").add(HumanMemory(id="secret", content=SECRET))
+        trip = store.scoped(user_id="ada", session_id="trip")
+        await trip.add(forged(shown=[{"id": "secret", "version": 1, "hash": "0" * 32}]))
+        assert SECRET not in await everything(Receipts(trip), "forged")
+
+
+async def test_what_was_recalled_from_another_session_is_shown_with_its_receipt() -> None:
+    async with memoranda.open("memory://") as store:
+        await store.scoped(user_id="ada", session_id="pets").add(HumanMemory(id="pet", content="My canary sings."))
+        trip = store.scoped(user_id="ada", session_id="trip")
+        await assemble(trip, "Which canary sings?", receipt=Recording(id="shown"))
+        assert await Receipts(trip).contents("shown") == {"pet": "My canary sings."}
+        assert await Receipts(trip).contents("shown", ids=["pet"]) == {"pet": "My canary sings."}

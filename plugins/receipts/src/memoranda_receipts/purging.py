@@ -51,7 +51,7 @@ class PurgeWatch(Observer):
             return
         gone = popped or await _about_to_go(store, wanted, named, deleted_only)
         for item in receipts if gone else ():
-            await _clean(root, item, gone)
+            await clean(root, item, gone)
         if has_revisions:
             await _purge_revisions(root, user, list(gone))
 
@@ -120,7 +120,7 @@ async def _about_to_go(
     return gone
 
 
-async def _clean(root: BaseStore, item: MemoryItem, gone: Mapping[str, MemoryItem | None]) -> None:
+async def clean(root: BaseStore, item: MemoryItem, gone: Mapping[str, MemoryItem | None]) -> None:
     """Take the content of items out of a stored receipt; a deleted receipt that holds any is purged."""
     from memoranda_receipts.cleaning import cleaned_item  # Every store imports this module, and few need that one.
 

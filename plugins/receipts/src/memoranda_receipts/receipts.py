@@ -14,9 +14,10 @@ from memoranda.shapes import check_text, whole_number
 from memoranda.store import EVERYTHING, BaseStore, Capability
 from memoranda_receipts.comparing import Diff, diff
 from memoranda_receipts.layout import text_of
+from memoranda_receipts.purging import clean, root_of
 from memoranda_receipts.recording import Recording, record
-from memoranda_receipts.records import Receipt, ReceiptMemory, dumped_receipt, loaded_receipt
-from memoranda_receipts.replaying import Replay, replay, stored
+from memoranda_receipts.records import Receipt, ReceiptMemory, content_hash, dumped_receipt, loaded_receipt
+from memoranda_receipts.replaying import Replay, replay, stored, unheld, within
 
 logger = logging.getLogger(__name__)
 
@@ -88,9 +89,20 @@ class Receipts:
         return changed
 
     async def replay(self, receipt: Receipt | str) -> Replay:
-        """Show a context again: the same messages, or what has changed since and the rest."""
+        """Show a context again: the same messages, or what has changed since and the rest.
+
+        Contents that the receipt kept of items that are gone since, such as by a lifetime that they were given later,
+        are not shown, and are taken out of it.
+        """
         found = await self._found(receipt)
-        return await replay(await self._stores_of(found), found)
+        shown = await replay(await self._stores_of(found), found)
+        outlived = [item_id for item_id in shown.gone if item_id in (found.contents or ())]
+        if outlived and self.store.access != "read":
+            root = root_of(self.store)
+            gone = dict.fromkeys(await unheld(root, outlived))
+            for item in await self.store.get_many([found.id]):
+                await clean(root, item, gone)
+        return shown
 
     async def diff(self, earlier: Receipt | str, later: Receipt | str) -> Diff:
         """Return what entered and left from one context to another, and by which rule."""
@@ -100,11 +112,17 @@ class Receipts:
     async def contents(self, receipt: Receipt | str, ids: Iterable[str] | None = None) -> dict[str, str]:
         """Return what the items of a receipt, or those of some ids, say now, by id, with the tools that they call.
 
-        Those that are gone, or are not of the receipt's owner, are missing.
+        What the receipt shows may be of any session of its owner, as long as it still says what was shown. Any other
+        item is of the handle's own session and task. Those that are gone, or lie elsewhere, are missing.
         """
         receipt = await self._found(receipt)
-        found = await stored(await self._stores_of(receipt), receipt.ids if ids is None else list(ids))
-        return {item_id: text_of(item).strip() for item_id, item in found.items()}
+        stores = await self._stores_of(receipt)
+        wanted = receipt.ids if ids is None else list(ids)
+        hashes = {entry.id: entry.hash for entry in receipt.shown}
+        shown = await stored(stores, [item_id for item_id in wanted if item_id in hashes])
+        as_shown = {item_id: item for item_id, item in shown.items() if content_hash(item) == hashes[item_id]}
+        found = as_shown | await within(stores, [item_id for item_id in wanted if item_id not in as_shown])
+        return {item_id: text_of(found[item_id]).strip() for item_id in wanted if item_id in found}
 
     async def _stores_of(self, *receipts: Receipt) -> Sequence[BaseStore]:
         """Return the stores, the first bound to the owner of receipts: a forged one shows nothing of another's."""

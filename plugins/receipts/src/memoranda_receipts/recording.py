@@ -45,7 +45,8 @@ _NAMED = 50
 class Recording:
     """How a receipt is recorded: ``receipt=Recording(model="…")`` where ``receipt=True`` is not enough.
 
-    ``payload`` keeps the contents of the items in the receipt. ``model`` and ``answer`` name the model that is shown
+    ``payload`` keeps the contents of the items in the receipt, without those of items that expire: what has expired is
+    nowhere. ``model`` and ``answer`` name the model that is shown
     the context, and the id of the item with its answer; :meth:`Receipts.answered` adds them later. ``lifetime`` is in
     seconds, 30 days by default; None keeps the receipt. ``id`` is the id that the receipt gets.
     """
@@ -151,12 +152,17 @@ async def record(
         "model": recording.model,
         "answer": recording.answer,
         "expires": None if expires or recording.lifetime is None else _later(at, recording.lifetime),
-        "contents": {item.id: dump_item(item) for _, item in made_of} if recording.payload else None,
+        "contents": _lasting_contents([item for _, item in made_of]) if recording.payload else None,
     }
     item = _item_of({name: value for name, value in document.items() if value not in (None, {})}, found)
     watch(store)
     await store.add(item, ttl=recording.lifetime if expires else None)
     return item
+
+
+def _lasting_contents(items: Iterable[MemoryItem]) -> dict[str, dict[str, Any]]:
+    """Return what a receipt keeps of items: a copy of one that expires would outlive it."""
+    return {item.id: dump_item(item) for item in items if item.expires_at is None}
 
 
 _EMPTY = ReceiptMemory(id="receipt", content="", payload_format=FORMAT)

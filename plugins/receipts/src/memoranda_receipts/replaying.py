@@ -25,6 +25,9 @@ ChangeKind = Literal["changed", "updated", "archived", "deleted", "expired", "pu
 _STILL_SHOWN = ("updated", "archived")
 """The changes after which an item is still what it was."""
 
+_GONE = ("expired", "purged")
+"""The changes after which nothing shows an item, not even a receipt that still has its content."""
+
 FORMATS: Mapping[str, Callable[[Sequence[MemoryItem]], Any]] = {
     "openai": to_openai,
     "responses": to_responses,
@@ -87,8 +90,9 @@ _SAID: Mapping[ChangeKind, str] = {
 class Replay:
     """A context shown again.
 
-    If it is ``exact``, ``items`` are the messages as they were, whatever happened since: contents that are the same, or
-    that the receipt or a store with revisions kept. Otherwise they are the rest, without what is named in ``missing``.
+    If it is ``exact``, ``items`` are the messages as they were: contents that are the same, or that the receipt or a
+    store with revisions kept of what was changed or deleted. Otherwise they are the rest, without what is named in
+    ``missing``; what was purged or has expired is always among that.
     """
 
     receipt: Receipt
@@ -96,6 +100,11 @@ class Replay:
     changes: tuple[ItemChange, ...]
     missing: tuple[str, ...]
     exact: bool
+
+    @property
+    def gone(self) -> tuple[str, ...]:
+        """The ids of items that were purged or have expired since."""
+        return tuple(change.id for change in self.changes if change.change in _GONE)
 
     def bytes(self, format: str = "openai") -> bytes:
         """Return the messages in a format, as JSON; the same bytes as then if the replay is exact.
@@ -141,7 +150,12 @@ async def replay(stores: Sequence[BaseStore], receipt: Receipt) -> Replay:
                 ItemChange(entry.id, change, entry.version, None if item is None else item.version, entry.role)
             )
         if change is not None and change not in _STILL_SHOWN:
-            item = load_item(kept[entry.id], types) if entry.id in kept else await _earlier(stores, entry)
+            if change in _GONE:
+                item = None
+            elif entry.id in kept:
+                item = load_item(kept[entry.id], types)
+            else:
+                item = await _earlier(stores, entry)
             if item is None:
                 missing.append(entry.id)
         items.append(item)
@@ -178,10 +192,25 @@ async def stored(stores: Sequence[BaseStore], ids: Iterable[str]) -> dict[str, M
         if missing:
             found |= {item.id: item for item in await of_owner(store).get_many(missing)}
         missing = [item_id for item_id in missing if item_id not in found]
-        if missing:  # The past of a forked session is shown there and belongs to another.
-            wanted = {"id": {"$in": missing}}
-            found |= {item.id: item for item in await store.search(where=wanted, archived=None, limit=len(missing))}
+        if missing:
+            found |= await _shown_in(store, missing)
     return found
+
+
+async def within(stores: Sequence[BaseStore], ids: Sequence[str]) -> dict[str, MemoryItem]:
+    """Return the items of these ids that lie within the bounds of the stores or handles, session and task included."""
+    found: dict[str, MemoryItem] = {}
+    for store in stores:
+        missing = [item_id for item_id in ids if item_id not in found]
+        if missing:
+            found |= await _shown_in(store, missing)
+    return found
+
+
+async def _shown_in(store: BaseStore, ids: Sequence[str]) -> dict[str, MemoryItem]:
+    """Return the items of these ids that a handle shows: the past of a forked session, too, which is another's."""
+    wanted = {"id": {"$in": list(ids)}}
+    return {item.id: item for item in await store.search(where=wanted, archived=None, limit=len(ids))}
 
 
 def of_owner(store: BaseStore) -> BaseStore:
@@ -197,6 +226,12 @@ async def _deleted(stores: Sequence[BaseStore], ids: Sequence[str]) -> set[str]:
             wanted = {"id": {"$in": list(ids)}}
             found |= {item.id async for item in of_owner(store).scan(include_deleted=True, where=wanted)}
     return found
+
+
+async def unheld(store: BaseStore, ids: Sequence[str]) -> list[str]:
+    """Return which of these ids a store does not have any more, neither shown nor deleted."""
+    held = {item.id for item in await store.get_many(ids)} | await _deleted([store], ids)
+    return [item_id for item_id in ids if item_id not in held]
 
 
 async def _earlier(stores: Sequence[BaseStore], entry: Shown) -> MemoryItem | None:
