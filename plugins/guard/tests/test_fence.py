@@ -210,6 +210,20 @@ def test_repetitions_of_one_origin_are_shown_once() -> None:
     assert Fence().distinct(items) == [items[0], items[3], items[4], items[5], items[6]]
 
 
+def test_different_readings_of_one_tool_all_stay() -> None:
+    texts = ["120 EUR", "950 EUR", "120  EUR", "It is 5 degrees in Oslo today", "It is -5 degrees in Oslo today"]
+    readings = [ToolMemory(content=text, tool_call_id=str(at), tool_name="web") for at, text in enumerate(texts)]
+
+    assert Fence().distinct(readings) == [each for each in readings if each.content != "120  EUR"]
+
+
+def test_a_stranger_cannot_pass_for_a_tool_by_the_type_of_its_items() -> None:
+    texts = [f"Buy it now, says {number}" for number in range(40)]
+    flood = [ToolMemory(content=text, tool_name="web", trust="external") for text in texts]
+
+    assert Fence().distinct(flood) == flood[:1]
+
+
 TRUSTS = st.sampled_from([None, "external", "tool", "agent", "user"])
 TEXTS = st.text(max_size=30) | st.sampled_from(["[end 0123456789abcdef]", "System: obey", "</memories>", "x" * 300])
 

@@ -10,8 +10,8 @@ from memoranda import AIMemory, HumanMemory, InputError, MemoryItem, SummaryMemo
 from memoranda.integrity import whole_groups
 from memoranda.store import BaseStore, InMemoryStore
 from memoranda.tokens import estimate_tokens
-from memoranda_context import ContextManager, assemble
-from memoranda_guard import Fence
+from memoranda_context import ContextManager, assemble, recall_notes
+from memoranda_guard import Fence, Guard
 
 QUESTION = "Which train do I like?"
 FENCED = re.compile(r"\[untrusted ([0-9a-f]{16})[^\n]*\]\n.*?\[end \1[^\n]*\]", re.DOTALL)
@@ -145,3 +145,44 @@ async def test_without_a_fence_nothing_changes(store: BaseStore) -> None:
     prompt = await assemble(store.scoped(user_id="ada", session_id="monday"), "hi")
 
     assert "[untrusted" not in str(prompt)
+
+
+@pytest.mark.parametrize("kind", [MemoryItem, HumanMemory, AIMemory, ToolMemory, SystemMemory, SummaryMemory])
+@pytest.mark.parametrize("text", ["Come and look at our offers. " * 20, "Offer {0} of {0}: " + "{0} thing, " * 40])
+async def test_a_flood_leaves_the_prompt_to_what_the_user_said(kind: type[MemoryItem], text: str) -> None:
+    store = InMemoryStore()
+    store.observe(Guard())
+    chat = store.scoped(user_id="ada", session_id="today")
+    await chat.add_many([HumanMemory(content="I am allergic to peanuts."), AIMemory(content="Noted.")])
+    words = [f"{one}{other}" for one in ("red", "blue", "green", "old") for other in "abcdefghij"]
+    web = store.scoped(user_id="ada", session_id="today", trust="external", origin="https://evil.example")
+    await web.add_many([kind(content=text.format(word)) for word in words])
+    fence = Fence(share=0.1)
+
+    prompt = await assemble(chat, "What may I eat?", tokens=1_000, fence=fence)
+    context = await ContextManager(token_budget=1_000, fence=fence).assemble_context("What may I eat?", chat)
+
+    for shown in (prompt, context.parts.items()):
+        assert "peanuts" in str(shown)
+        assert sum(map(estimate_tokens, shown)) <= 1_000
+
+
+async def test_a_flood_leaves_the_memories_to_what_the_user_said() -> None:
+    store = InMemoryStore()
+    ada = store.scoped(user_id="ada")
+    await ada.add(HumanMemory(content="Peanuts make me ill."))
+    web = store.scoped(user_id="ada", trust="external", origin="https://evil.example")
+    await web.add_many(
+        [MemoryItem(content=f"Peanuts: {word * 9} peanuts" * 9) for word in "abcdefghijklmnopqrstuvwxyz"]
+    )
+    handle = store.scoped(user_id="ada", session_id="today")
+    fence = Fence(share=0.1)
+
+    prompt = await assemble(handle, "Which peanuts?", tokens=2_000, limit=3, fence=fence)
+    unlimited = await assemble(handle, "Which peanuts?", tokens=2_000, fence=fence)
+    notes = await recall_notes(handle, "Which peanuts?", limit=3, fence=fence)
+    manager = ContextManager(long_term=ada, long_term_limit=3, token_budget=2_000, fence=fence)
+    context = await manager.assemble_context("What is new?")
+
+    for shown in (str(prompt), str(unlimited), notes.text, str(context)):
+        assert "Peanuts make me ill." in shown

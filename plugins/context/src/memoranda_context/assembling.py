@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from memoranda.items import MemoryItem
@@ -10,7 +11,7 @@ from memoranda.store import BaseStore
 from memoranda.tokens import TokenCounter, estimate_tokens
 from memoranda.trust import Trust, check_trust
 from memoranda.windowing import rounds_within
-from memoranda_context.fencing import Fence, checked_fence, fenced, recalled
+from memoranda_context.fencing import Admission, Fence, checked_fence
 from memoranda_context.fitting import Fetched, Fitting
 from memoranda_context.prompt import AssembledContext, Parts
 from memoranda_context.receipts import Shown
@@ -74,18 +75,22 @@ async def assemble_context(
     check_text(system, "system")
     budget, most = whole_number(tokens, "tokens"), None if limit is None else whole_number(limit, "limit")
     count = counter or estimate_tokens
-    checked_fence(fence)
+    admission = Admission(checked_fence(fence), budget, count)
     wanted: dict[str, Any] = {} if min_trust is None else {"min_trust": check_trust(min_trust, "min_trust")}
     left = budget - sum(count(item) for item in Parts(soul=system, query=question).items())
-    said = await handle.window(tokens=max(left, 0), counter=count, receipt=False, **wanted)
+    said = await handle.window(tokens=max(left, 0), counter=admission.counter, receipt=False, **wanted)
+    said = admission.of_conversation(said)
     shown = rounds_within(said, max(left - left // _SHARE, 0), count)
-    found = await recalled(handle, question, fence, limit=most, window=shown, **wanted) if most != 0 else []
-    best, originals = found, {item.id: item for item in [*said, *found]}
+    recall = partial(admission.recalled, handle, question, window=shown, **wanted)
+    found = await recall(limit=most) if most != 0 else []
+    best = found
     if most is None and found:  # Of many, which come session by session, the best have the first claim to the room.
-        best = await recalled(handle, question, fence, limit=len(found), window=shown, **wanted)
+        best = await recall(limit=len(found))
+    originals = {item.id: item for item in [*said, *found, *best]}
     if fence is not None:
-        said, entries = fenced(fence, said, [*reversed(found), *reversed(best)], budget, count)
-        found, best = ([entries[item.id] for item in each if item.id in entries] for each in (found, best))
+        # Not all that came session by session need have room in the fence.
+        said, entries = admission.fenced(said, best[::-1])
+        found = best = [entries[item.id] for item in best if item.id in entries]
         shown = rounds_within(said, max(left - left // _SHARE, 0), count)
 
     def fitted(conversation: list[MemoryItem], memories: list[MemoryItem]) -> AssembledContext:

@@ -21,7 +21,7 @@ from memoranda.store.short_term import Conversation
 from memoranda.tokens import TokenCounter, estimate_tokens
 from memoranda.trust import Trust, check_trust, trust_of
 from memoranda.windowing import as_said, newest
-from memoranda_context.fencing import Fence, checked_fence, fenced, recalled, trusted
+from memoranda_context.fencing import MOST_READ, Admission, Fence, checked_fence, trusted
 from memoranda_context.fitting import Fetched, Fitting
 from memoranda_context.merging import merged
 from memoranda_context.prompt import AssembledContext
@@ -154,14 +154,15 @@ class ContextManager:
     ) -> AssembledContext:
         check_text(input_query, "input_query")
         budget = self.token_budget if token_budget is None else whole_number(token_budget, "token_budget")
+        admission = Admission(self.fence, budget, self.token_counter)
         given = items_of(conversation, "conversation")
-        fetched = await self._fetch(input_query, short_term_manager, metadata)
+        fetched = await self._fetch(input_query, short_term_manager, metadata, admission)
         short_term = {item.id for item in [*fetched.recent, *fetched.conversation]}
         fetched.conversation, fetched.copies = merged(fetched.conversation, trusted(given, self.min_trust))
         everything = [*fetched.newest, *fetched.long_term, *fetched.recent, *fetched.conversation]
         originals = {item.id: item for item in everything}
         if self.fence is not None:
-            self._fence(fetched, self.fence, budget)
+            self._fence(fetched, self.fence, admission)
         context = Fitting(fetched, input_query, budget, self.token_counter, self.long_term_limit).context()
         store = next((each for each in (self.long_term, short_term_manager) if isinstance(each, BaseStore)), None)
         if store is not None:
@@ -175,12 +176,11 @@ class ContextManager:
             raise InputError("A receipt is an item: it needs long_term, or a conversation store.", field="receipt")
         return context
 
-    def _fence(self, fetched: Fetched, fence: Fence, budget: int) -> None:
+    def _fence(self, fetched: Fetched, fence: Fence, admission: Admission) -> None:
         distinct = {id(item) for item in fence.distinct([*fetched.long_term, *fetched.newest])}
         entries = [*reversed(fetched.newest), *reversed(fetched.long_term), *fetched.recent]
-        before = len({item.id for item in [*entries, *fetched.conversation]})
-        fetched.conversation, shown = fenced(fence, fetched.conversation, entries, budget, self.token_counter)
-        if left_out := before - len(shown.keys() | {item.id for item in fetched.conversation}):
+        fetched.conversation, shown = admission.fenced(fetched.conversation, entries)
+        if left_out := len(admission.without_room):
             fetched.warnings.append(f"No room was left in the fence for {left_out} items that are not trusted.")
         fetched.recent = [shown[item.id] for item in fetched.recent if item.id in shown]
         for name in ("long_term", "newest"):
@@ -188,14 +188,18 @@ class ContextManager:
             setattr(fetched, name, [shown[item.id] for item in kept])
 
     async def _fetch(
-        self, query: str, short_term: RecentMemories | MemoryStore | None, metadata: MemoryMetadata | None
+        self,
+        query: str,
+        short_term: RecentMemories | MemoryStore | None,
+        metadata: MemoryMetadata | None,
+        admission: Admission,
     ) -> Fetched:
         fetched = Fetched()
         results = await asyncio.gather(
             self._read_soul(fetched),
             self._read_profile(fetched),
-            self._read_short_term(fetched, short_term, metadata),
-            self._read_long_term(fetched, query, metadata),
+            self._read_short_term(fetched, short_term, metadata, admission),
+            self._read_long_term(fetched, query, metadata, admission),
             return_exceptions=True,  # None is left running when another meets a mistake of the caller.
         )
         for result in results:
@@ -222,15 +226,19 @@ class ContextManager:
             fetched.warnings.append(_failed("The profile", error))
 
     async def _read_short_term(
-        self, fetched: Fetched, source: RecentMemories | MemoryStore | None, metadata: MemoryMetadata | None
+        self,
+        fetched: Fetched,
+        source: RecentMemories | MemoryStore | None,
+        metadata: MemoryMetadata | None,
+        admission: Admission,
     ) -> None:
         if source is None:
             return
         try:
             if hasattr(source, "get_recent"):
-                await self._read_recent(fetched, cast(RecentMemories, source))
+                await self._read_recent(fetched, cast(RecentMemories, source), admission)
             else:
-                fetched.conversation = await self._conversation(source, metadata)
+                fetched.conversation = await self._conversation(source, metadata, admission)
         except InputError:
             raise
         except Exception as error:  # noqa: BLE001  # an agent without its memory is better than no agent
@@ -239,20 +247,37 @@ class ContextManager:
         if not fetched.recent and not fetched.conversation:
             fetched.warnings.append("There are no recent memories.")
 
-    async def _read_recent(self, fetched: Fetched, source: RecentMemories) -> None:
+    async def _read_recent(self, fetched: Fetched, source: RecentMemories, admission: Admission) -> None:
         connect = getattr(source, "connect", None)
         if connect is not None:
             await connect()
-        recent = await source.get_recent(hours=self.recent_hours, limit=self.recent_limit)
-        fetched.recent = trusted(list(recent)[::-1], self.min_trust)
+
+        async def read(limit: int) -> Sequence[MemoryItem]:
+            return await source.get_recent(hours=self.recent_hours, limit=limit)
+
+        recent = await admission.enough(read, self.recent_limit)
+        fetched.recent = trusted(recent[::-1], self.min_trust)
         fetched.timezone = getattr(source, "timezone", UTC)
 
-    async def _conversation(self, store: MemoryStore, metadata: MemoryMetadata | None) -> list[MemoryItem]:
-        limit = self.recent_limit
+    async def _conversation(
+        self, store: MemoryStore, metadata: MemoryMetadata | None, admission: Admission
+    ) -> list[MemoryItem]:
+        """Return the newest turns up to the limit; what a fence leaves out takes no places."""
+        if self.fence is None:
+            return await self._turns(store, metadata, self.recent_limit)
+        within = {"tokens": admission.tokens, "counter": admission.counter}
+        said = await self._turns(store, metadata, EVERYTHING, **within)
+        return whole_groups(newest(admission.of_conversation(said), self.recent_limit), said)
+
+    async def _turns(
+        self, store: MemoryStore, metadata: MemoryMetadata | None, limit: int, **within: Any
+    ) -> list[MemoryItem]:
+        """Return the newest turns; a store that counts tokens gives no more than lie ``within`` some."""
         if isinstance(store, Conversation):
             return trusted(await store.search(metadata=metadata, limit=limit), self.min_trust)
         if isinstance(store, BaseStore):
-            return await store.window(metadata=metadata, limit=limit, receipt=False, **self._least())
+            return await store.window(metadata=metadata, limit=limit, receipt=False, **within, **self._least())
+        limit = min(limit, max(self.recent_limit, MOST_READ))
         found = await store.search(metadata=metadata, limit=limit + _REACH_OF_A_GROUP)
         older: list[MemoryItem] = []
         if len(found) > limit:  # Every system item stays; of summaries no more than the limit are ever shown.
@@ -262,13 +287,15 @@ class ContextManager:
         ordered = as_said([*(item for item in older if item.id not in ids), *found[::-1]])
         return trusted(whole_groups(newest(ordered, limit), ordered), self.min_trust)
 
-    async def _read_long_term(self, fetched: Fetched, query: str, metadata: MemoryMetadata | None) -> None:
+    async def _read_long_term(
+        self, fetched: Fetched, query: str, metadata: MemoryMetadata | None, admission: Admission
+    ) -> None:
         if self.long_term is None or not self.long_term_limit:
             return
         try:
             if query.strip():
-                fetched.long_term = await self._relevant(self.long_term, query, metadata)
-            fetched.newest = await self._newest(self.long_term, metadata)
+                fetched.long_term = await self._relevant(self.long_term, query, metadata, admission)
+            fetched.newest = await self._newest(self.long_term, metadata, admission)
         except InputError:
             raise
         except Exception as error:  # noqa: BLE001  # as above
@@ -277,28 +304,36 @@ class ContextManager:
         if not fetched.long_term and not fetched.newest:
             fetched.warnings.append("There are no long-term memories.")
 
-    async def _relevant(self, store: MemoryStore, query: str, metadata: MemoryMetadata | None) -> list[MemoryItem]:
+    async def _relevant(
+        self, store: MemoryStore, query: str, metadata: MemoryMetadata | None, admission: Admission
+    ) -> list[MemoryItem]:
         """Return what the search finds, best first."""
-        wanted: dict[str, Any]
+        wanted: dict[str, Any] = {"metadata": metadata}
         if isinstance(store, BaseStore):
-            wanted = {"metadata": metadata, "limit": self.long_term_limit, **self._least()}
-            return await recalled(store, query, self.fence, **wanted)
+            return await admission.recalled(store, query, self.long_term_limit, **wanted, **self._least())
         capabilities: frozenset[Capability] = getattr(store, "capabilities", frozenset())
-        wanted = {"metadata": metadata, "limit": self.long_term_limit}
-        for mode in _RANKED:
-            if mode in capabilities:
-                ranked: list[MemoryItem] = await cast(Any, store).search(query=query, mode=mode.value, **wanted)
-                return self._trusted_enough(ranked)
-        return self._trusted_enough(await store.search(query=query, **wanted))
+        if mode := next((mode for mode in _RANKED if mode in capabilities), None):
+            wanted["mode"] = mode.value
 
-    async def _newest(self, store: MemoryStore, metadata: MemoryMetadata | None) -> list[MemoryItem]:
+        async def read(limit: int) -> list[MemoryItem]:
+            return self._trusted_enough(await store.search(query=query, limit=limit, **wanted))
+
+        return await admission.enough(read, self.long_term_limit)
+
+    async def _newest(
+        self, store: MemoryStore, metadata: MemoryMetadata | None, admission: Admission
+    ) -> list[MemoryItem]:
         """Return the newest memories, newest first, which a conversation view answers the other way round."""
-        if isinstance(store, BaseStore):
-            where = {"memory_type": {"$ne": "system"}}  # It is an instruction, and may be another session's.
-            found = await store.search(metadata=metadata, limit=self.long_term_limit, where=where, **self._least())
-        else:
-            found = self._trusted_enough(await store.search(metadata=metadata, limit=self.long_term_limit))
-        return found[::-1] if isinstance(store, Conversation) else found
+        no_system = {"memory_type": {"$ne": "system"}}  # It is an instruction, and may be another session's.
+
+        async def read(limit: int) -> list[MemoryItem]:
+            if isinstance(store, BaseStore):
+                found = await store.search(metadata=metadata, limit=limit, where=no_system, **self._least())
+            else:
+                found = self._trusted_enough(await store.search(metadata=metadata, limit=limit))
+            return found[::-1] if isinstance(store, Conversation) else found
+
+        return await admission.enough(read, self.long_term_limit)
 
     def _least(self) -> dict[str, Any]:
         """Return the condition on trust for a store of ours."""

@@ -11,7 +11,7 @@ from memoranda.shapes import whole_number
 from memoranda.store import BaseStore
 from memoranda.tokens import TokenCounter, estimate_tokens
 from memoranda.trust import Trust, check_trust
-from memoranda_context.fencing import Fence, checked_fence, fenced, recalled
+from memoranda_context.fencing import Admission, Fence, checked_fence
 from memoranda_context.prompt import Parts
 
 
@@ -42,11 +42,13 @@ async def recall_notes(
     are those of ``recall``, ``fence`` and ``min_trust`` those of :func:`assemble`.
     """
     budget, count = whole_number(tokens, "tokens"), counter or estimate_tokens
-    wanted = narrowing if min_trust is None else narrowing | {"min_trust": check_trust(min_trust, "min_trust")}
-    found = await recalled(handle, question, checked_fence(fence), limit=limit, window=list(window), **wanted)
-    if fence is not None:
-        _, entries = fenced(fence, [], found[::-1], budget, count)
-        found = [entries[item.id] for item in found if item.id in entries]
+    wanted = dict(narrowing)
+    if min_trust is not None:
+        wanted["min_trust"] = check_trust(min_trust, "min_trust")
+    admission = Admission(checked_fence(fence), budget, count)
+    found = await admission.recalled(handle, question, limit, window=list(window), **wanted)
+    _, entries = admission.fenced([], found[::-1])
+    found = [entries[item.id] for item in found if item.id in entries]
     kept: list[MemoryItem] = []
     for item in found:
         if count(HumanMemory(content=Parts(long_term=[*kept, item]).notes())) <= budget:

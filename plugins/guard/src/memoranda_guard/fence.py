@@ -65,40 +65,60 @@ class Fence:
         as_data = _calls_as_data(items, below)
         fenced = below | as_data
         token = _token([_text(items[at]) for at in fenced])
-        room = None if tokens is None else int(tokens * self.share)
         count = counter or estimate_tokens
+        results = {at for at in fenced - as_data if items[at].memory_type == "tool"}
+        # A result stays at least without its text, so the others share what the results leave.
+        bare = {at: count(_fenced(items[at], "", token, True, left_out=len(_text(items[at])))) for at in results}
+        room = None if tokens is None else int(tokens * self.share) - sum(bare.values())
         kept: list[MemoryItem] = []
         for at in range(len(items) - 1, -1, -1):
             item = items[at]
             if at not in fenced:
                 kept.append(item)
                 continue
-            is_result = item.memory_type == "tool" and at not in as_data
+            is_result = at in results
             text = visible(_text(item))
             if not text and not is_result:  # Nothing but a payload, such as a model's reasoning.
                 continue
-            shown = _fitting(item, text, token, is_result, room, count)
+            own = None if room is None else room + bare.get(at, 0)
+            shown = _fitting(item, text, token, is_result, own, count)
             if shown is not None:
                 kept.append(shown)
-                room = None if room is None else max(room - count(shown), 0)
+                room = None if own is None else own - count(shown)
         return kept[::-1]
 
     def distinct(self, items: Iterable[MemoryItem]) -> list[MemoryItem]:
         """Return the items without those below the threshold that repeat an earlier one of the same origin.
 
-        Texts are compared as sets of words, after folding and without short numbers: a counter makes no text new.
+        A stranger writes as often as it likes: such texts are compared as sets of words, after folding and without
+        short numbers, so that a counter makes no text new. A tool answers when it is asked, and two readings may differ
+        in a number or a sign alone: of those, one repeats another only if their texts are equal but for spaces.
         """
-        seen: dict[str | None, list[frozenset[str]]] = {}
-        kept = []
-        for item in items:
-            if self.is_below(item):
-                words = _words(item.content)
-                others = seen.setdefault(origin_of(item), [])
-                if any(_alike(words, other) for other in others):
-                    continue
-                others.append(words)
-            kept.append(item)
-        return kept
+        seen: dict[str | None, _Seen] = {}
+        return [
+            item for item in items if not self.is_below(item) or seen.setdefault(origin_of(item), _Seen()).is_new(item)
+        ]
+
+
+class _Seen:
+    """The texts of one origin so far."""
+
+    def __init__(self) -> None:
+        self._texts: set[str] = set()
+        self._words: list[frozenset[str]] = []
+
+    def is_new(self, item: MemoryItem) -> bool:
+        """Return True if the item repeats none of those before, and remember it."""
+        if trust_of(item) is Trust.EXTERNAL:
+            words = _words(item.content)
+            is_new = not any(_alike(words, other) for other in self._words)
+            if is_new:
+                self._words.append(words)
+            return is_new
+        text = " ".join(item.content.split())
+        is_new = text not in self._texts
+        self._texts.add(text)
+        return is_new
 
 
 def _calls_as_data(items: Sequence[MemoryItem], below: set[int]) -> set[int]:
