@@ -10,15 +10,18 @@ import asyncio
 import os
 import sys
 import threading
-from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Iterator
 from functools import wraps
-from typing import Any, Concatenate, ParamSpec, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, Self, TypeVar, Unpack, overload
 
 from memoranda.errors import StoreMisuseError
+from memoranda.items import MemoryItem, MemoryMetadata
 from memoranda.opening import open as open_async
 from memoranda.plugins.observers import Observer
 from memoranda.store.base import BaseStore, ScopedStore
+from memoranda.store.filters import Kinds, Narrowing
 from memoranda.store.protocol import Capability
+from memoranda.store.ranked import Recalled
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -195,7 +198,41 @@ class SyncStore:
     get_many = _blocking(BaseStore.get_many)
     search = _blocking(BaseStore.search)
     search_ranked = _blocking(BaseStore.search_ranked)
-    recall = _blocking(BaseStore.recall)
+    if TYPE_CHECKING:
+
+        @overload
+        def recall(
+            self,
+            query: str,
+            *,
+            limit: int | None = None,
+            window: Iterable[MemoryItem] = (),
+            metadata: MemoryMetadata | None = None,
+            memory_type: Kinds | None = None,
+            min_score: float | None = None,
+            current: bool = False,
+            verdict: Literal[False] = False,
+            **narrowing: Unpack[Narrowing],
+        ) -> list[MemoryItem]: ...
+
+        @overload
+        def recall(
+            self,
+            query: str,
+            *,
+            limit: int | None = None,
+            window: Iterable[MemoryItem] = (),
+            metadata: MemoryMetadata | None = None,
+            memory_type: Kinds | None = None,
+            min_score: float | None = None,
+            current: bool = False,
+            verdict: Literal[True],
+            **narrowing: Unpack[Narrowing],
+        ) -> Recalled: ...
+
+        def recall(self, query: str, **asked: Any) -> list[MemoryItem] | Recalled: ...
+    else:
+        recall = _blocking(BaseStore.recall)
     window = _blocking(BaseStore.window)
     shown = _blocking(BaseStore.shown)
     payloads = _blocking(BaseStore.payloads)

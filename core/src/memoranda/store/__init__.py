@@ -19,11 +19,11 @@ from memoranda.store.protocol import (
     Reindexable,
     SearchMode,
 )
-from memoranda.store.ranked import RankedItem, Ranker, Reranker
+from memoranda.store.ranked import RankedItem, Ranker, Recalled, Reranker, Verdict
 
 __all__ = [
     "EVERYTHING", "Access", "BaseStore", "Capability", "Erasing", "Examinable", "Finding", "InMemoryStore",
     "MemoryStore", "Moment", "Observer", "Order", "Owner", "OwnerField", "Progress", "RankedItem", "Ranker",
-    "Reindexable", "Reranker", "ScopedStore", "SearchMode", "copy_item", "dump_item", "load_item", "namespace_key",
-    "namespace_of",
+    "Recalled", "Reindexable", "Reranker", "ScopedStore", "SearchMode", "Verdict", "copy_item", "dump_item",
+    "load_item", "namespace_key", "namespace_of",
 ]  # fmt: skip

@@ -7,32 +7,23 @@ a correct store; it overrides further ones to be faster, and declares what it of
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any, Unpack
+from collections.abc import Collection, Iterable
+from typing import Any, Literal, Unpack, overload
 
 from memoranda.errors import InputError
 from memoranda.items import MemoryItem, MemoryMetadata, now_text
 from memoranda.plugins.observers import Observer
-from memoranda.shapes import check_text, items_of, number, whole_number
+from memoranda.shapes import check_text, items_of, number, truth, whole_number
 from memoranda.store.branches import Branching
-from memoranda.store.filters import EVERYTHING, Kinds, Narrowing, Page, check_filter, merge_scope
+from memoranda.store.filters import EVERYTHING, Filter, Kinds, Narrowing, check_filter, merge_scope
 from memoranda.store.protocol import Capability, SearchMode
-from memoranda.store.ranked import RERANKED
+from memoranda.store.ranked import DEPTH, RERANKED, Recalled, above_floor, judged
 from memoranda.store.reading import Reading
 from memoranda.store.removing import Removing
 from memoranda.store.scoped import UNSET, ScopedEngine, scope_metadata
 from memoranda.store.values import NO_RECORDS, Value
 from memoranda.store.writing import Writing
 from memoranda.trust import check_trust, trust_of
-
-RELEVANT = 0.2
-"""What the best memory must score to be recalled, unless the caller says otherwise."""
-
-BESIDE_THE_BEST = 0.4
-"""What the others must score, as a part of the best one's score."""
-
-DEPTH = 10
-"""How many memories are recalled for a question that does not need more."""
 
 _NEVER = [Value("memory_type", False, "$ne", kind) for kind in ("system", "branch", "fact")]
 
@@ -95,6 +86,7 @@ class BaseStore(Writing, Reading, Removing, Branching):
         """What this handle is bound to, and every handle that it was made from; None if it reaches all of the store."""
         return self._bounds(None)
 
+    @overload
     async def recall(
         self,
         query: str,
@@ -105,47 +97,85 @@ class BaseStore(Writing, Reading, Removing, Branching):
         memory_type: Kinds | None = None,
         min_score: float | None = None,
         current: bool = False,
+        verdict: Literal[False] = False,
         **narrowing: Unpack[Narrowing],
-    ) -> list[MemoryItem]:
+    ) -> list[MemoryItem]: ...
+
+    @overload
+    async def recall(
+        self,
+        query: str,
+        *,
+        limit: int | None = None,
+        window: Iterable[MemoryItem] = (),
+        metadata: MemoryMetadata | None = None,
+        memory_type: Kinds | None = None,
+        min_score: float | None = None,
+        current: bool = False,
+        verdict: Literal[True],
+        **narrowing: Unpack[Narrowing],
+    ) -> Recalled: ...
+
+    async def recall(
+        self,
+        query: str,
+        *,
+        limit: int | None = None,
+        window: Iterable[MemoryItem] = (),
+        metadata: MemoryMetadata | None = None,
+        memory_type: Kinds | None = None,
+        min_score: float | None = None,
+        current: bool = False,
+        verdict: bool = False,
+        **narrowing: Unpack[Narrowing],
+    ) -> list[MemoryItem] | Recalled:
         """Return the memories that answer a query, best first; an empty list if none is relevant.
 
-        Without a ``limit`` the question decides: usually ten, and more where it counts, lists, compares or sums up;
-        these come session by session, in the order of time. Recall uses the best ranking of the store: hybrid with an
+        At most ``limit`` are returned, fifteen without one. Recall uses the best ranking of the store: hybrid with an
         embedder, text without one. Archived items are found too. Left out are system items, items that only repeat the
         query, and those in ``window``: pass what the model is shown anyway. A handle that is bound to a user recalls
-        from every session and task of that user; use ``where={"session_id": …}`` to stay in one. Filters, ``current``
-        and ``min_score`` are those of :meth:`search`; without a ``min_score``, results far below the best are left out.
+        from every session and task of that user; use ``where={"session_id": …}`` to stay in one. Filters and
+        ``current`` are those of :meth:`search`.
+
+        Without a ``min_score``, nothing is returned if the ranking finds nothing relevant, and otherwise what scores
+        less than two fifths of the best is left out. With one, what scores less is left out and nothing else is: 0
+        returns everything that has any relation to the query, up to the limit.
+
+        With ``verdict``, returns a :class:`memoranda.store.Recalled` instead: the memories with their scores, whether
+        they answer the query, and the words of it that nothing supports. What is in ``window`` counts for that.
         """
         self._ensure_open()
         shown = {item.id for item in items_of(window, "window")}
-        needed = getattr(await self._text_ranker(), "depth", lambda query: DEPTH)
-        most = whole_number(needed(check_text(query, "query")) if limit is None else limit, "limit")
-        floor = RELEVANT if min_score is None else number(min_score, "min_score", most=1)
+        check_text(query, "query")
+        most = whole_number(DEPTH if limit is None else limit, "limit")
+        least = None if min_score is None else number(min_score, "min_score", most=1)
         wanted = self._filter(metadata=metadata, memory_type=memory_type, archived=None, **narrowing)
         reached = self._of_owner() if isinstance(self, ScopedStore) else self
         reached._bounds(metadata)  # Another user than the handle's is refused, whatever the limit.
-        if not query.strip() or not most:
-            return []
-        wanted = wanted.also(*_NEVER, *NO_RECORDS, Value("content", False, "$ne", query))
+        truth(current, "current")
+        found = Recalled((), "unknown")
+        if query.strip() and (most or truth(verdict, "verdict")):
+            wanted = wanted.also(*_NEVER, *NO_RECORDS, Value("content", False, "$ne", query))
+            found = await reached._recalled(query, wanted, most, shown, least, current)
+        return found if verdict else [each.item for each in found]
+
+    async def _recalled(
+        self, query: str, wanted: Filter, most: int, shown: Collection[str], least: float | None, current: bool
+    ) -> Recalled:
+        """Return the best memories that are not shown already, and the verdict on all that was found."""
         mode: SearchMode = "hybrid" if Capability.HYBRID in self.capabilities else "text"
-        page = Page(min(max(most + len(shown), RERANKED if current else 0), EVERYTHING))
-        ranked = await reached._ranked(query, wanted, page, self._checked_mode(mode), floor, current)
-        if ranked and min_score is None and self.reranker is None:
-            best = max(found.score for found in ranked)
-            ranked = [found for found in ranked if found.score >= BESIDE_THE_BEST * best]
-        recalled = [found.item for found in ranked if found.item.id not in shown][:most]
-        return recalled if limit is not None or most <= DEPTH else by_session(recalled)
+        self._require(Capability(mode))
+        much = min(max(most + len(shown), RERANKED), EVERYTHING)
+        ranked = await self._rank(query, wanted, much, mode)
+        verdict, unsupported = judged(await self._text_ranker(), query, ranked[:RERANKED])
+        kept = await self._reordered(query, above_floor(ranked, least, verdict), current)
+        memories = tuple(found for found in kept if found.item.id not in shown)[:most]
+        self._observers.searched(query, [found.item for found in memories])
+        return Recalled(memories, verdict, unsupported)
 
     def _scoped(self, scope: MemoryMetadata) -> ScopedStore:
         """Return the handle; a store whose searches are a view of its own gives one that shows the same view."""
         return ScopedStore(self, scope)
-
-
-def by_session(items: Iterable[MemoryItem]) -> list[MemoryItem]:
-    """Return items session by session, in the order of time."""
-    said = sorted(items, key=lambda item: item.created_at)
-    places = {item.metadata.session_id: place for place, item in reversed([*enumerate(said)])}
-    return sorted(said, key=lambda item: places[item.metadata.session_id])
 
 
 class ScopedStore(ScopedEngine, BaseStore):

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple, Protocol
+from typing import Literal, NamedTuple, Protocol
 
 from memoranda.errors import InputError, MemoryError, PluginError
 from memoranda.items import MemoryItem
@@ -28,6 +28,31 @@ class RankedItem:
     terms: tuple[str, ...] = ()
     passage: str = ""
     meaning: float = 0.0
+
+
+Verdict = Literal["known", "near", "unknown"]
+"""What a store knows about a question: something that answers it, only something close to it, or nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recalled:
+    """What ``recall(query, verdict=True)`` returns: the memories, best first, and how far they go.
+
+    ``verdict`` is ``"known"`` if the memories support all that the question asks for, ``"near"`` if they are about
+    something close to it, and ``"unknown"`` if nothing stored has to do with it. ``unsupported`` are the words of the
+    question, as written there, that nothing supports: a prompt can say "Nothing is known about: brother". The length
+    is that of ``memories``, and so is iteration.
+    """
+
+    memories: tuple[RankedItem, ...]
+    verdict: Verdict
+    unsupported: tuple[str, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.memories)
+
+    def __iter__(self) -> Iterator[RankedItem]:
+        return iter(self.memories)
 
 
 class Entry(NamedTuple):
@@ -63,8 +88,9 @@ class ScopeIndex(Protocol):
 class Ranker(Protocol):
     """Ranks the text of items, for stores that have no index of their own. Plugins offer one by a RankerSpec.
 
-    It may have two methods more: ``depth(query)`` returns how many memories a question needs, and
-    ``newest_first(query, ranked)`` the results in the order of a search with ``current=True``.
+    It may have two methods more. ``newest_first(query, ranked)`` returns the results in the order of a search with
+    ``current=True``. ``judge(query, ranked)`` is given the best results, whatever their scores, and returns the verdict
+    on them and the words of the query that nothing supports: see :class:`Recalled`.
     """
 
     def index(self) -> ScopeIndex:
@@ -97,6 +123,42 @@ def rank_items(
     """Rank a whole scope, given newest first."""
     entries = [Entry(item.created_at, number, item, []) for number, item in enumerate(reversed(items))]
     return index.rank(query, entries, belongs=lambda item: True, wanted=wanted, limit=limit)
+
+
+RELEVANT = 0.2
+"""What the best memory must score to be recalled, if the ranker does not judge and the caller sets no floor."""
+
+BESIDE_THE_BEST = 0.4
+"""What the others must score, as a part of the best one's score."""
+
+DEPTH = 15
+"""How many memories are recalled if the caller does not say."""
+
+
+def judged(ranker: Ranker, query: str, ranked: Sequence[RankedItem]) -> tuple[Verdict, tuple[str, ...]]:
+    """Return the ranker's verdict on the best results, and the words of the query that nothing supports."""
+    judge = getattr(ranker, "judge", None)
+    if judge is None:
+        return ("known" if best_score(ranked) >= RELEVANT else "unknown"), ()
+    verdict, unsupported = judge(query, ranked)
+    return verdict, tuple(unsupported)
+
+
+def best_score(ranked: Sequence[RankedItem]) -> float:
+    """Return the score of the best result; 0 if there is none."""
+    return max((found.score for found in ranked), default=0.0)
+
+
+def above_floor(ranked: Sequence[RankedItem], min_score: float | None, verdict: Verdict) -> list[RankedItem]:
+    """Return the results that are recalled.
+
+    With a ``min_score``, those are all that score as much. Without one they are none if nothing is known, or else those
+    that come near the best.
+    """
+    if min_score is None and verdict == "unknown":
+        return []
+    least = BESIDE_THE_BEST * best_score(ranked) if min_score is None else min_score
+    return [found for found in ranked if found.score >= least]
 
 
 class Reranker(Protocol):

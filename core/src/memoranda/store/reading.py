@@ -175,12 +175,17 @@ class Reading(Engine):
             ranked = await self._rank(query, _without_records(wanted), much, mode)
             if floor:
                 ranked = [found for found in ranked if found.score >= floor]
-            if self.reranker is not None:
-                ranked = await reranked(self.reranker, query, ranked)
-            if current and (newest_first := getattr(await self._text_ranker(), "newest_first", None)):
-                ranked[:RERANKED] = newest_first(query, ranked[:RERANKED])
+            ranked = await self._reordered(query, ranked, current)
         ranked = ranked[page.offset : page.end]
         self._observers.searched(query, [found.item for found in ranked])
+        return ranked
+
+    async def _reordered(self, query: str, ranked: list[RankedItem], current: bool) -> list[RankedItem]:
+        """Return the results in the order of the reranker, if there is one, and of a search with ``current``."""
+        if self.reranker is not None:
+            ranked = await reranked(self.reranker, query, ranked)
+        if current and (newest_first := getattr(await self._text_ranker(), "newest_first", None)):
+            ranked[:RERANKED] = newest_first(query, ranked[:RERANKED])
         return ranked
 
     async def window(

@@ -14,7 +14,7 @@ from memoranda.store.filters import Filter, Order, Page, merge_scope, metadata_m
 from memoranda.store.observers import Observers
 from memoranda.store.owners import Listing, Owner, is_below
 from memoranda.store.protocol import Capability, SearchMode
-from memoranda.store.ranked import RankedItem
+from memoranda.store.ranked import RankedItem, Ranker
 from memoranda.store.writes import Packer, Write
 from memoranda.trust import Trust, trusted_as
 
@@ -97,6 +97,9 @@ class ScopedEngine(Engine):
 
     def _checked_mode(self, mode: SearchMode | None) -> SearchMode:
         return self._store._checked_mode(mode)
+
+    async def _text_ranker(self) -> Ranker:
+        return await self._store._text_ranker()
 
     def _stamped(self, item: MemoryItem) -> MemoryItem:
         """Return a copy that carries the scope. Raises InputError for an item that is stamped otherwise."""

@@ -16,7 +16,7 @@ from opentelemetry.trace import SpanKind
 
 from memoranda import __version__
 from memoranda.items import MemoryItem, MemoryMetadata
-from memoranda.store import BaseStore, Capability, RankedItem, ScopedStore, namespace_key
+from memoranda.store import BaseStore, Capability, RankedItem, Recalled, ScopedStore, namespace_key
 from memoranda_measuring import Call, Measuring
 from memoranda_otel import conventions, settings
 from memoranda_otel.conventions import (
@@ -322,7 +322,7 @@ def contents(given: Mapping[str, Any], result: Any) -> dict[str, str]:
     if isinstance(query := given.get("query", given.get("input_query", given.get("question"))), str) and query:
         found[conventions.QUERY_TEXT] = query
     items = next((given[name] for name in ("item", "items", "adds") if name in given), result)
-    listed = items if isinstance(items, (list, tuple)) else [items]
+    listed = items if isinstance(items, (list, tuple, Recalled)) else [items]
     records = []
     for each in listed:
         item = each.item if isinstance(each, RankedItem) else each

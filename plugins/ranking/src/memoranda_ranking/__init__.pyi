@@ -4,7 +4,6 @@ from memoranda_ranking.calibration import calibrated as calibrated
 from memoranda_ranking.dates import date_terms as date_terms
 from memoranda_ranking.dates import query_date_terms as query_date_terms
 from memoranda_ranking.dates import query_dates as query_dates
-from memoranda_ranking.depth import depth as depth
 from memoranda_ranking.embedding import WHITESPACE as WHITESPACE
 from memoranda_ranking.embedding import HashingEmbeddings as HashingEmbeddings
 from memoranda_ranking.embedding import embed_passages as embed_passages
@@ -42,6 +41,7 @@ from memoranda_ranking.vectors import cosines as cosines
 from memoranda_ranking.vectors import normalised as normalised
 from memoranda_ranking.vectors import pack_vector as pack_vector
 from memoranda_ranking.vectors import unpack_vector as unpack_vector
+from memoranda_ranking.verdict import judge as judge
 from memoranda_text.passage_splitting import divided as divided
 from memoranda_text.passage_splitting import held_back as held_back
 from memoranda_text.passage_splitting import passage_at as passage_at

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from memoranda_ranking.depth import depth
 from memoranda_ranking.scope_index import ScopeIndex
+from memoranda_ranking.verdict import judge
 from memoranda_text.superseding import newest_first
 
 
@@ -11,11 +11,8 @@ class TextRanker:
     """Ranks by words, and by what a conversation adds to them: neighbouring turns, speakers and dates."""
 
     newest_first = staticmethod(newest_first)
+    judge = staticmethod(judge)
 
     def index(self) -> ScopeIndex:
         """Return a new index, for one scope."""
         return ScopeIndex()
-
-    def depth(self, query: str) -> int:
-        """Return how many memories a question should be given: more where it counts, lists, compares or sums up."""
-        return depth(query)

@@ -89,6 +89,48 @@ class RecallCases(Cases):
             equal(contents(await handle.recall(question)), [], f"recalled for {question!r}")
         equal(contents(await handle.recall("Which seat do I prefer?"))[:1], [facts[1]], "recalled")
 
+    async def test_a_floor_of_zero_recalls_all_that_is_related(self, store: BaseStore) -> None:
+        """Without a floor of the caller's, what scores far below the best is left out; with 0, nothing related is."""
+        mine = self._user("s")
+        facts = ("the telescope on the roof showed the rings of saturn", "a telescope", "the roof", "two lemons")
+        for number, text in enumerate(facts):
+            session = mine.model_copy(update={"session_id": f"s{number}"})
+            await self._tell(store, session, HumanMemory(content=text))
+        handle = store.scoped(user_id=str(mine.user_id))
+        question = "Which rings of saturn did the telescope on the roof show?"
+        found = contents(await handle.recall(question))
+        all_found = contents(await handle.recall(question, min_score=0))
+        equal(found[:1], [facts[0]], "the best memory")
+        that(set(facts[:3]) <= set(all_found), "Something related to the question was left out with min_score=0.")
+        that(set(found) < set(all_found), "The floor of recall left nothing out.")
+        equal(contents(await handle.recall(question, min_score=0, limit=2)), all_found[:2], "the first two of all")
+
+    async def test_a_verdict_says_how_far_memories_go(self, store: BaseStore) -> None:
+        """It comes with the memories and their scores, and counts what the window shows."""
+        mine = self._user("s")
+        facts = ("My sister Miriam lives in Lisbon", "I prefer a window seat on trains", "The report is due on Friday")
+        await self._tell(store, mine, *(HumanMemory(content=text) for text in facts))
+        handle = store.scoped(user_id=str(mine.user_id))
+        known = await handle.recall("Where does my sister Miriam live?", verdict=True)
+        equal(known.memories[0].item.content, facts[0], "the best memory")
+        equal((known.verdict, known.unsupported), ("known", ()), "the verdict on what is known")
+        scores = [found.score for found in known]
+        equal(scores, sorted(scores, reverse=True), "the scores, best first")
+        listed = await handle.recall("Where does my sister Miriam live?")
+        equal([found.item.id for found in known], [item.id for item in listed], "the same memories as a list")
+        near = await handle.recall("Where does my brother Xaver live?", verdict=True, min_score=0)
+        that({"brother", "Xaver"} <= set(near.unsupported), "The words that nothing supports are not named.")
+        that(near.verdict != "known", "What nothing supports counts as known.")
+        unknown = await handle.recall("Qzvw brtn?", verdict=True)
+        equal((len(unknown), unknown.verdict), (0, "unknown"), "the verdict on what is unknown")
+        window = [item for item in await handle.search(limit=10) if item.content == facts[0]]
+        shown = await handle.recall("Where does my sister Miriam live?", window=window, verdict=True)
+        that(facts[0] not in [found.item.content for found in shown], "What the window shows was recalled.")
+        equal(shown.verdict, "known", "the verdict where the window shows the answer")
+        equal(len(await handle.recall("Where does my sister live?", limit=0, verdict=True)), 0, "with limit=0")
+        blank = await handle.recall("  ", verdict=True)
+        equal((blank.memories, blank.verdict), ((), "unknown"), "the verdict on a blank question")
+
     async def test_scores_are_on_one_scale(self, store: BaseStore) -> None:
         """They run from 0 to 1, an item's own content scores high, and min_score leaves out what is below."""
         mine = self._user("s")

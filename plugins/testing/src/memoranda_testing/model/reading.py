@@ -10,11 +10,10 @@ from memoranda.integrity import whole_groups
 from memoranda.items import MemoryItem, MemoryMetadata, Payload
 from memoranda.store import EVERYTHING, Capability, Order, Owner, RankedItem, copy_item
 from memoranda.store.backend import Filter, Listing, Page, as_one_session, check_filter, in_order, metadata_matches
-from memoranda.store.base import BESIDE_THE_BEST, DEPTH, RELEVANT, by_session
-from memoranda.store.ranked import RERANKED
+from memoranda.store.ranked import BESIDE_THE_BEST, DEPTH, RERANKED
 from memoranda.tokens import estimate_tokens
 from memoranda.windowing import as_said, last_rounds, newest, rounds_within
-from memoranda_ranking import conversation_key, depth, passage_of, rank_text
+from memoranda_ranking import conversation_key, judge, passage_of, rank_text
 from memoranda_testing.model.handle import Handle
 from memoranda_testing.model.state import Refused, as_scanned, shown
 from memoranda_text.superseding import newest_first
@@ -109,13 +108,13 @@ class Reading(Handle):
             for found in ranked
             if found.item.memory_type not in ("system", "branch") and found.item.content != query
         ]
-        least = RELEVANT if min_score is None else min_score
-        floor = max([least, *(BESIDE_THE_BEST * found.score for found in memories[:1] if min_score is None)])
+        verdict, _ = judge(query, memories[:RERANKED])
+        least = min_score
+        if least is None:
+            least = 2.0 if verdict == "unknown" else BESIDE_THE_BEST * memories[0].score
         shown_already = {item.id for item in window}
         ordered = _in_order(query, [found for found in memories if found.score >= least], current)
-        recalled = [found.item for found in ordered if found.score >= floor and found.item.id not in shown_already]
-        if limit is None and depth(query) > DEPTH:
-            return self._read(by_session(recalled[: depth(query)]), False)
+        recalled = [found.item for found in ordered if found.item.id not in shown_already]
         return self._read(recalled[: DEPTH if limit is None else limit], False)
 
     def _ranked(self, query: str, wanted: Filter) -> list[RankedItem]:

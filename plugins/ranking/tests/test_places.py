@@ -6,33 +6,7 @@ import pytest
 
 from memoranda.items import HumanMemory, MemoryMetadata
 from memoranda.store.in_memory import InMemoryStore
-from memoranda_ranking import Passage, Weights, depth, rank_text
-
-FEW, MANY = 10, 30
-
-
-@pytest.mark.parametrize(
-    "question",
-    [
-        "How many concerts did I go to?",
-        "Which books have I read so far, all of them?",
-        "How did my opinion of the job change?",
-        "In what order did we visit the cities?",
-        "Summarise what we know about the house.",
-        "Wie oft war ich beim Arzt?",
-        "¿Cuántos libros he leído?",
-        "Сколько раз мы летали?",
-        "我一共去过几次医院？",
-        "何回ジムに行った？",
-    ],
-)
-def test_a_question_that_needs_many_pieces_gets_more(question: str) -> None:
-    assert depth(question) == MANY
-
-
-@pytest.mark.parametrize("question", ["What is my dog called?", "Wo wohnt Ada?", "我的狗叫什么名字？", "", "tea"])
-def test_most_questions_get_a_few(question: str) -> None:
-    assert depth(question) == FEW
+from memoranda_ranking import Passage, Weights, rank_text
 
 
 def concerts(count: int) -> list[HumanMemory]:
@@ -48,21 +22,21 @@ def concerts(count: int) -> list[HumanMemory]:
     ]
 
 
-async def test_many_memories_come_session_by_session_in_the_order_of_time() -> None:
+@pytest.mark.parametrize("question", ["How many times did I go to a concert?", "What was the last concert?"])
+async def test_every_question_gets_up_to_fifteen_best_first(question: str) -> None:
     async with InMemoryStore() as store:
         await store.add_many(concerts(18))
         ada = store.scoped(user_id="ada")
-        found = [item.id for item in await ada.recall("How many times did I go to a concert?")]
-        assert found == [f"c{number}" for session in range(3) for number in range(session, 18, 3)]
-
-
-async def test_a_limit_is_kept_and_comes_best_first() -> None:
-    async with InMemoryStore() as store:
-        await store.add_many(concerts(18))
-        ada = store.scoped(user_id="ada")
-        ranked = await ada.search_ranked(query="How many times did I go to a concert?", limit=12)
-        found = await ada.recall("How many times did I go to a concert?", limit=12)
+        ranked = await ada.search_ranked(query=question, limit=15)
+        found = await ada.recall(question)
         assert [item.id for item in found] == [each.item.id for each in ranked]
+
+
+async def test_a_limit_is_kept() -> None:
+    async with InMemoryStore() as store:
+        await store.add_many(concerts(18))
+        ada = store.scoped(user_id="ada")
+        assert len(await ada.recall("How many times did I go to a concert?", limit=12)) == 12
 
 
 def notes(text: str, last: str) -> list[list[Passage]]:
