@@ -352,6 +352,33 @@ def _is_private(name: str) -> bool:
     return name.startswith("_") and not (name.startswith("__") and name.endswith("__"))
 
 
+def names_offered(init: Path) -> set[str]:
+    """Return the names that a package takes from its modules, itself or in the stub beside it, and those it lists."""
+    offered: set[str] = set()
+    for source in (init, init.with_suffix(".pyi")):
+        body = ast.parse(source.read_text()).body if source.exists() else []
+        guarded = [inner for node in body if isinstance(node, ast.If) for inner in node.body]
+        for node in (*body, *guarded):
+            if isinstance(node, ast.ImportFrom) and node.module != module_name(init):
+                offered |= {alias.asname or alias.name for alias in node.names}
+            elif isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
+                constants = (each.value for each in ast.walk(node.value) if isinstance(each, ast.Constant))
+                offered |= {value for value in constants if isinstance(value, str)}
+    return offered
+
+
+def test_no_package_offers_a_name_that_is_also_one_of_its_modules() -> None:
+    # Importing the module puts it in the place of the name, for the whole process.
+    doubled = {
+        f"{module_name(init)}.{name}"
+        for source in SOURCES
+        for init in source.rglob("__init__.py")
+        for name in names_offered(init)
+        if (init.parent / f"{name}.py").exists() or (init.parent / name / "__init__.py").exists()
+    }
+    assert not doubled, f"rename the module, not the name: {sorted(doubled)}"
+
+
 def files_of_the_clone() -> Iterator[Path]:
     """Yield all but what is made from others. Git would know, but may be absent, or refuse what another user owns."""
     made = {"__pycache__", "build", "dist", "htmlcov", "node_modules", "site", "venv"}

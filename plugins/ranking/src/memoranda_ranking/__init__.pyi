@@ -47,5 +47,6 @@ from memoranda_text.passage_splitting import held_back as held_back
 from memoranda_text.passage_splitting import passage_at as passage_at
 from memoranda_text.terms import fold_words as fold_words
 from memoranda_text.terms import index_terms as index_terms
+from memoranda_text.terms import made_by_this_version as made_by_this_version
 from memoranda_text.terms import query_terms as query_terms
 from memoranda_text.terms import terms_fingerprint as terms_fingerprint

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from memoranda_messages import Dropped
 from memoranda_messages.parts import Part, parts_of
-from memoranda_sessions.blocking import SyncCallError, awaitable_store, beside, blocking
 from memoranda_sessions.conversation import Conversation, Fence, settled
 from memoranda_sessions.derived_ids import DerivedIds
 from memoranda_sessions.finishing import finished, replaced, retried
@@ -13,6 +12,7 @@ from memoranda_sessions.outgoing import Call, Outgoing, Result
 from memoranda_sessions.records import RECORD, Record, Records
 from memoranda_sessions.scoped_state import ScopedState, StoredState, states_of
 from memoranda_sessions.sessions import SessionOptions, Sessions, ViewOptions, seen_by
+from memoranda_sessions.sync_calls import SyncCallError, awaitable_store, beside, blocking
 
 __all__ = [
     "RECORD", "Call", "Conversation", "DerivedIds", "Dropped", "Fence", "Fields", "JsonObject", "MessageFormat",

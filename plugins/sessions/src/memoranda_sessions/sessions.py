@@ -13,10 +13,10 @@ from memoranda.sync import SyncStore
 from memoranda.trust import check_trust
 from memoranda_messages import Dropped
 from memoranda_messages.parts import framed
-from memoranda_sessions.blocking import awaitable_store
 from memoranda_sessions.conversation import Conversation, Fence
 from memoranda_sessions.formats import MessageFormat
 from memoranda_sessions.records import RECORD
+from memoranda_sessions.sync_calls import awaitable_store
 
 M = TypeVar("M")
 
