@@ -376,6 +376,25 @@ async def test_reindexing_leaves_nothing_waiting(store: PostgresMemoryStore, url
     assert len(await fetch(url, "SELECT FROM memory_terms")) == 150
 
 
+async def test_a_store_makes_the_terms_of_an_earlier_release_anew_by_itself(
+    url: str, index: TermIndex, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with PostgresMemoryStore(url) as store:
+        await store.add_many([made(number) for number in range(COUNT)])
+        await index.create_if_needed()
+        while await index.fill(1_000):
+            pass
+        expected = await ranked(store)
+    await fetch(url, "UPDATE memory_terms SET term_keys = '{1}'")
+    await fetch(url, "UPDATE memory_schema SET terms = '0123456789abcdef'")
+    monkeypatch.setattr(filling, "REST", 0.0)
+    monkeypatch.setattr(filling, "LONG_BREATH", 0)
+    async with PostgresMemoryStore(url) as store:
+        while not all(finding.ok for finding in await store.doctor()):
+            await asyncio.sleep(0.01)
+        assert await ranked(store) == expected
+
+
 async def test_a_database_of_the_first_schema_is_upgraded_in_place(
     url: str, no_background: None, index: TermIndex
 ) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 import uuid
 from collections.abc import Collection, Sequence
 from dataclasses import replace
@@ -71,15 +72,17 @@ class RemovalWatch(Observer):
 
 
 _WATCHES: WeakKeyDictionary[Any, RemovalWatch] = WeakKeyDictionary()
+_one_at_a_time = threading.Lock()  # Two threads that ask first must not each get a watch of their own.
 
 
 def watch_of(store: BaseStore) -> RemovalWatch:
     """Return the watch of the store that a handle belongs to; it is put there on first use."""
     root = root_of(store)
-    if root not in _WATCHES:
-        _WATCHES[root] = RemovalWatch()
-        root.observe(_WATCHES[root])
-    return _WATCHES[root]
+    with _one_at_a_time:
+        if root not in _WATCHES:
+            _WATCHES[root] = RemovalWatch()
+            root.observe(_WATCHES[root])
+        return _WATCHES[root]
 
 
 class Reconciling(Changes):

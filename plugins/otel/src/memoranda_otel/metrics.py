@@ -49,14 +49,16 @@ _GAUGES = {
 }
 
 _shared: WeakKeyDictionary[Any, Measurements] = WeakKeyDictionary()
+_one_at_a_time = threading.Lock()  # Stores that threads open at once would otherwise make the instruments twice.
 
 
 def measurements_for(provider: metrics.MeterProvider | None, version: str) -> Measurements:
     """Return the measurements of a provider; observers share them, since an instrument is made once."""
     key = metrics.get_meter_provider if provider is None else provider
-    if key not in _shared:
-        _shared[key] = Measurements(provider, version)
-    return _shared[key]
+    with _one_at_a_time:
+        if key not in _shared:
+            _shared[key] = Measurements(provider, version)
+        return _shared[key]
 
 
 class Measurements:

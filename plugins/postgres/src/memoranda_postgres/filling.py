@@ -8,6 +8,8 @@ import logging
 import time
 from contextvars import Context
 
+from memoranda_postgres.dialect import PostgresStatements
+from memoranda_postgres.reindexing import has_other_terms, remade_terms
 from memoranda_postgres.server import Server
 from memoranda_postgres.term_index import TermIndex
 
@@ -37,8 +39,9 @@ class Filler:
     the server is away, waits for the next store that writes or searches, in any process. An ``idle`` one does nothing.
     """
 
-    def __init__(self, server: Server, index: TermIndex, *, idle: bool) -> None:
+    def __init__(self, server: Server, statements: PostgresStatements, index: TermIndex, *, idle: bool) -> None:
         self._server = server
+        self._statements = statements
         self._index = index
         self._stopped = idle
         self._waiting = FILL_AT_REST  # Another process may have left some.
@@ -99,6 +102,8 @@ class Filler:
     async def _fill(self) -> None:
         try:
             exists = await self._index.create_if_needed()
+            if exists:
+                await self._renew_terms()
             while not self._stopped:
                 calls, begun = self._server.calls, time.monotonic()
                 done = await self._index.fill(BATCH) if exists else 0
@@ -107,8 +112,7 @@ class Filler:
                     self._waiting = 0 if done == 0 else FILL_AT_REST
                     break
                 self._waiting = max(0, self._waiting - done)
-                breath = BREATH if self._server.calls == calls + 1 else LONG_BREATH
-                await asyncio.sleep(breath * (time.monotonic() - begun))
+                await self._rest(begun, alone=self._server.calls == calls + 1)
         except Exception as error:  # noqa: BLE001 - no caller waits for this; the items wait, and searches read them
             logger.info("The index of terms could not be filled now: %s", type(error).__name__)
             self._waiting = 0
@@ -116,3 +120,20 @@ class Filler:
             self._task = self._loop = None
         with contextlib.suppress(RuntimeError):  # The event loop is closed.
             self._look_later()
+
+    async def _renew_terms(self) -> None:
+        """Make the terms of another release anew: a search would miss what that release took for other words."""
+        if not await has_other_terms(self._server, self._statements):
+            return
+        pages = remade_terms(self._server, self._statements, self._index, has_terms=True)
+        async with contextlib.aclosing(pages):
+            begun = time.monotonic()
+            async for _ in pages:
+                if self._stopped:
+                    return
+                await self._rest(begun, alone=False)
+                begun = time.monotonic()
+
+    async def _rest(self, begun: float, *, alone: bool) -> None:
+        """Rest after a batch that began at this moment; ``alone`` says that nothing else used the store meanwhile."""
+        await asyncio.sleep((BREATH if alone else LONG_BREATH) * (time.monotonic() - begun))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -88,11 +88,26 @@ async def rebuild(
     progress: Progress | None,
 ) -> int:
     """Recompute the terms of all items and the vectors of live ones; return the number of items."""
-    dialect = statements.dialect
-    total = int((await server.fetch(f"SELECT count(*) FROM {dialect.table}", ()))[0][0])
+    total = int((await server.fetch(f"SELECT count(*) FROM {statements.dialect.table}", ()))[0][0])
     done = 0
+    async for count in remade_terms(server, statements, index, has_terms=await index.create_if_needed()):
+        done += count
+        if progress is not None:
+            progress(done, total if vectors is None else 2 * total)
+    if vectors is not None and embeddings is not None:
+        await _make_vectors(server, vectors, embeddings, done, progress)
+    return done
+
+
+async def remade_terms(
+    server: Server, statements: PostgresStatements, index: TermIndex, *, has_terms: bool
+) -> AsyncGenerator[int]:
+    """Compute the terms of all items anew, a page at a time, and yield how many items each page had.
+
+    Once all pages are done, the database says that this release made them. What is broken off begins again.
+    """
+    dialect = statements.dialect
     after = ""
-    has_terms = await index.create_if_needed()
     entries = f"LEFT JOIN {dialect.terms} ON item = added AND item_version = version" if has_terms else ""
     columns = (
         f"id, added AS number, content, version, user_id, folded, {TERM_KEYS if has_terms else 'NULL'}::text AS keys"
@@ -107,15 +122,16 @@ async def rebuild(
         if has_terms:
             await _set_terms(index, rows)
         await _set_folding(server, statements, rows)
-        done += len(rows)
-        if progress is not None:
-            progress(done, total if vectors is None else 2 * total)
+        yield len(rows)
     while has_terms and await index.fill(_PAGE):
         pass  # What waited has its entry by now, or gets it.
-    await server.fetch(f"UPDATE {dialect.meta} SET terms = $1", [terms_fingerprint()])
-    if vectors is not None and embeddings is not None:
-        await _make_vectors(server, vectors, embeddings, done, progress)
-    return done
+    await server.fetch(f"UPDATE {dialect.meta} SET terms = $1", [await asyncio.to_thread(terms_fingerprint)])
+
+
+async def has_other_terms(server: Server, statements: PostgresStatements) -> bool:
+    """Return True if the terms of the index were made otherwise than this release makes them."""
+    ((made_by,),) = await server.fetch(f"SELECT terms FROM {statements.dialect.meta}", ())
+    return bool(made_by != await asyncio.to_thread(terms_fingerprint))
 
 
 async def _set_terms(index: TermIndex, rows: Sequence[Any]) -> None:

@@ -224,7 +224,7 @@ class PostgresMemoryStore(ReadingStore):
         dialect = PostgresDialect(self._layout.schema, partitioned=self._layout.partitions > 0)
         self._statements = PostgresStatements(dialect)
         self._index = TermIndex(self._server, self._statements)
-        self._filler = Filler(self._server, self._index, idle=not writes)
+        self._filler = Filler(self._server, self._statements, self._index, idle=not writes)
         self._vectors = await self._opened_vectors()
         self._writer = Writer(self._server, self._statements, self._vectors, has_vectors=self._layout.has_vectors)
         self._removals = Removals(self._server, self._statements, has_vectors=self._layout.has_vectors)

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Literal
 
+from memoranda.errors import StoreUnavailableError
 from memoranda_sqlite import text_index
 from memoranda_sqlite.worker import Worker, deliver
 
@@ -65,6 +66,7 @@ class Filler:
         self._stopped = idle
         self._timer_loop: asyncio.AbstractEventLoop | None = None
         self._ends: list[asyncio.Future[None]] = []
+        self._terms_seen = False
         self.available = False
         self.reads = 0
         """The number of reads; every reader counts its own."""
@@ -77,6 +79,20 @@ class Filler:
         if self.available:
             self._waiting = await self._worker.run(text_index.pending)
             self.written(0)
+
+    async def has_present_terms(self) -> bool:
+        """Return True if a ranked search may use the indexes, after emptying those with terms of another version.
+
+        It is asked before each, since most programs never rank: knowing how terms are made takes a while to import.
+        """
+        if self.available and not self._terms_seen:
+            self._terms_seen = await self._worker.run(text_index.has_present_terms)
+            if not self._terms_seen and not self._idle:
+                with suppress(StoreUnavailableError):  # A full disk or a locked file can still be read.
+                    await self._worker.run(text_index.renew)
+                    self._waiting = await self._worker.run(text_index.pending)
+                    self._terms_seen = True
+        return self.available and self._terms_seen
 
     def written(self, rows: int) -> None:
         """Take note of stored rows."""

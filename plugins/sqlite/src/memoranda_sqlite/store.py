@@ -380,9 +380,9 @@ class SQLiteMemoryStore(BaseStore):
 
     async def _rank(self, query: str, wanted: Filter, limit: int, mode: SearchMode) -> list[RankedItem]:
         connections, wanted = self._opened(), await self._with_past(wanted)
-        if not connections.filler.available and mode != "semantic":
-            return await super()._rank(query, wanted, limit, mode)
         retrieval = await self._ranking()
+        if not await connections.filler.has_present_terms() and mode != "semantic":
+            return await super()._rank(query, wanted, limit, mode)
         with self._calls.call():
             return await retrieval.rank(connections, query, wanted, limit, mode, self.item_types)
 

@@ -234,6 +234,25 @@ def forget(connection: sqlite3.Connection) -> None:
             connection.execute(f"INSERT INTO {index} ({index}) VALUES ('optimize')")
 
 
+def has_present_terms(connection: sqlite3.Connection) -> bool:
+    """Return True if the terms in the indexes are of the version that queries are made with."""
+    from memoranda_ranking import made_by_this_version
+
+    return made_by_this_version(str(meta(connection, "terms")))
+
+
+def renew(connection: sqlite3.Connection) -> None:
+    """Empty indexes whose terms are of another version; all rows then wait for them."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        if not has_present_terms(connection):
+            empty(connection)
+        connection.execute("COMMIT")
+    except BaseException:
+        connection.rollback()
+        raise
+
+
 def empty(connection: sqlite3.Connection) -> None:
     """Empty the indexes; all rows then wait for them."""
     for index in _INDEXES:

@@ -3,7 +3,15 @@
 from __future__ import annotations
 
 from memoranda_text.passage_splitting import divided, held_back, passage_at, passage_count
-from memoranda_text.terms import fold_words, index_terms, is_unspaced, query_language, query_terms, terms_fingerprint
+from memoranda_text.terms import (
+    fold_words,
+    index_terms,
+    is_unspaced,
+    made_by_this_version,
+    query_language,
+    query_terms,
+    terms_fingerprint,
+)
 
 __all__ = [
     "divided",
@@ -11,6 +19,7 @@ __all__ = [
     "held_back",
     "index_terms",
     "is_unspaced",
+    "made_by_this_version",
     "passage_at",
     "passage_count",
     "query_language",

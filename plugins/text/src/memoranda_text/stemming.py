@@ -7,6 +7,7 @@ alike, and where they were taken for different languages, the letters still matc
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from functools import cache
 from importlib.resources import files
@@ -69,8 +70,9 @@ def _stem(word: str, language: str) -> str:
         return _without_ordinal(word)
     if not word.isascii():
         language = next((name for name, codes in _BY_SCRIPT.items() if ord(word[0]) in codes), language)
-    # A stemmer may leave nothing of what is all suffix to it.
-    return word if language == "english" and not word.isascii() else _without_suffixes(language)(word) or word
+    if language == "english" and not word.isascii():
+        return word
+    return _without_suffixes(word, language) or word  # A stemmer may leave nothing of what is all suffix to it.
 
 
 def _without_ordinal(word: str) -> str:
@@ -79,9 +81,28 @@ def _without_ordinal(word: str) -> str:
     return word
 
 
-@cache
-def _without_suffixes(language: str) -> Callable[[str], str]:
-    """Return the stemmer of the package snowballstemmer, which every backend brings.
+class _Stemmers(threading.local):
+    """The stemmers of one thread, by language.
+
+    One of them keeps the word that it works on in itself: threads that shared it would get each other's stems.
+    """
+
+    def __init__(self) -> None:
+        self.by_language: dict[str, Callable[[str], str]] = {}
+
+
+_stemmers = _Stemmers()
+
+
+def _without_suffixes(word: str, language: str) -> str:
+    strip = _stemmers.by_language.get(language)
+    if strip is None:
+        strip = _stemmers.by_language[language] = _new_stemmer(language)
+    return strip(word)
+
+
+def _new_stemmer(language: str) -> Callable[[str], str]:
+    """Return a new stemmer of the package snowballstemmer, which every backend brings.
 
     Without it English plurals are all. A release of it that does not know the language leaves words as they are.
     """
