@@ -17,22 +17,15 @@ from typing import Literal, NamedTuple
 
 from memoranda.items import now_text
 from memoranda_encrypt.errors import KeyRingError
+from memoranda_encrypt.key_tables import FORMAT, connected, is_cut_off, make_file, make_tables
 
 State = Literal["active", "retired", "destroyed"]
 
-_FORMAT = "1"
-_SCHEMA = """
-CREATE TABLE IF NOT EXISTS keys (
-    id TEXT PRIMARY KEY, owner TEXT NOT NULL, master TEXT NOT NULL, wrapped BLOB,
-    state TEXT NOT NULL, created_at TEXT NOT NULL, changed_at TEXT NOT NULL
-);
-CREATE UNIQUE INDEX IF NOT EXISTS one_active_key ON keys (owner) WHERE state = 'active';
-CREATE INDEX IF NOT EXISTS keys_of_owner ON keys (owner);
-CREATE TABLE IF NOT EXISTS settings (name TEXT PRIMARY KEY, value TEXT NOT NULL);
-"""
 _BINARY: int = getattr(os, "O_BINARY", 0)  # Windows has files of text.
 _CHANGE_COUNTER = 24
 """Where the header of an SQLite file counts its transactions."""
+
+_DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
 _COLUMNS = "id, owner, master, wrapped, state, created_at, changed_at"
 
@@ -104,35 +97,43 @@ class KeyFile:
         return self._connection is not None or (self.path != ":memory:" and Path(self.path).exists())
 
     def open(self) -> None:
-        """Open the file, making it if it is not there, readable by its owner only."""
+        """Open the file, making it if it is not there, readable by its owner only.
+
+        Raises KeyRingError for a file that is empty, cut off or no key ring: it is never taken for a new one.
+        """
         with self._lock:
             if self._connection is None:
                 with self._translated():
                     self._connect()
 
     def _connect(self) -> None:
-        if self.path != ":memory:" and not Path(self.path).exists():
-            os.close(os.open(self.path, os.O_WRONLY | os.O_CREAT, 0o600))
-        connection = sqlite3.connect(self.path, timeout=30, isolation_level=None, check_same_thread=False)
+        in_memory = self.path == ":memory:"
+        if not in_memory and not Path(self.path).exists():
+            make_file(self.path)
+        if not in_memory and not Path(self.path).stat().st_size:
+            raise KeyRingError(
+                f"The key ring {self.path!r} is empty: its file has 0 bytes. It was cut off, or not restored as a "
+                f"whole. Restore it from its backup. If it never held a key, remove the file."
+            )
+        connection = connected(self.path)
         try:
-            # What is destroyed is overwritten; a write-ahead log would keep it.
-            connection.execute("PRAGMA secure_delete = ON")
-            connection.execute("PRAGMA synchronous = FULL")
-            connection.execute("PRAGMA journal_mode = DELETE")
+            if in_memory:
+                make_tables(connection)
+            elif is_cut_off(connection, self.path):
+                raise KeyRingError(f"The key ring {self.path!r} is cut off. Restore it from its backup.")
             if not connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'settings'").fetchone():
-                connection.execute("BEGIN IMMEDIATE")
-                for statement in _SCHEMA.split(";"):
-                    connection.execute(statement)
-                connection.execute("INSERT OR IGNORE INTO settings VALUES ('format', ?)", (_FORMAT,))
-                connection.execute("COMMIT")
+                raise KeyRingError(
+                    f"{self.path!r} is an SQLite file and no key ring. Give the path of the ring that the store was "
+                    f"made with."
+                )
             found = connection.execute("SELECT value FROM settings WHERE name = 'format'").fetchone()
-            if found is None or found[0] != _FORMAT:
+            if found is None or found[0] != FORMAT:
                 raise KeyRingError(f"The key ring {self.path!r} was written by a later release of memoranda-encrypt.")
         except BaseException:
             connection.close()
             raise
         self._connection, self._process = connection, os.getpid()
-        self._descriptor = None if self.path == ":memory:" else _descriptors.open(self.path)
+        self._descriptor = None if in_memory else _descriptors.open(self.path)
 
     def close(self) -> None:
         """Close the file. A ring in memory stays: nothing else has its keys."""
@@ -148,7 +149,11 @@ class KeyFile:
     def _translated(self) -> Iterator[None]:
         try:
             yield
-        except sqlite3.Error as error:
+        except sqlite3.DatabaseError as error:
+            if getattr(error, "sqlite_errorcode", 0) & 0xFF in _DAMAGED:
+                raise KeyRingError(
+                    f"The key ring {self.path!r} is damaged or cut off: {error}. Restore it from its backup."
+                ) from error
             raise KeyRingError(f"The key ring {self.path!r} cannot be used: {error}.") from error
         except OSError as error:
             raise KeyRingError(f"The key ring {self.path!r} cannot be used: {error.strerror}.") from error
@@ -167,6 +172,7 @@ class KeyFile:
     def transaction(self) -> Iterator[sqlite3.Connection]:
         """Keep other processes from writing for the block, and write all of it or nothing."""
         with self._opened() as connection:
+            self._check_in_place()
             connection.execute("BEGIN IMMEDIATE")
             self.before = self.state()
             try:
@@ -175,6 +181,20 @@ class KeyFile:
                 connection.execute("ROLLBACK")
                 raise
             connection.execute("COMMIT")
+
+    def _check_in_place(self) -> None:
+        """Raise KeyRingError if the file was removed or replaced: what is written now would be lost."""
+        if self._descriptor is None:
+            return
+        try:
+            found = Path(self.path).stat()
+        except FileNotFoundError:
+            found = None
+        if found is None or (found.st_dev, found.st_ino) != _file_of(self._descriptor):
+            raise KeyRingError(
+                f"The key ring {self.path!r} was removed or replaced while it was open. Close the store and open it "
+                f"again."
+            )
 
     def state(self) -> bytes:
         """Return what differs after any process has changed the file: the counter in its header."""

@@ -180,6 +180,11 @@ class KeyRing:
             if not self._secret:
                 row = self._file.active(_INDEX)
                 if row is None:
+                    if self._file.all():
+                        raise KeyRingError(
+                            f"The key ring {self.label} is damaged: it has keys, and not the one of its hashes. "
+                            f"Restore it from its backup."
+                        )
                     chosen = {"hide_owners": bool(self._asked["hide_owners"]), "indexed": self._asked["indexed"] or []}
                     if self._file.setting("options") is None:
                         self._file.set("options", json.dumps(chosen))
