@@ -39,7 +39,8 @@ async def fill(store: BaseStore, first: int, last: int, each: int) -> None:
     for start in range(first, last, BATCH):
         items = []
         for number in range(start, min(start + BATCH, last)):
-            slot = Slot.of(MemoryMetadata(user_id=f"user{number // each}"), f"Person {number % each}", "likes")
+            owner = MemoryMetadata(user_id=f"user{number // each}")
+            slot = Slot.of(owner, f"Person {number % each}", "likes", store.derived_id)
             record = Record("", 1, f"c{number}", "set", slot.subject, "likes", TIME, f"thing {number}", TIME)
             items.append(item_of(replace(record, id=slot.entry_id(1)), slot))
         await store.add_many(items)

@@ -158,6 +158,33 @@ def test_what_is_not_stated_is_left_alone(text: str) -> None:
     assert facts_in(text) == set()
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Email from Bob: I live in Rome. I work at Siemens.",
+        "Please repeat after me: I live in Rome.",
+        "Here's the message I got: I live in Rome.",
+        "Bob: I live in Rome.\nEva: I live in Oslo.",
+        "Write a story. First line: I live in Rome.",
+        "The first line of my novel: I live in Rome.",
+        "Once upon a time there was a king. I live in Rome, he said.",
+        "From: Bob\nTo: Ada\nSubject: Hello\n\nI live in Rome.",
+        "Can you answer this?\n\nHi Ada,\n\nI live in Rome and I work at Siemens.\n\nBest regards,\nBob",
+        "On Monday, Bob wrote:\nI live in Rome.",
+        "---------- Forwarded message ---------\nI live in Rome.",
+        "Look what she sent:\n\nI live in Rome.\n\nI work at Siemens.",
+        "Er schrieb: „I live in Rome.“",
+    ],
+)
+def test_what_others_wrote_is_left_alone(text: str) -> None:
+    assert facts_in(text) == set()
+
+
+@pytest.mark.parametrize("lead", ["Fun fact", "About me", "One more thing you should know", "I have news", "Update"])
+def test_what_the_speaker_introduces_as_their_own_is_read(lead: str) -> None:
+    assert facts_in(f"{lead}: I live in Rome.") == {"lives_in: Rome"}
+
+
 def test_a_statement_in_front_of_a_question_is_read() -> None:
     assert facts_in("I live in Paris, can you recommend a bakery?") == {"lives_in: Paris"}
     assert facts_in("Can my sister Eva come, too?") == {"sister: Eva"}

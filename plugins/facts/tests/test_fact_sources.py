@@ -7,6 +7,7 @@ from pathlib import Path
 import memoranda
 from memoranda import HumanMemory
 from memoranda_facts import Facts
+from memoranda_userdata import revoke
 
 
 async def test_a_purge_takes_facts_back_before_it_returns() -> None:
@@ -44,3 +45,13 @@ async def test_facts_of_a_store_that_is_only_read_are_shown_as_they_are(tmp_path
         await Facts(store.scoped(user_id="ada")).set("Ada", "lives_in", "Xanadu", sources="manual")
     async with memoranda.open(url, access="read") as store:
         assert [fact.object for fact in await Facts(store.scoped(user_id="ada")).current()] == ["Xanadu"]
+
+
+async def test_facts_of_a_session_keep_the_origin_and_the_trust_of_its_handle() -> None:
+    async with memoranda.open("memory://") as store:
+        site = store.scoped(user_id="ada").scoped(trust="external", origin="website", session_id="s")
+        await Facts(site).set("Ada", "lives_in", "Xanadu", sources="manual", trust="user")
+        (entry,) = [item async for item in store.scan(memory_type="fact")]
+        assert (entry.origin, entry.trust, entry.metadata.session_id) == ("website", "external", None)
+        await revoke(store, origin="website")
+        assert await Facts(store.scoped(user_id="ada")).current() == []

@@ -104,7 +104,7 @@ async def test_a_handle_without_a_user_has_no_facts(scope: dict[str, str]) -> No
         Facts(InMemoryStore().scoped(**scope))  # type: ignore[arg-type]  # of two kinds of fields
 
 
-async def test_an_entry_that_cannot_be_read_says_which() -> None:
+async def test_an_entry_that_cannot_be_read_is_passed_over_and_says_which(caplog: pytest.LogCaptureFixture) -> None:
     handle = InMemoryStore().scoped(user_id="ada")
     facts = Facts(handle)
     receipt = await facts.set("Ada", "likes", "tea", sources="manual")
@@ -112,8 +112,11 @@ async def test_an_entry_that_cannot_be_read_says_which() -> None:
     assert item is not None
     item.payload = "{}"
     await handle.update(item)
+    await facts.set("Ada", "likes", "milk", sources="manual")
+    assert [str(fact.object) for fact in await facts.current()] == ["milk"]
+    assert receipt.entries[0] in caplog.text
     with pytest.raises(CorruptStoreError, match=receipt.entries[0]):
-        await facts.current()
+        _ = FactMemory(**item.model_dump()).record
 
 
 async def test_an_item_of_a_store_that_was_opened_says_what_it_is_about() -> None:

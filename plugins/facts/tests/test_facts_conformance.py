@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from memoranda.errors import InputError
+from memoranda.errors import CorruptStoreError, InputError
 from memoranda.store import BaseStore, InMemoryStore
 from memoranda_facts import Facts
 from memoranda_testing import ExpectationError
@@ -47,7 +47,7 @@ async def test_wrong_facts_are_caught_by_the_case_meant_for_them(facts: type[Fac
     cases.facts_class = facts
     cases.thorough = case.startswith("histories")
     async with InMemoryStore() as store:
-        with pytest.raises((ExpectationError, InputError)):
+        with pytest.raises((ExpectationError, InputError, CorruptStoreError)):
             await getattr(cases, f"test_{case}")(store)
 
 

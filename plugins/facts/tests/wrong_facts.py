@@ -9,7 +9,7 @@ from typing import Any
 from memoranda_facts import Candidate, Fact, Facts, Receipt
 from memoranda_facts.dates import Moment
 from memoranda_facts.knowledge import Knowledge
-from memoranda_facts.records import Record
+from memoranda_facts.records import Record, loaded_record
 
 
 class Rewritten(Facts):
@@ -57,6 +57,23 @@ class UndoesOnce(Rewritten):
     def seen(self, records: Sequence[Record]) -> Iterable[Record]:
         undos = {record.change for record in records if record.undoes}
         return [record for record in records if record.undoes not in undos]
+
+
+class TakesAllForTheUsers(Facts):
+    """Whatever a handle writes is trusted as a user is."""
+
+    async def _knowledge_of_rows(self) -> Knowledge:
+        true = await super()._knowledge_of_rows()
+        return Knowledge([replace(record, trust="user") for record in true.records], self.schema)
+
+
+class ReadsOnlyWhole(Facts):
+    """One item that cannot be read makes all of them unreadable."""
+
+    async def _knowledge_of_rows(self) -> Knowledge:
+        for row in await self._log.rows():
+            loaded_record(row.item_id, row.text)
+        return await super()._knowledge_of_rows()
 
 
 class IgnoresDependencies(Rewritten):
@@ -183,6 +200,9 @@ WRONG = [
     (IgnoresValidTo, "a_bounded_value_splits_the_one_around_it"),
     (IgnoresValidTo, "histories_of_many_values_agree_with_the_oracle"),
     (UndoesOnce, "every_kind_of_change_can_be_undone_and_done_again"),
+    (TakesAllForTheUsers, "a_less_trusted_undo_only_disputes"),
+    (TakesAllForTheUsers, "a_less_trusted_merge_renames_nobody"),
+    (ReadsOnlyWhole, "an_unreadable_item_hides_nothing"),
     (IgnoresDependencies, "dependents_become_unsure"),
     (CorrectsLikeAnEnd, "a_correction_was_never_true"),
     (IgnoresConfirmations, "every_kind_of_change_can_be_undone_and_done_again"),

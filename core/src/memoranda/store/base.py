@@ -189,14 +189,22 @@ class ScopedStore(ScopedEngine, BaseStore):
     """
 
     def _of_owner(self) -> BaseStore:
-        """Return the handle of the same user without this one's session and task: a user's memory outlasts them."""
+        """Return the handle of the same user without this one's session and task: a user's memory outlasts them.
+
+        What it writes is trusted no further than what this one writes, and has the same origin.
+        """
         if self.scope.user_id is None or (self.scope.session_id is None and self.scope.task_id is None):
             return self
+        handles: list[ScopedEngine] = []
         store: Any = self
         while isinstance(store, ScopedEngine):
+            handles.append(store)
             store = store._store
         wide: ScopedStore = store._scoped(self.scope.model_copy(update={"session_id": None, "task_id": None}))
         wide._observers, wide.reranker = self._observers, self.reranker
+        wide.trust = min((handle.trust for handle in handles if handle.trust is not None), default=None)
+        # The handle next to the store stamps last, so that its origin is the one that stays.
+        wide.origin = next((handle.origin for handle in reversed(handles) if handle.origin is not None), None)
         return wide
 
     async def get(

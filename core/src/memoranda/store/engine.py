@@ -6,6 +6,7 @@ Public methods check, stamp and tell observers before they come here: see :class
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import logging
 import threading
 import time
@@ -397,6 +398,14 @@ class Engine(ABC):
         if self.access == "read":
             raise UnsupportedError(self.label, "writing", remedy="It was opened for reading only.")
         return self._write_lock.held() if self._serialises_writes else NO_LOCK
+
+    def derived_id(self, text: str) -> str:
+        """Return an id of 32 hexadecimal digits that is made from a text: the same for the same text.
+
+        Ids stay readable in an encrypted store, so that one that is made from what is said must not confirm a guess. An
+        encrypted store makes them with a key of its ring; every other store has nothing to hide, and hashes the text.
+        """
+        return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
     def _stamped(self, item: MemoryItem) -> MemoryItem:
         """Return the item as it is to be stored; a scoped handle stamps it here."""

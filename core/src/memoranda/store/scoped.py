@@ -101,6 +101,10 @@ class ScopedEngine(Engine):
     async def _text_ranker(self) -> Ranker:
         return await self._store._text_ranker()
 
+    def derived_id(self, text: str) -> str:
+        """Return an id that is made from a text, as the store underneath makes it."""
+        return self._store.derived_id(text)
+
     def _stamped(self, item: MemoryItem) -> MemoryItem:
         """Return a copy that carries the scope. Raises InputError for an item that is stamped otherwise."""
         values = {}

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from memoranda.errors import InputError
+from memoranda.trust import Trust
 from memoranda_facts.candidates import Candidate
 from memoranda_facts.dates import EVER, Moment, as_given
 from memoranda_facts.log import Logs
@@ -159,6 +160,7 @@ class Changes(FactWriting):
 
         It is as if the change had never been recorded; changes after it stay. An undo is a change, too, and can be
         undone. Undoing what is undone already changes nothing. What was forgotten with its sources cannot come back.
+        Through a handle that is less trusted than the change, it stays, but disputed.
         """
         named = change.change if isinstance(change, Fact) else change.id if isinstance(change, Receipt) else change
         knowledge = await self._knowledge()
@@ -170,6 +172,7 @@ class Changes(FactWriting):
         found = [record for record in knowledge.records if record.change == undone]
         if found[0].kind == "forget":
             raise InputError("What was forgotten with its sources cannot be undone.", field="change")
+        trust = handle_trust(self.store) or Trust.OPERATOR
         drafts = {self._slot(record.subject, record.predicate): record for record in found}
         targets: dict[Slot, list[str]] = {}
         for record in found:
@@ -178,11 +181,11 @@ class Changes(FactWriting):
         def decide(logs: Logs, at: str, fresh: bool) -> list[tuple[Slot, Record]]:
             planned = []
             for slot, record in drafts.items():
-                undos = [each for each in logs[slot] if each.undoes == undone]
+                undos = [each for each in logs[slot] if each.undoes == undone and trust <= each.trust]
                 if not any(each in active_records(logs[slot]) for each in undos):
                     draft = self._draft("undo", record.subject, record.predicate)
                     draft = replace(draft, undoes=undone, targets=tuple(targets[slot]), change=name, at=at)
-                    planned.append((slot, replace(draft, trust="operator")))
+                    planned.append((slot, replace(draft, trust=str(trust))))
             return planned
 
         name = uuid.uuid4().hex

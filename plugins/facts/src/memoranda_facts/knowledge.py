@@ -6,12 +6,13 @@ from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
+from memoranda.trust import Trust
 from memoranda_facts.dates import AFTER_ALL
 from memoranda_facts.log import in_order
 from memoranda_facts.records import SAME_AS, Record, short_id
 from memoranda_facts.results import Fact
 from memoranda_facts.schema import Schema
-from memoranda_facts.timeline import Timeline
+from memoranda_facts.timeline import Timeline, active_records
 from memoranda_facts.values import Ref, same_text
 
 Key = tuple[str, str]
@@ -19,19 +20,30 @@ Key = tuple[str, str]
 
 
 class Names:
-    """Which names mean the same subject: those that the schema lists, and those that were merged."""
+    """Which names mean the same subject: those that the schema lists, and those that were merged.
 
-    def __init__(self, schema: Schema, merges: Iterable[Record] = ()) -> None:
+    A merge that is less trusted than what is known of either subject does not count, as long as it is.
+    """
+
+    def __init__(self, schema: Schema, records: Iterable[Record] = ()) -> None:
         self._schema = schema
         self._shown: dict[str, str] = {}
         self._parents: dict[str, str] = {}
         logs: dict[str, list[Record]] = {}
-        for record in merges:
-            logs.setdefault(self._key(record.subject), []).append(record)
+        ranks: dict[str, int] = {}
+        recorded = list(records)
+        for record in recorded:
+            if record.predicate == SAME_AS:
+                logs.setdefault(self._key(record.subject), []).append(record)
+        for record in active_records(recorded) if logs else ():
+            key = self._key(record.subject)
+            if record.predicate != SAME_AS and record.kind in ("set", "correct", "confirm"):
+                ranks[key] = max(Trust(record.trust).rank, ranks.get(key, 0))
         for key, log in logs.items():
             for fact in Timeline(log, "one", key, SAME_AS).at(log[-1].at)[:1]:
-                if isinstance(fact.object, Ref):
-                    self._parents[key] = self._key(fact.object.subject)
+                parent = self._key(fact.object.subject) if isinstance(fact.object, Ref) else key
+                if parent != key and Trust(fact.trust).rank >= max(ranks.get(key, 0), ranks.get(parent, 0)):
+                    self._parents[key] = parent
 
     def same_as(self, other: Names) -> bool:
         """Return True if both mean the same by every name."""
@@ -77,7 +89,7 @@ class Knowledge:
         self.records = sorted(records, key=in_order)
         self.latest = self.records[-1].at if self.records else ""
         self.schema: Schema = schema
-        self.names: Names = Names(schema, [record for record in self.records if record.predicate == SAME_AS])
+        self.names: Names = Names(schema, self.records)
         self._keys: dict[Key, Key] = {}
         if earlier is not None and earlier.schema is schema and earlier.names.same_as(self.names):
             self.names, self._keys = earlier.names, earlier._keys

@@ -7,6 +7,7 @@ reads the log again and takes the next one. So no change is lost, and every chan
 from __future__ import annotations
 
 import asyncio
+import logging
 import random
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -16,12 +17,14 @@ from datetime import UTC, datetime
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from memoranda.errors import InputError, VersionConflictError
+from memoranda.errors import CorruptStoreError, InputError, VersionConflictError
 from memoranda.items import MemoryMetadata, Payload, utc_text
 from memoranda.store import BaseStore, Capability, ScopedStore
-from memoranda.trust import Trust
+from memoranda.trust import trusted_as
 from memoranda_facts.dates import next_tick
-from memoranda_facts.records import Record, Slot, folder_of, item_of, loaded_record
+from memoranda_facts.records import Record, Slot, folder_of, item_of, loaded_record, number_of
+
+logger = logging.getLogger(__name__)
 
 _KEPT_SLOTS = 4_096
 """How many logs are kept between two changes. A kept log that is out of date costs a second attempt, nothing else."""
@@ -73,7 +76,7 @@ class Log:
     def __init__(self, store: BaseStore) -> None:
         self.store, self.owner = owner_handle(store)
         self.folder = folder_of(self.owner)
-        self._parsed: dict[tuple[str, str | None, str | None], Record] = {}
+        self._parsed: dict[tuple[str, str | None, str | None], Record | None] = {}
         self._kept: OrderedDict[str, _Kept] = OrderedDict()
         self._locks: WeakKeyDictionary[Any, asyncio.Lock] = WeakKeyDictionary()
         # What a change is decided by is read where it is written, not from a replica that may be behind.
@@ -92,16 +95,18 @@ class Log:
         return await self.store.payloads(memory_type="fact", metadata=where, archived=True)
 
     def parsed(self, rows: Iterable[Payload], *, whole: bool = False) -> list[Record]:
-        """Return the records of rows; those of a ``whole`` log are kept for the next time, and no others."""
+        """Return the records of rows; those of a ``whole`` log are kept for the next time, and no others.
+
+        What cannot be read is passed over and logged by its id: one such item must not hide all that is known.
+        """
         known, kept = self._parsed, {}
         records = []
         for row in rows:
             key = (row.item_id, row.text, row.trust)
-            record = known.get(key)
-            if record is None:
-                record = _as_trusted(loaded_record(row.item_id, row.text), row.trust)
+            record = known[key] if key in known else _readable(row)
             kept[key] = record
-            records.append(record)
+            if record is not None:
+                records.append(record)
         if whole:
             self._parsed = kept
         return records
@@ -122,8 +127,8 @@ class Log:
             # comes meanwhile must be among those that are read, or its number be free for a conflict.
             held = await self.store.count(include_deleted=True, metadata=slot.metadata)
         rows = await self.store.payloads(memory_type="fact", metadata=slot.metadata, archived=True)
-        records = self.parsed(row for row in rows if row.item_id.startswith(slot.entry_prefix))
-        return _Kept(sorted(records, key=in_order), max([held, *(record.number for record in records)]))
+        own = [row for row in rows if row.item_id.startswith(slot.entry_prefix)]
+        return _Kept(sorted(self.parsed(own), key=in_order), max([held, *map(_number_taken, own)]))
 
     def _keep(self, slot: Slot, kept: _Kept) -> None:
         self._kept[slot.mark] = kept
@@ -203,6 +208,23 @@ def in_order(record: Record) -> tuple[str, str, int]:
     return record.at, log, record.number
 
 
+def _readable(row: Payload) -> Record | None:
+    """Return the record of a row with the trust that its item has; None if it is none."""
+    try:
+        return _as_trusted(loaded_record(row.item_id, row.text), row.trust)
+    except CorruptStoreError as error:
+        logger.warning("%s It is passed over.", error)
+        return None
+
+
+def _number_taken(row: Payload) -> int:
+    """Return which number a row takes in its log, whatever it says; 0 if it takes none."""
+    try:
+        return number_of(row.item_id)
+    except ValueError:
+        return 0
+
+
 def _as_trusted(record: Record, trust: str | None) -> Record:
     """Return a record with the trust that its item has now, which an approval may have raised."""
-    return record if trust is None or trust == record.trust else replace(record, trust=str(Trust(trust)))
+    return record if trust == record.trust else replace(record, trust=str(trusted_as("fact", trust)))

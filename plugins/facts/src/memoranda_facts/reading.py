@@ -120,7 +120,9 @@ class FactReading:
     async def _known_names(self) -> Names:
         """Return which names mean the same subject, as was last read."""
         if self._names is None:
-            self._names = Names(self.schema, self._log.parsed(await self._log.rows(**{MERGES: True})))
+            merged = await self._log.rows(**{MERGES: True})
+            # How far a merge counts depends on all that is known of its subjects.
+            self._names = (await self._knowledge_of_rows()).names if merged else Names(self.schema)
         return self._names
 
     async def _known_dependents(self) -> list[Record]:

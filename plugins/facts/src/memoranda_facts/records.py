@@ -7,16 +7,18 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Collection, Mapping
+import re
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from pydantic import Field
 
 from memoranda.errors import CorruptStoreError
-from memoranda.items import MemoryItem, MemoryMetadata
+from memoranda.items import MemoryItem, MemoryMetadata, utc_text
 from memoranda.store.fields import TRUSTED, fields_of
-from memoranda_facts.dates import EVER, in_short
+from memoranda.trust import Trust
+from memoranda_facts.dates import EVER, end_of, in_short, start_of
 from memoranda_facts.values import Object, dumped, loaded, same_text
 
 FORMAT = "memoranda-fact/1"
@@ -34,8 +36,13 @@ DEPENDS = "depends"
 MERGES = "merges"
 """The key of ``metadata.extra`` that marks entries about two names of one subject."""
 
+_ENTRY_ID = re.compile(r"fact-[0-9a-f]{32}-([1-9][0-9]{0,17})")
+
 ChangeKind = Literal["set", "end", "correct", "confirm", "retract", "merge", "undo", "forget"]
 """What a change does. ``forget`` takes back what has lost its sources."""
+
+_ASSERTING = ("set", "confirm", "merge")
+"""The kinds that are about a value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,12 +132,32 @@ def loaded_record(item_id: str, text: str | None) -> Record:
             held["sources"] = tuple(Source(*source) for source in held["sources"])
         for name in ("targets", "depends_on"):
             held[name] = tuple(held.get(name, ()))
-        return Record(id=item_id, number=number_of(item_id), **held)
+        record = Record(id=item_id, number=number_of(item_id), **held)
+        _check(record)
+        return record
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise CorruptStoreError(
             f"The fact {item_id!r} cannot be read: its payload is not of the format {FORMAT}. Remove the item, or "
             f"upgrade memoranda-facts if a later release wrote it."
         ) from error
+
+
+def _check(record: Record) -> None:
+    """Raise ValueError for a record that no change can have written: anybody may add an item of this type."""
+    texts = [record.change, record.subject, record.predicate, record.at, record.rule]
+    texts += [*record.targets, *record.depends_on, *(source.item_id for source in record.sources)]
+    texts += [text for text in (record.valid_from, record.valid_to, record.undoes, record.key) if text is not None]
+    if not all(isinstance(text, str) for text in texts) or not record.sources:
+        raise ValueError("a text is missing")
+    if not isinstance(record.qualifiers, Mapping) or not isinstance(record.confidence, (int, float)):
+        raise ValueError("a field is of another type")
+    if record.kind not in get_args(ChangeKind) or (record.kind in _ASSERTING and record.value is None):
+        raise ValueError("this kind of change asserts something else")
+    if utc_text(record.at) != record.at or end_of(record.at[:10]) <= record.at:
+        raise ValueError("it was recorded at no time")
+    Trust(record.trust)
+    start_of(record.valid_from or record.at)
+    end_of(record.valid_to)
 
 
 class FactMemory(MemoryItem):
@@ -190,7 +217,7 @@ if fields_of(FactMemory).plain:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Slot:
-    """A subject and a predicate of one owner; ``mark`` is a hash that no other has, ``metadata`` where its log lies."""
+    """A subject and a predicate of one owner; ``mark`` is an id that no other has, ``metadata`` where its log lies."""
 
     owner: MemoryMetadata
     subject: str
@@ -199,10 +226,10 @@ class Slot:
     metadata: MemoryMetadata
 
     @classmethod
-    def of(cls, owner: MemoryMetadata, subject: str, predicate: str) -> Slot:
-        """Return the slot of a subject and a predicate."""
+    def of(cls, owner: MemoryMetadata, subject: str, predicate: str, derived_id: Callable[[str], str]) -> Slot:
+        """Return the slot of a subject and a predicate; ``derived_id`` is that of the store."""
         named = [owner.user_id, owner.agent_id, list(owner.namespace), *map(same_text, (subject, predicate))]
-        mark = hashlib.sha256(json.dumps(named).encode()).hexdigest()[:32]
+        mark = derived_id(json.dumps(named))
         return cls(owner, subject, predicate, mark, _place(owner, mark))
 
     @classmethod
@@ -279,5 +306,8 @@ def short_id(entry_id: str) -> str:
 
 
 def number_of(entry_id: str) -> int:
-    """Return the number of an entry in its log."""
-    return int(entry_id.rpartition("-")[2])
+    """Return the number of an entry in its log. Raises ValueError for an id that no entry has."""
+    found = _ENTRY_ID.fullmatch(entry_id)
+    if found is None:
+        raise ValueError("this is the id of no entry")
+    return int(found.group(1))

@@ -7,9 +7,9 @@ The rules, for two different values of a slot of kind ``one`` that overlap:
    ended, the earlier one does not come back. One that was recorded with an end splits the other.
 3. What no other supersedes holds. Several such values are disputed, the most trusted first.
 
-An end cuts what began before it, whenever either was recorded. A correction or a retraction takes its targets away. If
-one of these is less trusted than what it is about, it leaves that as it is, but disputed. An undo switches a change off
-as if it had never been recorded.
+An end cuts what began before it, whenever either was recorded. A correction or a retraction takes its targets away. An
+undo switches a change off as if it had never been recorded. If one of these is less trusted than what it is about, it
+leaves that as it is, but disputed.
 """
 
 from __future__ import annotations
@@ -92,14 +92,23 @@ class Run:
 
 
 def active_records(log: Iterable[Record]) -> list[Record]:
-    """Return the records of a log that no undo switches off, in their order."""
-    undone: set[str] = set()
+    """Return the records of a log that no undo switches off, in their order.
+
+    An undo that is less trusted than a record, or than what confirms it, leaves it on.
+    """
+    undone: dict[str, int] = {}
+    confirmed: dict[str, int] = {}
     kept = []
     for record in reversed(list(log)):
         if record.change in undone:
-            continue
+            rank = max(Trust(record.trust).rank, confirmed.get(record.id, 0))
+            if record.kind == "forget" or undone[record.change] >= rank:
+                continue
         if record.undoes is not None:
-            undone.add(record.undoes)
+            undone[record.undoes] = max(Trust(record.trust).rank, undone.get(record.undoes, 0))
+        elif record.kind == "confirm":
+            for target in record.targets:
+                confirmed[target] = max(Trust(record.trust).rank, confirmed.get(target, 0))
         kept.append(record)
     return kept[::-1]
 
@@ -218,13 +227,15 @@ class Timeline:
         for record in takers:
             for target in record.targets:
                 denied.setdefault(target, []).append(record)
+        # What an undo has left on is more trusted than the undo.
+        doubted = {record.undoes for record in self.active if record.undoes is not None}
         standing, gone = [], []
         for assertion in found:
             against = denied.get(assertion.record.id, ())
             if any(record.kind == "forget" or Trust(record.trust).rank >= assertion.rank for record in against):
                 gone.append(assertion)
                 continue
-            if against:
+            if against or assertion.record.change in doubted:
                 assertion.contested = assertion.start
             standing.append(assertion)
         return standing, gone

@@ -64,7 +64,7 @@ def loaded(held: Any) -> Object:
     if not isinstance(held, dict):
         return as_object(held)
     if "ref" in held:
-        return Ref(held["ref"])
+        return as_object(Ref(held["ref"]))
     text = held["date"]
     return date.fromisoformat(text) if len(text) == 10 else datetime.fromisoformat(text)
 

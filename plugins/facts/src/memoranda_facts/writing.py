@@ -86,7 +86,8 @@ class FactWriting(FactReading):
         return replace(draft, valid_from=since, targets=tuple(entry for fact in found for entry in fact.entries))
 
     def _slot(self, subject: str, predicate: str) -> Slot:
-        return Slot.of(self._log.owner, self.schema.subject(subject), self.schema.predicate(predicate).name)
+        declared = self.schema.predicate(predicate).name
+        return Slot.of(self._log.owner, self.schema.subject(subject), declared, self._log.store.derived_id)
 
     async def _slots(self, draft: Record) -> list[Slot]:
         """Return the slot of a draft, and those of the other names of its subject."""

@@ -21,7 +21,8 @@ from memoranda_facts.candidates import Candidate
 RECALLED = "recalled"
 """The key in ``metadata.extra`` that marks an item as recalled: its text was not said at its time."""
 
-_RECALLED_SECTION = re.compile(r"<memories>.*?(?:</memories>|\Z)", re.DOTALL)
+_RECALLED_SECTION = re.compile(r"<memories>(?:.*</memories>|.*\Z)", re.DOTALL | re.IGNORECASE)
+"""From the first mark of recalled memories to the last: a memory may hold such a mark itself, and must not end them."""
 _CONFIRMATION = re.compile(
     r"\s*(?:(?:oh|ah|well|haha),?\s+)?(?:yes|yep|yup|yeah|correct|exactly|right|indeed|true|sure|absolutely|definitely|"
     r"that(?:['’]s| is) (?:right|correct|true|it)|you(?:['’]re| are) right|i do|i am)\b"

@@ -6,7 +6,6 @@ out of turn. Losing it costs a second reading, which changes nothing: candidates
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -45,11 +44,14 @@ class Marks:
 
     def __init__(self, store: BaseStore, owner: MemoryMetadata, extractor: str) -> None:
         self._store = store
-        named = json.dumps([owner.user_id, owner.agent_id, list(owner.namespace), extractor])
-        self._id = f"{MARK_TYPE}-{hashlib.sha256(named.encode()).hexdigest()[:32]}"
+        self._named = json.dumps([owner.user_id, owner.agent_id, list(owner.namespace), extractor])
         self._metadata = MemoryMetadata(
             user_id=owner.user_id, agent_id=owner.agent_id, namespace=(*owner.namespace, FOLDER, "marks")
         )
+
+    @property
+    def _id(self) -> str:
+        return f"{MARK_TYPE}-{self._store.derived_id(self._named)}"
 
     async def load(self) -> Mark:
         """Return the mark as it is stored; an empty one if there is none, or none that can be read."""

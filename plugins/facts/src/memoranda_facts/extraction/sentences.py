@@ -6,18 +6,11 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-BLANK = "\x00"
-"""Stands for each character of code, links and quotations, so that nothing is found in them."""
+from memoranda_facts.extraction.quotations import own_text
 
 LONGEST = 1000
 """How many characters a sentence may have; what is longer is a list or a log, and no sentence that rules can read."""
 
-_FOREIGN = re.compile(
-    r"```.*?(?:```|\Z)|`[^`\n]*`|https?://\S+"
-    r"|\"[^\"\n]*(?:\"|$)|“[^”]*(?:”|\Z)|«[^»]*(?:»|\Z)|(?<!\w)'[^'\n]{2,}?'(?!\w)|(?<!\w)‘[^’\n]{2,}?’(?!\w)"
-    r"|^[ \t]*>.*$",
-    re.DOTALL | re.MULTILINE,
-)
 _ABBREVIATION = re.compile(r"\b(?:Mr|Mrs|Ms|Dr|Prof|St|Jr|Sr|vs|etc|e\.g|i\.e|[A-Z])\.$")
 _END = re.compile(r"[.!?…]+(?=[\s\x00]|$)|\n+")
 
@@ -36,7 +29,12 @@ _UNREAL = re.compile(
 )
 _PLAYED = re.compile(
     r"\b(?:in (?:the|this|my|a|our) (?:story|novel|game|movie|film|dream|scene|script|play|scenario)|"
-    r"role-?play(?:ing)?|act as|pretend(?:ing)?|protagonist|translate|rephrase|rewrite|proofread|sarcas\w+|"
+    r"role-?play(?:ing)?|act as|pretend(?:ing)?|protagonist|narrator|"
+    r"once upon a time|es war einmal|érase una vez|il était une fois|chapter (?:\d+|one)|"
+    r"(?:first|opening|last) (?:line|sentence|paragraph) of|"
+    r"(?<!I'm )(?<!I am )(?<!I )(?:write|continue|finish|begin|start) (?:me )?(?:a|an|the|my|this|our) (?:[\w-]+ ){0,2}"
+    r"(?:story|novel|poem|scene|play|script|letter|song|monologue|dialogue|tale|haiku|speech|essay)|"
+    r"translate|rephrase|rewrite|proofread|sarcas\w+|"
     r"(?:following|this|next) (?:sentence|text|paragraph|passage|letter|email))\b",
     re.IGNORECASE,
 )
@@ -68,7 +66,7 @@ def sentences(text: str, *, tagged: bool = False) -> Iterator[Sentence]:
     """
     if _PLAYED.search(text):
         return
-    for start, sentence in _split(_FOREIGN.sub(lambda found: BLANK * len(found.group()), text)):
+    for start, sentence in _split(own_text(text)):
         if len(sentence) > LONGEST:
             continue
         stated = _before_question(sentence, tagged)

@@ -33,6 +33,11 @@ class FactsCases(Cases):
         """Return a handle of a new user."""
         return store.scoped(user_id=self.user())
 
+    @staticmethod
+    def stranger(handle: BaseStore) -> BaseStore:
+        """Return a handle for what strangers say to the same user, such as the pages of a website."""
+        return handle.scoped(session_id="website", trust="external", origin="website")
+
     def facts(self, handle: BaseStore) -> Facts:
         """Return the facts of a handle's user."""
         return self.facts_class(handle, schema=SCHEMA)

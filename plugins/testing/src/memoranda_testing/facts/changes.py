@@ -56,6 +56,58 @@ class ChangeCases(FactsCases):
             await facts.undo(receipt)
             equal(states(await facts.current()), {"Paris": "holds"}, f"states after the {receipt.kind} was undone")
 
+    async def test_a_less_trusted_undo_only_disputes(self, store: BaseStore) -> None:
+        """A handle of a stranger takes back no change of the user; the user takes back both."""
+        handle = self.handle(store)
+        facts, stranger = self.facts(handle), self.facts(self.stranger(handle))
+        change = await facts.set("Ada", "lives_in", "Paris", valid_from="2020", sources="manual", trust="user")
+        undone = await stranger.undo(change)
+        equal(states(await facts.current()), {"Paris": "disputed"}, "states after a stranger's undo")
+        await facts.undo(undone)
+        equal(states(await facts.current()), {"Paris": "holds"}, "states after the stranger's undo was undone")
+        await stranger.undo(change)
+        await facts.undo(change)
+        equal(states(await facts.current()), {}, "states after the user's own undo")
+
+    async def test_a_less_trusted_merge_renames_nobody(self, store: BaseStore) -> None:
+        """A stranger cannot make the user's subject another's, nor another's facts the user's."""
+        handle = self.handle(store)
+        facts, stranger = self.facts(handle), self.facts(self.stranger(handle))
+        await facts.set("Ada", "lives_in", "Paris", valid_from="2020", sources="manual", trust="user")
+        await stranger.set("Mallory", "likes", "money", sources="manual")
+        await stranger.merge("Mallory", "Ada", sources="manual")
+        await stranger.merge("Ada", "Mallory", sources="manual")
+        for reader in (facts, stranger, self.facts(handle)):
+            equal([fact.subject for fact in await reader.current("Ada")], ["Ada"], "subjects of the user's facts")
+        await facts.set("Ada", "lives_in", "Rome", valid_from="2021", sources="manual", trust="user")
+        equal(states(await facts.current("Ada")), {"Rome": "holds"}, "what holds of the user")
+
+    async def test_an_unreadable_item_hides_nothing(self, store: BaseStore) -> None:
+        """Anybody may add an item of the type of facts. What no change can have written is passed over."""
+        handle = self.handle(store)
+        facts = self.facts(handle)
+        change = await facts.set("Ada", "lives_in", "Paris", valid_from="2020", sources="manual")
+        entry = await handle.get(change.entries[0])
+        if entry is None:
+            raise AssertionError("The entry of a change is not there.")
+        stem, payload = entry.id.rpartition("-")[0], str(entry.payload)
+        broken = {
+            "note-1": payload,
+            f"{stem}-x": payload,
+            f"{stem}-2": "{}",
+            f"{stem}-3": payload.replace('"2020"', '"long ago"'),
+            f"{stem}-4": payload.replace('"kind":"set"', '"kind":"seize"'),
+            f"{stem}-5": payload.replace('"Paris"', '{"ref":7}'),
+            f"{stem}-6": payload.replace('"lives_in"', "null"),
+        }
+        for item_id, text in broken.items():
+            that(item_id == "note-1" or item_id.endswith("x") or text != payload, f"{item_id} is as it was.")
+            await self.stranger(handle).add(entry.model_copy(update={"id": item_id, "payload": text, "version": 0}))
+        for reader in (facts, self.facts(handle)):
+            equal(states(await reader.current()), {"Paris": "holds"}, "what holds beside unreadable items")
+        await self.facts(handle).set("Ada", "lives_in", "Rome", valid_from="2021", sources="manual")
+        equal(states(await facts.current()), {"Rome": "holds"}, "what holds after another change")
+
     async def test_a_correction_was_never_true(self, store: BaseStore) -> None:
         """A corrected value did not hold at any time, and the right one holds instead; what was believed stays."""
         facts = self.facts(self.handle(store))

@@ -43,7 +43,7 @@ class _Player:
             receipt = await self.facts.undo(undone)
             if not receipt.new:
                 return
-            noted = {"undoes": undone}
+            noted = {"undoes": undone, "rank": Trust.OPERATOR.rank}
         elif kind == "set":
             until = self.random.choice([None, None, end]) if self.kind != "event" else None
             value = self.random.choice(VALUES)

@@ -90,10 +90,18 @@ class Oracle:
         """Return True if an entry that is less trusted says otherwise of this moment."""
         return any(
             (other.kind in ("correct", "retract") and entry.number in other.targets)
+            or other.undoes == entry.change
             or (self.kind != "event" and self._is_about(other, entry) and other.end <= valid)
             for other in self.entries
         )
 
 
 def _is_off(entry: Entry, entries: Sequence[Entry]) -> bool:
-    return any(other.undoes == entry.change and not _is_off(other, entries) for other in entries)
+    """Return True if an undo takes an entry back that is trusted as far as the entry and what confirms it."""
+    undoing = [other.rank for other in entries if other.undoes == entry.change and not _is_off(other, entries)]
+    confirming = [
+        other.rank
+        for other in entries
+        if other.kind == "confirm" and entry.number in other.targets and not _is_off(other, entries)
+    ]
+    return bool(undoing) and max(undoing) >= max([entry.rank, *confirming])
