@@ -23,7 +23,7 @@ from memoranda_cli.exits import MEANINGS
 
 PAGES = Path(__file__).parent / "pages" / "reference"
 
-DOCUMENTED = ("cli", "context", "eval", "summary")
+DOCUMENTED = ("cli", "context", "eval", "facts", "guard", "summary")
 """The plugins whose commands are on the page of the command: those of the standard set."""
 
 STORES = {
@@ -125,14 +125,20 @@ def cli_page() -> str:
     ]
     documented = [plugin for plugin in default_registry().plugins if plugin.name in DOCUMENTED]
     commands = [spec for plugin in documented for spec in plugin.specs if isinstance(spec, CommandSpec)]
-    for section in SECTIONS:
+    for section in (*SECTIONS, *sorted({spec.section for spec in commands} - {*SECTIONS})):
         lines += [f"## {section}", ""]
         for spec in commands:
             if spec.section == section:
-                lines += _command(root.get_command(context, spec.name), spec.name)
+                lines += _command_or_group(root.get_command(context, spec.name), spec.name)
     lines += ["## Exit codes", "", "| code | meaning |", "|---|---|"]
     lines += [f"| {int(code)} | {meaning} |" for code, meaning in MEANINGS.items()]
     return "\n".join([*lines, ""])
+
+
+def _command_or_group(command: Any, name: str) -> list[str]:
+    """Return the lines of a command, or those of every command in a group."""
+    inner = getattr(command, "commands", {})
+    return [line for each in inner for line in _command(inner[each], f"{name} {each}")] or _command(command, name)
 
 
 def _command(command: Any, name: str) -> list[str]:

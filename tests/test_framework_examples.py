@@ -9,7 +9,6 @@ import re
 import subprocess
 import sys
 import textwrap
-import tomllib
 import uuid
 from pathlib import Path
 from typing import Any
@@ -56,32 +55,6 @@ def test_an_example_prints_what_it_says(example: Path, tmp_path: Path) -> None:
     assert promised
     assert result.stdout.strip() == promised.strip()
     assert list(tmp_path.iterdir()) == []
-
-
-ROOT = Path(__file__).parent.parent
-PAGES = [path for folder in ("docs/pages", "examples", "plugins") for path in (ROOT / folder).rglob("*.*")]
-
-
-def needed(plugin: str) -> set[str]:
-    """Return the paths of what a distribution needs of the clone."""
-    project = tomllib.loads((ROOT / plugin / "pyproject.toml").read_text())["project"]
-    names = {re.split(r"[\[><=]", line)[0] for line in project["dependencies"]}
-    found = {f"./plugins/{name.removeprefix('memoranda-')}" for name in names if name.startswith("memoranda-")}
-    return found | {further for each in found for further in needed(each)}
-
-
-def test_every_line_that_installs_from_a_clone_names_all_that_is_needed_of_it() -> None:
-    standard = {line for line in (ROOT / "requirements.txt").read_text().splitlines() if line.startswith("./")}
-    texts = [path.read_text() for path in PAGES if path.suffix == ".md" or path.parent.name == "examples"]
-    lines = [
-        line for text in texts for line in re.findall(r"pip install (?:-r requirements.txt|\./core) [^`|\n]+", text)
-    ]
-
-    assert len(lines) > 40
-    for line in lines:
-        named = set(re.findall(r"\./plugins/[a-z-]+", line))
-        there = named | (standard if "requirements.txt" in line else set())
-        assert {each for plugin in named for each in needed(plugin)} <= there, line
 
 
 def lines_of(framework: str) -> str:

@@ -1,9 +1,10 @@
-"""A plugin that ``memoranda new-plugin`` writes installs into a fresh environment and passes its tests there."""
+"""What ``memoranda new-plugin`` prints and writes works in a fresh environment with the standard set alone."""
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -13,23 +14,21 @@ from typing import Any
 import pytest
 
 from memoranda.plugins import HOOKS
-from memoranda_cli.new_plugin import CLONE_FOLDERS, Kind
+from memoranda.plugins.installing import OURS
+from memoranda_cli.new_plugin import Kind
 
 ROOT = Path(__file__).parents[1]
 
 
-def run(*arguments: str | Path, cwd: Path, allowed: str | None = None) -> str:
-    """Run a program to its end and return what it wrote; its whole output is in the failure.
-
-    ``allowed`` names the plugins that it may load; None allows all.
-    """
+def run(*arguments: str | Path, cwd: Path, **settings: str) -> str:
+    """Run a program to its end and return what it wrote; its whole output is in the failure."""
     # Settings of the environment that runs these tests must not reach into the fresh one.
     environment = {key: value for key, value in os.environ.items() if key not in ("VIRTUAL_ENV", "PYTHONPATH")}
     clean = {key: value for key, value in environment.items() if not key.startswith(("PYTEST", "MEMORANDA", "COV"))}
     done = subprocess.run(
         [str(argument) for argument in arguments],
         cwd=cwd,
-        env=clean if allowed is None else clean | {"MEMORANDA_PLUGINS": allowed},
+        env=clean | settings,
         text=True,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -44,7 +43,6 @@ class Environment:
     """A new virtual environment, made with uv where there is one."""
 
     def __init__(self, folder: Path) -> None:
-        self._folder = folder
         self._uv = shutil.which("uv")
         if self._uv:
             run(self._uv, "venv", "--quiet", "--python", sys.executable, folder, cwd=folder.parent)
@@ -52,10 +50,18 @@ class Environment:
             run(sys.executable, "-m", "venv", folder, cwd=folder.parent)
         self.programs = folder / ("Scripts" if os.name == "nt" else "bin")
 
-    def install(self, *requirements: str) -> None:
-        installer = [self._uv, "pip", "install", "--python", self.programs / "python"] if self._uv else None
-        command = installer or [self.programs / "python", "-m", "pip", "install"]
-        run(*filter(None, command), "--quiet", *requirements, cwd=self._folder)
+        if self._uv:
+            # People have pip; uv does the same faster. Without its sources it finds what pip finds, and without what it
+            # built earlier it installs the code of today.
+            pip = self.programs / "pip"
+            options = " ".join(f"--refresh-package {name}" for name in sorted(OURS))
+            python = self.programs / "python"
+            pip.write_text(f'#!/bin/sh\nexec {self._uv} pip "$@" --no-sources {options} --python {python}\n')
+            pip.chmod(0o755)
+
+    def shell(self, line: str, cwd: Path, **settings: str) -> str:
+        """Run a line as people do who have activated the environment."""
+        return run("sh", "-c", line, cwd=cwd, PATH=f"{self.programs}{os.pathsep}{os.environ['PATH']}", **settings)
 
 
 # One process for all kinds: to start the command costs more than to write a plugin.
@@ -74,13 +80,18 @@ class NewPlugins:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        environment = Environment(folder / "environment")
-        self.programs = environment.programs
-        environment.install(*(str(ROOT / folder) for folder in CLONE_FOLDERS))
-        run(self.programs / "python", "-c", WRITE, *Kind, cwd=folder)
-        environment.install(*(str(path) for path in sorted(folder.glob("memoranda-*"))))
-        listed = json.loads(run(self.programs / "memoranda", "plugins", "--json", cwd=folder))
+        self.environment = Environment(folder / "environment")
+        self.environment.shell("pip install -r requirements.txt", ROOT)
+        self.said = run(self.environment.programs / "python", "-c", WRITE, *Kind, cwd=folder)
+        self.environment.shell("pip install ./memoranda-*", folder)
+        listed = json.loads(run(self.environment.programs / "memoranda", "plugins", "--json", cwd=folder))
         self.rows: dict[str, dict[str, Any]] = {row["name"]: row for row in listed}
+
+    def next_of(self, name: str) -> str:
+        """Return the line that the command printed as the next to run for a plugin."""
+        return next(
+            line for line in re.findall(r"^Next: (.*)$", self.said, re.MULTILINE) if f"memoranda-{name} " in line
+        )
 
 
 @pytest.fixture(scope="module")
@@ -95,16 +106,34 @@ LONGEST = "random or sizes or cancelled or megabytes or large"
 @pytest.mark.parametrize(
     "kind", [kind if kind is Kind.RANKER else pytest.param(kind, marks=pytest.mark.slow) for kind in Kind]
 )
-def test_a_new_plugin_passes_its_own_tests(new_plugins: NewPlugins, kind: str, request: pytest.FixtureRequest) -> None:
-    plugin = new_plugins.folder / f"memoranda-my-{kind}"
-    chosen = [] if request.config.getoption("everything", default=False) else ["-k", f"not ({LONGEST})"]
-
+def test_the_line_that_is_next_installs_and_tests_the_plugin(
+    new_plugins: NewPlugins, kind: str, request: pytest.FixtureRequest
+) -> None:
+    chosen = "" if request.config.getoption("everything", default=False) else f"-k 'not ({LONGEST})'"
     # Each beside ours alone: a ranker would rank the others' stores.
     allowed = ",".join(name for name in new_plugins.rows if name == f"my-{kind}" or not name.startswith("my-"))
 
-    report = run(new_plugins.programs / "python", "-m", "pytest", "-q", *chosen, "tests", cwd=plugin, allowed=allowed)
+    report = new_plugins.environment.shell(
+        new_plugins.next_of(f"my-{kind}"), new_plugins.folder, MEMORANDA_PLUGINS=allowed, PYTEST_ADDOPTS=chosen
+    )
 
     assert " passed" in report
+    assert f"my-{kind}" in report.rpartition(" passed")[2]
+
+
+def test_the_readme_of_a_new_plugin_says_how_to_install_it(new_plugins: NewPlugins, tmp_path: Path) -> None:
+    (line,) = {
+        line
+        for page in new_plugins.folder.glob("memoranda-my-*/README.md")
+        for line in re.findall(r"`(pip install .*)`", page.read_text())
+    }
+
+    planned = Environment(tmp_path / "empty").shell(
+        line.replace("PLUGIN", str(new_plugins.folder / "memoranda-paper")) + " --dry-run", ROOT
+    )
+
+    assert "ould install" in planned
+    assert "memoranda-paper" in planned
 
 
 @pytest.mark.parametrize("kind", list(Kind))
@@ -124,7 +153,8 @@ def test_there_is_a_scaffold_for_every_kind_of_plugin(new_plugins: NewPlugins) -
 
 @pytest.mark.slow
 def test_a_new_backend_conforms_at_its_url(new_plugins: NewPlugins, tmp_path: Path) -> None:
-    said = run(new_plugins.programs / "memoranda", "conform", "paper:///test.json", "--json", cwd=tmp_path)
+    new_plugins.environment.shell("pip install ./plugins/testing", ROOT)
+    said = run(new_plugins.environment.programs / "memoranda", "conform", "paper:///test.json", "--json", cwd=tmp_path)
     report = json.loads(said[said.index("{") :])  # Before it, on standard error, stands that the store is new.
 
     assert report["conforms"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,6 +15,10 @@ from memoranda.plugins import HOOKS
 from memoranda_cli.new_plugin import Kind
 
 Command = Callable[..., Any]
+CLONE = Path(__file__).parents[3]
+
+from_an_index = SimpleNamespace(read_text=lambda name: None)
+"""A distribution that does not know a folder or an address that it came from."""
 
 
 def test_every_hook_has_a_kind(command: Command, tmp_path: Path) -> None:
@@ -37,15 +42,34 @@ def test_the_tests_name_what_they_need(command: Command, tmp_path: Path, kind: K
     assert needed == {"memoranda-testing"} | ({"memoranda-cli"} if kind is Kind.COMMAND else set())
 
 
-def test_a_kit_that_is_missing_is_named_before_the_next_steps(
+def test_what_is_missing_is_installed_from_the_clone_by_the_next_line(
     command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert "plugins/testing" not in command("new-plugin", "paper").output
 
     monkeypatch.setattr("memoranda_cli.new_plugin.find_spec", lambda name: None)
-    told = command("new-plugin", "pen").output
+    told = command("new-plugin", "pen").stderr
 
-    assert told.index("./plugins/testing") < told.index("pip install -e '.[test]'")
+    (line,) = told.splitlines()
+    assert line.startswith("Next: cd memoranda-pen && pip install /")
+    assert f"{CLONE / 'plugins' / 'facts'} " in line
+    assert f"{CLONE / 'plugins' / 'testing'} -e '.[test]' && pytest tests" in line
+
+
+def test_without_the_clone_what_is_missing_is_named_before_the_next_line(
+    command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("memoranda_cli.new_plugin.find_spec", lambda name: None)
+    monkeypatch.setattr("memoranda_cli.new_plugin.distribution", lambda name: from_an_index)
+
+    told = command("new-plugin", "pen", "--kind", "fact-extractor").stderr.splitlines()
+
+    assert [line.partition(":")[0] for line in told] == [
+        "It needs memoranda-facts",
+        "It needs memoranda-testing",
+        "Next",
+    ]
+    assert "&& pip install -e '.[test]' &&" in told[-1]
 
 
 def test_the_next_steps_can_be_pasted_whatever_the_folder(command: Command) -> None:

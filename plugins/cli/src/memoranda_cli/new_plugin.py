@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 import shutil
@@ -9,11 +10,14 @@ import tempfile
 from collections.abc import Iterator
 from difflib import get_close_matches
 from enum import StrEnum
+from importlib.metadata import distribution
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, NamedTuple
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
 
 import typer
 
@@ -99,8 +103,8 @@ CLONE_FOLDERS = (
 )
 """What a clone of memoranda has to install for a new plugin and its tests, until a release is on the package index."""
 
-_TESTING = f"""In a clone of memoranda, with this plugin's folder as PLUGIN:
-   `pip install {" ".join(f"./{folder}" for folder in CLONE_FOLDERS)} -e 'PLUGIN[test]'`.
+_TESTING = """In a clone of memoranda, with this plugin's folder as PLUGIN:
+   `pip install -r requirements.txt ./plugins/testing -e 'PLUGIN[test]'`.
    Then `pytest tests` here; or `MEMORANDA_CLONE=FOLDER nox`, with the folder of the clone."""
 """How to run the tests of a new plugin, for its README."""
 
@@ -136,10 +140,37 @@ def new_plugin(
         return
     for path in written:
         typer.echo(str(target / path))
-    for distribution in _TEST_NEEDS.get(kind, _KIT):
-        if find_spec(distribution.replace("-", "_")) is None:
-            say(f"Its tests need {distribution}: {how_to_install(distribution)}")
-    say(f"Next: cd {shlex.quote(str(target))} && pip install -e '.[test]' && pytest tests && memoranda plugins")
+    _say_what_is_next(target, kind)
+
+
+def _say_what_is_next(target: Path, kind: Kind) -> None:
+    """Print the line that installs and tests the plugin, with what is missing from the clone that we came from."""
+    needed = (*_NEEDS.get(kind, ()), *_TEST_NEEDS.get(kind, _KIT))
+    missing = _missing(needed)
+    clone = _clone()
+    if missing and clone is None:
+        for name in needed:
+            if name.removeprefix("memoranda-") in missing:
+                say(f"It needs {name}: {how_to_install(name)}")
+    requirements = [] if clone is None else [shlex.quote(str(clone / "plugins" / name)) for name in missing]
+    installing = " ".join(["pip install", *requirements, "-e '.[test]'"])
+    say(f"Next: cd {shlex.quote(str(target))} && {installing} && pytest tests && memoranda plugins")
+
+
+def _missing(distributions: tuple[str, ...]) -> list[str]:
+    """Return the folders of these distributions, and of all that they need, that are not installed."""
+    names = [name.removeprefix("memoranda-") for name in distributions]
+    needed = dict.fromkeys(folder for name in names for folder in (*NEEDS[name], name))
+    return [folder for folder in needed if find_spec(f"memoranda_{folder.replace('-', '_')}") is None]
+
+
+def _clone() -> Path | None:
+    """Return the folder of the clone that this installation came from, or None if it came from elsewhere."""
+    recorded = distribution("memoranda").read_text("direct_url.json")
+    if recorded is None:
+        return None
+    folder = Path(url2pathname(urlsplit(json.loads(recorded)["url"]).path)).parent
+    return folder if (folder / "plugins" / "testing" / "pyproject.toml").is_file() else None
 
 
 def _words(name: str, kind: Kind) -> dict[str, str]:
