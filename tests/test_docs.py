@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import ast
 import asyncio
+import codeop
 import contextlib
+import functools
 import inspect
 import io
 import json
@@ -23,6 +25,7 @@ import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from types import CodeType
 from typing import Any
 
 import pytest
@@ -104,9 +107,10 @@ def addresses() -> Iterator[dict[str, str]]:
 class PageRunner:
     """Runs the blocks of one page."""
 
-    def __init__(self, page: Path, addresses: dict[str, str]) -> None:
+    def __init__(self, page: Path, addresses: dict[str, str], *, typed: bool = False) -> None:
         self.page = page
         self.addresses = addresses
+        self.typed = typed
         self.namespace: dict[str, Any] = {"__name__": "__main__"}
         self.loop = asyncio.new_event_loop()
 
@@ -132,13 +136,14 @@ class PageRunner:
 
     def _python(self, code: str, block: Block) -> None:
         name = f"{self.page.relative_to(ROOT)}:{block.line}"
-        compiled = compile(code, name, "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+        whole = functools.partial(compile, mode="exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
         printed = io.StringIO()
         with contextlib.redirect_stdout(printed):
-            if compiled.co_flags & inspect.CO_COROUTINE:
-                self.loop.run_until_complete(eval(compiled, self.namespace))
-            else:
-                exec(compiled, self.namespace)
+            for compiled in statements_as_typed(code, name) if self.typed else [whole(code, name)]:
+                if compiled.co_flags & inspect.CO_COROUTINE:
+                    self.loop.run_until_complete(eval(compiled, self.namespace))
+                else:
+                    exec(compiled, self.namespace)
         if block.output is not None:
             assert agrees(block.output, printed.getvalue()), f"{name} printed:\n{printed.getvalue()}"
 
@@ -159,6 +164,20 @@ class PageRunner:
             assert code == 0, f"{self.page.name}:{block.line}: {command}\n{printed}{complaint}"
             if expected:
                 assert agrees(expected, printed), f"{self.page.name}:{block.line}: {command}\n{printed}"
+
+
+def statements_as_typed(code: str, name: str) -> Iterator[CodeType]:
+    """Yield the statements of a block as ``python -m asyncio`` takes them, where an empty line ends a compound one."""
+    compiler = codeop.CommandCompiler()
+    compiler.compiler.flags |= ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
+    typed: list[str] = []
+    for line in [*code.splitlines(), ""]:
+        typed.append(line)
+        compiled = compiler("\n".join(typed), name, "single")
+        if compiled is not None:
+            yield compiled
+            typed = []
+    assert not any(typed), f"{name}: a console still waits for the end of:\n{typed[0]}"
 
 
 def _commands(code: str) -> list[tuple[str, str]]:
@@ -236,24 +255,67 @@ def test_the_first_program_of_the_readme_runs_as_a_script(tmp_path: Path) -> Non
 KIT_PAGES = {DOCS / "how-to" / "test-a-plugin.md", DOCS / "tutorials" / "write-a-backend.md"}
 
 
-@pytest.mark.parametrize(
-    "page",
-    [pytest.param(page, marks=pytest.mark.slow) if page in KIT_PAGES else page for page in PAGES],
-    ids=lambda page: str(page.relative_to(ROOT)),
-)
-def test_the_blocks_of_a_page_run(
-    page: Path, addresses: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty folder to work in, without the settings of whoever runs the tests."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
     monkeypatch.setenv("COLUMNS", "100")
     for name in ("MEMORANDA_URL", *COLOURING):
         monkeypatch.delenv(name, raising=False)
-    runner = PageRunner(page, addresses)
+    return tmp_path
+
+
+def run_page(page: Path, addresses: dict[str, str], *, typed: bool = False) -> None:
+    """Run the blocks of a page in the folder that is the current one; ``typed`` into a console, or in a notebook."""
+    runner = PageRunner(page, addresses, typed=typed)
     try:
         for block in blocks_of(page):
             assert block.language in LANGUAGES, f"{page.name}:{block.line} has a block of language {block.language!r}"
             runner.run(block)
     finally:
         runner.loop.close()
+
+
+@pytest.mark.parametrize(
+    "page",
+    [pytest.param(page, marks=pytest.mark.slow) if page in KIT_PAGES else page for page in PAGES],
+    ids=lambda page: str(page.relative_to(ROOT)),
+)
+@pytest.mark.usefixtures("folder")
+def test_the_blocks_of_a_page_run(page: Path, addresses: dict[str, str]) -> None:
+    run_page(page, addresses)
+
+
+def tutorials() -> list[Path]:
+    """Return the tutorials in the order of the site's menu."""
+    menu = re.search(r"- Tutorials:\n((?: +- tutorials/\S+\n)+)", (ROOT / "docs" / "mkdocs.yml").read_text())
+    assert menu
+    return [DOCS / name for name in re.findall(r"tutorials/\S+", menu[1])]
+
+
+@pytest.mark.usefixtures("folder")
+def test_the_tutorials_run_one_after_the_other_in_one_folder(
+    addresses: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As their readers do, in a console and after the program of the front page: what a page stored stays there."""
+    monkeypatch.setattr(sys, "displayhook", lambda value: None)  # A console also shows what no page prints.
+    run_page(ROOT / "README.md", addresses)
+    for page in tutorials():
+        if page not in KIT_PAGES:
+            run_page(page, addresses, typed=True)
+
+
+def test_the_tutorials_say_which_page_they_are() -> None:
+    ordinals = {"second": 2, "third": 3, "fourth": 4}
+    texts = {page: page.read_text(encoding="utf-8") for page in tutorials()}
+    numbers = {page: int(found[1]) for page, text in texts.items() if (found := re.match(r"# (\d+)\. ", text))}
+    named = {
+        (page.parent / name, ordinals[word])
+        for page, text in texts.items()
+        for word, name in re.findall(r"\[(second|third|fourth)(?:\s+page)?\]\((\S+?)\)", text)
+    }
+
+    assert list(numbers.values()) == [1, 2, 3, 4]
+    assert named == {(page, number) for page, number in numbers.items() if number > 1}
