@@ -33,6 +33,7 @@ import yaml
 from typer.testing import CliRunner
 
 from memoranda_cli.app import app
+from memoranda_sqlite.scope_cache import MOST_BYTES
 from memoranda_testing.servers import postgres_server, redis_server
 
 ROOT = Path(__file__).parent.parent
@@ -234,6 +235,12 @@ def test_a_distribution_says_what_it_is_about(settings: Path) -> None:
     assert {"agents", "memory"} <= set(project["keywords"])
     assert project["description"]
     assert (settings.parent / project["readme"]).is_file()
+
+
+def test_the_cache_of_ranked_searches_is_as_large_as_the_page_of_performance_says() -> None:
+    page = (DOCS / "explanation" / "performance.md").read_text(encoding="utf-8")
+
+    assert f"about {MOST_BYTES >> 20} MiB of terms, texts and vectors" in page
 
 
 def test_the_first_program_of_the_readme_runs_as_a_script(tmp_path: Path) -> None:

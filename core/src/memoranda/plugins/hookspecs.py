@@ -62,7 +62,7 @@ class SummarizerSpec(Spec):
 
 
 class FactExtractorSpec(Spec):
-    """An extractor of facts. ``target`` makes a :class:`memoranda_facts.FactExtractor` from the options."""
+    """An extractor of facts. ``target`` makes a :class:`memoranda_facts.extraction.FactExtractor` from the options."""
 
 
 class TokenCounterSpec(Spec):

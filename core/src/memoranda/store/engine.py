@@ -304,7 +304,7 @@ class Engine(ABC):
             yield item
 
     async def _owners(self, listing: Listing, wanted: Filter) -> AsyncGenerator[Owner, None]:
-        """Yield the owners of the items that match, in order; see :class:`memoranda.store.Listing`."""
+        """Yield the owners of the items that match, in order; see :class:`memoranda.store.backend.Listing`."""
         items = await self._search(wanted, Page())
         for owner in await offload(len(items), listing.of, items):
             yield owner

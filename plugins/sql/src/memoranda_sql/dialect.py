@@ -111,7 +111,7 @@ class Dialect(ABC):
     def below(self, parameters: Parameters, place: tuple[str, ...]) -> str:
         """Return a condition that holds where the namespace is this place or lies below it.
 
-        :func:`memoranda.store.key_bounds` gives the range for a column that holds namespace keys.
+        :func:`memoranda.store.backend.key_bounds` gives the range for a column that holds namespace keys.
         """
 
     @abstractmethod

@@ -75,7 +75,7 @@ class Row(NamedTuple):
 
 
 def pack(item: MemoryItem) -> Row:
-    """Return the row of an item that :func:`memoranda.store.check_item` has passed."""
+    """Return the row of an item that :func:`memoranda.store.backend.check_item` has passed."""
     metadata = item.metadata
     if metadata.extra or metadata.namespace:
         metadata_text = json_text(dump_metadata(metadata))

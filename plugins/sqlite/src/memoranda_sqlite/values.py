@@ -3,8 +3,8 @@
 A call costs several times as much as SQLite's own functions, which decide for columns, and for texts, whole numbers and
 booleans under a plain key of the JSON.
 
-Each means exactly what :meth:`memoranda.store.Value.matches` means. The names of columns come from a closed list; keys
-and values are bound.
+Each means exactly what :meth:`memoranda.store.backend.Value.matches` means. The names of columns come from a closed
+list; keys and values are bound.
 """
 
 from __future__ import annotations

@@ -5,9 +5,8 @@ at the end of the event loop's iteration. The thread takes all requests, runs th
 caller's own result. If one is refused, the transaction is rolled back and each request runs by itself, so that no call
 fails for another's item. The request of a cancelled caller is finished without it: no transaction is left open.
 
-This is not :class:`memoranda.store.Gathering`, which gathers calls of one event loop. Here event loops of several
-threads fill the queue and a thread empties it; a group is one transaction of statements and functions of any kind, in
-the order of their arrival.
+Event loops of several threads fill the queue and the one thread empties it. A group is one transaction of statements
+and functions of any kind, in the order of their arrival.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Find the rows that match a filter, and their owners: the one translation of conditions into columns.
 
 The condition that lists the fewest rows is read first, and the others are tested on those rows. A condition that no
-column covers is left to :meth:`memoranda.store.Filter.matches`: see :func:`is_indexed`.
+column covers is left to :meth:`memoranda.store.backend.Filter.matches`: see :func:`is_indexed`.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""The tools, one module for each purpose. :func:`memoranda_mcp.tools.catalogue.tools_for` says who gets which."""
+"""The tools, one module for each purpose. :func:`memoranda_mcp.server.tools_for` says who gets which."""
