@@ -15,6 +15,7 @@ import memoranda
 from memoranda import HumanMemory, MemoryItem
 from memoranda.errors import CorruptStoreError, InputError, MemoryError
 from memoranda.store import BaseStore
+from memoranda.store.records import writing_records
 from memoranda_context import assemble
 from memoranda_receipts import Receipts, Recording, content_hash
 
@@ -36,6 +37,12 @@ def forged(**fields: Any) -> MemoryItem:
     return MemoryItem(id="forged", content="", memory_type="receipt", archived_by="forged", payload=json.dumps(held))
 
 
+async def forge(store: BaseStore, **fields: Any) -> None:
+    """Store a forged receipt, as code of a plugin could."""
+    with writing_records("receipt"):
+        await store.add(forged(**fields))
+
+
 async def everything(receipts: Receipts, name: str) -> str:
     """Return all that can be learned from a receipt."""
     replay = await receipts.replay(name)
@@ -52,7 +59,7 @@ async def test_a_forged_receipt_shows_nothing_of_another_user(options: dict[str,
         changed = {"of": 0, "keep": ["content"], "set": {}, "pieces": [[0, 0, 99]]}
         layout = [{"type": "human", "pieces": ["It is: ", [0, 0, 99]]}, 0, changed]
         for fields in ({}, {"layout": layout}, {"session": "trip"}):
-            await ada.add(forged(**fields))
+            await forge(ada, **fields)
             for place in (ada, store.scoped(user_id="ada"), store):  # The last is how an administrator looks at it.
                 assert SECRET not in await everything(Receipts(place), "forged")
         for item in ("of-bob", "secret"):
@@ -86,7 +93,7 @@ def test_a_receipt_that_is_none_is_refused_with_an_error_of_ours_and_stops_nothi
             await planted(store)
             ada = store.scoped(user_id="ada", session_id="trip")
             await ada.window(receipt=Recording(id="honest"))
-            await ada.add(forged(**{mutation[0]: mutation[1]}))
+            await forge(ada, **{mutation[0]: mutation[1]})
             with suppress(MemoryError):
                 assert SECRET not in await everything(Receipts(ada), "forged")
             names = [receipt.id for receipt in await Receipts(ada).list()]
@@ -99,7 +106,7 @@ def test_a_receipt_that_is_none_is_refused_with_an_error_of_ours_and_stops_nothi
 
 async def test_a_receipt_that_cannot_be_read_is_left_out_of_lists(caplog: Any) -> None:
     async with memoranda.open("memory://") as store:
-        await store.add(forged(shown="none"))
+        await forge(store, shown="none")
         assert await Receipts(store).list() == []
         assert "forged" in caplog.text
         with pytest.raises(CorruptStoreError, match="cannot be read"):
@@ -130,7 +137,7 @@ async def test_a_forged_receipt_shows_nothing_of_another_session() -> None:
     async with memoranda.open("memory://") as store:
         await store.scoped(user_id="ada", session_id="pets").add(HumanMemory(id="secret", content=SECRET))
         trip = store.scoped(user_id="ada", session_id="trip")
-        await trip.add(forged(shown=[{"id": "secret", "version": 1, "hash": "0" * 32}]))
+        await forge(trip, shown=[{"id": "secret", "version": 1, "hash": "0" * 32}])
         assert SECRET not in await everything(Receipts(trip), "forged")
 
 

@@ -26,6 +26,10 @@ class Observer:
         """Return True for an item, as :meth:`before_add` returned it, that must not be seen: it arrives deleted."""
         return False
 
+    def stand_in(self, item: MemoryItem) -> MemoryItem | None:
+        """Return an item of another id that is shown in the place of one that this observer hides, None for none."""
+        return None
+
     def added(self, items: Sequence[MemoryItem]) -> None:
         """Called after these items were stored."""
 

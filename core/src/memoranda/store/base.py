@@ -19,6 +19,7 @@ from memoranda.store.filters import EVERYTHING, Filter, Kinds, Narrowing, check_
 from memoranda.store.protocol import Capability, SearchMode
 from memoranda.store.ranked import DEPTH, RERANKED, Recalled, above_floor, judged
 from memoranda.store.reading import Reading
+from memoranda.store.records import writing_records
 from memoranda.store.removing import Removing
 from memoranda.store.scoped import UNSET, ScopedEngine, scope_metadata
 from memoranda.store.values import NO_RECORDS, Value
@@ -63,8 +64,11 @@ class BaseStore(Writing, Reading, Removing, Branching):
             user_id=user_id, session_id=session_id, task_id=task_id, agent_id=agent_id, namespace=namespace
         )
         handle = self._scoped(scope)
-        handle.trust = None if trust is None else check_trust(trust, "trust")
-        handle.origin = None if origin is None else check_text(origin, "origin")
+        if trust is not None:
+            given = check_trust(trust, "trust")
+            handle.trust = given if handle.trust is None else min(given, handle.trust)
+        if origin is not None:
+            handle.origin = handle.origin or check_text(origin, "origin")
         handle._observers.attach(handle)
         return handle
 
@@ -73,13 +77,14 @@ class BaseStore(Writing, Reading, Removing, Branching):
 
         Its ``approval`` says by whom, when, and what it was. A handle that stamps a trust of its own approves nothing.
         """
+        check_approver(self, by)
         item = await self.get(item_id)
-        if item is None or not check_text(by, "by").strip() or getattr(self, "trust", None) is not None:
-            reason = "there is no such item" if item is None else "it takes a name, and a handle without a trust"
-            raise InputError(f"The item {item_id!r} cannot be approved: {reason}.", field="item_id")
+        if item is None:
+            raise InputError(f"The item {item_id!r} cannot be approved: there is no such item.", field="item_id")
         approval = {"by": by, "at": now_text(), "from": str(trust_of(item)), "version": item.version}
         approved = {"trust": str(check_trust(trust, "trust")), "approval": approval}
-        return await self.update(item.model_copy(update=approved))
+        with writing_records(item.memory_type):
+            return await self.update(item.model_copy(update=approved))
 
     @property
     def bounds(self) -> MemoryMetadata | None:
@@ -178,6 +183,23 @@ class BaseStore(Writing, Reading, Removing, Branching):
         return ScopedStore(self, scope)
 
 
+def check_approver(store: BaseStore, by: str) -> None:
+    """Raise InputError unless an approval has a name, and a handle that may decide; see :func:`check_reviewer`."""
+    check_reviewer(store)
+    if not check_text(by, "by").strip():
+        raise InputError("An approval needs the name of the person who gives it.", field="by")
+
+
+def check_reviewer(store: BaseStore) -> None:
+    """Raise InputError for a handle with a trust: it speaks for somebody else than the person who decides."""
+    trust = getattr(store, "trust", None)
+    if trust is not None:
+        raise InputError(
+            f"A handle with the trust {str(trust)!r} approves nothing. Use the store, or a handle without a trust.",
+            field="trust",
+        )
+
+
 class ScopedStore(ScopedEngine, BaseStore):
     """A store within a scope; made by ``store.scoped(user_id=…)``.
 
@@ -195,16 +217,12 @@ class ScopedStore(ScopedEngine, BaseStore):
         """
         if self.scope.user_id is None or (self.scope.session_id is None and self.scope.task_id is None):
             return self
-        handles: list[ScopedEngine] = []
         store: Any = self
         while isinstance(store, ScopedEngine):
-            handles.append(store)
             store = store._store
         wide: ScopedStore = store._scoped(self.scope.model_copy(update={"session_id": None, "task_id": None}))
         wide._observers, wide.reranker = self._observers, self.reranker
-        wide.trust = min((handle.trust for handle in handles if handle.trust is not None), default=None)
-        # The handle next to the store stamps last, so that its origin is the one that stays.
-        wide.origin = next((handle.origin for handle in reversed(handles) if handle.origin is not None), None)
+        wide.trust, wide.origin = self.trust, self.origin
         return wide
 
     async def get(

@@ -65,6 +65,11 @@ class Observers:
         hiding = [observer for observer in self if hasattr(observer, "hides")]  # Some are of a class of their own.
         return {item.id for item in items if any(observer.hides(item) for observer in hiding)}
 
+    def stand_ins(self, item: MemoryItem) -> list[MemoryItem]:
+        """Return what observers show in the place of an item that they hide."""
+        asked = [observer.stand_in(item) for observer in self if hasattr(observer, "stand_in")]
+        return [shown for shown in asked if shown is not None]
+
     def added(self, items: Sequence[MemoryItem]) -> None:
         """Tell all of stored items."""
         if items and self:

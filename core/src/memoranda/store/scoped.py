@@ -55,6 +55,9 @@ class ScopedEngine(Engine):
         super().__init__()
         self.item_types = store.item_types
         self.reranker = store.reranker
+        # A handle of a handle speaks for the same writer.
+        self.trust = getattr(store, "trust", None)
+        self.origin = getattr(store, "origin", None)
         self.access = store.access
         self._label = store._label
         self._observers = Observers(store._observers)

@@ -20,6 +20,8 @@ from memoranda.store.engine import NO_LOCK, Engine
 from memoranda.store.filters import check_filter
 from memoranda.store.lifetimes import end_of_life, with_lifetime
 from memoranda.store.protocol import Capability
+from memoranda.store.records import check_record
+from memoranda.store.values import Value
 from memoranda.store.writes import Expected, Packer, Write, conversation_filter
 
 T = TypeVar("T")
@@ -47,7 +49,7 @@ class Writing(Engine):
 
         ``ttl`` (seconds; capability ``ttl``), or else the item's own ``ttl``, makes the item vanish by itself: from
         that moment on, by the store's ``clock``, it is as if it had been purged. Raises InputError, naming the field,
-        for what no store can hold.
+        for what no store can hold, and for records, which only their makers write: see :mod:`memoranda.store.records`.
         """
         self._ensure_open()
         if within is not None:
@@ -55,14 +57,14 @@ class Writing(Engine):
         observed = bool(self._observers)
         item = self._validated(item)
         if observed or ttl is not None or item.ttl is not None or item.expires_at is not None:
-            (item,) = self._all_finished([item], ttl)
+            (item,) = self._all_finished([item], ttl, await self._being_archived([item]))
         waiting = self._alone()
         if waiting is NO_LOCK and not keep_created and not self._lifetimes.in_use and not observed:
             await self._add(item, within)  # The same as below, in less time.
             return
-        batch, hidden = await self._withheld([item], frozenset())
+        batch, hidden, fresh = await self._withheld([item], frozenset())
         async with waiting:
-            await self._write(Write(batch, within, hidden, keep_created=keep_created))
+            await self._write(Write(batch, within, hidden, keep_created=keep_created, fresh=fresh))
         self._observers.added([item for item in batch if item.id not in hidden])
 
     async def add_many(
@@ -93,13 +95,13 @@ class Writing(Engine):
                 await self._write(Write(within=within, keep_created=keep_created, packed=rows))
             return
         batch = await self._accepted(given, ttl)
-        batch, hidden = await self._withheld(batch, self._arriving_deleted(batch, ttl, deleted))
+        batch, hidden, fresh = await self._withheld(batch, self._arriving_deleted(batch, ttl, deleted))
         if not batch:
             return
         async with self._alone():
             # The items of a large batch are copies; unless observers get them, the store may keep them as they are.
             owned = len(batch) > AT_ONCE and not self._observers and not keep_created
-            await self._write(Write(batch, within, hidden, keep_created=keep_created, owned=owned))
+            await self._write(Write(batch, within, hidden, keep_created=keep_created, owned=owned, fresh=fresh))
         self._observers.added([item for item in batch if item.id not in hidden])
 
     async def append(
@@ -123,7 +125,7 @@ class Writing(Engine):
             check_text(after, "after")
         batch = await self._accepted(items, ttl)
         expected = Expected(conversation_filter(batch).also(*self._alive()), after)
-        batch, hidden = await self._withheld(batch, frozenset())
+        batch, hidden, _ = await self._withheld(batch, frozenset())
         async with self._alone():
             await self._write(Write(batch, within, hidden, fresh=True, expected=expected))
         shown = [item for item in batch if item.id not in hidden]
@@ -155,7 +157,7 @@ class Writing(Engine):
         if purge:
             self._require(Capability.PURGE)
             await self._observers.wait("purging", self, self._filter(metadata=within, archived=None), gone, False)
-        batch, hidden = await self._withheld(batch, frozenset())
+        batch, hidden, _ = await self._withheld(batch, frozenset())
         if not batch and not gone:
             return 0
         async with self._alone():
@@ -238,13 +240,26 @@ class Writing(Engine):
         """Return the items as they will be stored. Large batches are copied and validated in a thread, by slices."""
         given = each(items, "items", "memory items")
         if len(given) <= AT_ONCE:
-            return self._all_finished([self._validated(item) for item in given], ttl)
+            validated = [self._validated(item) for item in given]
+            return self._all_finished(validated, ttl, await self._being_archived(validated))
         finished = []
         shared: dict[int, MemoryMetadata] = {}
         async for some in in_slices(given, AT_ONCE):
-            finished += self._all_finished(await self._validated_aside(some, shared), ttl)
+            validated = await self._validated_aside(some, shared)
+            finished += self._all_finished(validated, ttl, await self._being_archived(validated))
         self._ensure_open()
         return finished
+
+    async def _being_archived(self, items: Sequence[MemoryItem]) -> frozenset[int]:
+        """Return which objects are items as they are stored, that only become archived: observers know them.
+
+        What says so and is not stored like this is new, and observers are asked about it as about everything else.
+        """
+        named = [item for item in items if item.version and item.archived_by not in (None, item.id)]
+        if not named or not self._observers:
+            return frozenset()
+        stored = {item.id: item for item in await self._get_many(sorted({item.id for item in named}))}
+        return frozenset(id(item) for item in named if item.id in stored and _archives(item, stored[item.id]))
 
     async def _packed(self, items: Sequence[MemoryItem], ttl: float | None, pack: Packer) -> list[Any]:
         """Return the rows of a large batch. They are made where the items are validated, so that nothing is copied."""
@@ -269,7 +284,9 @@ class Writing(Engine):
 
     def _validated(self, given: MemoryItem, *, copied: bool = False) -> MemoryItem:
         """Return the item checked, of the class that it is read as, and stamped."""
-        item = self._stamped(self._typed(storable(given)))
+        item = self._typed(storable(given))
+        check_record(item)
+        item = self._stamped(item)
         # Where a write waits for others, or for expired items, the caller may change an item meanwhile.
         waits = not copied and (self._serialises_writes or self._lifetimes.in_use)
         return copy_item(item) if waits and item is given else item
@@ -296,15 +313,17 @@ class Writing(Engine):
         self._require(Capability.TTL)
         return seconds(ttl, "ttl")
 
-    def _all_finished(self, items: list[MemoryItem], ttl: float | None) -> list[MemoryItem]:
+    def _all_finished(
+        self, items: list[MemoryItem], ttl: float | None, known: frozenset[int] = frozenset()
+    ) -> list[MemoryItem]:
         if ttl is None and not self._observers and not any(item.ttl or item.expires_at for item in items):
             return items  # As most are.
         ttl, now = self._checked_ttl(ttl), self._lifetimes.now(self.clock)
-        return [self._finished(item, ttl, now) for item in items]
+        return [self._finished(item, ttl, now, id(item) in known) for item in items]
 
-    def _finished(self, item: MemoryItem, ttl: float | None, now: str) -> MemoryItem:
+    def _finished(self, item: MemoryItem, ttl: float | None, now: str, is_known: bool) -> MemoryItem:
         """Return a validated item as the observers want it, with its lifetime."""
-        if self._observers:
+        if self._observers and not is_known:
             item = self._stamped(self._typed(storable(self._observers.before_add(item))))
         if ttl is None and item.ttl is None and item.expires_at is None:
             return item
@@ -345,19 +364,32 @@ class Writing(Engine):
 
     async def _withheld(
         self, batch: list[MemoryItem], deleted: frozenset[str]
-    ) -> tuple[list[MemoryItem], frozenset[str]]:
-        """Return the batch and which of it arrives deleted: ``deleted``, and what an observer hides.
+    ) -> tuple[list[MemoryItem], frozenset[str], bool]:
+        """Return the batch, which of it arrives deleted, and whether all of it must be new.
 
-        What is hidden replaces nothing: where its id is taken, it is left out.
+        What arrives deleted is ``deleted``, and what an observer hides. That replaces nothing: where its id is taken,
+        by a deleted item too, it is left out. Behind each of the others comes what an observer shows in its place.
         """
         hidden = self._observers.hidden(batch) - deleted if self._observers else set()
         if not hidden:
-            return batch, deleted
+            return batch, deleted, False
         self._require(Capability.ADD_DELETED)
-        taken = {item.id for item in await self._get_many(sorted(hidden))}
+        taken = await self._taken(hidden)
         if taken:
             logger.warning("Withheld and not stored, since the ids are taken: %s.", ", ".join(sorted(taken)))
-        return [item for item in batch if item.id not in taken], deleted | (hidden - taken)
+        kept: list[MemoryItem] = []
+        for item in batch:
+            if item.id not in hidden:
+                kept.append(item)
+            elif item.id not in taken:
+                kept += [item, *self._observers.stand_ins(item)]
+        # Where nothing else is written, the store itself makes sure that no id has been taken since.
+        return kept, deleted | (hidden - taken), hidden.issuperset(item.id for item in batch)
+
+    async def _taken(self, ids: Collection[str]) -> set[str]:
+        """Return which of these ids are held by an item that this store or handle reaches, deleted or not."""
+        wanted = self._filter(archived=None).also(Value("id", False, "$in", sorted(ids)))
+        return {item.id async for item in self._scan(wanted, Capability.DELETE in self.capabilities, "added")}
 
     def _arriving_deleted(
         self, batch: Sequence[MemoryItem], ttl: float | None, deleted: Collection[str]
@@ -379,6 +411,12 @@ def _copied(item: MemoryItem, shared: dict[int, MemoryMetadata]) -> MemoryItem:
     if known is None or known.extra or known.__dict__ != metadata.__dict__:  # Another may have that id by now.
         known = shared[id(metadata)] = stored_metadata(metadata)
     return stored_copy(item, item.version, known)
+
+
+def _archives(item: MemoryItem, stored: MemoryItem) -> bool:
+    """Return True if an item differs from what is stored in nothing but what it is archived by, and since when."""
+    changes = {"archived_by": stored.archived_by, "updated_at": stored.updated_at}
+    return dump_item(item.model_copy(update=changes)) == dump_item(stored)
 
 
 @cache

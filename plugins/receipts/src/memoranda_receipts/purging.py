@@ -13,6 +13,7 @@ from memoranda.errors import VersionConflictError
 from memoranda.items import MemoryItem, MemoryMetadata
 from memoranda.store import BaseStore, Capability, Observer, ScopedStore
 from memoranda.store.backend import Filter, Value
+from memoranda.store.records import writing_records
 
 _AT_ONCE = 200
 """How many ids are looked up at once."""
@@ -130,7 +131,8 @@ async def clean(root: BaseStore, item: MemoryItem, gone: Mapping[str, MemoryItem
             await root._purge(item.id, Filter(archived=None), False)
             return
         try:
-            await root.update(changed)
+            with writing_records("receipt"):
+                await root.update(changed)
             return
         except VersionConflictError:  # Another process changed it, such as by adding the answer.
             found = await root.get(item.id)

@@ -12,6 +12,7 @@ from memoranda.errors import CorruptStoreError, InputError
 from memoranda.items import SCOPE_FIELDS, MemoryItem, Payload, now_text
 from memoranda.shapes import check_text, whole_number
 from memoranda.store import EVERYTHING, BaseStore, Capability
+from memoranda.store.records import writing_records
 from memoranda_receipts.comparing import Diff, diff
 from memoranda_receipts.layout import text_of
 from memoranda_receipts.purging import clean, root_of
@@ -85,7 +86,8 @@ class Receipts:
         item = await self._item(receipt.id if isinstance(receipt, Receipt) else receipt)
         found = item.receipt
         changed = replace(found, answer=answer or found.answer, model=model or found.model)
-        await self.store.update(item.model_copy(update={"payload": dumped_receipt(changed)}))
+        with writing_records("receipt"):
+            await self.store.update(item.model_copy(update={"payload": dumped_receipt(changed)}))
         return changed
 
     async def replay(self, receipt: Receipt | str) -> Replay:

@@ -15,6 +15,7 @@ from memoranda.integrity import whole_groups
 from memoranda.items import MemoryItem, MemoryMetadata, now_text, utc_text
 from memoranda.shapes import number
 from memoranda.store import Capability, Observer, dump_item
+from memoranda.store.records import writing_records
 from memoranda.tokens import TokenCounter, estimate_tokens
 from memoranda.windowing import as_said, last_rounds, newest, rounds_within
 from memoranda_receipts.layout import layout_of
@@ -156,7 +157,8 @@ async def record(
     }
     item = _item_of({name: value for name, value in document.items() if value not in (None, {})}, found)
     watch(store)
-    await store.add(item, ttl=recording.lifetime if expires else None)
+    with writing_records("receipt"):
+        await store.add(item, ttl=recording.lifetime if expires else None)
     return item
 
 

@@ -15,6 +15,7 @@ from memoranda.errors import InputError, VersionConflictError
 from memoranda.items import MemoryItem, MemoryMetadata, now_text
 from memoranda.store import Capability
 from memoranda.store.backend import moment_text
+from memoranda.store.records import writing_records
 from memoranda.trust import origin_of
 from memoranda_userdata.transfer import hidden_ids
 
@@ -177,7 +178,8 @@ async def erase(store: BaseStore, ids: Iterable[str]) -> Erasure:
         if name not in deleted:
             await _changed(store, name, change)
         elif rewrites and (changed := change(held[name])) is not None:
-            await store.add_many([changed], deleted=[name])
+            with writing_records(changed.memory_type):
+                await store.add_many([changed], deleted=[name])
     if isinstance(store, KeepsVersions):
         for name in kept:
             await store.purge_versions(name)
@@ -262,7 +264,8 @@ async def _changed(store: BaseStore, item_id: str, change: Callable[[MemoryItem]
         if changed is None:
             return
         try:
-            await store.update(changed)
+            with writing_records(changed.memory_type):
+                await store.update(changed)
         except VersionConflictError:
             continue  # It was changed meanwhile: look again.
         return

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from memoranda.errors import ConflictError, MemoryError, VersionConflictError
 from memoranda.items import BranchMemory, utc_text
 from memoranda.store import Capability, Observer
+from memoranda.store.records import copying_records
 from memoranda_userdata.export_format import Digest, fingerprint
 from memoranda_userdata.incoming import Incoming, OnConflict, StoredState, is_over, state_of
 
@@ -186,7 +187,8 @@ class Transfer:
         for is_record, some in groupby(wanted, lambda incoming: isinstance(incoming.item, BranchMemory)):
             items = [incoming.item for incoming in some]
             if not is_record:
-                await self.store.add_many(items, deleted={item.id for item in items if hidden[item.id]})
+                with copying_records(self.store):
+                    await self.store.add_many(items, deleted={item.id for item in items if hidden[item.id]})
                 continue
             for record in items:
                 await self._fork(record, hidden[record.id])

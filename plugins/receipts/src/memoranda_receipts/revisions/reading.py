@@ -11,6 +11,7 @@ from memoranda.items import BranchMemory, MemoryItem, MemoryMetadata
 from memoranda.shapes import check_text
 from memoranda.store import BaseStore, Capability, InMemoryStore, Moment, ScopedStore
 from memoranda.store.backend import metadata_matches, moment_text
+from memoranda.store.records import copying_records
 from memoranda_receipts.revisions.records import Revision, since_of, without_since
 
 
@@ -144,7 +145,8 @@ async def filled(
             if isinstance(state, BranchMemory):
                 await store.fork(state.parent, at=state.at, record=state)
             else:
-                await store.add(state)
+                with copying_records(store):
+                    await store.add(state)
         except InputError:
             continue  # The record of a branch whose past is not in the scope.
     return store, versions

@@ -9,8 +9,9 @@ from typing import Any
 
 from memoranda.errors import InputError
 from memoranda.items import AIMemory, MemoryItem, MemoryMetadata
-from memoranda.store import BaseStore, Capability
+from memoranda.store import BaseStore, Capability, copy_item
 from memoranda.store.backend import MAX_KEY_BYTES
+from memoranda.store.records import RECORD_MAKERS, copying_records
 from memoranda_testing.case import Cases, note
 from memoranda_testing.expect import each_raises, equal, raises, that
 
@@ -56,6 +57,18 @@ class InputCases(Cases):
                 str(raised.error.field or "").startswith(field) or field in str(raised.error),
                 f"The error about {what} names {raised.error.field!r} and not {field!r}: {raised.error}",
             )
+
+    async def test_records_are_refused_from_all_but_their_makers(self, store: BaseStore) -> None:
+        """What a record says is believed, so nobody adds one by hand; copies of other stores have them."""
+        user = self.user()
+        for kind in RECORD_MAKERS:
+            record = MemoryItem(content="", memory_type=kind, metadata=MemoryMetadata(user_id=user))
+            await self._refused(store, partial(copy_item, record), "memory_type", f"a record of type {kind!r}")
+            with copying_records(store):
+                await store.add(record)
+            stranger = store.scoped(user_id=user, trust="external")
+            with copying_records(stranger), raises(InputError, f"a stranger's copy of {kind!r}"):
+                await stranger.add(record.model_copy(update={"id": uuid.uuid4().hex}))
 
     async def test_nul_and_lone_surrogates_are_refused_in_every_text(self, store: BaseStore) -> None:
         """Content, id, type, name, scope fields, extra keys and values, further fields: each is named."""

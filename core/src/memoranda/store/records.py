@@ -1,0 +1,57 @@
+"""Records: items in which a part of memoranda notes what happened, and the rule that nobody else writes them.
+
+A record is believed: a revision says what an item was, a receipt what a model was shown, an item in quarantine why it
+is there. So no store takes one from :meth:`memoranda.store.BaseStore.add` and its relatives, whatever the handle. The
+code that makes a kind of records says so with :func:`writing_records`, and whoever copies a store with
+:func:`copying_records`. An observer may turn an item into a record: it is asked about everything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any
+
+from memoranda.errors import InputError
+from memoranda.items import MemoryItem
+
+RECORD_MAKERS: Mapping[str, str] = {
+    "quarantined": "only the guard keeps an item apart",
+    "receipt": "only what shows items to a model makes one",
+    "revision": "only a store that keeps revisions makes one",
+}
+"""The types of records, and who makes them. Records of branches have a rule of their own: see ``fork``."""
+
+_written: ContextVar[frozenset[str]] = ContextVar("memoranda_records", default=frozenset())
+
+
+@contextmanager
+def writing_records(*memory_types: str) -> Iterator[None]:
+    """Let stores take records of these types meanwhile. For the code that makes them."""
+    token = _written.set(_written.get() | {*memory_types})
+    try:
+        yield
+    finally:
+        _written.reset(token)
+
+
+@contextmanager
+def copying_records(store: Any) -> Iterator[None]:
+    """Let a store or handle take records of all types meanwhile, for copies of what another store made.
+
+    A handle with a trust copies none: it writes for somebody who is not believed.
+    """
+    with writing_records(*(RECORD_MAKERS if getattr(store, "trust", None) is None else ())):
+        yield
+
+
+def check_record(item: MemoryItem) -> None:
+    """Raise InputError for a record that is written by somebody else than its maker."""
+    kind = item.memory_type
+    if kind in RECORD_MAKERS and kind not in _written.get():
+        raise InputError(
+            f"The item {item.id!r} was not stored: its memory_type is {kind!r}, and {RECORD_MAKERS[kind]}. To copy the "
+            f"records of another store, use 'memoranda copy' or 'memoranda import'.",
+            field="memory_type",
+        )
