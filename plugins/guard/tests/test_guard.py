@@ -219,12 +219,10 @@ def test_a_fact_is_refused_since_its_id_is_its_place(outcome: str) -> None:
         guard.before_add(MemoryItem(content="Ada lives in Rome", memory_type="fact"))
 
 
-def test_archived_items_are_judged_when_they_are_brought_back() -> None:
-    guard = Guard("standard")
+def test_what_says_that_it_is_archived_is_judged() -> None:
     archived = ToolMemory(content=PLANTED, archived_by="summary", version=2)
 
-    assert guard.before_add(archived) is archived
-    assert rule_of(guard.before_add(archived.model_copy(update={"archived_by": None}))) == "overrides"
+    assert rule_of(Guard("standard").before_add(archived)) == "overrides"
 
 
 def test_a_summary_with_a_low_trust_is_stored() -> None:

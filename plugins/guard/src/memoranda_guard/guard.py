@@ -19,7 +19,7 @@ from memoranda.store.backend import fields_of
 from memoranda.trust import Trust, origin_of, trust_of
 from memoranda_guard.inspection import folded, joined_letters, places, texts_of
 from memoranda_guard.policy import MOST_ACROSS, Outcome, Policy, Rule
-from memoranda_guard.quarantine import QUARANTINED, QuarantinedMemory, is_approved, is_kept_apart
+from memoranda_guard.quarantine import QUARANTINED, QuarantinedMemory, is_approved, is_kept_apart, withheld_result
 from memoranda_guard.reading import load_policy
 
 logger = logging.getLogger(__name__)
@@ -108,7 +108,9 @@ class Guard(Observer):
     - An item that is quarantined is stored as a :class:`QuarantinedMemory`, and replaces nothing: an add under an id
       that is taken leaves the stored item as it is, an update raises InputError. A fact, or an entry of a graph, is
       never redacted or quarantined, but refused.
-    - A stored item that a summary takes the place of is not judged again. It is when it is brought back.
+    - A result of a tool that is quarantined leaves a result in its place, which says that it is withheld.
+    - A stored item that a summary takes the place of is not judged again: the store does not ask. One that only says
+      so is judged like any other.
     - Rates and texts that are split over several items are remembered in this object, for the last 1,024 origins, and
       not in the store: another process, or a restart, begins anew.
     """
@@ -132,8 +134,7 @@ class Guard(Observer):
 
     def before_add(self, item: MemoryItem) -> MemoryItem:
         """Return the item as the policy wants it stored. Raises RefusedError if it wants it not."""
-        is_being_archived = item.version and item.archived_by not in (None, item.id)
-        if is_being_archived or is_approved(item) or is_kept_apart(item):
+        if is_approved(item) or is_kept_apart(item):
             return item
         if self.hides(item):
             self.outcomes[Outcome.QUARANTINE.value] += 1
@@ -161,6 +162,10 @@ class Guard(Observer):
     def hides(self, item: MemoryItem) -> bool:
         """Return True for what is in quarantine: the store takes it as deleted."""
         return item.memory_type == QUARANTINED
+
+    def stand_in(self, item: MemoryItem) -> MemoryItem | None:
+        """Return what a model is shown in the place of a quarantined result of a tool, so that its call stays."""
+        return withheld_result(item) if self.hides(item) else None
 
     def _decided(self, item: MemoryItem) -> Rule | None:
         """Return the first rule that applies."""

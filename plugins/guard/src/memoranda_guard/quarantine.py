@@ -1,19 +1,23 @@
 """Quarantine: items that a policy keeps apart, until a person approves or rejects them.
 
 A quarantined item arrives deleted, under the id and owner of the original, which it holds as JSON. Nothing that reads a
-store shows it, and a careless ``restore`` shows an archived item without content.
+store shows it, and a careless ``restore`` shows an archived item without content. In the place of a tool's result
+stands another one, which says that it is withheld: a model that saw neither the call nor a result would call again.
 """
 
 from __future__ import annotations
 
 import json
+import uuid
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
-from memoranda.errors import InputError, MemoryError
-from memoranda.items import MemoryItem, MemoryMetadata, now_text
+from memoranda.errors import MemoryError
+from memoranda.items import MemoryItem, MemoryMetadata, ToolMemory, now_text
 from memoranda.shapes import check_text, json_text
-from memoranda.store import dump_item, load_item
+from memoranda.store import Capability, dump_item, load_item
+from memoranda.store.base import check_approver, check_reviewer
+from memoranda.store.records import copying_records
 from memoranda.trust import Trust, check_trust, origin_of, trust_of
 
 if TYPE_CHECKING:
@@ -23,6 +27,9 @@ QUARANTINED = "quarantined"
 """The ``memory_type`` of items in quarantine."""
 
 FORMAT = "memoranda-quarantine/1"
+
+WITHHELD = "This result is withheld until a person has reviewed it. Calling the tool again does not help."
+"""What a model is shown in the place of a quarantined result of a tool."""
 
 _approved: ContextVar[frozenset[str]] = ContextVar("approved", default=frozenset())
 
@@ -40,7 +47,8 @@ class NotQuarantinedError(MemoryError, LookupError):
 class QuarantinedMemory(MemoryItem):
     """An item that a policy keeps apart. ``content`` is empty; the original is in ``payload``.
 
-    ``rule`` and ``reason`` say why, ``original_type`` is the ``memory_type`` of the original.
+    ``rule`` and ``reason`` say why, ``original_type`` is the ``memory_type`` of the original. ``shown_as`` is the id of
+    the item that is shown in the place of a tool's result.
     """
 
     memory_type: str = QUARANTINED
@@ -48,6 +56,7 @@ class QuarantinedMemory(MemoryItem):
     rule: str = ""
     reason: str = ""
     original_type: str = ""
+    shown_as: str = ""
 
     @classmethod
     def of(cls, item: MemoryItem, rule: str, reason: str) -> QuarantinedMemory:
@@ -63,6 +72,7 @@ class QuarantinedMemory(MemoryItem):
             rule=rule,
             reason=reason,
             original_type=item.memory_type,
+            shown_as=uuid.uuid4().hex if getattr(item, "tool_call_id", "") else "",
             trust=trust_of(item),
             origin=origin_of(item),
         )
@@ -71,6 +81,22 @@ class QuarantinedMemory(MemoryItem):
         """Return the original as JSON. It is what was planted: show it to people, and to no model."""
         found = json.loads(self.payload or "{}")
         return found if isinstance(found, dict) else {}
+
+
+def withheld_result(kept: MemoryItem) -> ToolMemory | None:
+    """Return what is shown in the place of a quarantined result of a tool, None for any other item."""
+    kept = _typed(kept)
+    if not kept.shown_as:
+        return None
+    # Only what pairs the result with its call is taken from the original: all else in it may be text, its origin too.
+    links = {name: kept.original().get(name) for name in ("tool_call_id", "also_answers", "group")}
+    fields = ("metadata", "created_at", "ttl", "expires_at", "trust")
+    return ToolMemory(
+        id=kept.shown_as,
+        content=WITHHELD,
+        **{name: value for name, value in links.items() if value},
+        **{name: getattr(kept, name) for name in fields},
+    )
 
 
 def is_kept_apart(item: MemoryItem) -> bool:
@@ -97,10 +123,10 @@ async def approve(
     """Store the original of a quarantined item under its id, and return it.
 
     The item keeps its trust unless ``trust`` says another. Its ``approval`` records who approved it, when, and from
-    which trust. Raises NotQuarantinedError if there is none of this id, InputError for an empty ``by``.
+    which trust; what was shown in its place goes. Raises NotQuarantinedError if there is none of this id, InputError
+    for an empty ``by`` and for a handle with a trust: it speaks for somebody else than who approves.
     """
-    if not check_text(by, "by").strip():
-        raise InputError("An approval needs the name of the person who gives it.", field="by")
+    check_approver(store, by)
     kept = await _found(store, item_id, metadata)
     before = trust_of(kept)
     level = before if trust is None else check_trust(trust, "trust")
@@ -112,14 +138,25 @@ async def approve(
     item = load_item(fields, store.item_types).model_copy(update={"metadata": owner})
     token = _approved.set(_approved.get() | {item.id})
     try:
-        await store.add(item)  # It replaces what is kept apart, in one step.
+        # It replaces what is kept apart, in one step.
+        with copying_records(store):
+            if kept.shown_as:
+                purges = Capability.PURGE in store.capabilities
+                await store.apply(adds=[item], deletes=[kept.shown_as], purge=purges)
+            else:
+                await store.add(item)
     finally:
         _approved.reset(token)
     return item
 
 
 async def reject(store: BaseStore, item_id: str, *, metadata: MemoryMetadata | None = None) -> None:
-    """Remove a quarantined item for good. Raises NotQuarantinedError if there is none of this id."""
+    """Remove a quarantined item for good. Raises NotQuarantinedError if there is none of this id.
+
+    What is shown in the place of a tool's result stays: the call was made. Raises InputError for a handle with a trust,
+    as :func:`approve` does.
+    """
+    check_reviewer(store)
     kept = await _found(store, item_id, metadata)
     await store.purge(kept.id)
 

@@ -278,7 +278,8 @@ class TrustCases(Cases):
             raise plant.fail("the policy did not keep it apart.")
         last = kept[-1]
         asked = sum(1 for item in [item async for item in plant.user.scan()] if getattr(item, "tool_calls", None))
-        others = len(plant.attack.texts) * plant.attack.copies - len(kept)
+        withheld = sum(1 for item in kept if item.shown_as)
+        others = len(plant.attack.texts) * plant.attack.copies - len(kept) + withheld
         equal(await plant.user.count() - before - asked, others, f"{plant.attack.name!r}: count beside the quarantine")
         seen = [
             *await plant.monday.window(),
