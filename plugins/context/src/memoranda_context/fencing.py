@@ -83,7 +83,8 @@ class Admission:
         """Return what is left of what ``store.recall`` finds; see :meth:`enough`."""
 
         async def read(limit: int | None) -> list[MemoryItem]:
-            return await store.recall(query, limit=limit, **wanted)
+            memories: list[MemoryItem] = await store.recall(query, limit=limit, **wanted)
+            return memories
 
         found = await read(limit)
         return await self.enough(read, len(found) if limit is None else limit, found)
