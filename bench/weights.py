@@ -35,7 +35,7 @@ from memoranda_ranking import (
     embed_passages,
     embed_texts,
     held_back,
-    index_terms,
+    index_words,
     pack_vector,
     passage_of,
     query_terms,
@@ -43,6 +43,7 @@ from memoranda_ranking import (
     rank_hybrid,
     taking_part,
 )
+from memoranda_text.stemming import stemmer_of
 
 Evidence = list[set[str]]
 """For each turn that answers a question, the items that hold it."""
@@ -122,10 +123,10 @@ class Scope:
 
     def __init__(self, conversation: dict[str, Any], change: str, every: int) -> None:
         stored = list(CHANGES[change](items_of(conversation, bare=change in ("bare", "notes"))))
-        passages = [passage_of(item, index_terms(item.content)) for item, _ in stored]
+        passages = [passage_of(item, index_words(item.content)) for item, _ in stored]
         self.texts = [passage.text for passage in passages]
         self.keys = [passage.key for passage in passages]
-        self.counts = [Counter(passage.terms) for passage in passages]
+        self.counts = [Counter(map(stemmer_of(None), passage.terms or ())) for passage in passages]
         sessions: dict[str | None, list[Passage]] = {}
         for (item, _), passage in zip(stored, passages, strict=True):
             sessions.setdefault(item.metadata.session_id, []).append(passage)

@@ -13,14 +13,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memoranda_ranking import Passage, Weights, date_terms, index_terms, query_date_terms, query_terms, rank_text
+from memoranda_ranking import Passage, Weights, date_terms, index_words, query_date_terms, query_terms, rank_text
 from memoranda_ranking.names import ASSISTANTS, UNKNOWN, asked_person, is_role
 from memoranda_ranking.participants import called_names, capitalised, turns_of_callers
 from memoranda_ranking.passages import are_apart
 from memoranda_text.passage_splitting import passage_count
+from memoranda_text.stemming import stem
 
 Counts = dict[int, float]
 """How often a term occurs, by place."""
+
+
+def stems(text: str) -> list[str]:
+    return list(map(stem, index_words(text)))
 
 
 class Definition:
@@ -29,7 +34,7 @@ class Definition:
     def __init__(self, query: str, conversations: Sequence[Sequence[Passage]], weights: Weights) -> None:
         self.query, self.weights = query, weights
         self.items = [passage for turns in conversations for passage in turns]
-        self.terms = [index_terms(item.text) for item in self.items]
+        self.terms = [stems(item.text) for item in self.items]
         self.item_at: list[int] = []
         self.held: list[list[str]] = []
         self.parts: list[int] = []
@@ -56,7 +61,7 @@ class Definition:
         counts = {term: self.with_neighbours(places, lending) for term, places in own.items()}
         for place, item in enumerate(self.item_at):
             for term in asked:
-                if item in named and term in index_terms(items[item].speaker):
+                if item in named and term in stems(items[item].speaker):
                     counts[term][place] = counts[term].get(place, 0.0) + weights.speaker
                 if term in dates and term in date_terms(items[item].date):
                     counts[term][place] = counts[term].get(place, 0.0) + weights.date
@@ -74,7 +79,7 @@ class Definition:
         return self.with_bonuses(words, covered, named | perhaps | self.of_person())
 
     def names(self, speaker: str) -> set[str]:
-        return {*query_terms(self.query)}.intersection(index_terms(speaker))
+        return {*query_terms(self.query)}.intersection(stems(speaker))
 
     def lending(self, having: Mapping[str, set[int]], told: Mapping[str, float]) -> float:
         """Return how much neighbours lend: in full if the terms stand near each other more often than by chance."""
@@ -98,7 +103,7 @@ class Definition:
         if len(greeted) != 1:
             return set()
         calling = [item for item, (called, _) in enumerate(heard) if greeted[0] in called]
-        for term in {*index_terms(greeted[0])} & own.keys():
+        for term in {*stems(greeted[0])} & own.keys():
             for item in calling:
                 own[term].pop(self.item_at.index(item), None)
         if not calling:
@@ -161,7 +166,7 @@ class Definition:
         if person and ASSISTANTS.intersection(roles):
             users = {n for n, role in enumerate(roles) if not is_role(role) or role in ("user", "human")}
             return users if person == "user" else {n for n, role in enumerate(roles) if role in ASSISTANTS}
-        first = {*index_terms(" ".join(words))} if person == "user" else set()
+        first = {*stems(" ".join(words))} if person == "user" else set()
         return {n for n, terms in enumerate(self.terms) if not first.isdisjoint(terms)}
 
     def with_bonuses(

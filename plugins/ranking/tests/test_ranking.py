@@ -17,7 +17,7 @@ from memoranda_ranking import (
     Passage,
     Scored,
     Weights,
-    index_terms,
+    index_words,
     passage_at,
     query_dates,
     query_without_names,
@@ -247,7 +247,7 @@ def test_frequencies_of_the_scope_tell_how_common_a_term_is() -> None:
 
 def test_terms_given_with_a_passage_replace_its_text() -> None:
     turns = conversation("I went hiking", "a dog")
-    divided = [turn._replace(terms=index_terms(turn.text)) for turn in turns]
+    divided = [turn._replace(terms=index_words(turn.text)) for turn in turns]
     assert rank_text("hikes", [divided]) == rank_text("hikes", [turns])
 
 
@@ -442,7 +442,8 @@ def test_facts_are_found_by_other_forms_of_their_words(
 ) -> None:
     """Inflection, compounds and typing errors: nine of ten facts are among the first five for their question."""
     if not stemming:
-        monkeypatch.setattr("memoranda_text.terms.stemmer_of", lambda language: str)
+        for module in ("terms", "forms"):
+            monkeypatch.setattr(f"memoranda_text.{module}.stemmer_of", lambda language: str)
     pairs = [line.split(" | ") for line in language.read_text(encoding="utf-8").splitlines()]
     facts = conversation(*(fact for fact, _ in pairs))
     found = [
@@ -454,7 +455,7 @@ def test_facts_are_found_by_other_forms_of_their_words(
 def test_facts_in_many_languages_are_found_in_one_scope() -> None:
     """Rare words of one language are no reason to leave those of another behind."""
     pairs = [line.split(" | ") for path in languages() for line in path.read_text(encoding="utf-8").splitlines()]
-    facts = [fact._replace(terms=index_terms(fact.text)) for fact in conversation(*(fact for fact, _ in pairs))]
+    facts = [fact._replace(terms=index_words(fact.text)) for fact in conversation(*(fact for fact, _ in pairs))]
     found = [
         fact.key in keys(rank_text(asked, [facts], limit=5)) for fact, (_, asked) in zip(facts, pairs, strict=True)
     ]

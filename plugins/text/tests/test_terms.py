@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memoranda_text import index_terms, query_terms, terms_fingerprint
+from memoranda_text import index_terms, index_words, query_language, query_terms, terms_fingerprint
 
 
 @pytest.mark.parametrize(
@@ -28,7 +28,8 @@ from memoranda_text import index_terms, query_terms, terms_fingerprint
     ],
 )
 def test_forms_of_one_word_are_one_term(left: str, right: str) -> None:
-    assert index_terms(left) == index_terms(right)
+    assert query_terms(left) == query_terms(right)
+    assert set(query_terms(left)) <= set(index_terms(right))
 
 
 @pytest.mark.parametrize(
@@ -53,7 +54,34 @@ def test_forms_of_one_word_are_one_term(left: str, right: str) -> None:
     ],
 )
 def test_stems_are_porters(word: str, stem: str) -> None:
-    assert index_terms(word) == [stem]
+    assert query_terms(word) == (stem,)
+    assert index_terms(word) == list(dict.fromkeys((word, stem)))
+
+
+def test_the_words_of_a_text_are_kept_as_they_are() -> None:
+    assert index_words("She went hiking, the 7th time") == ["she", "went", "hiking", "the", "7", "time"]
+
+
+@pytest.mark.parametrize(
+    ("text", "language"),
+    [
+        ("maddie dumped me over break", "english"),
+        ("dumped", None),
+        ("mera dost kal Mumbai se aa raha hai", None),
+        ("kal milte hain chai pe", None),
+        ("wo wohnt mein Hund", "german"),
+        ("¿Cómo se llama mi perro?", "spanish"),
+        ("Waar woont de zus van mijn vriend?", "dutch"),
+        ("komşuların evleri bir ve", "turkish"),
+    ],
+)
+def test_a_language_is_told_by_several_words_and_not_by_one(text: str, language: str | None) -> None:
+    assert query_language(text) == language
+
+
+def test_what_does_not_tell_its_language_has_the_usual_one() -> None:
+    assert query_language("over break", "german") == "german"
+    assert query_language("what did they say about it", "german") == "english"
 
 
 def test_underscores_and_punctuation_divide_words() -> None:
@@ -125,7 +153,7 @@ def _fingerprint_with(change: str) -> str:
         "from memoranda_text import stemming; stemming.IRREGULAR['mice'] = 'mice'",
         "from memoranda_text import stemming; stemming.IRREGULAR['sped'] = 'speed'",
         "from memoranda_text import stemming; stemming.LONGEST_TERM = 39",
-        "from memoranda_text import terms; terms.spelled_dates = str",
+        "from memoranda_text import terms; terms.spelled_dates = lambda text, **_: text",
     ],
 )
 def test_another_way_of_making_terms_has_another_fingerprint(change: str) -> None:

@@ -11,7 +11,7 @@ from memoranda.errors import InputError
 from memoranda.items import MemoryItem, MemoryMetadata
 from memoranda.store import BaseStore
 from memoranda_eval.questions import EvalQuestion
-from memoranda_ranking import conversation_key, fold_words, index_terms, query_terms
+from memoranda_ranking import conversation_key, query_language, query_words
 
 PROXY = (
     "A proxy, made without a model: each question is an item with its rarest words removed, and words of the turns "
@@ -73,15 +73,7 @@ async def make_questions(
 
 def content_words(text: str) -> dict[str, str]:
     """Return the words of a text that say something by their terms, in their order; stopwords are left out."""
-    asked = set(query_terms(text))
-    words, terms = fold_words(text), index_terms(text)
-    if len(words) != len(terms):  # A date in figures has terms of its own, one for each part of it in words.
-        words = terms
-    found: dict[str, str] = {}
-    for word, term in zip(words, terms, strict=True):
-        if term in asked:
-            found.setdefault(term, word)
-    return found
+    return {term: words[0] for term, words in query_words(text, query_language(text)).items()}
 
 
 def _neighbours(items: Iterable[MemoryItem]) -> dict[str, list[str]]:

@@ -16,7 +16,7 @@ from memoranda_facts.records import short_id
 from memoranda_facts.results import Fact
 from memoranda_facts.schema import Schema
 from memoranda_facts.values import Ref, same_text
-from memoranda_text import index_terms, query_terms
+from memoranda_text import index_terms, query_language, query_words
 
 _FIRST_LOOK = 4
 """How many entries are ranked first for each fact that is wanted; several entries may be one fact, or none any more."""
@@ -72,7 +72,8 @@ class Question:
             if any(mentions(name) or _shares_a_word(name, words) for name in names):
                 added.append(predicate.replace("_", " "))
         self.text = " ".join([query, *(name for name in added if not mentions(name))])
-        self._terms = frozenset(query_terms(self.text))
+        asked = query_words(self.text, query_language(self.text))
+        self._terms = [frozenset((term, *words)) for term, words in asked.items()]
         self._names = [frozenset(index_terms(name)) for name in _NAME.findall(query)]
 
     def _aliases(self, subject: str) -> list[str]:
@@ -93,8 +94,8 @@ class Question:
             return False
         if not self.subjects and any(name.isdisjoint(words | about) for name in self._names):
             return False
-        asked = self._terms - about
-        return not asked or not asked.isdisjoint(words)
+        asked = [forms for forms in self._terms if forms.isdisjoint(about)]
+        return not asked or not all(map(words.isdisjoint, asked))
 
     def _is_named(self, fact: Fact) -> bool:
         """Return True if the object of a fact is one of the subjects that are asked about."""

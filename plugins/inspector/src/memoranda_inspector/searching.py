@@ -18,12 +18,14 @@ from memoranda_ranking import (
     are_apart,
     conversation_key,
     date_terms,
-    index_terms,
+    index_words,
     passage_of,
     query_date_terms,
+    query_language,
     query_terms,
     rank_hybrid,
 )
+from memoranda_text.stemming import stemmer_of
 
 LIMIT = 20
 REACH = 5_000
@@ -86,7 +88,7 @@ async def search(
             found.item,
             found.score,
             splitter.parts(found),
-            _around(found.item.content, _words(found.item.content, found.terms)),
+            _around(found.item.content, _words(found.item.content, found.terms, query)),
             before.get(found.item.id, LIMIT) - place if moved else None,
             found.meaning if mode == "hybrid" else 0.0,
         )
@@ -136,6 +138,7 @@ class _ScoreParts:
     """
 
     def __init__(self, query: str, windows: Sequence[Sequence[Passage]], weights: Weights) -> None:
+        self._stem = stemmer_of(query_language(query))
         self._terms = frozenset(query_terms(query))
         self._dates = query_date_terms(query) & self._terms
         self._weights = weights
@@ -177,18 +180,18 @@ class _ScoreParts:
         }
 
     def _occurrences(self, text: str) -> float:
-        return float(sum(term in self._terms for term in index_terms(text)))
+        return float(sum(self._stem(word) in self._terms for word in index_words(text)))
 
 
 def _is_one_sitting(passages: Sequence[Passage]) -> bool:
     return not any(are_apart(one, following) for one, following in pairwise(passages))
 
 
-def _words(content: str, terms: Sequence[str]) -> Iterator[tuple[int, int]]:
+def _words(content: str, terms: Sequence[str], query: str) -> Iterator[tuple[int, int]]:
     """Yield the positions of the words in a text that were found."""
-    wanted = frozenset(terms)
+    wanted, stem = frozenset(terms), stemmer_of(query_language(query))
     for word in _WORD.finditer(content):
-        if not wanted.isdisjoint(index_terms(word[0])):
+        if not wanted.isdisjoint(map(stem, index_words(word[0]))):
             yield word.span()
 
 

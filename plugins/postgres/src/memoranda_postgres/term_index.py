@@ -21,7 +21,7 @@ from memoranda_postgres.schema import add_terms
 from memoranda_postgres.server import Server
 from memoranda_postgres.terms import has_term, keys_text
 from memoranda_sql import Parameters
-from memoranda_sql.candidates import WHOLE_SCOPE
+from memoranda_sql.candidates import WHOLE_SCOPE, Sought
 
 Entry = tuple[int, int, str]
 """The number of an item, its version, and the keys of its terms."""
@@ -38,7 +38,7 @@ class TermIndex:
         self._has_entry = f"EXISTS (SELECT FROM {dialect.terms} WHERE {self._same})"
         self._noted = f"SELECT DISTINCT unnest(items) AS noted FROM {dialect.unindexed}"
 
-    def matches(self, parameters: Parameters, columns: str, term: str, scope: Filter) -> str:
+    def matches(self, parameters: Parameters, columns: str, term: Sought, scope: Filter) -> str:
         """Return the query of the items of a scope whose entries have the term."""
         dialect = self._statements.dialect
         where = self._statements.conditions(parameters, scope)

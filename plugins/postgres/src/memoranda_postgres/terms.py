@@ -15,6 +15,7 @@ from zlib import crc32
 from memoranda.store.backend import Filter, fold
 from memoranda_ranking import index_terms
 from memoranda_sql import Parameters
+from memoranda_sql.candidates import Sought
 
 TERM_KEYS = "term_keys"
 
@@ -62,11 +63,12 @@ def user_of(scope: Filter) -> str | None:
     return None if scope.metadata is None else scope.metadata.user_id
 
 
-def has_term(parameters: Parameters, term: str, scope: Filter) -> str:
+def has_term(parameters: Parameters, term: Sought, scope: Filter) -> str:
     """Return the condition that finds the items of a scope that have a term."""
     user = user_of(scope)
-    keys = [term_key(term)] if user is None else [term_key(term), user_key(user)]
-    return f"{TERM_KEYS} @> {parameters.add(keys)}::integer[]"
+    owner = [] if user is None else [user_key(user)]
+    having = [f"{TERM_KEYS} @> {parameters.add([term_key(form), *owner])}::integer[]" for form in term.forms]
+    return f"({' OR '.join(having)})"
 
 
 def keys_text(content: str, user_id: str | None) -> str:

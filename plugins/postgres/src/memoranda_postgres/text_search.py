@@ -16,9 +16,9 @@ from memoranda_postgres.scope_cache import passage_of_row
 from memoranda_postgres.server import Server
 from memoranda_postgres.term_index import TermIndex
 from memoranda_postgres.terms import term_key
-from memoranda_ranking import HEARD, LONGEST_LABEL, Passage, index_terms, name_in, taking_part
+from memoranda_ranking import HEARD, LONGEST_LABEL, Passage, index_terms, index_words, name_in, taking_part
 from memoranda_sql import Parameters
-from memoranda_sql.candidates import WHOLE_SCOPE
+from memoranda_sql.candidates import WHOLE_SCOPE, Sought
 
 MARK = "id || ' ' || xmin::text || ' ' || version::text"
 _PASSAGE_COLUMNS = "id, content, extra_json, memory_type, created_at, user_id, session_id, task_id"
@@ -101,7 +101,7 @@ class TextSearch:
         found = f"SELECT {columns} FROM {dialect.table} WHERE {dialect.by_id('given.one')} AND {where} OFFSET 0"
         return await self._server.fetch(f"SELECT found.* FROM {given}, LATERAL ({found}) AS found", parameters.values)
 
-    async def frequencies(self, terms: Sequence[str], scope: Filter, known: dict[str, Passage]) -> dict[str, int]:
+    async def frequencies(self, terms: Sequence[Sought], scope: Filter, known: dict[str, Passage]) -> dict[Sought, int]:
         """Return how many items of a scope have each of the terms; of very many, how many items there are."""
         parameters = Parameters(self._statements.dialect)
         matches = [self._index.matches(parameters, "1", term, scope) for term in terms]
@@ -110,7 +110,8 @@ class TextSearch:
         ((marks, *found),) = await self._server.fetch(f"SELECT {', '.join([unindexed, *counts])}", parameters.values)
         keys = (await self._keys(marks, scope, known)).values()
         frequencies = {
-            term: count + sum(term_key(term) in held for held in keys) for term, count in zip(terms, found, strict=True)
+            term: count + sum(not held.isdisjoint(map(term_key, term.forms)) for held in keys)
+            for term, count in zip(terms, found, strict=True)
         }
         return {term: count if count < MOST_OF_A_TERM else WHOLE_SCOPE for term, count in frequencies.items()}
 
@@ -118,10 +119,10 @@ class TextSearch:
         """Return the keys of the terms of rows that wait for the index, by their marks."""
         self._searched(len(marks))
         passages = await self.passages(marks, scope, known)
-        return {mark: frozenset(map(term_key, passage.terms or ())) for mark, passage in passages.items()}
+        return {mark: frozenset(map(term_key, index_terms(passage.text))) for mark, passage in passages.items()}
 
     async def best(
-        self, weights: Mapping[str, float], scope: Filter, most: int, known: dict[str, Passage]
+        self, weights: Mapping[Sought, float], scope: Filter, most: int, known: dict[str, Passage]
     ) -> list[Hit]:
         """Return the items with the greatest sum of the weights of their terms; among equals the newest."""
         parameters = Parameters(self._statements.dialect)
@@ -143,15 +144,16 @@ class TextSearch:
         return [Hit(*row[: len(Hit._fields)]) for row in rows[:most]]
 
     async def _with_unindexed(
-        self, rows: Sequence[Any], weights: Mapping[str, float], scope: Filter, known: dict[str, Passage]
+        self, rows: Sequence[Any], weights: Mapping[Sought, float], scope: Filter, known: dict[str, Passage]
     ) -> list[Any]:
         """Return rows of hits, their weights and marks with those among the best that wait for the index."""
-        keyed = {term_key(term): weight for term, weight in weights.items()}
+        keyed = [(frozenset(map(term_key, term.forms)), weight) for term, weight in weights.items()]
         keys = await self._keys([row[-1] for row in rows if row[-1] is not None], scope, known)
         weighed = []
         for *hit, weight, mark in rows:
             if mark is not None:
-                weight = sum(keyed[key] for key in keys.get(mark, frozenset()) & keyed.keys())
+                held = keys.get(mark, frozenset())
+                weight = sum(weight for forms, weight in keyed if not held.isdisjoint(forms))
             if weight:
                 weighed.append((weight, *hit[-2:], hit))
         return [hit for *_, hit in sorted(weighed, reverse=True)]
@@ -213,7 +215,7 @@ def _id_of(mark: str) -> str:
 
 def _passages_of(rows: Iterable[Any]) -> list[Passage]:
     read = map(passage_of_row, rows)
-    return [passage._replace(terms=index_terms(passage.text)) for passage in read]
+    return [passage._replace(terms=index_words(passage.text)) for passage in read]
 
 
 def _speaker_and_content(extra_json: str, content: str) -> tuple[str | None, str]:

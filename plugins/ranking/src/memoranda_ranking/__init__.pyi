@@ -47,6 +47,11 @@ from memoranda_text.passage_splitting import held_back as held_back
 from memoranda_text.passage_splitting import passage_at as passage_at
 from memoranda_text.terms import fold_words as fold_words
 from memoranda_text.terms import index_terms as index_terms
+from memoranda_text.terms import index_words as index_words
+from memoranda_text.terms import is_unspaced as is_unspaced
 from memoranda_text.terms import made_by_this_version as made_by_this_version
+from memoranda_text.terms import query_language as query_language
 from memoranda_text.terms import query_terms as query_terms
+from memoranda_text.terms import query_words as query_words
+from memoranda_text.terms import stems_beside as stems_beside
 from memoranda_text.terms import terms_fingerprint as terms_fingerprint

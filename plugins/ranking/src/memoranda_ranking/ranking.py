@@ -112,7 +112,9 @@ def rank(
     """
     if not len(arrays):
         return []
-    scoring = _Scoring(WordScores(arrays, Query(query), weights, total, frequencies), near, unrelated)
+    # What frequencies are known of was stemmed without knowing the scope.
+    usual = arrays.language if frequencies is None else None
+    scoring = _Scoring(WordScores(arrays, Query(query, usual), weights, total, frequencies), near, unrelated)
     found = scoring.best_first()
     best = next(found, None)
     if best is None:

@@ -8,7 +8,7 @@ long item has several places there, one for each passage; a turn beside it has o
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from itertools import chain, count
 from typing import Any, NamedTuple, TypeAlias
@@ -20,11 +20,13 @@ from memoranda_ranking.dates import microseconds
 from memoranda_ranking.names import UNKNOWN
 from memoranda_ranking.participants import beginning_of, called_names
 from memoranda_ranking.passages import SILENCE, Passage, Weights
-from memoranda_ranking.postings import Column, Postings
+from memoranda_ranking.postings import Column, Postings, spans
 from memoranda_ranking.trigrams import Spellings
 from memoranda_ranking.vectors import normalised
+from memoranda_text.forms import WordForms
+from memoranda_text.languages import LANGUAGES_OF, usual_language
 from memoranda_text.passage_splitting import passage_count
-from memoranda_text.terms import index_terms
+from memoranda_text.terms import index_words
 
 Ints: TypeAlias = NDArray[np.int64]
 Floats: TypeAlias = NDArray[np.float64]
@@ -42,6 +44,9 @@ _DAY = 86_400_000_000
 
 _BYTES_OF_AN_ITEM = 400
 """About what the objects of an item take beside its texts, and what it has in a layout."""
+
+_HEARD = 256
+"""How many items tell the language of a scope, at most twice as many; they are taken at equal distances."""
 
 _MOST_GONE = 8
 """One in how many items may be gone, and a few more, before it is better to start anew."""
@@ -79,6 +84,7 @@ class ScopeArrays:
         self._occurrences = Postings()
         """The places at which each term occurs, as often as it does."""
         self._spellings = Spellings()
+        self._forms = WordForms()
         self._vectors = Column(np.float32, dimension) if dimension else None
         self._vector_counts = Column(np.int32)
         self._place_count = 0
@@ -121,7 +127,7 @@ class ScopeArrays:
             return
         numbers, passages, vectors, runs = zip(*added, strict=True)
         keys, texts, speakers, dates, conversations, held = zip(*passages, strict=True)
-        words = [index_terms(text) if terms is None else terms for text, terms in zip(texts, held, strict=True)]
+        words = [index_words(text) if terms is None else terms for text, terms in zip(texts, held, strict=True)]
         first = len(self.keys)
         lengths = np.fromiter(map(len, words), np.int32, len(words))
         self._add_terms(words, lengths)
@@ -165,16 +171,39 @@ class ScopeArrays:
 
     def _changed(self) -> None:
         self.__dict__.pop("layout", None)
+        self.__dict__.pop("language", None)
 
     @cached_property
     def layout(self) -> Layout:
         """The items in the order of their conversations."""
         return Layout(self)
 
-    def occurrences(self, words: Sequence[str]) -> tuple[Ints, Ints]:
-        """Return the numbers of words among those given, and the places of the layout at which they occur."""
-        known = self.vocabulary
-        return self._placed(*self._occurrences.of(np.array([known.get(word, len(known)) for word in words], int)))
+    @cached_property
+    def language(self) -> str | None:
+        """The language that most items are in, judged by some of them; None if it cannot be told."""
+        step = -(-len(self.layout) // _HEARD) or 1
+        words, counts = np.unique(self._words_of(self.layout.rows[::step])[0], return_counts=True)
+        said = dict(zip(words.tolist(), counts.tolist(), strict=True))
+        known = {word: said.get(self.vocabulary.get(word, -1), 0) for word in LANGUAGES_OF}
+        return usual_language(known, sum(said.values()))
+
+    def _words_of(self, rows: Ints) -> tuple[Ints, Ints]:
+        """Return the numbers of all words of some rows, and for each the place of its row among them."""
+        words, places = self._occurrences.pairs()
+        parts = self._parts.values
+        first = (np.cumsum(parts) - parts)[rows]
+        # Rows were added in their order, and so were the places of their words.
+        which, at = spans(np.searchsorted(places, first), np.searchsorted(places, first + parts[rows]))
+        return words[at], which
+
+    def occurrences(self, terms: Mapping[str, Sequence[str]], language: str | None) -> tuple[Ints, Ints]:
+        """Return the numbers of stems among those given, and the places of the layout at which words have them.
+
+        The words of the scope are stemmed in this language. With each stem come words that surely have it.
+        """
+        forms = [self._forms.of(self.vocabulary, term, language, words) for term, words in terms.items()]
+        which, places = self._occurrences.of(np.fromiter(chain.from_iterable(forms), np.int64))
+        return self._placed(np.repeat(np.arange(len(forms)), list(map(len, forms)))[which], places)
 
     def _placed(self, which: Ints, added: Ints) -> tuple[Ints, Ints]:
         """Return places of the layout for those in the order of adding, without those of items that are gone."""
@@ -231,13 +260,8 @@ class ScopeArrays:
 
         They come in the order of the terms.
         """
-        place = np.full(len(self.layout), -1)
-        place[items] = np.arange(len(items))
-        terms, held = self._occurrences.pairs()
-        where = self.layout.where[held]
-        of = place[self.layout.item_at[where]]
-        chosen = (where >= 0) & (of >= 0)
-        return np.divmod(np.unique(terms[chosen].astype(np.int64) * len(items) + of[chosen]), max(1, len(items)))
+        terms, of = self._words_of(self.layout.rows[items])
+        return np.divmod(np.unique(terms.astype(np.int64) * len(items) + of), max(1, len(items)))
 
     @property
     def embedded(self) -> Flags:
@@ -287,8 +311,8 @@ class Layout:
         self.sitting = np.cumsum(apart) - 1
         apart[1:] |= np.diff(run[order]) != 0
         self.stretch: Ints = np.cumsum(apart)
-        self.having: dict[tuple[str, ...], Flags] = {}
-        """The items that have any of some terms."""
+        self.having: dict[tuple[str | None, tuple[str, ...]], Flags] = {}
+        """The items that have any of some stems of a language."""
         self._pairs: dict[int, tuple[list[Flags], Ints]] = {}
         self._neighbours: dict[Weights, Neighbours] = {}
         self._set_places(arrays)

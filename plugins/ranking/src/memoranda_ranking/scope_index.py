@@ -14,7 +14,7 @@ from memoranda_ranking.passages import Weights
 from memoranda_ranking.ranking import rank
 from memoranda_ranking.scope_arrays import Added, ScopeArrays
 from memoranda_ranking.turns import passage_of
-from memoranda_text.terms import index_terms
+from memoranda_text.terms import index_words
 
 _BLOCK = 4_096
 """How many entries are compared at once, in which time no other thread has its turn."""
@@ -102,5 +102,5 @@ def _alike(one: Sequence[Entry], other: Sequence[Entry]) -> int:
 def _terms(entry: Entry) -> list[str]:
     """Return the terms of an entry's item. Several threads may ask."""
     if not entry.terms:
-        entry.terms[:] = index_terms(entry.item.content)
+        entry.terms[:] = index_words(entry.item.content)
     return entry.terms

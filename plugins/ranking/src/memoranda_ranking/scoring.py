@@ -7,8 +7,9 @@ their letters. Everything is computed for all places of a scope at once, a few t
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property, lru_cache
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -21,21 +22,24 @@ from memoranda_ranking.passages import Weights
 from memoranda_ranking.scope_arrays import Flags, Floats, Ints, ScopeArrays
 from memoranda_text.languages import STANDING_OF
 from memoranda_text.stemming import stem, stemmer_of
-from memoranda_text.terms import MONTHS, fold_words, index_terms, is_unspaced, query_language, query_terms
+from memoranda_text.terms import MONTHS, fold_words, index_words, is_unspaced, query_language, query_words
+
+
+def _as_written(pair: str) -> list[str]:
+    return [pair]
+
 
 _TIME_WORDS = """
 yesterday today tonight tomorrow ago last next week weekend month year morning evening night recently since soon lately
 earlier monday tuesday wednesday thursday friday saturday sunday
 """
 _TIME_TERMS = sorted({*map(stem, (*_TIME_WORDS.split(), *MONTHS))} - {stem("may")})
-_STANDING_TERMS = sorted(
-    {
-        stemmer_of(None if language == "-" else language)(fold_words(word)[0])
-        for language, words in STANDING_OF.items()
-        for word in words
-        if language != "-"
-    }.union(STANDING_OF["-"])
-)
+_STANDING_TERMS = {
+    None if language == "-" else language: [
+        stemmer_of(None if language == "-" else language)(word) for word in fold_words(" ".join(words), _as_written)
+    ]
+    for language, words in STANDING_OF.items()
+}
 _ASKING_FOR_TIME = frozenset({"when", "date"})
 _ASKING = frozenset({"what", "when", "where", "who", "whom", "whose", "which", "why", "how"})
 
@@ -74,16 +78,23 @@ _AT_ONCE = 1 << 20
 class Query:
     """What a query asks for."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, usual: str | None = None) -> None:
         self.text = text
-        self.terms = query_terms(text)
-        self.language = query_language(text)
+        self.language = query_language(text, usual)
+        """The language that it is asked in; where it does not tell, the usual one of the scope."""
+        self.words = query_words(text, self.language)
+        """The words that are asked for, by their stems."""
+        self.terms = tuple(self.words)
         self.is_foreign = self.language != "english" and bool(self.language or not text.isascii())
         """True if it surely is not in English; keywords without common words may be."""
         self.dates = query_date_terms(text)
         said = fold_words(text)
         self.asks_for_time = not _ASKING_FOR_TIME.isdisjoint(said)
         self.is_asking = "?" in text or not _ASKING.isdisjoint(said)
+
+    def stems(self, text: str) -> frozenset[str]:
+        """Return the stems of a text, in the language of the query."""
+        return _stems(text, self.language)
 
 
 class WordScores:
@@ -108,7 +119,7 @@ class WordScores:
         self._passages = layout.place_count * items / len(layout)
         self.named, self.name = self._named(), ""
         self.perhaps = np.zeros(len(layout), np.bool_)
-        self._find(*arrays.occurrences(terms))
+        self._find(*arrays.occurrences(query.words, query.language))
         self._held = self._terms_of_items()
         having = np.bincount(self._held // len(layout), minlength=len(terms)).astype(np.float64)
         everywhere = np.array([known.get(term, 0) for term in terms], np.float64)
@@ -137,7 +148,7 @@ class WordScores:
         """Return which items the query names the speaker of."""
         self._speaker_terms: dict[int, list[int]] = {}
         for speaker, code in self.arrays.speakers.items():
-            words = _speaker_terms(speaker)
+            words = self.query.stems(speaker) if not is_role(speaker) else frozenset()
             found = [number for number, term in enumerate(self.query.terms) if term in words]
             if found:
                 self._speaker_terms[code] = found
@@ -180,7 +191,7 @@ class WordScores:
         if len(heard) != 1:
             return
         ((self.name, calling),) = heard.items()
-        words = frozenset(index_terms(self.name))
+        words = self.query.stems(self.name)
         first = layout.first_place[calling]
         naming = [number for number, term in enumerate(self.query.terms) if term in words]
         kept = ~(np.isin(self.term, naming) & np.isin(self.place, first))
@@ -228,7 +239,8 @@ class WordScores:
         self.covered: Floats = np.minimum(covered, 1.0)
         """Which part of the query each place has, from 0 to 1, terms by what they tell."""
         if weights.letters and self.query.is_foreign:
-            together, share = self._sharing(*self.arrays.spelled_like(terms))
+            asked = list(chain.from_iterable(self.query.words.values()))
+            together, share = self._sharing(*self.arrays.spelled_like(asked))
             together[share < _BY_CHANCE] = 0.0
             best = float((self.words + self.letters).max())
             self.letters += _ALL_LETTERS * best / (float(together.max()) or 1.0) * together
@@ -267,7 +279,7 @@ class WordScores:
         for term, times in zip(self.query.terms if self.weights.letters else (), self._times, strict=False):
             weight = self.weights.letters * (1.0 if term in self.missing else found)
             if weight:
-                groups, places, count = self.arrays.spelled_like((term,), _MOST_LETTERS)
+                groups, places, count = self.arrays.spelled_like(self.query.words[term], _MOST_LETTERS)
                 scores += weight / max(count, 1) * self._sharing(groups, places, count, times)[0]
         return scores
 
@@ -288,7 +300,7 @@ class WordScores:
         """
         query, layout = self.query, self.layout
         people = {self.name, *(name for name, code in self.arrays.speakers.items() if code in self._speaker_terms)}
-        names = {term for name in people for term in index_terms(name)}  # They are not embedded.
+        names = {term for name in people for term in query.stems(name)}  # They are not embedded.
         asked = [number for number, term in enumerate(query.terms) if term not in names | query.dates]
         if query.language != "english" or not asked:
             return 1.0
@@ -320,7 +332,7 @@ class WordScores:
         if assistants:
             users = [code for code, role in roles.items() if not names[code] or role in ("user", "human")]
             return np.isin(layout.speaker, users if asked == "user" else assistants)
-        return self._having_any(index_terms(" ".join(sorted(words))) if asked == "user" else ())
+        return self._having_any(self.query.stems(" ".join(words)) if asked == "user" else (), self.query.language)
 
     @cached_property
     def standing(self) -> Flags:
@@ -328,19 +340,23 @@ class WordScores:
         names = self.arrays.speakers.items()
         assistants = [code for speaker, code in names if speaker.casefold() in ASSISTANTS]
         said = self.layout.states & ~np.isin(self.layout.speaker, assistants)
-        return said & self._having_any(_STANDING_TERMS)
+        holding = np.zeros(len(self.layout), np.bool_)
+        for language, terms in _STANDING_TERMS.items():
+            holding |= self._having_any(terms, language)
+        return said & holding
 
     @cached_property
     def telling_time(self) -> Flags:
         """The items that mention a time."""
-        return self._having_any(_TIME_TERMS)
+        return self._having_any(_TIME_TERMS, "english")
 
-    def _having_any(self, terms: Sequence[str]) -> Flags:
-        """Return which items have any of some terms. It is kept with the layout: few lists are ever asked for."""
-        key, layout = tuple(sorted(set(terms))), self.layout
+    def _having_any(self, terms: Iterable[str], language: str | None) -> Flags:
+        """Return which items have any of some stems. It is kept with the layout: few lists are ever asked for."""
+        stems, layout = tuple(sorted(set(terms))), self.layout
+        key = language, stems
         if key not in layout.having:
             found = layout.having[key] = np.zeros(len(layout), np.bool_)
-            found[layout.item_at[self.arrays.occurrences(key)[1]]] = True
+            found[layout.item_at[self.arrays.occurrences(dict.fromkeys(stems, ()), language)[1]]] = True
         return layout.having[key]
 
     def found_in(self, items: Sequence[int]) -> list[tuple[str, ...]]:
@@ -355,8 +371,8 @@ class WordScores:
 
 
 @lru_cache(maxsize=4096)
-def _speaker_terms(speaker: str) -> frozenset[str]:
-    return frozenset(() if is_role(speaker) else index_terms(speaker))
+def _stems(text: str, language: str | None) -> frozenset[str]:
+    return frozenset(map(stemmer_of(language), index_words(text)))
 
 
 def rarities(frequencies: NDArray[Any], total: float) -> Floats:

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar
 from memoranda_ranking.dates import query_dates
 from memoranda_ranking.passages import Passage, Weights
 from memoranda_ranking.trigrams import trigrams_of
-from memoranda_text.terms import fold_words, query_terms
+from memoranda_text.terms import fold_words, query_language, query_words
 
 WHOLE_SCOPE = 200_000
 """A scope of up to this many items is ranked as a whole. Beyond it, how many more there are makes no difference."""
@@ -46,10 +46,26 @@ _SAME = 1e-9  # A sum depends on the order of adding.
 KeyT = TypeVar("KeyT")
 
 
+class Sought(NamedTuple):
+    """A term of the query: a stem, and the words of the query that have it.
+
+    An item has the term if an index has the stem for it, or one of the words: its language may have been taken for
+    another than that of the query, so that its words were stemmed otherwise.
+    """
+
+    stem: str
+    words: tuple[str, ...]
+
+    @property
+    def forms(self) -> tuple[str, ...]:
+        """What an index is asked for, of which any will do."""
+        return tuple(dict.fromkeys((self.stem, *self.words)))
+
+
 class Frequencies(NamedTuple):
     """How many items of the scope have each term? A mapping."""
 
-    terms: tuple[str, ...]
+    terms: tuple[Sought, ...]
 
 
 class Best(NamedTuple):
@@ -59,7 +75,7 @@ class Best(NamedTuple):
     not all of the scope.
     """
 
-    rarities: Mapping[str, float]
+    rarities: Mapping[Sought, float]
     most: int
     matching: bool
 
@@ -116,7 +132,7 @@ def gather(query: str, weights: Weights, limit: int, *, filtered: bool, meaning:
     """
     total = WHOLE_SCOPE
     most = max(MOST_HITS, limit)
-    terms = query_terms(query)
+    terms = tuple(Sought(*each) for each in query_words(query, query_language(query)).items())
     frequencies = yield Frequencies(terms)
     found = [term for term in terms if frequencies[term]]
     told = {term: rarity(total, frequencies[term]) for term in _telling(found, frequencies)}
@@ -127,12 +143,12 @@ def gather(query: str, weights: Weights, limit: int, *, filtered: bool, meaning:
         hits += yield OnDay(day, NEWEST_FOUND)
     for term in terms:
         if not frequencies[term]:
-            for letters in beginnings(term, query):
+            for letters in beginnings(term.stem, query):
                 hits += yield WithLetters(letters, NEWEST_FOUND)
     if meaning:
         hits += yield Nearest(NEAREST)
     windows = yield Around(list(dict.fromkeys(hits)), turns_around(weights))
-    return Candidates(windows, total, frequencies)
+    return Candidates(windows, total, {term.stem: count for term, count in frequencies.items()})
 
 
 def gathered(gathering: Gathering, answer: Callable[[Question], Any]) -> Candidates:
@@ -211,6 +227,6 @@ def beginnings(term: str, query: str) -> list[str]:
     return list(dict.fromkeys((letters, *filter(str.isalpha, written))))
 
 
-def _telling(terms: Sequence[str], frequencies: Mapping[str, int]) -> Sequence[str]:
+def _telling(terms: Sequence[Sought], frequencies: Mapping[Sought, int]) -> Sequence[Sought]:
     """Return the terms by which items are looked for: common ones only where the query has no others."""
     return [term for term in terms if frequencies[term] <= _COMMON] or terms

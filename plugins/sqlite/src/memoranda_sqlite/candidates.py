@@ -18,6 +18,7 @@ from memoranda_sql.candidates import (
     Nearest,
     OnDay,
     Question,
+    Sought,
     WithLetters,
     best_hits,
 )
@@ -57,7 +58,7 @@ class CandidateSource:
             case Around(keys, turns):
                 return self._windows(keys, turns)
 
-    def _best(self, weights: Mapping[str, float], most: int, wanted: Filter | None) -> list[int]:
+    def _best(self, weights: Mapping[Sought, float], most: int, wanted: Filter | None) -> list[int]:
         """Return the rows whose terms weigh most, of those that are wanted."""
         rows = self._rows
         having = [(rows.with_term(term), weight) for term, weight in weights.items()]

@@ -21,6 +21,7 @@ from memoranda_sql.candidates import WHOLE_SCOPE
 from memoranda_sqlite import journal
 from memoranda_sqlite.statements import SQLiteStatements
 from memoranda_sqlite.tables import TABLE
+from memoranda_sqlite.text_index import words_of_entry
 
 MOST_BYTES = 256 << 20
 """About how many bytes are kept for all scopes; the least recently searched ones are dropped. A larger scope is kept
@@ -172,7 +173,7 @@ def _added(rows: Iterable[tuple[Any, ...]]) -> Iterator[Added]:
             continue
         conversation = conversation_name(user, session, task)
         speaker = speaker_of(name, memory_type, content)
-        held = None if terms is None else terms.split()
+        held = None if terms is None else words_of_entry(terms)
         yield Added(number, Passage(item_id, content, speaker, created_at, conversation, held), vectors or b"")
 
 

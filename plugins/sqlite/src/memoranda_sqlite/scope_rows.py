@@ -15,7 +15,7 @@ from typing import Any
 from memoranda.store.backend import Filter
 from memoranda_ranking import index_terms
 from memoranda_sql import Parameters
-from memoranda_sql.candidates import WHOLE_SCOPE
+from memoranda_sql.candidates import WHOLE_SCOPE, Sought
 from memoranda_sqlite.statements import SQLiteStatements
 from memoranda_sqlite.tables import TABLE
 from memoranda_sqlite.text_index import trigram_query, words_query
@@ -40,7 +40,7 @@ class ScopeRows:
         self.connection = connection
         self.statements = statements
         self.scope = scope
-        self._found: dict[str, list[int]] = {}
+        self._found: dict[Sought, list[int]] = {}
 
     def select(self, columns: str, rest: str, condition: str = "", *values: object, indexed: bool = True) -> list[Any]:
         """Return columns of those rows that also meet the condition."""
@@ -58,15 +58,15 @@ class ScopeRows:
         chosen = "rowid IN (SELECT value FROM json_each(?))"
         return self.select(columns, rest, chosen, json.dumps(list(numbers)), indexed=False)
 
-    def frequency(self, term: str) -> int:
+    def frequency(self, term: Sought) -> int:
         """Return how many rows have a term in what they say now; of very many, how many there are."""
         found = len(self.with_term(term))
         return found if found < MOST_OF_A_TERM else WHOLE_SCOPE
 
-    def with_term(self, term: str) -> list[int]:
+    def with_term(self, term: Sought) -> list[int]:
         """Return the rows that have a term in what they say now, of very many those that were added last."""
         if term not in self._found:
-            waiting = [number for number, held in self._waiting.items() if term in held]
+            waiting = [number for number, held in self._waiting.items() if not held.isdisjoint(term.forms)]
             indexed = [number for number in self._indexed_with(term) if number not in self._waiting]
             self._found[term] = sorted((*waiting, *indexed), reverse=True)[:MOST_OF_A_TERM]
         return self._found[term]
@@ -85,10 +85,10 @@ class ScopeRows:
         rows = [row for state in _WAITING for row in self.select("rowid, content", "", state, indexed=False)]
         return {number: frozenset(index_terms(text)) for number, text in rows if isinstance(text, str)}
 
-    def _indexed_with(self, term: str) -> Sequence[int]:
+    def _indexed_with(self, term: Sought) -> Sequence[int]:
         """Return the last added rows by the index, which is asked for a part at a time."""
         metadata = self.scope.metadata
-        query = words_query([term], metadata.user_id if metadata else None)
+        query = words_query(term.forms, metadata.user_id if metadata else None)
         text = (
             f"SELECT rowid FROM memoranda_words WHERE memoranda_words MATCH ? AND rowid < ? "
             f"ORDER BY rowid DESC LIMIT {MOST_OF_A_TERM}"

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import logging
 import sqlite3
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from hashlib import blake2b
 from typing import Any
@@ -45,6 +45,9 @@ _TABLES = {
     "memoranda_words": f"CREATE VIRTUAL TABLE memoranda_words {_FTS}, tokenize=\"ascii tokenchars ':'\")",
     "memoranda_vocabulary": "CREATE VIRTUAL TABLE memoranda_vocabulary USING fts5vocab(memoranda_words, row)",
 }
+_STEMS = "\n"
+"""What divides the stems of an item from its words, in what is stored of its terms: the words come first, in order."""
+
 _INDEXES = ("memoranda_trigrams", "memoranda_words")
 
 _NOTE = (
@@ -155,8 +158,6 @@ def fill(connection: sqlite3.Connection, most: int) -> int:
     stale = refresh(connection, most)
     if stale >= most:
         return stale  # A new row may have the number of a stale one, whose entry has to go first.
-    from memoranda_ranking import index_terms
-
     rows = connection.execute(
         f"SELECT rowid, content, user_id, EXISTS (SELECT 1 FROM memoranda_terms WHERE item = {TABLE}.rowid) "
         f"FROM {TABLE} WHERE rowid > (SELECT value FROM memoranda_meta WHERE key = 'indexed') ORDER BY rowid LIMIT ?",
@@ -165,7 +166,7 @@ def fill(connection: sqlite3.Connection, most: int) -> int:
     if rows:
         _insert(
             connection,
-            [_entry(item, text, user, index_terms) for item, text, user, held in rows if not held],
+            [_entry(item, text, user) for item, text, user, held in rows if not held],
         )
         set_meta(connection, "indexed", rows[-1][0])
     return stale + len(rows)
@@ -187,8 +188,6 @@ def refresh(connection: sqlite3.Connection, most: int = -1) -> int:
 
 
 def _refreshed(connection: sqlite3.Connection, most: int) -> int:
-    from memoranda_ranking import index_terms
-
     rows = connection.execute(
         f"SELECT stale.item, stale.content, known.owner, known.terms, stored.id IS NOT NULL, stored.content, "
         f"stored.user_id, stale.item <= (SELECT value FROM memoranda_meta WHERE key = 'indexed') "
@@ -205,11 +204,7 @@ def _refreshed(connection: sqlite3.Connection, most: int) -> int:
     # Rows above the watermark are indexed later.
     _insert(
         connection,
-        [
-            _entry(item, content, user, index_terms)
-            for item, _, _, _, stored, content, user, below in rows
-            if stored and below
-        ],
+        [_entry(item, content, user) for item, _, _, _, stored, content, user, below in rows if stored and below],
     )
     connection.executemany("DELETE FROM memoranda_stale WHERE item = ?", [(row[0],) for row in rows])
     return len(rows)
@@ -299,10 +294,18 @@ def _marked(terms: str, owner: str) -> str:
     return f"{owner} {terms}"
 
 
-def _entry(item: int, content: Any, user_id: Any, divide: Callable[[str], Sequence[str]]) -> Entry:
+def _entry(item: int, content: Any, user_id: Any) -> Entry:
+    from memoranda_ranking import index_words, stems_beside
+
     text = _text(content)
     owner = owner_code(user_id if isinstance(user_id, str) else None)
-    return item, text, owner, " ".join(divide(text))
+    words = index_words(text)
+    return item, text, owner, f"{' '.join(words)}{_STEMS}{' '.join(stems_beside(words))}"
+
+
+def words_of_entry(terms: str) -> list[str]:
+    """Return the words of an item, in their order, from what is stored of its terms."""
+    return terms.partition(_STEMS)[0].split()
 
 
 def _text(content: Any) -> str:
@@ -323,9 +326,9 @@ def trigram_query(folded: str, most: int = 4) -> str | None:
 
 
 def words_query(terms: Iterable[str], user_id: str | None) -> str:
-    """Return the FTS5 query for rows with all of the terms: those of this user, or of all users for None."""
-    owner = [] if user_id is None else [words_query_of_owner(owner_code(user_id))]
-    return " AND ".join([*owner, *map(_quoted, terms)])
+    """Return the FTS5 query for rows with any of the terms: those of this user, or of all users for None."""
+    any_of = f"({' OR '.join(map(_quoted, terms))})"
+    return any_of if user_id is None else f"{words_query_of_owner(owner_code(user_id))} AND {any_of}"
 
 
 def words_query_of_owner(code: str) -> str:

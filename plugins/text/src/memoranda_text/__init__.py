@@ -6,10 +6,13 @@ from memoranda_text.passage_splitting import divided, held_back, passage_at, pas
 from memoranda_text.terms import (
     fold_words,
     index_terms,
+    index_words,
     is_unspaced,
     made_by_this_version,
     query_language,
     query_terms,
+    query_words,
+    stems_beside,
     terms_fingerprint,
 )
 
@@ -18,11 +21,14 @@ __all__ = [
     "fold_words",
     "held_back",
     "index_terms",
+    "index_words",
     "is_unspaced",
     "made_by_this_version",
     "passage_at",
     "passage_count",
     "query_language",
     "query_terms",
+    "query_words",
+    "stems_beside",
     "terms_fingerprint",
 ]

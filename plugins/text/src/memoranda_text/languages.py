@@ -1,13 +1,14 @@
 """Which language a text is in, by its commonest words: enough to choose stopwords and a stemmer.
 
-Words are compared as they are folded for the index, without accents. A text in which no list has more words than the
-English one counts as English if it has any of these, and as unknown otherwise. Scripts that only one stemmer knows need
-no list: see :mod:`memoranda_text.stemming`.
+Words are compared as they are folded for the index, without accents. Many are common in several languages ("over",
+"me", "se", "hai"), so a guess needs a margin: a text is in another language than the usual one around it, or than
+English, only if it has clearly more of that language's commonest words. Scripts that only one stemmer knows need no
+list: see :mod:`memoranda_text.stemming`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib.resources import files
 
 
@@ -34,25 +35,63 @@ STANDING_OF = {
 }
 """Words that mark instructions and preferences, which hold from when they were said; "-" as above."""
 
+_CONTRACTED = frozenset(["s", "t", "d", "ll", "m", "re", "ve"])
+"""What an apostrophe leaves of English words. By themselves they are words of other languages."""
+
 LANGUAGES_OF: dict[str, list[str]] = {}
 for _language, _words in STOPWORDS_OF.items():
-    for _word in _words:
+    for _word in _words - (_CONTRACTED if _language == "english" else frozenset()):
         LANGUAGES_OF.setdefault(_word, []).append(_language)
 
 _COMMON = frozenset(LANGUAGES_OF)
 _LOOKED_AT = 100
 """How many words tell the language; more would only take longer."""
 
+_MARGIN = 2
+"""How many more of the commonest words of another language than of the usual one tell that it is that language."""
 
-def language_of(words: Sequence[str]) -> str | None:
-    """Return the language of a text from its folded words, or None if none of them tells."""
-    known = _COMMON.intersection(words[:_LOOKED_AT])
-    if known <= STOPWORDS_OF["english"]:  # No other list has more of them.
-        return "english" if known else None
+_LEAST_PART = 0.1
+"""Which part of a text's words must be among the commonest of its language. Others have a few by chance."""
+
+_TIMES_MORE = 1.5
+"""How many times as often as those of English a scope must have the commonest words of another language."""
+
+
+def language_of(words: Sequence[str], usual: str | None = None, margin: int = _MARGIN) -> str | None:
+    """Return the language of a text from its folded words; the ``usual`` one, or None, if they do not tell it.
+
+    ``margin`` is how many more of its commonest words than those of the usual language a text must have of another.
+    """
+    looked_at = set(words[:_LOOKED_AT])
+    known = _COMMON.intersection(looked_at)
+    if known <= STOPWORDS_OF.get(usual or "english", frozenset()):  # No other list has more of them.
+        return usual or ("english" if known else None)
     votes: dict[str, int] = {}
+    told: dict[str, float] = {}
     for word in known:
-        for language in LANGUAGES_OF[word]:
+        languages = LANGUAGES_OF[word]
+        for language in languages:
             votes[language] = votes.get(language, 0) + 1
-    most = max(votes.values())
-    likely = [language for language, count in votes.items() if count == most]
-    return "english" if "english" in likely else max(likely)
+            told[language] = told.get(language, 0.0) + 1 / len(languages)
+    usually = votes.get(usual or "english", 0)
+    best = max(votes, key=lambda language: (votes[language], told[language], language))
+    if votes[best] >= max(usually + margin, _LEAST_PART * len(looked_at)):
+        return best
+    return usual or ("english" if usually else None)
+
+
+def usual_language(counts: Mapping[str, int], total: int) -> str | None:
+    """Return the language of many texts together, or None if it cannot be told.
+
+    ``counts`` says how often each of the commonest words occurs in them, and ``total`` how many words they have.
+    """
+    votes: dict[str, int] = {}
+    for word, count in counts.items():
+        for language in LANGUAGES_OF.get(word, ()):
+            votes[language] = votes.get(language, 0) + count
+    least = max(_MARGIN, _LEAST_PART * total)
+    best = max(votes, key=lambda language: (votes[language], language), default="")
+    english = votes.get("english", 0)
+    if best and votes[best] >= max(least, _TIMES_MORE * english):
+        return best
+    return "english" if english >= least else None

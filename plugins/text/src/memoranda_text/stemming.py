@@ -1,14 +1,15 @@
 """Word stems, as the package snowballstemmer makes them: by the language of the text, or by the script of the word.
 
 English has Porter's algorithm, after a table of irregular forms: a question says "go" where the answer said "went", so
-irregular verbs count for as much here as suffixes do. What no stemmer knows passes through; index and query treat it
-alike, and where they were taken for different languages, the letters still match.
+irregular verbs count for as much here as suffixes do. What no stemmer knows passes through. A ranking stems the words
+of its scope and of its query alike: see :mod:`memoranda_text.forms`.
 """
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cache
 from importlib.resources import files
 from typing import TypeVar
@@ -37,6 +38,10 @@ _BY_SCRIPT = {
 """Scripts, as the codes of their letters, that have a stemmer of their own whatever the text around."""
 
 
+_ALGORITHMS = {"english": "porter", "dutch": "dutch_porter"}
+"""Stemmers that go by another name. The newer Dutch one takes "ge" out of the middle of words, and finds no more."""
+
+
 class WordCache(dict[str, ResultT]):
     """A bounded cache of results by word; faster than ``functools.lru_cache``."""
 
@@ -54,31 +59,35 @@ class WordCache(dict[str, ResultT]):
 
 @cache
 def stemmer_of(language: str | None) -> Callable[[str], str]:
-    """Return what gives the stem of a folded word, in a text of this language; English where it is not known.
-
-    An ordinal number becomes its figure: ``7th`` is ``7``, as dates are written both ways.
-    """
+    """Return what gives the stem of a folded word, in a text of this language; English where it is not known."""
     return WordCache(lambda word: _stem(word, language or "english")).__getitem__
 
 
 stem = stemmer_of(None)
 
 
+def _plain(word: str) -> str:
+    if word[:1].isdigit() and word[-2:] in ("st", "nd", "rd", "th") and word[:-2].isdecimal():
+        return word[:-2]
+    return word[:LONGEST_TERM]
+
+
+plain_word = WordCache(_plain).__getitem__
+"""Return a folded word as it is stored: an ordinal number as its figure, and a very long word cut.
+
+``7th`` is ``7``, as dates are written both ways.
+"""
+
+
 def _stem(word: str, language: str) -> str:
-    word = (IRREGULAR.get(word, word) if language == "english" else word)[:LONGEST_TERM]
+    word = plain_word(IRREGULAR.get(word, word) if language == "english" else word)
     if len(word) < 3 or not word.isalpha():
-        return _without_ordinal(word)
+        return word
     if not word.isascii():
         language = next((name for name, codes in _BY_SCRIPT.items() if ord(word[0]) in codes), language)
     if language == "english" and not word.isascii():
         return word
     return _without_suffixes(word, language) or word  # A stemmer may leave nothing of what is all suffix to it.
-
-
-def _without_ordinal(word: str) -> str:
-    if word[:1].isdigit() and word[-2:] in ("st", "nd", "rd", "th") and word[:-2].isdecimal():
-        return word[:-2]
-    return word
 
 
 class _Stemmers(threading.local):
@@ -110,11 +119,11 @@ def _new_stemmer(language: str) -> Callable[[str], str]:
         from snowballstemmer import stemmer
     except ImportError:
         return _singular if language == "english" else str
-    try:
-        strip: Callable[[str], str] = stemmer("porter" if language == "english" else language).stemWord
-    except KeyError:
-        return str
-    return strip
+    for name in (_ALGORITHMS.get(language, language), language):
+        with suppress(KeyError):
+            strip: Callable[[str], str] = stemmer(name).stemWord
+            return strip
+    return str
 
 
 def _singular(word: str) -> str:

@@ -19,13 +19,16 @@ from memoranda.store.ranked import RankedItem
 from memoranda.trust import trust_of
 from memoranda_text.languages import PERSONS_OF, STOPWORDS_OF, language_of, lines_of
 from memoranda_text.stemming import stemmer_of
-from memoranda_text.terms import fold_words, query_terms
+from memoranda_text.terms import fold_words, query_words
 
 _LONGEST = 400
 """How many characters a text may have that is compared; longer ones say more than one thing."""
 
 _VALUE = 2
 """How many words a value may have for each word of its frame."""
+
+_MARGIN = 1
+"""By how many of its commonest words a language is told. Statements are short, and it decides little here."""
 
 _NO_STATEMENT = frozenset("?!？！؟")
 _LETTERS = frozenset(ascii_lowercase)
@@ -87,7 +90,7 @@ class _Parsed:
 
     def __init__(self, text: str) -> None:
         words = fold_words(text, unspaced=list)
-        self._language = language_of(words)
+        self._language = language_of(words, margin=_MARGIN)
         self.lists = lists = _LISTS[self._language or "-"]
         self.words = [word for word in words if word not in lists.anew]
         self._text = text
@@ -169,10 +172,10 @@ def _rivals(query: str, statements: Sequence[Statement]) -> Iterator[list[int]]:
 def _asked(query: str) -> frozenset[str]:
     """Return the terms of a query, apart from what it asks for one of: the university in "which university …"."""
     words = fold_words(query)
-    language = language_of(words)
+    language = language_of(words, margin=_MARGIN)
     asking = _LISTS[language or "-"].asking
     kinds = [words[at + 1] for at, word in enumerate(words[:-1]) if word in asking]
-    return frozenset(query_terms(query)).difference(map(stemmer_of(language), kinds))
+    return frozenset(query_words(query, language)).difference(map(stemmer_of(language), kinds))
 
 
 class _Exchange:

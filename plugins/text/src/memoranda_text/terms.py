@@ -1,27 +1,30 @@
 """How text becomes terms, for the index and for the query alike.
 
-Words are folded (case, accents, compatibility forms) and stemmed by the language of the text. Scripts that are written
-without spaces between words (Chinese, Japanese, Thai and others; Korean is treated like them) become single characters
-and pairs, so that a query finds a word wherever it stands. Punctuation and emoji carry no terms; a substring search
-finds those.
+Words are folded (case, accents, compatibility forms). Scripts that are written without spaces between words (Chinese,
+Japanese, Thai and others; Korean is treated like them) become single characters and pairs, so that a query finds a word
+wherever it stands. Punctuation and emoji carry no terms; a substring search finds those.
+
+The words themselves are stored, and a ranking stems those of its scope as it stems those of the query, in the language
+of the query. So a wrong guess at the language of a short text never hides a word that is there. An index that can only
+look terms up holds every word and, beside it, its stem.
 """
 
 from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from hashlib import blake2b
-from itertools import chain, islice
 
 from memoranda_text.languages import STOPWORDS_OF, language_of
-from memoranda_text.stemming import IRREGULAR, LONGEST_TERM, stemmer_of
+from memoranda_text.stemming import IRREGULAR, LONGEST_TERM, plain_word, stemmer_of
 
-TERMS_VERSION = 2
+TERMS_VERSION = 3
 """Raise it to have every stored term made again where no probe shows the difference.
 
-1 had terms that threads made with one stemmer between them, and some of those are other words' stems.
+1 had terms that threads made with one stemmer between them, and some of those are other words' stems. 2 had stems
+alone, without the words that they are of.
 """
 
 STOPWORDS = STOPWORDS_OF["english"]
@@ -65,22 +68,35 @@ _STRETCH = 1 << 16
 _ISO_DATE = re.compile(r"(?<!\d)([12]\d{3})-(\d{2})(?:-(\d{2}))?(?!\d)", re.ASCII)
 
 
-def index_terms(text: str) -> list[str]:
-    """Return every term of a text, in order and with repetitions: what a full-text index should hold.
+def index_words(text: str) -> list[str]:
+    """Return every word of a text, folded but not stemmed, in order and with repetitions: what a ranking is given.
 
-    Terms consist of letters, digits and vowel signs, without spaces, and none is empty. Stopwords are kept, since a
-    query may have nothing else.
+    Words consist of letters, digits and vowel signs, without spaces, and none is empty. Stopwords are kept, since a
+    query may have nothing else. Dates in figures (``2023-05-08``) are there in words too, ordinal numbers are their
+    figures, and very long words are cut.
     """
-    parts = [fold_words(spelled_dates(part) if "-" in part else part) for part in stretches(text)]
-    stem = stemmer_of(language_of(parts[0] if len(parts) == 1 else list(islice(chain.from_iterable(parts), _STRETCH))))
+    parts = [fold_words(spelled_dates(part, figures=True) if "-" in part else part) for part in stretches(text)]
     if len(parts) == 1 and len(parts[0]) <= _STRETCH:
-        return list(map(stem, parts[0]))
-    terms: list[str] = []
-    for words in parts:
-        for start in range(0, len(words), _STRETCH):
-            terms += map(stem, words[start : start + _STRETCH])
-        words.clear()  # Letting go of all at the end would take as long as anything here, in one go.
-    return terms
+        return list(map(plain_word, parts[0]))
+    words: list[str] = []
+    for some in parts:
+        for start in range(0, len(some), _STRETCH):
+            words += map(plain_word, some[start : start + _STRETCH])
+        some.clear()  # Letting go of all at the end would take as long as anything here, in one go.
+    return words
+
+
+def index_terms(text: str) -> list[str]:
+    """Return the distinct terms by which a text can be looked up: its words, and the stems of those."""
+    words = index_words(text)
+    return [*dict.fromkeys(words), *stems_beside(words)]
+
+
+def stems_beside(words: Sequence[str]) -> list[str]:
+    """Return the distinct stems of the words of a text, in the language that they tell, that are no words of it."""
+    distinct = dict.fromkeys(words)
+    stems = dict.fromkeys(map(stemmer_of(language_of(words)), distinct))
+    return [stem for stem in stems if stem not in distinct]
 
 
 def stretches(text: str) -> Iterator[str]:
@@ -107,7 +123,8 @@ def terms_fingerprint() -> str:
     """
     stopwords = (" ".join(sorted(words)) for words in STOPWORDS_OF.values())
     texts = (*_PROBES, " ".join(IRREGULAR), "z" * (LONGEST_TERM + 1), " ".join(MONTHS), *stopwords)
-    digest = blake2b("\n".join(" ".join(index_terms(text)) for text in texts).encode(), digest_size=8)
+    made = (" ".join([*index_words(text), *index_terms(text)]) for text in texts)
+    digest = blake2b("\n".join(made).encode(), digest_size=8)
     return f"{TERMS_VERSION}-{digest.hexdigest()}"
 
 
@@ -117,20 +134,31 @@ def made_by_this_version(fingerprint: str) -> bool:
 
 
 def query_terms(query: str) -> tuple[str, ...]:
-    """Return the distinct terms to look for, in the order of the query, without stopwords.
+    """Return the distinct stems to look for, in the order of the query, without stopwords.
 
     A query of stopwords alone keeps them. Dates in figures (``2023-05-08``) become the terms of the same date in words.
     """
-    words = [word for part in stretches(query) for word in fold_words(spelled_dates(part), unspaced=_asked_for)]
-    language = language_of(words)
-    stopwords = STOPWORDS_OF[language or "english"]
-    chosen = [word for word in words if word not in stopwords] or words
-    return tuple(dict.fromkeys(map(stemmer_of(language), chosen)))
+    return tuple(query_words(query, query_language(query)))
 
 
-def query_language(query: str) -> str | None:
-    """Return the language of a query, as far as its commonest words tell it."""
-    return language_of(fold_words(query))
+def query_words(query: str, language: str | None) -> dict[str, tuple[str, ...]]:
+    """Return the stems to look for, each with the words of the query that have it; see :func:`query_terms`.
+
+    A text that has none of the stems may still have one of the words, where its language was taken for another.
+    """
+    folded = [word for part in stretches(query) for word in fold_words(spelled_dates(part), unspaced=_asked_for)]
+    stopwords = STOPWORDS_OF.get(language or "english", frozenset())
+    chosen = [word for word in folded if word not in stopwords] or folded
+    stem = stemmer_of(language)
+    found: dict[str, dict[str, None]] = {}
+    for word in map(plain_word, chosen):
+        found.setdefault(stem(word), {})[word] = None
+    return {term: tuple(words) for term, words in found.items()}
+
+
+def query_language(query: str, usual: str | None = None) -> str | None:
+    """Return the language of a query, as far as its commonest words tell it; otherwise the ``usual`` one around it."""
+    return language_of(fold_words(query), usual)
 
 
 def is_unspaced(term: str) -> bool:
@@ -138,14 +166,18 @@ def is_unspaced(term: str) -> bool:
     return not term.isascii() and _UNSPACED_LETTER.match(term) is not None
 
 
-def spelled_dates(text: str) -> str:
-    """Return the text with dates in figures written out, as a date's terms are: ``2023-05-08`` as ``8 may 2023``."""
+def spelled_dates(text: str, *, figures: bool = False) -> str:
+    """Return the text with dates in figures written out, as a date's terms are: ``2023-05-08`` as ``8 may 2023``.
+
+    With ``figures``, those of the month and the day follow as they were written, so that these can be found too.
+    """
 
     def spelled(found: re.Match[str]) -> str:
         year, month, day = found[1], int(found[2]), found[3]
         if not 1 <= month <= 12:
             return found[0]
-        return f" {int(day) if day else ''} {MONTHS[month - 1]} {year} "
+        written = f"{found[2]} {day or ''}" if figures else ""
+        return f" {int(day) if day else ''} {MONTHS[month - 1]} {year} {written} "
 
     return _ISO_DATE.sub(spelled, text)
 
