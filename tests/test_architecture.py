@@ -90,7 +90,7 @@ SIZES = {
     "summary-facts": 85,
     "summary-profiles": 105,
     "testing": 16_525,
-    "text": 648,
+    "text": 870,
     "userdata": 1_267,
     "vector": 2_525,
 }

@@ -626,3 +626,28 @@ async def test_a_rare_text_is_looked_up_in_the_index_however_often_one_asks(url:
     scans = "SELECT idx_scan FROM pg_stat_user_indexes WHERE indexrelname = 'memory_items_substring'"
     assert await connection.fetchval(scans) == 12
     await connection.close()
+
+
+async def test_every_word_finds_its_item_in_a_large_scope(
+    store: PostgresMemoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The language of a short item is taken for another, and so is that of a word alone."""
+    for module in (scope_cache, term_index):
+        monkeypatch.setattr(module, "WHOLE_SCOPE", 2)
+    texts = (
+        "maddie dumped me over break",
+        "tum kal office mein kya pehne the yaar",
+        "Te quiero mucho darling, see you at the airport",
+        "Die Äpfel und Bücher der Nachbarn wurden abgeholt",
+        "والدي يعمل طبيبا في مستشفى المدينة",
+    )
+    ada = MemoryMetadata(user_id="ada")
+    for waiting in (True, False):
+        if not waiting:
+            await store.reindex()
+        for text in texts:
+            if waiting:
+                await store.add(HumanMemory(id=text, content=text, metadata=ada))
+            for word in text.replace(",", "").split():
+                found = await store.search_ranked(query=word, metadata=ada, mode="text")
+                assert text in [each.item.id for each in found if each.terms], (word, waiting)

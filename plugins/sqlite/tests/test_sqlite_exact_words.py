@@ -1,0 +1,41 @@
+"""Exact words are found in files of any size, whatever language an item is taken for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from memoranda import HumanMemory, MemoryMetadata
+from memoranda_sql import candidates
+from memoranda_sqlite import SQLiteMemoryStore, scope_cache, scope_rows
+
+ADA = MemoryMetadata(user_id="ada")
+TEXTS = (
+    "maddie dumped me over break",
+    "tum kal office mein kya pehne the yaar",
+    "Te quiero mucho darling, see you at the airport",
+    "Die Äpfel und Bücher der Nachbarn wurden abgeholt",
+    "Los hijos de los vecinos jugaban en el patio",
+    "Соседские дети играли во дворе до вечера",
+    "والدي يعمل طبيبا في مستشفى المدينة",
+    "姉は先週市場で赤い自転車を買いました",
+)
+
+
+@pytest.mark.parametrize("whole", [True, False], ids=["ranked as a whole", "ranked by candidates"])
+@pytest.mark.parametrize("indexed", [True, False], ids=["in the index", "waiting for the index"])
+async def test_every_word_finds_its_item(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, whole: bool, indexed: bool
+) -> None:
+    if not whole:
+        for module in (scope_cache, scope_rows, candidates):
+            monkeypatch.setattr(module, "WHOLE_SCOPE", 3)
+    async with SQLiteMemoryStore(tmp_path / "a.db") as store:
+        await store.add_many([HumanMemory(id=text, content=text, metadata=ADA) for text in TEXTS])
+        if indexed:
+            await store.reindex()
+        for text in TEXTS:
+            for word in text.replace(",", "").split():
+                found = await store.search_ranked(query=word, metadata=ADA, mode="text")
+                assert text in [each.item.id for each in found if each.terms], word
