@@ -28,7 +28,7 @@ _LETTERS = {
 }
 _NAME = _UNSEEN.join(f"[{_LETTERS[letter]}]" for letter in "memories")
 _TAG = re.compile(f"{_BEGINNINGS}(?={_UNSEEN}{_SLASHES}{_UNSEEN}{_NAME})")
-_SECTION = re.compile(f"{MEMORIES}(?:.*{MEMORIES_END}|.*)", re.DOTALL)
+_SECTION = re.compile(f"{MEMORIES}(?:.*{MEMORIES_END}|.*)", re.DOTALL | re.IGNORECASE)
 
 
 def without_section_tags(text: str) -> str:
@@ -37,9 +37,9 @@ def without_section_tags(text: str) -> str:
 
 
 def outside_memories(text: str) -> str:
-    """Return a stored prompt without what was remembered in it.
+    """Return a stored prompt with spaces instead of what was remembered in it, so that places stay the same.
 
     That is all from the first beginning of a section to the last end, or where none ends, the rest: what stands
     between two sections cannot be told from a memory that poses as their end.
     """
-    return _SECTION.sub("", text)
+    return _SECTION.sub(lambda found: " " * len(found.group()), text)

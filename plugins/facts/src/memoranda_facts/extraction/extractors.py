@@ -17,12 +17,11 @@ from memoranda.items import MemoryItem
 from memoranda.plugins.hookspecs import FactExtractorSpec
 from memoranda.plugins.registry import Registry, default_registry
 from memoranda_facts.candidates import Candidate
+from memoranda_messages.memory_section import outside_memories
 
 RECALLED = "recalled"
 """The key in ``metadata.extra`` that marks an item as recalled: its text was not said at its time."""
 
-_RECALLED_SECTION = re.compile(r"<memories>(?:.*</memories>|.*\Z)", re.DOTALL | re.IGNORECASE)
-"""From the first mark of recalled memories to the last: a memory may hold such a mark itself, and must not end them."""
 _CONFIRMATION = re.compile(
     r"\s*(?:(?:oh|ah|well|haha),?\s+)?(?:yes|yep|yup|yeah|correct|exactly|right|indeed|true|sure|absolutely|definitely|"
     r"that(?:['’]s| is) (?:right|correct|true|it)|you(?:['’]re| are) right|i do|i am)\b"
@@ -109,7 +108,7 @@ def is_confirmation(text: str) -> bool:
 
 def own_words(item: MemoryItem) -> str:
     """Return an item's text with spaces instead of the memories that were recalled into it; places stay the same."""
-    return _RECALLED_SECTION.sub(lambda found: " " * len(found.group()), item.content)
+    return outside_memories(item.content)
 
 
 def utterance(item: MemoryItem, before: MemoryItem | None) -> Utterance:
