@@ -14,7 +14,16 @@ import pytest
 import pytest_asyncio
 
 import memoranda
-from memoranda import AIMemory, HumanMemory, InputError, MemoryItem, MemoryMetadata, SystemMemory, ToolMemory
+from memoranda import (
+    AIMemory,
+    HumanMemory,
+    InputError,
+    MemoryItem,
+    MemoryMetadata,
+    SummaryMemory,
+    SystemMemory,
+    ToolMemory,
+)
 from memoranda.store import BaseStore, InMemoryStore, dump_item
 from memoranda.sync import open as open_sync
 from memoranda_context import assemble
@@ -27,6 +36,7 @@ from memoranda_ranking import HashingEmbeddings
 from memoranda_receipts.revisions.records import OF, VERSION
 from memoranda_redis import RedisMemoryStore
 from memoranda_sqlite import SQLiteMemoryStore
+from memoranda_summary import SummaryConfig, compact, undo
 from memoranda_testing.servers import postgres_server, redis_server
 from memoranda_userdata import export, import_
 from memoranda_vector import VectorMemoryStore
@@ -117,6 +127,27 @@ async def test_what_is_stored_may_become_archived(store: BaseStore, user: str) -
     found = await ada.get(user)
     assert found is not None
     assert (found.content, found.archived_by) == (PLANTED, "summary")
+
+
+async def test_a_summary_is_judged_unless_a_compaction_makes_it(store: BaseStore, user: str) -> None:
+    chat = store.scoped(user_id=user, session_id="s")
+    page = ToolMemory(content="Opening hours: 9 to 5.", tool_call_id="a")
+    call = AIMemory(content="", tool_calls=[{"id": "a", "name": "web", "arguments": {}}])
+    await chat.add_many([HumanMemory(content="When?"), call, page, AIMemory(content="At nine.")])
+    await store.scoped(user_id=user, session_id="s", trust="external").add(SummaryMemory(content=PLANTED))
+
+    class Model:
+        async def summarize(self, prompt: str) -> str:
+            return f"The page says: {PLANTED}"
+
+    config = SummaryConfig(templates=("conversation",), keep_recent=0)
+    await compact(store, MemoryMetadata(user_id=user, session_id="s"), config, Model(), force=True)
+
+    assert [item.original_type for item in await quarantined(store.scoped(user_id=user))] == ["summary"]
+    (summary,) = await chat.window()
+    assert (summary.memory_type, summary.trust) == ("summary", "tool")
+    await undo(store, summary.id)
+    assert [item.content for item in await chat.window()][-1] == "At nine."
 
 
 @pytest.mark.parametrize("claims", [{}, {"version": 1, "archived_by": "x"}])

@@ -69,6 +69,7 @@ def test_a_policy_is_read_from_json_and_toml_alike(tmp_path: Path) -> None:
         ({"rules": [{**RULE, "across": 2}]}, "across", "'across' needs patterns"),
         ({"rules": [{**RULE, "across": 99, "patterns": ["a"]}]}, "across", "at most 8"),
         ({"rules": [{**RULE, "more_than": 3}]}, "per_seconds", "go together"),
+        ({"rules": [{**RULE, "by_maker": "yes"}]}, "by_maker", "true or false"),
         ({"rules": [{**RULE, "more_than": 3, "per_seconds": 0}]}, "per_seconds", "above 0"),
         ({"rules": [{**RULE, "larger_than": -1}]}, "larger_than", "whole number"),
         ({"rules": [{**RULE, "larger_than": True}]}, "larger_than", "whole number"),

@@ -28,7 +28,10 @@ _written: ContextVar[frozenset[str]] = ContextVar("memoranda_records", default=f
 
 @contextmanager
 def writing_records(*memory_types: str) -> Iterator[None]:
-    """Let stores take records of these types meanwhile. For the code that makes them."""
+    """Let stores take records of these types meanwhile. For the code that makes them.
+
+    Other types may be named, too, where observers tell apart who writes them: a compaction names its summaries.
+    """
     token = _written.set(_written.get() | {*memory_types})
     try:
         yield
@@ -44,6 +47,11 @@ def copying_records(store: Any) -> Iterator[None]:
     """
     with writing_records(*(RECORD_MAKERS if getattr(store, "trust", None) is None else ())):
         yield
+
+
+def is_from_maker(item: MemoryItem) -> bool:
+    """Return True while the code that makes items of this type writes them; for observers, which judge others."""
+    return item.memory_type in _written.get()
 
 
 def check_record(item: MemoryItem) -> None:

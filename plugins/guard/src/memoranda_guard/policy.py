@@ -27,6 +27,7 @@ from fnmatch import translate
 from functools import cached_property
 
 from memoranda.items import MemoryItem
+from memoranda.store.records import is_from_maker
 from memoranda.trust import Trust, origin_of
 
 MOST_ACROSS = 8
@@ -54,6 +55,8 @@ class Rule:
       predicate, and no pattern matches it.
     - ``namespaces``: the item lies in one of these places or below it; a place is a list of texts, or one text with
       slashes.
+    - ``by_maker``: if true, the code that makes such items writes it, as a compaction does its summary. Nobody can
+      claim that of an item.
     - ``larger_than``: the texts of the item together have more characters.
     - ``more_than`` and ``per_seconds``: its origin wrote more items for this user than that, in so many seconds.
     - ``patterns``: one of these regular expressions is found in a text of the item, folded as
@@ -72,6 +75,7 @@ class Rule:
     memory_types: tuple[str, ...] = ()
     namespaces: tuple[tuple[str, ...], ...] = ()
     predicates: tuple[str, ...] = ()
+    by_maker: bool = False
     larger_than: int | None = None
     more_than: int | None = None
     per_seconds: float | None = None
@@ -91,6 +95,8 @@ class Rule:
     def concerns(self, item: MemoryItem) -> bool:
         """Return True if the conditions on what kind of item it is, where, and of which origin, all hold."""
         if self.memory_types and not self._memory_types.match(item.memory_type.casefold()):
+            return False
+        if self.by_maker and not is_from_maker(item):
             return False
         if self.origins and not self._origins.match((origin_of(item) or "").casefold()):
             return False

@@ -91,6 +91,10 @@ def _rule(given: Any, position: int) -> Rule:
     values |= {
         name: _whole(given[name], name, where) for name in ("larger_than", "more_than", "across") if name in given
     }
+    if "by_maker" in given:
+        if not isinstance(given["by_maker"], bool):
+            raise InputError(f"In the policy, {where}: 'by_maker' must be true or false.", field="by_maker")
+        values["by_maker"] = given["by_maker"]
     if "per_seconds" in given:
         seconds = given["per_seconds"]
         if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not 0 < seconds < float("inf"):

@@ -60,7 +60,7 @@ _SUMMARIES = {
     "name": "summaries",
     "reason": "a summary has the lowest trust of its sources, which were judged when they were stored",
     "memory_types": ["summary"],
-    "origins": [""],  # A compaction has none. A handle that says where its items come from does not compact.
+    "by_maker": True,
     "outcome": "allow",
 }
 _FORGED_SYSTEM = {

@@ -23,6 +23,7 @@ from memoranda.offloading import offload
 from memoranda.store.base import BaseStore
 from memoranda.store.codec import dump_metadata
 from memoranda.store.conditions import json_equal
+from memoranda.store.records import writing_records
 from memoranda.tokens import TokenCounter
 from memoranda.trust import lowest_trust
 from memoranda.windowing import as_said
@@ -129,7 +130,8 @@ async def compact(
         try:
             live = await _unarchived(store, metadata)
             if left := await offload(len(live), _left_over, live):
-                await store.update_many(left)
+                with writing_records("summary"):
+                    await store.update_many(left)
                 live = await _unarchived(store, metadata)
             planned = await offload(len(live), _planned, live, config, counter, force)
             if not planned.older:
@@ -207,7 +209,8 @@ async def _swap(store: BaseStore, planned: CompactionPlan, answers: Sequence[Tem
     """Store the summaries and archive what they stand for, all or none."""
     made = await offload(len(planned.older), _new_summaries, answers, planned)
     changed = await offload(len(planned.older), _changed, made, planned.older)
-    written = await store.update_many(changed)
+    with writing_records("summary"):
+        written = await store.update_many(changed)
     # Letting go of thousands of items takes its time: those of the store, of this function and of its caller have a
     # turn each.
     await asyncio.sleep(0)

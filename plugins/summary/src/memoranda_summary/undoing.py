@@ -11,6 +11,7 @@ from memoranda.store.base import BaseStore
 from memoranda.store.codec import copy_item
 from memoranda.store.filters import metadata_matches
 from memoranda.store.protocol import Capability
+from memoranda.store.records import writing_records
 from memoranda.windowing import as_said
 
 ATTEMPTS = 8
@@ -137,7 +138,8 @@ async def _undo_once(store: BaseStore, summary_id: str, metadata: MemoryMetadata
     # stop in between, everything is still shown, and undoing again completes it.
     shown = sorted((member for member in members if member.archived_by is None), key=lambda item: bool(item.archives))
     changed = [*(archived_by(item, None) for item in sources), *(_withdrawn(item, compaction) for item in shown)]
-    back = {item.id: item for item in await store.update_many(changed)}
+    with writing_records("summary"):
+        back = {item.id: item for item in await store.update_many(changed)}
     if Capability.DELETE in store.capabilities:
         for member in members:
             await store.delete(member.id, metadata=scope)
