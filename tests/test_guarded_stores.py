@@ -115,7 +115,7 @@ async def test_what_says_that_it_is_archived_is_judged(store: BaseStore, user: s
     assert PLANTED not in str(await web.search(limit=100, archived=None))
 
 
-async def test_what_is_stored_may_become_archived(store: BaseStore, user: str) -> None:
+async def test_what_is_stored_may_become_archived_and_come_back(store: BaseStore, user: str) -> None:
     ada = store.scoped(user_id=user, session_id="s")
     await ada.add(ToolMemory(id=user, content=PLANTED))
     await approve(store, user, by="vera")
@@ -127,6 +127,8 @@ async def test_what_is_stored_may_become_archived(store: BaseStore, user: str) -
     found = await ada.get(user)
     assert found is not None
     assert (found.content, found.archived_by) == (PLANTED, "summary")
+    await ada.update(found.model_copy(update={"archived_by": None}))
+    assert [item.content for item in await ada.search()] == [PLANTED]
 
 
 async def test_a_summary_is_judged_unless_a_compaction_makes_it(store: BaseStore, user: str) -> None:

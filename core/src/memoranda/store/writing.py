@@ -57,7 +57,7 @@ class Writing(Engine):
         observed = bool(self._observers)
         item = self._validated(item)
         if observed or ttl is not None or item.ttl is not None or item.expires_at is not None:
-            (item,) = self._all_finished([item], ttl, await self._being_archived([item]))
+            (item,) = self._all_finished([item], ttl, await self._known([item], False))
         waiting = self._alone()
         if waiting is NO_LOCK and not keep_created and not self._lifetimes.in_use and not observed:
             await self._add(item, within)  # The same as below, in less time.
@@ -190,7 +190,7 @@ class Writing(Engine):
     async def _updated(self, items: Iterable[MemoryItem], within: MemoryMetadata | None) -> list[MemoryItem]:
         self._ensure_open()
         check_filter(within, "within")
-        batch = await self._accepted(items, None)
+        batch = await self._accepted(items, None, updating=True)
         if len({item.id for item in batch}) != len(batch):
             raise InputError("update_many takes each id once.", field="id")
         if hidden := self._observers.hidden(batch):
@@ -236,30 +236,34 @@ class Writing(Engine):
 
     # The way of an item: typed and validated, stamped, observed, given its lifetime, written.
 
-    async def _accepted(self, items: Iterable[MemoryItem], ttl: float | None) -> list[MemoryItem]:
+    async def _accepted(
+        self, items: Iterable[MemoryItem], ttl: float | None, *, updating: bool = False
+    ) -> list[MemoryItem]:
         """Return the items as they will be stored. Large batches are copied and validated in a thread, by slices."""
         given = each(items, "items", "memory items")
         if len(given) <= AT_ONCE:
             validated = [self._validated(item) for item in given]
-            return self._all_finished(validated, ttl, await self._being_archived(validated))
+            return self._all_finished(validated, ttl, await self._known(validated, updating))
         finished = []
         shared: dict[int, MemoryMetadata] = {}
         async for some in in_slices(given, AT_ONCE):
             validated = await self._validated_aside(some, shared)
-            finished += self._all_finished(validated, ttl, await self._being_archived(validated))
+            finished += self._all_finished(validated, ttl, await self._known(validated, updating))
         self._ensure_open()
         return finished
 
-    async def _being_archived(self, items: Sequence[MemoryItem]) -> frozenset[int]:
-        """Return which objects are items as they are stored, that only become archived: observers know them.
+    async def _known(self, items: Sequence[MemoryItem], updating: bool) -> frozenset[int]:
+        """Return which objects are items just as they are stored, that only become archived, or come back.
 
-        What says so and is not stored like this is new, and observers are asked about it as about everything else.
+        Observers have been asked about those. What says so and is not stored like this is new to them.
         """
-        named = [item for item in items if item.version and item.archived_by not in (None, item.id)]
-        if not named or not self._observers:
+        if not self._observers:
+            return frozenset()
+        named = [item for item in items if item.version and (updating or item.archived_by not in (None, item.id))]
+        if not named:
             return frozenset()
         stored = {item.id: item for item in await self._get_many(sorted({item.id for item in named}))}
-        return frozenset(id(item) for item in named if item.id in stored and _archives(item, stored[item.id]))
+        return frozenset(id(item) for item in named if item.id in stored and _only_moves(item, stored[item.id]))
 
     async def _packed(self, items: Sequence[MemoryItem], ttl: float | None, pack: Packer) -> list[Any]:
         """Return the rows of a large batch. They are made where the items are validated, so that nothing is copied."""
@@ -413,8 +417,10 @@ def _copied(item: MemoryItem, shared: dict[int, MemoryMetadata]) -> MemoryItem:
     return stored_copy(item, item.version, known)
 
 
-def _archives(item: MemoryItem, stored: MemoryItem) -> bool:
-    """Return True if an item differs from what is stored in nothing but what it is archived by, and since when."""
+def _only_moves(item: MemoryItem, stored: MemoryItem) -> bool:
+    """Return True if an item differs from what is stored in what it is archived by, and in nothing else."""
+    if item.archived_by == stored.archived_by:
+        return False
     changes = {"archived_by": stored.archived_by, "updated_at": stored.updated_at}
     return dump_item(item.model_copy(update=changes)) == dump_item(stored)
 

@@ -109,8 +109,8 @@ class Guard(Observer):
       that is taken leaves the stored item as it is, an update raises InputError. A fact, or an entry of a graph, is
       never redacted or quarantined, but refused.
     - A result of a tool that is quarantined leaves a result in its place, which says that it is withheld.
-    - A stored item that a summary takes the place of is not judged again: the store does not ask. One that only says
-      so is judged like any other.
+    - A stored item that a summary takes the place of, or that comes back, is not judged again: the store does not ask.
+      One that only says so is judged like any other.
     - Rates and texts that are split over several items are remembered in this object, for the last 1,024 origins, and
       not in the store: another process, or a restart, begins anew.
     """
