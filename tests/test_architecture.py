@@ -81,7 +81,7 @@ SIZES = {
     "receipts": 2_305,
     "redact": 255,
     "redis": 3_299,
-    "sessions": 1_347,
+    "sessions": 1_508,
     "sql": 1_007,
     "sqlite": 5_628,
     "strands": 567,

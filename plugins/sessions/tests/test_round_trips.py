@@ -35,9 +35,12 @@ PIECES = st.one_of(
     ),
     st.dictionaries(st.text(max_size=4), JSON, max_size=2),
 )
+OF_NOBODY = {"user": {"call"}, "system": {"call", "result"}}
+"""The pieces that no item of a role can hold: such a message comes back without them."""
+
 MESSAGES = st.builds(
     ToyMessage, st.sampled_from(["user", "model", "system", "critic"]), st.lists(PIECES, max_size=4), JSON
-)
+).filter(lambda message: all(OF_NOBODY.get(message.role, set()).isdisjoint(piece) for piece in message.pieces))
 FORMAT = ToyFormat()
 
 

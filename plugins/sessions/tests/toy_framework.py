@@ -50,6 +50,9 @@ class ToyFormat(MessageFormat[ToyMessage]):
             ]
         return [*results, fields]
 
+    def roles(self, given: JsonObject) -> list[str]:
+        return [given["role"]]
+
     def write(self, outgoing: Outgoing) -> ToyMessage | None:
         if outgoing.role == "tool":
             pieces = []

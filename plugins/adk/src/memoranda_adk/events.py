@@ -19,11 +19,18 @@ from google.genai import types
 from pydantic_core import to_json
 
 from memoranda.items import MemoryItem, utc_text
+from memoranda_messages.speakers import may_speak_as, type_of_role
 from memoranda_sessions import Fields, JsonObject, MessageFormat, Outgoing, Part, Result
 
 FORMAT = "adk"
 USER = "user"
 """The author of what people say; any other author is an agent."""
+
+COMPACTION = "compaction"
+"""Among ``provider_parts``: the item stands for older events, which ADK no longer shows a model."""
+
+_SERVER = {"tool_call": "server_tool_call", "tool_response": "server_tool_response"}
+"""The parts for tools that the provider ran itself, by names that no call of the program's has."""
 
 _GOOGLE = frozenset({"google", "gemini", "google-gla", "google-vertex"})
 _KNOWN = frozenset({"text", "thought", "thought_signature", "inline_data", "file_data", "function_call"})
@@ -68,22 +75,33 @@ class EventFormat(MessageFormat[Event]):
             _only_text(given) == item.content
             and item.memory_type == ("human" if by_user else "ai")
             and item.name == (None if by_user else given["author"] or None)
+            and may_speak_as(given["content"].get("role") or "", [item.memory_type])
             and not item.model_extra
             and not getattr(item, "tool_calls", None)
         )
 
     def read(self, given: JsonObject) -> list[Fields]:
-        """Return the fields of the items of an event: its function responses, then what its author says."""
-        said = [part for part in (given.get("content") or {}).get("parts") or () if part]
-        calls = _identified(part["function_call"] for part in said if "function_call" in part)
-        answers = _identified(part["function_response"] for part in said if "function_response" in part)
-        found = [_result_fields(call_id, answer) for call_id, answer in answers]
-        rest = [part for part in said if "function_response" not in part]
-        if rest:
-            found.append(_spoken_fields(given.get("author") or "", rest, calls))
+        """Return the fields of the items of an event: its function responses, then what its author says.
+
+        What was said in a call comes as a transcription, and what stands for older events as their compaction.
+        """
+        author = given.get("author") or ""
+        found = _content_fields(given.get("content"), author) or _transcribed_fields(given)
+        if compacted := _compacted(given):
+            by = USER if type_of_role(compacted.get("role") or "") == "human" else ""
+            summary = _content_fields(compacted, by)
+            found += [
+                each | {"provider_parts": sorted({*each.get("provider_parts", ()), COMPACTION})} for each in summary
+            ]
         found = found or [{"memory_type": "item", "content": "", "provider_parts": [FORMAT]}]
         moment = moment_of(given.get("timestamp"))
         return [fields | ({"created_at": moment} if moment else {}) for fields in found]
+
+    def roles(self, given: JsonObject) -> list[str]:
+        """Return the roles of what an event says and of what it was compacted to."""
+        contents = [given.get("content"), _compacted(given)]
+        speaking = [content for content in contents if content and any(content.get("parts") or ())]
+        return [content["role"] for content in speaking if content.get("role")]
 
     def write(self, outgoing: Outgoing) -> Event | None:
         """Return an event that says what the items say. ADK has no place for system messages: agents have those."""
@@ -131,6 +149,33 @@ def _identified(given: Iterable[Mapping[str, Any]]) -> list[tuple[str, Mapping[s
     return found
 
 
+def _content_fields(content: Mapping[str, Any] | None, author: str) -> list[Fields]:
+    """Return the fields of the items of a content."""
+    said = [part for part in (content or {}).get("parts") or () if part]
+    calls = _identified(part["function_call"] for part in said if "function_call" in part)
+    answers = _identified(part["function_response"] for part in said if "function_response" in part)
+    found = [_result_fields(call_id, answer) for call_id, answer in answers]
+    rest = [part for part in said if "function_response" not in part]
+    return [*found, _spoken_fields(author, rest, calls)] if rest else found
+
+
+def _transcribed_fields(given: JsonObject) -> list[Fields]:
+    """Return the fields of what was said aloud, which ADK shows a model if an event says nothing else."""
+    author = given.get("author") or ""
+    heard = [
+        (USER, given.get("input_transcription")),
+        ("" if author == USER else author, given.get("output_transcription")),
+    ]
+    return [_spoken_fields(by, [{"text": said["text"]}], []) for by, said in heard if said and said.get("text")]
+
+
+def _compacted(given: JsonObject) -> Mapping[str, Any] | None:
+    """Return the content that an event shows instead of older events."""
+    compaction = (given.get("actions") or {}).get("compaction") or {}
+    content: Mapping[str, Any] | None = compaction.get("compacted_content")
+    return content
+
+
 def _result_fields(call_id: str, answer: Mapping[str, Any]) -> Fields:
     response = answer.get("response") or {}
     only = next(iter(response.values())) if len(response) == 1 else None
@@ -147,7 +192,7 @@ def _result_fields(call_id: str, answer: Mapping[str, Any]) -> Fields:
 
 def _spoken_fields(author: str, said: list[JsonObject], calls: list[tuple[str, Mapping[str, Any]]]) -> Fields:
     texts = [part["text"] for part in said if part.get("text") and not part.get("thought")]
-    others = {name for part in said for name in part if name not in _KNOWN and name not in _BESIDE}
+    others = {_SERVER.get(name, name) for part in said for name in part if name not in _KNOWN and name not in _BESIDE}
     fields: Fields = {
         "memory_type": "human" if author == USER else "ai",
         "content": "\n".join(texts),
@@ -155,7 +200,7 @@ def _spoken_fields(author: str, said: list[JsonObject], calls: list[tuple[str, M
         "parts": [found for part in said for found in (*_reasoning(part), *_media_parts(part))],
         "provider_parts": sorted(others),
     }
-    if calls and author != USER:
+    if calls:
         fields["tool_calls"] = [
             {"id": call_id, "name": call.get("name") or "", "arguments": call.get("args") or {}}
             for call_id, call in calls

@@ -10,6 +10,9 @@ from memoranda_sessions import Fields, JsonObject, MessageFormat, Outgoing, Part
 
 _TYPES = {"user": "human", "assistant": "ai", "system": "system", "developer": "system", "tool": "tool"}
 _ROLES = {"human": "user", "ai": "assistant", "tool": "tool", "system": "system"}
+HOSTED = "hosted_function_call"
+"""Among ``provider_parts``: a call that the provider ran itself."""
+
 _KNOWN = {"text", "text_reasoning", "data", "uri", "function_call", "function_result", "usage"}
 
 
@@ -40,21 +43,26 @@ class AgentFrameworkFormat(MessageFormat[Message]):
         ]
         texts = [content["text"] for content in contents if content["type"] == "text"]
         parts = [part for content in contents for part in _parts(content)]
-        unknown = sorted({content["type"] for content in contents if content["type"] not in _KNOWN})
-        if not (texts or parts or calls):
-            if results:
-                return results
-            if unknown:
-                return []
-        said: Fields = {"memory_type": "human" if kind == "tool" else kind, "content": " ".join(texts), "parts": parts}
-        said |= {"name": given.get("author_name"), "provider_parts": unknown}
-        if kind == "ai":
-            said["tool_calls"] = calls
+        unknown = {content["type"] for content in contents if content["type"] not in _KNOWN}
+        asked = {call["id"] for call in calls}
+        hosted = [
+            content for content in contents if content["type"] == "function_call" and content["call_id"] not in asked
+        ]
+        unknown |= {HOSTED} if hosted else set()
+        is_silent = not (texts or parts or calls)
+        if is_silent and results:
+            return results
+        if is_silent and unknown and kind == "human":
+            kind = "item"  # Such as an approval: it does not begin another turn.
+        elif kind == "tool":
+            kind = "item" if is_silent else "human"
+        said: Fields = {"memory_type": kind, "content": " ".join(texts), "parts": parts}
+        said |= {"name": given.get("author_name"), "provider_parts": sorted(unknown), "tool_calls": calls}
         return [said, *results]
 
-    def raw_type(self, given: JsonObject) -> str:
-        """Return ``system`` for an instruction of an unknown kind."""
-        return "system" if _TYPES.get(given.get("role", "")) == "system" else "item"
+    def roles(self, given: JsonObject) -> list[str]:
+        """Return the role of a message."""
+        return [given["role"]]
 
     def write(self, outgoing: Outgoing) -> Message:
         """Return a message. Images, audio and files go along with a person's message or a result, not with others."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from collections.abc import Set as AbstractSet
 from typing import Any
 
 from langchain_core.messages import (
@@ -17,11 +16,10 @@ from langchain_core.messages import (
 )
 
 from memoranda_messages.part_blocks import PART_READERS
+from memoranda_messages.speakers import type_of_role
 from memoranda_sessions import Fields, JsonObject, MessageFormat, Outgoing, Part, Result
 
 _TYPES = {"human": "human", "ai": "ai", "system": "system", "tool": "tool", "function": "tool", "chat": "chat"}
-_CHAT_ROLES = {"user": "human", "human": "human", "assistant": "ai", "ai": "ai", "model": "ai"}
-_CHAT_ROLES |= {"system": "system", "developer": "system"}
 _CALLS = frozenset({"tool_call", "tool_use", "function_call", "invalid_tool_call"})
 _OLD_CALLS = frozenset({"tool_calls", "function_call"})
 _TEXTS = frozenset({"text", "output_text"})
@@ -55,17 +53,22 @@ class LangChainFormat(MessageFormat[BaseMessage]):
         content = data["content"]
         fields: Fields = {"memory_type": kind, "content": _text(content), "name": data.get("name") or None}
         if kind == "chat":
-            fields["memory_type"] = _CHAT_ROLES.get(data["role"], "human")
-            if data["role"] not in _CHAT_ROLES:
+            spoken = type_of_role(data["role"])
+            fields["memory_type"] = spoken if spoken in ("ai", "system") else "human"
+            if spoken in (None, "tool"):
                 fields["name"] = fields["name"] or data["role"] or None
         elif kind == "tool":
             name = fields.pop("name") or ""
             fields |= {"tool_call_id": data.get("tool_call_id") or _id_by_name(name), "tool_name": name}
             fields["is_error"] = data.get("status") == "error"
-        elif kind == "ai":
-            fields["tool_calls"] = _calls(data)
-        parts, unknown = _beside_text(data, {call["id"] for call in fields.get("tool_calls", ())})
-        return [fields | {"parts": parts, "provider_parts": sorted(unknown)}]
+        calls = _calls(data)
+        parts, unknown = _beside_text(data, {call["id"]: call["name"] for call in calls})
+        return [fields | {"tool_calls": calls, "parts": parts, "provider_parts": sorted(unknown)}]
+
+    def roles(self, given: JsonObject) -> list[str]:
+        """Return the type of a message, and the role that a chat message gives itself."""
+        kind, data = given["type"].removesuffix("MessageChunk"), given["data"]
+        return [role for role in (None if kind == "chat" else kind, data.get("type"), data.get("role")) if role]
 
     def write(self, outgoing: Outgoing) -> BaseMessage:
         """Return a message. Images, audio and files go along with a person's message or a result, not with others."""
@@ -121,25 +124,31 @@ def _calls(data: Mapping[str, Any]) -> list[JsonObject]:
     return [call | {"arguments": {} if call["arguments"] is None else call["arguments"]} for call in found]
 
 
-def _beside_text(data: Mapping[str, Any], ids: AbstractSet[str]) -> tuple[list[Part], set[str]]:
+def _beside_text(data: Mapping[str, Any], calls: Mapping[str, str]) -> tuple[list[Part], set[str]]:
     """Return the parts of a message, and the names of what else it brings to a model.
 
-    ``ids`` are those of its calls.
+    ``calls`` are the names of the tools that it calls, by the ids of the calls.
     """
     beside = {key: value for key, value in (data.get("additional_kwargs") or {}).items() if value}
     provider = (data.get("response_metadata") or {}).get("model_provider")
     thought = beside.pop("reasoning_content", None)
     parts = [Part("reasoning", text=thought, provider=provider)] if thought else []
-    unknown = beside.keys() - (_OLD_CALLS if ids else set())
+    unknown = beside.keys() - (_OLD_CALLS if calls else set())
     for block in data["content"] if isinstance(data["content"], list) else ():
         kind = str(block.get("type")) if isinstance(block, dict) else "text"
-        if kind in _TEXTS or (kind in _CALLS and block.get("id") in ids):
+        if kind in _TEXTS or (kind in _CALLS and _is_one_of(calls, block)):
             continue
         found = list(_parts(block, kind, provider))
         parts += found
         if not found:
             unknown.add(kind)
     return parts, unknown
+
+
+def _is_one_of(calls: Mapping[str, str], block: JsonObject) -> bool:
+    """Return True if a block repeats a call, as some providers have it among their content."""
+    names = [calls[str(name)] for name in (block.get("call_id"), block.get("id")) if name in calls]
+    return bool(names) and block.get("name") in (None, *names)
 
 
 def _parts(block: JsonObject, kind: str, provider: str | None) -> Iterator[Part]:

@@ -62,7 +62,7 @@ class LlamaIndexFormat(MessageFormat[ChatMessage]):
         """Return the fields of a message."""
         kind, blocks, beside = _TYPES[given["role"]], given.get("blocks") or [], given.get("additional_kwargs") or {}
         name = beside["name"] if isinstance(beside.get("name"), str) else None
-        texts = [block["text"] for block in blocks if block["block_type"] == "text"]
+        texts = [text for block in blocks for text in _texts(block)]
         fields: Fields = {"memory_type": kind, "content": "\n".join(texts), "parts": list(_parts(blocks, beside))}
         unknown = {block["block_type"] for block in blocks if block["block_type"] not in _KNOWN or _is_elsewhere(block)}
         unknown |= {key for key, value in beside.items() if value and key not in _SAID}
@@ -70,10 +70,15 @@ class LlamaIndexFormat(MessageFormat[ChatMessage]):
             fields |= {"tool_call_id": str(beside.get("tool_call_id") or ""), "tool_name": name or ""}
         else:
             fields["name"] = name
-        if kind == "ai":
-            fields["tool_calls"] = _calls(blocks, beside)
+            fields["tool_call_id"] = beside.get("tool_call_id")
+        fields["tool_calls"] = _calls(blocks, beside)
+        if isinstance(beside.get("tool_calls"), list):
             unknown.discard("tool_calls")
         return [fields | {"provider_parts": sorted(unknown)}]
+
+    def roles(self, given: JsonObject) -> list[str]:
+        """Return the role of a message."""
+        return [given["role"]]
 
     def write(self, outgoing: Outgoing) -> ChatMessage:
         """Return a message. Images, audio and files go along with a person's message or a result, not with others."""
@@ -93,16 +98,27 @@ class LlamaIndexFormat(MessageFormat[ChatMessage]):
 
 
 def _calls(blocks: list[JsonObject], beside: Mapping[str, Any]) -> list[JsonObject]:
-    """Return the calls of a message: those in blocks, or else those that older integrations keep beside them."""
+    """Return the calls of a message: those in blocks, and those that older integrations keep beside them, each once."""
     found = [
         {"id": block.get("tool_call_id"), "name": block["tool_name"], "arguments": block["tool_kwargs"]}
         for block in blocks
         if block["block_type"] == "tool_call"
     ]
+    in_blocks = [(call["id"], call["name"], call_arguments(call)) for call in found]
     old = beside.get("tool_calls")
-    if not found and isinstance(old, list):
-        found = [{"id": call.get("id"), "name": call_name(call), "arguments": call_arguments(call)} for call in old]
+    older = old if isinstance(old, list) else []
+    asked = [(call.get("id"), call_name(call), call_arguments(call)) for call in older]
+    found += [dict(zip(("id", "name", "arguments"), call, strict=True)) for call in asked if call not in in_blocks]
     return [call | {"id": call["id"] or f"call_{position}"} for position, call in enumerate(found)]
+
+
+def _texts(block: JsonObject) -> Iterator[str]:
+    """Yield what a block says: a text, or the texts that a source to cite is made of."""
+    if block["block_type"] == "text":
+        yield block["text"]
+    elif block["block_type"] == "citable":
+        for inner in block.get("content") or ():
+            yield from _texts(inner)
 
 
 def _is_elsewhere(block: JsonObject) -> bool:

@@ -68,7 +68,12 @@ def parts_of(item: MemoryItem, among: Mapping[str, MemoryItem] | None = None) ->
     if "of" in held and first is not None and first.payload_format == item.payload_format:
         message = (framed(first) or {}).get("message")
     found = [_loaded(part, message) for part in held["parts"]]
-    return [part for part in found if part is not None]
+    return [part for part in found if part is not None and _may_come(part, item)]
+
+
+def _may_come(part: Part, item: MemoryItem) -> bool:
+    """Return True unless a part is nothing but text: an item says all its texts itself, and only a model reasons."""
+    return item.memory_type == "ai" if part.kind == "reasoning" else part.as_url is not None
 
 
 def _digest(item: MemoryItem) -> str:

@@ -6,8 +6,9 @@ a payload is read again on the way out, and :func:`agrees` decides:
 
 - It is sent only if its role, text, calls, result and name are exactly those of the fields; ids of calls are written
   into it again. Where only the text or the name differs, the fields are sent, with the calls of the payload.
-- It may add images, files, reasoning and annotations. Anything else, such as a search that the provider ran, must be
-  named by the item's ``provider_parts``, which the readers of :mod:`memoranda_messages` fill in.
+- It may add images, files, a model's reasoning and annotations. Anything else, such as a search that the provider ran
+  or a document of plain text, must be named by the item's ``provider_parts``, which the readers of
+  :mod:`memoranda_messages` fill in. What a stranger wrote (``external`` trust) vouches for nothing of that kind.
 - In every other case the message is written from the fields.
 """
 
@@ -21,6 +22,7 @@ from memoranda.errors import InputError
 from memoranda.items import BUILTIN_TYPES, MemoryItem, MemoryMetadata
 from memoranda.shapes import each, json_text, wrong
 from memoranda.tool_calls import call_arguments, call_name
+from memoranda.trust import Trust, trust_of
 from memoranda_messages.payload_json import decode_payload, encode_payload, plain
 from memoranda_messages.shapes import JsonObject, calls_of, is_foreign, json_object
 
@@ -90,9 +92,12 @@ def agrees(item: MemoryItem, fields: Fields) -> bool:
 
     ``fields`` are those that were read from the payload, ``memory_type`` and ``content`` among them. A name, an
     error, calls or ``provider_parts`` that it leaves out must be missing in the item, too. Calls are compared by their
-    id, name and arguments, whichever of the usual forms they have.
+    id, name and arguments, whichever of the usual forms they have. An item of a stranger's vouches for no
+    ``provider_parts``.
     """
     expected = _UNSAID | fields
+    if expected["provider_parts"] and trust_of(item) is Trust.EXTERNAL:
+        return False
     held = {name: getattr(item, name, _UNSAID.get(name)) for name in expected}
     try:
         held["tool_calls"], expected["tool_calls"] = _asked(calls_of(item)), _asked(expected["tool_calls"])
@@ -164,8 +169,9 @@ _HELD_IF_RARE = frozenset(
     | {"approval_request_id", "caller", "fingerprint", "execution", "namespace", "server_label"}
 )
 _MARKS = {"type", "id", "status", "index", "model", "usage", "stop_reason", "stop_sequence"}
+_DOCUMENT_TEXT = "document_text"
 _HARMLESS = (
-    {"image", "image_url", "input_image", "computer_screenshot", "document", "file", "input_file", "search_result"}
+    {"image", "image_url", "input_image", "computer_screenshot", "document", "file", "input_file"}
     | {"container_upload", "audio", "input_audio", "thinking", "redacted_thinking", "reasoning", "reasoning_content"}
     | {"annotations", "citations", "logprobs", "cache_control", "prompt_cache_breakpoint", "extra_content", "phase"}
 )
@@ -178,13 +184,16 @@ def unvouched_parts(message: Any, in_format: str) -> list[str]:
     Whatever is not known to be harmless is among them: calls that the provider ran itself, their results, all that is
     new.
     """
-    return sorted(set(_parts(message, in_format)) - _HARMLESS)
+    harmless = _HARMLESS
+    if isinstance(message, dict) and message.get("role") not in (None, "assistant"):
+        harmless = _HARMLESS - _KINDS["reasoning"]  # Only a model reasons.
+    return sorted(set(_parts(message, in_format)) - harmless)
 
 
-_KINDS = {
+_KINDS: Mapping[str, AbstractSet[str]] = {
     "image": {"image", "image_url", "input_image"},
     "audio": {"audio", "input_audio"},
-    "file": {"document", "file", "input_file"},
+    "file": {"document", _DOCUMENT_TEXT, "file", "input_file"},
     "reasoning": {"thinking", "redacted_thinking", "reasoning", "reasoning_content"},
 }
 """The names of parts of this package's formats, by the kind of :class:`memoranda_messages.parts.Part`."""
@@ -221,6 +230,11 @@ def _foreign_parts(item: MemoryItem, payload: Any) -> Iterable[str]:
     return [*kinds, *map(str, getattr(item, "provider_parts", None) or ())]
 
 
+def _is_text(source: Any) -> bool:
+    """Return True if the source of a document is nothing but text, which a model reads as it stands."""
+    return isinstance(source, dict) and source.get("type") in ("text", "content")
+
+
 def _parts(given: Any, in_format: str) -> Iterator[str]:
     """Yield the names of what a message, a block or a list of them holds beside the fields of an item."""
     if isinstance(given, list):
@@ -235,7 +249,7 @@ def _parts(given: Any, in_format: str) -> Iterator[str]:
         chat = _CHAT.get(str(given.get("role")), {"name"}) if in_format == "openai" else set()
         held = {"role", "content"} | chat
     elif kind not in _HELD:
-        yield kind
+        yield _DOCUMENT_TEXT if kind == "document" and _is_text(given.get("source")) else kind
         if kind not in _RARE:
             return
     for key, value in given.items():

@@ -4,12 +4,24 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from memoranda.items import BUILTIN_TYPES, MemoryItem
 
 ROLES = frozenset({"system", "developer", "user", "human", "assistant", "ai", "model", "tool", "function"})
 _AUTHORITIES = frozenset({"system", "developer", "assistant"})
+_TYPES: Mapping[str, str] = {
+    "user": "human",
+    "human": "human",
+    "assistant": "ai",
+    "ai": "ai",
+    "model": "ai",
+    "chatbot": "ai",
+    "tool": "tool",
+    "function": "tool",
+    "system": "system",
+    "developer": "system",
+}
 _SIGNS = re.compile(r'[\[\](){}<>|\\/:;"`#*=]')
 _MAX_NAME = 80
 
@@ -29,6 +41,32 @@ def is_role(name: str) -> bool:
     folded = unicodedata.normalize("NFKD", plain_name(name)).casefold().split()
     words = [word for each in folded if (word := "".join(filter(str.isalnum, each)))]
     return bool(words) and (all(_is_one_of(ROLES, word) for word in words) or _is_one_of(_AUTHORITIES, words[0]))
+
+
+def type_of_role(role: str) -> str | None:
+    """Return the ``memory_type`` of a role, such as ``ai`` for ``model``; None for a word that is none."""
+    return _TYPES.get(role.casefold())
+
+
+def may_speak_as(role: str, memory_types: Collection[str]) -> bool:
+    """Return True if a message that consists of items of these types may have a role.
+
+    Results come in a message of a person, a model or a tool, and text may stand beside them there. Whatever has no type
+    of its own speaks for a person at most. A word that no provider takes for a role says nothing.
+    """
+    claimed = type_of_role(role)
+    speaking = {kind for kind in memory_types if kind != "tool"}
+    if claimed is None:
+        return not is_role(role)
+    if claimed == "tool":
+        return "tool" in memory_types
+    if not speaking:
+        return claimed != "system"
+    return {_speaks_as(kind) for kind in speaking} == {claimed}
+
+
+def _speaks_as(memory_type: str) -> str:
+    return memory_type if memory_type in ("ai", "system") else "human"
 
 
 def _is_one_of(roles: frozenset[str], word: str) -> bool:

@@ -11,12 +11,13 @@ from itertools import compress
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from memoranda.errors import InputError
-from memoranda.items import BUILTIN_TYPES, AIMemory, MemoryItem, MemoryMetadata, SystemMemory, ToolMemory
+from memoranda.items import BUILTIN_TYPES, AIMemory, MemoryItem, MemoryMetadata, ToolMemory
 from memoranda.shapes import check_text
 from memoranda.tool_calls import call_arguments, call_name
 from memoranda_messages import Dropped, agrees, from_responses, to_responses
 from memoranda_messages.payload_json import decode_payload, encode_payload
 from memoranda_messages.shapes import parsed
+from memoranda_sessions.agreement import is_same_unknown, unknown_fields
 
 if TYPE_CHECKING:
     from agents import TResponseInputItem
@@ -93,14 +94,14 @@ def _is_known(given: Any) -> bool:
 
 
 def _raw(given: Any, metadata: MemoryMetadata) -> MemoryItem:
-    held: dict[str, Any] = {"content": "", "metadata": metadata, "provider_parts": [RAW]}
-    return SystemMemory(**held) if _raw_type(given) == "system" else MemoryItem(**held)
+    fields = unknown_fields(given, RAW, _roles(given))
+    return BUILTIN_TYPES.get(fields["memory_type"], MemoryItem)(**fields, metadata=metadata)
 
 
-def _raw_type(given: Any) -> str:
-    """Return the type of what the API does not know: nothing instructs a model but items of the type ``system``."""
+def _roles(given: Any) -> list[str]:
+    """Return the role of what the API does not know."""
     role = given.get("role") if isinstance(given, dict) else None
-    return "system" if role in ("system", "developer") else "item"
+    return [role] if isinstance(role, str) else []
 
 
 def sdk_items(items: Sequence[MemoryItem], dropped: list[Dropped] | None = None) -> list[TResponseInputItem]:
@@ -137,9 +138,9 @@ def _original(item: MemoryItem) -> Any:
     try:
         (read,) = from_responses([given])
     except InputError:
-        fields: dict[str, Any] = {"memory_type": _raw_type(given), "content": "", "provider_parts": [RAW]}
-    else:
-        fields = {name: getattr(read, name, None) for name in _COMPARED}
+        roles = _roles(given)
+        return given if is_same_unknown(item, unknown_fields(given, RAW, roles), roles) else None
+    fields = {name: getattr(read, name, None) for name in _COMPARED}
     return (
         given if agrees(item, {name: value for name, value in fields.items() if value or name == "content"}) else None
     )

@@ -37,6 +37,9 @@ _URL_KINDS: Mapping[Any, Any] = {
     "video-url": "video",
     "document-url": "file",
 }
+_NOTES = ("retry-prompt", "retry-feedback", "compaction")
+"""What a program itself tells a model: of an answer that it cannot use, or of what was said before."""
+
 _FAILED = ("failed", "retried")
 
 
@@ -59,6 +62,10 @@ class PydanticAIFormat(MessageFormat[ModelMessage]):
     def read(self, given: JsonObject) -> list[Fields]:
         """Return the items of a message: one for every prompt and result of a request, and one for a response."""
         return [_response(given["parts"])] if given["kind"] == "response" else _request(given)
+
+    def roles(self, given: JsonObject) -> list[str]:
+        """Return the role of a response. Every part of a request has its own, by its kind."""
+        return ["assistant"] if given["kind"] == "response" else []
 
     def write(self, outgoing: Outgoing) -> ModelMessage | None:
         """Return a request or a response that says what the items say."""
@@ -87,10 +94,16 @@ def _request(given: JsonObject) -> list[Fields]:
             found.append({"memory_type": "human", "content": _text(part["content"]), "parts": _parts(part["content"])})
         elif kind == "tool-return" or (kind == "retry-prompt" and part.get("tool_name")):
             found.append(_result(part))
+        elif kind == "instruction-delta":
+            found.append({"memory_type": "system", "content": _text(part.get("content"))})
+        elif kind == "speech":
+            found.append({"memory_type": "human", "content": part.get("transcript") or "", "provider_parts": [kind]})
+        elif kind in _NOTES:
+            found.append({"memory_type": "item", "content": _text(part.get("content")), "provider_parts": [kind]})
         else:
             others.append(kind)
     if found and others:
-        found[-1]["provider_parts"] = sorted(others)
+        found[-1]["provider_parts"] = sorted([*found[-1].get("provider_parts", ()), *others])
     return found
 
 
@@ -112,8 +125,10 @@ def _response(parts: Sequence[JsonObject]) -> Fields:
     others: list[str] = []
     for part in parts:
         kind = part["part_kind"]
-        if kind == "text":
-            texts.append(part["content"])
+        if kind in ("text", "compaction", "speech"):
+            said = part.get("transcript") if kind == "speech" else part["content"]
+            texts += [said] if said else []
+            others += [] if kind == "text" else [kind]
         elif kind == "tool-call":
             asked = part.get("args")
             arguments = parsed(asked) if isinstance(asked, str) else asked or {}

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from memoranda_messages import Dropped
 from memoranda_messages.parts import Part, parts_of
+from memoranda_sessions.agreement import Fields
 from memoranda_sessions.conversation import Conversation, Fence, settled
 from memoranda_sessions.derived_ids import DerivedIds
 from memoranda_sessions.finishing import finished, replaced, retried
-from memoranda_sessions.formats import Fields, JsonObject, MessageFormat, warn_of
+from memoranda_sessions.formats import JsonObject, MessageFormat, warn_of
 from memoranda_sessions.outgoing import Call, Outgoing, Result
 from memoranda_sessions.records import RECORD, Record, Records
 from memoranda_sessions.scoped_state import ScopedState, StoredState, states_of

@@ -1,9 +1,10 @@
 """A framework's messages as items, and back: nothing lost in a round trip, and readable for every other framework.
 
-An adapter subclasses :class:`MessageFormat` with four small methods that know its framework:
+An adapter subclasses :class:`MessageFormat` with five small methods that know its framework:
 
 - ``dump`` and ``load`` turn a message into a JSON object and back. Nothing may be lost here.
 - ``read`` returns what an object says, one dict of fields for each item that it consists of.
+- ``roles`` returns the words by which an object says who speaks.
 - ``write`` makes a message from :class:`Outgoing`: for items that another framework wrote, or that were changed.
 
 The fields of ``read`` are those of items: ``memory_type`` (``human``, ``ai``, ``tool`` or ``system``; ``item`` for what
@@ -15,40 +16,49 @@ no other framework is to see) and ``content``; ``tool_calls``, a list of ``{"id"
 - ``extra``: values for ``metadata.extra``, such as the framework's own id of a message.
 - ``id``, ``created_at``, ``group``, ``origin``: as an item has them; without an ``id`` it gets a new one.
 
-An object is returned as long as it agrees with its items' fields (see :func:`memoranda_messages.agrees`). If an item
-was changed since, its message is written from the fields.
+Give all texts, calls and results that a model would be shown, whoever the object says to speak. A stored message is
+returned only if it brings in nothing that its items do not say (see :mod:`memoranda_sessions.agreement`). If an item
+was changed since, or its payload says something else, its message is written from the fields.
 """
 
 from __future__ import annotations
 
 import logging
-import math
 import uuid
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Any, Generic, TypeVar
 
 from memoranda.errors import InputError
 from memoranda.items import BUILTIN_TYPES, MemoryItem, MemoryMetadata
-from memoranda.shapes import items_of, json_text, owner_of
+from memoranda.shapes import items_of, owner_of
 from memoranda.tool_calls import call_name
-from memoranda_messages import Dropped, agrees
+from memoranda_messages import Dropped
 from memoranda_messages.parts import frame, framed, parts_of
 from memoranda_messages.payload_json import encode_payload
+from memoranda_sessions.agreement import (
+    Fields,
+    can_be_held,
+    held_fields,
+    is_same_unknown,
+    says_the_same,
+    spoken_fields,
+    storable,
+    unknown_fields,
+)
 from memoranda_sessions.outgoing import Outgoing, runs
 
 M = TypeVar("M")
-Fields = dict[str, Any]
 JsonObject = dict[str, Any]
 
 logger = logging.getLogger(__name__)
 
-_COMPARED = ("memory_type", "content", "name", "tool_calls", "tool_call_id", "tool_name", "is_error", "provider_parts")
-_PLAIN = ("memory_type", "content", "name", "tool_call_id", "is_error", "provider_parts")
 _BESIDE = ("parts", "extra")
 _UNSTORABLE = ("\\u0000", "\\ud", "NaN", "Infinity")
 """What stands in JSON for values that no store can hold."""
+
+_UNREADABLE = (AttributeError, KeyError, TypeError, ValueError)
 
 
 class MessageFormat(ABC, Generic[M]):
@@ -74,8 +84,15 @@ class MessageFormat(ABC, Generic[M]):
     def read(self, given: JsonObject) -> list[Fields]:
         """Return the fields of the items that an object consists of, in their order.
 
-        An empty list, or an InputError, stands for a message of an unknown kind: it is stored and returned, and no
-        other framework sees anything of it.
+        An empty list, or an InputError, stands for a message of an unknown kind: it is stored and returned, and other
+        frameworks see its texts alone.
+        """
+
+    @abstractmethod
+    def roles(self, given: JsonObject) -> Collection[str]:
+        """Return the words by which an object says who speaks to a model, such as ``user`` or ``system``.
+
+        Give them as the framework would use them, known or not. Roles that an item cannot have are never returned.
         """
 
     @abstractmethod
@@ -84,10 +101,6 @@ class MessageFormat(ABC, Generic[M]):
 
         Parts that this does not take from ``outgoing`` are reported as dropped.
         """
-
-    def raw_type(self, given: JsonObject) -> str:
-        """Return the ``memory_type`` for a message of an unknown kind: ``system`` if it instructs a model."""
-        return "item"
 
     def is_just(self, item: MemoryItem, given: JsonObject) -> bool:
         """Return True if an object is known to say what its only item says, without reading it; only for speed."""
@@ -113,7 +126,8 @@ class MessageFormat(ABC, Generic[M]):
         for position, message in enumerate(messages):
             given = self.dump(message)
             payload = encode_payload({"message": given})
-            fields = self._known(given, payload) or [_raw_fields(self.raw_type(given), self.name)]
+            said = self._known(given, payload) or [unknown_fields(given, self.name, self._roles(given))]
+            fields = [held_fields(each) for each in said]
             if ids is not None:
                 for number, each in enumerate(fields):
                     each["id"] = f"{ids[position]}-{number}" if number else ids[position]
@@ -159,7 +173,7 @@ class MessageFormat(ABC, Generic[M]):
     def original(self, items: Sequence[MemoryItem]) -> M | None:
         """Return the message that the first item has, if the items are all of it and agree with it; else None."""
         found = self._message_at(items, 0)
-        return None if found is None or found[1] < len(items) else self._loaded(found[0])
+        return None if found is None or found[1] < len(items) else found[0]
 
     def _known(self, given: JsonObject, payload: str) -> list[Fields]:
         """Return the fields of a message, cleaned of what no store can hold; none for an unknown kind.
@@ -167,11 +181,18 @@ class MessageFormat(ABC, Generic[M]):
         ``payload`` is its JSON, which shows at a glance if there may be anything to clean.
         """
         try:
-            known = self.read(given)
-            if any(sign in payload for sign in _UNSTORABLE):
-                known = [_cleaned(fields) for fields in known]
-            return known if all(map(_can_be_held, known)) else []
-        except (InputError, AttributeError, KeyError, TypeError, ValueError):
+            known = [spoken_fields(fields) for fields in self.read(given)]
+            if _has_unstorable(payload):
+                known = [storable(fields) for fields in known]
+            return known if all(map(can_be_held, known)) else []
+        except (InputError, *_UNREADABLE):
+            return []
+
+    def _roles(self, given: JsonObject) -> list[str]:
+        """Return the roles of an object; none that is no text can be told to a model."""
+        try:
+            return [role for role in self.roles(given) if isinstance(role, str)]
+        except _UNREADABLE:
             return []
 
     def _items_of(
@@ -190,9 +211,8 @@ class MessageFormat(ABC, Generic[M]):
         at = 0
         while at < len(items):
             found = self._message_at(items, at)
-            message = None if found is None else self._loaded(found[0])
-            if found is not None and message is not None:
-                yield _Own(message, list(items[at : at + found[1]]))
+            if found is not None:
+                yield _Own(found[0], list(items[at : at + found[1]]))
                 at += found[1]
                 continue
             if items[at].payload_format == self.name:
@@ -200,35 +220,34 @@ class MessageFormat(ABC, Generic[M]):
             yield items[at]
             at += 1
 
-    def _loaded(self, given: JsonObject) -> M | None:
-        """Return a message; None if this release of the framework cannot read it."""
-        try:
-            return self.load(given)
-        except (AttributeError, KeyError, TypeError, ValueError):
+    def _message_at(self, items: Sequence[MemoryItem], at: int) -> tuple[M, int] | None:
+        """Return the message that the item at a position has, and of how many items; None if they disagree with it."""
+        item = items[at]
+        if item.payload_format != self.name:
             return None
-
-    def _message_at(self, items: Sequence[MemoryItem], at: int) -> tuple[JsonObject, int] | None:
-        """Return the object that the item at a position has, and of how many items; None if they disagree with it."""
-        if items[at].payload_format != self.name:
-            return None
-        given = (framed(items[at]) or {}).get("message")
+        given = (framed(item) or {}).get("message")
         if not isinstance(given, dict):
             return None
-        if self.is_just(items[at], given):
-            return given, 1
-        known = self._known(given, items[at].payload or "")
+        try:
+            message = self.load(given)
+            if self.is_just(item, given):
+                return message, 1
+            # A framework may read the stored object otherwise than it writes one: what it has read is compared.
+            said = self.dump(message)
+        except _UNREADABLE:
+            return None  # This release of the framework cannot read it.
+        count = self._agreeing(items, at, said)
+        return (message, count) if count else None
+
+    def _agreeing(self, items: Sequence[MemoryItem], at: int, said: JsonObject) -> int:
+        """Return how many items from a position on say what an object says; 0 if they disagree with it."""
+        payload, roles = items[at].payload or "", self._roles(said)
+        known = self._known(said, payload)
         if not known:
-            is_raw = agrees(items[at], _raw_fields(self.raw_type(given), self.name))
-            return (given, 1) if is_raw else None
-        if at + len(known) > len(items):
-            return None
-        for offset, fields in enumerate(known):
-            item = items[at + offset]
-            if offset and (framed(item) or {}).get("of") != items[at].id:
-                return None
-            if not _agrees(item, fields):
-                return None
-        return given, len(known)
+            return int(is_same_unknown(items[at], unknown_fields(said, self.name, roles), roles))
+        found = items[at : at + len(known)]
+        are_its = all((framed(item) or {}).get("of") == items[at].id for item in found[1:])
+        return len(known) if len(found) == len(known) and are_its and says_the_same(found, known, roles) else 0
 
 
 def warn_of(dropped: Sequence[Dropped], name: str) -> None:
@@ -249,10 +268,6 @@ class _Own:
         self.items = items
 
 
-def _raw_fields(memory_type: str, name: str) -> Fields:
-    return {"memory_type": memory_type, "content": "", "provider_parts": [name]}
-
-
 def _item(fields: Fields, owner: MemoryMetadata, names: dict[str, str]) -> MemoryItem:
     """Return the item of fields; ``names`` are those of the tools that were called so far, by the id of the call."""
     values = {name: value for name, value in fields.items() if name not in _BESIDE and value is not None}
@@ -268,43 +283,6 @@ def _item(fields: Fields, owner: MemoryMetadata, names: dict[str, str]) -> Memor
     return kind(**values | {"id": values.get("id") or uuid.uuid4().hex}, metadata=metadata)
 
 
-def _agrees(item: MemoryItem, fields: Fields) -> bool:
-    """Return True if an item still says what its message says."""
-    held, further = item.__dict__, item.__pydantic_extra__ or {}
-    differ = [name for name in _PLAIN if (fields.get(name) or None) != (held.get(name, further.get(name)) or None)]
-    if not differ and (fields.get("tool_name") or "") in ("", held.get("tool_name")):
-        # As most are. Calls are compared as JSON, since 1 is neither 1.0 nor true.
-        calls, asked = fields.get("tool_calls") or [], held.get("tool_calls") or []
-        if not (calls or asked) or json_text(calls) == json_text(asked):
-            return True
-    compared = {name: fields[name] for name in _COMPARED if fields.get(name) or name == "content"}
-    return agrees(item, compared)
-
-
-def _can_be_held(fields: Fields) -> bool:
-    """Return True if an item can hold all of the fields; a message with others counts as one of an unknown kind."""
-    kind, calls = fields["memory_type"], fields.get("tool_calls") or ()
-    if kind not in ("human", "ai", "tool", "system", "item") or not isinstance(fields["content"], str):
-        return False
-    if kind != "tool" and any(fields.get(name) for name in ("tool_call_id", "tool_name", "is_error")):
-        return False
-    return not calls or bool(kind == "ai" and all(isinstance(call["id"], str) and call["id"] for call in calls))
-
-
-def _cleaned(fields: Fields) -> Fields:
-    """Return fields without what no store can hold; the payload, which is returned, has it."""
-    parts = fields.get("parts")
-    cleaned: Fields = _clean({name: value for name, value in fields.items() if name != "parts"})
-    return cleaned | ({"parts": parts} if parts else {})
-
-
-def _clean(value: Any) -> Any:
-    if isinstance(value, str):
-        if value.isascii():
-            return value.replace("\0", "")
-        return value.encode("utf-8", "ignore").decode().replace("\0", "")
-    if isinstance(value, float) and not math.isfinite(value):
-        return str(value)
-    if isinstance(value, dict):
-        return {_clean(key): _clean(inner) for key, inner in value.items()}
-    return [_clean(inner) for inner in value] if isinstance(value, (list, tuple)) else value
+def _has_unstorable(payload: str) -> bool:
+    """Return True if a payload may hold what no store can."""
+    return any(sign in payload for sign in _UNSTORABLE)

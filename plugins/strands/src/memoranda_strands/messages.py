@@ -70,6 +70,10 @@ class SessionMessageFormat(MessageFormat[SessionMessage]):
                 fields["id"] = self.item_id(given["message_id"], position)
         return found
 
+    def roles(self, given: JsonObject) -> list[str]:
+        """Return the role of a message, and of what it was redacted to."""
+        return [message["role"] for message in (given["message"], given.get("redact_message")) if message]
+
     def item_id(self, number: int, position: int = 0) -> str:
         """Return the id of an item of a message of this session and agent."""
         return hashlib.sha256(json.dumps([FORMAT, *self._owner, number, position]).encode()).hexdigest()
@@ -110,15 +114,23 @@ def _texts(content: Iterable[Mapping[str, Any]]) -> Iterator[str]:
             yield json.dumps(block["json"], ensure_ascii=False)
 
 
+def _spoken_texts(blocks: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+    """Yield what blocks say: their own texts, and those that citations and guards are wrapped around."""
+    for block in blocks:
+        wrapped = [*((block.get("citationsContent") or {}).get("content") or ()), block.get("guardContent") or {}]
+        texts = [block.get("text"), *(held.get("text") for held in wrapped)]
+        yield from (text["text"] if isinstance(text, Mapping) else text for text in texts if text)
+
+
 def _spoken_fields(role: str, blocks: list[JsonObject]) -> Fields:
     fields: Fields = {
         "memory_type": "ai" if role == "assistant" else "human",
-        "content": "\n".join(block["text"] for block in blocks if block.get("text")),
+        "content": "\n".join(_spoken_texts(blocks)),
         "parts": [part for block in blocks for part in _parts(block)],
         "provider_parts": sorted({name for block in blocks for name in block} - _KNOWN - _BESIDE),
     }
     calls = [block["toolUse"] for block in blocks if "toolUse" in block]
-    if calls and role == "assistant":
+    if calls:
         fields["tool_calls"] = [
             {"id": call["toolUseId"], "name": call["name"], "arguments": call.get("input")} for call in calls
         ]
