@@ -115,6 +115,41 @@ async def test_a_turn_of_which_one_item_was_given_a_lifetime_ends_with_it(store:
     assert not halves(to_responses(window), groups_of("a"))
 
 
+async def shown_to_a_model(session: MemorandaSession) -> list[Any]:
+    model = ScriptedModel()
+    content = ResponseOutputText(text="Yes.", type="output_text", annotations=[], logprobs=[])
+    model.enqueue(
+        [ResponseOutputMessage(id="m", type="message", role="assistant", content=[content], status="completed")]
+    )
+    await Runner.run(Agent(name="painter", model=model), "And now?", session=session)
+    return list(model.calls[-1].input)
+
+
+@pytest.mark.parametrize("limit", [None, 50])
+@pytest.mark.parametrize("ttl", [None, 600])
+@pytest.mark.parametrize("further", [[], [said("Are you there?")]], ids=["last", "before another question"])
+async def test_reasoning_ends_with_an_outcome_that_came_after_it(
+    store: BaseStore, limit: int | None, ttl: float | None, further: list[Any]
+) -> None:
+    clock = Clock(store)
+    lasting = MemorandaSession("chat", store, SessionSettings(limit=limit), ttl)
+    brief = MemorandaSession("chat", store, ttl=60)
+    await lasting.add_items([said("What colour is the sky?"), reasoned("c")])
+    await brief.add_items([answer("c")])
+    await lasting.add_items(further)
+    whole = [said("What colour is the sky?"), reasoned("c"), answer("c"), *further]
+    assert await lasting.get_items() == whole
+
+    clock.now += 61
+
+    assert await shown_to_a_model(lasting) == [said("What colour is the sky?"), *further, said("And now?")]
+    if limit is None:
+        await lasting.pop_item()
+        await lasting.pop_item()
+        await lasting.get_items()
+        assert [(loss.what, loss.reason) for loss in lasting.dropped] == [("reasoning", "incomplete")]
+
+
 async def test_what_was_popped_has_not_ended(store: BaseStore) -> None:
     """A runner takes items back one by one, and looks at what is left."""
     session = MemorandaSession("chat", store)
@@ -123,7 +158,8 @@ async def test_what_was_popped_has_not_ended(store: BaseStore) -> None:
     assert await session.pop_item() == result("c")
     assert await session.get_items() == [said("a"), reasoned("c"), call("c")]
     assert await session.pop_item() == call("c")
-    assert await session.get_items() == [said("a"), reasoned("c")]
+    assert await session.get_items(limit=9) == [said("a"), reasoned("c")]
+    assert await session.get_items() == [said("a")]  # No model takes reasoning without its outcome.
 
 
 async def test_a_model_is_never_shown_what_has_lost_its_other_half() -> None:

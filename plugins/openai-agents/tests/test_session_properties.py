@@ -66,8 +66,11 @@ def test_every_item_comes_back_equal(batches: list[list[Any]], limit: int) -> No
             await session.add_items(batch)
         given = [item for batch in batches for item in batch]
 
-        assert await session.get_items() == given
+        assert await session.get_items(limit=len(given)) == given
         assert await session.get_items(limit=limit) == (given[-limit:] if limit else [])
+        assert [item for item in await session.get_items() if item.get("type") != "reasoning"] == [
+            item for item in given if item.get("type") != "reasoning"
+        ]
         assert [await session.pop_item() for _ in given] == given[::-1]
 
     asyncio.run(play())

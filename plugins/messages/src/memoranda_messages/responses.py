@@ -35,18 +35,21 @@ from memoranda_messages.request import (
 from memoranda_messages.shapes import JsonObject, calls_of, is_foreign, joined_text, parsed
 
 FORMAT = "responses"
+REASONING = "reasoning"
 _TYPES = {"user": "human", "assistant": "ai", "system": "system", "developer": "system"}
 _ROLES = {"ai": "assistant", "system": "system"}
 _MAX_ID = 64
 
 _ALONE = frozenset(
-    {"reasoning", "web_search_call", "file_search_call", "code_interpreter_call", "image_generation_call", "mcp_call"}
+    {REASONING, "web_search_call", "file_search_call", "code_interpreter_call", "image_generation_call", "mcp_call"}
     | {"mcp_list_tools", "compaction", "compaction_trigger", "item_reference"}
 )
 """What the model, or the server for it, put there whole: nothing answers it, and only this API has a place for it."""
 
 _SETTINGS = frozenset({"additional_tools", "configuration_update"})
 """What the developer says to the API and not in words."""
+
+_INPUTS = _SETTINGS | frozenset(OUTPUTS.values())
 
 
 def from_responses(items: Iterable[Any], *, metadata: MemoryMetadata | None = None) -> list[MemoryItem]:
@@ -195,7 +198,7 @@ class _Groups:
 
     def group_of(self, given: JsonObject, item: MemoryItem) -> str | None:
         kind = _kind(given)
-        if kind == "reasoning":
+        if kind == REASONING:
             if self._reasoned is None or self._led_to_something:
                 own = given.get("id")
                 self._reasoned = own if isinstance(own, str) and own else uuid.uuid4().hex
@@ -290,16 +293,36 @@ def _followed_reasoning(sent: Sequence[tuple[Message, MemoryItem]], request: Req
 
     Reasoning that was given last of all has none yet, and goes out as it came.
     """
-    followed: list[Message] = []
-    follows = bool(sent) and sent[-1][1] is request.last
-    for message, item in reversed(sent):
-        kind = _kind(message)
-        if kind == "reasoning" and not follows:
-            request.report(item, kind, "incomplete")
-            continue
-        follows = message.get("role") == "assistant" or kind in OUTPUTS or kind in _ALONE
-        followed.append(message)
-    return followed[::-1]
+    ends_open = bool(sent) and sent[-1][1] is request.last
+    lone = lone_reasoning([message for message, _ in sent], ends_open=ends_open)
+    for at in sorted(lone, reverse=True):
+        request.report(sent[at][1], REASONING, "incomplete")
+    return [message for at, (message, _) in enumerate(sent) if at not in lone]
+
+
+def lone_reasoning(messages: Sequence[Any], *, ends_open: bool) -> set[int]:
+    """Return the positions of reasoning that nothing follows which it may have led to: the API refuses it.
+
+    With ``ends_open``, the outcome of the last reasoning is still to come. What this release does not know may be one.
+    """
+    lone: set[int] = set()
+    follows = ends_open
+    for at in reversed(range(len(messages))):
+        message = messages[at]
+        kind = _kind(message) if isinstance(message, dict) else ""
+        if kind == REASONING:
+            if not follows:
+                lone.add(at)
+        else:
+            follows = not _is_input(message, kind)
+    return lone
+
+
+def _is_input(message: Any, kind: str) -> bool:
+    """Return True for what a model is given: a message that is not its own, a result, or a setting."""
+    if kind == "message":
+        return isinstance(message, dict) and message.get("role") != "assistant"
+    return kind in _INPUTS
 
 
 READERS[FORMAT] = _read

@@ -16,6 +16,7 @@ from memoranda.shapes import check_text
 from memoranda.tool_calls import call_arguments, call_name
 from memoranda_messages import Dropped, agrees, from_responses, to_responses
 from memoranda_messages.payload_json import decode_payload, encode_payload
+from memoranda_messages.responses import REASONING, lone_reasoning
 from memoranda_messages.shapes import parsed
 from memoranda_sessions.agreement import is_same_unknown, unknown_fields
 
@@ -112,6 +113,25 @@ def sdk_items(items: Sequence[MemoryItem], dropped: list[Dropped] | None = None)
     """
     found = [_original(item) for item in items]
     return cast("list[TResponseInputItem]", to_responses(items, dropped=dropped) if None in found else found)
+
+
+def reasoning_without_outcome(items: Sequence[MemoryItem]) -> list[MemoryItem]:
+    """Return the reasoning among a conversation's items whose outcome is not there, which the API refuses.
+
+    A model's answer may have a shorter life than the reasoning before it, in a batch of its own. The runner puts the
+    next input behind what it read, so that reasoning at the end has no outcome either.
+    """
+    if not any(REASONING in (item.payload or "") for item in items):
+        return []
+    lone = lone_reasoning([_original(item) or _outline(item) for item in items], ends_open=False)
+    return [items[at] for at in sorted(lone)]
+
+
+def _outline(item: MemoryItem) -> Any:
+    """Return of which kind an item goes out that is made from its fields."""
+    if item.memory_type == "tool":
+        return {"type": "function_call_output"}
+    return {"role": "assistant" if item.memory_type == "ai" else "user"}
 
 
 def single_sdk_item(item: MemoryItem) -> TResponseInputItem:

@@ -15,7 +15,7 @@ from memoranda.items import MemoryMetadata
 from memoranda.offloading import filter_weight, offload
 from memoranda.store import BaseStore
 from memoranda_messages import Dropped
-from memoranda_openai_agents.sdk_items import memory_items, sdk_items, single_sdk_item
+from memoranda_openai_agents.sdk_items import memory_items, reasoning_without_outcome, sdk_items, single_sdk_item
 from memoranda_openai_agents.settings import ShownLimit, ShownSettings
 from memoranda_sessions import Conversation, Fence, finished, warn_of
 from memoranda_summary import CompactionResult, SummaryConfig, compact
@@ -69,15 +69,22 @@ class MemorandaSession:
 
         Some items belong together, such as a call and its result, or a call and the reasoning that led to it. If one of
         them has expired, the others are no longer part of the conversation. If a runner reads for a model, a group that
-        its limit would cut is left out too: a model is never shown half of it.
+        its limit would cut is left out too: a model is never shown half of it. Without a ``limit`` of the caller, that
+        is what is returned: reasoning whose outcome is not there, which the API refuses, is then left out and listed in
+        ``dropped``.
         """
         most = resolve_session_limit(limit, self.session_settings)
         if isinstance(limit, ShownLimit) and most is not None and most >= 0:
             items = self._conversation.trusted(await self._conversation.uncut(most))
         else:
             items = await self._conversation.read(most)
-        await self._conversation.record(items, most)
         dropped: list[Dropped] = []
+        if limit is None or isinstance(limit, ShownLimit):
+            lone = await offload(filter_weight(len(items)), reasoning_without_outcome, items)
+            left_out = {item.id for item in lone}
+            items = [item for item in items if item.id not in left_out]
+            dropped += [Dropped(item.id, "reasoning", "incomplete") for item in lone]
+        await self._conversation.record(items, most)
         found = await offload(filter_weight(len(items)), sdk_items, items, dropped)
         warn_of(dropped, "the Agents SDK")
         self.dropped = dropped
