@@ -20,6 +20,9 @@ from memoranda import HumanMemory, MemoryMetadata
 from memoranda.errors import IdConflictError, InputError, SchemaTooNewError, StoreMisuseError, StoreNotFoundError
 from memoranda.store import Examinable, Reindexable
 from memoranda_postgres import PostgresMemoryStore
+from memoranda_postgres.connections import OwnPool
+from memoranda_postgres.faults import LOST
+from memoranda_postgres.server import Server, ServerOptions
 
 ALICE = MemoryMetadata(user_id="alice")
 OURS = "SELECT FROM pg_stat_activity WHERE application_name = 'memoranda' AND datname = current_database()"
@@ -53,6 +56,34 @@ async def settled(url: str, most: int) -> list[Any]:
 async def gone(url: str) -> list[Any]:
     """Return the connections that we still have, after a while if there are any."""
     return await settled(url, 0)
+
+
+async def test_a_call_never_gets_a_connection_that_was_closed_while_it_waited(url: str) -> None:
+    async def connect(deadline: float) -> Any:
+        return await asyncpg.connect(url)
+
+    pool = OwnPool(connect, 1, "the server")
+    deadline = asyncio.get_running_loop().time() + 60
+    first = await pool.acquire(deadline)
+    waiting = asyncio.create_task(pool.acquire(deadline))
+    await asyncio.sleep(0)
+    await pool.release(first, broken=False)  # It goes to the task that waits, which has its turn later.
+    first.terminate()
+
+    second = await waiting
+
+    assert not second.is_closed()
+    await pool.release(second, broken=False)
+    await pool.close(1.0)
+
+
+async def test_a_transaction_on_a_closed_connection_says_that_it_is_lost(url: str) -> None:
+    server = Server(ServerOptions(url, 0, 1, None, None, 20.0, 30.0))
+    connection = await asyncpg.connect(url)
+    connection.terminate()
+    with pytest.raises(LOST):
+        async with server.transaction(connection):
+            pass
 
 
 @pytest.mark.parametrize("access", ["change", "read"])

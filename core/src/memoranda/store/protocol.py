@@ -39,7 +39,11 @@ Access = Literal["create", "change", "read"]
 
 
 class Capability(StrEnum):
-    """What a store can do. The first six come with the base class; the others are declared."""
+    """What a store can do. The first six come with the base class; the others are declared.
+
+    What a call to a ``persistent`` store has written is there for every store on the same data when the call returns. A
+    store that reads from replicas sees its own writes at once, and those of others only within the lag it allows them.
+    """
 
     LIFECYCLE = "lifecycle"
     ADD_MANY = "add_many"

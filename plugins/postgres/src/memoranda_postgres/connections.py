@@ -139,7 +139,9 @@ class OwnPool:
                 return await self._opened(home, deadline)
             handed = await self._handed(home, deadline)
             if handed is not None:
-                return handed
+                if not handed.is_closed():
+                    return handed
+                self._drop(home, handed)  # It was lost, or given up with its loop, before this task had its turn.
 
     async def release(self, connection: Connection, *, broken: bool) -> None:
         """Hand the connection to the longest waiting task, or keep it."""

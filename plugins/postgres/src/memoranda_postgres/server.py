@@ -265,7 +265,8 @@ class Server:
     @contextlib.asynccontextmanager
     async def transaction(self, connection: Connection) -> AsyncGenerator[None, None]:
         """Run a block in one transaction, joining one that is already open."""
-        if connection.is_in_transaction():
+        # The driver cannot tell the state of a closed connection; the next statement says that it is lost.
+        if not connection.is_closed() and connection.is_in_transaction():
             yield
             return
         await connection.execute("BEGIN", timeout=self.timeout)

@@ -297,7 +297,10 @@ class PersistenceCases(Cases):
 
     @needs(Capability.PERSISTENT)
     async def test_what_is_acknowledged_is_there_for_others(self, store: BaseStore, reopen: Reopen | None) -> None:
-        """When a call returns, however much it wrote, another store on the same data sees all of it."""
+        """When a call returns, however much it wrote, another store on the same data sees all of it.
+
+        A store that reads from replicas promises that only if a commit waits for them: give this kit such a server.
+        """
         again = await self._reopened(store, reopen)
         await store.init()
         try:
