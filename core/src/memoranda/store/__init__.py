@@ -20,10 +20,11 @@ from memoranda.store.protocol import (
     SearchMode,
 )
 from memoranda.store.ranked import RankedItem, Ranker, Recalled, Reranker, Verdict
+from memoranda.store.snapshots import one_state
 
 __all__ = [
     "EVERYTHING", "Access", "BaseStore", "Capability", "Erasing", "Examinable", "Finding", "InMemoryStore",
     "MemoryStore", "Moment", "Observer", "Order", "Owner", "OwnerField", "Progress", "RankedItem", "Ranker",
     "Recalled", "Reindexable", "Reranker", "ScopedStore", "SearchMode", "Verdict", "copy_item", "dump_item",
-    "load_item", "namespace_key", "namespace_of",
+    "load_item", "namespace_key", "namespace_of", "one_state",
 ]  # fmt: skip

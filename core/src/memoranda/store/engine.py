@@ -303,6 +303,10 @@ class Engine(ABC):
         for item in reversed(await self._search(wanted, Page(order=order))):
             yield item
 
+    def _one_state(self) -> AbstractAsyncContextManager[bool]:
+        """Return a context in which every read of this task sees one state; it gives False if that cannot be had."""
+        return nullcontext(False)
+
     async def _owners(self, listing: Listing, wanted: Filter) -> AsyncGenerator[Owner, None]:
         """Yield the owners of the items that match, in order; see :class:`memoranda.store.backend.Listing`."""
         items = await self._search(wanted, Page())

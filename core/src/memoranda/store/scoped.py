@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Sequence
+from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 from memoranda.errors import InputError
@@ -173,6 +174,9 @@ class ScopedEngine(Engine):
     async def _scan(self, wanted: Filter, include_deleted: bool, order: Order) -> AsyncGenerator[MemoryItem, None]:
         async for item in self._store._scan(wanted.narrowed(self.scope), include_deleted, order):
             yield item
+
+    def _one_state(self) -> AbstractAsyncContextManager[bool]:
+        return self._store._one_state()
 
     async def _lineage(self, session_id: str, item: MemoryItem) -> dict[str, int]:
         return await self._store._lineage(session_id, item)

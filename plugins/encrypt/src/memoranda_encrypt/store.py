@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Sequence
+from contextlib import AbstractAsyncContextManager
 
 from memoranda.items import MemoryItem, MemoryMetadata, Payload
 from memoranda.offloading import AT_ONCE, filter_weight, offload
@@ -84,6 +85,9 @@ class EncryptedStore(SealedWriting):
         if parts.rest is None:
             return await self.inner._count(parts.stored, include_deleted)
         return len([None async for _ in self._scan(wanted, include_deleted, "added")])
+
+    def _one_state(self) -> AbstractAsyncContextManager[bool]:
+        return self.inner._one_state()
 
     async def _scan(self, wanted: Filter, include_deleted: bool, order: Order) -> AsyncGenerator[MemoryItem, None]:
         async for stored in self._scanned(wanted, include_deleted, order):

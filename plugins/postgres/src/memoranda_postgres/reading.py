@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Sequence
+from contextlib import AbstractAsyncContextManager
 from functools import partial
 from typing import Any
 
@@ -86,6 +87,9 @@ class ReadingStore(BaseStore):
         with self._server.reading(users_of(wanted)):
             rows = await self._server.fetch(text, values)
         return int(rows[0][0])
+
+    def _one_state(self) -> AbstractAsyncContextManager[bool]:
+        return self._server.one_state()
 
     async def _scan(self, wanted: Filter, include_deleted: bool, order: Order) -> AsyncGenerator[MemoryItem, None]:
         after: tuple[str, int] | None = None

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Awaitable, Callable, Generator, Iterator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterator, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from random import randrange
@@ -159,6 +159,13 @@ class ReplicatedServer(Server):
             self._positions.lost(users)
             raise
         self._positions.wrote(users)
+
+    @contextlib.asynccontextmanager
+    async def one_state(self) -> AsyncGenerator[bool, None]:
+        """Read from the primary: replaying would end a long transaction on a replica."""
+        with on_primary():
+            async with super().one_state() as certain:
+                yield certain
 
     async def run(self, work: Callable[[Connection], Awaitable[T]], *, repeatable: bool = True) -> T:
         """Run the work, on a replica if it only reads."""

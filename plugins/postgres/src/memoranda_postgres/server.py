@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import os
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
@@ -46,6 +47,8 @@ _NEXT_PRIMARY_WITHIN = 3.0
 PAUSES = (0.0, 0.05, 0.15, 0.4, 0.8, 1.2, None)
 """The pauses before each retry, about as long as a restart takes in all; None ends them."""
 
+_SNAPSHOT = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
+
 _PATTERN = " LIKE $"
 """The text before a bound pattern, and before nothing else."""
 
@@ -65,6 +68,10 @@ class ServerOptions:
 
     def __repr__(self) -> str:
         return f"ServerOptions({location(self.dsn)!r})"
+
+
+_Snapshot = tuple["Server", "asyncio.Task[Any] | None", Connection]
+_snapshots: ContextVar[_Snapshot | None] = ContextVar("memoranda_postgres_snapshot", default=None)
 
 
 class Server:
@@ -158,6 +165,10 @@ class Server:
         self.calls += 1
         loop = asyncio.get_running_loop()
         begun = loop.time()
+        snapshot = _snapshots.get()
+        # A task that this one started, such as a sweep, inherits the variable and works on the present state.
+        if snapshot is not None and snapshot[:2] == (self, asyncio.current_task()):
+            return await self._in_snapshot(snapshot[2], work)
         deadline = begun + self.timeout
         connections = self._connections
         if connections is None:
@@ -188,6 +199,37 @@ class Server:
                 await connections.release(connection, broken=False)
                 return done
         raise AssertionError("the last try returns or raises")
+
+    async def _in_snapshot(self, connection: Connection, work: Callable[[Connection], Awaitable[T]]) -> T:
+        """Do the work on the connection of a snapshot, which is lost with it: nothing is tried again."""
+        try:
+            return await work(connection)
+        except FOREIGN as error:
+            raise translated(error, self.where, self.timeout) from error
+
+    @contextlib.asynccontextmanager
+    async def one_state(self) -> AsyncGenerator[bool, None]:
+        """Let the reads of this task see one state of the database, by a transaction on a connection of its own."""
+        await self.run(lambda connection: connection.execute("SELECT", timeout=self.timeout))  # Renews what is lost.
+        connections = self._connections
+        if connections is None:
+            raise StoreClosedError(self.where)
+        try:
+            connection = await connections.acquire(asyncio.get_running_loop().time() + self.timeout)
+        except FOREIGN as error:
+            raise translated(error, self.where, self.timeout) from error
+        broken = True
+        try:
+            await self._in_snapshot(connection, lambda given: given.execute(_SNAPSHOT, timeout=self.timeout))
+            token = _snapshots.set((self, asyncio.current_task(), connection))
+            try:
+                yield True
+            finally:
+                _snapshots.reset(token)
+            await self._in_snapshot(connection, lambda given: given.execute("COMMIT", timeout=self.timeout))
+            broken = False
+        finally:
+            await connections.release(connection, broken=broken)
 
     @property
     def statement_cache_size(self) -> int:

@@ -8,20 +8,23 @@ parent held at that moment, so a fork waits until no writer is within a transact
 
 from __future__ import annotations
 
+import asyncio
 import ctypes
 import os
 import weakref
 from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+from contextvars import ContextVar
 from typing import Any, TypeVar
 
 from memoranda.errors import StoreClosedError
 from memoranda.loops import CallsUnderWay
 from memoranda_sqlite.erasing import Eraser
-from memoranda_sqlite.faults import DRIVER_ERRORS
+from memoranda_sqlite.faults import DRIVER_ERRORS, tolerantly
 from memoranda_sqlite.files import Database
 from memoranda_sqlite.indexing import Filler
-from memoranda_sqlite.reading import MOST_ASKED, DirectReader, ReaderThreads
-from memoranda_sqlite.streaming import LongReads
+from memoranda_sqlite.reading import MOST_ASKED, DirectReader, ReaderThreads, open_snapshot
+from memoranda_sqlite.streaming import LongReads, stretch_of
 from memoranda_sqlite.worker import Work, Worker, WorkerClosedError
 from memoranda_sqlite.writing import Writer
 
@@ -29,6 +32,10 @@ Result = TypeVar("Result")
 
 _FORK_TIMEOUT = 1.0
 """How many seconds a fork waits for a writer, which may itself be waiting for another program's lock."""
+
+
+_Snapshot = tuple["Connections", "asyncio.Task[Any] | None", Worker]
+_snapshots: ContextVar[_Snapshot | None] = ContextVar("memoranda_sqlite_snapshot", default=None)
 
 
 class Connections:
@@ -67,9 +74,31 @@ class Connections:
             raise
         return opened
 
+    @asynccontextmanager
+    async def one_state(self) -> AsyncGenerator[bool, None]:
+        """Let the reads of this task see one state of the file; one in memory has no second connection for that."""
+        if self.database.in_memory or self._snapshot is not None:
+            yield self._snapshot is not None
+            return
+        with self._stretches.call():
+            snapshot = await open_snapshot(self.database)
+            token = _snapshots.set((self, asyncio.current_task(), snapshot))
+            try:
+                yield True
+            finally:
+                _snapshots.reset(token)
+                await snapshot.close()
+
+    @property
+    def _snapshot(self) -> Worker | None:
+        """The connection that this task reads from, if it is to see one state."""
+        held = _snapshots.get()
+        # A task that this one started, such as a sweep, inherits the variable and works on the present state.
+        return held[2] if held is not None and held[:2] == (self, asyncio.current_task()) else None
+
     def rows_at_once(self, text: str, values: Sequence[Any], most_asked: int = MOST_ASKED) -> list[Any] | None:
         """Return the rows of a statement without leaving the event loop's thread, or None if it must go to a thread."""
-        if self._direct is None:
+        if self._direct is None or self._snapshot is not None:
             return None
         self.filler.reads += 1
         try:
@@ -81,6 +110,8 @@ class Connections:
         """Run a function that reads on a thread."""
         self.filler.reads += 1
         try:
+            if (snapshot := self._snapshot) is not None:
+                return await snapshot.run(lambda connection: tolerantly(connection, work))
             if self._threads is None:
                 return await self.worker.run(work)
             return await self._threads.run(work)
@@ -100,6 +131,8 @@ class Connections:
         """Return the first rows of a statement that may have very many, and whether these are all."""
         if self.database.in_memory:
             return await self.rows(text, values), True
+        if self._snapshot is not None:
+            return await self.read(lambda connection: stretch_of(connection, text, values))
         with self._stretches.call():
             return await self._long_reads.stretch(text, values)
 

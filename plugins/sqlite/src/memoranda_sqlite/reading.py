@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sqlite3
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from memoranda.loops import CallsUnderWay
@@ -80,6 +81,35 @@ class DirectReader:
         with self._lock:
             self._closed = True
             self._connection.close()
+
+
+@contextmanager
+def one_snapshot(connection: sqlite3.Connection) -> Iterator[None]:
+    """Read everything from one state of the file: that of a transaction around it, if there is one."""
+    if connection.in_transaction:
+        yield
+        return
+    connection.execute("BEGIN")
+    try:
+        yield
+    finally:
+        connection.execute("COMMIT")
+
+
+async def open_snapshot(database: Database) -> Worker:
+    """Return a connection of its own that reads the file as it is now, until it is closed."""
+    worker = await Worker(database.open_reader, database.explained_reading).open()
+    try:
+        await worker.run(_begin)
+    except BaseException:
+        await worker.close()
+        raise
+    return worker
+
+
+def _begin(connection: sqlite3.Connection) -> None:
+    connection.execute("BEGIN")
+    connection.execute("SELECT 1 FROM sqlite_schema LIMIT 1").fetchall()  # The first read chooses the state.
 
 
 class ReaderThreads:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from itertools import islice
 from typing import Any
 
@@ -32,6 +32,7 @@ from memoranda_sql.candidates import gather, gathered
 from memoranda_sqlite.candidates import CandidateSource
 from memoranda_sqlite.connections import Connections
 from memoranda_sqlite.faults import Undecodable
+from memoranda_sqlite.reading import one_snapshot
 from memoranda_sqlite.scope_cache import Scope, ScopeCache
 from memoranda_sqlite.scope_rows import ScopeRows
 from memoranda_sqlite.statements import SQLiteStatements
@@ -86,7 +87,7 @@ class Retrieval:
         asked = Asked(query, wanted, limit, vector, unrelated)
 
         def work(connection: sqlite3.Connection) -> list[RankedItem]:
-            with _snapshot(connection), self._scopes.of(connection, asked.scope) as scope:
+            with one_snapshot(connection), self._scopes.of(connection, asked.scope) as scope:
                 found = self._found(connection, scope, asked, by_words=mode != "semantic")
                 return _items(connection, found, types)
 
@@ -201,16 +202,6 @@ class Retrieval:
         rows = connection.execute(text, parameters.values)
         named = [row for row in rows if Undecodable not in map(type, row)]
         return taking_part(query, [(name, str(beginning)) for name, beginning in named])
-
-
-@contextmanager
-def _snapshot(connection: sqlite3.Connection) -> Iterator[None]:
-    """Read everything from one state of the file."""
-    connection.execute("BEGIN")
-    try:
-        yield
-    finally:
-        connection.execute("COMMIT")
 
 
 def _by_meaning(score: float, place: int, nearest: Callable[[int, str], str]) -> Callable[[MemoryItem], RankedItem]:

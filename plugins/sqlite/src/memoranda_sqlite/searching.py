@@ -18,7 +18,7 @@ from memoranda.store.backend import Contains, Filter, Page, names_nothing
 from memoranda_sql import ITEM_COLUMNS, Parameters
 from memoranda_sqlite.connections import Connections
 from memoranda_sqlite.faults import primary_code
-from memoranda_sqlite.reading import MOST_ASKED
+from memoranda_sqlite.reading import MOST_ASKED, one_snapshot
 from memoranda_sqlite.statements import SQLiteStatements, is_place, names_user_and_session
 from memoranda_sqlite.tables import TABLE
 from memoranda_sqlite.text_index import trigram_query
@@ -119,16 +119,13 @@ def find_rows(
             text, values = statements.throughout(wanted, page, columns)
         return _rows(connection, text, values)
     # One snapshot for all statements: in between, rows may be moved into the index.
-    connection.execute("BEGIN")
-    try:
+    with one_snapshot(connection):
         candidates = (
             None if _is_small(connection, statements, wanted) else _candidates(connection, statements, wanted, query)
         )
         if candidates is None:
             return connection.execute(*statements.search(wanted, page, columns)).fetchall()
         return connection.execute(*statements.among(wanted, json.dumps(candidates), page, columns)).fetchall()
-    finally:
-        connection.execute("COMMIT")
 
 
 def _rows(connection: sqlite3.Connection, text: str, values: Sequence[Any]) -> list[Any]:

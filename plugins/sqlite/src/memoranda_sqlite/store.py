@@ -7,7 +7,7 @@ import logging
 import os
 import sqlite3
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
-from contextlib import suppress
+from contextlib import AbstractAsyncContextManager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -404,6 +404,9 @@ class SQLiteMemoryStore(BaseStore):
     async def _owners(self, listing: Listing, wanted: Filter) -> AsyncGenerator[Owner, None]:
         async for owner in listed(_STATEMENTS, self._ensure_opened, listing, await self._with_past(wanted)):
             yield owner
+
+    def _one_state(self) -> AbstractAsyncContextManager[bool]:
+        return self._ensure_opened().one_state()
 
     async def _scan(self, wanted: Filter, include_deleted: bool, order: Order) -> AsyncGenerator[MemoryItem, None]:
         wanted = await self._with_past(wanted)

@@ -37,6 +37,23 @@ class _ReadingConnection(sqlite3.Connection):
         self.execute("PRAGMA query_only = ON")
 
 
+def stretch_of(connection: sqlite3.Connection, text: str, values: Sequence[Any]) -> tuple[list[Any], bool]:
+    """Return what :meth:`LongReads.stretch` does, on the connection of the calling thread."""
+    rows: list[Any] = []
+    size = 0
+    cursor = connection.execute(text, values)
+    while part := cursor.fetchmany(AT_ONCE):
+        rows += part
+        size += _length(part)
+        if size > MOST_BYTES:
+            return rows, False
+    return rows, True
+
+
+def _length(rows: Sequence[Any]) -> int:
+    return sum(len(row[_CONTENT]) for row in rows if isinstance(row[_CONTENT], str | bytes))
+
+
 class LongReads:
     """Opens a connection for each long read of a file."""
 
@@ -87,7 +104,7 @@ class LongReads:
         async with self.cursor(text, values, tolerant=tolerant) as cursor:
             while part := list(await cursor.fetchmany(AT_ONCE)):
                 rows += part
-                size += sum(len(row[_CONTENT]) for row in part if isinstance(row[_CONTENT], str | bytes))
+                size += _length(part)
                 if size > MOST_BYTES:
                     return rows, False
         return rows, True

@@ -10,7 +10,7 @@ from memoranda.store import BaseStore
 from memoranda_receipts.revisions.records import Revisions
 from memoranda_receipts.revisions.store import RevisionsStore
 
-_FURTHER = ("erase", "unerased", "examine", "reindex")
+_FURTHER = ("erase", "unerased", "doctor", "reindex")
 """Methods that some stores have beside the contract."""
 
 

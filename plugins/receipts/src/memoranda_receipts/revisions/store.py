@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from typing import TypeVar
 
@@ -253,6 +254,9 @@ class RevisionsStore(AsOf):
 
     async def _count(self, wanted: Filter, include_deleted: bool) -> int:
         return await self._inner._count(wanted.also(NO_REVISION), include_deleted)
+
+    def _one_state(self) -> AbstractAsyncContextManager[bool]:
+        return self._inner._one_state()
 
     async def _scan(self, wanted: Filter, include_deleted: bool, order: Order) -> AsyncGenerator[MemoryItem, None]:
         async for item in self._inner._scan(wanted.also(NO_REVISION), include_deleted, order):
