@@ -9,8 +9,11 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
+import memoranda
 from memoranda import BaseStore, HumanMemory, MemoryItem, MemoryStatus
-from memoranda.store import Capability
+from memoranda.embeddings import Embeddings
+from memoranda.store import Capability, SearchMode
+from memoranda_encrypt import KeyRing, LocalMasterKey
 from memoranda_postgres import PostgresMemoryStore
 from memoranda_ranking import HashingEmbeddings
 from memoranda_sqlite import SQLiteMemoryStore
@@ -55,8 +58,10 @@ def server() -> Iterator[Any]:
 
 
 @pytest.fixture
-def embedder() -> Counting:
-    return Counting()
+def embedder(request: pytest.FixtureRequest) -> Any:
+    """The embedder of a test: one of the ``kind`` that it names."""
+    parameters = getattr(getattr(request.node, "callspec", None), "params", {})
+    return parameters.get("kind", Counting)()
 
 
 @pytest_asyncio.fixture(params=["vector", "sqlite", "postgres", "postgres-partitioned"])
@@ -69,6 +74,12 @@ async def store(
     elif request.param == "sqlite":
         async with SQLiteMemoryStore(tmp_path / "agent.db", embeddings=embedder) as store:
             yield store
+    elif request.param == "encrypted":
+        LocalMasterKey.make_file(tmp_path / "master.key")
+        ring = KeyRing(LocalMasterKey.from_file(tmp_path / "master.key"), tmp_path / "keys")
+        url = f"sqlite:///{tmp_path / 'sealed.db'}"
+        async with memoranda.open(url, embeddings=embedder, encrypt=ring) as store:
+            yield store
     else:
         partitions = 3 if request.param.endswith("partitioned") else None
         with server.database() as url:
@@ -78,6 +89,55 @@ async def store(
 
 async def by_meaning(store: BaseStore, query: str) -> list[str]:
     return [item.id for item in await store.search(query=query, mode="semantic", limit=100)]
+
+
+class Requests(HashingEmbeddings):
+    """Counts requests, of one text or of several."""
+
+    def __init__(self) -> None:
+        super().__init__(dimension=64)
+        self.requests = 0
+
+    async def aembed(self, text: str) -> list[float]:
+        self.requests += 1
+        return self.embed(text)
+
+    async def aembed_many(self, texts: Sequence[str]) -> list[list[float]]:
+        self.requests += 1
+        return [self.embed(text) for text in texts]
+
+
+class OneByOne(Requests):
+    """Takes one text at a time."""
+
+    aembed_many = Embeddings.aembed_many
+
+
+class WithQueries(Requests):
+    """Embeds a query otherwise than a text."""
+
+    async def aembed_query(self, query: str) -> list[float]:
+        self.requests += 1
+        return self.embed(query)
+
+
+FIRST_REQUESTS: list[tuple[type[Requests], int]] = [(Requests, 1), (OneByOne, 1), (WithQueries, 2)]
+
+
+@pytest.mark.parametrize(("kind", "first"), FIRST_REQUESTS)
+@pytest.mark.parametrize("store", ["vector", "sqlite", "postgres", "encrypted"], indirect=True)
+@pytest.mark.parametrize("mode", ["semantic", "hybrid"])
+async def test_a_first_search_sends_one_request(
+    store: BaseStore, embedder: Requests, kind: type[Requests], first: int, mode: SearchMode
+) -> None:
+    await store.add_many([HumanMemory(id="a", content=TEA), HumanMemory(id="b", content=CAT)])
+    embedder.requests = 0
+
+    found = await store.search(query="tea", mode=mode, limit=1)
+
+    assert ([item.id for item in found], embedder.requests) == (["a"], first)
+    await store.search(query="the cat", mode=mode, limit=1)
+    assert embedder.requests == first + 1
 
 
 Write = Callable[[BaseStore, MemoryItem], Awaitable[Any]]

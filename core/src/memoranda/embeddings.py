@@ -15,6 +15,9 @@ class Embeddings(ABC):
     :meth:`aembed_many` where its provider takes several texts at once, and :meth:`embed_query` and :meth:`aembed_query`
     where its model wants a question otherwise than what may answer it. Vectors need not be normalised. A store never
     asks for the vector of a text that is nothing but whitespace, nor again for that of a content which it holds.
+
+    The first search by meaning asks an embedder that takes several texts at once for a few more beside the query, once:
+    they tell how similar texts are that have nothing to do with each other, which is where its scores begin.
     """
 
     @abstractmethod

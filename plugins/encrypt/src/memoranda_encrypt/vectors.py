@@ -10,7 +10,7 @@ from memoranda.offloading import offload
 from memoranda_encrypt.items import Draft, open_vectors
 from memoranda_encrypt.keyring import KeyRing
 from memoranda_encrypt.sealing import key_id_of, sealed_text
-from memoranda_ranking import Weights, embed_passages, embed_texts, has_text, pack_vector, unrelated_similarity
+from memoranda_ranking import Weights, embed_passages, embed_query, has_text, pack_vector
 
 
 class VectorSealer:
@@ -40,8 +40,7 @@ class VectorSealer:
 
     async def query(self, text: str) -> tuple[Sequence[float], float]:
         """Return the vector of a query, and how similar unrelated texts are to it."""
-        (vector,) = await embed_texts(self._embeddings, [text], query=True)
-        return vector, await unrelated_similarity(self._embeddings, vector)
+        return await embed_query(self._embeddings, text)
 
     def opened(self, stored: MemoryItem, ring: KeyRing) -> bytes | None:
         """Return the packed vectors of a stored item, whose key is at hand; None without one of this model."""

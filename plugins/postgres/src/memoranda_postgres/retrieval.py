@@ -31,7 +31,7 @@ from memoranda_ranking import (
     ScopeArrays,
     Scored,
     Weights,
-    embed_texts,
+    embed_query,
     likeness,
     nearest_first,
     normalised,
@@ -39,7 +39,6 @@ from memoranda_ranking import (
     query_without_names,
     rank,
     rank_hybrid,
-    unrelated_similarity,
 )
 from memoranda_sql import Parameters
 from memoranda_sql.candidates import WHOLE_SCOPE, gather, gathered_async
@@ -225,8 +224,7 @@ class Retrieval:
             raise OtherModelError(store, named_model(*stored), named_model(vectors.model, vectors.dimension))
         if names is None:
             names = await self._text.participants(asked.query, asked.scope)
-        (vector,) = await embed_texts(self._embeddings, [query_without_names(asked.query, names)], query=True)
-        unrelated = await unrelated_similarity(self._embeddings, vector)
+        vector, unrelated = await embed_query(self._embeddings, query_without_names(asked.query, names))
         return asked._replace(vector=list(normalised(vector)), unrelated=unrelated), look
 
     def _present_vectors(self) -> Vectors:

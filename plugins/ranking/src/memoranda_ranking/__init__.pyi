@@ -7,11 +7,11 @@ from memoranda_ranking.dates import query_dates as query_dates
 from memoranda_ranking.embedding import WHITESPACE as WHITESPACE
 from memoranda_ranking.embedding import HashingEmbeddings as HashingEmbeddings
 from memoranda_ranking.embedding import embed_passages as embed_passages
+from memoranda_ranking.embedding import embed_query as embed_query
 from memoranda_ranking.embedding import embed_texts as embed_texts
 from memoranda_ranking.embedding import has_text as has_text
 from memoranda_ranking.embedding import long_texts as long_texts
 from memoranda_ranking.embedding import provided_vectors as provided_vectors
-from memoranda_ranking.embedding import unrelated_similarity as unrelated_similarity
 from memoranda_ranking.fusion import likeness as likeness
 from memoranda_ranking.kept_scopes import KeptScopes as KeptScopes
 from memoranda_ranking.names import LONGEST_LABEL as LONGEST_LABEL

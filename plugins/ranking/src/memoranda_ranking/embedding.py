@@ -63,6 +63,10 @@ class HashingEmbeddings(Embeddings):
         """Return the vector of one text."""
         return await offload(word_weight(len(text)), self.embed, text)
 
+    async def aembed_many(self, texts: Sequence[str]) -> list[list[float]]:
+        """Return the vectors of several texts, in their order."""
+        return await offload(word_weight(sum(map(len, texts))), self.embed_many, texts)
+
     def _add(self, vector: list[float], feature: str, weight: float) -> None:
         """Add a feature at its place, with a sign of its own, so that features that share a place cancel out."""
         code = crc32(feature.encode())
@@ -86,27 +90,50 @@ _UNRELATED_TEXTS = (
 _unrelated_vectors: WeakKeyDictionary[Embeddings, list[bytes]] = WeakKeyDictionary()
 _failed: WeakKeyDictionary[Embeddings, float] = WeakKeyDictionary()
 
-_PAUSE = 60.0
+_PAUSE_SECONDS = 60.0
 """Seconds before an embedder that failed on these texts is asked for them again."""
 
 
-async def unrelated_similarity(embeddings: Embeddings, query: Sequence[float]) -> float:
-    """Return the highest similarity that a query's vector has to texts that have nothing to do with it.
+async def embed_query(embeddings: Embeddings, query: str) -> tuple[array[float], float]:
+    """Return the vector of a query, and the highest similarity that texts have which have nothing to do with it.
 
-    Models differ widely in this, so what counts as alike is measured from here. The vectors of these texts are asked
-    for once. The highest means two standard deviations above the mean. It is 0 for an embedder that fails on them,
-    which is asked again after a minute: a search that works must not fail for its scale, nor wait for it every time.
+    Models differ widely in this, so what counts as alike is measured from here; the order of results does not depend
+    on it. The highest means two standard deviations above the mean. The vectors of some such texts are asked for once,
+    in one request with the first query, or in one of their own where the model wants queries otherwise. An embedder
+    that takes one text at a time is not asked for them, and one that fails on them only after a minute again: a search
+    must not wait for its scale, nor fail for it. For these it is 0, and a score is the cosine.
+
+    Raises what :func:`embed_texts` does.
     """
-    if embeddings not in _unrelated_vectors:
-        if monotonic() < _failed.get(embeddings, 0.0):
-            return 0.0
+    vector = None
+    if not _is_measured(embeddings) and _embeds_many(embeddings):
+        alike = type(embeddings).aembed_query is Embeddings.aembed_query
         try:
-            made = await embed_texts(embeddings, _UNRELATED_TEXTS)
+            made = await embed_texts(embeddings, [query, *_UNRELATED_TEXTS] if alike else _UNRELATED_TEXTS)
         except EmbeddingError:
-            _failed[embeddings] = monotonic() + _PAUSE
-            return 0.0
-        _unrelated_vectors[embeddings] = [pack_vector(vector, embeddings.dimension) for vector in made]
-    found = cosines(query, _unrelated_vectors[embeddings])
+            _failed[embeddings] = monotonic() + _PAUSE_SECONDS
+        else:
+            vector = made.pop(0) if alike else None
+            _unrelated_vectors[embeddings] = [pack_vector(each, embeddings.dimension) for each in made]
+    if vector is None:
+        (vector,) = await embed_texts(embeddings, [query], query=True)
+    return vector, _unrelated_similarity(embeddings, vector)
+
+
+def _is_measured(embeddings: Embeddings) -> bool:
+    """Return True if the scale of an embedder is known, or could not be had a moment ago."""
+    return embeddings in _unrelated_vectors or monotonic() < _failed.get(embeddings, 0.0)
+
+
+def _embeds_many(embeddings: Embeddings) -> bool:
+    return type(embeddings).aembed_many is not Embeddings.aembed_many
+
+
+def _unrelated_similarity(embeddings: Embeddings, query: Sequence[float]) -> float:
+    known = _unrelated_vectors.get(embeddings)
+    if known is None:
+        return 0.0
+    found = cosines(query, known)
     mean = fmean(found)
     return min(1.0, max(0.0, mean + 2 * sqrt(fmean((each - mean) ** 2 for each in found))))
 

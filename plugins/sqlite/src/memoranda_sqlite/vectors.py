@@ -19,10 +19,9 @@ from memoranda_ranking import (
     Weights,
     divided,
     embed_passages,
-    embed_texts,
+    embed_query,
     has_text,
     pack_vector,
-    unrelated_similarity,
 )
 from memoranda_sqlite.connections import Connections
 from memoranda_sqlite.journal import note, note_all
@@ -132,8 +131,7 @@ class Vectors:
 
     async def query_vector(self, text: str) -> tuple[Sequence[float], float]:
         """Return the vector of a query, and how similar unrelated texts are to it."""
-        (vector,) = await embed_texts(self._embeddings, [text], query=True)
-        return vector, await unrelated_similarity(self._embeddings, vector)
+        return await embed_query(self._embeddings, text)
 
 
 def _all_packed(vectors: Sequence[Sequence[Sequence[float]]], dimension: int) -> list[bytes]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Iterable
 
 import numpy as np
@@ -19,13 +18,13 @@ from memoranda_ranking import (
     Weights,
     calibrated,
     capitalised,
+    embed_query,
     fold_words,
     likeness,
     of_length_one,
     query_without_names,
     rank,
     taking_part,
-    unrelated_similarity,
 )
 from memoranda_vector.batch_columns import Matrix
 from memoranda_vector.column_index import Rows
@@ -33,7 +32,7 @@ from memoranda_vector.filtering import matching_rows
 from memoranda_vector.nearest import ApproximateIndex, Compared, best, compare, passage_text
 from memoranda_vector.scope_index import MOST_BYTES, ScopeIndex, scope_key
 from memoranda_vector.table import Table
-from memoranda_vector.vectors import embed_one
+from memoranda_vector.vectors import unit_vector
 
 
 class Searcher:
@@ -127,8 +126,8 @@ class Searcher:
     async def _query_vector(self, query: str, scope: Filter) -> tuple[Matrix, float]:
         """Return the vector of a query, and how similar unrelated texts are to it."""
         text = query_without_names(query, await self._speakers(query, scope))
-        vector = await embed_one(self._embeddings, text, query=True)
-        return vector, await unrelated_similarity(self._embeddings, array("f", vector.tobytes()))
+        vector, unrelated = await embed_query(self._embeddings, text)
+        return unit_vector(vector), unrelated
 
     async def _speakers(self, query: str, scope: Filter) -> set[str]:
         """Return who takes part in the newest items of the scope, if the query may name someone."""

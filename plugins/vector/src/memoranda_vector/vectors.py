@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import struct
+from array import array
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import cache
@@ -56,12 +57,12 @@ async def embed_matrix(embeddings: Embeddings, texts: Sequence[str]) -> Matrix:
     return matrix
 
 
-async def embed_one(embeddings: Embeddings, text: str, *, query: bool = False) -> Matrix:
+async def embed_one(embeddings: Embeddings, text: str) -> Matrix:
     """Return the vector of one text, of length one or zero. Raises what ``memoranda_ranking.embed_texts`` does."""
     dimension = embeddings.dimension
     if not has_text(text):
         return np.zeros(dimension, dtype=np.float32)
-    (given,) = await provided_vectors(embeddings, [text], query=query)
+    (given,) = await provided_vectors(embeddings, [text])
     vector: Matrix | None = None
     if type(given) is list and len(given) == dimension:
         with suppress(struct.error, OverflowError, TypeError):
@@ -71,7 +72,16 @@ async def embed_one(embeddings: Embeddings, text: str, *, query: bool = False) -
     length = math.sqrt(vector.dot(vector))
     if 0 < length < math.inf:  # Every value is finite then.
         return vector / np.float32(length)
-    return np.array(normalised(checked_vector(given, dimension)), dtype=np.float32)
+    return unit_vector(checked_vector(given, dimension))
+
+
+def unit_vector(checked: array[float]) -> Matrix:
+    """Return a checked vector with length one; zeros stay zeros."""
+    vector = np.frombuffer(checked, dtype=np.float32)
+    length = math.sqrt(vector.dot(vector))
+    if 0 < length < math.inf:
+        return vector / np.float32(length)
+    return np.array(normalised(checked), dtype=np.float32)
 
 
 async def checked_vectors(vectors: Any, count: int, dimension: int) -> Matrix:
