@@ -106,6 +106,18 @@ class StoreNotFoundError(StoreError, LookupError):
         self.alike = tuple(alike)
 
 
+class WrappedStoreError(StoreError):
+    """A store that is only to be opened with a wrapper, such as encryption, was opened without it."""
+
+    def __init__(self, store: str, prefix: str) -> None:
+        address = f"{prefix}+{store}" if "://" in store else f"{prefix}+URL"
+        super().__init__(
+            f"{store} is {prefix}, and this handle goes around that: nothing was read or written. Open it as "
+            f"{address!r}."
+        )
+        self.prefix = prefix
+
+
 class StoreMisuseError(StoreError, RuntimeError):
     """A store is used in a process, or its connection in an event loop, that it does not belong to."""
 

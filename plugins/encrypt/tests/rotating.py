@@ -26,8 +26,7 @@ async def convert(what: str, store: str, keys: str, master: str) -> None:
         async with EncryptedStore(inner, ring) as sealed:
             await rotate(sealed, progress=progress, grace=0)
     else:
-        async with inner:
-            await (encrypt if what == "encrypt" else decrypt)(inner, ring, progress=progress)
+        await (encrypt if what == "encrypt" else decrypt)(inner, ring, progress=progress)
 
 
 if __name__ == "__main__":

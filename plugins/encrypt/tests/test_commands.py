@@ -74,7 +74,9 @@ def test_a_store_is_encrypted_and_decrypted_in_place(command: Command, url: str,
     plain = f"sqlite:///{tmp_path}/plain.db"
     assert command("add", "plum", "--user", "ada", "--store", plain).exit_code == 0
     assert answer(command, "encrypt", "--store", plain) == {"items": 1, "keys": 0, "pending": ""}
-    assert "plum" not in command("search", "--all", "--store", plain).output
+    refused = command("search", "--all", "--store", plain)
+    assert refused.exit_code != 0
+    assert f"Open it as 'encrypted+{plain}'" in " ".join(refused.output.split())
     assert "plum" in command("search", "--all", "--store", f"encrypted+{plain}").output
     assert answer(command, "decrypt", "--yes", "--store", plain)["items"] == 1
     assert "plum" in command("search", "--all", "--store", plain).output
@@ -84,7 +86,8 @@ def test_an_export_keeps_the_ciphertext_or_asks_for_the_key(
     command: Command, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     inner = url.removeprefix("encrypted+")
-    assert command("export", tmp_path / "sealed.jsonl", "--store", inner).exit_code == 0
+    assert command("export", tmp_path / "refused.jsonl", "--store", inner).exit_code != 0
+    assert command("export", tmp_path / "sealed.jsonl", "--store", f"ciphertext+{inner}").exit_code == 0
     assert "tea" not in (tmp_path / "sealed.jsonl").read_text()
     assert command("export", tmp_path / "clear.jsonl", "--store", url).exit_code == 0
     assert "tea for ada" in (tmp_path / "clear.jsonl").read_text()

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
+import memoranda
 from memoranda import HumanMemory, MemoryMetadata
+from memoranda.store.backend import Write
 from memoranda_encrypt import DestroyedKeyError, EncryptedStore, KeyRing, KeyRingError, LocalMasterKey
 from memoranda_sqlite import SQLiteMemoryStore
 from memoranda_userdata import Digest, export_lines, forget
@@ -43,10 +45,17 @@ async def test_a_restored_backup_has_nothing_of_a_forgotten_user_and_all_of_the_
         assert {item.id async for item in store.scan()} == {f"{user}-{n}" for user in ("ben", None) for n in range(3)}
         assert [item.content for item in await store.search(metadata=BEN)] == ["tea 2", "tea 1", "tea 0"]
         assert len(await store.search(query="tea", mode="text")) == 6
+        assert await store.count() == 6
+        assert await store.count(include_deleted=True) == 6
+        assert await store.count(metadata=ADA) == 0
+        assert await store.count(metadata=BEN) == 3
+        assert [(owner.value, owner.count) async for owner in store.owners()] == [("ben", 3)]
         exported = "".join([line async for line in export_lines(store, "backup", Digest(), deleted=True)])
         assert '"ada' not in exported
         again = await forget(store, "ada")
-    assert (again.found, again.deleted, again.removed, again.keys_destroyed) == (2, 1, 3, 0)
+        assert await store.count(include_deleted=True) == 6
+    assert (again.found, again.deleted, again.unreadable, again.removed, again.keys_destroyed) == (0, 0, 3, 3, 0)
+    assert again.complete
 
 
 async def test_a_store_without_keys_has_no_word_of_them_in_its_receipt(tmp_path: Path) -> None:
@@ -112,8 +121,37 @@ async def test_doctor_tells_what_cannot_be_read(tmp_path: Path, ring: KeyRing) -
     async with EncryptedStore(SQLiteMemoryStore(tmp_path / "store.db"), ring) as store:
         held = await store.inner.get("ben-1")
         assert held is not None
-        await store.inner.add(held)  # The same text as another version.
+        await store.inner._apply(Write([held]))  # The same text as another version.
         finding = (await store.doctor())[-1]
     assert (finding.name, finding.ok) == ("encryption", False)
-    assert "5 items can be decrypted, 3 are of forgotten users" in finding.detail
+    assert finding.detail == "9 items are sealed, 5 items can be decrypted, 3 are of forgotten users."
     assert "'ben-1'" in finding.remedy
+
+
+@pytest.mark.parametrize("hide_owners", [False, True])
+async def test_a_user_who_came_back_is_counted_without_what_a_backup_brings_back(
+    tmp_path: Path, master: LocalMasterKey, hide_owners: bool
+) -> None:
+    ring = KeyRing(master, tmp_path / "keys.db", hide_owners=hide_owners)
+    await filled(tmp_path / "store.db", ring)
+    ring.destroy("ada")
+    async with EncryptedStore(SQLiteMemoryStore(tmp_path / "store.db"), ring) as store:
+        await store.add(said("ada", 7))
+        assert await store.count(metadata=ADA) == len(await store.search(metadata=ADA)) == 1
+        assert await store.count() == len(await store.search(limit=100)) == 7
+        assert [item.id for item in await store.search(metadata=ADA, limit=1, offset=0)] == ["ada-7"]
+        assert await store.count(include_deleted=True) == 7
+        assert [(owner.value, owner.count) async for owner in store.owners()] == [("ada", 1), ("ben", 3)]
+        newest = await store.pop(metadata=ADA, purge=True)
+        assert newest is not None
+        assert await store.pop(metadata=ADA) is None
+        assert (await forget(store, "ada")).removed == 3
+        assert [owner.value async for owner in store.owners()] == ["ben"]
+
+
+async def test_forgetting_destroys_the_keys_below_revisions_too(ring: KeyRing) -> None:
+    async with memoranda.open("memory://", encrypt=ring, revisions=True) as store:
+        await store.add(said("ada", 1))
+        receipt = await forget(store, "ada")
+    assert (receipt.keys_destroyed, receipt.complete) == (1, True)
+    assert [key.state for key in ring.list()] == ["destroyed"]

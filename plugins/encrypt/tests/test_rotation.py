@@ -148,8 +148,8 @@ async def test_a_store_is_encrypted_and_decrypted_in_place(tmp_path: Path, ring:
         after = {item.id: item async for item in store.scan(include_deleted=True)}
         assert after == {item_id: item.model_copy(update={"version": 2}) for item_id, item in before.items()}
         assert await store.get("007") is None
+    assert (await decrypt(SQLiteMemoryStore(path), ring)).items == 21
     async with SQLiteMemoryStore(path) as inner:
-        assert (await decrypt(inner, ring)).items == 21
         back = {item.id: item async for item in inner.scan(include_deleted=True)}
         assert back == {item_id: item.model_copy(update={"version": 3}) for item_id, item in before.items()}
 
@@ -161,11 +161,10 @@ async def test_readers_may_accept_clear_items_while_a_store_is_being_encrypted(r
         await store.add(items(3)[2])
         assert [item.content for item in await store.search()] == ["tea 2", "tea 1", "tea 0"]
         assert len(await store.search(query="tea", mode="text")) == 3
-    strict = EncryptedStore(InMemoryStore(), ring)
-    await strict.inner.add(items(1)[0])
-    async with strict:
+    async with EncryptedStore(inner, ring) as strict:
+        assert [item.content for item in await strict.search()] == ["tea 2"]
         with pytest.raises(NotSealedError, match="'000'"):
-            await strict.search()
+            await strict.get("000")
 
 
 async def test_owners_cannot_be_hidden_in_place() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -161,7 +162,7 @@ async def test_a_changed_vector_is_noticed(ring: KeyRing) -> None:
 
 
 async def test_an_item_without_a_seal_is_refused(store: EncryptedStore) -> None:
-    await store.inner.add(item(id="one"))
+    await store.inner._apply(Write([item(id="one")]))
     with pytest.raises(NotSealedError, match="one"):
         await store.get("one")
 
@@ -225,12 +226,12 @@ async def test_every_single_bit_of_a_stored_item_counts(data: st.DataObject, con
             await store._all_opened([copy_item(changed)])
 
 
-async def test_another_ring_is_a_missing_key(tmp_path: Path, ring: KeyRing) -> None:
+async def test_a_ring_that_has_lost_a_key_names_the_item_that_needs_it(tmp_path: Path, ring: KeyRing) -> None:
     async with EncryptedStore(SQLiteMemoryStore(tmp_path / "a.db"), ring) as store:
+        shutil.copy(tmp_path / "keys.db", tmp_path / "yesterday.db")
         await store.add(item(id="one"))
-    other = KeyRing(LocalMasterKey.generate())
-    other.open()
-    async with EncryptedStore(SQLiteMemoryStore(tmp_path / "a.db"), other) as store:
+    earlier = KeyRing(ring.master, tmp_path / "yesterday.db")
+    async with EncryptedStore(SQLiteMemoryStore(tmp_path / "a.db"), earlier) as store:
         with pytest.raises(MissingKeyError, match="'one'"):
             await store.get("one")
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import json
 import logging
 import threading
 import time
@@ -24,6 +25,7 @@ from memoranda.errors import (
     StoreNotFoundError,
     UnsupportedError,
     VersionConflictError,
+    WrappedStoreError,
     quoted,
 )
 from memoranda.items import BUILTIN_TYPES, MemoryItem, MemoryMetadata, Payload
@@ -79,7 +81,12 @@ class Engine(ABC):
     """What the store is opened for; set before that, as :func:`memoranda.open` does. Where it is ``read``, nothing is
     written, not even tables or indexes, and every call that would write is an UnsupportedError."""
 
+    wrapper: str | None = None
+    """The prefix of the wrapper that this store is opened for, such as ``"encrypted"``: what is added comes through it
+    alone. None for a store that is used as it is."""
+
     _label = ""
+    _mark_text: str | None = None
     _bounded: ClassVar[bool] = False
 
     def __init__(self) -> None:
@@ -116,18 +123,28 @@ class Engine(ABC):
 
         It is open for every event loop of the process then. A closed store may be opened again. Raises
         StoreUnavailableError when the engine cannot be reached, SchemaTooNewError before anything is touched when a
-        later release wrote it, and StoreNotFoundError when there is none and :attr:`access` does not allow making one.
+        later release wrote it, StoreNotFoundError when there is none and :attr:`access` does not allow making one, and
+        WrappedStoreError when it is only to be opened with a wrapper, such as encryption.
         """
         async with self._lifecycle_lock.held():
             if self._state != "open" or not self.needs_init:
                 if self._state != "open" and self.access != "create" and not await self._exists():
                     raise StoreNotFoundError(self.label, await self._alike())
                 await self._init()
+                await self._check_wrapper()
                 if Capability.TTL in self.capabilities:
                     # Of what others keep there, one cannot know whether it will expire.
                     self._lifetimes.in_use = Capability.PERSISTENT in self.capabilities
                     self._lifetimes.swept(await self._soonest_expiry())
                 self._state = "open"
+
+    async def _check_wrapper(self) -> None:
+        """Raise WrappedStoreError, with everything released, if the store says that it is opened with a wrapper."""
+        mark = None if self.wrapper is not None else await self._mark()
+        if mark is not None:
+            self._state = "closed"
+            await self._close()
+            raise WrappedStoreError(self.label, mark["prefix"])
 
     async def close(self) -> None:
         """Wait for calls under way, then release everything, in whichever loops. Calling it again does nothing.
@@ -201,6 +218,26 @@ class Engine(ABC):
 
     async def _close(self) -> None:  # noqa: B027 - as above
         """Wait for calls under way and release the engine."""
+
+    async def _mark(self) -> dict[str, Any] | None:
+        """Return what a wrapper has noted in the store: its ``prefix``, and what else it needs to know; None if none.
+
+        It is no item, so that nothing that is read or removed reaches it.
+        """
+        text = await self._read_mark()
+        return None if text is None else json.loads(text)
+
+    async def _set_mark(self, mark: Mapping[str, Any] | None) -> None:
+        """Note that the store is only to be opened with a wrapper; None takes that back."""
+        await self._write_mark(None if mark is None else json.dumps(mark, sort_keys=True))
+
+    async def _read_mark(self) -> str | None:
+        """Return the text that :meth:`_write_mark` was given last; a persistent engine keeps it with its items."""
+        return self._mark_text
+
+    async def _write_mark(self, text: str | None) -> None:
+        """Keep a text beside the items, or remove it."""
+        self._mark_text = text
 
     async def _apply(self, write: Write) -> int:
         """Store a batch and return how many items were deleted; all or none, where the store is ``atomic``.
@@ -412,7 +449,13 @@ class Engine(ABC):
         return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
     def _stamped(self, item: MemoryItem) -> MemoryItem:
-        """Return the item as it is to be stored; a scoped handle stamps it here."""
+        """Return the item as it is to be stored; a scoped handle stamps it here.
+
+        Every item that is given to a store or to a handle comes by here, so this is where the store that a wrapper
+        stands around refuses them.
+        """
+        if self.wrapper is not None:
+            raise WrappedStoreError(self.label, self.wrapper)
         return item
 
     def _bounds(self, metadata: MemoryMetadata | None) -> MemoryMetadata | None:

@@ -46,7 +46,7 @@ def forget(
         if as_json:
             show_json(document)
         else:
-            total = items_text(receipt.found + receipt.deleted)
+            total = items_text(receipt.held)
             say(f"{total} of {user!r} would be erased ({receipt.deleted} of them deleted already).")
         return
     if receipt_file is not None:
@@ -75,7 +75,7 @@ async def _forget(
 
     async with opened(url, store_options, "read" if dry_run else "change") as store:
         receipt = await count_user(store, redacted(url), user)
-        total = receipt.found + receipt.deleted
+        total = receipt.held
         # An earlier run may have left data on the disk; its receipt asked to run the command again.
         if not total and not resumed and not await unerased(store):
             raise await _unknown(store, user)

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
         KeyRingError,
         MissingKeyError,
         NotSealedError,
+        PlainStoreError,
         UnsealingError,
     )
     from memoranda_encrypt.keyring import KeyInfo, KeyRing
@@ -22,12 +23,13 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Converted", "DamagedItemError", "DestroyedKeyError", "EncryptedStore", "KeyInfo", "KeyRing", "KeyRingError",
-    "LocalMasterKey", "MasterKey", "MissingKeyError", "NotSealedError", "UnsealingError", "decrypt", "encrypt",
-    "rotate",
+    "LocalMasterKey", "MasterKey", "MissingKeyError", "NotSealedError", "PlainStoreError", "UnsealingError", "decrypt",
+    "encrypt", "rotate",
 ]  # fmt: skip
 
 _ERRORS = (
-    "DamagedItemError", "DestroyedKeyError", "KeyRingError", "MissingKeyError", "NotSealedError", "UnsealingError",
+    "DamagedItemError", "DestroyedKeyError", "KeyRingError", "MissingKeyError", "NotSealedError",
+    "PlainStoreError", "UnsealingError",
 )  # fmt: skip
 
 __getattr__, __dir__ = lazy_names(

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from operator import itemgetter
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 from memoranda.embeddings import Embeddings
 from memoranda.errors import InputError, StoreClosedError
@@ -14,12 +15,15 @@ from memoranda.items import BUILTIN_TYPES, SCOPE_FIELDS, MemoryItem
 from memoranda.offloading import AT_ONCE, offload
 from memoranda.store import BaseStore, Capability, copy_item
 from memoranda.store.fields import TRUSTED
-from memoranda_encrypt.errors import DestroyedKeyError, KeyRingError
+from memoranda_encrypt.errors import DestroyedKeyError
 from memoranda_encrypt.filters import Divided, divided
 from memoranda_encrypt.items import Said, built, open_body
 from memoranda_encrypt.keyring import LOOK_AGAIN, KeyRing
+from memoranda_encrypt.marks import PREFIX, Unsealed, admitted
 from memoranda_encrypt.owners import StoredNames
-from memoranda_encrypt.sealing import is_sealed, key_id_of, sealed_text
+from memoranda_encrypt.sealing import is_plain, is_sealed, key_id_of, sealed_text
+
+logger = logging.getLogger(__name__)
 
 MOST_OPENED = 4_096
 MOST_BYTES = 8 << 20
@@ -102,12 +106,8 @@ class OpenedTexts:
             self._size -= len(found.said)
 
 
-Unsealed = Literal["refuse", "read"]
-"""What becomes of a stored item without a seal."""
-
-
 class SealedStore(BaseStore):
-    """The inner store behind keys. ``unsealed="read"`` also accepts items that are not encrypted (yet)."""
+    """The inner store behind keys. ``unsealed="read"`` also shows items that are not encrypted (yet)."""
 
     def __init__(self, inner: BaseStore, ring: KeyRing, *, unsealed: Unsealed = "refuse") -> None:
         if not isinstance(inner, BaseStore) or not isinstance(ring, KeyRing):
@@ -127,6 +127,8 @@ class SealedStore(BaseStore):
         self.__dict__.update(default_mode=inner.default_mode, default_order=inner.default_order)
         self._texts = OpenedTexts()
         self._epoch = -1
+        self._has_plain = False
+        self._warned = False
         self._names: StoredNames | None = None
 
     def __repr__(self) -> str:
@@ -137,6 +139,11 @@ class SealedStore(BaseStore):
         """The embedder of the inner store, which embeds here, before anything is encrypted."""
         found: Embeddings | None = getattr(self.inner, "embeddings", None)
         return found
+
+    @property
+    def hides_deleted(self) -> bool:
+        """True if the inner store keeps deleted items, which a scan can include."""
+        return Capability.DELETE in self.capabilities
 
     @property
     def names(self) -> StoredNames:
@@ -157,34 +164,30 @@ class SealedStore(BaseStore):
     def _prepare(self) -> None:
         """Let the inner store follow this one, and read items as built-in classes, which need no validation."""
         inner = self.inner
-        inner.item_types, inner.access = BUILTIN_TYPES, self.access
+        inner.item_types, inner.access, inner.wrapper = BUILTIN_TYPES, self.access, PREFIX
         inner._label = self._label
         inner.clock = lambda: self.clock()
 
     async def _init(self) -> None:
         self._prepare()
         is_new = not self.ring.exists
-        if is_new and self.access != "create":
-            self.ring.open(create=False)
-        await self.inner.init()
         try:
-            if is_new and await self._has_sealed():
-                raise KeyRingError(
-                    f"{self.label} holds encrypted items, and there is no key ring at {self.ring.label}. Give the path "
-                    f"of the ring that the store was made with."
-                )
-            await offload(1 << 30, self.ring.open)
+            if is_new and self.access != "create":
+                self.ring.open(create=False)
+            await self.inner.init()
+            try:
+                self._has_plain = await admitted(self.inner, self.ring, self.label, self._unsealed)
+            except BaseException:
+                await self.inner.close()
+                raise
         except BaseException:
-            await self.inner.close()
+            self.inner.wrapper = None
             raise
         self._names = None
         self._texts.keeps = True
 
-    async def _has_sealed(self) -> bool:
-        async for stored in self.inner._scan(self._everything(), Capability.DELETE in self.capabilities, "added"):
-            if is_sealed(stored):
-                return True
-        return False
+    async def _read_mark(self) -> str | None:
+        return None  # It is the inner store that says that it is encrypted.
 
     async def _close(self) -> None:
         self._texts.keeps = False
@@ -193,6 +196,7 @@ class SealedStore(BaseStore):
         if self._names is not None:
             self._names.forget()
         await self.inner.close()
+        self.inner.wrapper = None
 
     def forget_decrypted(self) -> None:
         """Wipe what is at hand of decrypted items."""
@@ -217,12 +221,6 @@ class SealedStore(BaseStore):
 
     def _divided(self, wanted: Any) -> Divided:
         return divided(wanted, self.names)
-
-    @staticmethod
-    def _everything() -> Any:
-        from memoranda.store.backend import Filter
-
-        return Filter(archived=None)
 
     # Opening items
 
@@ -283,10 +281,13 @@ class SealedStore(BaseStore):
         return [item for item in found if item is not None]
 
     async def _with_keys(self, stored: list[MemoryItem]) -> list[MemoryItem]:
-        """Return the stored items whose keys are at hand then: all but those of forgotten users."""
+        """Return the stored items that can be opened then: all but those of forgotten users, and those without a seal.
+
+        One item that another program has stored without a seal must not make the others unreadable.
+        """
         needed: dict[str, str] = {}
         for each in stored:
-            if self._unsealed == "refuse" or is_sealed(each):
+            if is_sealed(each):
                 needed.setdefault(key_id_of(sealed_text(each)), each.id)
         gone: set[str] = set()
         for key_id, item_id in needed.items():
@@ -295,9 +296,18 @@ class SealedStore(BaseStore):
                     await self.ring.load([(key_id, item_id)])
                 except DestroyedKeyError:
                     gone.add(key_id)
-        if not gone:
+        if not gone and all(map(is_sealed, stored)):
             return stored
-        return [each for each in stored if not is_sealed(each) or key_id_of(sealed_text(each)) not in gone]
+        return [each for each in stored if self._reads(each, gone)]
+
+    def _reads(self, stored: MemoryItem, gone: Collection[str]) -> bool:
+        """Return True if a stored item is shown where the keys of these ids are gone."""
+        if not is_plain(stored):
+            return key_id_of(sealed_text(stored)) not in gone
+        if self._unsealed == "refuse" and not self._warned:
+            self._warned = True
+            logger.warning("%s holds items that are not encrypted; they are left out. Run 'memoranda encrypt'.", self)
+        return self._unsealed == "read"
 
     def _open_each(self, stored: Sequence[MemoryItem]) -> list[MemoryItem]:
         return [self._open_one(each) if is_sealed(each) else self._as_typed(each) for each in stored]

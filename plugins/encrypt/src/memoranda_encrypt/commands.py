@@ -11,7 +11,7 @@ import typer
 from memoranda_cli import options
 from memoranda_cli.exits import CommandError, ExitCode
 from memoranda_cli.terminal import agree, items_text, progress, say, show, show_json, table
-from memoranda_encrypt import conversion
+from memoranda_encrypt import conversion, marks
 from memoranda_encrypt.keyring import KeyInfo, KeyRing
 from memoranda_encrypt.masters import LocalMasterKey
 from memoranda_encrypt.opening import ring_of
@@ -19,8 +19,6 @@ from memoranda_encrypt.store import EncryptedStore
 
 if TYPE_CHECKING:
     from memoranda.store import BaseStore, Progress
-
-PREFIX = "encrypted+"
 
 keys = typer.Typer(
     add_completion=False, no_args_is_help=True, help="Make, list, rotate and destroy the keys of encrypted stores."
@@ -174,10 +172,11 @@ def _converted(
     """Open the inner store of a URL, with or without the prefix, and convert it with a bar."""
     from memoranda_cli.stores import chosen_url, run, unopened
 
-    url = chosen_url(store).removeprefix(PREFIX)
+    url = chosen_url(store).removeprefix(f"{marks.PREFIX}+")
 
     async def converted() -> conversion.Converted:
         inner = unopened(url, store_options, "change")
+        inner.wrapper = marks.PREFIX
         async with inner:
             with progress(what, await inner.count()) as advance:
                 last = 0

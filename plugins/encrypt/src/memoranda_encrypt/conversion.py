@@ -16,6 +16,7 @@ from memoranda.store import BaseStore, Capability, Erasing, Progress
 from memoranda.store.backend import Expected, FieldEquals, Filter, Write
 from memoranda_encrypt.items import Draft
 from memoranda_encrypt.keyring import GRACE, KeyRing
+from memoranda_encrypt.marks import PREFIX, kinds_of_items, set_mark
 from memoranda_encrypt.sealing import is_sealed, key_id_of, sealed_text
 from memoranda_encrypt.store import EncryptedStore
 
@@ -69,9 +70,10 @@ async def rotate(
 
 
 async def encrypt(inner: BaseStore, ring: KeyRing, *, progress: Progress | None = None) -> Converted:
-    """Encrypt an existing store in place. Call it with the open inner store; then open it with the ring only.
+    """Encrypt an existing store in place. Call it with the inner store; then open it with the ring only.
 
-    Readers that go on meanwhile open it with ``unsealed="read"``. Raises InputError for a ring that hides owners: an
+    When it is done, the store says that it is encrypted, and refuses to be opened without encryption. Readers that go
+    on meanwhile open it with ``unsealed="read"``. Raises InputError for a ring that hides owners: an
     item cannot change its owner, so that such a store is made by copying.
     """
 
@@ -80,38 +82,45 @@ async def encrypt(inner: BaseStore, ring: KeyRing, *, progress: Progress | None 
 
     async with _around(inner, ring) as store:
         done = await _converted(store, Filter(archived=None), is_plain, _sealing(store), progress)
-    return Converted(done, pending=await _erased(inner))
+        await set_mark(inner, ring, plain=(await kinds_of_items(inner))[1])
+        inner.wrapper = PREFIX
+        return Converted(done, pending=await _erased(inner))
 
 
 async def decrypt(inner: BaseStore, ring: KeyRing, *, progress: Progress | None = None) -> Converted:
-    """Decrypt a store in place. Items of forgotten users stay as they are."""
+    """Decrypt a store in place, with its inner store. Items of forgotten users stay as they are."""
     async with _around(inner, ring) as store:
 
         async def is_readable(stored: MemoryItem) -> bool:
             return is_sealed(stored) and bool(await store._all_opened([stored]))
 
-        return Converted(await _converted(store, Filter(archived=None), is_readable, _unsealed, progress))
+        done = await _converted(store, Filter(archived=None), is_readable, _unsealed, progress)
+        await inner._set_mark(None)
+        inner.wrapper = None
+        return Converted(done)
 
 
 @asynccontextmanager
 async def _around(inner: BaseStore, ring: KeyRing) -> AsyncIterator[EncryptedStore]:
-    """Put encryption around an open store for the block, which leaves the store as it was."""
+    """Put encryption around a store for the block, which leaves the store open or closed, as it was."""
     if ring.hide_owners:
         raise InputError(
             "A ring with hide_owners cannot encrypt or decrypt a store in place: an item cannot change its owner. Copy "
             "the store into a new one with 'memoranda copy'.",
             field="hide_owners",
         )
-    inner._ensure_open()
-    inner._alone()
-    types = inner.item_types
+    was_open, types, wrapper = inner._state == "open", inner.item_types, inner.wrapper
     store = EncryptedStore(inner, ring, unsealed="read")
+    store.access = inner.access
     try:
         await store.init()
+        inner.wrapper = wrapper
         yield store
     finally:
         inner.item_types = types
         del inner.clock
+        if not was_open:
+            await inner.close()
 
 
 def _sealing(store: EncryptedStore) -> Convert:
@@ -199,7 +208,7 @@ async def _erased(inner: BaseStore) -> str:
     """
     if not isinstance(inner, Erasing):
         return ""
-    mark = MemoryItem(content="")
-    await inner.add(mark)
-    await inner.purge(mark.id)
+    passing = MemoryItem(content="")
+    await inner._apply(Write([passing]))
+    await inner.purge(passing.id)
     return await inner.erase()

@@ -9,6 +9,16 @@ class KeyRingError(StoreError):
     """The key ring or its master key cannot be used; the message says why and what to do."""
 
 
+class PlainStoreError(StoreError):
+    """A store of plain items was opened as an encrypted one."""
+
+    def __init__(self, store: str) -> None:
+        super().__init__(
+            f"{store} holds items, and none of them is encrypted. Run 'memoranda encrypt' first, or open it without "
+            f"encryption."
+        )
+
+
 class UnsealingError(CorruptStoreError):
     """A stored item cannot be decrypted. ``item_id`` names it."""
 

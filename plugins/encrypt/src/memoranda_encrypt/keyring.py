@@ -200,7 +200,21 @@ class KeyRing:
         message = f"{purpose}\0{text}".encode()
         return hmac.new(self._index_secret(), message, hashlib.sha256).hexdigest()[:32]
 
-    def _owner(self, user_id: str | None) -> str:
+    @property
+    def fingerprint(self) -> str:
+        """What tells this ring from others; it stays the same as long as the ring does, and tells nothing of a key."""
+        return self.hashed("ring", "")
+
+    def has(self, key_id: str) -> bool:
+        """Return True if the ring has a key of this id, or had one that was destroyed."""
+        return self._file.by_id(key_id) is not None
+
+    def destroyed(self) -> dict[str, str]:
+        """Return the ids of all data keys that were destroyed, each with the keyed hash of its user."""
+        return {row.id: row.owner for row in self._file.all() if row.state == "destroyed" and row.owner != _INDEX}
+
+    def owner(self, user_id: str | None) -> str:
+        """Return the keyed hash that the keys of a user have."""
         return self.hashed("no user", "") if user_id is None else self.hashed("user's key", user_id)
 
     # Keys
@@ -234,7 +248,7 @@ class KeyRing:
 
     def _load_active(self, user_id: str | None) -> DataKey:
         with self._lock:
-            owner = self._owner(user_id)
+            owner = self.owner(user_id)
             row = self._file.active(owner)
             if row is None:
                 row = self._file.add(self._new_row(owner, user_id))
@@ -330,7 +344,7 @@ class KeyRing:
         """
         if user_id is not None:
             check_text(user_id, "user_id")
-        owner = None if user_id is None else self._owner(user_id)
+        owner = None if user_id is None else self.owner(user_id)
         with self._lock, self._file.transaction() as connection:
             begun = connection.execute("SELECT value FROM settings WHERE name = 'rotating'").fetchone()
             if begun is not None:
@@ -366,7 +380,7 @@ class KeyRing:
     def destroy(self, user_id: str) -> int:
         """Destroy all keys of a user, for good, and return how many they were: no copy of an item can be read again."""
         check_text(user_id, "user_id")
-        owner = self._owner(user_id)
+        owner = self.owner(user_id)
         with self._lock:
             destroyed = self._file.destroy([row.id for row in self._file.all(owner)])
             self._wipe()

@@ -1,4 +1,4 @@
-"""What ``memoranda.open(url, encrypt=…)`` and ``encrypted+sqlite:///…`` call."""
+"""What ``memoranda.open(url, encrypt=…)``, ``encrypted+sqlite:///…`` and ``ciphertext+sqlite:///…`` call."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from memoranda.errors import InputError
 from memoranda.opening import data_folder
 from memoranda.store import BaseStore
 from memoranda_encrypt.keyring import KeyRing
+from memoranda_encrypt.marks import PREFIX
 from memoranda_encrypt.masters import LocalMasterKey
 from memoranda_encrypt.store import EncryptedStore
 
@@ -26,6 +27,14 @@ def encrypted(
     ring = value if isinstance(value, KeyRing) else ring_of(keys, master_key)
     options: dict[str, Any] = {} if unsealed is None else {"unsealed": unsealed}
     return EncryptedStore(store, ring, **options)
+
+
+def ciphertext(store: BaseStore, *, value: Any) -> BaseStore:
+    """Return an encrypted store as it is, to read, export and purge what is sealed; items cannot be added to it."""
+    if value is not True:
+        raise InputError("ciphertext takes True.", field="ciphertext")
+    store.wrapper = PREFIX
+    return store
 
 
 OPTIONS: Mapping[str, Callable[[str], Any]] = {"keys": str, "master_key": str, "unsealed": str}

@@ -7,7 +7,7 @@ from memoranda.plugins import CommandSpec, WrapperSpec, hookimpl
 
 @hookimpl
 def memoranda_wrappers() -> list[WrapperSpec]:
-    """Offer encryption of any store."""
+    """Offer encryption of any store, and its ciphertext as it is."""
     return [
         WrapperSpec(
             "encrypt",
@@ -15,7 +15,14 @@ def memoranda_wrappers() -> list[WrapperSpec]:
             target="memoranda_encrypt.opening:encrypted",
             api=1,
             summary="Encrypts a store with a key per user.",
-        )
+        ),
+        WrapperSpec(
+            "ciphertext",
+            prefix="ciphertext",
+            target="memoranda_encrypt.opening:ciphertext",
+            api=1,
+            summary="Reads an encrypted store without its keys, such as for an export of ciphertext.",
+        ),
     ]
 
 

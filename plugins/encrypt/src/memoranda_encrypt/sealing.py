@@ -38,6 +38,15 @@ def is_sealed(item: MemoryItem) -> bool:
     return payload is not None and payload.startswith(PREFIX)
 
 
+def is_plain(item: MemoryItem) -> bool:
+    """Return True if an item of the inner store was stored without encryption; False for a sealed text, damaged or not.
+
+    A stored item that is sealed has a payload of no format, and no content.
+    """
+    damaged = item.payload is not None and item.payload_format is None and not item.content
+    return not is_sealed(item) and not damaged
+
+
 def key_id_of(text: str) -> str:
     """Return the id of the key that a text is sealed with."""
     return text[_KEY_ID]

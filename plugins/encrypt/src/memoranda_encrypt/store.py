@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import AbstractAsyncContextManager
 
 from memoranda.items import MemoryItem, MemoryMetadata, Payload
 from memoranda.offloading import AT_ONCE, filter_weight, offload
-from memoranda.store import BaseStore, Capability, Finding, Order, Owner, RankedItem, SearchMode
+from memoranda.store import BaseStore, Finding, Order, Owner, RankedItem, SearchMode
 from memoranda.store.backend import Filter, Listing, Page, Value
-from memoranda_encrypt.base import Unsealed
 from memoranda_encrypt.errors import UnsealingError
 from memoranda_encrypt.keyring import KeyRing
+from memoranda_encrypt.leftovers import Leftovers
+from memoranda_encrypt.marks import Unsealed
 from memoranda_encrypt.ranking import Ranking
+from memoranda_encrypt.sealing import is_plain
 from memoranda_encrypt.writing import SealedWriting
 
 _FIRST = 200
@@ -26,15 +29,17 @@ class EncryptedStore(SealedWriting):
     ids, owners, types, statuses, times and trust stay readable for the inner store. Searches by what items say decrypt
     the scope and rank it in memory. Capabilities are those of the inner store.
 
-    ``unsealed="read"`` also reads items that are not encrypted, while a store is being encrypted in place.
+    The inner store says in itself that it is encrypted, and cannot be opened or written to without encryption from then
+    on. ``unsealed="read"`` also shows items that are not encrypted, while a store is being encrypted in place.
 
-    An item that cannot be decrypted raises UnsealingError, which names it; items of a forgotten user, whose key was
-    destroyed, are left out of whatever returns several.
+    An item that cannot be decrypted raises UnsealingError, which names it. Items of a forgotten user, whose key was
+    destroyed, and items without a seal are left out of whatever returns several, and raise where they are named.
     """
 
     def __init__(self, inner: BaseStore, ring: KeyRing, *, unsealed: Unsealed = "refuse") -> None:
         super().__init__(inner, ring, unsealed=unsealed)
         self._ranking = Ranking(self)
+        self._leftovers = Leftovers(self)
         for name in ("erase", "unerased", "reindex"):
             if hasattr(inner, name):
                 setattr(self, name, getattr(inner, name))
@@ -59,7 +64,7 @@ class EncryptedStore(SealedWriting):
     async def _search(self, wanted: Filter, page: Page) -> list[MemoryItem]:
         parts = self._divided(wanted)
         if parts.rest is None:
-            return await self._all_opened(await self.inner._search(parts.stored, page))
+            return await self._page(wanted, parts.stored, page)
         if page.end <= _FIRST:
             newest = await self.inner._search(parts.stored, Page(_FIRST, order=page.order))
             found = await self._matching(newest, parts.rest)
@@ -67,6 +72,16 @@ class EncryptedStore(SealedWriting):
                 return found[page.offset : page.end]
         stored = await self.inner._search(parts.stored, Page(order=page.order))
         return (await self._matching(stored, parts.rest))[page.offset : page.end]
+
+    async def _page(self, wanted: Filter, stored: Filter, page: Page) -> list[MemoryItem]:
+        """Return a page of the items that are shown: what is left out takes no place on it."""
+        if await self._shows_all(wanted):
+            held = await self.inner._search(stored, page)
+            opened = await self._all_opened(held)
+            if len(opened) == len(held):
+                return opened
+        everything = await self.inner._search(stored, Page(order=page.order))
+        return (await self._all_opened(everything))[page.offset : page.end]
 
     async def _matching(self, stored: Sequence[MemoryItem], rest: Filter) -> list[MemoryItem]:
         found: list[MemoryItem] = []
@@ -82,9 +97,23 @@ class EncryptedStore(SealedWriting):
 
     async def _count(self, wanted: Filter, include_deleted: bool) -> int:
         parts = self._divided(wanted)
-        if parts.rest is None:
+        if parts.rest is not None:
+            return len([None async for _ in self._scan(wanted, include_deleted, "added")])
+        if await self._shows_all(wanted, include_deleted=include_deleted):
             return await self.inner._count(parts.stored, include_deleted)
-        return len([None async for _ in self._scan(wanted, include_deleted, "added")])
+        held = self.inner._scan(parts.stored, include_deleted, "added")
+        return sum([self._shows(stored) async for stored in held])
+
+    async def _shows_all(self, wanted: Filter, *, include_deleted: bool = False) -> bool:
+        """Return True if each stored item that matches is shown, so that the inner store may count them."""
+        self._follow()
+        if self._has_plain and self._unsealed == "refuse":
+            return False
+        return not await self._leftovers.is_possible(wanted, include_deleted=include_deleted)
+
+    def _shows(self, stored: MemoryItem) -> bool:
+        """Return True if a stored item is neither a forgotten user's, nor without a seal where that is refused."""
+        return not self._leftovers.is_one(stored) and (not is_plain(stored) or self._unsealed == "read")
 
     def _one_state(self) -> AbstractAsyncContextManager[bool]:
         return self.inner._one_state()
@@ -115,7 +144,7 @@ class EncryptedStore(SealedWriting):
 
     async def _owners(self, listing: Listing, wanted: Filter) -> AsyncGenerator[Owner, None]:
         parts = self._divided(wanted)
-        if parts.rest is None and not self.names.hidden:
+        if parts.rest is None and not self.names.hidden and await self._shows_all(wanted):
             async for owner in self.inner._owners(listing, parts.stored):
                 yield owner
             return
@@ -169,18 +198,16 @@ class EncryptedStore(SealedWriting):
         return await self.inner._sweep(parts.stored) if parts.rest is None else await super()._sweep(wanted)
 
     async def _ids_with_deleted(self, wanted: Filter, item_id: str | None) -> list[str]:
-        hides = Capability.DELETE in self.capabilities
         asked = wanted if item_id is None else wanted.also(Value("id", False, "$eq", item_id))
-        return [item.id async for item in self._scan(asked, hides, "added")]
+        return [item.id async for item in self._scan(asked, self.hides_deleted, "added")]
 
     async def _pop(self, wanted: Filter, purge: bool) -> MemoryItem | None:
         parts = self._divided(wanted)
-        if parts.rest is not None:
+        # Opened first: an item that cannot be read is not taken.
+        newest = await self.inner._search(parts.stored, Page(1, order="added"))
+        if parts.rest is not None or len(await self._all_opened(newest)) < len(newest):
             popped = await super()._pop(wanted, purge)
         else:
-            # Opened first: an item that cannot be read is not taken.
-            newest = await self.inner._search(parts.stored, Page(1, order="added"))
-            await self._all_opened(newest)
             stored = await self.inner._pop(parts.stored, purge)
             popped = None if stored is None else await self._opened(stored)
         if popped is not None and purge:
@@ -197,22 +224,28 @@ class EncryptedStore(SealedWriting):
         self._ensure_open()
         examine = getattr(self.inner, "doctor", None)
         findings: list[Finding] = [] if examine is None else list(await examine(repair))
-        unreadable: list[str] = []
-        forgotten = opened = 0
-        hides = Capability.DELETE in self.capabilities
-        async for stored in self.inner._scan(Filter(archived=None), hides, "added"):
+        counted, unreadable = Counter[str](), list[str]()
+        async for stored in self.inner._scan(Filter(archived=None), self.hides_deleted, "added"):
             try:
-                if await self._all_opened([stored]):
-                    opened += 1
-                else:
-                    forgotten += 1
+                counted[await self._state_of(stored)] += 1
             except UnsealingError as error:
                 unreadable.append(error.item_id)
-        named = ", ".join(map(repr, unreadable[:10])) + ("…" if len(unreadable) > 10 else "")
-        detail = f"{opened:,} items can be decrypted"
-        detail += f", {forgotten:,} are of forgotten users" if forgotten else ""
-        remedy = f"Cannot be decrypted: {named}. Restore them from a backup, or purge them." if unreadable else ""
-        return [*findings, Finding("encryption", not unreadable, detail + ".", remedy)]
+        return [*findings, _finding(counted, unreadable)]
+
+    async def _state_of(self, stored: MemoryItem) -> str:
+        """Return if a stored item is plain, of a forgotten user, or opened. Raises UnsealingError if it is damaged."""
+        if is_plain(stored):
+            return "plain"
+        return "opened" if await self._all_opened([stored]) else "forgotten"
+
+    async def count_unreadable(self, user_id: str) -> int:
+        """Return how many stored items of a user are not shown: their key was destroyed, or they have no seal."""
+        self._ensure_open()
+        theirs = Filter(metadata=MemoryMetadata(user_id=user_id), archived=None)
+        if await self._shows_all(theirs, include_deleted=True):
+            return 0
+        held = self.inner._scan(self._divided(theirs).stored, self.hides_deleted, "added")
+        return sum([not self._shows(stored) async for stored in held])
 
     async def destroy_keys(self, user_id: str) -> int:
         """Destroy the keys of a user, for good, and return how many they were. See :meth:`KeyRing.destroy`."""
@@ -221,6 +254,18 @@ class EncryptedStore(SealedWriting):
         destroyed: int = await offload(1 << 30, self.ring.destroy, user_id)
         self.forget_decrypted()
         return destroyed
+
+
+def _finding(counted: Counter[str], unreadable: Sequence[str]) -> Finding:
+    """Return what an examination of all stored items has found."""
+    sealed = counted["opened"] + counted["forgotten"] + len(unreadable)
+    detail = f"{sealed:,} items are sealed, {counted['opened']:,} items can be decrypted"
+    detail += f", {counted['forgotten']:,} are of forgotten users" if counted["forgotten"] else ""
+    detail += f", {counted['plain']:,} are not encrypted" if counted["plain"] else ""
+    named = ", ".join(map(repr, unreadable[:10])) + ("…" if len(unreadable) > 10 else "")
+    remedies = [f"Cannot be decrypted: {named}. Restore them from a backup, or purge them."] if unreadable else []
+    remedies += ["Run 'memoranda encrypt' to encrypt the rest."] if counted["plain"] else []
+    return Finding("encryption", not remedies, detail + ".", " ".join(remedies))
 
 
 def _passing(items: Sequence[MemoryItem], rest: Filter) -> list[MemoryItem]:

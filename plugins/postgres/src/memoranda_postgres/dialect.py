@@ -112,6 +112,7 @@ class PostgresDialect(Dialect):
         self.terms = f"{self.schema}.memory_terms"
         self.unindexed = f"{self.schema}.memory_unindexed"
         self.meta = f"{self.schema}.memory_schema"
+        self.wrapper = f"{self.schema}.memory_wrapper"
         self.numbers = f"{self.schema}.memory_items_added"
         self.numbers_literal = self.numbers.replace("'", "''")
         self.filling_lock = f"hashtextextended('memoranda terms of ' || {literal(schema)}, 0)"

@@ -65,6 +65,24 @@ async def has_tables(connection: Connection, schema: str | None) -> bool:
     return bool(await connection.fetchval("SELECT to_regclass($1::text) IS NOT NULL", PostgresDialect(name).meta))
 
 
+async def wrapper_mark(connection: Connection, dialect: PostgresDialect) -> str | None:
+    """Return what a wrapper, such as encryption, has noted beside the tables; None if none has."""
+    if not await connection.fetchval("SELECT to_regclass($1::text) IS NOT NULL", dialect.wrapper):
+        return None
+    found: str | None = await connection.fetchval(f"SELECT mark FROM {dialect.wrapper}")
+    return found
+
+
+async def set_wrapper_mark(server: Server, connection: Connection, dialect: PostgresDialect, text: str | None) -> None:
+    """Note what a wrapper says in a table that only wrapped stores have, or remove it."""
+    async with server.transaction(connection):
+        await lock_schema(connection)
+        await connection.execute(f"CREATE TABLE IF NOT EXISTS {dialect.wrapper} (mark TEXT NOT NULL)")
+        await connection.execute(f"DELETE FROM {dialect.wrapper}")
+        if text is not None:
+            await connection.execute(f"INSERT INTO {dialect.wrapper} (mark) VALUES ($1)", text)
+
+
 async def prepare(
     server: Server, schema: str | None, partitions: int | None, store: str, *, migrate: bool = True
 ) -> Layout:

@@ -30,7 +30,7 @@ from memoranda_postgres.removing import Removals
 from memoranda_postgres.replicas import ReplicatedServer, checked_places, on_primary
 from memoranda_postgres.retrieval import Retrieval
 from memoranda_postgres.rows import Addition, PackedRow, all_packed, item_of, packed
-from memoranda_postgres.schema import Layout, has_tables, prepare
+from memoranda_postgres.schema import Layout, has_tables, prepare, set_wrapper_mark, wrapper_mark
 from memoranda_postgres.server import Server, ServerOptions
 from memoranda_postgres.term_index import TermIndex
 from memoranda_postgres.vectors import Vectors
@@ -252,6 +252,13 @@ class PostgresMemoryStore(ReadingStore):
             self.capabilities = type(self).capabilities | {Capability.SEMANTIC, Capability.HYBRID}
             self._layout = replace(self._layout, has_vectors=True)
         return vectors
+
+    async def _read_mark(self) -> str | None:
+        return await self._server.run(lambda connection: wrapper_mark(connection, self._statements.dialect))
+
+    async def _write_mark(self, text: str | None) -> None:
+        dialect = self._statements.dialect
+        await self._server.run(lambda connection: set_wrapper_mark(self._server, connection, dialect, text))
 
     async def _close(self) -> None:
         await self._writer.settled()

@@ -40,6 +40,16 @@ if tonumber(redis.call('GET', key)) < tonumber(ARGV[1]) then redis.call('SET', k
 )
 """Keys: the base. Arguments: the schema version that the data has now."""
 
+_READ_MARK = Script("return redis.call('GET', KEYS[1] .. 'wrapper')")
+"""Keys: the base. Returns what a wrapper, such as encryption, has noted in the store."""
+
+_WRITE_MARK = Script(
+    """
+if ARGV[1] == '' then redis.call('DEL', KEYS[1] .. 'wrapper') else redis.call('SET', KEYS[1] .. 'wrapper', ARGV[1]) end
+"""
+)
+"""Keys: the base. Arguments: the text to note; an empty one removes it."""
+
 
 class RedisMemoryStore(Writing, Removing):
     """Memories in Redis; ``redis://``, ``rediss://`` with TLS, ``redis+cluster://`` and ``rediss+cluster://``.
@@ -129,6 +139,13 @@ class RedisMemoryStore(Writing, Removing):
 
     async def _close(self) -> None:
         await self._connection.close()
+
+    async def _read_mark(self) -> str | None:
+        found = await self._run_opening(_READ_MARK, [])
+        return None if found is None else found.decode()
+
+    async def _write_mark(self, text: str | None) -> None:
+        await self._run_opening(_WRITE_MARK, [text or ""])
 
     def _schema(self, written: bytes) -> int:
         try:

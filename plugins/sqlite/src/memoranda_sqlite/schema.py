@@ -17,6 +17,7 @@ from memoranda_sqlite import journal
 from memoranda_sqlite.tables import SEED_COLUMNS, TABLE, create_indexes, create_table, derive_columns
 
 _VERSION = "schema_version"
+_WRAPPER = "wrapper"
 _META = """
 CREATE TABLE IF NOT EXISTS memoranda_meta (
     key TEXT PRIMARY KEY NOT NULL,
@@ -155,6 +156,20 @@ def _copy(connection: sqlite3.Connection, old: str, new: str) -> None:
 def _in_utc(time: str) -> str:
     """Return the expression of a time in UTC; text that is not Unicode cannot be passed to Python, and stays."""
     return f"CASE WHEN memoranda_is_text(CAST({time} AS BLOB)) THEN memoranda_utc({time}) ELSE {time} END"
+
+
+def wrapper_mark(connection: sqlite3.Connection) -> str | None:
+    """Return what a wrapper, such as encryption, has noted in the file; None if none has."""
+    found = meta(connection, _WRAPPER) if _table_exists(connection, "memoranda_meta") else None
+    return None if found is None else str(found)
+
+
+def set_wrapper_mark(connection: sqlite3.Connection, text: str | None) -> None:
+    """Note in the file what a wrapper says, or remove it."""
+    if text is None:
+        connection.execute("DELETE FROM memoranda_meta WHERE key = ?", (_WRAPPER,))
+    else:
+        set_meta(connection, _WRAPPER, text)
 
 
 def meta(connection: sqlite3.Connection, key: str) -> Any:

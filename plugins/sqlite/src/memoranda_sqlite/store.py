@@ -21,7 +21,7 @@ from memoranda.store import BaseStore, Capability, Finding, Order, Owner, Progre
 from memoranda.store.backend import BASE_CAPABILITIES, Filter, Listing, Page, Write, readable
 from memoranda.urls import take_options
 from memoranda_sql import PAYLOAD_COLUMNS, Statement, unpack, unpack_payload
-from memoranda_sqlite import erasing
+from memoranda_sqlite import erasing, schema
 from memoranda_sqlite.connections import Connections
 from memoranda_sqlite.files import MEMORY, Database, Durability, checked_durability, checked_path, path_of, url_of
 from memoranda_sqlite.rows import CONTENT, ID, USER_ID, BoundRow, all_packed, packed
@@ -152,6 +152,12 @@ class SQLiteMemoryStore(BaseStore):
         self._retrieval = None  # Its caches belong to these connections.
         if connections is not None:
             await connections.close()
+
+    async def _read_mark(self) -> str | None:
+        return await self._opened().read(schema.wrapper_mark)
+
+    async def _write_mark(self, text: str | None) -> None:
+        await self._opened().worker.run(lambda connection: schema.set_wrapper_mark(connection, text))
 
     def _opened(self) -> Connections:
         """Return the connections. Raises StoreClosedError if there are none, StoreMisuseError in a forked child."""

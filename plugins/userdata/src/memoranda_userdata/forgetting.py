@@ -22,12 +22,22 @@ class KeyPerUser(Protocol):
         ...
 
 
+@runtime_checkable
+class HoldsUnreadable(Protocol):
+    """A store that may hold items which it does not show, such as those of a forgotten user in a restored backup."""
+
+    async def count_unreadable(self, user_id: str) -> int:
+        """Return how many items of a user are held and cannot be shown, deleted ones too."""
+        ...
+
+
 @dataclass(slots=True)
 class Receipt:
     """What a store held of a user, what was removed, and what a second search still found.
 
     ``keys_destroyed`` is the number of the user's keys that were destroyed, so that no backup can be read either; None
-    if the store is not encrypted.
+    if the store is not encrypted. ``unreadable`` counts items that no search shows, since their key is gone already: a
+    restored backup brings back such items.
     """
 
     user_id: str
@@ -39,7 +49,13 @@ class Receipt:
     left: dict[str, int] = field(default_factory=dict)
     pending: str = ""
     keys_destroyed: int | None = None
+    unreadable: int = 0
     at: str = field(default_factory=now_text)
+
+    @property
+    def held(self) -> int:
+        """How many items the store held of the user, shown or not."""
+        return self.found + self.deleted + self.unreadable
 
     @property
     def complete(self) -> bool:
@@ -71,13 +87,14 @@ async def count_user(store: BaseStore, name: str, user: str) -> Receipt:
     hides = Capability.DELETE in store.capabilities
     everything = await store.count(metadata=owner, include_deleted=True) if hides else found
     method = "purge" if Capability.PURGE in store.capabilities else "clear"
-    return Receipt(user, name, found, everything - found, method)
+    unreadable = await store.count_unreadable(user) if isinstance(store, HoldsUnreadable) else 0
+    return Receipt(user, name, found, everything - found, method, unreadable=unreadable)
 
 
 async def erase_user(store: BaseStore, receipt: Receipt) -> None:
     """Erase what a store holds of the user of a receipt, search again, and complete the receipt."""
     owner = MemoryMetadata(user_id=receipt.user_id)
-    if receipt.found + receipt.deleted:
+    if receipt.held:
         remove = store.purge if receipt.method == "purge" else store.clear
         receipt.removed = await remove(metadata=owner)
     if isinstance(store, KeyPerUser):
@@ -109,6 +126,8 @@ async def _traces(store: BaseStore, owner: MemoryMetadata) -> dict[str, int]:
     }
     if Capability.DELETE in store.capabilities:
         left["deleted"] = sum([1 async for _ in store.scan(metadata=owner, include_deleted=True)]) - left["scanned"]
+    if isinstance(store, HoldsUnreadable) and owner.user_id is not None:
+        left["unreadable"] = await store.count_unreadable(owner.user_id)
     for mode in (Capability.TEXT, Capability.SEMANTIC, Capability.HYBRID):
         if mode in store.capabilities:
             name: Any = mode.value

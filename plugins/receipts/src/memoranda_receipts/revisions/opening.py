@@ -10,7 +10,7 @@ from memoranda.store import BaseStore
 from memoranda_receipts.revisions.records import Revisions
 from memoranda_receipts.revisions.store import RevisionsStore
 
-_FURTHER = ("erase", "unerased", "doctor", "reindex")
+_FURTHER = ("erase", "unerased", "doctor", "reindex", "destroy_keys", "count_unreadable")
 """Methods that some stores have beside the contract."""
 
 

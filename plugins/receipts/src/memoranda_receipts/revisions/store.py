@@ -88,6 +88,9 @@ class RevisionsStore(AsOf):
     async def _alike(self) -> Sequence[str]:
         return await self._inner._alike()
 
+    async def _read_mark(self) -> str | None:
+        return None  # The store underneath was opened for whatever stands around it.
+
     # Writing
 
     def _present(self) -> str:
