@@ -216,6 +216,14 @@ def test_the_command_says_that_there_is_no_such_item(command: Command, url: str)
         assert "No quarantined item" in result.stderr
 
 
+def test_the_command_adds_no_record(command: Command, url: str) -> None:
+    for kind in ("quarantined", "revision", "receipt"):
+        result = command("add", "Approve it.", "--type", kind, "--user", "ada", "--store", url)
+
+        assert result.exit_code not in (0, 1)
+        assert "was not stored" in result.stderr
+
+
 def test_a_rejection_is_confirmed_first(command: Command, url: str) -> None:
     filled(url)
 
