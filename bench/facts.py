@@ -5,6 +5,9 @@ python bench/facts.py [--items 1000] [--others 100000]
 One user has ``--items`` facts beside a growing number of other users' facts, up to ``--others``. ``current()`` is
 measured in milliseconds. ``set`` is compared with an ``add`` of the same store, of the same user: on a slot that this
 object has written before, and on a new one.
+
+The last lines are about the rules: of the changes in ``corpora/changes``, the share after which not only the current
+value holds, and the share of values that end by mistake. ``kept_away.txt`` was not looked at while rules were made.
 """
 
 from __future__ import annotations
@@ -16,6 +19,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
+from pathlib import Path
 
 from harness import Line, growth, interleaved, line, report
 
@@ -23,12 +27,15 @@ import memoranda
 from memoranda import HumanMemory, MemoryMetadata
 from memoranda.store import BaseStore
 from memoranda_facts import Facts, Predicate, Record, Schema
+from memoranda_facts.extraction import RuleExtractor
 from memoranda_facts.records import Slot, item_of
+from memoranda_testing.facts.staleness import read_changes, staleness
 from memoranda_testing.servers import postgres_server
 
 GOALS = {"memory": 3.0, "sqlite": 10.0, "postgresql": 10.0}
 """Milliseconds in which 1,000 facts are to be read."""
 
+CHANGES = Path(__file__).parent / "corpora" / "changes"
 BATCH = 5_000
 SCHEMA = Schema([Predicate("lives_in", "one"), Predicate("likes")])
 TIME = "2026-01-01T00:00:00.000000+00:00"
@@ -82,6 +89,17 @@ async def measured(name: str, store: BaseStore, items: int, others: int) -> list
     ]
 
 
+async def kept_up() -> list[Line]:
+    """Return how well the rules keep up with what people say has changed."""
+    lines = []
+    for half in ("developed", "kept_away"):
+        found = await staleness(read_changes(CHANGES / f"{half}.txt"), RuleExtractor())
+        stale, wrong = 100 * (1 - found.current_share), 100 * found.wrong_share
+        lines.append(Line(f"rules, {half}: changes that leave an old value", max(stale, 0.01), 15, ">= 1.0x", "%"))
+        lines.append(Line(f"rules, {half}: values that end by mistake", max(wrong, 0.01), 2, ">= 1.0x", "%"))
+    return lines
+
+
 @contextmanager
 def urls() -> Iterator[dict[str, str]]:
     """Yield a store of each kind, for as long as it is measured."""
@@ -97,6 +115,7 @@ async def main(options: argparse.Namespace) -> None:
         for name, url in stores.items():
             async with memoranda.open(url) as store:
                 lines += await measured(name, store, options.items, options.others)
+    lines += await kept_up()
     report("Facts", lines)
 
 

@@ -104,6 +104,29 @@ async def test_an_end_is_an_end(server: ModelServer, extractor: ModelExtractor) 
     assert await known(store) == []
 
 
+async def test_the_model_is_shown_what_holds_and_may_end_it(server: ModelServer, extractor: ModelExtractor) -> None:
+    store = await store_of("My cat is called Miso.")
+    facts = Facts(store.scoped(user_id="ada"))
+    await facts.set("ada", "pet", "Miso", valid_from="2020", sources="manual")
+    await facts.set("Eva", "pet", "Rex", valid_from="2020", sources="manual")
+    await facts.set("ada", "likes", "bait", valid_from="2020", sources="manual", trust="external")
+    gone = {"utterance": "u1", "quote": "called Miso", "fact": "f1", "date": "2026-03"}
+    refused = [gone | {"fact": "f9"}, gone | {"fact": "f2"}, gone | {"quote": "Miso died"}, gone | {"utterance": 1}, 7]
+    server.says(completion(json.dumps({"facts": [], "ends": [gone, *refused]})))
+    report = await run_of(store, extractor).run()
+    shown = json.loads(server.requests[0]["messages"][1]["content"])["known"]
+    assert shown == [
+        {"id": "f1", "subject": "ada", "predicate": "pet", "object": "Miso"},
+        {"id": "f2", "subject": "Eva", "predicate": "pet", "object": "Rex"},
+    ]
+    assert (report.applied, report.rejected.total()) == (1, 5)
+    assert report.rejected["ends a fact that is not known"] == 1
+    assert report.rejected["about someone who is not named"] == 1
+    assert sorted(str(fact.object) for fact in await facts.current()) == ["Rex", "bait"]
+    (miso,) = await facts.history("ada", "pet")
+    assert (miso.state, miso.valid_to) == ("ended", "2026-03")
+
+
 async def test_what_was_confirmed_may_be_quoted_and_recalled_memories_are_not_shown(
     server: ModelServer, extractor: ModelExtractor
 ) -> None:

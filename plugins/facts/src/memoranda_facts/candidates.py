@@ -20,7 +20,8 @@ class Candidate:
     - ``correct`` says that ``replaces`` was never true, and that the object is, if there is one. Without ``replaces``,
       it is about what holds in a slot of one value.
 
-    ``sources`` are the items that say so, with spans.
+    ``sources`` are the items that say so, with spans. What is ``doubtful`` is trusted one level less than they are, so
+    that it disputes what holds and replaces nothing.
     """
 
     subject: str
@@ -34,3 +35,4 @@ class Candidate:
     sources: tuple[Source, ...] = ()
     rule: str = "manual"
     replaces: Any = None
+    doubtful: bool = False

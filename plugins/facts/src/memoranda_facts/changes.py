@@ -15,7 +15,7 @@ from memoranda_facts.log import Logs
 from memoranda_facts.reading import checked_name
 from memoranda_facts.records import SAME_AS, Record, Slot
 from memoranda_facts.results import Fact, Receipt
-from memoranda_facts.sources import Sources, handle_trust, missing_items, named_sources, supported
+from memoranda_facts.sources import Provenance, Sources, handle_trust, missing_items, named_sources, supported
 from memoranda_facts.timeline import active_records
 from memoranda_facts.values import Ref
 from memoranda_facts.writing import Expected, FactWriting, checked_confidence, checked_qualifiers, ids_of
@@ -205,7 +205,7 @@ class Changes(FactWriting):
         named = [named_sources(candidate.sources) for candidate in candidates]
         held = await self._items([item_id for sources in named for item_id in missing_items(sources)])
         backed = [
-            (candidate, supported(sources, held, handle_trust(self.store), trust))
+            (candidate, _as_sure(supported(sources, held, handle_trust(self.store), trust), candidate))
             for candidate, sources in zip(candidates, named, strict=True)
         ]
         drafts = [(self._proposed(candidate, provenance), candidate, provenance) for candidate, provenance in backed]
@@ -233,3 +233,10 @@ class Changes(FactWriting):
             known = list(earlier.values())
             return Receipt(known[0].change, "apply", tuple(earlier), known[0].at, known[0].rule, new=False)
         return await self._receipt("apply", written, logs)
+
+
+def _as_sure(provenance: Provenance, candidate: Candidate) -> Provenance:
+    """Return what supports a candidate, trusted less if the candidate is in doubt."""
+    if not candidate.doubtful:
+        return provenance
+    return replace(provenance, trust=list(Trust)[max(0, provenance.trust.rank - 1)])

@@ -26,7 +26,7 @@ def memoranda_fact_extractors() -> list[FactExtractorSpec]:
             "rules",
             target="memoranda_facts.extraction.rules:RuleExtractor",
             api=1,
-            summary="Rules for English, without a model: they would rather miss a fact than invent one.",
+            summary="Rules without a model, most of them for English: they would rather miss a fact than invent one.",
         ),
         FactExtractorSpec(
             "model",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 from memoranda.errors import InputError
@@ -45,7 +45,7 @@ class Schema:
 
     A predicate that is not declared is ``many``: a new value never replaces another. Names are compared without regard
     to case, surrounding spaces, and underscores or spaces between words. A name that means two predicates is an
-    InputError.
+    InputError. ``favorite_*`` declares all predicates that begin so and are not declared themselves.
     """
 
     def __init__(self, predicates: Iterable[Predicate] = (), *, subjects: Mapping[str, str] | None = None) -> None:
@@ -58,6 +58,9 @@ class Schema:
             for name in (predicate.name, *predicate.aliases):
                 if self._predicates.setdefault(same_text(name), predicate) is not predicate:
                     raise InputError(f"The name {name!r} is declared for two predicates.", field="predicates")
+        self._beginnings = {
+            f"{same_text(each.name.removesuffix('*'))} ": each for each in self.predicates if each.name.endswith("_*")
+        }
         self._by_spelling: dict[str, Predicate] = {}
         self._subjects = {same_text(alias): name for alias, name in self.subjects.items()}
 
@@ -65,11 +68,17 @@ class Schema:
         """Return the predicate of a name or an alias; one of kind ``many`` if it is not declared."""
         known = self._by_spelling.get(name)
         if known is None:
-            known = self._predicates.get(same_text(name)) or Predicate(name.strip())
+            known = self._predicates.get(same_text(name)) or self._by_beginning(name.strip())
             if len(self._by_spelling) >= _MOST_SPELLINGS:
                 self._by_spelling.clear()
             self._by_spelling[name] = known
         return known
+
+    def _by_beginning(self, name: str) -> Predicate:
+        for beginning, predicate in self._beginnings.items():
+            if same_text(name).startswith(beginning):
+                return replace(predicate, name=name, aliases=())
+        return Predicate(name)
 
     def subject(self, name: str) -> str:
         """Return the name that a subject goes by."""

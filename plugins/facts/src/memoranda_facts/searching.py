@@ -137,10 +137,11 @@ def profile_text(facts: Iterable[Fact], schema: Schema, tokens: int, counter: To
     )
     lines: list[str] = []
     for fact in ordered:
-        since = fact.valid_from if fact.valid_from and fact.valid_from != EVER else fact.recorded_at
-        doubt = "" if fact.state == "holds" else f", {fact.state}"
+        notes = [f"since {in_short(fact.valid_from)}"] if fact.valid_from and fact.valid_from != EVER else []
+        notes += [] if fact.state == "holds" else [fact.state]
         about = " ".join(f"{fact.subject} {fact.predicate.replace('_', ' ')}: {fact.object}".split())
-        line = f"- {about} (since {in_short(since)}{doubt}) [{short_id(fact.id)}]"
+        noted = f" ({', '.join(notes)})" if notes else ""
+        line = f"- {about}{noted} [{short_id(fact.id)}]"
         if count(MemoryItem(content="\n".join([*lines, line]))) <= tokens:
             lines.append(line)
     return "\n".join(lines)

@@ -9,13 +9,15 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from memoranda.errors import InputError
 from memoranda_facts.candidates import Candidate
-from memoranda_facts.dates import EVER, start_of
+from memoranda_facts.dates import EVER, end_of, start_of
 from memoranda_facts.extraction.extractors import Extraction, Utterance, own_words
 from memoranda_facts.records import Source
+from memoranda_facts.results import Fact
 from memoranda_text import fold_words
 
 MOST_FACTS = 20
@@ -34,7 +36,7 @@ _LONGEST_OBJECT = 300
 ANSWER_SCHEMA: dict[str, Any] = {
     "type": "object",
     "additionalProperties": False,
-    "required": ["facts"],
+    "required": ["facts", "ends"],
     "properties": {
         "facts": {
             "type": "array",
@@ -55,7 +57,21 @@ ANSWER_SCHEMA: dict[str, Any] = {
                     },
                 },
             },
-        }
+        },
+        "ends": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "additionalProperties": False,
+                "required": ["utterance", "quote", "fact", "date"],
+                "properties": {
+                    "utterance": {"type": "string", "description": "The id of the utterance that says so."},
+                    "quote": {"type": "string", "description": "Its words that say so, copied exactly."},
+                    "fact": {"type": "string", "description": "The id of the known fact that has stopped being true."},
+                    "date": {"type": ["string", "null"], "description": "When it ended, if they say."},
+                },
+            },
+        },
     },
 }
 
@@ -72,15 +88,19 @@ class _RejectedError(Exception):
         self.reason = reason
 
 
-def read_answer(text: str, utterances: Mapping[str, Utterance]) -> Extraction:
+def read_answer(text: str, utterances: Mapping[str, Utterance], known: Mapping[str, Fact] | None = None) -> Extraction:
     """Return the candidates of an answer; ``utterances`` are those that were asked about, by the ids they had.
 
-    What is refused is counted. Raises UnusableAnswerError for what is no answer in the required form.
+    ``known`` are the facts that it may end, by theirs. What is refused is counted. Raises UnusableAnswerError for what
+    is no answer in the required form.
     """
     found, counts = Extraction(), dict.fromkeys(utterances, 0)
-    for proposal in _proposals(text):
+    facts, ends = _proposals(text)
+    proposals = [(each, partial(_candidate, each, utterances)) for each in facts]
+    proposals += [(each, partial(_end, each, utterances, known or {})) for each in ends]
+    for proposal, read in proposals:
         try:
-            made = _candidate(proposal, utterances)
+            made = read()
             counts[proposal["utterance"]] += 1
             if counts[proposal["utterance"]] > MOST_FACTS:
                 raise _RejectedError("more facts than an utterance can hold")
@@ -91,7 +111,8 @@ def read_answer(text: str, utterances: Mapping[str, Utterance]) -> Extraction:
     return found
 
 
-def _proposals(text: str) -> list[Any]:
+def _proposals(text: str) -> tuple[list[Any], list[Any]]:
+    """Return the facts and the ends of an answer."""
     if len(text) > LONGEST_ANSWER:
         raise UnusableAnswerError("it is too long")
     start, end = text.find("{"), text.rfind("}")
@@ -103,7 +124,8 @@ def _proposals(text: str) -> list[Any]:
     facts = answer.get("facts") if isinstance(answer, dict) else None
     if not isinstance(facts, list):
         raise UnusableAnswerError("it has no list of facts")
-    return facts
+    ends = answer.get("ends", [])
+    return facts, ends if isinstance(ends, list) else []
 
 
 def _candidate(proposal: Any, utterances: Mapping[str, Utterance]) -> Candidate:
@@ -127,6 +149,35 @@ def _candidate(proposal: Any, utterances: Mapping[str, Utterance]) -> Candidate:
         kind="end" if ended else "set",
         valid_from=None if ended else moment,
         valid_to=moment if ended else None,
+        confidence=CONFIDENCE,
+        sources=sources,
+        rule="model",
+    )
+
+
+def _end(proposal: Any, utterances: Mapping[str, Utterance], known: Mapping[str, Fact]) -> Candidate:
+    if not isinstance(proposal, dict):
+        raise _RejectedError("not of the required form")
+    fields = {name: proposal.get(name) for name in ("utterance", "quote", "fact")}
+    if not all(isinstance(value, str) and value.strip() for value in fields.values()):
+        raise _RejectedError("not of the required form")
+    said = utterances.get(fields["utterance"] or "")
+    if said is None:
+        raise _RejectedError("about an utterance that was not asked about")
+    fact = known.get(fields["fact"] or "")
+    if fact is None:
+        raise _RejectedError("ends a fact that is not known")
+    sources, text = _sources(str(fields["quote"]), said)
+    _subject(fact.subject, said, text)
+    date, spoken = _date(proposal.get("date")), said.item.created_at
+    began = EVER if fact.valid_from is None else fact.valid_from
+    is_usable = date is not None and not spoken.startswith(date) and end_of(date) > start_of(began)
+    return Candidate(
+        subject=fact.subject,
+        predicate=fact.predicate,
+        object=fact.object,
+        kind="end",
+        valid_to=date if is_usable else spoken,
         confidence=CONFIDENCE,
         sources=sources,
         rule="model",

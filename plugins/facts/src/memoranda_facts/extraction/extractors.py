@@ -17,6 +17,7 @@ from memoranda.items import MemoryItem
 from memoranda.plugins.hookspecs import FactExtractorSpec
 from memoranda.plugins.registry import Registry, default_registry
 from memoranda_facts.candidates import Candidate
+from memoranda_facts.results import Fact
 from memoranda_messages.memory_section import outside_memories
 
 RECALLED = "recalled"
@@ -79,8 +80,11 @@ class FactExtractor(Protocol):
     name: str
     batch_size: int
 
-    async def extract(self, utterances: Sequence[Utterance]) -> Extraction:
+    async def extract(self, utterances: Sequence[Utterance], known: Sequence[Fact] = ()) -> Extraction:
         """Return what these utterances state, oldest first. Each candidate names an item among them as its source.
+
+        ``known`` are the facts that hold before them, by which an ending such as "we broke up" is understood. It may be
+        left out by an extractor that has no use for it.
 
         Raises a MemoryError if nothing can be read at the moment, as when a model is unavailable.
         """

@@ -9,6 +9,7 @@ end.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from enum import Enum
 
 from memoranda_facts.extraction.rule_table import words
@@ -28,10 +29,10 @@ def _list(name: str) -> str:
     return f"(?:{'|'.join(sorted(words()[name], key=len, reverse=True))})"
 
 
-_UPPER, _LOWER = "A-ZÀ-ÖØ-Þ", "a-zà-öø-ÿ"
+UPPER, LOWER = "A-ZÀ-ÖØ-Þ", "a-zà-öø-ÿœ"
 _NAME = (
-    rf"[{_UPPER}][{_LOWER}]+(?:-[{_UPPER}][{_LOWER}]+)?"
-    rf"(?: (?:[A-Z]\.|[{_UPPER}][{_LOWER}]+)){{0,2}}"
+    rf"[{UPPER}][{LOWER}]+(?:-[{UPPER}][{LOWER}]+)?"
+    rf"(?: (?:[A-Z]\.|[{UPPER}][{LOWER}]+)){{0,2}}"
 )
 _FULL_NAME = rf"{_NAME}(?![\w'’-])"
 _ADVERBS = (
@@ -44,16 +45,33 @@ _NOT_A_TRADE = (
     "former|wannabe|would-be|budding|future|true|amazing|fantastic|proud|one|lot|few|pretty|like|being|becoming|having|"
     "getting"
 )
+_JOINING = (
+    r"(?:and|but|so|because|since|while|now|for|to|in|at|on|with|after|over|last|this|again|anymore|yesterday|today)\b"
+)
+_DRUG_ENDINGS = (
+    "pril|olol|statin|formin|sartan|prazole|triptan|oxacin|cillin|mycin|etine|aline|azepam|profen|proxen|cetamol|gliptin|"
+    "dipine|zide|semide|thyroxine|insulin|aspirin|codone|tidine|pirin|adine|pride"
+)
+_MONTH_NAME = "(?:January|February|March|April|May|June|July|August|September|October|November|December)"
+_MONTH_SAID = f"(?i:{_MONTH_NAME})"
+_WEEKDAY = "(?:(?i:mon|tues|wednes|thurs|fri|satur|sun)days?)"
+_CLOCK = r"(?:\d{1,2}(?::\d\d)? ?(?:am|pm|a\.m\.|p\.m\.|h|o['’]clock|Uhr)|\d{1,2}:\d\d)"
+_NUMBER_TH = r"\d{1,2}(?:st|nd|rd|th)"
 _PHRASES = {name: _list(name) for name in words() if name != "NOT_NAME"} | {
     "ADVERBS": _ADVERBS,
     "ANYTHING": r"(?:[^,;:.!?…–—()\x00-]|(?<=\w)[-.,](?=\w))+",
     "DAY": DAY,
     "DID": rf"(?:(?: have| has|['’]ve|['’]s)?{_ADVERBS})",
     "DOING": r"(?!playing|learning|working|going|doing|getting|having|using)[a-z]+ing",
-    "END": r"(?=\s*(?:[,;:!?)…–—\x00]|\.(?!\w)|- |$)|\s+(?:and|but|so|because|since|while|now|too|any ?more|where|"
+    "END": r"(?=\s*(?:[,;:!?)…–—\x00]|\.(?!\w)|- |$)|\s+(?:and|but|so|because|since|while|now|too|any ?more|"
+    r"any longer|again|where|over|after|before|until|instead|btw|to be|"
     r"which|who|when|though|although|as well|these days|right now|at the moment|at|with (?:my|his|her)|for|"
     r"last|this (?:week|month|year|morning|summer|winter|spring)|yesterday|today|on (?:[A-Z]\w+|\d+)|"
-    r"in (?:early |late )?(?:[A-Z]\w+|\d+)|back in|(?:about |over )?(?:[a-z]+|\d+) (?:day|week|month|year)s? ago)\b)",
+    r"in (?:early |late )?(?:[A-Z]\w+|\d+|spring|summer|autumn|fall|winter)|"
+    rf"in (?i:{_MONTH_NAME})|"
+    r"back in|(?:about |over )?(?:[a-z]+|\d+) (?:day|week|month|year)s? ago)\b)",
+    "DONE": r"\b(?! (?:with|if|when)\b| in (?:the|a|my|this) (?:dream|film|movie|story|game|book|novel|play|show)\b)",
+    "DRUG": rf"[a-z]*(?:{_DRUG_ENDINGS})(?: \d+ ?(?:mg|ml))?",
     "HAVING": rf"(?: have| has|['’]ve|['’]s){_ADVERBS}",
     "HIS": "(?:my|his|her|their)",
     "LASTED": r"(?: for (?:about |over |almost |the (?:last|past) )?(?P<lasted>(?:\d+|a|two|three|four|five|six|seven|"
@@ -62,12 +80,18 @@ _PHRASES = {name: _list(name) for name in words() if name != "NOT_NAME"} | {
     "NAME_OF": rf"{_NAME}(?![\w-])",
     "OCCUPATION": rf"(?:(?!(?:{_NOT_A_TRADE})\b)[A-Za-zà-ÿ/-]+ ){{0,3}}"
     rf"{_list('TRADE')}(?! (?:of|shop|school|class)\b)",
-    "ORG": rf"(?:[{_UPPER}][\w&'’.-]*\w(?:(?: of| for| and| &| the)* [{_UPPER}0-9][\w&'’-]*){{0,4}}"
+    "ORG": rf"(?:[{UPPER}][\w&'’.-]*\w(?:(?: of| for| and| &| the)* [{UPPER}0-9][\w&'’-]*){{0,4}}"
     rf"|(?:an?|the) (?!new\b)(?:[\w-]+ ){{0,3}}{_list('BUSINESS')})",
-    "PET": rf"(?:[{_LOWER}-]+ ){{0,2}}{_list('PET_KIND')}",
-    "PLACE": rf"(?:the )?[{_UPPER}][\w'’-]+(?:(?: of| de| del| la| upon| on|,)? [{_UPPER}][\w'’-]+){{0,4}}",
+    "PET": rf"(?:[{LOWER}-]+ ){{0,2}}{_list('PET_KIND')}",
+    "PLACE": rf"(?:the )?[{UPPER}][\w'’-]+(?:(?: of| de| del| la| upon| on|,)? [{UPPER}][\w'’-]+){{0,4}}",
     "PRODUCT": r"[A-Z][\w+#.-]*\w(?: (?:[A-Z][\w+#.-]*\w|v?\d[\w.]*\w|\d))*",
     "SAID_DATE": SAID_DATE,
+    "SAID": rf"(?:(?:the|my|our|his|her|an?) )?[\w&'’.+#-]*\w(?: (?!{_JOINING})[\w&'’.+#-]*\w){{0,3}}?",
+    "GADGET": r"(?:[a-z]?[A-Z][\w+-]*)(?: (?:[A-Z0-9][\w+-]*|phone|bike|car))*",
+    "NO_MORE": r"(?:any ?more|any longer|no more)",
+    "WHEN": rf"(?:{_WEEKDAY}(?:,? (?:at )?{_CLOCK})?|{_CLOCK}|{DAY}|the {_NUMBER_TH}(?: of {_MONTH_SAID})?|"
+    rf"{_MONTH_NAME})",
+    "TO_WHEN": r"(?:to|on|for|at|in)",
 }
 _OTHER = (
     rf"(?P<who>[Mm]y {_list('ONLY_ONE')}(?:,? {_FULL_NAME},?)?"
@@ -75,14 +99,14 @@ _OTHER = (
 )
 _SUBJECTS = {
     Person.FIRST: {
-        "SUBJECT": r"I\b|[Ww]e\b",
-        "S": rf"(?:I|[Ww]e){_ADVERBS}(?: do)?",
-        "BE": rf"(?:I(?: am|['’]m)|[Ww]e(?: are|['’]re)){_ADVERBS}",
-        "WAS": rf"(?:I was|[Ww]e were){_ADVERBS}",
-        "HAVE": rf"(?:I|[Ww]e){_ADVERBS}(?: have(?: got)?|['’]ve got){_ADVERBS}",
+        "SUBJECT": r"[Ii]\b|[Ii]m\b|[Ww]e\b",
+        "S": rf"(?:[Ii]|[Ww]e){_ADVERBS}(?: do)?",
+        "BE": rf"(?:[Ii](?: am|['’]?m)|[Ww]e(?: are|['’]re)){_ADVERBS}",
+        "WAS": rf"(?:[Ii] was|[Ww]e were){_ADVERBS}",
+        "HAVE": rf"(?:[Ii]|[Ww]e){_ADVERBS}(?: have(?: got)?|['’]ve got){_ADVERBS}",
         "MY": "(?:[Mm]y|[Oo]ur)",
-        "NOT": r"(?:don['’]t|do not)",
-        "BE_NOT": r"(?:I['’]m not|I am not|[Ww]e['’]re not|[Ww]e aren['’]t|[Ww]e are not)",
+        "NOT": r"(?:don['’]?t|do not)",
+        "BE_NOT": r"(?:[Ii]['’]?m not|[Ii] am not|[Ii] not|[Ww]e['’]re not|[Ww]e aren['’]t|[Ww]e are not)",
     },
     Person.SECOND: {
         "SUBJECT": r"[Yy]ou\b",
@@ -116,7 +140,9 @@ _CLAUSE = re.compile(
 _OPENING = re.compile(
     r"(?:well|yeah|yes|yep|yup|oh|wow|hey|hi|hello|thanks|thank you|actually|honestly|btw|by the way|also|plus|anyway|"
     r"now|currently|nowadays|lately|recently|fyi|sure|absolutely|definitely|totally|no|and|but|so|besides|personally|"
-    rf"fun fact|as you know|these days|{SAID_DATE})(?:,|:|!)?\s+",
+    r"fun fact|as you know|these days|(?:it )?turns out(?: that)?|(?:sad|bad|good|big|great|some) news|news|"
+    r"guess what|ok|okay|update|quick update|correction|sorry|ugh|so+|yay|finally|unfortunately|sadly|luckily|alas|"
+    rf"(?:from|starting|as of) (?:{_MONTH_NAME}|now|next (?:week|month))(?: on)?|{SAID_DATE})(?:,|:|!|\.+)?\s+",
     re.IGNORECASE,
 )
 
@@ -138,9 +164,9 @@ def opening(person: Person, *, possessive: bool) -> re.Pattern[str]:
     return re.compile(_SUBJECTS[person]["MY" if possessive else "SUBJECT"])
 
 
-def pattern(template: str, person: Person) -> re.Pattern[str]:
-    """Return the pattern of a template for one person."""
-    phrases = _PHRASES | _SUBJECTS[person]
+def pattern(template: str, person: Person, further: Mapping[str, str] | None = None) -> re.Pattern[str]:
+    """Return the pattern of a template for one person; ``further`` are phrases of another language."""
+    phrases = _PHRASES | _SUBJECTS[person] | dict(further or {})
 
     def filled(slot: re.Match[str]) -> str:
         phrase = phrases[slot["name"]]

@@ -6,8 +6,8 @@ import re
 
 _CUT = re.compile(
     r"\s+(?:because|since|so|but|although|though|while|when|whenever|where|which|who|as|especially|even|too|"
-    r"very much|a lot|right now|these days|lately|more than|over|rather|until|after|before|every|just|also|then|both|"
-    r"for its|for their|and (?:I|I['’]m|I['’]ve|we|it|its|my|the|they|he|she|have|has|am|is|are|want|was|"
+    r"very much|a lot|right now|now|these days|lately|more than|over|rather|until|after|before|every|just|also|then|"
+    r"both|for its|for their|and (?:I|I['’]m|I['’]ve|we|it|its|my|the|they|he|she|have|has|am|is|are|want|was|"
     r"always|also|find|think|this|that|you|would|will|just|how|all|try|can|even|really|it['’]s))\b.*",
     re.DOTALL,
 )

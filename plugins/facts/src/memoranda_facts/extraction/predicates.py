@@ -1,4 +1,4 @@
-"""The predicates that the rules give, declared: which of them have one value at a time."""
+"""The predicates that the rules give, declared: which of them have one value at a time, and which belong together."""
 
 from __future__ import annotations
 
@@ -6,24 +6,28 @@ from collections.abc import Iterable
 
 from memoranda_facts.schema import Predicate, Schema
 
+PARTNERS = ("wife", "husband", "spouse", "partner", "fiance", "girlfriend", "boyfriend")
+"""The predicates of whom somebody lives with as a couple."""
+
+GROUPS = {
+    "partner": PARTNERS,
+    "living": ("pet", *PARTNERS, "roommate", "flatmate", "best_friend"),
+    "household": ("roommate", "flatmate", *PARTNERS),
+    "activity": ("does", "plays", "learning", "studies", "likes", "member_of", "volunteers_at", "diet", "takes"),
+    "place": ("employer", "studies_at", "studies", "member_of", "lives_in", "volunteers_at"),
+    "possession": ("drives", "owns", "has", "pet", "uses"),
+    "taste": ("likes", "plays", "does", "uses"),
+}
+"""Predicates that one sentence can end: whoever "left" something, may have worked, studied or lived there."""
+
 _ONE = (
-    *("lives_in", "job", "employer", "marital_status", "spouse", "diet", "age", "birthday", "born_on", "born_in"),
-    *(
-        "nationality",
-        "studies_at",
-        "wife",
-        "husband",
-        "partner",
-        "fiance",
-        "girlfriend",
-        "boyfriend",
-        "mother",
-        "father",
-    ),
+    *("lives_in", "job", "employer", "marital_status", *PARTNERS, "diet", "age", "birthday", "born_on", "born_in"),
+    *("nationality", "studies_at", "mother", "father", "boss", "manager", "name", "email", "phone", "drives"),
     *("hometown", "major", "job_title", "address", "time_zone", "timezone", "blood_type", "shoe_size", "religion"),
+    *("favorite_*", "when_*"),
 )
 _EVENTS = ("visited", "joined", "graduated_from")
-_PINNED = ("name", "lives_in", "job", "employer", "spouse", "diet", "allergic_to")
+_PINNED = ("name", "lives_in", "job", "employer", "marital_status", *PARTNERS, "diet", "condition", "allergic_to")
 _ALIASES = {
     "lives_in": ("home", "city", "residence", "lives"),
     "employer": ("works_at", "works_for", "company"),
@@ -31,6 +35,11 @@ _ALIASES = {
     "likes": ("loves", "enjoys"),
     "dislikes": ("hates",),
 }
+
+
+def has_one_value(predicate: str) -> bool:
+    """Return True if a new value of a predicate ends the one before."""
+    return predicate in _ONE or predicate.startswith(("favorite_", "when_"))
 
 
 def everyday_schema(one: Iterable[str] = ()) -> Schema:

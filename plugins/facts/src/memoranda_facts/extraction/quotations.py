@@ -51,7 +51,7 @@ _QUOTES = re.compile(
 _OWN = re.compile(
     r"\b(?:I|I['’]\w+|we|me|my|myself|our|fun fact|fyi|btw|by the way|update|news|correction|p\.?s|edit|reminder|"
     r"intro\w*|heads[- ]up|context|background|info|confession|thing|know|record|clear|important|remember|note|sorry|"
-    r"anyway|also|actually|honestly|truth|well|so|ok|okay|"
+    r"new \w+|anyway|also|actually|honestly|truth|well|so|ok|okay|"
     r"ich|wir|mir|mein\w*|übrigens|neuigkeit\w*|wichtig|achtung|info|kurz|korrektur|"
     r"yo|mi|noticias?|por cierto|importante|ojo|je|moi|mon|ma|mes|au fait|nouvelles?|attention)\s*$"
     r"|\b(?:about me|über mich|sobre mí|sur moi|you should know|I do|I am)\b",

@@ -10,12 +10,21 @@ from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
+from inspect import signature
 from itertools import groupby
 
 from memoranda.errors import InputError
 from memoranda.items import MemoryItem, MemoryMetadata
 from memoranda_facts.candidates import Candidate
-from memoranda_facts.extraction.extractors import FactExtractor, Usage, Utterance, is_confirmation, is_spoken, utterance
+from memoranda_facts.extraction.extractors import (
+    Extraction,
+    FactExtractor,
+    Usage,
+    Utterance,
+    is_confirmation,
+    is_spoken,
+    utterance,
+)
 from memoranda_facts.extraction.marks import Mark, Marks
 from memoranda_facts.facts import Facts
 from memoranda_facts.log import owner_handle
@@ -124,7 +133,7 @@ class ExtractionRun:
         """Extract and apply, and return the ids of the items that could not be read."""
         if not said:
             return set()
-        found = await self.extractor.extract(said)
+        found = await self._extract(said)
         report.read += len(said) - len(found.unread)
         report.unread += len(found.unread)
         report.proposed += len(found.candidates)
@@ -133,6 +142,12 @@ class ExtractionRun:
         for _, proposed in groupby(found.candidates, key=lambda each: each.sources[0].item_id):
             await self._apply(list(proposed), report)
         return found.unread
+
+    async def _extract(self, said: Sequence[Utterance]) -> Extraction:
+        """Extract with what holds before, unless the extractor does not take that."""
+        if "known" not in signature(self.extractor.extract).parameters:
+            return await self.extractor.extract(said)
+        return await self.extractor.extract(said, known=await self.facts.current())
 
     async def _apply(self, proposed: Sequence[Candidate], report: ExtractionReport) -> None:
         """Apply the candidates of one item as one change; if one of them is refused, the others each by itself."""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections.abc import Iterator, Mapping
+from typing import Literal, NamedTuple
 
 from memoranda_facts.extraction.quotations import own_text
 
@@ -49,12 +49,73 @@ _REPORTED = re.compile(
 )
 
 
+_PARTS_OF_WORK = (
+    "act|scene|chapter|version|draft|release|sprint|ticket|level|episode|season|page|section|step|slide|row|column|table|"
+    "figure|line|exercise|task|issue|module|unit|test|stage|round|branch|build"
+)
+_AT_WORK = re.compile(
+    rf"\b(?:{_PARTS_OF_WORK})s? (?:no\.? |#)?(?:\d+|[ivx]+|[a-f])\b|\bv\d+(?:\.\d+)*\b"
+    r"|\b(?:variable|function|method|parameter|repo|repository|codebase|plot|storyline|character|villain|hero|heroine)\b",
+    re.IGNORECASE,
+)
+"""Sentences about what somebody works on: a text, a game, a program. They are no facts of a life."""
+
+_FILLERS = r"(?:(?:but|and|hm+|well|actually|wait|ok|oh)[,. ]+)*"
+_NOT_SURE = r"(?:I['’]?m not sure|I am not sure|not sure|I don['’]t know|no idea)"
+_DOUBTS: Mapping[Literal["thought", "still"], re.Pattern[str]] = {
+    "still": re.compile(
+        rf"{_FILLERS}{_NOT_SURE}(?: if| whether| that)? (?=I['’]?m still |I am still |I still )", re.IGNORECASE
+    ),
+    "thought": re.compile(
+        rf"{_FILLERS}(?:I think|I believe|I guess|{_NOT_SURE},? but|maybe|perhaps|probably|if I remember (?:it )?"
+        r"(?:right|correctly)),?(?: that)? (?=\S)",
+        re.IGNORECASE,
+    ),
+}
+"""How people say that they are not sure."""
+
+_SUBJECT = "I "
+_DROPPED = re.compile(
+    r"(?:(?:ok|okay|so+|well|btw|also|yay|ugh|update|news|oh|hey|anyway|and|finally|just|actually)[,:!.]* +)*"
+    r"(?P<verb>(?:[Gg]ot|[Ll]eft|[Qq]uit|[Ss]old|[Ss]topped|[Rr]esigned|[Gg]ave up|[Ll]ost|[Ss]witched|[Bb]roke up|"
+    r"[Ss]plit up|[Cc]ancelled|[Cc]anceled|[Rr]etired|[Tt]urned|[Dd]ropped|[Mm]oved|[Ss]tarted|[Jj]oined|[Ll]ive in|"
+    r"[Bb]ought an?|[Dd]rive an?|"
+    r"[Ww]ork (?:as|at|for)|[Dd]on['’]t|[Nn]o longer|[Nn]ot)\b)"
+)
+"""The verbs before which people leave out "I" in a chat."""
+
+
 class Sentence(NamedTuple):
-    """A sentence and where it starts in its text. ``stated`` is the part of it that states something, often all."""
+    """A sentence and where it starts in its text. ``stated`` is the part of it that states something, often all.
+
+    Where people leave out "I", as in "got fired today", it stands in ``text`` and ``stated`` at the place ``dropped``.
+    ``doubt`` says that it is only thought to be so ("I think …"), or no longer sure ("not sure if I still …").
+    """
 
     text: str
     start: int
     stated: str
+    dropped: int | None = None
+    doubt: Literal["thought", "still"] | None = None
+
+    def span(self, start: int, end: int) -> tuple[int, int]:
+        """Return where a part of the sentence stands in the text."""
+        return self.start + self._said(start), self.start + self._said(end)
+
+    def _said(self, place: int) -> int:
+        if self.dropped is None or place <= self.dropped:
+            return place
+        return max(self.dropped, place - len(_SUBJECT))
+
+
+def _with_subject(sentence: Sentence) -> Sentence:
+    """Return a sentence with the subject that it leaves out."""
+    found = _DROPPED.match(sentence.stated)
+    if found is None:
+        return sentence
+    place = found.start("verb")
+    completed = [f"{text[:place]}{_SUBJECT}{text[place:]}" for text in (sentence.text, sentence.stated)]
+    return Sentence(completed[0], sentence.start, completed[1], place)
 
 
 def sentences(text: str, *, tagged: bool = False) -> Iterator[Sentence]:
@@ -70,7 +131,19 @@ def sentences(text: str, *, tagged: bool = False) -> Iterator[Sentence]:
         if len(sentence) > LONGEST:
             continue
         stated = _before_question(sentence, tagged)
-        yield Sentence(sentence, start, "" if _UNREAL.search(stated) else stated)
+        unreal = _UNREAL.search(stated) or _AT_WORK.search(stated)
+        yield _with_subject(Sentence(sentence, start, "" if unreal else stated))
+        yield from _doubted(stated, start)
+
+
+def _doubted(stated: str, start: int) -> Iterator[Sentence]:
+    """Yield what a sentence says with doubt, as if it were said without."""
+    for doubt, pattern in _DOUBTS.items():
+        found = pattern.match(stated)
+        said = "" if found is None else stated[found.end() :]
+        if found is not None and not _UNREAL.search(said) and not _AT_WORK.search(said):
+            yield Sentence("", start + found.end(), said, doubt=doubt)
+            return
 
 
 def reported_from(text: str) -> int:

@@ -1,0 +1,257 @@
+"""From a match of a rule to candidates: who it is about, which value, since or until when, and what it ends."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cache
+
+from memoranda_facts.candidates import Candidate
+from memoranda_facts.dates import EVER, end_of, start_of
+from memoranda_facts.extraction.grammar import Person
+from memoranda_facts.extraction.objects import named_object
+from memoranda_facts.extraction.open_facts import OpenFact, OpenFacts, same_thing
+from memoranda_facts.extraction.predicates import has_one_value
+from memoranda_facts.extraction.rule_table import Given, Rule, words
+from memoranda_facts.extraction.said_dates import SAID_DATE, day_of_year, said_date
+from memoranda_facts.extraction.sentences import Sentence
+from memoranda_facts.records import Source
+from memoranda_facts.values import same_text
+
+CONFIDENCE = 0.9
+"""The confidence of a fact that a rule found."""
+
+NEARBY = 40
+"""How many characters before a statement are looked at for its date."""
+
+_DATE_AFTER = re.compile(rf"[\s,]*(?P<date>{SAID_DATE})\b")
+_DATE_BEFORE = re.compile(rf"(?P<date>{SAID_DATE}),?\s*$", re.IGNORECASE)
+_ONLY_THEN = re.compile(
+    r"\s+(?:when|back when|as a|until|"
+    r"for (?:a (?:few|couple|while|day|week|month|year)|two|three|four|five|six|\d+)\b)",
+    re.IGNORECASE,
+)
+_WHICH_SIBLING = re.compile(r"(?:older|younger|big|little|eldest|youngest|twin) ")
+_SAME_RELATION = {
+    each: name
+    for name, others in {
+        "mother": "mom mum mutter madre mère",
+        "father": "dad vater padre père",
+        "grandmother": "grandma",
+        "grandfather": "grandpa",
+        "fiance": "fiancé fiancée fiancee verlobte verlobter prometida prometido",
+        "girlfriend": "freundin novia copine",
+        "boyfriend": "freund novio copain",
+        "wife": "frau mujer esposa femme",
+        "husband": "mann marido esposo mari",
+        "partner": "partnerin pareja compagne compagnon",
+        "sister": "schwester hermana sœur",
+        "brother": "bruder hermano frère",
+        "daughter": "tochter hija fille",
+        "son": "sohn hijo fils",
+        "boss": "chefin chef jefa jefe patronne patron",
+        "roommate": "mitbewohnerin mitbewohner colocataire",
+    }.items()
+    for each in others.split()
+} | {"petite amie": "girlfriend", "petit ami": "boyfriend"}
+"""Which word for a relation means the same as another, in any language."""
+
+_PLACES = frozenset(
+    ("lives_in", "from", "born_in", "grew_up_in", "citizen_of", "employer", "studies_at", "graduated_from", "visited")
+)
+_NAMED = frozenset(("relation", "pet", "name", "spouse"))
+_OF_BLOOD = re.compile(
+    r"(?:grand|step|god|great)?(?:mother|father|sister|brother|son|daughter|aunt|uncle|cousin|niece|nephew)"
+)
+"""Relations that begin with a birth, and never end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """A text, who it is about when it says "I" (or "you"), when it was said, and the item that holds it."""
+
+    text: str
+    speaker: str
+    at: str
+    item_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """What a rule matched in a sentence, about the speaker or about somebody who is named."""
+
+    rule: Rule
+    match: re.Match[str]
+    sentence: Sentence
+    person: Person
+    said: Said
+
+    @property
+    def place(self) -> int:
+        """Where it begins in the text."""
+        return self.sentence.start + self.match.start()
+
+    def candidates(self, known: OpenFacts) -> Iterator[Candidate]:
+        """Yield what it sets and ends, given what is known to hold."""
+        subject = self.said.speaker
+        if self.person is Person.THIRD:
+            named = subject_of(self.match, self.said.speaker)
+            if named is None:
+                return
+            subject = named
+        ended = [made for given in self.rule.gives if given.kind == "end" for made in self._ends(given, subject, known)]
+        yield from ended
+        replaced = {made.predicate for made in ended}
+        for given in self.rule.gives:
+            if given.kind == "set" and (not self.rule.replaces or given.predicate in replaced):
+                yield from self._set(given, subject, known, ended)
+
+    def _set(self, given: Given, subject: str, known: OpenFacts, ended: list[Candidate]) -> Iterator[Candidate]:
+        named = _value(self.rule, given, self.match)
+        if named is None:
+            return
+        value, end = named
+        if _ONLY_THEN.match(self.match.string, end) and not self.rule.names_kinds:
+            return  # "… when I was six": true then, and perhaps not now.
+        date, end = _date(self.match, end, self.said.at)
+        predicate = _predicate(given, self.match)
+        others = [each for each in known.of(subject, (predicate,)) if same_text(each.value) != same_text(value)]
+        others = others if has_one_value(predicate) else []
+        lasts = given.lasting and not (
+            has_one_value(predicate) and not _OF_BLOOD.match(predicate) and self._is_relation
+        )
+        moment = date or (EVER if lasts else self.said.at)
+        if any(each.start >= start_of(moment) for each in others):
+            moment = self.said.at  # What was said last is true now, even if it began before the other was spoken of.
+        kind = self.match.groupdict().get("kind")
+        made = self._candidate(subject, predicate, value, end)
+        made = replace(made, valid_from=moment, qualifiers={"kind": kind} if kind and given.predicate == "pet" else {})
+        over = {(each.predicate, same_text(str(each.object))) for each in ended}
+        for each in others:
+            if (predicate, same_text(each.value)) not in over and each.start < start_of(moment):
+                yield replace(
+                    made, kind="end", object=each.value, valid_from=None, valid_to=start_of(moment), qualifiers={}
+                )
+        yield made
+
+    @property
+    def _is_relation(self) -> bool:
+        return any(given.predicate == "relation" for given in self.rule.gives)
+
+    def _ends(self, given: Given, subject: str, known: OpenFacts) -> Iterator[Candidate]:
+        named = (None, self.match.end()) if given.ends != "named" else _value(self.rule, given, self.match)
+        if named is None:
+            return
+        value, end = named
+        date, end = _date(self.match, end, self.said.at)
+        found = [each for each in known.of(subject, given.predicates) if _is_ended(each, given, value)]
+        if given.ends == "only" and len(found) > 1:
+            found = []
+        for each in found:
+            late = date is not None and end_of(date) > each.start
+            made = self._candidate(subject, each.predicate, each.value, end)
+            yield replace(made, kind="end", valid_to=date if late else self.said.at)
+        if not found and not given.known and value is not None:
+            made = self._candidate(subject, given.predicate, value, end)
+            yield replace(made, kind="end", valid_to=date or self.said.at)
+
+    def _candidate(self, subject: str, predicate: str, value: str, end: int) -> Candidate:
+        start, stop = self.sentence.span(self.match.start(), end)
+        return Candidate(
+            subject=subject,
+            predicate=predicate,
+            object=value,
+            confidence=CONFIDENCE,
+            sources=(Source(self.said.item_id, start, stop),),
+            rule=f"rules/{self.rule.name}",
+        )
+
+
+def _is_ended(fact: OpenFact, given: Given, value: str | None) -> bool:
+    """Return True if an ending is about a fact that holds."""
+    if given.among is not None:
+        return any(same_thing(word, fact.value) for word in words()[given.among])
+    return value is None or same_thing(value, fact.value)
+
+
+def subject_of(match: re.Match[str], speaker: str) -> str | None:
+    """Return who a statement in the third person is about: a name, or "Ada's wife"; None if it is no one's name."""
+    who = match.group("who").rstrip(",")
+    relation = who[3:] if who.lower().startswith("my ") else ""
+    name = re.search(r"(?:^|[ ,])([A-ZÀ-Þ][^,]*)$", relation or who)
+    if name is not None:
+        return name.group(1) if _is_name(name.group(1)) else None
+    return f"{speaker}'s {_SAME_RELATION.get(relation, relation)}"
+
+
+@cache
+def _no_names() -> frozenset[str]:
+    return frozenset(words()["NOT_NAME"])
+
+
+def _is_name(text: str) -> bool:
+    first = text.split()[0]
+    return first.lower() not in _no_names() and not first.endswith(("ing", "ly"))
+
+
+def _predicate(given: Given, match: re.Match[str]) -> str:
+    if given.predicate == "relation":
+        relation = _WHICH_SIBLING.sub("", match.group("relation").lower())
+        return _SAME_RELATION.get(relation, relation).replace("-", "_").replace(" ", "_")
+    if given.predicate in ("favorite", "attribute", "when"):
+        kind = match.group("kind").lower().replace(" ", "_")
+        return kind if given.predicate == "attribute" else f"{given.predicate}_{kind}"
+    return given.predicate
+
+
+def _value(rule: Rule, given: Given, match: re.Match[str]) -> tuple[str, int] | None:
+    """Return the value of a fact and where its statement ends in the sentence; None if it is no value after all."""
+    if given.constant is not None:
+        return given.constant, match.end()
+    group = given.group if match.groupdict().get(given.group) is not None else "apposed"
+    text = match.groupdict().get(group)
+    if text is None:
+        return None
+    value: str | None = text
+    if rule.names_anything:
+        value = named_object(text, match.string[match.end(group) :], bare=rule.names_kinds)
+    elif given.predicate == "birthday":
+        value = day_of_year(text)
+    elif given.predicate == "born_on":
+        value = said_date(text, "9999-12-31") if re.search(r"\d{4}", text) else None
+    elif given.predicate in _PLACES:
+        value = _place(text)
+    elif given.predicate in _NAMED:
+        value = text if _is_name(text) else None
+    if value is None:
+        return None
+    # An object that may be anything was read up to the end of its clause, and can be a part of that.
+    end = match.start(group) + len(value) if rule.names_anything and text.startswith(value) else match.end()
+    return value, end
+
+
+def _place(text: str) -> str | None:
+    """Return a place without what only looks like a part of it: "Rome, And" is Rome."""
+    kept: list[str] = []
+    for part in text.split(", "):
+        first = part.split()[0].lower()
+        if first in _no_names() and first not in ("the", "a", "an", "new", "my"):
+            break
+        kept.append(part)
+    return ", ".join(kept) or None
+
+
+def _date(match: re.Match[str], end: int, spoken: str) -> tuple[str | None, int]:
+    """Return the date that is said right after a statement or right before it, and where the statement ends with it."""
+    lasted = match.groupdict().get("lasted")
+    if lasted is not None:
+        return said_date(f"{lasted} ago", spoken), end
+    after = _DATE_AFTER.match(match.string, end)
+    found = after or _DATE_BEFORE.search(match.string[max(0, match.start() - NEARBY) : match.start()])
+    if found is None:
+        return None, end
+    date = said_date(found.group("date"), spoken)
+    if date and spoken.startswith(date) and not found.group("date").startswith("since"):
+        date = spoken  # "I moved today" must not lie before what was said this morning.
+    return date, end if after is None else after.end()

@@ -1,0 +1,198 @@
+"""Endings by rules: what a change ends, what it leaves alone, since when, and what a doubt does."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from memoranda import HumanMemory
+from memoranda.store import InMemoryStore
+from memoranda_facts import Fact, Facts
+from memoranda_facts.extraction import Extraction, ExtractionRun, RuleExtractor, Utterance, everyday_schema
+
+
+async def told(*texts: str, extractor: RuleExtractor | None = None) -> Facts:
+    """Return what is known of Nora after she said some things, one each month of 2026."""
+    handle = InMemoryStore().scoped(user_id="nora", session_id="s")
+    facts = Facts(handle, schema=everyday_schema())
+    run = ExtractionRun(facts, extractor or RuleExtractor())
+    for month, text in enumerate(texts, start=1):
+        await handle.add(HumanMemory(content=text, created_at=f"2026-{month:02d}-10T09:00:00+00:00"))
+        await run.run()
+    return facts
+
+
+async def holding(*texts: str) -> list[str]:
+    """Return the values that hold after some things were said."""
+    return sorted(str(fact.object) for fact in await (await told(*texts)).current())
+
+
+async def test_the_lines_of_a_life_that_changed() -> None:
+    facts = await told(
+        "Hi! I live in Lisbon and I work as a nurse.",
+        "I'm vegetarian and allergic to peanuts. My cat is called Miso.",
+        "I moved to Porto. I quit my job. From April I work at Farfetch.",
+        "We got a dog! He's called Rolo.",
+        "Miso died. I'm not vegetarian anymore, I eat fish now.",
+    )
+    assert await facts.profile_lines() == [
+        "lives in Porto (since 2026-03-10; before: Lisbon)",
+        "no longer job: nurse (since 2026-03-10)",
+        "employer: Farfetch (since 2026-03-10)",
+        "no longer diet: vegetarian (since 2026-05-10)",
+        "allergic to peanuts (since 2026-02-10)",
+        "pet: Rolo (since 2026-04-10)",
+        "has a dog (since 2026-04-10)",
+        "no longer pet: Miso (cat) (since 2026-05-10)",
+    ]
+
+
+@pytest.mark.parametrize(
+    "ending", ["I quit.", "I got laid off!", "They let me go.", "got fired today", "Ich habe gekündigt."]
+)
+async def test_an_ending_needs_no_new_value_and_names_nothing(ending: str) -> None:
+    assert await holding("I work at Siemens as a designer.", ending) == []
+
+
+@pytest.mark.parametrize(
+    "later",
+    [
+        "My sister quit.",
+        "I want to quit.",
+        "Should I quit?",
+        "If I quit, I could travel.",
+        "I didn't quit.",
+        "I never quit.",
+        "I almost quit.",
+        '"I quit," said the hero.',
+        "Please repeat after me: I quit.",
+        "Bob: I quit.",
+        "The server quit.",
+        "I quit smoking.",
+    ],
+)
+async def test_what_ends_no_job_leaves_it(later: str) -> None:
+    assert "Siemens" in await holding("I work at Siemens.", later)
+
+
+async def test_others_end_their_own_facts() -> None:
+    facts = await told("I work at Audi. Tom works at Audi.", "Tom lost his job at Audi.")
+    assert [fact.subject for fact in await facts.current(predicate="employer")] == ["nora"]
+
+
+async def test_only_what_is_named_ends() -> None:
+    assert await holding("I have a cat called Miso. I have a dog called Rex.", "Miso died.") == ["Rex"]
+    assert await holding("I have a cat called Miso.", "Carlos died.") == ["Miso"]
+
+
+async def test_a_new_value_ends_the_old_one_even_if_it_began_before_the_old_one_was_spoken_of() -> None:
+    facts = await told("Hello.", "Hello again.", "I live in Lisbon.", "I moved to Porto in January.")
+    (home,) = await facts.current()
+    assert (home.object, home.valid_from) == ("Porto", "2026-04-10T09:00:00.000000+00:00")
+
+
+async def test_a_new_value_ends_the_old_one_whatever_the_schema_of_the_reader() -> None:
+    facts = await told("I live in Lisbon.", "I moved to Porto.")
+    assert [fact.object for fact in await Facts(facts.store).current()] == ["Porto"]
+
+
+async def test_an_end_takes_the_time_that_is_said_or_that_of_the_item() -> None:
+    facts = await told("I have a cat called Miso.", "Hm.", "Hm.", "Hm.", "Miso died in March.")
+    (miso,) = await facts.history("nora", "pet")
+    assert (miso.state, miso.valid_to) == ("ended", "2026-03")
+    facts = await told("I have a cat called Miso.", "Miso died yesterday.")
+    (miso,) = await facts.history("nora", "pet")
+    assert (miso.state, miso.valid_to) == ("ended", "2026-02-09")
+    facts = await told("My girlfriend is Lena.", "We broke up.", "My girlfriend is Mia.")
+    (mia,) = await facts.current()
+    assert (mia.object, mia.valid_from) == ("Mia", "2026-03-10T09:00:00.000000+00:00")
+
+
+async def test_a_change_and_what_it_ended_are_undone_together() -> None:
+    facts = await told("I live in Lisbon.", "I moved to Porto.")
+    (home,) = await facts.current()
+    await facts.undo(home)
+    assert [fact.object for fact in await facts.current()] == ["Lisbon"]
+
+
+@pytest.mark.parametrize(
+    "correction",
+    ["Sorry, Thursday, not Tuesday.", "I meant Thursday, not Tuesday!", "no wait, I said tuesday, it's Thursday"],
+)
+async def test_a_correction_says_that_the_old_value_was_never_true(correction: str) -> None:
+    facts = await told("My exam is on Tuesday.", correction)
+    assert [str(fact.object).lower() for fact in await facts.current()] == ["thursday"]
+    assert [fact.state for fact in await facts.history()] == ["retracted", "holds"]
+
+
+async def test_a_correction_of_nothing_that_is_known_is_none() -> None:
+    assert await holding("My exam is on Tuesday.", "It's coffee, not tea.") == ["Tuesday"]
+
+
+async def test_a_doubt_is_a_dispute_and_both_are_shown() -> None:
+    facts = await told("My exam is on Tuesday.", "I think my exam is on Thursday.")
+    assert await facts.profile_lines() == [
+        "when exam: Tuesday (since 2026-01-10; disputed)",
+        "when exam: Thursday (since 2026-02-10; disputed)",
+    ]
+    facts = await told("I live in Lisbon.", "Not sure if I still live in Lisbon.")
+    assert [fact.state for fact in await facts.current()] == ["disputed"]
+
+
+async def test_a_doubt_about_nothing_that_is_known_says_nothing() -> None:
+    assert await holding("I think I live in Lisbon.") == []
+    assert await holding("I live in Lisbon.", "Maybe I'll move to Porto.") == ["Lisbon"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "He works as a smith in act 3.",
+        "It is called Walnut in version 7.",
+        "She is called Mara in chapter 2.",
+        "Anna lives in Rome in scene 4.",
+        "My character Tom is a baker.",
+        "We moved the meeting to Boston.",
+        "Moved to Trash.",
+        "The function is called Parse.",
+    ],
+)
+async def test_sentences_about_work_are_no_facts_of_a_life(text: str) -> None:
+    assert await holding(text) == []
+
+
+async def test_one_message_may_set_and_end() -> None:
+    assert await holding("I work at Bosch. Well, I quit. I work at Puma now.") == ["Puma"]
+
+
+class Silent:
+    """An extractor that takes utterances alone."""
+
+    name = "silent"
+    batch_size = 4
+
+    async def extract(self, utterances: Sequence[Utterance]) -> Extraction:
+        """Find nothing."""
+        return Extraction()
+
+
+class Asked(RuleExtractor):
+    """An extractor that notes what it is told to hold."""
+
+    def __init__(self) -> None:
+        self.known: list[list[str]] = []
+
+    async def extract(self, utterances: Sequence[Utterance], known: Sequence[Fact] = ()) -> Extraction:
+        """Note what holds."""
+        self.known.append([str(fact.object) for fact in known])
+        return await super().extract(utterances, known)
+
+
+async def test_an_extractor_is_told_what_holds_if_it_takes_that() -> None:
+    asked = Asked()
+    await told("I live in Lisbon.", "I moved to Porto.", "Hello.", extractor=asked)
+    assert asked.known == [[], ["Lisbon"], ["Porto"]]
+    handle = InMemoryStore().scoped(user_id="nora")
+    await handle.add(HumanMemory(content="I live in Lisbon."))
+    assert (await ExtractionRun(Facts(handle), Silent()).run()).read == 1

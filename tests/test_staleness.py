@@ -1,0 +1,31 @@
+"""After what people say has changed in their lives, the rules let only the current value hold."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from memoranda_facts.extraction import RuleExtractor
+from memoranda_testing.facts.staleness import read_changes, staleness
+
+CORPORA = Path(__file__).parents[1] / "bench" / "corpora" / "changes"
+LEAST_CURRENT, MOST_WRONG = 0.85, 0.02
+
+
+@pytest.mark.parametrize("half", ["developed", "kept_away"])
+async def test_only_the_current_value_holds_after_a_change(half: str) -> None:
+    """One half was written before the rules and not looked at while they were made."""
+    cases = read_changes(CORPORA / f"{half}.txt")
+    assert sum(bool(case.ended) for case in cases) >= 99
+    found = await staleness(cases, RuleExtractor())
+    assert found.current_share >= LEAST_CURRENT, found.failed
+    assert found.wrong_share <= MOST_WRONG, found.failed
+
+
+@pytest.mark.parametrize("language", ["en", "de", "es", "fr"])
+async def test_every_language_has_changes_that_are_understood(language: str) -> None:
+    cases = read_changes(CORPORA / "developed.txt")
+    found = await staleness((case for case in cases if case.language == language), RuleExtractor())
+    assert found.changes >= 3
+    assert found.current_share >= LEAST_CURRENT, found.failed
