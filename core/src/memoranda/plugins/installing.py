@@ -36,7 +36,7 @@ _DISTRIBUTIONS = {
     "embed-static": _Distribution(offers="static minilm"),
     "encrypt": _Distribution(needs="text ranking", offers="encrypt encrypted", commands="keys encrypt decrypt"),
     "eval": _Distribution(needs="messages text ranking context summary userdata cli sql sqlite", commands="eval"),
-    "facts": _Distribution(needs="text ranking", offers="fact", public="Facts", commands="facts"),
+    "facts": _Distribution(needs="messages text ranking", offers="fact", public="Facts", commands="facts"),
     "guard": _Distribution(offers="guard quarantined", commands="quarantine"),
     "inspector": _Distribution(needs="messages text ranking context guard summary userdata cli", commands="inspect"),
     "langgraph": _Distribution(needs="messages sessions text ranking", offers="langgraph-store langgraph-checkpointer"),

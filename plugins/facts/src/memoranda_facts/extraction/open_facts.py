@@ -9,7 +9,7 @@ from memoranda_facts.candidates import Candidate
 from memoranda_facts.dates import EVER, start_of
 from memoranda_facts.results import Fact
 from memoranda_facts.values import same_text
-from memoranda_text import index_terms
+from memoranda_text import fold_words, index_terms
 
 _NOT_NAMING = frozenset(
     (
@@ -79,4 +79,5 @@ def same_thing(said: str, value: str, *, exactly: bool = False) -> bool:
 
 
 def _naming(text: str) -> set[str]:
-    return {word for word in index_terms(text) if word not in _NOT_NAMING}
+    """Return the words that say which thing is meant, each by its stem."""
+    return {index_terms(word)[-1] for word in fold_words(text) if word not in _NOT_NAMING}
