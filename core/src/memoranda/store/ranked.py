@@ -20,6 +20,9 @@ class RankedItem:
     ``parts`` says what the score is made of (``text``, ``speaker``, ``semantic``, …), ``terms`` which of its words were
     found, ``passage`` which part of a long content, and ``meaning`` the share of meaning in the ranking; words have the
     rest. Scores run from 0 to 1.
+
+    Two fields are the same for all results of a ranking: ``evidence`` says from 0 to 1 how much the scope supports the
+    query, and ``missing`` has the words of the query, folded, that nothing in the scope has in any form.
     """
 
     item: MemoryItem
@@ -28,6 +31,8 @@ class RankedItem:
     terms: tuple[str, ...] = ()
     passage: str = ""
     meaning: float = 0.0
+    evidence: float = 0.0
+    missing: tuple[str, ...] = ()
 
 
 Verdict = Literal["known", "near", "unknown"]
@@ -39,9 +44,9 @@ class Recalled:
     """What ``recall(query, verdict=True)`` returns: the memories, best first, and how far they go.
 
     ``verdict`` is ``"known"`` if the memories support all that the question asks for, ``"near"`` if they are about
-    something close to it, and ``"unknown"`` if nothing stored has to do with it. ``unsupported`` are the words of the
-    question, as written there, that nothing supports: a prompt can say "Nothing is known about: brother". The length
-    is that of ``memories``, and so is iteration.
+    something close to it, and ``"unknown"`` if too little of what is stored has to do with it. ``unsupported`` are the
+    words of the question, as written there, that nothing supports: a prompt can say "Nothing is known about: brother".
+    The length is that of ``memories``, and so is iteration.
     """
 
     memories: tuple[RankedItem, ...]

@@ -61,11 +61,14 @@ class Scored(NamedTuple):
     by_meaning: bool = False
     share: float = 0.0
     """The share that meaning has in the ranking."""
+    evidence: float = 0.0
+    missing: tuple[str, ...] = ()
+    """How much the scope supports the query, and the words that nothing in it has: see :mod:`verdict`."""
 
     def ranked(self, item: MemoryItem, nearest: str = "") -> RankedItem:
         """Return the item of this key, with its score and why; ``nearest`` is its passage of the nearest meaning."""
         passage = nearest if self.by_meaning or self.part[1] == 1 else passage_at(item.content, *self.part)
-        return RankedItem(item, self.score, self.parts, self.terms, passage, self.share)
+        return RankedItem(item, self.score, self.parts, self.terms, passage, self.share, self.evidence, self.missing)
 
 
 @dataclass(frozen=True, slots=True)

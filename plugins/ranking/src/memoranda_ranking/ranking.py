@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from itertools import chain, islice
 from typing import Any
 
@@ -14,6 +15,7 @@ from memoranda_ranking.fusion import likeness, semantic_share, standing_out
 from memoranda_ranking.passages import Passage, Scored, Weights
 from memoranda_ranking.scope_arrays import Added, Flags, Floats, Ints, ScopeArrays
 from memoranda_ranking.scoring import Query, WordScores
+from memoranda_ranking.verdict import evidence
 from memoranda_ranking.windows import joined
 
 _FIRST = 10
@@ -154,7 +156,9 @@ class _Scoring:
         relevances = self._by_words + self._by_meaning
         self._best = float(relevances.max()) or 1.0
         self._relevances = relevances / self._best
-        self.relevance = self._relevance(covered, likeness(self._near, unrelated))
+        alike = likeness(self._near, unrelated)
+        self.relevance = self._relevance(covered, alike)
+        self._most_covered, self._most_alike = float(covered.max()), float(alike.max())
         sittings = np.maximum.reduceat(self._relevances, layout.sitting_starts)
         self._bonuses: dict[str, NDArray[Any]] = {"session": (weights.session * sittings)[layout.sitting]}
         if words.speaking.any():
@@ -211,9 +215,20 @@ class _Scoring:
             return alike
         if not self.share:
             return covered
-        given = self.words.weights.semantic
-        share = 0.5 * (calibrated(self.words.arrays).known if given is None else min(1.0, 2 * given))
+        share = 0.5 * self._known
         return (1 - share) * covered + share * alike
+
+    @property
+    def _known(self) -> float:
+        """How surely the vectors tell anything, from 0 to 1."""
+        if not self.share:
+            return 0.0
+        given = self.words.weights.semantic
+        return calibrated(self.words.arrays).known if given is None else min(1.0, 2 * given)
+
+    @cached_property
+    def _evidence(self) -> float:
+        return evidence(self._most_covered, self.words.heard, self._most_alike, self._known)
 
     def best_first(self) -> Iterator[int]:
         """Return every item that has to do with the query, by score, then the newest first.
@@ -246,6 +261,8 @@ class _Scoring:
             item=item,
             by_meaning=semantic > text,
             share=self.share,
+            evidence=self._evidence,
+            missing=words.unheard,
         )
 
 

@@ -33,7 +33,7 @@ _TIME_WORDS = """
 yesterday today tonight tomorrow ago last next week weekend month year morning evening night recently since soon lately
 earlier monday tuesday wednesday thursday friday saturday sunday
 """
-_TIME_TERMS = sorted({*map(stem, (*_TIME_WORDS.split(), *MONTHS))} - {stem("may")})
+_TIME_TERMS = frozenset({*map(stem, (*_TIME_WORDS.split(), *MONTHS))} - {stem("may")})
 _STANDING_TERMS = {
     None if language == "-" else language: [
         stemmer_of(None if language == "-" else language)(word) for word in fold_words(" ".join(words), _as_written)
@@ -49,6 +49,9 @@ leave no other forms to look for."""
 
 _MOST_LETTERS = 0.5
 """Which part of their letters a term and another form of it have in common, at least; less is coincidence."""
+
+_SAME_WORD = 0.75
+"""Which part of its letters a term and another form of it have in common for the term not to be missing."""
 
 _ALL_LETTERS = 0.5
 """How much the letters of a whole query count, against its words; in English, nothing."""
@@ -88,6 +91,8 @@ class Query:
         self.is_foreign = self.language != "english" and bool(self.language or not text.isascii())
         """True if it surely is not in English; keywords without common words may be."""
         self.dates = query_date_terms(text)
+        self.when = self.dates.union(_TIME_TERMS)
+        """What says when, not what: it does not count where it is asked how much of a query is covered."""
         said = fold_words(text)
         self.asks_for_time = not _ASKING_FOR_TIME.isdisjoint(said)
         self.is_asking = "?" in text or not _ASKING.isdisjoint(said)
@@ -213,7 +218,7 @@ class WordScores:
         count = layout.place_count
         words, covered = np.zeros(count), np.zeros(count)
         alone = _bm25(self.told[self.term], self.count, self.place, held_back_alone, weights.saturation)
-        what = [term not in self.query.dates for term in terms]  # A date says when, not what.
+        what = [term not in self.query.when for term in terms]
         telling = rarities(self.places_with, self._passages + _OTHER_PASSAGES) * what
         telling[[not found and is_unspaced(term) for found, term in zip(self.places_with, terms, strict=True)]] *= _PAIR
         self.missing: list[str] = []
@@ -308,6 +313,23 @@ class WordScores:
         tells = np.zeros(len(query.terms))
         tells[asked] = [self.told[number] if query.terms[number].isalpha() else every for number in asked]
         return float(np.bincount(self.place, tells[self.term], layout.place_count).max()) / every
+
+    @cached_property
+    def unheard(self) -> tuple[str, ...]:
+        """The words of the query that no item has in any form, but for those that say when."""
+        words = self.query.words
+        missing = [words[term] for term in self.missing if term not in self.query.when]
+        return tuple(word for forms in missing if not self._has_form(forms) for word in forms)
+
+    def _has_form(self, words: Sequence[str]) -> bool:
+        """Return True if any item has a word that shares most of its letters with these."""
+        return len(self.arrays.spelled_like(words, _SAME_WORD)[1]) > 0
+
+    @property
+    def heard(self) -> float:
+        """The part of the query's terms that any item has, but for those that say when."""
+        asked = [term for term in self.query.terms if term not in self.query.when]
+        return 1 - len(set(asked).intersection(self.missing)) / len(asked) if asked else 1.0
 
     # What else speaks for an item
 

@@ -1,50 +1,112 @@
-"""What a scope knows about a question: whether the best results support what it asks for."""
+"""What a scope knows about a question: whether what is stored supports what it asks for.
+
+A score says how well one item answers. The verdict looks at the scope as a whole: how much of the question one item
+covers, how many of its words were ever said, and how near the nearest item is in meaning.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from memoranda.store import RankedItem, Verdict
-from memoranda_ranking.names import speaker_of
-from memoranda_text.stemming import stemmer_of
-from memoranda_text.terms import fold_words, query_language, query_terms
+from memoranda_ranking.names import is_role, speaker_of
+from memoranda_text.languages import PERSONS_OF
+from memoranda_text.terms import fold_words, query_language, query_words
 
-RELEVANT = 0.2
-"""What the best result must score for anything to be known."""
+_HEARD = 0.3
+"""How much the words that were ever said count, against 1 for those that one item has."""
 
-_BEGINNING, _SHORTEST_BEGINNING = 0.7, 3
-"""Which part of its letters a word must begin with to be another form of a word, and how many these are at least."""
+_USUALLY_ALIKE = 0.22
+"""How alike the nearest item is where it is chance. What is nearer speaks for an answer, what is less near against."""
+
+_SUPPORTED = 0.35
+"""The evidence below which a question is about something that is unknown."""
+
+_SUPPORTED_REQUEST = 0.1
+"""The same for what a user asks about themselves or of an assistant: "Where should I stay?" is answered with the help
+of a preference that shares no word with it."""
+
+_LOOKED_AT = 5
+"""How many of the best results tell whether a person is the right one."""
+
+_BEGINNING, _SHORTEST = 0.75, 3
+"""Which part of its letters a form of a word begins with, and how many these are at least."""
+
+_ASKED_VERB = re.compile(
+    r"\b(?:did|does|do|has|have|had|will|would|can|could|should|might|is|are|was|were)\s+"
+    r"(?:[A-Z]\w*(?:\s+and\s+[A-Z]\w*)?|you|we|they|he|she|it)\s+([a-z]+)"
+)
+"""What English questions say of a person: "How did Ada describe …". Answers rarely use that verb."""
 
 _WORD = re.compile(r"\w+(?:['’-]\w+)*")
 
 
+def evidence(covered: float, heard: float, alike: float, known: float) -> float:
+    """Return how much a scope supports a query, from 0 to 1.
+
+    ``covered`` is the most of the query that one item has, ``heard`` the part of its terms that any has, ``alike`` how
+    alike the nearest item is, and ``known`` how surely the vectors tell anything; each is from 0 to 1.
+    """
+    found = covered + _HEARD * heard + known * (alike - _USUALLY_ALIKE)
+    return min(1.0, max(0.0, found / (1 + _HEARD)))
+
+
 def judge(query: str, ranked: Sequence[RankedItem]) -> tuple[Verdict, tuple[str, ...]]:
-    """Return the verdict on the best results of a query, and the words of it that none of them supports."""
+    """Return the verdict on the best results of a query, and the words of it that nothing supports."""
+    if not ranked:
+        return "unknown", tuple(_written(query, query_words(query, query_language(query)).values()))
     unsupported = _unsupported(query, ranked)
-    if not ranked or max(found.score for found in ranked) < RELEVANT:
+    if ranked[0].evidence < (_SUPPORTED_REQUEST if _is_request(query) else _SUPPORTED):
         return "unknown", unsupported
     return ("near" if unsupported else "known"), unsupported
 
 
 def _unsupported(query: str, ranked: Sequence[RankedItem]) -> tuple[str, ...]:
-    """Return the words of the query, as they are written there, of which no result has any form."""
-    asked = set(query_terms(query))
-    found = {term for each in ranked for term in each.terms}
-    said = {word for each in ranked for word in fold_words(each.item.content)}
-    said.update(word for each in ranked for word in fold_words(speaker_of(each.item.name, "", each.item.content)))
-    stem = stemmer_of(query_language(query))
-    missing = []
-    for word in dict.fromkeys(_WORD.findall(query)):
-        parts = [part for part in fold_words(word) if stem(part) in asked]
-        if parts and not any(stem(part) in found or _has_form(part, said) for part in parts):
-            missing.append(word)
-    return tuple(missing)
+    """Return the words of the query that nothing has in any form, and the name of a person it is not true of."""
+    said = {word for found in ranked[:_LOOKED_AT] for word in fold_words(found.item.content)}
+    missing = [word for word in _written(query, [ranked[0].missing]) if not _has_form(word, said)]
+    return (*missing, *_written(query, [_wrong_person(query, ranked)]))
 
 
-def _has_form(word: str, said: set[str]) -> bool:
-    """Return True if a word, or another that begins like it, was said."""
-    if word in said:
-        return True
-    beginning = word[: max(_SHORTEST_BEGINNING, round(_BEGINNING * len(word)))]
-    return any(other.startswith(beginning) for other in said)
+def _has_form(written: str, said: Iterable[str]) -> bool:
+    """Return True if a word that begins like each part of another was said: "lives" is a form of "live"."""
+    beginnings = [part[: max(_SHORTEST, round(_BEGINNING * len(part)))] for part in fold_words(written)]
+    return all(any(word.startswith(beginning) for word in said) for beginning in beginnings)
+
+
+def _is_request(query: str) -> bool:
+    """Return True if a query is about the one who asks, or speaks to the one who is asked."""
+    first, second = PERSONS_OF.get(query_language(query) or "-", PERSONS_OF["-"])
+    return not (first | second).isdisjoint(fold_words(query))
+
+
+def _wrong_person(query: str, ranked: Sequence[RankedItem]) -> frozenset[str]:
+    """Return the name of the one speaker whom a query names, if what others say fits it better."""
+    asked = frozenset(fold_words(query))
+    speakers = [speaker_of(found.item.name, "", found.item.content) for found in ranked]
+    names = {asked.intersection(fold_words(speaker)) for speaker in speakers if not is_role(speaker)}
+    named = [name for name in names if name]
+    if len(named) != 1:
+        return frozenset()
+    name = named[0]
+    own, others = 0, 0
+    for found, speaker in zip(ranked[:_LOOKED_AT], speakers, strict=False):
+        fits = sum(not any(part.startswith(term) for part in name) for term in found.terms)
+        if name.isdisjoint([*fold_words(speaker), *fold_words(found.item.content)]):
+            others = max(others, fits)
+        else:
+            own = max(own, fits)
+    return name if others > own else frozenset()
+
+
+def _written(query: str, words: Iterable[Iterable[str]]) -> list[str]:
+    """Return the words of a query, as they are written there, that consist of some of its folded words."""
+    wanted = {word for some in words for word in some}
+    verbs = _ASKED_VERB.findall(query)
+    found = []
+    for written in dict.fromkeys(_WORD.findall(query)):
+        parts = [part for part in fold_words(written) if len(part) > 1 or len(written) == 1]
+        if written not in verbs and parts and wanted.issuperset(parts):
+            found.append(written)
+    return found

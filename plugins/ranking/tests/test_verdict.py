@@ -1,0 +1,74 @@
+"""What a scope knows about a question, and the words of the question that nothing supports."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from memoranda.items import HumanMemory, MemoryMetadata
+from memoranda.store import BaseStore
+from memoranda.store.in_memory import InMemoryStore
+
+SAID = (
+    ("Ada", "I adopted a puppy last week, he is called Biscuit."),
+    ("Ben", "How lovely! I went sailing with my uncle Tom on the lake."),
+    ("Ada", "I am painting the kitchen in a warm yellow."),
+    ("Ben", "My violin lessons start in March, I am nervous already."),
+    ("Ada", "We took the night train to Vienna with my sister."),
+    ("Ben", "The bakery at the corner makes wonderful rye bread."),
+)
+
+
+@pytest.fixture
+async def told() -> AsyncIterator[BaseStore]:
+    async with InMemoryStore() as store:
+        for number, (name, text) in enumerate(SAID):
+            metadata = MemoryMetadata(user_id="talk", session_id="s")
+            at = f"2024-02-{number + 1:02}T10:00:00+00:00"
+            await store.add(HumanMemory(content=text, name=name, created_at=at, metadata=metadata))
+        yield store.scoped(user_id="talk")
+
+
+@pytest.mark.parametrize("question", ["Which puppy did Ada adopt?", "When do Ben's violin lessons start?"])
+async def test_what_was_said_is_known(told: BaseStore, question: str) -> None:
+    found = await told.recall(question, verdict=True)
+    assert (found.verdict, found.unsupported) == ("known", ())
+    assert found.memories
+
+
+@pytest.mark.parametrize(
+    ("question", "word"),
+    [
+        ("When do Ben's trumpet lessons start?", "trumpet"),
+        ("Did Ada take the night train to Lisbon?", "Lisbon"),
+        ("Which puppy did Gwendolyn adopt?", "Gwendolyn"),
+    ],
+)
+async def test_a_word_that_nobody_said_is_named_as_it_is_written(told: BaseStore, question: str, word: str) -> None:
+    found = await told.recall(question, verdict=True)
+    assert (found.verdict, found.unsupported) == ("near", (word,))
+    assert found.memories
+
+
+async def test_a_person_is_named_if_it_was_another_one(told: BaseStore) -> None:
+    found = await told.recall("What is the puppy called that Ben adopted?", verdict=True)
+    assert (found.verdict, found.unsupported) == ("near", ("Ben",))
+
+
+@pytest.mark.parametrize("question", ["What is the boiling point of ethanol?", "Who wrote the Epic of Gilgamesh?"])
+async def test_a_question_about_something_else_is_unknown(told: BaseStore, question: str) -> None:
+    found = await told.recall(question, verdict=True)
+    assert (found.memories, found.verdict) == ((), "unknown")
+    assert await told.recall(question) == []
+
+
+async def test_a_floor_of_zero_recalls_what_is_related_to_an_unknown_question(told: BaseStore) -> None:
+    found = await told.recall("Who founded the city of Vienna in Roman times?", min_score=0, verdict=True)
+    assert found.verdict == "unknown"
+    assert "Vienna" in found.memories[0].item.content
+
+
+async def test_times_are_not_missed(told: BaseStore) -> None:
+    found = await told.recall("Which kitchen did Ada paint yesterday, in December 2023?", verdict=True)
+    assert found.unsupported == ()
