@@ -140,3 +140,30 @@ async def test_a_session_of_another_framework_can_be_added(store: BaseStore) -> 
 
     assert await found(memory) == ["The flat has a view."]
     assert await store.count() == 1
+
+
+async def test_deleting_reaches_nothing_but_the_memory_of_the_app(store: BaseStore, session: Session) -> None:
+    memory = MemorandaMemoryService(store)
+    await memory.add_memory(app_name="other", user_id="ada", memories=[entry("The boat is red.", id="boat")])
+    other = await memory.search_memory(app_name="other", user_id="ada", query="boat")
+    note = HumanMemory(content="The boat is at sea.", metadata=MemoryMetadata(user_id="ada"))
+    await store.add(note)
+
+    for one in (note.id, other.memories[0].id, session.events[0].id):
+        await memory.delete_memory(app_name="app", user_id="ada", memory_id=one)
+    for whose in ({"app_name": "app", "user_id": "bob"}, {"app_name": "third", "user_id": "ada"}):
+        await memory.delete_memory(**whose, memory_id=other.memories[0].id)
+
+    assert await store.get(note.id) is not None
+    assert await found(memory, "boat", app_name="other") == ["The boat is red."]
+
+
+async def test_a_search_returns_what_matches_and_not_what_was_said_beside_it(store: BaseStore) -> None:
+    memory = MemorandaMemoryService(store)
+    sessions = MemorandaSessionService(store)
+    session = await sessions.create_session(**CHAT)
+    await sessions.append_event(session, said("user", "The ADK Rocks."))
+    await sessions.append_event(session, said("helper", "I am glad to hear it."))
+    await memory.add_session_to_memory(session)
+
+    assert await found(memory, "rocks") == ["The ADK Rocks."]

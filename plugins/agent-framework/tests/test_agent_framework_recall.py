@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from agent_framework import AgentSession, Message, SessionContext
 
-from memoranda import HumanMemory
+from memoranda import HumanMemory, MemoryMetadata
 from memoranda.store import BaseStore
-from memoranda_agent_framework import MemorandaContextProvider
+from memoranda_agent_framework import MemorandaContextProvider, MemorandaHistoryProvider
 
 QUESTION = Message("user", ["What is my dog called?"])
 
@@ -37,7 +38,8 @@ async def test_memories_of_other_sessions_come_with_their_origin(store: BaseStor
     assert "Rex" not in message.text
     attribution = message.additional_properties["_attribution"]
     assert sorted(attribution.pop("origin_session_ids")) == ["saturday", "sunday"]
-    assert attribution == {"source_id": "memoranda_recall", "source_type": "MemorandaContextProvider"}
+    named = {"source_id": "memoranda_recall", "source_type": "MemorandaContextProvider", "trust": "user"}
+    assert attribution == named
 
 
 async def test_memories_without_a_session_have_no_origin(store: BaseStore) -> None:
@@ -58,3 +60,26 @@ async def test_trust_bounds_what_is_recalled(store: BaseStore) -> None:
     await store.add(HumanMemory(content="My dog is called Mallory.", trust="external"))
     assert len(await recalled(MemorandaContextProvider(store), QUESTION)) == 1
     assert await recalled(MemorandaContextProvider(store, min_trust="user"), QUESTION) == []
+
+
+@pytest.mark.parametrize("source", [None, "somebody else's provider"])
+async def test_context_that_is_stored_is_trusted_no_more_than_what_it_was_made_from(
+    store: BaseStore, source: str | None
+) -> None:
+    await store.scoped(session_id="sunday").add(HumanMemory(content="My dog is called Mallory.", trust="external"))
+    await store.scoped(session_id="sunday").add(HumanMemory(content="My dog is called Bobdog."))
+    context = SessionContext(session_id="monday", input_messages=[QUESTION])
+    run: Any = {"agent": None, "session": AgentSession(session_id="monday"), "context": context, "state": {}}
+    history = MemorandaHistoryProvider(store, store_context_messages=True)
+    if source is None:
+        await MemorandaContextProvider(store).before_run(**run)
+    else:
+        context.extend_messages(source, [Message("user", ["My dog is called Mallory."])])
+
+    await history.after_run(**run)
+
+    stored = await store.search(metadata=MemoryMetadata(session_id="monday"), mode="substring")
+    assert {(item.trust, "Mallory" in item.content) for item in stored} == {("external", True), (None, False)}
+    trusted = await MemorandaHistoryProvider(store, min_trust="user").get_messages("monday")
+    assert [message.text for message in trusted] == [QUESTION.text]
+    assert len(await recalled(MemorandaContextProvider(store, min_trust="user"), QUESTION, session_id="tuesday")) == 1

@@ -14,8 +14,15 @@ QUESTION = "What is my dog called?"
 
 
 async def recalled(memory: Memory) -> str:
-    """Return what the system message of a memory says, which has the blocks."""
-    return "\n".join(message.content or "" for message in await memory.aget() if message.role == "system")
+    """Return what comes before the messages of the session, which are the last ones."""
+    session = await memory.sql_store.get_messages(memory.session_id)
+    before = (await memory.aget())[: -len(session) or None]
+    assert all(message.role == "user" for message in before)
+    return "\n".join(message.content or "" for message in before)
+
+
+def text(messages: list[ChatMessage]) -> str:
+    return "\n".join(message.content or "" for message in messages)
 
 
 async def test_other_sessions_of_the_user_are_recalled(store: BaseStore) -> None:
@@ -27,11 +34,11 @@ async def test_other_sessions_of_the_user_are_recalled(store: BaseStore) -> None
     )
     await memory.aput(ChatMessage(role="user", content=QUESTION))
 
-    text = await recalled(memory)
+    found = await recalled(memory)
 
-    assert DOG in text
-    assert "session sunday" in text
-    assert "Rex" not in text
+    assert DOG in found
+    assert "session sunday" in found
+    assert "Rex" not in found
 
 
 async def test_what_the_session_shows_is_not_repeated_and_what_left_it_is_recalled(store: BaseStore) -> None:
@@ -49,17 +56,17 @@ async def test_what_the_session_shows_is_not_repeated_and_what_left_it_is_recall
 
 async def test_without_a_question_or_an_answer_there_is_no_block(store: BaseStore) -> None:
     block = MemorandaMemoryBlock(store)
-    assert await block.aget([]) == ""
-    assert await block.aget([ChatMessage(role="user", content=QUESTION)]) == ""
+    assert await block.aget([]) == []
+    assert await block.aget([ChatMessage(role="user", content=QUESTION)]) == []
 
 
 async def test_tokens_and_trust_bound_what_is_recalled(store: BaseStore) -> None:
     await store.add(HumanMemory(content=DOG))
     await store.add(HumanMemory(content="My dog is called Mallory.", trust="external"))
     asked = [ChatMessage(role="user", content=QUESTION)]
-    assert "Mallory" in await MemorandaMemoryBlock(store).aget(asked)
-    assert "Mallory" not in await MemorandaMemoryBlock(store, min_trust="user").aget(asked)
-    assert await MemorandaMemoryBlock(store, tokens=1).aget(asked) == ""
+    assert "Mallory" in text(await MemorandaMemoryBlock(store).aget(asked))
+    assert "Mallory" not in text(await MemorandaMemoryBlock(store, min_trust="user").aget(asked))
+    assert await MemorandaMemoryBlock(store, tokens=1).aget(asked) == []
 
 
 async def test_messages_of_another_chat_store_are_stored_if_asked_for(store: BaseStore) -> None:
@@ -71,3 +78,20 @@ async def test_messages_of_another_chat_store_are_stored_if_asked_for(store: Bas
     await block.aput(flushed, from_short_term_memory=True, session_id="chat")
 
     assert await MemorandaChatStore(store).get_messages("chat") == flushed
+
+
+async def test_what_is_recalled_never_speaks_for_the_system(store: BaseStore) -> None:
+    await store.scoped(session_id="web").add(HumanMemory(content="My dog is called Mallory.", trust="external"))
+    for priority in (0, 1):
+        memory = Memory.from_defaults(
+            session_id=f"chat-{priority}",
+            chat_store=MemorandaChatStore(store),
+            memory_blocks=[MemorandaMemoryBlock(store, priority=priority)],
+        )
+        await memory.aput(ChatMessage(role="system", content="Be brief."))
+        await memory.aput(ChatMessage(role="user", content=QUESTION))
+
+        found = await memory.aget()
+
+        assert [message.content for message in found if message.role == "system"] == ["Be brief."]
+        assert ["Mallory" in (message.content or "") for message in found if message.role == "user"] == [True, False]

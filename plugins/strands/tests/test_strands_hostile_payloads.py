@@ -46,7 +46,7 @@ class TestSessionMessagePayloads(HostilePayloads):
         return message({"text": text}, role=role)
 
     def stored(self, given: Any) -> list[MemoryItem]:
-        return SessionMessageFormat("chat", "agent").items([SessionMessage.from_dict(given)])
+        return SessionMessageFormat().items([SessionMessage.from_dict(given)])
 
     async def told(self, items: Sequence[MemoryItem]) -> list[tuple[str, Any]]:
         store = InMemoryStore()

@@ -7,7 +7,6 @@ change of state, are stored and returned, and no other framework sees them.
 from __future__ import annotations
 
 import base64
-import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
@@ -19,6 +18,7 @@ from google.genai import types
 from pydantic_core import to_json
 
 from memoranda.items import MemoryItem, utc_text
+from memoranda.store import BaseStore
 from memoranda_messages.speakers import may_speak_as, type_of_role
 from memoranda_sessions import Fields, JsonObject, MessageFormat, Outgoing, Part, Result
 
@@ -123,9 +123,9 @@ class EventFormat(MessageFormat[Event]):
         return Event(id=first.id, invocation_id=first.id, author=author, content=content, timestamp=moment)
 
 
-def item_id(*names: str) -> str:
+def item_id(store: BaseStore, *names: str) -> str:
     """Return the id of the first item of an event, by the names of its app, user and session and its own id."""
-    return hashlib.sha256(json.dumps([FORMAT, *names]).encode()).hexdigest()
+    return store.derived_id(json.dumps([FORMAT, *names]))
 
 
 def _only_text(given: JsonObject) -> str | None:

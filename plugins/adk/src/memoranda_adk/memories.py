@@ -13,10 +13,11 @@ from google.adk.sessions.session import Session
 from pydantic_core import to_jsonable_python
 
 from memoranda.items import MemoryItem, MemoryMetadata
-from memoranda.store import BaseStore
+from memoranda.store import BaseStore, Capability
 from memoranda.sync import SyncStore
 from memoranda_adk.events import FORMAT, USER, EventFormat, item_id
 from memoranda_sessions import awaitable_store, finished, replaced, retried, seen_by
+from memoranda_text import index_terms, query_terms
 
 MARK = "adk_memory"
 """The key of ``metadata.extra`` with the name of the app that has an item in its memory; empty for a deleted one."""
@@ -85,10 +86,16 @@ class MemorandaMemoryService(BaseMemoryService):
         await self._add(app_name, user_id, None, events, custom_metadata, replace=True)
 
     async def search_memory(self, *, app_name: str, user_id: str, query: str) -> SearchMemoryResponse:
-        """Return the memories that answer a query, best first; ``custom_metadata`` has the session of each."""
+        """Return the memories that answer a query, best first; ``custom_metadata`` has the session of each.
+
+        Without an embedder, only those are returned that have a word of the query themselves, in any of its forms: what
+        was said right beside them is not.
+        """
         mine = self._store.scoped(user_id=user_id)
         where = None if self._everything else {MARK: app_name}
         found = await mine.recall(query, limit=self._limit, memory_type=_SPOKEN, where=where)
+        if Capability.HYBRID not in mine.capabilities:
+            found = _matching(found, query)
         entries = [(item, entry) for item in found for entry in _entries(item, app_name)]
         shown = list({item.id: item for item, _ in entries}.values())
         asked: dict[str, Any] = {"owner": mine.bounds, "asked": {"query": query, "limit": self._limit}}
@@ -99,13 +106,16 @@ class MemorandaMemoryService(BaseMemoryService):
     async def delete_memory(self, *, app_name: str, user_id: str, memory_id: str | None = None) -> None:
         """Delete a memory that a search returned, for good if it is part of no session.
 
-        An event of a session stays there, but it is no memory any more, even if its session is added again.
+        An event of a session stays there, but it is no memory any more, even if its session is added again. Anything
+        that is no memory of this app, such as another app's or a fact, is left as it is.
         """
         mine = self._store.scoped(user_id=user_id)
-        derived = item_id(app_name, user_id, "", memory_id or "")
+        derived = item_id(self._store, app_name, user_id, "", memory_id or "")
 
         async def delete() -> None:
             for item in await mine.get_many([memory_id or "", derived]):
+                if not _is_memory_of(item, app_name):
+                    continue
                 if item.metadata.session_id is not None:
                     await mine.update(_marked(item, {MARK: ""}))
                 else:
@@ -135,7 +145,7 @@ class MemorandaMemoryService(BaseMemoryService):
             # An event that was made from an item, as of another framework, has the id of that item.
             stored = {item.id: item for item in await mine.get_many([event.id for event in said], metadata=place)}
             given = [event for event in said if replace or event.id not in stored]
-            ids = [item_id(app_name, user_id, session_id or "", event.id) for event in given]
+            ids = [item_id(self._store, app_name, user_id, session_id or "", event.id) for event in given]
             new = EventFormat(app_name).items(given, metadata=owner, ids=ids)
             stored |= {item.id: item for item in await mine.get_many([item.id for item in new], metadata=place)}
             batch = [_marked(item, marks) for item in stored.values() if MARK not in item.metadata.extra]
@@ -149,6 +159,14 @@ class MemorandaMemoryService(BaseMemoryService):
                 await mine.update_many(batch)
 
         await finished(retried(add))
+
+
+def _is_memory_of(item: MemoryItem, app_name: str) -> bool:
+    """Return True if an item is in an app's memory, or is said in a session that the app sees."""
+    mark = item.metadata.extra.get(MARK)
+    if mark is not None or item.metadata.session_id is None:
+        return bool(mark == app_name)
+    return item.memory_type in _SPOKEN and bool(seen_by(app_name, [item], FORMAT))
 
 
 def _marked(item: MemoryItem, marks: Mapping[str, object], version: int | None = None) -> MemoryItem:
@@ -170,6 +188,12 @@ def _entries(item: MemoryItem, app_name: str) -> Iterator[MemoryEntry]:
                 timestamp=datetime.fromtimestamp(event.timestamp).astimezone().isoformat(),
                 custom_metadata={**(event.custom_metadata or {}), **_session(item)},
             )
+
+
+def _matching(items: Sequence[MemoryItem], query: str) -> list[MemoryItem]:
+    """Return the items that share a word with a query, in any of its forms."""
+    wanted = set(query_terms(query))
+    return [item for item in items if not wanted.isdisjoint(index_terms(f"{item.name or ''} {item.content}"))]
 
 
 def _session(item: MemoryItem) -> dict[str, Any]:

@@ -165,7 +165,7 @@ class MemorandaSessionService(BaseSessionService):
     ) -> StoredState | None:
         """Store an event and return what is stored by then; None if the event was stored before."""
         owner = MemoryMetadata(user_id=states.user_id, session_id=states.session_id, agent_id=states.app)
-        own = item_id(states.app, states.user_id, states.session_id, event.id)
+        own = item_id(self._sessions.store, states.app, states.user_id, states.session_id, event.id)
         records, after = _changed(states, stored, deltas, event.timestamp, event.id)
         conversation, as_items = self._conversation(states), EventFormat(states.app).items
         items = as_items([event], metadata=owner, ids=[own])

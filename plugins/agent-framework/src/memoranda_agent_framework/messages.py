@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from agent_framework import Content, Message
 
+from memoranda.trust import trusted_as
 from memoranda_sessions import Fields, JsonObject, MessageFormat, Outgoing, Part
 
 _TYPES = {"user": "human", "assistant": "ai", "system": "system", "developer": "system", "tool": "tool"}
 _ROLES = {"human": "user", "ai": "assistant", "tool": "tool", "system": "system"}
+TRUST = "trust"
+"""The key of a message's attribution with the lowest trust of what it was made from."""
+
 HOSTED = "hosted_function_call"
 """Among ``provider_parts``: a call that the provider ran itself."""
 
@@ -32,7 +37,14 @@ class AgentFrameworkFormat(MessageFormat[Message]):
         return Message.from_dict(given)
 
     def read(self, given: JsonObject) -> list[Fields]:
-        """Return the fields of a message: those of what it says, then those of each result."""
+        """Return the fields of a message: those of what it says, then those of each result.
+
+        What another provider has added to the context is trusted as it says, and else least: nobody said it here.
+        """
+        trust = trust_of_context(given.get("additional_properties") or {})
+        return [fields | {"trust": trust} for fields in self._read(given)] if trust else self._read(given)
+
+    def _read(self, given: JsonObject) -> list[Fields]:
         kind, contents = _TYPES[given["role"]], given.get("contents") or []
         results = [_result(content) for content in contents if content["type"] == "function_result"]
         answered = {result["tool_call_id"] for result in results}
@@ -77,6 +89,14 @@ class AgentFrameworkFormat(MessageFormat[Message]):
             failed = "FunctionInvocationError" if result.is_error else None
             contents.append(Content.from_function_result(result.call_id, result=held, exception=failed))
         return Message(_ROLES[outgoing.role], contents, author_name=outgoing.legal_name())
+
+
+def trust_of_context(properties: Mapping[str, Any]) -> str | None:
+    """Return how far a message is trusted that a provider has added to the context; None for any other message."""
+    attribution = properties.get("_attribution")
+    if not isinstance(attribution, Mapping):
+        return None
+    return str(trusted_as("human", str(attribution.get(TRUST))))
 
 
 def _is_hosted(content: JsonObject) -> bool:

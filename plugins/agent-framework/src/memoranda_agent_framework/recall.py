@@ -8,6 +8,8 @@ from agent_framework import AgentSession, ContextProvider, Message, SessionConte
 
 from memoranda.store import BaseStore
 from memoranda.sync import SyncStore
+from memoranda.trust import lowest_trust
+from memoranda_agent_framework.messages import TRUST
 from memoranda_context import Fence, recall_notes
 from memoranda_sessions import Sessions
 
@@ -21,7 +23,8 @@ class MemorandaContextProvider(ContextProvider):
     - ``min_trust`` leaves out what is trusted less; ``fence``, such as ``memoranda_guard.Fence()``, shows it as quotes.
 
     Memories come as one message of the user's, which says that they are no instructions. Its attribution has the
-    sessions that they come from as ``origin_session_ids``. Nothing is stored.
+    sessions that they come from as ``origin_session_ids``, and the lowest ``trust`` of them: a history provider that
+    stores context messages stores it with that. Nothing else is stored.
     """
 
     DEFAULT_SOURCE_ID: ClassVar[str] = "memoranda_recall"
@@ -51,4 +54,6 @@ class MemorandaContextProvider(ContextProvider):
         notes = await recall_notes(self._sessions.store, question, where=elsewhere, **self._options)
         if notes.text:
             origins = [item.metadata.session_id for item in notes.items if item.metadata.session_id is not None]
-            context.extend_messages(self, [Message("user", [notes.text])], origin_session_ids=origins)
+            attribution = {TRUST: str(lowest_trust(notes.items))}
+            message = Message("user", [notes.text], additional_properties={"_attribution": attribution})
+            context.extend_messages(self, [message], origin_session_ids=origins)

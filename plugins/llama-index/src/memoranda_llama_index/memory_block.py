@@ -18,7 +18,7 @@ from memoranda_sessions import Sessions, finished
 FORMAT = LlamaIndexFormat()
 
 
-class MemorandaMemoryBlock(BaseMemoryBlock[str]):
+class MemorandaMemoryBlock(BaseMemoryBlock[list[ChatMessage]]):
     """Recalls what matters for the latest message: ``MemorandaMemoryBlock(store.scoped(user_id="ada"))``.
 
     - ``store`` is any open store or handle. One that is bound to a user recalls from all sessions of that user; what
@@ -26,6 +26,8 @@ class MemorandaMemoryBlock(BaseMemoryBlock[str]):
     - ``tokens`` and ``limit`` bound what is recalled, and so does the memory's own limit, by ``priority``: 0 is never
       removed. A higher one removes all memories if they do not fit.
     - ``min_trust`` leaves out what is trusted less; ``fence``, such as ``memoranda_guard.Fence()``, shows it as quotes.
+    - Memories come as a message of the user's before the others, which says that they are no instructions. They never
+      become part of the system message.
     - Messages that leave the memory's queue are archived by :class:`MemorandaChatStore` and can be recalled from there.
       If yours are in another chat store, set ``accept_short_term_memory=True``: then the block stores them.
     """
@@ -43,11 +45,11 @@ class MemorandaMemoryBlock(BaseMemoryBlock[str]):
         self._sessions = Sessions(store)
         self._fence = fence
 
-    async def _aget(self, messages: list[ChatMessage] | None = None, **block_kwargs: Any) -> str:
+    async def _aget(self, messages: list[ChatMessage] | None = None, **block_kwargs: Any) -> list[ChatMessage]:
         """Return what is recalled for the latest message of a person; empty if there is none, or nothing relevant."""
         asked = [message.content or "" for message in messages or () if message.role == MessageRole.USER]
         if not asked:
-            return ""
+            return []
         session_id = block_kwargs.get("session_id")
         window = [] if session_id is None else await self._sessions.stored(session_id).read()
         notes = await recall_notes(
@@ -59,7 +61,7 @@ class MemorandaMemoryBlock(BaseMemoryBlock[str]):
             fence=self._fence,
             min_trust=self.min_trust,
         )
-        return notes.text
+        return [ChatMessage(role=MessageRole.USER, content=notes.text)] if notes.text else []
 
     async def _aput(self, messages: list[ChatMessage]) -> None:
         """Store messages, each in the session that the memory noted in it."""

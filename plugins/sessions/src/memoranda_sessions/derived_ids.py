@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from hashlib import sha256
 
 from memoranda.items import SCOPE_FIELDS, MemoryMetadata
 from memoranda.store import BaseStore
@@ -15,16 +14,15 @@ class DerivedIds:
     """The ids of what is stored through one handle: equal names have equal ids, and every owner has other ones.
 
     Two users who store something under the same name have two items, so an id also depends on the ids that the handle
-    is bound to. Its namespace is not among them: give it as a part. An id is a digest, since names may be longer.
+    is bound to. Its namespace is not among them: give it as a part. The store derives them, so that those of an
+    encrypted one confirm no guess.
     """
 
     def __init__(self, store: BaseStore, *framework: str) -> None:
         bounds = store.bounds or MemoryMetadata()
-        bound = [*framework, *(getattr(bounds, name) for name in SCOPE_FIELDS)]
-        self._digest = sha256(_encode(bound).encode())
+        self._bound = [*framework, *(getattr(bounds, name) for name in SCOPE_FIELDS)]
+        self._derived_id = store.derived_id
 
     def id_of(self, *parts: str | int | tuple[str, ...]) -> str:
         """Return the id of what these parts name."""
-        digest = self._digest.copy()
-        digest.update(_encode(parts).encode())
-        return digest.hexdigest()
+        return self._derived_id(_encode([self._bound, parts]))

@@ -100,7 +100,7 @@ class MemorandaMemoryStore(MemoryStore):
         """Return the format of one memory; the ids that it derives differ for every owner and name."""
         bounds = self._store.bounds or MemoryMetadata()
         owner = (*(getattr(bounds, name) for name in SCOPE_FIELDS), *bounds.namespace)
-        return SessionMessageFormat(*owner, MARK, self.name, key)
+        return SessionMessageFormat(*owner, MARK, self.name, key, derived_id=self._store.derived_id)
 
 
 def _entry(item: MemoryItem) -> MemoryEntry:

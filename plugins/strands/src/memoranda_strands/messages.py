@@ -7,14 +7,14 @@ what it was redacted to.
 from __future__ import annotations
 
 import base64
-import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from strands.types.content import ContentBlock, Message
 from strands.types.session import SessionMessage
 
+from memoranda.errors import InputError
 from memoranda_sessions import Fields, JsonObject, MessageFormat, Outgoing, Part, Result
 
 FORMAT = "strands"
@@ -39,14 +39,18 @@ _BESIDE = frozenset({"cachePoint"})
 
 
 class SessionMessageFormat(MessageFormat[SessionMessage]):
-    """How messages are stored. ``owner`` are the session and the agent, from which ids of items are derived."""
+    """How messages are stored. ``owner`` are the session and the agent, from which ids of items are derived.
+
+    ``derived_id`` is that of the store. Without it, every item has a new id.
+    """
 
     name = FORMAT
     holds = frozenset({"is_error"})
     joins_results = True
 
-    def __init__(self, *owner: str | None) -> None:
+    def __init__(self, *owner: str | None, derived_id: Callable[[str], str] | None = None) -> None:
         self._owner = owner
+        self._derived_id = derived_id
 
     def dump(self, message: SessionMessage) -> JsonObject:
         """Return a message as a JSON object."""
@@ -66,7 +70,7 @@ class SessionMessageFormat(MessageFormat[SessionMessage]):
             found.append(_spoken_fields(message["role"], rest))
         for position, fields in enumerate(found):
             fields["created_at"] = given["created_at"]
-            if self._owner:
+            if self._derived_id is not None:
                 fields["id"] = self.item_id(given["message_id"], position)
         return found
 
@@ -76,7 +80,9 @@ class SessionMessageFormat(MessageFormat[SessionMessage]):
 
     def item_id(self, number: int, position: int = 0) -> str:
         """Return the id of an item of a message of this session and agent."""
-        return hashlib.sha256(json.dumps([FORMAT, *self._owner, number, position]).encode()).hexdigest()
+        if self._derived_id is None:
+            raise InputError("Ids of items are derived by a store: give its derived_id.", field="derived_id")
+        return self._derived_id(json.dumps([FORMAT, *self._owner, number, position]))
 
     def write(self, outgoing: Outgoing) -> SessionMessage | None:
         """Return a message that says what the items say. System messages have no place in Strands."""

@@ -147,7 +147,8 @@ class MemorandaSessionRepository(SessionRepository):
     def _format(self, session_id: str, agent_id: str) -> SessionMessageFormat:
         """Return the format of an agent's messages; the ids that it derives differ for every user."""
         bounds = self._sessions.store.bounds or MemoryMetadata()
-        return SessionMessageFormat(bounds.user_id, bounds.task_id, *bounds.namespace, session_id, agent_id)
+        owner = (bounds.user_id, bounds.task_id, *bounds.namespace, session_id, agent_id)
+        return SessionMessageFormat(*owner, derived_id=self._sessions.store.derived_id)
 
     async def _create(self, session_id: str, kind: str, name: str, value: Any) -> None:
         try:
