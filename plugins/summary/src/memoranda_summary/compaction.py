@@ -12,7 +12,7 @@ import asyncio
 import hashlib
 import itertools
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
@@ -207,7 +207,7 @@ def _turns(live: Sequence[MemoryItem]) -> list[MemoryItem]:
 
 async def _swap(store: BaseStore, planned: CompactionPlan, answers: Sequence[TemplateAnswer]) -> CompactionResult:
     """Store the summaries and archive what they stand for, all or none."""
-    made = await offload(len(planned.older), _new_summaries, answers, planned)
+    made = await offload(len(planned.older), _new_summaries, answers, planned, store.derived_id)
     changed = await offload(len(planned.older), _changed, made, planned.older)
     with writing_records("summary"):
         written = await store.update_many(changed)
@@ -230,12 +230,17 @@ def _changed(made: Sequence[SummaryMemory], older: Sequence[MemoryItem]) -> list
     return [*made[1:], made[0], *(archived_by(item, made[0].compaction) for item in older)]
 
 
-def _new_summaries(answers: Sequence[TemplateAnswer], planned: CompactionPlan) -> list[SummaryMemory]:
-    """Return the summaries to store, complete; the one that stands for everything that is archived comes first."""
+def _new_summaries(
+    answers: Sequence[TemplateAnswer], planned: CompactionPlan, derived_id: Callable[[str], str]
+) -> list[SummaryMemory]:
+    """Return the summaries to store, complete; the one that stands for everything that is archived comes first.
+
+    Their ids are the same wherever they are made from the same items; ``derived_id`` is that of the store.
+    """
     older = planned.older
     scope = _common_metadata(older)
     names = [answer.name for answer in answers]
-    compaction = _digest(dump_metadata(scope), names, [[item.id, item.version] for item in older])
+    compaction = derived_id(_text_of(dump_metadata(scope), names, [[item.id, item.version] for item in older]))
     shown = [item for item in planned.live if isinstance(item, SummaryMemory)]
     left_behind = {item.id: item.version for item in shown if item.compaction == compaction}
     archived = {item.id for item in older}
@@ -245,7 +250,7 @@ def _new_summaries(answers: Sequence[TemplateAnswer], planned: CompactionPlan) -
     moment, written = _moment(older, planned.turns), now_text()
     made = []
     for position, (item, identity) in enumerate(found):
-        new_id = _digest(compaction, item.template, identity or position) if position else compaction
+        new_id = derived_id(_text_of(compaction, item.template, identity or position)) if position else compaction
         values = {
             "id": new_id,
             "metadata": scope,
@@ -327,10 +332,10 @@ def _common_place(items: Sequence[MemoryItem]) -> tuple[str, ...]:
 
 
 def _mark(item: MemoryItem) -> str:
-    return _digest(item.version, item.content)[:12]
+    """Return a hash of what an item says, for a field that an encrypted store seals."""
+    return hashlib.sha256(_text_of(item.version, item.content).encode()).hexdigest()[:12]
 
 
-def _digest(*parts: Any) -> str:
-    """Return an id that is the same wherever it is made from the same parts."""
-    text = json.dumps(parts, ensure_ascii=True, sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(text.encode()).hexdigest()[:32]
+def _text_of(*parts: Any) -> str:
+    """Return a text that is the same wherever it is made from the same parts."""
+    return json.dumps(parts, ensure_ascii=True, sort_keys=True, separators=(",", ":"))

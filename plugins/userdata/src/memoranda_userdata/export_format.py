@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 from memoranda.errors import InputError
@@ -29,14 +29,21 @@ class Line(NamedTuple):
     data: Any
     hidden: bool
 
-    def lasting_id(self, *owner: str | None) -> str:
-        """Return an id for an item that has none: the same whenever this line is imported for the same owner."""
-        return lasting_id(self.number, self.data, *(owner if any(owner) else ()))
+    def lasting_id(self, derived_id: Callable[[str], str], *owner: str | None) -> str:
+        """Return an id for an item that has none: the same whenever this line is imported for the same owner.
+
+        ``derived_id`` is that of the store: in an encrypted one, the id confirms no guess of what the line says.
+        """
+        return derived_id(_text_of(self.number, self.data, *(owner if any(owner) else ())))
 
 
 def lasting_id(*parts: Any) -> str:
     """Return an id that is the same whenever it is made of the same values."""
-    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:32]
+    return hashlib.sha256(_text_of(*parts).encode()).hexdigest()[:32]
+
+
+def _text_of(*parts: Any) -> str:
+    return json.dumps(parts, sort_keys=True)
 
 
 def line_of(item: MemoryItem, *, hidden: bool = False) -> str:

@@ -102,7 +102,7 @@ class ItemFile:
         """Yield the items with their lines, as they stand in the file."""
         self.text.seek(0)
         for line in read_lines(self.text, self.name):
-            yield line.number, item_of(line, self.name, store.item_types, self.stamp)
+            yield line.number, item_of(line, self.name, store, self.stamp)
 
     def seal(self) -> dict[str, Any] | None:
         """Return the footer of the file, or None if it has none."""
@@ -173,19 +173,19 @@ _WRITTEN = frozenset(dump_item(MemoryItem(content="")))
 _TYPES_OF_ROLES = {"user": "human", "assistant": "ai", "gpt": "ai", "developer": "system", "function": "tool"}
 
 
-def item_of(line: Line, name: str, types: Mapping[str, type[MemoryItem]], stamp: Stamp) -> Incoming:
-    """Return the item of a line. Raises InputError, naming the line, if it is not an item.
+def item_of(line: Line, name: str, store: BaseStore, stamp: Stamp) -> Incoming:
+    """Return the item of a line, for a store. Raises InputError, naming the line, if it is not an item.
 
     A line of an export has all fields and may have others. A line without some of them was written by hand; there, a
     field that the type does not know is a mistake.
     """
-    data = line.data
+    data, types = line.data, store.item_types
     undated: tuple[str, ...] = ()
     try:
         if isinstance(data, dict):
             _check_type(data, types)
             undated = tuple(time for time in TIMES if time not in data)
-            data = data if "id" in data else {**data, "id": line.lasting_id(*stamp)}
+            data = data if "id" in data else {**data, "id": line.lasting_id(store.derived_id, *stamp)}
         item = load_item(data, types)
         check_item(item)
     except InputError as error:
