@@ -28,7 +28,7 @@ class _Distribution(NamedTuple):
 _RECALLING = "messages text ranking context"
 
 _DISTRIBUTIONS = {
-    "adk": _Distribution(needs="messages sessions", offers="adk-sessions adk-memory"),
+    "adk": _Distribution(needs="messages sessions text", offers="adk-sessions adk-memory"),
     "agent-framework": _Distribution(f"{_RECALLING} sessions", "agent-framework-history agent-framework-recall"),
     "anthropic": _Distribution(offers="anthropic"),
     "cli": _Distribution(needs="messages text ranking context summary userdata"),
