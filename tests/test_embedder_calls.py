@@ -121,14 +121,26 @@ class WithQueries(Requests):
         return self.embed(query)
 
 
-FIRST_REQUESTS: list[tuple[type[Requests], int]] = [(Requests, 1), (OneByOne, 1), (WithQueries, 2)]
+class OtherTexts(HashingEmbeddings):
+    """Embeds a text otherwise than its base class, and inherits how that embeds several."""
+
+    def __init__(self) -> None:
+        super().__init__(dimension=64)
+        self.requests = 0
+
+    async def aembed(self, text: str) -> list[float]:
+        self.requests += 1
+        return self.embed(text)
+
+
+FIRST_REQUESTS: list[tuple[type[Any], int]] = [(Requests, 1), (OneByOne, 1), (OtherTexts, 1), (WithQueries, 2)]
 
 
 @pytest.mark.parametrize(("kind", "first"), FIRST_REQUESTS)
 @pytest.mark.parametrize("store", ["vector", "sqlite", "postgres", "encrypted"], indirect=True)
 @pytest.mark.parametrize("mode", ["semantic", "hybrid"])
 async def test_a_first_search_sends_one_request(
-    store: BaseStore, embedder: Requests, kind: type[Requests], first: int, mode: SearchMode
+    store: BaseStore, embedder: Any, kind: type[Any], first: int, mode: SearchMode
 ) -> None:
     await store.add_many([HumanMemory(id="a", content=TEA), HumanMemory(id="b", content=CAT)])
     embedder.requests = 0

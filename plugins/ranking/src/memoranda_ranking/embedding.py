@@ -65,7 +65,7 @@ class HashingEmbeddings(Embeddings):
 
     async def aembed_many(self, texts: Sequence[str]) -> list[list[float]]:
         """Return the vectors of several texts, in their order."""
-        return await offload(word_weight(sum(map(len, texts))), self.embed_many, texts)
+        return await super().aembed_many(texts)  # It is its own: a search may ask for several texts at once.
 
     def _add(self, vector: list[float], feature: str, weight: float) -> None:
         """Add a feature at its place, with a sign of its own, so that features that share a place cancel out."""
@@ -126,7 +126,13 @@ def _is_measured(embeddings: Embeddings) -> bool:
 
 
 def _embeds_many(embeddings: Embeddings) -> bool:
-    return type(embeddings).aembed_many is not Embeddings.aembed_many
+    """Return True if an embedder takes several texts at once, also with the way of embedding one that it has now."""
+    for cls in type(embeddings).__mro__:
+        if "aembed_many" in vars(cls):
+            return type(embeddings).aembed_many is not Embeddings.aembed_many
+        if "aembed" in vars(cls):
+            return False  # A subclass embeds one text otherwise, and several one by one.
+    return False
 
 
 def _unrelated_similarity(embeddings: Embeddings, query: Sequence[float]) -> float:
