@@ -207,8 +207,12 @@ class _Exchange:
         in_values = older & newer if not lists.being.isdisjoint(before) else older | newer
         if not lists.being.isdisjoint((*after, *in_values)):
             return False  # What comes before the verb is the thing, not its value.
-        if not lists.common.issuperset({*values[0][1:-1]} & {*values[1][1:-1]}):
-            return False  # What stands before that word differs, and what stands behind it.
+        within = ({*values[0][1:-1]} & {*values[1][1:-1]}) - lists.common
+        if within and not all(
+            parsed.capitalised.issuperset({*value} - lists.common)
+            for value, parsed in zip(values, self._both, strict=True)
+        ):
+            return False  # Unless it is within a name: what stands before that word differs, and what stands behind it.
         if before[-1] in lists.common and before[-1] not in lists.being:
             return True
         return all(self._is_name(value, parsed.capitalised) for value, parsed in zip(values, self._both, strict=True))
