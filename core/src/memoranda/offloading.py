@@ -33,6 +33,8 @@ LETTERS_SIFTED_AT_ONCE = 1_000_000
 """How much text is searched for a substring in one turn."""
 
 _A_FEW, _BRIEF = 10, 0.003
+_BREATH = 0.0001
+"""How many seconds a thread sleeps to give way: long enough for another one to take the interpreter."""
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -69,6 +71,14 @@ def word_weight(letters: int) -> int:
 def ranking_weight(count: int, new: Iterable[str]) -> int:
     """Return as how many items a ranking counts for :func:`offload`; ``new`` texts are divided into words first."""
     return count if count > AT_ONCE or sum(map(len, new)) <= LETTERS_AT_ONCE else AT_ONCE + 1
+
+
+def give_way() -> None:
+    """Let other threads have their turn. For long work in a thread, every few milliseconds.
+
+    Python takes the interpreter from a thread only after five milliseconds, and never within one call of C code.
+    """
+    time.sleep(_BREATH)
 
 
 async def in_slices(items: Sequence[T], size: int) -> AsyncGenerator[Sequence[T], None]:

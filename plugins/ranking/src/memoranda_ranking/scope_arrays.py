@@ -16,6 +16,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from memoranda.offloading import give_way
 from memoranda_ranking.dates import microseconds
 from memoranda_ranking.names import UNKNOWN
 from memoranda_ranking.participants import beginning_of, called_names
@@ -44,6 +45,9 @@ _DAY = 86_400_000_000
 
 _BYTES_OF_AN_ITEM = 400
 """About what the objects of an item take beside its texts, and what it has in a layout."""
+
+_ADDED_AT_ONCE = 1_000
+"""How many items are added in one go, between which other threads have their turn."""
 
 _HEARD = 256
 """How many items tell the language of a scope, at most twice as many; they are taken at equal distances."""
@@ -122,9 +126,15 @@ class ScopeArrays:
 
     def add(self, added: Sequence[Added]) -> None:
         """Append items; those that were there by the same number are gone then."""
-        self.remove(each.number for each in added)
-        if not added:
-            return
+        self.remove([each.number for each in added])
+        for start in range(0, len(added), _ADDED_AT_ONCE):
+            if start:
+                give_way()
+            self._append(added[start : start + _ADDED_AT_ONCE])
+        if added:
+            self._changed()
+
+    def _append(self, added: Sequence[Added]) -> None:
         numbers, passages, vectors, runs = zip(*added, strict=True)
         keys, texts, speakers, dates, conversations, held = zip(*passages, strict=True)
         words = [index_words(text) if terms is None else terms for text, terms in zip(texts, held, strict=True)]
@@ -149,13 +159,12 @@ class ScopeArrays:
         if self._vectors is not None:
             self._vectors.extend(np.frombuffer(b"".join(vectors), dtype="<f4").reshape(-1, self._dimension))
             self._vector_counts.extend([len(packed) // (4 * self._dimension) for packed in vectors])
-        self._changed()
 
     def _add_terms(self, words: Sequence[Sequence[str]], lengths: NDArray[np.int32]) -> None:
         terms = np.fromiter(map(self.vocabulary.__getitem__, chain.from_iterable(words)), np.int32, int(lengths.sum()))
         parts = np.ones(len(words), np.int32)
-        for at, length in enumerate(lengths.tolist() if lengths.max(initial=0) > self._passage else ()):
-            parts[at] = passage_count(length, self._passage)
+        for at in np.flatnonzero(lengths > self._passage).tolist() if self._passage else ():
+            parts[at] = passage_count(int(lengths[at]), self._passage)
         starts = self._place_count + np.cumsum(parts) - parts
         places = np.repeat(starts, lengths)
         if parts.max(initial=1) > 1:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from operator import is_
 
 from memoranda.items import MemoryItem
+from memoranda.offloading import give_way
 from memoranda.store import RankedItem
 from memoranda.store.backend import Entry
 from memoranda_ranking.passages import Weights
@@ -18,6 +19,9 @@ from memoranda_text.terms import index_words
 
 _BLOCK = 4_096
 """How many entries are compared at once, in which time no other thread has its turn."""
+
+_DIVIDED_AT_ONCE = 500
+"""How many texts are divided into words in one go."""
 
 Matching = Callable[[MemoryItem], bool]
 
@@ -82,7 +86,11 @@ class ScopeIndex:
                 known, now = set(), row
             new = [entry for entry in now if id(entry) not in known and belongs(entry.item)]
             self._entries.update((entry.added, entry) for entry in new)
-            self._arrays.add([Added(entry.added, passage_of(entry.item, _terms(entry))) for entry in new])
+            for start in range(0, len(new), _DIVIDED_AT_ONCE):
+                if start:
+                    give_way()
+                some = new[start : start + _DIVIDED_AT_ONCE]
+                self._arrays.add([Added(entry.added, passage_of(entry.item, _terms(entry))) for entry in some])
         except BaseException:  # Half of a look is worse than none.
             self._start_anew()
             raise

@@ -33,6 +33,14 @@ def conversation_name(user_id: str | None, session_id: str | None, task_id: str 
 
 def name_in(extra_json: str) -> str | None:
     """Return the speaker's name from a row's ``extra_json``, parsed only if it has one. Raises ValueError."""
+    return _short_name_in(extra_json) if len(extra_json) <= _SHORT else _name_in(extra_json)
+
+
+_SHORT = 200
+"""How long a row's other fields may be to be remembered; most have a name and nothing else."""
+
+
+def _name_in(extra_json: str) -> str | None:
     try:
         name = json.loads(extra_json).get("name") if '"name"' in extra_json else None
     except (AttributeError, RecursionError) as error:
@@ -40,3 +48,6 @@ def name_in(extra_json: str) -> str | None:
     if name is not None and type(name) is not str:
         raise ValueError("the name is no text")
     return name
+
+
+_short_name_in = lru_cache(maxsize=4096)(_name_in)

@@ -42,7 +42,8 @@ from memoranda_sqlite.vectors import Vectors, stored_model
 Types = Mapping[str, type[MemoryItem]]
 
 _MOST_WAITING = 2_000
-"""How many rows may wait for the text index when a ranked search begins: it divides the words of all of them itself."""
+"""How many rows may wait for the text index when a search takes candidates from it: it stems the words of these itself.
+A scope that is ranked as a whole needs no index."""
 
 Found = tuple[int, Callable[[MemoryItem], RankedItem]]
 """The number of a row that was found, and what makes its item a result."""
@@ -76,22 +77,27 @@ class Retrieval:
         self, connections: Connections, query: str, wanted: Filter, limit: int, mode: SearchMode, types: Types
     ) -> list[RankedItem]:
         """Return the items that answer the query best, by the means that a mode names."""
-        if connections.filler.waiting > _MOST_WAITING:
-            with suppress(StoreUnavailableError):  # A full disk or a locked file can still be read.
-                await connections.filler.finish()
-        else:
-            connections.filler.searched()
         vector, unrelated = None, 0.0
         if mode != "text":
             vector, unrelated = await self._query_vector(connections, query, wanted)
         asked = Asked(query, wanted, limit, vector, unrelated)
+
+        def needs_index(connection: sqlite3.Connection) -> bool:
+            with _snapshot(connection), self._scopes.of(connection, asked.scope) as scope:
+                return not scope.is_whole
 
         def work(connection: sqlite3.Connection) -> list[RankedItem]:
             with one_snapshot(connection), self._scopes.of(connection, asked.scope) as scope:
                 found = self._found(connection, scope, asked, by_words=mode != "semantic")
                 return _items(connection, found, types)
 
-        return await connections.read(work)
+        filler = connections.filler
+        if filler.waiting > _MOST_WAITING and mode != "semantic" and await connections.read(needs_index):
+            with suppress(StoreUnavailableError):  # A full disk or a locked file can still be read.
+                await filler.finish()
+        ranked = await connections.read(work)
+        filler.searched()
+        return ranked
 
     def _found(self, connection: sqlite3.Connection, scope: Scope, asked: Asked, *, by_words: bool) -> list[Found]:
         arrays, vector, damping = scope.arrays, asked.vector, self._weights.damping

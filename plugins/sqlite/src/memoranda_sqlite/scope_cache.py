@@ -12,8 +12,10 @@ import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from itertools import chain
 from typing import Any
 
+from memoranda.offloading import give_way
 from memoranda.store.backend import Condition, Expiry, Filter
 from memoranda_ranking import Added, KeptScopes, Passage, ScopeArrays, conversation_name, name_in, speaker_of
 from memoranda_sql import Parameters
@@ -36,6 +38,9 @@ _COLUMNS = "rowid, id, content, memory_type, extra_json, created_at, user_id, se
 _CHOSEN = "rowid IN (SELECT value FROM json_each(?))"
 _READ_TIME = 10
 """How many entries of an index are looked at in the time in which a row is read."""
+
+_READ_AT_ONCE = 500
+"""How many rows are read before other threads have their turn."""
 
 _NEXT_EXPIRY = f"SELECT min(expires_at) FROM {TABLE} WHERE expires_at > ?"
 _EXPIRED = f"SELECT rowid FROM {TABLE} WHERE expires_at > ? AND expires_at <= ?"
@@ -122,7 +127,9 @@ class ScopeCache:
         (count,) = connection.execute(f"SELECT count(*) FROM ({text})", values).fetchone()
         scope.is_whole = count <= WHOLE_SCOPE
         if scope.is_whole or self._dimension:
-            scope.arrays.add(self._rows(connection, scope, wanted))
+            for some in self._slices(connection, scope, wanted):
+                scope.arrays.add(some)
+                give_way()
 
     def _follow(self, connection: sqlite3.Connection, scope: Scope, wanted: Filter, changes: journal.Changes) -> bool:
         """Read what has changed; return False if all is to be read again."""
@@ -141,7 +148,13 @@ class ScopeCache:
     def _rows(
         self, connection: sqlite3.Connection, scope: Scope, wanted: Filter, also: str = "", *values: object
     ) -> list[Added]:
-        """Return the rows of a scope, or those that also meet a condition; without those that cannot be read."""
+        """Return the rows of a scope that also meet a condition; without those that cannot be read."""
+        return list(chain.from_iterable(self._slices(connection, scope, wanted, also, *values)))
+
+    def _slices(
+        self, connection: sqlite3.Connection, scope: Scope, wanted: Filter, also: str = "", *values: object
+    ) -> Iterator[list[Added]]:
+        """Yield the rows of a scope a part at a time, or of those that also meet a condition."""
         parameters = Parameters(self._statements.dialect)
         where = self._statements.conditions(parameters, wanted)
         # NOT INDEXED leaves the row number as the only way in.
@@ -150,10 +163,12 @@ class ScopeCache:
             f"SELECT {_COLUMNS}, {_TERMS if scope.is_whole else 'NULL'}, {_VECTOR if self._dimension else 'NULL'} "
             f"FROM {TABLE} {among} WHERE {where} {also} ORDER BY rowid"
         )
-        rows = connection.execute(text, (*parameters.values, *values)).fetchall()
-        if scope.is_whole:
-            return list(_added(rows))
-        return [Added(row[0], Passage(row[1], ""), row[-1] or b"") for row in rows]
+        rows = connection.execute(text, (*parameters.values, *values))
+        while some := rows.fetchmany(_READ_AT_ONCE):
+            if scope.is_whole:
+                yield list(_added(some))
+            else:
+                yield [Added(row[0], Passage(row[1], ""), row[-1] or b"") for row in some]
 
 
 def rows_of(connection: sqlite3.Connection, numbers: Iterable[int]) -> dict[int, Passage]:
