@@ -76,6 +76,24 @@ async def test_what_ends_no_job_leaves_it(later: str) -> None:
     assert "Siemens" in await holding("I work at Siemens.", later)
 
 
+@pytest.mark.parametrize(
+    "ending",
+    [
+        "Today was my last day at Siemens.",
+        "Siemens laid me off.",
+        "I don't work for Siemens any more",
+        "Ich bin nicht mehr bei Siemens.",
+    ],
+)
+async def test_an_ending_may_mention_what_it_ends_in_many_ways(ending: str) -> None:
+    assert "Siemens" not in await holding("I work at Siemens.", ending)
+
+
+async def test_what_is_meant_by_its_kind_ends_if_there_is_one_of_it() -> None:
+    assert await holding("I have a dog called Bo.", "My dog died.") == []
+    assert await holding("I have a dog called Bo. I have a dog called Rex.", "My dog died.") == ["Bo", "Rex"]
+
+
 async def test_others_end_their_own_facts() -> None:
     facts = await told("I work at Audi. Tom works at Audi.", "Tom lost his job at Audi.")
     assert [fact.subject for fact in await facts.current(predicate="employer")] == ["nora"]

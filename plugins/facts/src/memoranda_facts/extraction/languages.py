@@ -68,7 +68,7 @@ SPANISH = Language(
     "es",
     marks=_words(
         "yo|mi|mis|me|ya|vivo|vivimos|trabajo|soy|estoy|tengo|hemos|dejé|murió|nos|toco|juego|aprendo|vendí|ahora|rompimos|"
-        "renuncié|perdí"
+        "renuncié|perdí|fumo"
     ),
     clause=_clauses(
         "y|pero|porque|así que", "bueno|pues|hola|oye|ah|sí|por cierto|lamentablemente|ayer|hoy|ahora mismo"

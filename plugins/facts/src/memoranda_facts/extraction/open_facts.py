@@ -23,12 +23,13 @@ _NOT_NAMING = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class OpenFact:
-    """A value that holds, and since when: the first moment that its date may mean."""
+    """A value that holds, and since when: the first moment that its date may mean. ``kind`` is what a pet is."""
 
     subject: str
     predicate: str
     value: str
     start: str
+    kind: str = ""
 
 
 class OpenFacts:
@@ -38,7 +39,8 @@ class OpenFacts:
         self._open: dict[str, list[OpenFact]] = {}
         for fact in known:
             since = EVER if fact.valid_from is None else fact.valid_from
-            self._add(OpenFact(fact.subject, fact.predicate, str(fact.object), start_of(since)))
+            kind = str(fact.qualifiers.get("kind", "")).casefold()
+            self._add(OpenFact(fact.subject, fact.predicate, str(fact.object), start_of(since), kind))
 
     def of(self, subject: str, predicates: Sequence[str]) -> list[OpenFact]:
         """Return what holds of a subject by some predicates."""
@@ -61,7 +63,8 @@ class OpenFacts:
             ]
         if made.kind != "end" and made.object is not None:
             since = EVER if made.valid_from is None else made.valid_from
-            self._add(OpenFact(made.subject, made.predicate, str(made.object), start_of(since)))
+            kind = str(made.qualifiers.get("kind", "")).casefold()
+            self._add(OpenFact(made.subject, made.predicate, str(made.object), start_of(since), kind))
 
     def _add(self, fact: OpenFact) -> None:
         self._open.setdefault(same_text(fact.subject), []).append(fact)
@@ -70,12 +73,11 @@ class OpenFacts:
 def same_thing(said: str, value: str, *, exactly: bool = False) -> bool:
     """Return True if words name a value: "the Golf" and "Golf", "smoking" and "smoke", "gym" and "a gym".
 
-    Unless they have to do so ``exactly``, one may say more than the other: "chess club" and "a chess club in Rome".
+    Unless they have to do so ``exactly``, the value may say more: "the chess club" is "a chess club in Rome". Words
+    that say more mean something else: "the jazz concert" is not "jazz".
     """
     asked, held = _naming(said), _naming(value)
-    if not asked or not held:
-        return False
-    return asked == held if exactly else asked <= held or held <= asked
+    return bool(asked) and (asked == held if exactly else asked <= held)
 
 
 def _naming(text: str) -> set[str]:

@@ -14,7 +14,7 @@ GROUPS = {
     "living": ("pet", *PARTNERS, "roommate", "flatmate", "best_friend"),
     "household": ("roommate", "flatmate", *PARTNERS),
     "activity": ("does", "plays", "learning", "studies", "likes", "member_of", "volunteers_at", "diet", "takes"),
-    "place": ("employer", "studies_at", "studies", "member_of", "lives_in", "volunteers_at"),
+    "place": ("employer", "studies_at", "studies", "member_of", "volunteers_at"),
     "possession": ("drives", "owns", "has", "pet", "uses"),
     "taste": ("likes", "plays", "does", "uses"),
 }

@@ -236,7 +236,7 @@ def _place(text: str) -> str | None:
     kept: list[str] = []
     for part in text.split(", "):
         first = part.split()[0].lower()
-        if first in _no_names() and first not in ("the", "a", "an", "new", "my"):
+        if first in _no_names() and first not in ("the", "a", "an", "new", "my", "nice"):
             break
         kept.append(part)
     return ", ".join(kept) or None

@@ -11,13 +11,14 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cache
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from memoranda_facts.candidates import Candidate
 from memoranda_facts.extraction.corrections import corrections
 from memoranda_facts.extraction.extractors import Extraction, Utterance, own_words
 from memoranda_facts.extraction.grammar import Person, clause_starts, opening, pattern
 from memoranda_facts.extraction.languages import foreign_matches
+from memoranda_facts.extraction.mentions import mentioned_endings
 from memoranda_facts.extraction.open_facts import OpenFacts
 from memoranda_facts.extraction.predicates import has_one_value
 from memoranda_facts.extraction.proposing import NEARBY, Said, Statement, subject_of
@@ -57,6 +58,8 @@ def candidates(said: Said, *, to_speaker: bool = False, known: OpenFacts | None 
         if not to_speaker:
             statements += [Statement(*each, sentence, Person.FIRST, said) for each in foreign_matches(sentence)]
         made = [each for one in sorted(statements, key=lambda each: each.place) for each in one.candidates(holding)]
+        if not to_speaker and sentence.doubt is None:
+            made += mentioned_endings(sentence, said, holding)
         if not made and not to_speaker:
             made = list(corrections(sentence, said, holding))
         if sentence.doubt is not None:
@@ -102,36 +105,32 @@ class _Compiled(NamedTuple):
     patterns: list[tuple[re.Pattern[str], bool]]
 
 
-class _Grouped(NamedTuple):
-    """The rules for one person: of clauses that open with a subject, or with a possessive; of none, and of any."""
+Clauses = Literal["subject", "possessive", "anywhere", "free"]
+"""Where a template is tried: in clauses that open with a subject or with a possessive, anywhere, and in any clause."""
 
-    subject: list[_Compiled]
-    possessive: list[_Compiled]
-    anywhere: list[_Compiled]
-    free: list[_Compiled]
+
+def _clauses_of(rule: Rule, template: str) -> Clauses:
+    if rule.anywhere:
+        return "anywhere"
+    if rule.starts_anyhow:
+        return "free"
+    return "possessive" if template.startswith("{MY}") else "subject"
 
 
 @cache
-def _grouped(person: Person) -> _Grouped:
-    grouped = _Grouped([], [], [], [])
+def _compiled(person: Person, clauses: Clauses) -> tuple[_Compiled, ...]:
+    """Return the rules of some clauses for one person. Compiling takes time, so it is done for what is met."""
+    found = []
     for rule in rules():
-        if rule.starts_anyhow:
-            if person is Person.FIRST:
-                free = [(pattern(template, person), "{DID}" in template) for template in rule.templates]
-                grouped.free.append(_Compiled(rule, free))
-            continue
-        for possessive in (False, True):
-            templates = [each for each in rule.templates if each.removeprefix(r"\b").startswith("{MY}") is possessive]
-            patterns = [(pattern(template, person), "{DID}" in template) for template in templates]
-            if patterns:
-                group = grouped.anywhere if rule.anywhere else grouped.possessive if possessive else grouped.subject
-                group.append(_Compiled(rule, patterns))
-    return grouped
+        templates = [each for each in rule.templates if _clauses_of(rule, each) == clauses]
+        if templates:
+            found.append(_Compiled(rule, [(pattern(each, person), "{DID}" in each) for each in templates]))
+    return tuple(found)
 
 
 @cache
-def _openings(person: Person) -> tuple[re.Pattern[str], re.Pattern[str]]:
-    return opening(person, possessive=False), opening(person, possessive=True)
+def _openings(person: Person) -> dict[Clauses, re.Pattern[str]]:
+    return {"subject": opening(person, possessive=False), "possessive": opening(person, possessive=True)}
 
 
 def _matches(sentence: Sentence, person: Person) -> Iterator[tuple[Rule, re.Match[str]]]:
@@ -141,9 +140,9 @@ def _matches(sentence: Sentence, person: Person) -> Iterator[tuple[Rule, re.Matc
 
 
 def _tried(sentence: Sentence, person: Person) -> Iterator[tuple[Rule, re.Match[str]]]:
-    grouped, stated = _grouped(person), sentence.stated
+    stated = sentence.stated
     # A name beside a relation is true even in a question: "Can my sister Eva come?"
-    for rule, patterns in grouped.anywhere:
+    for rule, patterns in _compiled(person, "anywhere"):
         for wanted, _ in patterns:
             yield from ((rule, match) for match in wanted.finditer(sentence.text))
     reported, long_ago = reported_from(stated), _LONG_AGO.search(stated)
@@ -151,11 +150,11 @@ def _tried(sentence: Sentence, person: Person) -> Iterator[tuple[Rule, re.Match[
         if start >= reported:
             return
         undated = long_ago or _TIME_UNKNOWN.search(stated[max(0, start - NEARBY) : start])
-        tried = [*grouped.free]
-        for opens, compiled in zip(_openings(person), grouped, strict=False):
+        tried = [*_compiled(person, "free")] if person is Person.FIRST else []
+        for clauses, opens in _openings(person).items():
             opened = opens.match(stated, start)
             if opened is not None and (person is not Person.THIRD or subject_of(opened, "") is not None):
-                tried += compiled
+                tried += _compiled(person, clauses)
         for rule, patterns in tried:
             for wanted, past in patterns:
                 match = None if past and undated else wanted.match(stated, start)
@@ -167,7 +166,7 @@ def _tried(sentence: Sentence, person: Person) -> Iterator[tuple[Rule, re.Match[
 class RuleExtractor:
     """Finds facts by rules, without a model: most in English, some in German, Spanish and French.
 
-    Compiling the rules takes about a second, once for each process, and reading about a millisecond for each
+    Compiling the rules takes about two seconds, once for each process, and reading about a millisecond for each
     utterance; both are done in a thread.
     """
 

@@ -39,8 +39,8 @@ _PLAYED = re.compile(
     re.IGNORECASE,
 )
 _REPORTED = re.compile(
-    r"\b(?:sa(?:y|ys|id|ying)|tell(?:s|ing)?|told|ask(?:s|ed|ing)?|claim(?:s|ed|ing)?|hear[ds]?|think(?:s|ing)?|"
-    r"thought|believ(?:e|es|ed|ing)|guess(?:es|ed)?|hop(?:e|es|ed|ing)|"
+    r"\b(?:sa(?:y|ys|id|ying)(?! goodbye)|tell(?:s|ing)?|told|ask(?:s|ed|ing)?|claim(?:s|ed|ing)?|hear[ds]?|"
+    r"think(?:s|ing)?|thought|believ(?:e|es|ed|ing)|guess(?:es|ed)?|hop(?:e|es|ed|ing)|"
     r"want(?:s|ed)?|wonder(?:s|ed|ing)?|assum(?:e|es|ed)|according to|mention(?:s|ed)|wrote|writes|insist(?:s|ed)|"
     r"swears?|swore|reckon|seems?|rumou?r|doubt|"
     r"not that|it's not|isn't that|never|know(?:s)? (?:that|who|someone)|until|before|"
@@ -55,7 +55,8 @@ _PARTS_OF_WORK = (
 )
 _AT_WORK = re.compile(
     rf"\b(?:{_PARTS_OF_WORK})s? (?:no\.? |#)?(?:\d+|[ivx]+|[a-f])\b|\bv\d+(?:\.\d+)*\b"
-    r"|\b(?:variable|function|method|parameter|repo|repository|codebase|plot|storyline|character|villain|hero|heroine)\b",
+    r"|\b(?:variable|function|method|parameter|repo|repository|codebase|plot|storyline)\b"
+    r"|\b(?:my|the|main|this|our) (?:main )?(?:character|villain|hero|heroine|narrator)\b",
     re.IGNORECASE,
 )
 """Sentences about what somebody works on: a text, a game, a program. They are no facts of a life."""
@@ -76,7 +77,7 @@ _DOUBTS: Mapping[Literal["thought", "still"], re.Pattern[str]] = {
 
 _SUBJECT = "I "
 _DROPPED = re.compile(
-    r"(?:(?:ok|okay|so+|well|btw|also|yay|ugh|update|news|oh|hey|anyway|and|finally|just|actually)[,:!.]* +)*"
+    r"(?:(?i:ok|okay|so+|well|btw|also|yay|ugh|update|news|oh|hey|anyway|and|finally|just|actually)[,:!.]* +)*"
     r"(?P<verb>(?:[Gg]ot|[Ll]eft|[Qq]uit|[Ss]old|[Ss]topped|[Rr]esigned|[Gg]ave up|[Ll]ost|[Ss]witched|[Bb]roke up|"
     r"[Ss]plit up|[Cc]ancelled|[Cc]anceled|[Rr]etired|[Tt]urned|[Dd]ropped|[Mm]oved|[Ss]tarted|[Jj]oined|[Ll]ive in|"
     r"[Bb]ought an?|[Dd]rive an?|"

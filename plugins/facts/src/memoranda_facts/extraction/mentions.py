@@ -1,0 +1,124 @@
+"""Endings of what is known, wherever a sentence mentions it: "today was my last day at Tesla", "Peru is cancelled".
+
+A value that holds is looked for in a sentence by its name, or as "my dog" and "my car" if only one is meant. Then
+``endings.txt`` says which words around it end it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import cache, lru_cache
+from importlib.resources import files
+
+from memoranda_facts.candidates import Candidate
+from memoranda_facts.extraction.open_facts import OpenFact, OpenFacts
+from memoranda_facts.extraction.proposing import CONFIDENCE, Said
+from memoranda_facts.extraction.sentences import Sentence, reported_from
+from memoranda_facts.records import Source
+from memoranda_facts.values import same_text
+
+_KINDS = {"drives": "car", "trip": "trip"}
+"""What a value of a predicate is called without its name."""
+
+_CLAUSE_END = re.compile(r"[,;:!?.…–—\x00]+\s+|\b(?:and|but|so|because|und|aber|y|pero|et|mais)\s+", re.IGNORECASE)
+_SPEAKER_OR_FILLER = re.compile(
+    r"(?:i|i['’]m|i['’]ve|im|ive|we|we['’]re|we['’]ve|they|they['’]ve|have|has|had|am|are|was|were|is|been|to|that|it|the|my|our|a|an|"
+    r"just|finally|sadly|unfortunately|luckily|also|now|so|well|ok|okay|oh|btw|really|officially|already|recently|even|"
+    r"today|yesterday|tonight|this|last|next|week|month|year|morning|night|monday|tuesday|wednesday|thursday|friday|"
+    r"saturday|sunday|in|on|january|february|march|april|may|june|july|august|september|october|november|december|"
+    r"news|update|sad|bad|good|got|can|must|did|decided|managed|"
+    r"ich|wir|habe|haben|hab|bin|sind|mir|leider|gestern|heute|jetzt|endlich|schon|den|die|das|meinen|meine|mein|bei|job|"
+    r"yo|he|hemos|me|nos|ya|ayer|hoy|por|fin|desgraciadamente|el|la|mi|"
+    r"j['’]ai|je|nous|on|avons|ai|suis|hier|enfin|malheureusement|le|mon|ma|\d+|[-,.!:]+)",
+    re.IGNORECASE,
+)
+"""A word that may stand before an ending without making it another's."""
+
+
+_STOP = (
+    r"(?![\w'’-])(?= *(?:[.,;:!?)…–—\x00]|$)"
+    r"| +(?:and|but|so|because|since|now|too|any ?more|any longer|again|over|after|before|"
+    r"today|yesterday|tonight|last|this|in|on|at|for|with|when|though|as|due|thanks|forever|completely|altogether|entirely|"
+    r"a (?:day|week|month|year|while|few|couple)|two|three|four|five|\d+|by|btw|lol|haha|back|recently|finally|sadly|"
+    r"und|weil|seit|im|am|gestern|heute|letzte\w*|vor|y|porque|el|la|ayer|hoy|hace|et|parce|car|hier|le|il y a|en)\b)"
+)
+"""Where an ending stops: "I sold Golf balls" says nothing of a Golf."""
+
+
+@cache
+def _table() -> dict[str, tuple[str, ...]]:
+    """Return the words that end the values of each predicate."""
+    found: dict[str, tuple[str, ...]] = {}
+    about: list[str] = []
+    for line in files("memoranda_facts.extraction").joinpath("endings.txt").read_text("utf-8").splitlines():
+        if not line.strip() or line.startswith("#"):
+            continue
+        if not line.startswith(" "):
+            about = line.split()
+            continue
+        for predicate in about:
+            found[predicate] = (*found.get(predicate, ()), line.strip())
+    return found
+
+
+@lru_cache(maxsize=512)
+def _patterns(predicate: str, named: str) -> tuple[re.Pattern[str], ...]:
+    """Return the patterns that end a value by the words that name it."""
+    about = "when_*" if predicate.startswith("when_") else predicate
+    templates = _table().get(about, ())
+    return tuple(re.compile(rf"(?<!\w)(?:{each.replace('{V}', named)}){_STOP}", re.IGNORECASE) for each in templates)
+
+
+def mentioned_endings(sentence: Sentence, said: Said, known: OpenFacts) -> Iterator[Candidate]:
+    """Yield the endings of what is known of the speaker and is mentioned in a sentence."""
+    stated = sentence.stated[: reported_from(sentence.stated)]
+    if not stated:
+        return
+    holding = known.all_of(said.speaker)
+    lowered = stated.casefold()
+    for fact in holding:
+        for named in _names(fact, holding, lowered):
+            match = next(filter(None, (each.search(stated) for each in _patterns(fact.predicate, named))), None)
+            if match is not None and _is_the_speakers(stated[: match.start()]):
+                start, end = sentence.span(match.start(), match.end())
+                yield Candidate(
+                    subject=said.speaker,
+                    predicate=fact.predicate,
+                    object=fact.value,
+                    kind="end",
+                    valid_to=said.at,
+                    confidence=CONFIDENCE,
+                    sources=(Source(said.item_id, start, end),),
+                    rule="rules/mention",
+                )
+                break
+
+
+def _names(fact: OpenFact, holding: list[OpenFact], lowered: str) -> Iterator[str]:
+    """Yield patterns of the words by which a sentence may mention a fact."""
+    words = same_text(fact.value).removeprefix("a ").removeprefix("an ").removeprefix("the ")
+    if words and words in lowered and not fact.predicate.startswith("when_"):
+        yield rf"(?:the |my |our )?{re.escape(words)}"
+    kind = _kind(fact)
+    alone = kind and [_kind(each) for each in holding if each.predicate == fact.predicate].count(kind) == 1
+    if kind and alone and kind in lowered:
+        articles = "the|my|our|a" if fact.predicate == "drives" else "the|my|our"
+        yield rf"(?:{articles}) {re.escape(kind)}"
+
+
+def _kind(fact: OpenFact) -> str:
+    """Return what a value is called without its name: a dog, an exam, a girlfriend."""
+    if fact.predicate.startswith("when_"):
+        return fact.predicate.removeprefix("when_").replace("_", " ")
+    if fact.predicate == "pet":
+        return fact.kind
+    if fact.predicate in ("girlfriend", "boyfriend", "wife", "husband", "partner", "fiance"):
+        return fact.predicate
+    return _KINDS.get(fact.predicate, "")
+
+
+def _is_the_speakers(before: str) -> bool:
+    """Return True if the words before an ending in its clause name nobody else and deny nothing."""
+    clause = _CLAUSE_END.split(before)[-1]
+    return all(_SPEAKER_OR_FILLER.fullmatch(word) for word in clause.split())
