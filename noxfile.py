@@ -16,6 +16,7 @@ import json
 import os
 import platform
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -471,8 +472,11 @@ def install_harness(session: nox.Session) -> None:
 
 @nox.session
 def recipes(session: nox.Session) -> None:
-    """Run the classes for other frameworks that people copy, each with its framework."""
-    session.install(*paths("plugins/testing", ()), "crewai>=1.15,<2", *group("test"))
+    """Run the classes for other frameworks that people copy, each installed as it says itself."""
+    told = Path("examples/recipes/crewai_storage.py").read_text(encoding="utf-8")
+    (line,) = re.findall(r"^ +pip install (.+)$", told, re.MULTILINE)
+    session.install(*shlex.split(line))
+    session.install(*paths("plugins/testing", ()), *group("test"))
     run_pytest(session, "tests/test_framework_examples.py", "-k", "crewai")
 
 

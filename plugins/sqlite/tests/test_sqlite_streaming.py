@@ -10,7 +10,9 @@ import sys
 import textwrap
 import threading
 from pathlib import Path
+from typing import Any
 
+import aiosqlite
 import pytest
 
 from memoranda import HumanMemory, MemoryMetadata
@@ -94,6 +96,44 @@ async def test_a_cancelled_scan_leaves_no_thread(path: Path) -> None:
     async with asyncio.timeout(200):
         while threading.active_count() > before:
             await asyncio.sleep(0.01)
+
+
+async def test_a_connection_is_closed_if_its_reader_is_cancelled_while_it_opens(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opening, go_on = asyncio.Event(), threading.Event()
+    closed: list[object] = []
+    loop, connect = asyncio.get_running_loop(), aiosqlite.connect
+
+    def slow(*arguments: Any, factory: Any, **options: Any) -> aiosqlite.Connection:
+        class Slow(factory):  # type: ignore[misc]  # the connection that the store asks for
+            def __init__(self, *given: Any, **named: Any) -> None:
+                loop.call_soon_threadsafe(opening.set)
+                go_on.wait(60)
+                super().__init__(*given, **named)
+
+            def close(self) -> None:
+                closed.append(self)
+                super().close()
+
+        return connect(*arguments, factory=Slow, **options)
+
+    async with SQLiteMemoryStore(path) as store:
+        monkeypatch.setattr(aiosqlite, "connect", slow)
+
+        async def read() -> None:
+            async for _ in store.scan():
+                pass
+
+        task = asyncio.create_task(read())
+        await opening.wait()
+        task.cancel()
+        await asyncio.sleep(0)
+        task.cancel()
+        go_on.set()
+        assert isinstance((await asyncio.gather(task, return_exceptions=True))[0], asyncio.CancelledError)
+
+    assert len(closed) == 1
 
 
 HALF_READ = textwrap.dedent(

@@ -7,6 +7,7 @@ processes rows.
 
 from __future__ import annotations
 
+import asyncio
 import sqlite3
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -50,6 +51,36 @@ def stretch_of(connection: sqlite3.Connection, text: str, values: Sequence[Any])
     return rows, True
 
 
+@asynccontextmanager
+async def _connected(connection: aiosqlite.Connection) -> AsyncIterator[None]:
+    """Open a connection, and close it whenever the caller ends or is cancelled.
+
+    Before 0.22, aiosqlite does not close a connection whose caller is cancelled while it opens.
+    """
+    opening = asyncio.ensure_future(connection.__aenter__())
+    try:
+        await asyncio.shield(opening)
+        yield
+    finally:
+        closing = asyncio.ensure_future(_close(connection, opening))
+        cancelled = False
+        while not closing.done():
+            try:
+                await asyncio.wait([closing])
+            except asyncio.CancelledError:
+                cancelled = True
+        closing.result()
+        if cancelled:
+            raise asyncio.CancelledError
+
+
+async def _close(connection: aiosqlite.Connection, opening: asyncio.Future[aiosqlite.Connection]) -> None:
+    """Close a connection once it is open; one that could not be opened has nothing to close."""
+    await asyncio.wait([opening])
+    if not opening.cancelled() and opening.exception() is None:
+        await connection.close()
+
+
 def _length(rows: Sequence[Any]) -> int:
     return sum(len(row[_CONTENT]) for row in rows if isinstance(row[_CONTENT], str | bytes))
 
@@ -79,7 +110,7 @@ class LongReads:
         )
         self._open.add(connection)
         try:
-            async with connection:
+            async with _connected(connection):
                 if tolerant:
                     connection.text_factory = decoded
                 async with connection.execute(text, values) as cursor:
