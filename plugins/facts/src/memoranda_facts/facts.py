@@ -8,15 +8,17 @@ from memoranda.errors import InputError
 from memoranda.shapes import check_text, whole_number
 from memoranda.tokens import TokenCounter, estimate_tokens
 from memoranda.trust import Trust
-from memoranda_facts.dates import Moment
+from memoranda_facts.dates import Moment, last_moment_of
 from memoranda_facts.explaining import explained, supporting
+from memoranda_facts.fact_index import FactIndex
+from memoranda_facts.knowledge import Knowledge
 from memoranda_facts.outdated import Outdated, outdated
 from memoranda_facts.profile_lines import profile_lines
 from memoranda_facts.reading import checked_name
 from memoranda_facts.reconciling import Reconciling
 from memoranda_facts.results import Fact, Why
 from memoranda_facts.searching import Question, profile_text, ranked_facts
-from memoranda_facts.values import Ref, same_text
+from memoranda_facts.values import same_text
 
 
 class Facts(Reconciling):
@@ -31,6 +33,8 @@ class Facts(Reconciling):
     When items are removed through the same store, the next reading takes back the facts that have no other source: see
     :meth:`reconcile`.
     """
+
+    _index: FactIndex | None = None
 
     async def why(self, fact: Fact | str) -> Why:
         """Return the sources of a fact with their text, the rule that proposed it, what it replaced, and what decided.
@@ -54,8 +58,10 @@ class Facts(Reconciling):
         most = whole_number(limit, "limit")
         if not check_text(query, "query").strip():
             return []
-        shown = await (self.history() if history else self.current())
-        return await ranked_facts(self._log.store, self._log.folder, Question(query, self._newest), shown, most)
+        knowledge = await self._knowledge()
+        shown = await self.history() if history else knowledge.at(self._present(knowledge))
+        index = self._index_of(knowledge, shown)
+        return await ranked_facts(self._log.store, self._log.folder, Question(query, index), index, most)
 
     async def follow(
         self, subject: str, *predicates: str, valid: Moment | None = None, known: Moment | None = None
@@ -67,17 +73,22 @@ class Facts(Reconciling):
         """
         if not predicates:
             raise InputError("follow() needs at least one predicate.", field="predicates")
-        facts = await self.state(valid=valid, known=known)
-        names = self._newest.names
+        asked = None if valid is None else last_moment_of(valid, "valid")
+        knowledge = await self._knowledge(known)
+        index = self._index_of(knowledge, knowledge.at(self._present(knowledge) if asked is None else asked))
         found: list[Fact] = []
-        reached = {names.root(checked_name(subject, "subject"))}
+        reached = {index.names.root(checked_name(subject, "subject"))}
         for predicate in predicates:
             name = same_text(self.schema.predicate(checked_name(predicate, "predicate")).name)
-            found = [
-                fact for fact in facts if same_text(fact.predicate) == name and names.root(fact.subject) in reached
-            ]
-            reached = {names.root(str(fact.object)) for fact in found if isinstance(fact.object, (str, Ref))}
+            found = index.of_slots(reached, name)
+            reached = {key for fact in found if (key := index.object_of(fact)) is not None}
         return found
+
+    def _index_of(self, knowledge: Knowledge, facts: list[Fact]) -> FactIndex:
+        """Return the index of some facts, that of the last call if nothing has changed since."""
+        if self._index is None or not self._index.is_of(knowledge, facts):
+            self._index = FactIndex(knowledge, facts, self._newest.names)
+        return self._index
 
     async def profile(
         self,

@@ -11,11 +11,11 @@ from memoranda.store import BaseStore
 from memoranda.tokens import TokenCounter, estimate_tokens
 from memoranda.trust import Trust
 from memoranda_facts.dates import EVER, in_short
-from memoranda_facts.knowledge import Knowledge
+from memoranda_facts.fact_index import FactIndex, words_of
 from memoranda_facts.records import short_id
 from memoranda_facts.results import Fact
 from memoranda_facts.schema import Schema
-from memoranda_facts.values import Ref, same_text
+from memoranda_facts.values import same_text
 from memoranda_text import index_terms, query_language, query_words
 
 _FIRST_LOOK = 4
@@ -27,20 +27,13 @@ _STEM = 4
 _ENDING = 3
 """How many letters their ends have at most."""
 
-_WORD = re.compile(r"[^\W_]+")
-
 _NAME = re.compile(r"(?<=\w[\s,;'’\-])\b[A-Z]\w+")
 """A word with a capital that does not begin its sentence."""
 
 
-def _padded(text: str) -> str:
-    """Return the words of a text with a space around each, so that one text can be looked for in another."""
-    return f" {' '.join(_WORD.findall(text.casefold()))} "
-
-
 def _shares_a_word(name: str, words: list[str]) -> bool:
     """Return True if a name has one of the words, perhaps in another form: "lives" and "live", "worked" and "works"."""
-    return any(_same_but_for_its_end(each, word) for each in _padded(name).split() for word in words)
+    return any(_same_but_for_its_end(each, word) for each in words_of(name) for word in words)
 
 
 def _same_but_for_its_end(one: str, other: str) -> bool:
@@ -51,24 +44,19 @@ def _same_but_for_its_end(one: str, other: str) -> bool:
 class Question:
     """A query, with the other names of what it asks for."""
 
-    def __init__(self, query: str, knowledge: Knowledge) -> None:
-        self._knowledge = knowledge
-        self._schema = knowledge.schema
-        padded = _padded(query)
+    def __init__(self, query: str, index: FactIndex) -> None:
+        self._index = index
+        words = words_of(query)
+        padded = f" {' '.join(words)} "
 
         def mentions(name: str) -> bool:
-            return len(_padded(name)) > 2 and _padded(name) in padded
+            named = " ".join(words_of(name))
+            return bool(named) and f" {named} " in padded
 
-        subjects = {key[0]: timeline.subject for key, timeline in knowledge.timelines.items()}
-        self.subjects = {
-            key
-            for key, shown in subjects.items()
-            if any(map(mentions, (*knowledge.names.all_of(shown), *self._aliases(shown))))
-        }
-        added = [knowledge.names.shown(subjects[key]) for key in self.subjects]
-        words = padded.split()
-        for predicate in {timeline.predicate: None for timeline in knowledge.timelines.values()}:
-            names = self._schema.names_of(predicate)
+        self.subjects = index.mentioned(words)
+        added = [index.knowledge.names.shown(index.subjects[key]) for key in sorted(self.subjects)]
+        for predicate in index.predicates:
+            names = index.schema.names_of(predicate)
             if any(mentions(name) or _shares_a_word(name, words) for name in names):
                 added.append(predicate.replace("_", " "))
         self.text = " ".join([query, *(name for name in added if not mentions(name))])
@@ -76,8 +64,11 @@ class Question:
         self._terms = [frozenset((term, *words)) for term, words in asked.items()]
         self._names = [frozenset(index_terms(name)) for name in _NAME.findall(query)]
 
-    def _aliases(self, subject: str) -> list[str]:
-        return [alias for alias, name in self._schema.subjects.items() if same_text(name) == same_text(subject)]
+    def answers(self) -> list[Fact] | None:
+        """Return the facts that answer it, in any order; None if it names no known subject: then any may."""
+        if not self.subjects:
+            return None
+        return [fact for fact in self._index.naming(self.subjects) if self.is_answered_by(fact)]
 
     def is_answered_by(self, fact: Fact) -> bool:
         """Return True if a fact is about what is asked, and not only about whom.
@@ -85,39 +76,33 @@ class Question:
         It shares a word with the question beyond the names of its subject. If the question is about known subjects, it
         is about one of them; if it names others alone, there is no answer.
         """
-        root = self._knowledge.names.root(fact.subject)
-        names = [*self._knowledge.names.all_of(fact.subject), *self._aliases(fact.subject)]
-        about = set(index_terms(" ".join(names)))
-        said = [*self._schema.names_of(fact.predicate), str(fact.object), *map(str, fact.qualifiers.values())]
-        words = set(index_terms(" ".join(said).replace("_", " ")))
-        if self.subjects and root not in self.subjects and not self._is_named(fact):
+        named = self._index.names.root(fact.subject), self._index.object_of(fact)
+        if self.subjects and self.subjects.isdisjoint(named):
             return False
-        if not self.subjects and any(name.isdisjoint(words | about) for name in self._names):
+        about, said = self._index.terms_of(fact)
+        if not self.subjects and any(name.isdisjoint(said | about) for name in self._names):
             return False
         asked = [forms for forms in self._terms if forms.isdisjoint(about)]
-        return not asked or not all(map(words.isdisjoint, asked))
-
-    def _is_named(self, fact: Fact) -> bool:
-        """Return True if the object of a fact is one of the subjects that are asked about."""
-        return isinstance(fact.object, (str, Ref)) and self._knowledge.names.root(str(fact.object)) in self.subjects
+        return not asked or not all(map(said.isdisjoint, asked))
 
 
 async def ranked_facts(
-    store: BaseStore, place: MemoryMetadata, question: Question, shown: Iterable[Fact], limit: int
+    store: BaseStore, place: MemoryMetadata, question: Question, index: FactIndex, limit: int
 ) -> list[Fact]:
     """Return those of the facts that answer a question, in the order in which the store ranks their entries."""
-    by_entry = {entry: fact for fact in shown for entry in fact.entries}
+    answers = question.answers()
+    most = limit if answers is None else min(limit, len(answers))
     size = _FIRST_LOOK * limit + 20
-    while by_entry and limit:
+    while index.facts and most:
         ranked = await store.search_ranked(
             query=question.text, metadata=place, memory_type="fact", archived=True, limit=size, mode="text"
         )
         found: dict[str, Fact] = {}
         for each in ranked:
-            fact = by_entry.get(each.item.id)
+            fact = index.by_entry.get(each.item.id)
             if fact is not None and question.is_answered_by(fact):
                 found[fact.id] = fact
-        if len(found) >= limit or len(ranked) < size:
+        if len(found) >= most or len(ranked) < size:
             return list(found.values())[:limit]
         size *= 4
     return []

@@ -83,7 +83,7 @@ class Retrieval:
         asked = Asked(query, wanted, limit, vector, unrelated)
 
         def needs_index(connection: sqlite3.Connection) -> bool:
-            with _snapshot(connection), self._scopes.of(connection, asked.scope) as scope:
+            with one_snapshot(connection), self._scopes.of(connection, asked.scope) as scope:
                 return not scope.is_whole
 
         def work(connection: sqlite3.Connection) -> list[RankedItem]:
