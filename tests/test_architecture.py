@@ -77,7 +77,7 @@ SIZES = {
     "otel": 1_086,
     "postgres": 6_449,
     "pydantic-ai": 1_083,
-    "ranking": 2_498,
+    "ranking": 3_020,
     "receipts": 2_305,
     "redact": 255,
     "redis": 3_299,

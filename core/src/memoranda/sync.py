@@ -19,7 +19,7 @@ from memoranda.items import MemoryItem, MemoryMetadata
 from memoranda.opening import open as open_async
 from memoranda.plugins.observers import Observer
 from memoranda.store.base import BaseStore, ScopedStore
-from memoranda.store.filters import Kinds, Narrowing
+from memoranda.store.filters import Kinds, Moment, Narrowing
 from memoranda.store.protocol import Capability
 from memoranda.store.ranked import Recalled
 
@@ -216,6 +216,7 @@ class SyncStore:
             min_score: float | None = None,
             current: bool = False,
             verdict: Literal[False] = False,
+            now: Moment | None = None,
             **narrowing: Unpack[Narrowing],
         ) -> list[MemoryItem]: ...
 
@@ -231,6 +232,7 @@ class SyncStore:
             min_score: float | None = None,
             current: bool = False,
             verdict: Literal[True],
+            now: Moment | None = None,
             **narrowing: Unpack[Narrowing],
         ) -> Recalled: ...
 

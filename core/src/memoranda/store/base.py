@@ -15,14 +15,14 @@ from memoranda.items import MemoryItem, MemoryMetadata, now_text
 from memoranda.plugins.observers import Observer
 from memoranda.shapes import check_text, items_of, number, truth, whole_number
 from memoranda.store.branches import Branching
-from memoranda.store.filters import EVERYTHING, Filter, Kinds, Narrowing, check_filter, merge_scope
+from memoranda.store.filters import EVERYTHING, Filter, Kinds, Moment, Narrowing, check_filter, merge_scope
 from memoranda.store.protocol import Capability, SearchMode
 from memoranda.store.ranked import DEPTH, RERANKED, Recalled, above_floor, judged
 from memoranda.store.reading import Reading
 from memoranda.store.records import writing_records
 from memoranda.store.removing import Removing
 from memoranda.store.scoped import UNSET, ScopedEngine, scope_metadata
-from memoranda.store.values import NO_RECORDS, Value
+from memoranda.store.values import NO_RECORDS, Value, moment_text
 from memoranda.store.writing import Writing
 from memoranda.trust import check_trust, trust_of
 
@@ -103,6 +103,7 @@ class BaseStore(Writing, Reading, Removing, Branching):
         min_score: float | None = None,
         current: bool = False,
         verdict: Literal[False] = False,
+        now: Moment | None = None,
         **narrowing: Unpack[Narrowing],
     ) -> list[MemoryItem]: ...
 
@@ -118,6 +119,7 @@ class BaseStore(Writing, Reading, Removing, Branching):
         min_score: float | None = None,
         current: bool = False,
         verdict: Literal[True],
+        now: Moment | None = None,
         **narrowing: Unpack[Narrowing],
     ) -> Recalled: ...
 
@@ -132,6 +134,7 @@ class BaseStore(Writing, Reading, Removing, Branching):
         min_score: float | None = None,
         current: bool = False,
         verdict: bool = False,
+        now: Moment | None = None,
         **narrowing: Unpack[Narrowing],
     ) -> list[MemoryItem] | Recalled:
         """Return the memories that answer a query, best first; an empty list if none is relevant.
@@ -146,6 +149,10 @@ class BaseStore(Writing, Reading, Removing, Branching):
         less than two fifths of the best is left out. With one, what scores less is left out and nothing else is: 0
         returns everything that has any relation to the query, up to the limit.
 
+        If the query names a time ("in October", "two weeks ago"), half of the places are for what was said then or some
+        days later. ``now`` is when the question is asked (a datetime with a zone, or ISO-8601 text), for times that it
+        names from there; the present is the default.
+
         With ``verdict``, returns a :class:`memoranda.store.Recalled` instead: the memories with their scores, whether
         they answer the query, and the words of it that nothing supports. What is in ``window`` counts for that.
         """
@@ -158,20 +165,28 @@ class BaseStore(Writing, Reading, Removing, Branching):
         reached = self._of_owner() if isinstance(self, ScopedStore) else self
         reached._bounds(metadata)  # Another user than the handle's is refused, whatever the limit.
         truth(current, "current")
+        asked_at = None if now is None else moment_text(now, "now")
         found = Recalled((), "unknown")
         if query.strip() and (most or truth(verdict, "verdict")):
             wanted = wanted.also(*_NEVER, *NO_RECORDS, Value("content", False, "$ne", query))
-            found = await reached._recalled(query, wanted, most, shown, least, current)
+            found = await reached._recalled(query, wanted, most, shown, least, current, asked_at)
         return found if verdict else [each.item for each in found]
 
     async def _recalled(
-        self, query: str, wanted: Filter, most: int, shown: Collection[str], least: float | None, current: bool
+        self,
+        query: str,
+        wanted: Filter,
+        most: int,
+        shown: Collection[str],
+        least: float | None,
+        current: bool,
+        now: str | None,
     ) -> Recalled:
         """Return the best memories that are not shown already, and the verdict on all that was found."""
         mode: SearchMode = "hybrid" if Capability.HYBRID in self.capabilities else "text"
         self._require(Capability(mode))
         much = min(max(most + len(shown), RERANKED), EVERYTHING)
-        ranked = await self._rank(query, wanted, much, mode)
+        ranked = await self._best(query, wanted, much, mode, now)
         verdict, unsupported = judged(await self._text_ranker(), query, ranked[:RERANKED])
         kept = await self._reordered(query, above_floor(ranked, least, verdict), current)
         memories = tuple(found for found in kept if found.item.id not in shown)[:most]

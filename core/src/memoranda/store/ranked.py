@@ -93,9 +93,13 @@ class ScopeIndex(Protocol):
 class Ranker(Protocol):
     """Ranks the text of items, for stores that have no index of their own. Plugins offer one by a RankerSpec.
 
-    It may have two methods more. ``newest_first(query, ranked)`` returns the results in the order of a search with
-    ``current=True``. ``judge(query, ranked)`` is given the best results, whatever their scores, and returns the verdict
-    on them and the words of the query that nothing supports: see :class:`Recalled`.
+    It may have three methods more:
+
+    * ``newest_first(query, ranked)`` returns the results in the order of a search with ``current=True``.
+    * ``by_time(query, now)`` returns None unless the query names a time, and otherwise a function that is given the
+      best results and returns them in an order in which those of that time have their places. ``now`` is ISO-8601 text.
+    * ``judge(query, ranked)`` is given the best results, whatever their scores, and returns the verdict on them and the
+      words of the query that nothing supports: see :class:`Recalled`.
     """
 
     def index(self) -> ScopeIndex:
@@ -173,6 +177,9 @@ class Reranker(Protocol):
         """Return the given results in a new order; none may be added, and those left out fall behind the others."""
         ...
 
+
+TIMED = 200
+"""How many of the best results are given to what puts those of a named time among the first."""
 
 RERANKED = 50
 """How many of the best results a reranker is given."""

@@ -16,7 +16,7 @@ from memoranda.store.filters import EVERYTHING, Filter, Kinds, Narrowing, Order,
 from memoranda.store.lifetimes import end_of_life
 from memoranda.store.owners import Owner, OwnerField, check_listing
 from memoranda.store.protocol import Capability, SearchMode
-from memoranda.store.ranked import RERANKED, RankedItem, reranked
+from memoranda.store.ranked import RERANKED, TIMED, RankedItem, reranked
 from memoranda.store.values import NO_RECORDS
 from memoranda.store.window import read_window
 from memoranda.store.writes import HEAD_ONLY
@@ -172,13 +172,26 @@ class Reading(Engine):
         if page.limit:
             reorders = truth(current, "current") or self.reranker is not None
             much = min(max(page.end, RERANKED), EVERYTHING) if reorders else page.end
-            ranked = await self._rank(query, _without_records(wanted), much, mode)
+            ranked = await self._best(query, _without_records(wanted), much, mode, None)
             if floor:
                 ranked = [found for found in ranked if found.score >= floor]
             ranked = await self._reordered(query, ranked, current)
         ranked = ranked[page.offset : page.end]
         self._observers.searched(query, [found.item for found in ranked])
         return ranked
+
+    async def _best(self, query: str, wanted: Filter, much: int, mode: SearchMode, now: str | None) -> list[RankedItem]:
+        """Return the best results; if the query names a time, seen from now, those of that time have their places."""
+        ranked = await self._rank(query, wanted, much, mode)
+        if not ranked or mode == "semantic":
+            return ranked
+        by_time = getattr(await self._text_ranker(), "by_time", None)
+        timed = None if by_time is None else by_time(query, now or self._lifetimes.now(self.clock))
+        if timed is None:
+            return ranked
+        if len(ranked) == much < TIMED:  # Those of that time may come later.
+            ranked = await self._rank(query, wanted, TIMED, mode)
+        return [*timed(ranked[:TIMED]), *ranked[TIMED:]][:much]
 
     async def _reordered(self, query: str, ranked: list[RankedItem], current: bool) -> list[RankedItem]:
         """Return the results in the order of the reranker, if there is one, and of a search with ``current``."""

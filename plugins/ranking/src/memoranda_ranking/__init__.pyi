@@ -32,6 +32,8 @@ from memoranda_ranking.ranking import rank_text as rank_text
 from memoranda_ranking.scope_arrays import Added as Added
 from memoranda_ranking.scope_arrays import ScopeArrays as ScopeArrays
 from memoranda_ranking.scope_arrays import of_length_one as of_length_one
+from memoranda_ranking.times import MERGED as MERGED
+from memoranda_ranking.times import by_time as by_time
 from memoranda_ranking.turns import conversation_key as conversation_key
 from memoranda_ranking.turns import conversation_name as conversation_name
 from memoranda_ranking.turns import name_in as name_in

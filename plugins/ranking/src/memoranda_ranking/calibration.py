@@ -42,10 +42,10 @@ that surely tell something. Half would be chance."""
 _USUAL, _USUAL_PROBES = 0.75, 4
 """What is taken for granted before anything is measured, and how many probes that counts as."""
 
-_EVEN, _STEEPNESS = 0.35, 2.2
+_EVEN, _STEEPNESS = 0.35, 1.0
 """The share of meaning where vectors find as much as words, and how fast it grows where they find more."""
 
-_LEAST, _MOST = 0.05, 0.55
+_LEAST, _MOST = 0.22, 0.5
 
 
 class Calibration(NamedTuple):

@@ -20,6 +20,10 @@ _ENOUGH = 0.65
 """Which part of a query's words must be found together for what stands out by words to count in full."""
 
 
+_ENOUGH_ASKED = 0.36
+"""The same for a question; where less is found, it is asked in other words than the answer was told in."""
+
+
 def likeness(similarity: Any, unrelated: float) -> Any:
     """Return how alike two texts are, from 0 for no more than ``unrelated`` ones to 1 for the same text."""
     return np.clip((similarity - unrelated) / max(1e-9, 1 - unrelated), 0.0, 1.0)
@@ -46,15 +50,16 @@ def semantic_share(
 
     How much the first stands out is told by the tenth, from a half where that is as good to 1 where it has nothing. A
     rare word that few items have stands out; where all have the same common ones, meaning decides. So it does where the
-    most of the query that any item has, ``covered``, may be chance, and still more if it is not ``asking`` for
-    anything.
+    most of the query that any item has, ``covered``, may be chance, and sooner if it is not ``asking`` for anything.
     """
     by_words, by_meaning = _prominence(texts), _prominence(similarities, _HARDLY)
     if not by_words or not by_meaning:
         return 0.0 if by_words else 1.0
     found = min(1.0, covered / _ENOUGH)
     share = min(1.0, 2 * usual * by_meaning / (by_words * found + by_meaning))
-    return share if asking or not usual else 1 - (1 - share) * found
+    if not usual:
+        return share
+    return 1 - (1 - share) * min(1.0, covered / (_ENOUGH_ASKED if asking else _ENOUGH))
 
 
 def _prominence(scores: NDArray[np.float64], least: float = 0.0) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from memoranda_ranking.scope_index import ScopeIndex
+from memoranda_ranking.times import by_time
 from memoranda_ranking.verdict import judge
 from memoranda_text.superseding import newest_first
 
@@ -12,6 +13,7 @@ class TextRanker:
 
     newest_first = staticmethod(newest_first)
     judge = staticmethod(judge)
+    by_time = staticmethod(by_time)
 
     def index(self) -> ScopeIndex:
         """Return a new index, for one scope."""

@@ -7,13 +7,13 @@ from typing import Any
 
 from memoranda.errors import InputError, UnsupportedError
 from memoranda.integrity import whole_groups
-from memoranda.items import MemoryItem, MemoryMetadata, Payload
+from memoranda.items import MemoryItem, MemoryMetadata, Payload, now_text
 from memoranda.store import EVERYTHING, Capability, Order, Owner, RankedItem, copy_item
 from memoranda.store.backend import Filter, Listing, Page, as_one_session, check_filter, in_order, metadata_matches
 from memoranda.store.ranked import BESIDE_THE_BEST, DEPTH, RERANKED
 from memoranda.tokens import estimate_tokens
 from memoranda.windowing import as_said, last_rounds, newest, rounds_within
-from memoranda_ranking import conversation_key, judge, passage_of, rank_text
+from memoranda_ranking import by_time, conversation_key, judge, passage_of, rank_text
 from memoranda_testing.model.handle import Handle
 from memoranda_testing.model.state import Refused, as_scanned, shown
 from memoranda_text.superseding import newest_first
@@ -134,7 +134,9 @@ class Reading(Handle):
         places = {item_id: place for place, item_id in enumerate(self.model.rows)}
         # Equal ones come as in a listing: the newest first.
         ranked.sort(key=lambda one: (round(one.score, 9), by_id[one.key].created_at, places[one.key]), reverse=True)
-        return [RankedItem(copy_item(by_id[one.key]), one.score, one.parts, one.terms) for one in ranked]
+        found = [one.ranked(copy_item(by_id[one.key])) for one in ranked]
+        timed = by_time(query, now_text())
+        return found if timed is None else timed(found)
 
     def window(
         self, *, rounds: int | None = None, tokens: int | None = None, limit: int | None = None, **filters: Any
