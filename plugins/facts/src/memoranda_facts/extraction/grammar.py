@@ -65,7 +65,8 @@ _PHRASES = {name: _list(name) for name in words() if name != "NOT_NAME"} | {
     "DOING": r"(?!playing|learning|working|going|doing|getting|having|using)[a-z]+ing",
     "END": r"(?=\s*(?:[,;:!?)…–—\x00]|\.(?!\w)|- |$)|\s+(?:and|but|so|because|since|while|now|too|any ?more|"
     r"any longer|again|where|over|after|before|until|instead|btw|to be|"
-    r"which|who|when|though|although|as well|these days|right now|at the moment|at|with (?:my|his|her)|for|"
+    r"which|who|when|though|although|as well|these days|right now|at the moment|at|for|"
+    r"with (?:my|his|her|our|a|an|two)|"
     r"last|this (?:week|month|year|morning|summer|winter|spring)|yesterday|today|on (?:[A-Z]\w+|\d+)|"
     r"in (?:early |late )?(?:[A-Z]\w+|\d+|spring|summer|autumn|fall|winter)|"
     rf"in (?i:{_MONTH_NAME})|"

@@ -28,7 +28,7 @@ _SPEAKER_OR_FILLER = re.compile(
     r"today|yesterday|tonight|this|last|next|week|month|year|morning|night|monday|tuesday|wednesday|thursday|friday|"
     r"saturday|sunday|in|on|january|february|march|april|may|june|july|august|september|october|november|december|"
     r"news|update|sad|bad|good|got|can|must|did|decided|managed|"
-    r"ich|wir|habe|haben|hab|bin|sind|mir|leider|gestern|heute|jetzt|endlich|schon|den|die|das|meinen|meine|mein|bei|job|"
+    r"ich|wir|habe|haben|hab|bin|sind|war|mir|leider|gestern|heute|jetzt|endlich|schon|den|die|das|meinen|meine|mein|bei|job|"
     r"yo|he|hemos|me|nos|ya|ayer|hoy|por|fin|desgraciadamente|el|la|mi|"
     r"j['’]ai|je|nous|on|avons|ai|suis|hier|enfin|malheureusement|le|mon|ma|\d+|[-,.!:]+)",
     re.IGNORECASE,

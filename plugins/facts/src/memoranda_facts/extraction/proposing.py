@@ -115,6 +115,7 @@ class Statement:
         if _ONLY_THEN.match(self.match.string, end) and not self.rule.names_kinds:
             return  # "… when I was six": true then, and perhaps not now.
         date, end = _date(self.match, end, self.said.at)
+        date = None if self.rule.is_plan else date
         predicate = _predicate(given, self.match)
         others = [each for each in known.of(subject, (predicate,)) if same_text(each.value) != same_text(value)]
         others = others if has_one_value(predicate) else []

@@ -98,6 +98,11 @@ class Rule:
         return "free" in self.flags
 
     @property
+    def is_plan(self) -> bool:
+        """True if a date that is said lies ahead."""
+        return "plan" in self.flags
+
+    @property
     def replaces(self) -> bool:
         """True if a value is set only where it takes the place of one that is known."""
         return "replaces" in self.flags

@@ -85,6 +85,13 @@ _DROPPED = re.compile(
 )
 """The verbs before which people leave out "I" in a chat."""
 
+_JOINED = re.compile(
+    r"(?:(?:hi|hey|hello)[,!. ]+)?(?:I|I['’]m|We)\b[^.;:!?\x00]{0,80}? and "
+    r"(?P<verb>(?:live in|work (?:as|at|for)|study|drive an?)\b)",
+    re.IGNORECASE,
+)
+"""A second verb of the speaker: "I'm a nurse and live in Lisbon"."""
+
 
 class Sentence(NamedTuple):
     """A sentence and where it starts in its text. ``stated`` is the part of it that states something, often all.
@@ -111,7 +118,7 @@ class Sentence(NamedTuple):
 
 def _with_subject(sentence: Sentence) -> Sentence:
     """Return a sentence with the subject that it leaves out."""
-    found = _DROPPED.match(sentence.stated)
+    found = _DROPPED.match(sentence.stated) or _JOINED.match(sentence.stated)
     if found is None:
         return sentence
     place = found.start("verb")
