@@ -4,8 +4,9 @@
 
 Every turn of a conversation is one item; each question is a query in the scope of its conversation; its evidence turns
 should be among the first results. Recall at k is the part of the evidence among the first k, MRR the mean of one over
-the rank of the first evidence turn. No model is asked anything. After all corpora comes, for each mode, the worst: that
-is what a change is judged by. ``--bare`` stores the same turns without names, sessions and times.
+the rank of the first evidence turn. No model is asked anything. A second table shows what ``recall`` returns and which
+verdict it gives, for questions with and without an answer (``verdicts.py``). After all corpora comes, for each mode,
+the worst: that is what a change is judged by. ``--bare`` stores the same turns without names, sessions and times.
 
 No data is part of this project. A file is LoCoMo's ``locomo10.json`` (github.com/snap-research/locomo), or any other
 corpus in flat form: ``{"conversations": [{"id", "turns": [{"id", "session", "date", "speaker", "text"}], "questions":
@@ -27,6 +28,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
+
+from verdicts import measure_verdicts
 
 import memoranda
 from memoranda import HumanMemory, MemoryItem, MemoryMetadata
@@ -205,6 +208,7 @@ async def main() -> None:
     columns = [*(f"R@{cut}" for cut in CUTS), "MRR"]
     print(f"{'corpus':<14}{'store':<10}{'mode':<11}" + "  ".join(f"{name:>6}" for name in columns) + "  ms/query  R@10")
     found: dict[tuple[str, str], dict[str, float]] = defaultdict(dict)
+    recalled: list[str] = []
     for path in asked.data:
         data = conversations(path)
         for name in asked.stores.split(","):
@@ -218,6 +222,10 @@ async def main() -> None:
                         figures = await measure(store, data, mode)
                         found[name, mode][path.stem] = figures.at_ten
                         print(f"{path.stem:<14}{name:<10}{mode:<11}{figures.row()}", flush=True)
+                for kind, verdicts in (await measure_verdicts(store, data)).items():
+                    recalled.append(f"{path.stem:<14}{name:<10}{kind:<23}{verdicts.row()}")
+    heads = "".join(f"{head:>9}" for head in ("returned", "known", "near", "unknown", "found", "named"))
+    print(f"\n{'corpus':<14}{'store':<10}{'recall of questions':<23}{'asked':>6}{heads}", *recalled, sep="\n")
     if len(asked.data) > 1:
         for (name, mode), corpora in found.items():
             worst = min(corpora, key=corpora.__getitem__)

@@ -50,6 +50,9 @@ leave no other forms to look for."""
 _MOST_LETTERS = 0.5
 """Which part of their letters a term and another form of it have in common, at least; less is coincidence."""
 
+_ENOUGH_ITEMS = 200
+"""How many items a scope must have for a word that none of them has to count in full against an answer."""
+
 _SAME_WORD = 0.75
 """Which part of its letters a term and another form of it have in common for the term not to be missing."""
 
@@ -327,9 +330,15 @@ class WordScores:
 
     @property
     def heard(self) -> float:
-        """The part of the query's terms that any item has, but for those that say when."""
+        """The part of the query's terms that any item has, but for those that say when.
+
+        In a few items most words were never said, which tells nothing: the fewer there are, the less it counts.
+        """
         asked = [term for term in self.query.terms if term not in self.query.when]
-        return 1 - len(set(asked).intersection(self.missing)) / len(asked) if asked else 1.0
+        if not asked:
+            return 1.0
+        telling = min(1.0, len(self.layout) / _ENOUGH_ITEMS)
+        return 1 - telling * len(set(asked).intersection(self.missing)) / len(asked)
 
     # What else speaks for an item
 

@@ -23,7 +23,7 @@ _USUALLY_ALIKE = 0.22
 _SUPPORTED = 0.35
 """The evidence below which a question is about something that is unknown."""
 
-_SUPPORTED_REQUEST = 0.1
+_SUPPORTED_REQUEST = 0.05
 """The same for what a user asks about themselves or of an assistant: "Where should I stay?" is answered with the help
 of a preference that shares no word with it."""
 
