@@ -35,7 +35,7 @@ async def test_a_prompt_is_the_system_text_the_memories_the_window_and_the_quest
 
     assert [item.memory_type for item in prompt] == ["system", "human", "human", "ai", "human"]
     assert prompt[0].content == "You book trains."
-    assert "- [2026-03-01, session sunday] human: I like a window seat" in prompt[1].content
+    assert "2026-03-01\n- I like a window seat" in prompt[1].content
     assert [item.content for item in prompt[2:]] == ["Hello", "Good morning", QUESTION]
 
 

@@ -108,7 +108,8 @@ def soul(tmp_path: Path) -> Path:
 
 
 async def test_the_prompt_holds_soul_memories_and_query(soul: Path) -> None:
-    manager = ContextManager(soul_path=str(soul), long_term=await filled(HumanMemory(content="Ethics matter to me")))
+    store = await filled(HumanMemory(content="Ethics matter to me"))
+    manager = ContextManager(soul_path=str(soul), long_term=store, long_term_limit=10)
 
     context = await manager.assemble_context(
         input_query="Generate a tweet about AI ethics", short_term_manager=Recent(interaction("AI did something wild"))
@@ -117,7 +118,7 @@ async def test_the_prompt_holds_soul_memories_and_query(soul: Path) -> None:
     prompt = str(context)
     assert prompt.startswith("You are Nova.\n")
     assert "[12:00] posted_tweet on x: AI did something wild" in prompt
-    assert "human: Ethics matter to me" in prompt
+    assert "user: Ethics matter to me" in prompt
     assert prompt.endswith("# Request\n  Generate a tweet about AI ethics")
 
 
@@ -435,7 +436,7 @@ async def test_the_newest_recent_memories_fill_the_budget_without_gaps() -> None
 async def test_recent_memories_come_before_long_term_ones_when_both_do_not_fit() -> None:
     store = await filled(HumanMemory(content="tea " * 30))
 
-    manager = ContextManager(long_term=store, token_budget=70, token_counter=words)
+    manager = ContextManager(long_term=store, long_term_limit=10, token_budget=70, token_counter=words)
     context = await manager.assemble_context("tea", Recent(interaction("wave " * 20)))
 
     assert "wave" in str(context)
@@ -445,7 +446,8 @@ async def test_recent_memories_come_before_long_term_ones_when_both_do_not_fit()
 async def test_a_long_term_memory_that_does_not_fit_makes_room_for_smaller_ones() -> None:
     store = await filled(HumanMemory(content="tea " * 60), HumanMemory(content="tea with milk and other things"))
 
-    context = await ContextManager(long_term=store, token_budget=50, token_counter=words).assemble_context("tea")
+    manager = ContextManager(long_term=store, long_term_limit=10, token_budget=50, token_counter=words)
+    context = await manager.assemble_context("tea")
 
     assert "tea with milk" in str(context)
     assert len(context.explain().dropped) == 1
@@ -454,7 +456,8 @@ async def test_a_long_term_memory_that_does_not_fit_makes_room_for_smaller_ones(
 async def test_an_item_that_is_recent_and_long_term_is_shown_once() -> None:
     item = interaction("tea time")
 
-    context = await ContextManager(long_term=await filled(item)).assemble_context("tea", Recent(item))
+    manager = ContextManager(long_term=await filled(item), long_term_limit=10)
+    context = await manager.assemble_context("tea", Recent(item))
 
     assert str(context).count("tea time") == 1
     assert "already" in context.explain().dropped[0].reason
@@ -465,7 +468,8 @@ async def test_every_item_is_explained_with_its_tokens() -> None:
     recent = Recent(interaction("one", 1), interaction("two", 2))
     turn = HumanMemory(content="hi")
 
-    context = await ContextManager(long_term=store).assemble_context("tea", recent, conversation=[turn])
+    manager = ContextManager(long_term=store, long_term_limit=10)
+    context = await manager.assemble_context("tea", recent, conversation=[turn])
 
     explanation = context.explain()
     assert [decision.source for decision in explanation.decisions] == [
@@ -543,9 +547,9 @@ def test_no_content_can_forge_a_section_or_an_entry(
     headings = [line for line in lines if line.startswith("#")]
     entries = [line for line in lines if line.startswith("- ")]
     assert headings == [
+        *(["# Conversation"] if turns else []),
         *(["# Long-term memories"] if kept else []),
         *(["# Recent activity (times in UTC)"] if recent else []),
-        *(["# Conversation"] if turns else []),
         "# Request",
     ]
     assert len(entries) == len(recent) + len(kept) + len(turns)
@@ -556,7 +560,7 @@ async def _assembled(recent: Sequence[str], kept: Sequence[str], turns: Sequence
     for content in kept:
         await store.add(HumanMemory(content=content))
     conversation = [HumanMemory(content=f"{content}.") for content in turns]
-    manager = ContextManager(long_term=store, token_budget=100_000)
+    manager = ContextManager(long_term=store, long_term_limit=10, token_budget=100_000)
     memories = Recent(*(interaction(content) for content in recent))
     context = await manager.assemble_context(f"{query}!", memories, conversation=conversation)
     return str(context)
@@ -612,7 +616,7 @@ async def test_an_interaction_that_is_in_the_conversation_is_shown_once() -> Non
 
 async def test_headings_count_towards_the_budget() -> None:
     store = await filled(HumanMemory(content="tea tea tea"))
-    manager = ContextManager(long_term=store, token_counter=words)
+    manager = ContextManager(long_term=store, long_term_limit=10, token_counter=words)
     needed = (await manager.assemble_context("tea", Recent(interaction("wave")))).tokens
 
     context = await manager.assemble_context("tea", Recent(interaction("wave")), token_budget=needed - 1)

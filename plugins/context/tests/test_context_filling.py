@@ -45,7 +45,7 @@ def words(item: MemoryItem) -> int:
 async def assembled(query: str, *items: MemoryItem, **options: Any) -> AssembledContext:
     store = InMemoryStore()
     await store.add_many(items)
-    return await ContextManager(long_term=store, **options).assemble_context(query)
+    return await ContextManager(long_term=store, **{"long_term_limit": 10, **options}).assemble_context(query)
 
 
 def reasons(context: AssembledContext) -> dict[str, str]:
@@ -152,8 +152,8 @@ async def test_only_the_scope_fills_a_context() -> None:
     await store.add(HumanMemory(content=HOME, metadata=ada))
     await store.add(HumanMemory(content="My flat is in Rome.", metadata=bob))
 
-    handle = await ContextManager(long_term=store.scoped(user_id="ada")).assemble_context(QUESTION)
-    filtered = await ContextManager(long_term=store).assemble_context(QUESTION, metadata=ada)
+    handle = await ContextManager(long_term=store.scoped(user_id="ada"), long_term_limit=10).assemble_context(QUESTION)
+    filtered = await ContextManager(long_term=store, long_term_limit=10).assemble_context(QUESTION, metadata=ada)
 
     assert remembered(handle) == remembered(filtered) == [HOME]
 
@@ -166,7 +166,7 @@ async def test_what_was_found_stays_when_the_newest_cannot_be_read() -> None:
     store = Halting()
     await store.add(said("I live in Oslo"))
 
-    context = await ContextManager(long_term=store).assemble_context(QUESTION)
+    context = await ContextManager(long_term=store, long_term_limit=10).assemble_context(QUESTION)
 
     assert remembered(context) == ["I live in Oslo"]
     assert "could not be fetched" in " ".join(context.explain().warnings)

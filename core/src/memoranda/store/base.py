@@ -153,6 +153,9 @@ class BaseStore(Writing, Reading, Removing, Branching):
         days later. ``now`` is when the question is asked (a datetime with a zone, or ISO-8601 text), for times that it
         names from there; the present is the default.
 
+        A query without words asks for what is worth knowing anyway: the most telling statements of people first, of
+        equal ones the newest, then everything else. ``min_score`` counts there, too.
+
         With ``verdict``, returns a :class:`memoranda.store.Recalled` instead: the memories with their scores, whether
         they answer the query, and the words of it that nothing supports. What is in ``window`` counts for that.
         """
@@ -167,10 +170,20 @@ class BaseStore(Writing, Reading, Removing, Branching):
         truth(current, "current")
         asked_at = None if now is None else moment_text(now, "now")
         found = Recalled((), "unknown")
-        if query.strip() and (most or truth(verdict, "verdict")):
+        if not query.strip():
+            found = await reached._told(wanted.also(*_NEVER, *NO_RECORDS), most, shown, least or 0.0)
+        elif most or truth(verdict, "verdict"):
             wanted = wanted.also(*_NEVER, *NO_RECORDS, Value("content", False, "$ne", query))
             found = await reached._recalled(query, wanted, most, shown, least, current, asked_at)
         return found if verdict else [each.item for each in found]
+
+    async def _told(self, wanted: Filter, most: int, shown: Collection[str], least: float) -> Recalled:
+        """Return what is worth knowing whatever is asked."""
+        self._require(Capability.TEXT)
+        ranked = await self._rank("", wanted, min(most + len(shown), EVERYTHING), "text") if most else []
+        told = [found for found in ranked if found.item.id not in shown and found.score >= least]
+        self._observers.searched("", [found.item for found in told[:most]])
+        return Recalled(tuple(told[:most]), "known" if told else "unknown")
 
     async def _recalled(
         self,

@@ -2,31 +2,38 @@
 
 from __future__ import annotations
 
-from functools import partial
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from memoranda.items import MemoryItem
-from memoranda.shapes import check_text, whole_number
+from memoranda.integrity import call_ids
+from memoranda.items import HumanMemory, MemoryItem, SystemMemory
+from memoranda.shapes import check_text, number, whole_number
 from memoranda.store import BaseStore
 from memoranda.tokens import TokenCounter, estimate_tokens
 from memoranda.trust import Trust, check_trust
-from memoranda.windowing import rounds_within
+from memoranda.windowing import rounds_of, rounds_within, stays
 from memoranda_context.fencing import Admission, Fence, checked_fence
 from memoranda_context.fitting import Fetched, Fitting
-from memoranda_context.prompt import AssembledContext, Parts
+from memoranda_context.prompt import AssembledContext
 from memoranda_context.receipts import Shown
+from memoranda_context.remembering import Remembering
+from memoranda_context.shares import Shares
+from memoranda_context.steady import steady_window
 
-_SHARE = 3
-"""One part in so many of the budget is kept for memories; what they leave is the conversation's."""
+_LOOKED_BEYOND = 4
+"""One part in so many of the room of a conversation is read beyond it."""
 
 
 async def assemble(
     handle: BaseStore,
-    question: str,
+    question: str | None = None,
     *,
     system: str = "",
     tokens: int = 4_000,
     limit: int | None = None,
+    memories: float | None = None,
+    min_score: float | None = None,
     counter: TokenCounter | None = None,
     fence: Fence | None = None,
     min_trust: Trust | str | None = None,
@@ -34,15 +41,22 @@ async def assemble(
 ) -> list[MemoryItem]:
     """Return the items of a prompt that answers a question, ready for ``to_openai``, ``to_anthropic`` and the others.
 
-    The prompt is the ``system`` text, the memories that ``handle.recall`` finds for the question, each with its date
-    and where it comes from, then the window of the handle's conversation, and the question. Memories come as one
-    message of the user's, between fences, since they must not speak for the system. At most ``limit`` of them come;
-    without a limit, as many as the question needs.
+    The prompt is the ``system`` text; what the user said before that is worth knowing whatever is asked; the window of
+    the handle's conversation; the memories for the question; and the question. If all that the user ever said fits, all
+    of it is shown. Memories have their dates and who said them. They come as messages of the user's, between fences,
+    since they must not speak for the system.
+
+    Without a question, the round that is open goes on: after a tool was called and its result stored, the prompt ends
+    with that result. A question that is already the newest message is not repeated.
 
     Everything fits into ``tokens``, as ``counter`` counts them, with one exception: the system text and the question
-    are always whole, even where they alone take more. A third of the rest is kept for memories; the newest rounds take
-    what is left. No tool call is without its results, and nothing is shown twice. Nothing is stored: add the question
-    and the answer yourself, afterwards.
+    are always whole, even where they alone take more. The window begins with the same round until it must move, and
+    what changes with the question comes last, so that a provider's cache can reuse most of a prompt. No tool call is
+    without its results, and nothing is shown twice. Nothing is stored: add the question and the answer yourself.
+
+    Three options are for the thrifty. ``limit`` shows at most so many memories, only such as the question asks for;
+    ``min_score`` only those that score as much; ``memories`` is the part of the budget, from 0 to 1, that all of them
+    may take.
 
     ``fence``, such as ``memoranda_guard.Fence()``, shows items that are not trusted as quoted data, and of those that
     repeat each other one. ``min_trust`` leaves out what is trusted less.
@@ -51,6 +65,7 @@ async def assemble(
     :meth:`memoranda.store.BaseStore.shown`.
     """
     options: dict[str, Any] = {"limit": limit, "counter": counter, "fence": fence, "min_trust": min_trust}
+    options |= {"memories": memories, "min_score": min_score}
     # A handle that is measured reports the assembly, too.
     call = getattr(handle, "report_call", lambda function, *given, **named: function(handle, *given, **named))
     options |= {"system": system, "tokens": tokens, "receipt": receipt}
@@ -60,52 +75,150 @@ async def assemble(
 
 async def assemble_context(
     handle: BaseStore,
-    question: str,
+    question: str | None,
     *,
     system: str,
     tokens: int,
     limit: int | None,
+    memories: float | None,
+    min_score: float | None,
     counter: TokenCounter | None,
     fence: Fence | None,
     min_trust: Trust | str | None,
     receipt: object,
 ) -> AssembledContext:
     """Return what :func:`assemble` returns the items of, with its explanation."""
-    check_text(question, "question")
+    if question is not None:
+        check_text(question, "question")
     check_text(system, "system")
-    budget, most = whole_number(tokens, "tokens"), None if limit is None else whole_number(limit, "limit")
-    count = counter or estimate_tokens
-    admission = Admission(checked_fence(fence), budget, count)
+    budget = whole_number(tokens, "tokens")
     wanted: dict[str, Any] = {} if min_trust is None else {"min_trust": check_trust(min_trust, "min_trust")}
-    left = budget - sum(count(item) for item in Parts(soul=system, query=question).items())
-    said = await handle.window(tokens=max(left, 0), counter=admission.counter, receipt=False, **wanted)
-    said = admission.of_conversation(said)
-    shown = rounds_within(said, max(left - left // _SHARE, 0), count)
-    recall = partial(admission.recalled, handle, question, window=shown, **wanted)
-    found = await recall(limit=most) if most != 0 else []
-    best = found
-    if most is None and found:  # Of many, which come session by session, the best have the first claim to the room.
-        best = await recall(limit=len(found))
-    originals = {item.id: item for item in [*said, *found, *best]}
-    if fence is not None:
-        # Not all that came session by session need have room in the fence.
-        said, entries = admission.fenced(said, best[::-1])
-        found = best = [entries[item.id] for item in best if item.id in entries]
-        shown = rounds_within(said, max(left - left // _SHARE, 0), count)
+    assembly = Assembly(
+        handle,
+        system,
+        budget,
+        None if limit is None else whole_number(limit, "limit"),
+        1.0 if memories is None else number(memories, "memories", most=1),
+        None if min_score is None else number(min_score, "min_score", most=1),
+        counter or estimate_tokens,
+        Admission(checked_fence(fence), budget, counter or estimate_tokens),
+        wanted,
+    )
+    return await assembly.context(question, counter, receipt)
 
-    def fitted(conversation: list[MemoryItem], memories: list[MemoryItem]) -> AssembledContext:
-        return Fitting(Fetched(system, conversation, long_term=memories), question, budget, count, len(best)).context()
 
-    context = fitted(shown, best)
-    if best != found:
-        kept = {item.id for item in context.parts.long_term}
-        context = fitted(shown, [item for item in found if item.id in kept])
-    if len(shown) < len(said):  # The memories may have left room for further rounds.
-        room = budget - context.tokens + sum(map(count, shown))
-        kept = {item.id for item in context.parts.long_term}
-        further = rounds_within(said, max(room, 0), count)
-        context = fitted(further, [item for item in found if item.id in kept])
-    asked = {"tokens": budget, "limit": most, **wanted}
-    considered = [item.id for item in [*said, *found]]
-    await Shown("assemble", context, originals, asked, counter, considered).recorded(handle, receipt)
-    return context
+@dataclass(frozen=True, slots=True)
+class Assembly:
+    """Puts one prompt together."""
+
+    handle: BaseStore
+    system: str
+    budget: int
+    limit: int | None
+    memories: float
+    min_score: float | None
+    count: TokenCounter
+    admission: Admission
+    wanted: dict[str, Any]
+
+    async def context(self, question: str | None, counter: TokenCounter | None, receipt: object) -> AssembledContext:
+        """Return the context for a question; None goes on with the open round."""
+        shares = self._shares(question)
+        room = shares.conversation + shares.conversation // _LOOKED_BEYOND
+        said = await self.handle.window(tokens=room, counter=self.admission.counter, receipt=False, **self.wanted)
+        said = self.admission.of_conversation(said)
+        shown, is_cut = await self._steady(said, shares)
+        open_round = _open_round(shown, question)
+        asked = _asked(shown, open_round) if open_round else question
+        used = sum(map(self.count, shown))
+        remembering = Remembering(self.handle, self.admission, self.count, self.wanted)
+        told: list[MemoryItem] = []
+        if self.limit is None and self.min_score is None:
+            room = shares.told(used, is_cut=is_cut)
+            told = await remembering.told(room, shown, places=_places(self.handle, shown, is_cut), is_cut=is_cut)
+        used += sum(map(self.count, told))
+        found = await remembering.found(
+            asked or "",
+            min(shares.found(used), shares.most_memories),
+            shares.few,
+            limit=self.limit,
+            min_score=self.min_score,
+            is_cut=is_cut,
+            window=shown,
+            shown=[*shown, *told],
+        )
+        fetched = Fetched(
+            self.system,
+            shown,
+            told=told,
+            long_term=found.shown,
+            left_out=found.left_out,
+            open_round=open_round,
+            unsupported=found.unsupported,
+        )
+        originals = {item.id: item for item in [*said, *found.considered]}
+        originals |= {item.id: item for item in told if item.id not in originals}
+        if self.admission.fence is not None:
+            self._fence(fetched)
+        query = None if open_round else question
+        context = Fitting(fetched, query, self.budget, self.count, len(found.shown)).context()
+        asked_for = {"tokens": self.budget, "limit": self.limit, **self.wanted}
+        considered = [item.id for item in [*said, *found.considered]]
+        shown_context = Shown("assemble", context, originals, asked_for, counter, considered)
+        await shown_context.recorded(self.handle, receipt)
+        return context
+
+    def _shares(self, question: str | None) -> Shares:
+        system = self.count(SystemMemory(content=self.system)) if self.system.strip() else 0
+        free = max(self.budget - system, 0)
+        asked = 0 if question is None else self.count(HumanMemory(content=question))
+        return Shares(free, asked, int(free * self.memories))
+
+    async def _steady(self, said: list[MemoryItem], shares: Shares) -> tuple[list[MemoryItem], bool]:
+        """Return the window, and whether the conversation has rounds that are not in it.
+
+        More was read than has room: so it shows whether there is more.
+        """
+        fitting = rounds_within(said, shares.conversation, self.count)
+        if len(fitting) == len(said):
+            return said, False
+        there = await self.handle.count(where={"memory_type": "human"}, **self.wanted)
+        before = max(there - sum(item.memory_type == "human" for item in fitting), 1)
+        return steady_window(fitting, shares.conversation, self.count, before), True
+
+    def _fence(self, fetched: Fetched) -> None:
+        entries = [*fetched.told, *reversed(fetched.long_term)]
+        fetched.conversation, shown = self.admission.fenced(fetched.conversation, entries)
+        fetched.told = [shown[item.id] for item in fetched.told if item.id in shown]
+        fetched.long_term = [shown[item.id] for item in fetched.long_term if item.id in shown]
+        fetched.open_round = min(fetched.open_round, len(fetched.conversation))
+
+
+def _places(handle: BaseStore, shown: Sequence[MemoryItem], is_cut: bool) -> list[dict[str, Any]]:
+    """Return where something was said that a conversation does not show: other sessions, and what came before it.
+
+    Nothing of it changes while the conversation grows, so that the beginning of a prompt stays the same.
+    """
+    before = next(({"until": item.created_at} for item in shown if not stays(item)), {})
+    session = None if handle.bounds is None else handle.bounds.session_id
+    if session is None:
+        return [before]
+    elsewhere: list[dict[str, Any]] = [{"where": {"session_id": {"$ne": session}}}]
+    return [*elsewhere, {"where": {"session_id": session}, **before}] if is_cut else elsewhere
+
+
+def _open_round(said: Sequence[MemoryItem], question: str | None) -> int:
+    """Return how many of the last items are a round that goes on with this question; 0 if it begins a new one."""
+    rounds = rounds_of(said)
+    if not rounds:
+        return 0
+    first, last = said[rounds[-1][0]], said[rounds[-1][-1]]
+    if question is not None and (first.memory_type != "human" or first.content.strip() != question.strip()):
+        return 0
+    is_answered = last.memory_type == "ai" and not call_ids(last)
+    return 0 if is_answered and question is not None else len(said) - rounds[-1][0]
+
+
+def _asked(said: Sequence[MemoryItem], open_round: int) -> str:
+    """Return the question of an open round."""
+    return next((item.content for item in said[-open_round:] if item.memory_type == "human"), "")

@@ -21,10 +21,14 @@ from memoranda_context.prompt import (
     long_term_entry,
     profile_entries,
     recent_entry,
+    told_entry,
 )
+from memoranda_context.remembering import DOES_NOT_FIT
+
+_PLAIN = SystemMemory(content="")
+"""What a text is counted as."""
 
 ALREADY = "it is in the context already"
-_DOES_NOT_FIT = "it does not fit the token budget"
 _FOUND = "the search found it"
 _NEWEST = "it is one of the newest"
 IS_QUERY = "it is the query"
@@ -44,6 +48,13 @@ class Fetched:
     newest: list[MemoryItem] = field(default_factory=list)
     """What fills the remaining room, newest first."""
     profile: str = ""
+    told: list[MemoryItem] = field(default_factory=list)
+    """What the user said before that is worth knowing whatever is asked, oldest first."""
+    open_round: int = 0
+    """How many of the last items of the conversation are a round that goes on."""
+    left_out: list[tuple[MemoryItem, str]] = field(default_factory=list)
+    """What was found and is not worth its tokens, each with the reason."""
+    unsupported: Sequence[str] = ()
     timezone: tzinfo = UTC
     warnings: list[str] = field(default_factory=list)
 
@@ -51,7 +62,9 @@ class Fetched:
 class Fitting:
     """Fits one context into its budget."""
 
-    def __init__(self, fetched: Fetched, query: str, budget: int, count: TokenCounter, long_term_limit: int) -> None:
+    def __init__(
+        self, fetched: Fetched, query: str | None, budget: int, count: TokenCounter, long_term_limit: int
+    ) -> None:
         self._fetched = fetched
         self._budget = budget
         self._count = count
@@ -59,20 +72,26 @@ class Fitting:
         self._decisions: list[Decision] = []
         self._warnings = fetched.warnings
         self._said: Sequence[MemoryItem] = ()
-        self._parts = Parts(soul=fetched.soul, query=query, timezone=fetched.timezone)
+        self._parts = Parts(
+            soul=fetched.soul, query=query, timezone=fetched.timezone, unsupported=tuple(fetched.unsupported)
+        )
 
     def context(self) -> AssembledContext:
         left = self._fit_profile(self._budget - self._keep_always())
+        left = self._fit_told(left)
         left = self._fit_conversation(left)
         left = self._fit_recent(left - self._cost(NOTES))
         self._fit_long_term(left)
+        for item, reason in self._fetched.left_out:
+            self._decide("long-term", item.id, False, reason, self._cost(long_term_entry(item)))
         self._make_whole()
         self._shrink()
-        explanation = Explanation(tuple(self._decisions), tuple(self._warnings), self._total(), self._budget)
+        reusable = sum(self._count(item) for item in self._parts.reusable())
+        explanation = Explanation(tuple(self._decisions), tuple(self._warnings), self._total(), self._budget, reusable)
         return AssembledContext(self._parts, explanation)
 
     def _cost(self, text: str) -> int:
-        return self._count(SystemMemory(content=text))
+        return self._count(_PLAIN.model_copy(update={"content": text}))
 
     def _total(self) -> int:
         return sum(self._count(item) for item in self._parts.items())
@@ -82,10 +101,11 @@ class Fitting:
 
     def _keep_always(self) -> int:
         soul = self._cost(self._parts.soul) if self._parts.soul.strip() else 0
-        query = self._count(HumanMemory(content=self._parts.query))
+        query = 0 if self._parts.query is None else self._count(HumanMemory(content=self._parts.query))
         if soul:
             self._decide("soul", "soul", True, "the soul is always kept", soul)
-        self._decide("query", "query", True, "the query is always kept", query)
+        if self._parts.query is not None:
+            self._decide("query", "query", True, "the query is always kept", query)
         if soul + query > self._budget:
             self._warnings.append(
                 f"The soul and the query take {soul + query} tokens, more than the budget of {self._budget}."
@@ -99,10 +119,24 @@ class Fitting:
             return left
         tokens = self._cost("\n".join([NOTES, PROFILE_HEADING, profile_entries(profile)]))
         fits = tokens <= left
-        self._decide("profile", "profile", fits, "it is what is known" if fits else _DOES_NOT_FIT, tokens)
+        self._decide("profile", "profile", fits, "it is what is known" if fits else DOES_NOT_FIT, tokens)
         if fits:
             self._parts = replace(self._parts, profile=profile)
         return left - tokens if fits else left
+
+    def _fit_told(self, left: int) -> int:
+        """Keep what the user said before, the newest first if not all of it fits."""
+        kept: list[MemoryItem] = []
+        left -= self._cost(NOTES) if self._fetched.told else 0
+        for item in reversed(self._fetched.told):
+            tokens = self._cost(told_entry(item))
+            fits = tokens <= left
+            if fits:
+                kept.append(item)
+                left -= tokens
+            self._decide("told", item.id, fits, "it is worth knowing" if fits else DOES_NOT_FIT, tokens)
+        self._parts = replace(self._parts, told=kept[::-1])
+        return left
 
     def _fit_conversation(self, left: int) -> int:
         items = self._fetched.conversation
@@ -115,14 +149,14 @@ class Fitting:
         chosen = {id(item) for item in kept}
         for item in reversed(items):
             fits = id(item) in chosen
-            reason = "it is part of the conversation" if fits else _DOES_NOT_FIT
+            reason = "it is part of the conversation" if fits else DOES_NOT_FIT
             self._decide("conversation", item.id, fits, reason, self._count(item))
         self._said = items
-        self._parts = replace(self._parts, conversation=kept)
+        self._parts = replace(self._parts, conversation=kept, open_round=self._fetched.open_round)
         return left - sum(self._count(item) for item in kept)
 
     def _fit_recent(self, left: int) -> int:
-        shown = {item.id for item in self._parts.conversation}
+        shown = {item.id for item in [*self._parts.conversation, *self._parts.told]}
         kept: list[MemoryItem] = []
         full = False
         for item in reversed(self._fetched.recent):
@@ -135,7 +169,7 @@ class Fitting:
             if not full:
                 kept.append(item)
                 left -= tokens
-            self._decide("recent", item.id, not full, _DOES_NOT_FIT if full else "it is recent", tokens)
+            self._decide("recent", item.id, not full, DOES_NOT_FIT if full else "it is recent", tokens)
         self._parts = replace(self._parts, recent=kept[::-1])
         return left
 
@@ -154,7 +188,7 @@ class Fitting:
             if not halves:
                 break
             left_out |= dict.fromkeys(halves, INCOMPLETE)
-        left_out |= dict.fromkeys(late, _DOES_NOT_FIT)
+        left_out |= dict.fromkeys(late, DOES_NOT_FIT)
         for item_id, reason in why.items():
             if item_id in kept or item_id in left_out:
                 self._decide("long-term", item_id, item_id in kept, left_out.get(item_id, reason), costs[item_id])
@@ -166,7 +200,7 @@ class Fitting:
         The newest are often turns of the conversation, which may have other ids there, or the query itself.
         """
         conversation = self._parts.conversation
-        shown = {item.id for item in [*conversation, *self._parts.recent]}
+        shown = {item.id for item in [*conversation, *self._parts.recent, *self._parts.told]}
         known = {(item.memory_type, item.content) for item in conversation} | {("human", self._parts.query)}
         wanted: dict[str, str] = {}
         for item in self._fetched.long_term:
@@ -199,6 +233,7 @@ class Fitting:
         """Take incomplete tool-call groups out."""
         conversation = whole_groups(self._parts.conversation, self._said)
         long_term = whole_groups(self._parts.long_term)
+        self._parts = replace(self._parts, open_round=_open_part(self._parts, conversation))
         whole = {id(item) for item in [*conversation, *long_term]}
         for item in [*self._parts.conversation, *self._parts.long_term]:
             if id(item) not in whole:
@@ -215,10 +250,19 @@ class Fitting:
                 dropped = {id(item) for item in self._parts.long_term}
                 for item in [*remaining, last]:
                     if id(item) not in dropped:
-                        self._drop(item, _DOES_NOT_FIT if item is last else INCOMPLETE)
+                        self._drop(item, DOES_NOT_FIT if item is last else INCOMPLETE)
             elif self._parts.recent:
-                self._drop(self._parts.recent[0], _DOES_NOT_FIT)
+                self._drop(self._parts.recent[0], DOES_NOT_FIT)
                 self._parts = replace(self._parts, recent=self._parts.recent[1:])
+            elif self._parts.unsupported:
+                self._parts = replace(self._parts, unsupported=())
+            elif self._parts.told:
+                self._drop(self._parts.told[0], DOES_NOT_FIT)
+                self._parts = replace(self._parts, told=self._parts.told[1:])
+            elif self._parts.profile:
+                self._decisions = [each for each in self._decisions if each.source != "profile"]
+                self._decide("profile", "profile", False, DOES_NOT_FIT, self._cost(self._parts.profile))
+                self._parts = replace(self._parts, profile="")
             else:
                 return
 
@@ -231,6 +275,13 @@ class Fitting:
             if decision.kept and decision.item_id == item.id:
                 self._decisions[position] = replace(decision, kept=False, reason=reason)
                 return
+
+
+def _open_part(parts: Parts, conversation: Sequence[MemoryItem]) -> int:
+    """Return how many of the items that are left belong to the round that goes on."""
+    start = len(parts.conversation) - parts.open_round
+    open_items = {id(item) for item in list(parts.conversation)[start:]}
+    return sum(id(item) in open_items for item in conversation)
 
 
 def _halves(items: Sequence[MemoryItem]) -> set[str]:

@@ -12,7 +12,7 @@ from typing import Any, Protocol, cast
 
 from memoranda.errors import InputError, MemoryError
 from memoranda.integrity import whole_groups
-from memoranda.items import MemoryItem, MemoryMetadata
+from memoranda.items import HumanMemory, MemoryItem, MemoryMetadata, SystemMemory
 from memoranda.shapes import check_text, items_of, number, whole_number, wrong
 from memoranda.store.base import BaseStore
 from memoranda.store.filters import EVERYTHING
@@ -26,10 +26,13 @@ from memoranda_context.fitting import Fetched, Fitting
 from memoranda_context.merging import merged
 from memoranda_context.prompt import AssembledContext
 from memoranda_context.receipts import Shown, root_of
+from memoranda_context.remembering import Remembering
+from memoranda_context.shares import Shares
 
 logger = logging.getLogger(__name__)
 
 DEFAULT_BUDGET = 8000
+_USUAL_LIMIT = 10
 
 _REACH_OF_A_GROUP = 100
 """How many items lie between the first and the last of a group at the most: those of one answer of a model."""
@@ -53,22 +56,25 @@ class ContextManager:
     """Puts contexts together from a soul file, recent memories and long-term memories, within a token budget.
 
     ``soul_path`` is a text file that says who the agent is; it is read for every context. ``long_term`` is any
-    store, a scoped handle included: what it recalls, or where it is no store of ours, the newest items that contain
-    the query; the newest items fill the room that this leaves, since an answer need not share a word with its question.
-    At most ``recent_limit`` interactions of the last ``recent_hours``, or turns of a
-    conversation store, and ``long_term_limit`` long-term memories are looked at; system items of a conversation all
-    stay, also where there are more of them. ``token_counter`` is a function from an item to its tokens.
+    store, a scoped handle included. A store of ours gives what :func:`memoranda_context.assemble` shows: what was said
+    before that is worth knowing whatever is asked, and what the query asks for. With ``long_term_limit``, or where it
+    is no store of ours, it gives at most so many: what it recalls, or the newest items that contain the query, and the
+    newest items in the room that this leaves.
+
+    At most ``recent_limit`` interactions of the last ``recent_hours``, or turns of a conversation store, are looked at;
+    system items of a conversation all stay, also where there are more of them. ``token_counter`` is a function from an
+    item to its tokens.
 
     ``profile``, such as ``memoranda_facts.Facts(handle)``, gives a section with what is known now, of at most
     ``profile_tokens`` tokens.
 
     What goes in, by priority: the soul and the query always, even where they alone exceed the budget; then the profile,
-    whole or not at all; then the system items and the newest whole rounds of the conversation; then the recent
-    memories, newest first, without gaps; then the long-term memories that the search found, best first, and then the
-    newest, each one that still fits. A memory that is there twice is shown once; of the newest, what the conversation
-    or the query says is passed over. Incomplete tool-call groups are taken out. In the context the conversation stands
-    in the order in which it was said, everything else in the order of time, and its explanation says of each long-term
-    memory whether the search found it or it is one of the newest.
+    whole or not at all; then what was said before that is worth knowing whatever is asked; then the system items and
+    the newest whole rounds of the conversation; then the recent memories, newest first, without gaps; then the
+    long-term memories that the search found, best first, and with a ``long_term_limit`` the newest, each one that still
+    fits. A memory that is there twice is shown once; of the newest, what the conversation or the query says is passed
+    over. Incomplete tool-call groups are taken out. In the context the conversation stands in the order in which it was
+    said, everything else in the order of time, and its explanation says of each memory why it is there.
 
     ``fence``, such as ``memoranda_guard.Fence()``, shows items that are not trusted as quoted data, in no role but the
     user's or a tool's, and of those that repeat each other one. ``min_trust`` leaves out what is trusted less.
@@ -89,7 +95,7 @@ class ContextManager:
         token_counter: TokenCounter | None = None,
         recent_hours: float = 2.0,
         recent_limit: int = 20,
-        long_term_limit: int = 10,
+        long_term_limit: int | None = None,
         profile: Profile | None = None,
         profile_tokens: int = 200,
         fence: Fence | None = None,
@@ -106,7 +112,7 @@ class ContextManager:
             raise wrong("token_counter", "a function from an item to a number", token_counter)
         self.recent_hours = number(recent_hours, "recent_hours")
         self.recent_limit = whole_number(recent_limit, "recent_limit")
-        self.long_term_limit = whole_number(long_term_limit, "long_term_limit")
+        self.long_term_limit = None if long_term_limit is None else whole_number(long_term_limit, "long_term_limit")
         self.profile = profile
         if profile is not None and not callable(getattr(profile, "profile", None)):
             raise wrong("profile", "an object with an async method profile(tokens=…)", profile)
@@ -156,14 +162,16 @@ class ContextManager:
         budget = self.token_budget if token_budget is None else whole_number(token_budget, "token_budget")
         admission = Admission(self.fence, budget, self.token_counter)
         given = items_of(conversation, "conversation")
-        fetched = await self._fetch(input_query, short_term_manager, metadata, admission)
+        fetched = await self._fetch(short_term_manager, metadata, admission)
         short_term = {item.id for item in [*fetched.recent, *fetched.conversation]}
         fetched.conversation, fetched.copies = merged(fetched.conversation, trusted(given, self.min_trust))
-        everything = [*fetched.newest, *fetched.long_term, *fetched.recent, *fetched.conversation]
-        originals = {item.id: item for item in everything}
+        found = await self._read_long_term(fetched, input_query, metadata, admission)
+        everything = [*fetched.told, *fetched.newest, *fetched.long_term, *found]
+        originals = {item.id: item for item in [*everything, *fetched.recent, *fetched.conversation]}
         if self.fence is not None:
             self._fence(fetched, self.fence, admission)
-        context = Fitting(fetched, input_query, budget, self.token_counter, self.long_term_limit).context()
+        most = len(fetched.long_term) if self.long_term_limit is None and not fetched.newest else self._limit
+        context = Fitting(fetched, input_query, budget, self.token_counter, most).context()
         store = next((each for each in (self.long_term, short_term_manager) if isinstance(each, BaseStore)), None)
         if store is not None:
             elsewhere = set() if root_of(store) is root_of(short_term_manager) else short_term
@@ -178,18 +186,18 @@ class ContextManager:
 
     def _fence(self, fetched: Fetched, fence: Fence, admission: Admission) -> None:
         distinct = {id(item) for item in fence.distinct([*fetched.long_term, *fetched.newest])}
-        entries = [*reversed(fetched.newest), *reversed(fetched.long_term), *fetched.recent]
+        entries = [*fetched.told, *reversed(fetched.newest), *reversed(fetched.long_term), *fetched.recent]
         fetched.conversation, shown = admission.fenced(fetched.conversation, entries)
         if left_out := len(admission.without_room):
             fetched.warnings.append(f"No room was left in the fence for {left_out} items that are not trusted.")
         fetched.recent = [shown[item.id] for item in fetched.recent if item.id in shown]
+        fetched.told = [shown[item.id] for item in fetched.told if item.id in shown]
         for name in ("long_term", "newest"):
             kept = [item for item in getattr(fetched, name) if id(item) in distinct and item.id in shown]
             setattr(fetched, name, [shown[item.id] for item in kept])
 
     async def _fetch(
         self,
-        query: str,
         short_term: RecentMemories | MemoryStore | None,
         metadata: MemoryMetadata | None,
         admission: Admission,
@@ -199,7 +207,6 @@ class ContextManager:
             self._read_soul(fetched),
             self._read_profile(fetched),
             self._read_short_term(fetched, short_term, metadata, admission),
-            self._read_long_term(fetched, query, metadata, admission),
             return_exceptions=True,  # None is left running when another meets a mistake of the caller.
         )
         for result in results:
@@ -287,22 +294,60 @@ class ContextManager:
         ordered = as_said([*(item for item in older if item.id not in ids), *found[::-1]])
         return trusted(whole_groups(newest(ordered, limit), ordered), self.min_trust)
 
+    @property
+    def _limit(self) -> int:
+        """How many long-term memories are looked at, where their number is all that bounds them."""
+        return _USUAL_LIMIT if self.long_term_limit is None else self.long_term_limit
+
     async def _read_long_term(
         self, fetched: Fetched, query: str, metadata: MemoryMetadata | None, admission: Admission
-    ) -> None:
-        if self.long_term is None or not self.long_term_limit:
-            return
+    ) -> list[MemoryItem]:
+        """Read what is remembered; return all that it was chosen from."""
+        store = self.long_term
+        if store is None or self.long_term_limit == 0:
+            return []
+        considered: list[MemoryItem] = []
         try:
-            if query.strip():
-                fetched.long_term = await self._relevant(self.long_term, query, metadata, admission)
-            fetched.newest = await self._newest(self.long_term, metadata, admission)
+            if isinstance(store, BaseStore) and self.long_term_limit is None:
+                considered = await self._remember(fetched, store, query, metadata, admission)
+            else:
+                if query.strip():
+                    fetched.long_term = await self._relevant(store, query, metadata, admission)
+                fetched.newest = await self._newest(store, metadata, admission)
         except InputError:
             raise
         except Exception as error:  # noqa: BLE001  # as above
             fetched.warnings.append(_failed("Long-term memories", error))
-            return
-        if not fetched.long_term and not fetched.newest:
+            return []
+        if not fetched.long_term and not fetched.newest and not fetched.told:
             fetched.warnings.append("There are no long-term memories.")
+        return considered
+
+    async def _remember(
+        self,
+        fetched: Fetched,
+        store: BaseStore,
+        query: str,
+        metadata: MemoryMetadata | None,
+        admission: Admission,
+    ) -> list[MemoryItem]:
+        """Read what is worth its tokens, as :func:`memoranda_context.assemble` does."""
+        count = self.token_counter
+        soul = count(SystemMemory(content=fetched.soul)) if fetched.soul.strip() else 0
+        free = max(admission.tokens - soul, 0)
+        shares = Shares(free, count(HumanMemory(content=query)), free)
+        shown = [*fetched.conversation, *fetched.recent]
+        used = sum(map(count, shown))
+        remembering = Remembering(store, admission, count, {"metadata": metadata, **self._least()})
+        said = [*shown, HumanMemory(content=query)]
+        fetched.told = await remembering.told(shares.told(used, is_cut=False), said)
+        used += sum(map(count, fetched.told))
+        found = await remembering.found(
+            query, shares.found(used), shares.few, is_cut=False, window=shown, shown=[*shown, *fetched.told]
+        )
+        fetched.long_term, fetched.left_out = found.shown, found.left_out
+        fetched.unsupported = found.unsupported
+        return found.considered
 
     async def _relevant(
         self, store: MemoryStore, query: str, metadata: MemoryMetadata | None, admission: Admission
@@ -310,7 +355,7 @@ class ContextManager:
         """Return what the search finds, best first."""
         wanted: dict[str, Any] = {"metadata": metadata}
         if isinstance(store, BaseStore):
-            return await admission.recalled(store, query, self.long_term_limit, **wanted, **self._least())
+            return await admission.recalled(store, query, self._limit, **wanted, **self._least())
         capabilities: frozenset[Capability] = getattr(store, "capabilities", frozenset())
         if mode := next((mode for mode in _RANKED if mode in capabilities), None):
             wanted["mode"] = mode.value
@@ -318,7 +363,7 @@ class ContextManager:
         async def read(limit: int) -> list[MemoryItem]:
             return self._trusted_enough(await store.search(query=query, limit=limit, **wanted))
 
-        return await admission.enough(read, self.long_term_limit)
+        return await admission.enough(read, self._limit)
 
     async def _newest(
         self, store: MemoryStore, metadata: MemoryMetadata | None, admission: Admission
@@ -333,7 +378,7 @@ class ContextManager:
                 found = self._trusted_enough(await store.search(metadata=metadata, limit=limit))
             return found[::-1] if isinstance(store, Conversation) else found
 
-        return await admission.enough(read, self.long_term_limit)
+        return await admission.enough(read, self._limit)
 
     def _least(self) -> dict[str, Any]:
         """Return the condition on trust for a store of ours."""

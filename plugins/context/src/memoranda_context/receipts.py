@@ -55,7 +55,8 @@ class Shown:
     def _sources(self) -> list[tuple[str, MemoryItem]]:
         parts = self.context.parts
         profile = [("profile", MemoryItem(id="profile", content=parts.profile))] if parts.profile else []
-        roles = {"long-term": parts.long_term, "recent": parts.recent, "conversation": parts.conversation}
+        roles = {"told": parts.told, "long-term": parts.long_term, "recent": parts.recent}
+        roles |= {"conversation": parts.conversation}
         return profile + [(role, self.originals[item.id]) for role, items in roles.items() for item in items]
 
     def _left_out(self, shown: Collection[str]) -> list[tuple[str, str]]:

@@ -23,12 +23,18 @@ _CONTROL = re.compile("[\x00-\x08\x0e-\x1b\x1f\x7f-\x9f]")
 _ROLES = {"human": "user", "ai": "assistant"}
 
 
-def prompt_text(system: str, notes: str, conversation: Sequence[MemoryItem], request: str | None) -> str:
-    """Return a system text, remembered sections, a conversation and a request as one prompt; without None."""
+def prompt_text(
+    system: str, notes: str, conversation: Sequence[MemoryItem], request: str | None, memories: str = ""
+) -> str:
+    """Return a system text, remembered sections, a conversation and a request as one prompt; without None.
+
+    ``memories`` are sections for the request, which stand beside it.
+    """
     sections = [system.strip(), notes]
     if conversation:
         items = [item for item in results_behind_calls(conversation) if not _is_only_payload(item)]
         sections.append("\n".join([CONVERSATION_HEADING, *map(conversation_entry, items)]))
+    sections.append(memories)
     if request is not None:
         sections.append(f"{REQUEST_HEADING}\n{indented(request, '  ')}")
     return "\n\n".join(section for section in sections if section)

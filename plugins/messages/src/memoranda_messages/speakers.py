@@ -82,5 +82,6 @@ def speaker(item: MemoryItem, words: Mapping[str, str] | None = None) -> str:
     kind, known = item.memory_type, item.memory_type in BUILTIN_TYPES
     names = [str(getattr(item, "tool_name", "") or item.name or ""), "" if known or kind == "item" else kind]
     shown = ", ".join(filter(None, map(plain_name, names)))
-    role = (words or {}).get(kind, kind) if known else "item"
+    role = kind if known else "item"
+    role = (words or {}).get(role, role)
     return f"{role} ({shown})" if shown else role

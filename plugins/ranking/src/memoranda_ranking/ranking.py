@@ -15,6 +15,7 @@ from memoranda_ranking.fusion import likeness, semantic_share, standing_out
 from memoranda_ranking.passages import Passage, Scored, Weights
 from memoranda_ranking.scope_arrays import Added, Flags, Floats, Ints, ScopeArrays
 from memoranda_ranking.scoring import Query, WordScores
+from memoranda_ranking.telling import most_telling
 from memoranda_ranking.verdict import evidence
 from memoranda_ranking.windows import joined
 
@@ -76,7 +77,7 @@ def rank_hybrid(
     runs = enumerate(joined(windows))
     placed = [(run, passage) for run, window in runs for passage in window]
     arrays.add([Added(number, passage, run=run) for number, (run, passage) in enumerate(placed)])
-    if not len(arrays):
+    if not query or not len(arrays):
         return []
     keys = [arrays.keys[row] for row in arrays.layout.rows.tolist()]
     near = np.array([similarities.get(key, 0.0) for key in keys]) if similarities else None
@@ -110,10 +111,13 @@ def rank(
     Words and meaning are each taken relative to their best and added in their proportion; the bonuses come on top. The
     score of the best is how well it answers the query, from 0 to 1: the part of the query's words that it covers, the
     rare ones counting more, and how much more similar it is than ``unrelated`` texts, in the same proportion. The
-    others have their part of that.
+    others have their part of that. An empty query asks for what is worth knowing anyway: see
+    :mod:`memoranda_ranking.telling`.
     """
     if not len(arrays):
         return []
+    if not query:
+        return most_telling(arrays, wanted, limit)
     # What frequencies are known of was stemmed without knowing the scope.
     usual = arrays.language if frequencies is None else None
     scoring = _Scoring(WordScores(arrays, Query(query, usual), weights, total, frequencies), near, unrelated)

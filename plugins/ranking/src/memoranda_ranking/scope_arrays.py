@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
-from itertools import chain, count
+from itertools import chain, count, islice
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from memoranda.offloading import give_way
 from memoranda_ranking.dates import microseconds
-from memoranda_ranking.names import UNKNOWN
+from memoranda_ranking.names import ASSISTANTS, UNKNOWN
 from memoranda_ranking.participants import beginning_of, called_names
 from memoranda_ranking.passages import SILENCE, Passage, Weights
 from memoranda_ranking.postings import Column, Postings, spans
@@ -27,6 +27,7 @@ from memoranda_ranking.vectors import normalised
 from memoranda_text.forms import WordForms
 from memoranda_text.languages import LANGUAGES_OF, usual_language
 from memoranda_text.passage_splitting import passage_count
+from memoranda_text.telling import how_telling
 from memoranda_text.terms import index_words
 
 Ints: TypeAlias = NDArray[np.int64]
@@ -36,6 +37,9 @@ Flags: TypeAlias = NDArray[np.bool_]
 _QUESTION_MARKS = ("?", "？", "؟")
 _LONG_QUESTION = 30
 """A turn of more terms than this tells something, even if it ends in a question."""
+
+_NOT_PEOPLE = ASSISTANTS | {"tool", "system", "summary"}
+"""The roles of items that no person wrote."""
 
 _SAME = 1e-9
 _DIGITS = 6
@@ -85,6 +89,7 @@ class ScopeArrays:
         self._speaker, self._conversation, self._run = Column(np.int32), Column(np.int32), Column(np.int32)
         self._lengths, self._parts = Column(np.int32), Column(np.int32)
         self._asks, self._states, self._speaks = Column(np.bool_), Column(np.bool_), Column(np.bool_)
+        self._tells, self._figures = Column(np.float32), Column(np.bool_)
         self._occurrences = Postings()
         """The places at which each term occurs, as often as it does."""
         self._spellings = Spellings()
@@ -155,6 +160,9 @@ class ScopeArrays:
         self._asks.extend(["?" in text for text in texts])
         states = [not text.rstrip().endswith(_QUESTION_MARKS) for text in texts]
         self._states.extend(np.array(states, np.bool_) | (lengths > _LONG_QUESTION))
+        # An assistant tells nothing of the person it talks to.
+        told = [0.0 if who in _NOT_PEOPLE else how_telling(text) for who, text in zip(speakers, texts, strict=True)]
+        self._tells.extend(told)
         self._speaks.extend([bool(terms) or bool(text.strip()) for terms, text in zip(words, texts, strict=True)])
         if self._vectors is not None:
             self._vectors.extend(np.frombuffer(b"".join(vectors), dtype="<f4").reshape(-1, self._dimension))
@@ -177,6 +185,13 @@ class ScopeArrays:
         self._lengths.extend(lengths)
         self._parts.extend(parts)
         self._place_count += int(parts.sum())
+
+    @property
+    def figures(self) -> Flags:
+        """Which terms of the vocabulary begin with a digit."""
+        unseen = islice(self.vocabulary, self._figures.used, None)
+        self._figures.extend([word[:1].isdigit() for word in unseen])
+        return self._figures.values
 
     def _changed(self) -> None:
         self.__dict__.pop("layout", None)
@@ -314,6 +329,7 @@ class Layout:
         self.speaker = arrays._speaker.values[rows]
         self.states: Flags = arrays._states.values[rows]
         self.speaks: Flags = arrays._speaks.values[rows]
+        self.tells: NDArray[np.float32] = arrays._tells.values[rows]
         apart = np.ones(len(rows), np.bool_)
         apart[1:] = (np.diff(conversation[order]) != 0) | (np.abs(np.diff(self.times)) > SILENCE)
         self.sitting_starts = np.flatnonzero(apart)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from memoranda_text.passage_splitting import divided, held_back, passage_at, passage_count
+from memoranda_text.telling import asks_about_self, how_telling, is_request, statements
 from memoranda_text.terms import (
     fold_words,
     index_terms,
@@ -17,11 +18,14 @@ from memoranda_text.terms import (
 )
 
 __all__ = [
+    "asks_about_self",
     "divided",
     "fold_words",
     "held_back",
+    "how_telling",
     "index_terms",
     "index_words",
+    "is_request",
     "is_unspaced",
     "made_by_this_version",
     "passage_at",
@@ -30,5 +34,6 @@ __all__ = [
     "query_terms",
     "query_words",
     "stems_beside",
+    "statements",
     "terms_fingerprint",
 ]

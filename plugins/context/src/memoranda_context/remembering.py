@@ -1,0 +1,224 @@
+"""What a store remembers for a prompt: what the user told, whatever is asked, and what answers the question."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from memoranda.items import MemoryItem
+from memoranda.store import BaseStore, RankedItem, Recalled
+from memoranda.tokens import TokenCounter
+from memoranda.trust import Trust, trust_of
+from memoranda_context.excerpts import excerpt
+from memoranda_context.fencing import Admission
+from memoranda_text import asks_about_self, fold_words, is_request, query_terms, statements
+
+_TELLING_TYPES = ("human", "item")
+"""The types of items that people write, or that are written down for them."""
+
+_TOKENS_OF_A_STATEMENT = 8
+_TOKENS_OF_A_MEMORY = 12
+"""How many tokens the shortest usual ones take: so many are read as could have room."""
+
+_TOKENS_OF_A_SPEAKER = 3
+
+_MOST_READ = 300
+"""How many memories are read at the most: more are hardly better, and each costs time."""
+
+_LEAST_TELLING = 0.12
+"""What a statement must score to be worth knowing whatever is asked."""
+
+_VERY_TELLING, _PART_OF_A_LIFE = 0.3, 8
+"""Where the last statement that could have room still tells so much, there is far more to know than has room, and it is
+better to look for what the question needs: only one part in so many of the room is given to what was told."""
+
+_BESIDE_THE_BEST = 0.05
+"""The part of the best one's score that a memory must have to be worth its tokens."""
+
+_WORTH_SAYING_UNASKED = 0.5
+"""What a memory must score where nothing asks for it."""
+
+DOES_NOT_FIT = "it does not fit the token budget"
+REPEATED = "another one says the same"
+TOO_LITTLE = "it has too little to do with the question to be worth its tokens"
+EMPTY = "it is a question or a phrase that tells nothing by itself"
+
+_CHARACTERS_OF_A_TOKEN = 4
+_MOST_OF_THE_ROOM = 5
+"""One memory has at most one part in so many of the room; a longer one is shown in part."""
+_SHORT = 400
+"""A memory of so many characters is never cut."""
+
+
+@dataclass(frozen=True, slots=True)
+class Memories:
+    """What is shown for a question, best first, what it was chosen from, and which words found nothing."""
+
+    shown: list[MemoryItem] = field(default_factory=list)
+    considered: list[MemoryItem] = field(default_factory=list)
+    left_out: list[tuple[MemoryItem, str]] = field(default_factory=list)
+    """What is not shown, best first, each with the reason."""
+    unsupported: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Remembering:
+    """Reads the memories of one prompt."""
+
+    handle: BaseStore
+    admission: Admission
+    count: TokenCounter
+    wanted: dict[str, Any]
+
+    async def told(
+        self, room: int, said: Sequence[MemoryItem], *, places: Sequence[dict[str, Any]] = ({},), is_cut: bool = False
+    ) -> list[MemoryItem]:
+        """Return what is worth knowing whatever is asked, in the order of time.
+
+        All that the user said in some places, each given as filters of a search, if it fits; else the most telling
+        statements that do. What was ``said`` in the conversation is not repeated; ``is_cut`` says that it takes all of
+        its room.
+        """
+        limit = min(room // _TOKENS_OF_A_STATEMENT, _MOST_READ)
+        if limit <= 0:
+            return []
+        memories: list[RankedItem] = []
+        is_all = True
+        for place in places:
+            found = await self._recall_told(limit, place)
+            is_all = is_all and len(found) < limit
+            memories += found
+        memories.sort(key=lambda each: each.score, reverse=True)
+        if not is_cut and not is_all and memories[:limit][-1].score >= _VERY_TELLING:
+            room //= _PART_OF_A_LIFE
+        own = [each for each in memories if not _is_anothers(each.item)]
+        return self._told_within(own, room, {_words(item) for item in said}, is_all=is_all)
+
+    async def _recall_told(self, limit: int, place: dict[str, Any]) -> tuple[RankedItem, ...]:
+        wanted = self.wanted | place
+        wanted["min_trust"] = max(wanted.get("min_trust", Trust.AGENT), Trust.AGENT)
+        found = await self.handle.recall("", limit=limit, memory_type=_TELLING_TYPES, verdict=True, **wanted)
+        return found.memories
+
+    def _told_within(
+        self, found: Sequence[RankedItem], room: int, seen: set[tuple[str, ...]], *, is_all: bool
+    ) -> list[MemoryItem]:
+        telling = [each.item for each in found if each.score >= _LEAST_TELLING]
+        everything = [each.item for each in found]
+        if is_all and sum(map(self.count, everything)) + 2 * len(everything) <= room:
+            telling = everything
+        most = _most_characters(room)
+        kept: list[MemoryItem] = []
+        for item in telling:
+            shown = excerpt(item, "", most)
+            cost = self.count(shown) + 1
+            words = _words(item)
+            if cost <= room and words not in seen:
+                kept.append(shown)
+                seen.add(words)
+                room -= cost
+        return sorted(kept, key=lambda item: item.created_at)
+
+    async def found(
+        self,
+        question: str,
+        room: int,
+        few: int,
+        *,
+        is_cut: bool,
+        window: Sequence[MemoryItem],
+        shown: Iterable[MemoryItem],
+        limit: int | None = None,
+        min_score: float | None = None,
+    ) -> Memories:
+        """Return the memories for a question that are worth their tokens, best first.
+
+        ``room`` is what they may take, ``few`` what is enough where nothing asks for them. ``window`` is the
+        conversation beside them, ``is_cut`` says that it is longer than its room, and ``shown`` is all that is shown.
+        """
+        already = {item.id for item in shown}
+        most = min(room // _TOKENS_OF_A_MEMORY + len(already), _MOST_READ) if limit is None else limit
+        if most <= 0 or not question.strip():
+            return Memories()
+        last: list[Recalled] = []
+
+        async def read(number: int) -> list[MemoryItem]:
+            floor = 0.0 if min_score is None else min_score
+            options: dict[str, Any] = {"limit": number, "min_score": floor, "window": window, **self.wanted}
+            last[:] = [await self.handle.recall(question, verdict=True, **options)]
+            return [each.item for each in last[0] if each.item.id not in already]
+
+        admitted = await self.admission.enough(read, most)
+        recalled = last[0]
+        asks_for_much = _asks_for_much(question, recalled, is_cut=is_cut)
+        if limit is None and not asks_for_much:
+            room = min(room, few)
+        ids = {item.id for item in admitted}
+        ranked = [each for each in recalled if each.item.id in ids]
+        unasked = not asks_for_much and (is_cut or not is_request(question))
+        memories = Memories(considered=admitted, unsupported=self._unsupported(question, recalled, asks_for_much))
+        self._choose(memories, ranked, room, _WORTH_SAYING_UNASKED if unasked and limit is None else 0.0)
+        return memories
+
+    def _unsupported(self, question: str, recalled: Recalled, asks_for_much: bool) -> tuple[str, ...]:
+        """Return the words that a prompt should say nothing is known about: those of a question alone."""
+        return recalled.unsupported if asks_for_much and "?" in question else ()
+
+    def _choose(self, memories: Memories, ranked: Sequence[RankedItem], room: int, least: float) -> None:
+        """Choose what is shown of the best, and note why the others are not."""
+        least = max(least, _BESIDE_THE_BEST * ranked[0].score if ranked else 0.0)
+        most = _most_characters(room)
+        seen: set[tuple[str, ...]] = set()
+        for each in ranked:
+            shown = excerpt(each.item, each.passage, most)
+            cost = self.count(shown) + _TOKENS_OF_A_SPEAKER
+            words = _words(each.item)
+            reason = ""
+            if each.score < least:
+                reason = TOO_LITTLE
+            elif words in seen:
+                reason = REPEATED
+            elif not _says_something(each.item):
+                reason = EMPTY
+            elif cost > room:
+                reason = DOES_NOT_FIT
+            if reason:
+                memories.left_out.append((each.item, reason))
+                continue
+            seen.add(words)
+            room -= cost
+            memories.shown.append(shown)
+
+
+def _is_anothers(item: MemoryItem) -> bool:
+    """Return True for a person's words that are not the user's own."""
+    return item.memory_type == "human" and trust_of(item) < Trust.USER
+
+
+def _asks_for_much(question: str, recalled: Recalled, *, is_cut: bool) -> bool:
+    """Return True if a question is worth all the room there is; a greeting, a sum or small talk is not.
+
+    In a conversation that fills its room, most questions are about what was just said.
+    """
+    if recalled.verdict == "unknown" or not is_request(question):
+        return False
+    if all(term[0].isdigit() for term in query_terms(question)):
+        return False
+    return not is_cut or asks_about_self(question)
+
+
+def _most_characters(room: int) -> int:
+    return max(_SHORT, _CHARACTERS_OF_A_TOKEN * room // _MOST_OF_THE_ROOM)
+
+
+def _words(item: MemoryItem) -> tuple[str, ...]:
+    """Return what two items have in common that say the same."""
+    return (item.name or "", *fold_words(item.content))
+
+
+def _says_something(item: MemoryItem) -> bool:
+    """Return True unless an item is an old question or an empty phrase: of use only beside what was said around it."""
+    if item.memory_type == "human" and item.name is None:
+        return bool(statements(item.content))
+    return len(fold_words(item.content)) > 1 or item.memory_type not in ("human", "ai")

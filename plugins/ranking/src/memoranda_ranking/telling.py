@@ -1,0 +1,71 @@
+"""What is worth knowing of a scope whatever is asked: the statements that tell the most, for a query without words.
+
+How much a statement tells by its shape is known when it is added (:mod:`memoranda_text.telling`). Beside the others of
+its scope, one that says something new tells more: what people say of their work or to pass the time keeps coming back
+in the same words, and what they say of their lives does not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from memoranda_ranking.passages import Scored
+from memoranda_ranking.scope_arrays import Floats, Ints, ScopeArrays
+
+_COMMON = 0.012
+"""A term that a greater part of the statements has is not new."""
+
+_NEW_TERMS = 6
+"""How many new terms tell as much as more would."""
+
+_NOTHING_NEW = 0.2
+"""What is left of a statement without any new term."""
+
+_OLDEST = 0.9
+"""What is left of the oldest statement, beside one of today that tells as much."""
+
+_MOST = 2.0
+"""What shape and new terms come to at the most."""
+
+
+def most_telling(
+    arrays: ScopeArrays, wanted: Callable[[int], bool] | None = None, limit: int | None = None
+) -> list[Scored]:
+    """Return the wanted items, the most telling first, then those that tell nothing; of equal ones the newest first.
+
+    Only wanted items count for each other: what was said later than a filter allows changes nothing.
+    """
+    layout = arrays.layout
+    items = np.flatnonzero(layout.speaks)
+    if wanted is not None:
+        items = np.array([item for item in items.tolist() if wanted(item)], np.int64)
+    if not len(items):
+        return []
+    scores = _scores(arrays, items)
+    order = np.lexsort((layout.numbers[items], layout.times[items], scores))[::-1][:limit]
+    return [_scored(arrays, int(items[place]), float(scores[place])) for place in order.tolist()]
+
+
+def _scores(arrays: ScopeArrays, items: Ints) -> Floats:
+    layout = arrays.layout
+    shape = layout.tells[items].astype(np.float64)
+    telling = np.flatnonzero(shape)
+    if not len(telling):
+        return shape
+    term, of = arrays.terms_of(items[telling])
+    having = np.bincount(term)
+    new = (having[term] <= max(1.0, _COMMON * len(telling))) & ~arrays.figures[term]
+    count = np.bincount(of[new], minlength=len(telling))
+    told = shape[telling] + np.minimum(count, _NEW_TERMS) / _NEW_TERMS
+    told[count == 0] *= _NOTHING_NEW
+    oldest_first = np.argsort(np.lexsort((layout.numbers[items[telling]], layout.times[items[telling]])))
+    age = oldest_first / max(1, len(telling) - 1)
+    scores = np.zeros(len(items))
+    scores[telling] = told / _MOST * (_OLDEST + (1 - _OLDEST) * age)
+    return scores
+
+
+def _scored(arrays: ScopeArrays, item: int, score: float) -> Scored:
+    return Scored(arrays.keys[arrays.layout.rows[item]], score, {"telling": score} if score else {}, item=item)
