@@ -86,7 +86,7 @@ async def test_a_context_has_a_span_with_its_tokens_and_what_was_left_out(opened
     store = await opened("memory")
     handle = store.scoped(user_id="ada")
     await handle.add_many([HumanMemory(content=f"I drank green tea {number} times. " * 20) for number in range(8)])
-    manager = ContextManager(long_term=handle, token_budget=600)
+    manager = ContextManager(long_term=handle, long_term_limit=10, token_budget=600)
     context = await manager.assemble_context("How often did I drink tea?")
     span = telemetry.last
     attributes = dict(span.attributes)

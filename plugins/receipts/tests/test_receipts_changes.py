@@ -176,8 +176,8 @@ async def test_items_leave_below_the_floor_expired_untrusted_and_removed(handle:
     assert rules == {"green": "expired", "brown": "no longer trusted", "grey": "removed"}
     assert found.settings == {"min_trust": (None, "user")}
     other = handle._store.scoped(user_id="ada", session_id="later")  # type: ignore[attr-defined]
-    await assemble(other, "Is the red bicycle in the shed?", receipt=True)
-    await assemble(other, "How is the weather today?", receipt=True)
+    await assemble(other, "Is the red bicycle in the shed?", limit=5, min_score=0.5, receipt=True)
+    await assemble(other, "How is the weather today?", limit=5, min_score=0.5, receipt=True)
     later, earlier = await Receipts(other).list(limit=2)
     left = {each.id: each.rule for each in (await Receipts(other).diff(earlier, later)).left}
     assert left["red"] == "below the floor"

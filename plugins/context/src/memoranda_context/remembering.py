@@ -12,11 +12,12 @@ from memoranda.tokens import TokenCounter
 from memoranda.trust import Trust, trust_of
 from memoranda_context.excerpts import excerpt
 from memoranda_context.fencing import Admission
-from memoranda_text import asks_about_self, fold_words, is_request, query_terms, statements
+from memoranda_text import asks_about_self, fold_words, is_request, is_small_talk, query_terms, statements
 
 _TELLING_TYPES = ("human", "item")
 """The types of items that people write, or that are written down for them."""
 
+_WORDS_OF_A_STATEMENT = 4
 _TOKENS_OF_A_STATEMENT = 8
 _TOKENS_OF_A_MEMORY = 12
 """How many tokens the shortest usual ones take: so many are read as could have room."""
@@ -201,11 +202,17 @@ def _asks_for_much(question: str, recalled: Recalled, *, is_cut: bool) -> bool:
 
     In a conversation that fills its room, most questions are about what was just said.
     """
-    if recalled.verdict == "unknown" or not is_request(question):
+    if recalled.verdict == "unknown" or not (is_request(question) or _is_a_topic(question, recalled)):
         return False
     if all(term[0].isdigit() for term in query_terms(question)):
         return False
     return not is_cut or asks_about_self(question)
+
+
+def _is_a_topic(question: str, recalled: Recalled) -> bool:
+    """Return True for a few words that memories are about, such as "tea"; a statement is longer."""
+    words = question.split()
+    return recalled.verdict == "known" and len(words) < _WORDS_OF_A_STATEMENT and not is_small_talk(question)
 
 
 def _most_characters(room: int) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from memoranda_text.passage_splitting import divided, held_back, passage_at, passage_count
-from memoranda_text.telling import asks_about_self, how_telling, is_request, statements
+from memoranda_text.telling import asks_about_self, how_telling, is_request, is_small_talk, statements
 from memoranda_text.terms import (
     fold_words,
     index_terms,
@@ -26,6 +26,7 @@ __all__ = [
     "index_terms",
     "index_words",
     "is_request",
+    "is_small_talk",
     "is_unspaced",
     "made_by_this_version",
     "passage_at",
@@ -33,7 +34,7 @@ __all__ = [
     "query_language",
     "query_terms",
     "query_words",
-    "stems_beside",
     "statements",
+    "stems_beside",
     "terms_fingerprint",
 ]

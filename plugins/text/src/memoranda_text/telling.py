@@ -85,6 +85,11 @@ def is_request(text: str) -> bool:
     return any(asks(sentence) for sentence in _SENTENCE.findall(text[:LOOKED_AT]))
 
 
+def is_small_talk(text: str) -> bool:
+    """Return True if a message has nothing but words that greet, thank or agree."""
+    return _beginnings().before.issuperset(fold_words(text))
+
+
 def asks_about_self(text: str) -> bool:
     """Return True if a question or a task of a message is in the first person: about who asks."""
     asking = [sentence for sentence in _SENTENCE.findall(text[:LOOKED_AT]) if asks(sentence)]
