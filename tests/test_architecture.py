@@ -58,7 +58,7 @@ SIZES = {
     "agent-framework": 365,
     "anthropic": 841,
     "cli": 4_974,
-    "context": 1_500,
+    "context": 2_213,
     "embed-static": 274,
     "encrypt": 3_380,
     "eval": 1_098,
@@ -90,7 +90,7 @@ SIZES = {
     "summary-facts": 85,
     "summary-profiles": 105,
     "testing": 16_525,
-    "text": 870,
+    "text": 1_003,
     "userdata": 1_267,
     "vector": 2_525,
 }
