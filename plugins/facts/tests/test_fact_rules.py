@@ -247,6 +247,21 @@ def test_no_two_rules_share_a_name() -> None:
     assert len(names) == len(set(names))
 
 
-@pytest.mark.parametrize("part", ["a", "'", "My ", "I love ", "and I love ", "New ", "last year ", "I live in New, "])
+@pytest.mark.parametrize(
+    "part",
+    [
+        "a",
+        "'",
+        "My ",
+        "\nHi Bob,\n",
+        "\nFrom: Bob\n",
+        "a: b ",
+        "I love ",
+        "and I love ",
+        "New ",
+        "last year ",
+        "I live in New, ",
+    ],
+)
 def test_a_long_text_without_an_end_says_nothing(part: str) -> None:
     assert facts_in(f"I live in {part * 5_000}") == set()

@@ -25,16 +25,17 @@ _FORWARDED = re.compile(
 )
 """The head of a mail, with everything after it."""
 
-_GREETING = (
+_GREETING = re.compile(
     r"^[ \t]*(?:Dear|Hi|Hello|Hey|Liebe|Lieber|Hallo|Sehr geehrte[rn]?|Querid[oa]|Hola|Cher|Chère|Bonjour)"
-    r"[^\n.!?]{0,40},[ \t]*$"
+    r"[^\n.!?]{0,40},[ \t]*$",
+    re.MULTILINE | re.IGNORECASE,
 )
-_CLOSING = (
+_CLOSING = re.compile(
     r"^[ \t]*(?:(?:kind|best|warm)(?: regards| wishes)?|regards|sincerely|yours(?: \w+)?|cheers|love|"
-    r"(?:viele|liebe|beste) grüße|mit freundlichen grüßen|saludos|un abrazo|cordialement|bises),?[ \t]*$"
+    r"(?:viele|liebe|beste) grüße|mit freundlichen grüßen|saludos|un abrazo|cordialement|bises),?[ \t]*$",
+    re.MULTILINE | re.IGNORECASE,
 )
-_LETTER = re.compile(rf"{_GREETING}.{{0,4000}}?{_CLOSING}.*", re.DOTALL | re.MULTILINE | re.IGNORECASE)
-"""A letter: a greeting and a closing, each in a line of its own."""
+"""The first line of a letter and its closing, each in a line of its own."""
 
 _LEAD_IN = re.compile(r"(?:^|(?<=[.!?\n]))(?P<words>[^.!?\n\x00:]*?)[ \t]?:(?=\s)(?P<line_ends>[ \t]*$)?", re.MULTILINE)
 """What stands before a colon, from the beginning of its sentence."""
@@ -61,9 +62,17 @@ _OWN = re.compile(
 
 def own_text(text: str) -> str:
     """Return a text with a blank for each character of what somebody else said; places stay the same."""
-    for foreign in (_MARKED, _FORWARDED, _LETTER):
+    for foreign in (_MARKED, _FORWARDED):
         text = foreign.sub(_blanks, text)
-    return _without_introduced(text)
+    return _without_introduced(_without_letter(text))
+
+
+def _without_letter(text: str) -> str:
+    """Return a text without the letter in it, and without what follows that."""
+    greeting = _GREETING.search(text)
+    if greeting is None or _CLOSING.search(text, greeting.end()) is None:
+        return text
+    return text[: greeting.start()] + re.sub(r"[^\n]", BLANK, text[greeting.start() :])
 
 
 def _blanks(found: re.Match[str]) -> str:
