@@ -39,3 +39,19 @@ async def test_every_word_finds_its_item(
             for word in text.replace(",", "").split():
                 found = await store.search_ranked(query=word, metadata=ADA, mode="text")
                 assert text in [each.item.id for each in found if each.terms], word
+
+
+@pytest.mark.parametrize("whole", [True, False], ids=["ranked as a whole", "ranked by candidates"])
+async def test_a_search_right_after_many_were_added_finds_all_of_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, whole: bool
+) -> None:
+    """The text index is not filled yet; only a scope of which candidates are ranked waits for it."""
+    if not whole:
+        for module in (scope_cache, scope_rows, candidates):
+            monkeypatch.setattr(module, "WHOLE_SCOPE", 100)
+    texts = [f"note {number} about the garden" for number in range(2_500)]
+    async with SQLiteMemoryStore(tmp_path / "a.db") as store:
+        await store.add_many([HumanMemory(id=text, content=text, metadata=ADA) for text in texts])
+        for text in texts[::500]:
+            found = await store.search_ranked(query=text, metadata=ADA, mode="text", limit=1)
+            assert [each.item.id for each in found] == [text]

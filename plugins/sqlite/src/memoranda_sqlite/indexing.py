@@ -8,9 +8,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import sqlite3
+import threading
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from typing import Literal
 
 from memoranda.errors import StoreUnavailableError
@@ -66,6 +67,8 @@ class Filler:
         self._stopped = idle
         self._timer_loop: asyncio.AbstractEventLoop | None = None
         self._ends: list[asyncio.Future[None]] = []
+        self._held_off = 0
+        self._lock = threading.Lock()
         self._terms_seen = False
         self.available = False
         self.reads = 0
@@ -105,6 +108,17 @@ class Filler:
         """Take note of a search, which others may follow."""
         if self._waiting >= FILL_AT_REST:
             self._run()
+
+    @contextmanager
+    def held_off(self) -> Iterator[None]:
+        """Fill nothing meanwhile, unless somebody waits for it: a search reads a whole scope. Any thread may ask."""
+        with self._lock:
+            self._held_off += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._held_off -= 1
 
     def wait_for_rest(self) -> None:
         """Fill the indexes when nothing has been written for a while; called in an event loop after a write."""
@@ -147,7 +161,8 @@ class Filler:
         """Fill one batch and ask for the next; runs on the writer's thread."""
         error: Exception | None = None
         done = 0
-        if self._broken_off and self._written != self._seen and not self._ends:
+        others_write = self._broken_off and self._written != self._seen
+        if (others_write or self._held_off) and not self._ends:
             self._give_way()
             return
         self._seen = self._written
@@ -175,7 +190,8 @@ class Filler:
     def _pace(self) -> Pace:
         if self._ends:
             return "hurried"
-        return "broken off" if self._worker.wanted and self._waiting < MOST_WAITING else "calm"
+        others_work = self._worker.wanted or self._held_off
+        return "broken off" if others_work and self._waiting < MOST_WAITING else "calm"
 
     def _breath(self) -> float:
         """Return how many seconds to rest: longer if anything was read since this was last asked."""

@@ -82,16 +82,17 @@ class Retrieval:
             vector, unrelated = await self._query_vector(connections, query, wanted)
         asked = Asked(query, wanted, limit, vector, unrelated)
 
+        filler = connections.filler
+
         def needs_index(connection: sqlite3.Connection) -> bool:
-            with one_snapshot(connection), self._scopes.of(connection, asked.scope) as scope:
+            with one_snapshot(connection), self._scopes.of(connection, asked.scope, filler.held_off) as scope:
                 return not scope.is_whole
 
         def work(connection: sqlite3.Connection) -> list[RankedItem]:
-            with one_snapshot(connection), self._scopes.of(connection, asked.scope) as scope:
+            with one_snapshot(connection), self._scopes.of(connection, asked.scope, filler.held_off) as scope:
                 found = self._found(connection, scope, asked, by_words=mode != "semantic")
                 return _items(connection, found, types)
 
-        filler = connections.filler
         if filler.waiting > _MOST_WAITING and mode != "semantic" and await connections.read(needs_index):
             with suppress(StoreUnavailableError):  # A full disk or a locked file can still be read.
                 await filler.finish()

@@ -9,8 +9,8 @@ from __future__ import annotations
 import json
 import sqlite3
 import threading
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from itertools import chain
 from typing import Any
@@ -77,10 +77,16 @@ class ScopeCache:
         self.forget = self._kept.forget
 
     @contextmanager
-    def of(self, connection: sqlite3.Connection, wanted: Filter) -> Iterator[Scope]:
+    def of(
+        self,
+        connection: sqlite3.Connection,
+        wanted: Filter,
+        while_reading: Callable[[], AbstractContextManager[None]] = nullcontext,
+    ) -> Iterator[Scope]:
         """Yield a scope as a connection sees it, which has a transaction under way; no other search uses it meanwhile.
 
-        Time passes for every search, and changes something only where an item expires.
+        Time passes for every search, and changes something only where an item expires. ``while_reading`` is entered
+        while all rows of the scope are read.
         """
         lasting = replace(wanted, further=tuple(each for each in wanted.further if not _is_alive(each)))
         now = next((each.now for each in wanted.further if isinstance(each, Expiry) and not each.expired), "")
@@ -89,14 +95,21 @@ class ScopeCache:
         scope = self._kept.of(key, lambda: Scope(self._passage, self._dimension))
         with scope.lock:
             try:
-                self._bring_up_to_date(connection, scope, wanted, now)
+                self._bring_up_to_date(connection, scope, wanted, now, while_reading)
             except BaseException:
                 scope.start_anew()
                 raise
             self._kept.measured(key, scope, scope.arrays.size, MOST_BYTES)
             yield scope
 
-    def _bring_up_to_date(self, connection: sqlite3.Connection, scope: Scope, wanted: Filter, now: str) -> None:
+    def _bring_up_to_date(
+        self,
+        connection: sqlite3.Connection,
+        scope: Scope,
+        wanted: Filter,
+        now: str,
+        while_reading: Callable[[], AbstractContextManager[None]],
+    ) -> None:
         state = journal.position(connection)
         if scope.state is not None and _is_older(state, scope.state):
             # Another connection has read a newer state. This one has read nothing yet and looks again.
@@ -105,7 +118,8 @@ class ScopeCache:
             state = journal.position(connection)
         changes = self._changes(connection, scope, state, now)
         if changes is None or (changes and not self._follow(connection, scope, wanted, changes)):
-            self._read(connection, scope, wanted)
+            with while_reading():
+                self._read(connection, scope, wanted)
         if changes is None or changes or now >= (scope.until or "~"):
             (scope.until,) = connection.execute(_NEXT_EXPIRY, (now,)).fetchone() if now else (None,)
         scope.state, scope.since = state, now
