@@ -81,8 +81,8 @@ def questions_of(data: Sequence[dict[str, Any]]) -> Iterator[tuple[str, str, str
 async def measure_verdicts(store: BaseStore, data: Sequence[dict[str, Any]]) -> dict[str, Verdicts]:
     """Ask all questions; return what was recalled by kind."""
     found: dict[str, Verdicts] = {}
-    for kind, conversation, text, evidence, name in questions_of(data):
-        recalled = await store.recall(text, metadata=MemoryMetadata(user_id=conversation), verdict=True)
+    for kind, user, text, evidence, name in questions_of(data):
+        recalled = await store.recall(text, metadata=MemoryMetadata(user_id=user), verdict=True)
         found.setdefault(kind, Verdicts()).add(recalled, evidence, name)
     preferences = json.loads((CORPORA / "preferences.json").read_text(encoding="utf-8"))
     for place, conversation in enumerate(data):

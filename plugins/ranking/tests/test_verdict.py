@@ -7,8 +7,9 @@ from collections.abc import AsyncIterator
 import pytest
 
 from memoranda.items import HumanMemory, MemoryMetadata
-from memoranda.store import BaseStore
+from memoranda.store import BaseStore, RankedItem
 from memoranda.store.in_memory import InMemoryStore
+from memoranda_ranking import judge
 
 SAID = (
     ("Ada", "I adopted a puppy last week, he is called Biscuit."),
@@ -79,3 +80,8 @@ async def test_one_telling_word_is_enough_among_a_few_items(told: BaseStore) -> 
 async def test_times_are_not_missed(told: BaseStore) -> None:
     found = await told.recall("Which kitchen did Ada paint yesterday, in December 2023?", verdict=True)
     assert found.unsupported == ()
+
+
+@pytest.mark.parametrize(("score", "verdict"), [(0.5, "known"), (0.1, "unknown")])
+def test_results_of_another_ranking_are_judged_by_their_scores(score: float, verdict: str) -> None:
+    assert judge("Is there tea?", [RankedItem(HumanMemory(content="There is tea."), score)]) == (verdict, ())

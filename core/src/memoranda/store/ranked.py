@@ -22,7 +22,7 @@ class RankedItem:
     rest. Scores run from 0 to 1.
 
     Two fields are the same for all results of a ranking: ``evidence`` says from 0 to 1 how much the scope supports the
-    query, and ``missing`` has the words of the query, folded, that nothing in the scope has in any form.
+    query (None: the ranking does not tell), and ``missing`` has its words, folded, that nothing in the scope has.
     """
 
     item: MemoryItem
@@ -31,7 +31,7 @@ class RankedItem:
     terms: tuple[str, ...] = ()
     passage: str = ""
     meaning: float = 0.0
-    evidence: float = 0.0
+    evidence: float | None = None
     missing: tuple[str, ...] = ()
 
 

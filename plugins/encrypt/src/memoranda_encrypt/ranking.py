@@ -7,6 +7,7 @@ for the sealed texts of the scope, and opens those that are new: one that is the
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -239,7 +240,7 @@ class Ranking:
             item = copy_item(found.item)
             if item.id in ends:
                 item.__dict__["ttl"], item.__dict__["expires_at"] = ends[item.id]
-            results.append(RankedItem(item, found.score, found.parts, found.terms, found.passage, found.meaning))
+            results.append(replace(found, item=item))
         return results
 
 

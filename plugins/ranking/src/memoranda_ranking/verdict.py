@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable, Sequence
 
 from memoranda.store import RankedItem, Verdict
+from memoranda.store.ranked import RELEVANT, best_score
 from memoranda_ranking.names import is_role, speaker_of
 from memoranda_text.languages import PERSONS_OF
 from memoranda_text.terms import fold_words, query_language, query_words
@@ -57,7 +58,10 @@ def judge(query: str, ranked: Sequence[RankedItem]) -> tuple[Verdict, tuple[str,
     if not ranked:
         return "unknown", tuple(_written(query, query_words(query, query_language(query)).values()))
     unsupported = _unsupported(query, ranked)
-    if ranked[0].evidence < (_SUPPORTED_REQUEST if _is_request(query) else _SUPPORTED):
+    found, least = ranked[0].evidence, _SUPPORTED_REQUEST if _is_request(query) else _SUPPORTED
+    if found is None:  # The results are of another ranking than this one.
+        found, least = best_score(ranked), RELEVANT
+    if found < least:
         return "unknown", unsupported
     return ("near" if unsupported else "known"), unsupported
 
