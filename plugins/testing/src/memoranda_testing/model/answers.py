@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from memoranda.items import MemoryItem, Payload
-from memoranda.store import Owner, RankedItem
+from memoranda.store import Owner, RankedItem, Recalled
 from memoranda_testing.model.reference import AtMost
 
 
@@ -70,6 +70,8 @@ def seen(value: Any) -> Any:
         return Seen.of(value)
     if isinstance(value, RankedItem):
         return SeenRank(seen(value.item), value.score)
+    if isinstance(value, Recalled):
+        return [value.verdict, list(value.unsupported), [seen(found) for found in value]]
     if isinstance(value, list):
         return [seen(inner) for inner in value]
     return value
@@ -82,7 +84,7 @@ def spoil(value: Any) -> None:
         value.metadata.extra["changed"] = "by the caller"
     elif isinstance(value, RankedItem):
         spoil(value.item)
-    elif isinstance(value, (list, tuple)):
+    elif isinstance(value, (list, tuple, Recalled)):
         for inner in value:
             spoil(inner)
 

@@ -77,6 +77,8 @@ class Calls(Values):
             "memory_type": self._kinds(),
             "min_score": self._min_score(),
             "current": self._flag(),
+            "verdict": self._flag(),
+            "now": "2026-05-04T10:00:00+00:00" if world.chance(0.2) else None,
         }
 
     def _kinds(self) -> str | list[str] | None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from memoranda.errors import InputError, UnsupportedError
 from memoranda.integrity import whole_groups
 from memoranda.items import MemoryItem, MemoryMetadata, Payload, now_text
-from memoranda.store import EVERYTHING, Capability, Order, Owner, RankedItem, copy_item
+from memoranda.store import EVERYTHING, Capability, Order, Owner, RankedItem, Recalled, copy_item
 from memoranda.store.backend import Filter, Listing, Page, as_one_session, check_filter, in_order, metadata_matches
 from memoranda.store.ranked import BESIDE_THE_BEST, DEPTH, RERANKED
 from memoranda.tokens import estimate_tokens
@@ -84,7 +85,8 @@ class Reading(Handle):
         if not page.limit:
             self._asked(**filters)
             return []
-        ranked = [found for found in self._ranked(query, self._filter(**filters)) if found.score >= min_score]
+        timed = _timed(query, self._ranked(query, self._filter(**filters)), None)
+        ranked = [found for found in timed if found.score >= min_score]
         return _in_order(query, ranked, current)[page.offset : page.end]
 
     def recall(
@@ -95,8 +97,10 @@ class Reading(Handle):
         window: Iterable[MemoryItem] = (),
         min_score: float | None = None,
         current: bool = False,
+        verdict: bool = False,
+        now: str | None = None,
         **filters: Any,
-    ) -> list[MemoryItem]:
+    ) -> list[MemoryItem] | Recalled:
         """Return what answers a query, of all sessions and tasks of the handle's user."""
         self._begin()
         user = self
@@ -108,14 +112,20 @@ class Reading(Handle):
             for found in ranked
             if found.item.memory_type not in ("system", "branch") and found.item.content != query
         ]
-        verdict, _ = judge(query, memories[:RERANKED])
+        memories = _timed(query, memories, now)
+        known, unsupported = judge(query, memories[:RERANKED])
         least = min_score
         if least is None:
-            least = 2.0 if verdict == "unknown" else BESIDE_THE_BEST * memories[0].score
+            least = 2.0 if known == "unknown" else BESIDE_THE_BEST * memories[0].score
         shown_already = {item.id for item in window}
         ordered = _in_order(query, [found for found in memories if found.score >= least], current)
-        recalled = [found.item for found in ordered if found.item.id not in shown_already]
-        return self._read(recalled[: DEPTH if limit is None else limit], False)
+        recalled = [found for found in ordered if found.item.id not in shown_already]
+        recalled = recalled[: DEPTH if limit is None else limit]
+        items = self._read([found.item for found in recalled], False)
+        if not verdict:
+            return items
+        memories = [replace(found, item=item) for found, item in zip(recalled, items, strict=True)]
+        return Recalled(tuple(memories), known, unsupported)
 
     def _ranked(self, query: str, wanted: Filter) -> list[RankedItem]:
         """Return all that matches and has to do with the query, best first."""
@@ -134,9 +144,7 @@ class Reading(Handle):
         places = {item_id: place for place, item_id in enumerate(self.model.rows)}
         # Equal ones come as in a listing: the newest first.
         ranked.sort(key=lambda one: (round(one.score, 9), by_id[one.key].created_at, places[one.key]), reverse=True)
-        found = [one.ranked(copy_item(by_id[one.key])) for one in ranked]
-        timed = by_time(query, now_text())
-        return found if timed is None else timed(found)
+        return [one.ranked(copy_item(by_id[one.key])) for one in ranked]
 
     def window(
         self, *, rounds: int | None = None, tokens: int | None = None, limit: int | None = None, **filters: Any
@@ -208,6 +216,12 @@ class Reading(Handle):
     def exists(self) -> bool:
         """Return True: an open store exists."""
         return True
+
+
+def _timed(query: str, ranked: list[RankedItem], now: str | None) -> list[RankedItem]:
+    """Return the results as a query that names a time orders them."""
+    timed = by_time(query, now or now_text())
+    return ranked if timed is None else timed(ranked)
 
 
 def _in_order(query: str, ranked: list[RankedItem], current: bool) -> list[RankedItem]:
