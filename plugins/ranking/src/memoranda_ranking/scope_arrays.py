@@ -27,7 +27,7 @@ from memoranda_ranking.vectors import normalised
 from memoranda_text.forms import WordForms
 from memoranda_text.languages import LANGUAGES_OF, usual_language
 from memoranda_text.passage_splitting import passage_count
-from memoranda_text.telling import how_telling
+from memoranda_text.telling import LOOKED_AT, how_telling
 from memoranda_text.terms import index_words
 
 Ints: TypeAlias = NDArray[np.int64]
@@ -90,6 +90,8 @@ class ScopeArrays:
         self._lengths, self._parts = Column(np.int32), Column(np.int32)
         self._asks, self._states, self._speaks = Column(np.bool_), Column(np.bool_), Column(np.bool_)
         self._tells, self._figures = Column(np.float32), Column(np.bool_)
+        self._untold: list[str] = []
+        """The beginnings of the last rows, of which it is not known yet how much they tell: few searches ask for it."""
         self._occurrences = Postings()
         """The places at which each term occurs, as often as it does."""
         self._spellings = Spellings()
@@ -161,8 +163,9 @@ class ScopeArrays:
         states = [not text.rstrip().endswith(_QUESTION_MARKS) for text in texts]
         self._states.extend(np.array(states, np.bool_) | (lengths > _LONG_QUESTION))
         # An assistant tells nothing of the person it talks to.
-        told = [0.0 if who in _NOT_PEOPLE else how_telling(text) for who, text in zip(speakers, texts, strict=True)]
-        self._tells.extend(told)
+        said = ["" if who in _NOT_PEOPLE else text[:LOOKED_AT] for who, text in zip(speakers, texts, strict=True)]
+        self._untold += said
+        self._texts += sum(map(len, said))
         self._speaks.extend([bool(terms) or bool(text.strip()) for terms, text in zip(words, texts, strict=True)])
         if self._vectors is not None:
             self._vectors.extend(np.frombuffer(b"".join(vectors), dtype="<f4").reshape(-1, self._dimension))
@@ -288,6 +291,19 @@ class ScopeArrays:
         return np.divmod(np.unique(terms.astype(np.int64) * len(items) + of), max(1, len(items)))
 
     @property
+    def tells(self) -> Floats:
+        """How much each item of the layout tells by its shape. It is found out when it is first asked for."""
+        while self._untold:
+            some = self._untold[:_ADDED_AT_ONCE]
+            self._tells.extend(list(map(how_telling, some)))
+            self._texts -= sum(map(len, some))
+            del self._untold[:_ADDED_AT_ONCE]
+            if self._untold:
+                give_way()
+        found: Floats = self._tells.values[self.layout.rows].astype(np.float64)
+        return found
+
+    @property
     def embedded(self) -> Flags:
         """Which items of the layout have a vector."""
         return self._vector_counts.values[self.layout.rows] > 0
@@ -329,7 +345,6 @@ class Layout:
         self.speaker = arrays._speaker.values[rows]
         self.states: Flags = arrays._states.values[rows]
         self.speaks: Flags = arrays._speaks.values[rows]
-        self.tells: NDArray[np.float32] = arrays._tells.values[rows]
         apart = np.ones(len(rows), np.bool_)
         apart[1:] = (np.diff(conversation[order]) != 0) | (np.abs(np.diff(self.times)) > SILENCE)
         self.sitting_starts = np.flatnonzero(apart)

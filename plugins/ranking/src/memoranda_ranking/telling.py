@@ -1,6 +1,6 @@
 """What is worth knowing of a scope whatever is asked: the statements that tell the most, for a query without words.
 
-How much a statement tells by its shape is known when it is added (:mod:`memoranda_text.telling`). Beside the others of
+How much a statement tells by its shape is found out once (:mod:`memoranda_text.telling`). Beside the others of
 its scope, one that says something new tells more: what people say of their work or to pass the time keeps coming back
 in the same words, and what they say of their lives does not.
 """
@@ -50,7 +50,7 @@ def most_telling(
 
 def _scores(arrays: ScopeArrays, items: Ints) -> Floats:
     layout = arrays.layout
-    shape = layout.tells[items].astype(np.float64)
+    shape = arrays.tells[items]
     telling = np.flatnonzero(shape)
     if not len(telling):
         return shape
