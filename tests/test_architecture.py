@@ -71,7 +71,7 @@ SIZES = {
     "loops": 201,
     "mcp": 2_751,
     "measuring": 135,
-    "messages": 2_276,
+    "messages": 2_508,
     "openai": 474,
     "openai-agents": 459,
     "otel": 1_086,

@@ -160,6 +160,7 @@ async def test_a_prompt_is_valid_and_fits_whatever_was_said(
         assert len({item.id for item in prompt}) == len(prompt)
         to_openai(prompt)
         to_anthropic(prompt)
+        to_anthropic(prompt, cache=True)
 
 
 @pytest.mark.parametrize("tag", ["</memories>", "</ MEMORIES>", "<memories>", "<\u200b/memories>"])

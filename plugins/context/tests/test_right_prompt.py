@@ -218,3 +218,17 @@ async def test_any_prompt_is_valid_for_every_provider_and_says_nothing_twice(
         assert remembered.count("My cat is called Miso") <= 2
         for write in (to_openai, to_responses, to_anthropic):
             write(prompt)
+
+
+async def test_messages_for_anthropic_mark_what_a_cache_may_reuse() -> None:
+    async with memoranda.open("memory://") as store:
+        await told(store)
+        context = await ContextManager(long_term=store.scoped(user_id="nora")).assemble_context(
+            "Where do I live?", conversation=[HumanMemory(content="Hi!"), AIMemory(content="Hello!")]
+        )
+
+    _, messages = context.messages("anthropic", cache=True)
+
+    marked = [block["text"] for each in messages for block in each["content"] if "cache_control" in block]
+    assert marked[-1] == "Hello!"
+    assert context.messages("openai", cache=True) == context.messages("openai")

@@ -195,19 +195,28 @@ class AssembledContext:
         """What the messages cost, by the token counter that was used."""
         return self.explanation.tokens
 
-    def messages(self, format: str = "openai", *, strict: bool = False, dropped: list[Dropped] | None = None) -> Any:
+    def messages(
+        self,
+        format: str = "openai",
+        *,
+        strict: bool = False,
+        dropped: list[Dropped] | None = None,
+        cache: bool = False,
+    ) -> Any:
         """Return OpenAI chat messages, with ``format="responses"`` the input of the Responses API, or with
         ``format="anthropic"`` the pair of system blocks and messages.
 
         The soul is the system message. What is known of the user comes next, as a user's message, then the
         conversation, then what was remembered for the query, and the query. ``strict`` and ``dropped`` are those of
-        :func:`memoranda_messages.to_openai`. Raises InputError for another format.
+        :func:`memoranda_messages.to_openai`. ``cache`` marks for Anthropic what its cache may reuse; OpenAI's needs no
+        marks. Raises InputError for another format.
         """
         write = WRITERS.get(format)
         if write is None:
             known = f"{', '.join(list(WRITERS)[:-1])} and {list(WRITERS)[-1]}"
             raise InputError(f"{format!r} is not a message format; the formats are {known}.", field="format")
-        return write(self.parts.items(), strict=strict, dropped=dropped)
+        marks = {"cache": cache} if format == "anthropic" else {}
+        return write(self.parts.items(), strict=strict, dropped=dropped, **marks)
 
     def explain(self) -> Explanation:
         """Return item by item what was kept, what was dropped and why, and the warnings. ``str()`` of it is a list.

@@ -20,6 +20,7 @@ from memoranda.items import MemoryItem, MemoryMetadata
 from memoranda.shapes import each, owner_of, wrong
 from memoranda.tool_calls import call_arguments, call_name
 from memoranda_messages import shapes
+from memoranda_messages.cache_marks import with_cache_marks
 from memoranda_messages.payload_json import plain
 from memoranda_messages.payloads import (
     READERS,
@@ -88,7 +89,7 @@ def from_anthropic(
 
 
 def to_anthropic(
-    items: Iterable[MemoryItem], *, strict: bool = False, dropped: list[Dropped] | None = None
+    items: Iterable[MemoryItem], *, strict: bool = False, dropped: list[Dropped] | None = None, cache: bool = False
 ) -> tuple[list[Message], list[Message]]:
     """Return the system blocks and the messages of the Anthropic format, for items given oldest first.
 
@@ -97,6 +98,10 @@ def to_anthropic(
     refused. Where the assistant would speak first, a user's message that says so is put before it, unless the
     conversation came in like that. What that format has no place for is appended to ``dropped``, or with ``strict`` an
     InputError. Raises InputError as :func:`memoranda_messages.to_openai` does.
+
+    ``cache`` marks where the parts end that the next request repeats, so that the provider's cache reuses them: the
+    system text, memories that open the conversation, what was said before the newest question, and the results of tools
+    at the end. These are at most four marks, as many as are allowed, and the messages' own are removed.
     """
     request = Request(FORMAT, items, _read, legal=_legal_id, strict=strict, dropped=dropped)
     _settle_hosted_calls(request)
@@ -123,7 +128,7 @@ def to_anthropic(
     if first is not None and speaking and speaking["role"] == "assistant" and not getattr(first, "opens", False):
         request.report(first, "the assistant's opening", "repaired")
         messages.insert(messages.index(speaking), _opening())
-    return system, messages
+    return with_cache_marks(system, messages) if cache else (system, messages)
 
 
 def _settle_hosted_calls(request: Request) -> None:
