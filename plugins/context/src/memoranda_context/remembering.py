@@ -34,7 +34,7 @@ _VERY_TELLING, _PART_OF_A_LIFE = 0.3, 8
 """Where the last statement that could have room still tells so much, there is far more to know than has room, and it is
 better to look for what the question needs: only one part in so many of the room is given to what was told."""
 
-_BESIDE_THE_BEST = 0.05
+_BESIDE_THE_BEST = 0.15
 """The part of the best one's score that a memory must have to be worth its tokens."""
 
 _WORTH_SAYING_UNASKED = 0.5
@@ -112,7 +112,7 @@ class Remembering:
         most = _most_characters(room)
         kept: list[MemoryItem] = []
         for item in telling:
-            shown = excerpt(item, "", most)
+            shown = _statement(item, most)
             cost = self.count(shown) + 1
             words = _words(item)
             if cost <= room and words not in seen:
@@ -140,7 +140,7 @@ class Remembering:
         """
         already = {item.id for item in shown}
         most = min(room // _TOKENS_OF_A_MEMORY + len(already), _MOST_READ) if limit is None else limit
-        if most <= 0 or not question.strip():
+        if most <= 0 or is_small_talk(question):
             return Memories()
         last: list[Recalled] = []
 
@@ -207,6 +207,14 @@ def _asks_for_much(question: str, recalled: Recalled, *, is_cut: bool) -> bool:
     if all(term[0].isdigit() for term in query_terms(question)):
         return False
     return not is_cut or asks_about_self(question)
+
+
+def _statement(item: MemoryItem, most: int) -> MemoryItem:
+    """Return what an item tells: of a long one, such as a task with a text to work on, the statements alone."""
+    if len(item.content) <= _SHORT:
+        return item
+    told = " ".join(" ".join(statements(item.content)).split())
+    return excerpt(item.model_copy(update={"content": f"{told} …"}), "", most) if told else excerpt(item, "", most)
 
 
 def _is_a_topic(question: str, recalled: Recalled) -> bool:
