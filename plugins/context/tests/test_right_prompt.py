@@ -232,3 +232,30 @@ async def test_messages_for_anthropic_mark_what_a_cache_may_reuse() -> None:
     marked = [block["text"] for each in messages for block in each["content"] if "cache_control" in block]
     assert marked[-1] == "Hello!"
     assert context.messages("openai", cache=True) == context.messages("openai")
+
+
+async def test_a_long_result_takes_the_room_of_everything_else_rather_than_its_round_being_left_out() -> None:
+    async with memoranda.open("memory://") as store:
+        chat = store.scoped(user_id="nora", session_id="now")
+        await chat.add(HumanMemory(content="Look up a recipe for satay."))
+        await chat.add(AIMemory(content="", tool_calls=[{"id": "c1", "name": "recipe", "arguments": {}}]))
+        await chat.add(ToolMemory(content="Stir the sauce and grill the skewers. " * 16, tool_call_id="c1"))
+        prompt = await assemble(chat, tokens=200)
+        assert [item.memory_type for item in prompt] == ["human", "ai", "tool"]
+        assert sum(map(estimate_tokens, prompt)) <= 200
+
+
+async def test_what_was_told_is_not_said_again_for_the_question() -> None:
+    async with memoranda.open("memory://") as store:
+        for day in ("sunday", "monday"):
+            seat = HumanMemory(content="I like a window seat.")
+            await store.scoped(user_id="nora", session_id=day).add_many([seat, AIMemory(content="You do.")])
+        prompt = text_of(await assemble(store.scoped(user_id="nora", session_id="new"), "Which seat do I like?"))
+        assert prompt.count("I like a window seat.") == 1
+
+
+async def test_what_a_question_states_is_not_called_unknown() -> None:
+    async with memoranda.open("memory://") as store:
+        await store.scoped(user_id="nora", session_id="sunday").add(HumanMemory(content="I like a window seat."))
+        nora = store.scoped(user_id="nora", session_id="new")
+        assert "Nothing is known" not in text_of(await assemble(nora, "At ten. Which seat do I like?"))

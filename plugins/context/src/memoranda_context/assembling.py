@@ -182,6 +182,9 @@ class Assembly:
         fitting = rounds_within(said, shares.conversation, self.count)
         if len(fitting) == len(said):
             return said, False
+        if not rounds_of(fitting):
+            # A long result of a tool: a prompt without the round that it belongs to would be about nothing.
+            fitting = rounds_within(said, shares.free - shares.question, self.count)
         there = await self.handle.count(where={"memory_type": "human"}, **self.wanted)
         before = max(there - sum(item.memory_type == "human" for item in fitting), 1)
         return steady_window(fitting, shares.conversation, self.count, before), True

@@ -138,7 +138,7 @@ class Remembering:
         ``room`` is what they may take, ``few`` what is enough where nothing asks for them. ``window`` is the
         conversation beside them, ``is_cut`` says that it is longer than its room, and ``shown`` is all that is shown.
         """
-        already = {item.id for item in shown}
+        already = {item.id: _words(item) for item in shown}
         most = min(room // _TOKENS_OF_A_MEMORY + len(already), _MOST_READ) if limit is None else limit
         if most <= 0 or is_small_talk(question):
             return Memories()
@@ -159,18 +159,23 @@ class Remembering:
         ranked = [each for each in recalled if each.item.id in ids]
         unasked = not asks_for_much and (is_cut or not is_request(question))
         memories = Memories(considered=admitted, unsupported=self._unsupported(question, recalled, asks_for_much))
-        self._choose(memories, ranked, room, _WORTH_SAYING_UNASKED if unasked and limit is None else 0.0)
+        least = _WORTH_SAYING_UNASKED if unasked and limit is None else 0.0
+        self._choose(memories, ranked, room, least, set(already.values()))
         return memories
 
     def _unsupported(self, question: str, recalled: Recalled, asks_for_much: bool) -> tuple[str, ...]:
         """Return the words that a prompt should say nothing is known about: those of a question alone."""
-        return recalled.unsupported if asks_for_much and "?" in question else ()
+        if not asks_for_much or "?" not in question:
+            return ()
+        stated = {word for each in statements(question) for word in fold_words(each)}
+        return tuple(word for word in recalled.unsupported if not stated.issuperset(fold_words(word)))
 
-    def _choose(self, memories: Memories, ranked: Sequence[RankedItem], room: int, least: float) -> None:
-        """Choose what is shown of the best, and note why the others are not."""
+    def _choose(
+        self, memories: Memories, ranked: Sequence[RankedItem], room: int, least: float, seen: set[tuple[str, ...]]
+    ) -> None:
+        """Choose what is shown of the best, and note why the others are not; what was ``seen`` is said already."""
         least = max(least, _BESIDE_THE_BEST * ranked[0].score if ranked else 0.0)
         most = _most_characters(room)
-        seen: set[tuple[str, ...]] = set()
         for each in ranked:
             shown = excerpt(each.item, each.passage, most)
             cost = self.count(shown) + _TOKENS_OF_A_SPEAKER
