@@ -178,9 +178,9 @@ class SyncStore:
         """Tell this observer of what is done from now on; its methods are called in the background loop's thread."""
         self._store.observe(observer)
 
-    def derived_id(self, text: str) -> str:
+    def derived_id(self, text: str, *, digits: int = 32) -> str:
         """Return an id that is made from a text; see :meth:`memoranda.BaseStore.derived_id`."""
-        return self._store.derived_id(text)
+        return self._store.derived_id(text, digits=digits)
 
     init = _blocking(BaseStore.init)
     close = _blocking(BaseStore.close)

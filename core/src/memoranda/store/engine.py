@@ -440,13 +440,14 @@ class Engine(ABC):
             raise UnsupportedError(self.label, "writing", remedy="It was opened for reading only.")
         return self._write_lock.held() if self._serialises_writes else NO_LOCK
 
-    def derived_id(self, text: str) -> str:
-        """Return an id of 32 hexadecimal digits that is made from a text: the same for the same text.
+    def derived_id(self, text: str, *, digits: int = 32) -> str:
+        """Return an id of hexadecimal digits that is made from a text: the same for the same text.
 
         Ids stay readable in an encrypted store, so that one that is made from what is said must not confirm a guess. An
-        encrypted store makes them with a key of its ring; every other store has nothing to hide, and hashes the text.
+        encrypted store makes them with a key of its ring, of 32 digits at most; every other store has nothing to hide,
+        and hashes the text.
         """
-        return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+        return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:digits]
 
     def _stamped(self, item: MemoryItem) -> MemoryItem:
         """Return the item as it is to be stored; a scoped handle stamps it here.

@@ -105,9 +105,9 @@ class ScopedEngine(Engine):
     async def _text_ranker(self) -> Ranker:
         return await self._store._text_ranker()
 
-    def derived_id(self, text: str) -> str:
+    def derived_id(self, text: str, *, digits: int = 32) -> str:
         """Return an id that is made from a text, as the store underneath makes it."""
-        return self._store.derived_id(text)
+        return self._store.derived_id(text, digits=digits)
 
     def _stamped(self, item: MemoryItem) -> MemoryItem:
         """Return a copy that carries the scope. Raises InputError for an item that is stamped otherwise."""

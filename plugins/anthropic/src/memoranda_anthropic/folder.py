@@ -29,7 +29,7 @@ class Folder:
 
     def __init__(self, store: ScopedStore) -> None:
         self._store = store
-        self._codec = NodeCodec(store.scope)
+        self._codec = NodeCodec(store)
 
     async def view(self, path: str, view_range: list[int] | None) -> str:
         """Return a file with numbered lines, or the contents of a folder."""

@@ -8,14 +8,16 @@ earlier states are archived, and not found.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import uuid
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from memoranda.items import SCOPE_FIELDS, MemoryItem, MemoryMetadata, now_text
 from memoranda_anthropic.paths import Parts, path_of
+
+if TYPE_CHECKING:
+    from memoranda.store import ScopedStore
 
 State = Literal["file", "folder", "none"]
 
@@ -24,6 +26,8 @@ FOLDER = "memory-folder"
 PAST = "memory-past"
 PLACE = "anthropic"
 """The first element of the namespaces of these items, below that of the scope."""
+
+ID_DIGITS = 40
 
 _KINDS: dict[State, str] = {"file": FILE, "folder": FOLDER, "none": PAST}
 
@@ -72,14 +76,16 @@ class Step:
 class NodeCodec:
     """Converts the nodes of one scope to items and back."""
 
-    def __init__(self, scope: MemoryMetadata) -> None:
+    def __init__(self, store: ScopedStore) -> None:
+        scope = store.scope
+        self._store = store
         self._place = (*scope.namespace, PLACE)
         self._owner = json.dumps([*(getattr(scope, name) for name in SCOPE_FIELDS), list(scope.namespace)])
 
     def item_id(self, parts: Parts) -> str:
         """Return the id of a path's item. Different scopes of one user have different items for the same path."""
-        name = json.dumps([self._owner, list(parts)]).encode("utf-8", "surrogatepass")
-        return f"memory-file-{hashlib.sha256(name).hexdigest()[:40]}"
+        named = json.dumps([self._owner, list(parts)])
+        return f"memory-file-{self._store.derived_id(named, digits=ID_DIGITS)}"
 
     def below(self, parts: Parts) -> MemoryMetadata:
         """Return the filter for the contents of a folder, at any depth."""

@@ -7,7 +7,7 @@ nothing, a conversation that has grown is continued, and another one of the same
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
@@ -44,8 +44,10 @@ class ChatItem(NamedTuple):
     incoming: Incoming
 
 
-def chat_items(file: IO[str], name: str, in_format: FileFormat, stamp: Stamp) -> Iterator[ChatItem]:
-    """Yield the items of a chat file, in the order of the file.
+def chat_items(
+    file: IO[str], name: str, in_format: FileFormat, stamp: Stamp, derived_id: Callable[[str], str]
+) -> Iterator[ChatItem]:
+    """Yield the items of a chat file, in the order of the file; ``derived_id`` is that of the store they are meant for.
 
     Raises InputError, naming the line, for what is not understood and for what contradicts the stamp.
     """
@@ -62,14 +64,17 @@ def chat_items(file: IO[str], name: str, in_format: FileFormat, stamp: Stamp) ->
         user = _user(conversation.beside, stamp.user, place)
         session = _session(conversation, stamp.session, place)
         if session is None:
-            same = lasting_id(in_format, user, conversation.beside, [each.value for each in conversation.messages])
+            messages = [each.value for each in conversation.messages]
+            same = lasting_id(derived_id, in_format, user, conversation.beside, messages)
             copies[same] = copies.get(same, 0) + 1
-            session = same if copies[same] == 1 else lasting_id(same, copies[same])
+            session = same if copies[same] == 1 else lasting_id(derived_id, same, copies[same])
         if (user, session) in seen:
             raise InputError(f"{place} has the same id as the conversation in line {seen[user, session]}.", field="id")
         seen[user, session] = conversation.line
         metadata = MemoryMetadata(user_id=user, session_id=session)
-        yield from _items(conversation, name, in_format, metadata)
+        for position, made in enumerate(_items(conversation, name, in_format, metadata)):
+            made.incoming.item.id = lasting_id(derived_id, user, session, position)
+            yield made
 
 
 def _items(
@@ -85,11 +90,10 @@ def _items(
         raise _located(error, conversation, name) from error
     moments = _in_order([each.moment for each in about], begins)
     now = now_text()
-    for position, (item, message) in enumerate(zip(items, shares, strict=True)):
+    for item, message in zip(items, shares, strict=True):
         # What stands beside the messages, such as Anthropic's system text, comes before the first of them.
         line = conversation.line if message is None else lines[message]
         moment = moments[message or 0] if moments else begins
-        item.id = lasting_id(metadata.user_id, metadata.session_id, position)
         item.created_at = item.updated_at = moment or now
         if message is not None and about[message].id is not None:
             item.message_id = about[message].id  # An extra field, to find the message again.

@@ -110,7 +110,7 @@ class _File(ItemFile):
     def items(self, store: BaseStore) -> Iterator[tuple[int, Incoming]]:
         if self.in_format is FileFormat.MEMORANDA:
             return super().items(store)
-        return chat_items(self.text, self.name, self.in_format, self.stamp)
+        return chat_items(self.text, self.name, self.in_format, self.stamp, store.derived_id)
 
     def seal(self) -> dict[str, Any] | None:
         return super().seal() if self.in_format is FileFormat.MEMORANDA else None

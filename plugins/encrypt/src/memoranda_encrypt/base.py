@@ -215,9 +215,9 @@ class SealedStore(BaseStore):
         if self._state == "closed":
             raise StoreClosedError(self.label)
 
-    def derived_id(self, text: str) -> str:
+    def derived_id(self, text: str, *, digits: int = 32) -> str:
         """Return an id that is made from a text and the key of the ring's hashes: nobody can guess it without."""
-        return self.ring.hashed("derived id", text)
+        return self.ring.hashed("derived id", text)[:digits]
 
     def _divided(self, wanted: Any) -> Divided:
         return divided(wanted, self.names)

@@ -7,7 +7,6 @@ lose nothing: the one that comes second reads again.
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -30,6 +29,7 @@ PLACE = "graph"
 """The last element of the graph's namespace."""
 
 ATTEMPTS = 1000
+ID_DIGITS = 40
 
 
 class Graph:
@@ -178,8 +178,8 @@ class Graph:
         return self._id("relation", [relation["from"], relation["relationType"], relation["to"]])
 
     def _id(self, kind: str, parts: list[str]) -> str:
-        whole = json.dumps([self._owner, kind, parts]).encode()
-        return f"graph-{kind}-{hashlib.sha256(whole).hexdigest()[:40]}"
+        named = json.dumps([self._owner, kind, parts])
+        return f"graph-{kind}-{self._store.derived_id(named, digits=ID_DIGITS)}"
 
 
 async def _again(work: Callable[[], Awaitable[T]]) -> T:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from hashlib import sha256
 
 from memoranda.items import SCOPE_FIELDS, MemoryMetadata
 from memoranda.store import BaseStore
 
+_DIGITS = 64
 _encode = json.JSONEncoder(ensure_ascii=True, separators=(",", ":")).encode
 
 
@@ -26,7 +26,4 @@ class DerivedIds:
 
     def id_of(self, *parts: str | int | tuple[str, ...]) -> str:
         """Return the id of what these parts name."""
-        text = self._bound + _encode(parts)
-        derived, digest = self._derived_id(text), sha256(text.encode()).hexdigest()
-        # What a store that hides nothing makes is the beginning of the digest; there, ids have always been all of it.
-        return digest if digest.startswith(derived) else derived
+        return self._derived_id(self._bound + _encode(parts), digits=_DIGITS)

@@ -34,16 +34,15 @@ class Line(NamedTuple):
 
         ``derived_id`` is that of the store: in an encrypted one, the id confirms no guess of what the line says.
         """
-        return derived_id(_text_of(self.number, self.data, *(owner if any(owner) else ())))
+        return lasting_id(derived_id, self.number, self.data, *(owner if any(owner) else ()))
 
 
-def lasting_id(*parts: Any) -> str:
-    """Return an id that is the same whenever it is made of the same values."""
-    return hashlib.sha256(_text_of(*parts).encode()).hexdigest()[:32]
+def lasting_id(derived_id: Callable[[str], str], *parts: Any) -> str:
+    """Return an id that is the same whenever a store makes it of the same values; ``derived_id`` is that of the store.
 
-
-def _text_of(*parts: Any) -> str:
-    return json.dumps(parts, sort_keys=True)
+    In an encrypted store it confirms no guess of the values.
+    """
+    return derived_id(json.dumps(parts, sort_keys=True))
 
 
 def line_of(item: MemoryItem, *, hidden: bool = False) -> str:

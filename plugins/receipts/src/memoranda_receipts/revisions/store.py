@@ -88,9 +88,9 @@ class RevisionsStore(AsOf):
     async def _alike(self) -> Sequence[str]:
         return await self._inner._alike()
 
-    def derived_id(self, text: str) -> str:
+    def derived_id(self, text: str, *, digits: int = 32) -> str:
         """Return an id that is made from a text, as the store underneath makes it: it may be encrypted."""
-        return self._inner.derived_id(text)
+        return self._inner.derived_id(text, digits=digits)
 
     async def _read_mark(self) -> str | None:
         return None  # The store underneath was opened for whatever stands around it.
