@@ -136,6 +136,19 @@ def test_the_demo_shows_a_valid_window_and_what_was_left_out(command: Command, t
     assert json.loads((tmp_path / "memories").read_text())["items"] == []
 
 
+def test_the_demo_ends_with_a_prompt_that_knows_what_changed_and_what_the_question_does_not_name(
+    command: Command,
+) -> None:
+    seen = json.loads(command("demo", "--json").stdout)
+
+    *before, question = [item["content"] for item in seen["prompt"]]
+    remembered = "\n".join(before)
+    assert remembered.index("I live in Oslo.") < remembered.index("I moved to Bergen")
+    assert "allergic to peanuts" in remembered
+    assert not {word.strip("?").lower() for word in question.split() if len(word) > 4} & set(remembered.split())
+    assert "I moved to Bergen" in command("demo").stdout
+
+
 @pytest.mark.usefixtures("plugins_found_anew")
 def test_the_demo_runs_without_any_plugin(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MEMORANDA_PLUGINS", "")

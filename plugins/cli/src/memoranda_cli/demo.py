@@ -1,4 +1,4 @@
-"""``memoranda demo``: store a short conversation, close and reopen it, and cut it to what a model may see."""
+"""``memoranda demo``: store a short conversation, reopen it, cut it to what a model may see, and remember it later."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from memoranda.errors import InputError, PluginError, UnsupportedError
-from memoranda.items import AIMemory, HumanMemory, MemoryItem, MemoryMetadata, SystemMemory, ToolMemory
+from memoranda.items import MemoryItem, MemoryMetadata
 from memoranda.plugins import how_to_install
 from memoranda.store import Capability, dump_item
 from memoranda.urls import redacted
 from memoranda_cli import options
 from memoranda_cli.exits import CommandError, ExitCode
+from memoranda_cli.sample_data import earlier_sessions, sample_conversation
 from memoranda_cli.stores import run, say_if_new
 from memoranda_cli.terminal import blocks, console, is_narrow, show_json, table
 
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 
 ROUNDS = 4
 QUESTION = "which seat does she like?"
+LATER_QUESTION = "Can I have a satay delivered to my door?"
+"""It shares no word with what answers it: an allergy, a diet, and a place that has changed."""
 
 
 def demo(
@@ -39,7 +42,7 @@ def demo(
     ] = None,
     as_json: options.Json = False,
 ) -> None:
-    """Watch a conversation being stored, reopened and cut to a window.
+    """Watch a conversation being stored, reopened, cut to a window and remembered in a new session.
 
     It runs on a SQLite file in a temporary folder, which is removed afterwards; --keep FILE keeps it, to try the other
     commands on. On a store of yours it writes under a made-up user, and removes what it wrote.
@@ -79,80 +82,43 @@ def _is_installed(scheme: str) -> bool:
     return True
 
 
-def sample_conversation(owner: MemoryMetadata, start: datetime) -> list[MemoryItem]:
-    """Return the demo's conversation: five rounds, parallel calls, a failed one, and one that was never answered."""
-
-    def at(minute: int) -> dict[str, Any]:
-        return {"metadata": owner, "created_at": (start + timedelta(minutes=minute)).isoformat()}
-
-    def call(call_id: str, name: str, **arguments: Any) -> dict[str, Any]:
-        return {"id": call_id, "name": name, "arguments": arguments}
-
-    def result(call_id: str, name: str, content: str, minute: int, *, failed: bool = False) -> ToolMemory:
-        return ToolMemory(content=content, tool_call_id=call_id, tool_name=name, is_error=failed, **at(minute))
-
-    return [
-        SystemMemory(content="You are a travel assistant. Never book without asking.", **at(0)),
-        HumanMemory(content="Hi, I'm Ada. I like a window seat, and I eat no meat.", **at(0)),
-        AIMemory(content="Noted: window seat, vegetarian meals.", **at(0)),
-        HumanMemory(content="How is the weekend in Lisbon, and in Porto?", **at(1)),
-        AIMemory(
-            content="",
-            tool_calls=[call("w1", "weather", city="Lisbon"), call("w2", "weather", city="Porto")],
-            **at(1),
-        ),
-        result("w1", "weather", "Lisbon: rain, 14 °C", 1),
-        result("w2", "weather", "Porto: sunny, 19 °C", 1),
-        AIMemory(content="Porto: 19 °C and sun, while Lisbon gets rain.", **at(1)),
-        HumanMemory(content="Then Porto. Hold the 9:12 train for me.", **at(2)),
-        AIMemory(content="", tool_calls=[call("t1", "hold_train", train="9:12", to="Porto")], **at(2)),
-        result("t1", "hold_train", "seat map unavailable", 2, failed=True),
-        AIMemory(content="The railway does not answer. Shall I try again?", **at(2)),
-        HumanMemory(content="Yes, and mail me the ticket.", **at(3)),
-        # The process was killed here: the mail's result never came.
-        AIMemory(
-            content="",
-            tool_calls=[call("t2", "hold_train", train="9:12", to="Porto"), call("m1", "send_mail", to="ada")],
-            **at(3),
-        ),
-        result("t2", "hold_train", "held: coach 4, seat 21, window", 3),
-        HumanMemory(content="Are you still there? Did it work?", **at(4)),
-    ]
-
-
 async def _demo(terminal: Console, url: str, file: Path | None = None, *, kept: bool = False) -> dict[str, Any]:
     """Run the demo, and return what it showed. The owner of what is kept has a name that is easy to type."""
     from memoranda.opening import open as open_store
 
     user = "ada" if kept else f"demo-{uuid.uuid4().hex[:8]}"
     owner = MemoryMetadata(user_id=user, session_id="trip")
-    items = sample_conversation(owner, datetime.now(UTC) - timedelta(minutes=5))
+    start = datetime.now(UTC) - timedelta(minutes=5)
+    items = sample_conversation(owner, start)
+    earlier = earlier_sessions(user, start)
     seen: dict[str, Any] = {"store": redacted(url), "stored": len(items)}
     persists = False
     try:
         async with open_store(url) as store:
             persists = Capability.PERSISTENT in store.capabilities
             _head(terminal, "1", "Stored")
-            await store.add_many(items)
+            await store.add_many([*earlier, *items])
             rounds = sum(item.memory_type == "human" for item in items)
             place = file.name if file else redacted(url)
             _line(terminal, f"{len(items)} items in {rounds} rounds, two tool calls in parallel, into {place}.")
+            sessions = len({item.metadata.session_id for item in earlier})
+            _line(terminal, f"{len(earlier)} more are from {sessions} earlier sessions of the same user.")
             if not persists:
                 _line(
                     terminal,
                     f"This store keeps nothing; {how_to_install('memoranda-sqlite')} for one that survives on disk.",
                 )
-                seen |= await _show(terminal, store, owner)
+                seen |= await _show(terminal, store, user, owner)
         if persists:
             size = f" ({_kibibytes(file)} KiB)" if file else ""
             async with open_store(url) as store:
                 found = await store.count(metadata=owner)
                 _line(terminal, f"Closed{size}, opened again: all {found} are there.")
-                seen |= {"found_again": found, **await _show(terminal, store, owner)}
+                seen |= {"found_again": found, **await _show(terminal, store, user, owner)}
     finally:
         if persists and file is None:
             async with open_store(url) as store:
-                await _remove(store, owner)
+                await _remove(store, MemoryMetadata(user_id=user))
     if kept:
         _farewell(terminal, f"Kept in {file}.", f"history --user {user} --store {url}", f"inspect --store {url}")
     else:
@@ -164,8 +130,8 @@ def _kibibytes(file: Path) -> int:
     return file.stat().st_size // 1024
 
 
-async def _show(terminal: Console, store: BaseStore, owner: MemoryMetadata) -> dict[str, Any]:
-    """Show the window, what is left out, a search and the summary trigger, all read from the store; return them."""
+async def _show(terminal: Console, store: BaseStore, user: str, owner: MemoryMetadata) -> dict[str, Any]:
+    """Show a window, what it leaves out, a search, the summary trigger and a later prompt, all read from the store."""
     from memoranda.tokens import estimate_tokens
     from memoranda.windowing import as_said
     from memoranda_cli.render import conversation
@@ -182,12 +148,14 @@ async def _show(terminal: Console, store: BaseStore, owner: MemoryMetadata) -> d
         terminal.print(_indented(conversation(group), 6))
     _line(terminal, "A model's API refuses half a group, so the answered half stays out as well.")
     found = await _search(terminal, store, owner)
+    due = _trigger(terminal, items)
     return {
         "window": [dump_item(item) for item in window.shown],
         "tokens": tokens,
         "left_out": [{"id": item.id, "reason": reason} for item, reason in window.left_out],
         "found": [{"id": ranked.item.id, "score": ranked.score} for ranked in found],
-        "summary_due": _trigger(terminal, items),
+        "summary_due": due,
+        "prompt": await _later(terminal, store, user),
     }
 
 
@@ -226,6 +194,29 @@ def _trigger(terminal: Console, items: Sequence[MemoryItem]) -> dict[str, bool]:
     return due
 
 
+async def _later(terminal: Console, store: BaseStore, user: str) -> list[dict[str, Any]]:
+    """Show the prompt of a question in a new session, and return its items."""
+    from memoranda_context import assemble
+    from memoranda_messages import to_openai
+
+    _head(terminal, "6", f"A new session: “{LATER_QUESTION}”")
+    handle = store.scoped(user_id=user, session_id="dinner")
+    try:
+        prompt = await assemble(handle, LATER_QUESTION, system="You order food.", tokens=1_000)
+    except UnsupportedError as error:  # No ranker is installed, or MEMORANDA_PLUGINS allows none.
+        _line(terminal, str(error))
+        return []
+    for message in to_openai(prompt):
+        _line(terminal, message["role"], style="cyan")
+        _line(terminal, message["content"], columns=6)
+    _line(
+        terminal,
+        "No word of the question is in what it needs: the allergy, the diet, and where she lives by now.",
+        style="yellow",
+    )
+    return [dump_item(item) for item in prompt]
+
+
 def _head(terminal: Console, number: str, title: str) -> None:
     from rich.text import Text
 
@@ -233,10 +224,10 @@ def _head(terminal: Console, number: str, title: str) -> None:
     terminal.print(Text.assemble((f" {number} ", "reverse"), " ", (title, "bold")))
 
 
-def _line(terminal: Console, text: str, style: str = "") -> None:
+def _line(terminal: Console, text: str, style: str = "", columns: int = 4) -> None:
     from rich.text import Text
 
-    terminal.print(_indented(Text(text, style=style)))
+    terminal.print(_indented(Text(text, style=style), columns))
 
 
 def _indented(what: Any, columns: int = 4) -> Any:

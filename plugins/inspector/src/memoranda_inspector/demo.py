@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 from memoranda.items import AIMemory, HumanMemory, MemoryItem, MemoryMetadata
 from memoranda.store import BaseStore
-from memoranda_cli.demo import sample_conversation
+from memoranda_cli.sample_data import earlier_sessions, sample_conversation
 from memoranda_summary import SummaryConfig, compact
 
 TRIP = MemoryMetadata(user_id="ada", session_id="trip", agent_id="travel")
@@ -27,6 +27,7 @@ class DemoModel:
 async def fill(store: BaseStore) -> None:
     """Put the demo's conversations into a store."""
     start = datetime.now(UTC) - timedelta(minutes=40)
+    await store.add_many(earlier_sessions("ada", start))
     await store.add_many(sample_conversation(TRIP, start))
     await store.add_many(_kitchen(start - timedelta(days=1)))
     await store.add_many([_human(OTHER, start, "Which pier does the night ferry leave from?")])
