@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from memoranda.errors import InputError, MemoryError, PluginLoadError, UnknownSchemeError
-from memoranda.plugins.hookspecs import Backend, RankerSpec, RerankerSpec, Spec, WrapperSpec
-from memoranda.plugins.installing import OFFERED_BY, how_to_install
+from memoranda.plugins.hookspecs import Backend, ObserverSpec, RankerSpec, RerankerSpec, Spec, WrapperSpec
+from memoranda.plugins.installing import OFFERED_BY, OPTION_OFFERED_BY, how_to_install
 from memoranda.plugins.registry import Registry, default_registry
 from memoranda.urls import no_store_url, redacted, scheme_of, take_known_options
 
@@ -41,7 +41,8 @@ def open(
     ``reranker`` are objects, or names of installed plugins. An observer that is named here and cannot be made is a
     PluginError; one that a plugin attaches to every store is left out with a warning, or, if its plugin requires it,
     lets nothing be added. Nothing is connected yet. An option of the name of an installed wrapper, such as ``encrypt``,
-    puts that around the store, and so does its prefix in the URL.
+    puts that around the store, and so does its prefix in the URL. An option of the name of an installed observer that
+    takes one, such as ``facts="rules"``, attaches that, also in the URL's query.
 
     ``access="change"`` refuses a store that is not there with StoreNotFoundError when it is opened, where ``"create"``
     makes one; ``"read"`` does so too, and writes nothing at all: a file on a read-only disk will do.
@@ -54,6 +55,7 @@ def open(
         raise InputError("access is 'create', 'change' or 'read'.", field="access")
     url = url if url is not None else default_url(make=access == "create")
     url, wrappers = _take_wrappers(registry, url, options)
+    url, by_option = _take_observers(registry, url, options)
     spec = _backend(registry, url)
     target = registry.load(spec)
     factory = getattr(target, "from_url", target)
@@ -66,7 +68,7 @@ def open(
         store._label = redacted(url)
         # Some engines are ready at once and others are not. Changing the URL must not make that difference.
         getattr(store, "_expect_opening", lambda: None)()
-    _attach(store, registry, observers)
+    _attach(store, registry, [*observers, *by_option])
     if ranker is not None:
         store.ranker = _named(registry, RankerSpec, ranker)
     if reranker is not None:
@@ -89,6 +91,19 @@ def _take_wrappers(registry: Registry, url: str, options: dict[str, Any]) -> tup
             url, read = take_known_options(url, getattr(target, "options", {}))
             wrappers.append(partial(target, value=value, **read))
     return url, wrappers
+
+
+def _take_observers(registry: Registry, url: str, options: dict[str, Any]) -> tuple[str, list[Observer]]:
+    """Take what asks for observers from the URL's query and the options; return the URL, and the observers.
+
+    Raises PluginNotFoundError, saying what to install, for one of ours that is not installed.
+    """
+    names = {spec.name for spec in registry.specs(ObserverSpec) if spec.option}.union(OPTION_OFFERED_BY)
+    asked = {name: options.pop(name) for name in names if name in options}
+    if any(name in url.partition("?")[2] for name in names):
+        url, asked = take_known_options(url, dict.fromkeys(names, str), asked)
+    wanted = {name: value for name, value in sorted(asked.items()) if value is not None and value is not False}
+    return url, [registry.observer(name, value=value) for name, value in wanted.items()]
 
 
 def _backend(registry: Registry, url: str) -> Backend:

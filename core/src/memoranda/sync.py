@@ -241,6 +241,8 @@ class SyncStore:
         recall = _blocking(BaseStore.recall)
     window = _blocking(BaseStore.window)
     shown = _blocking(BaseStore.shown)
+    known = _blocking(BaseStore.known)
+    outdated = _blocking(BaseStore.outdated)
     payloads = _blocking(BaseStore.payloads)
     head = _blocking(BaseStore.head)
     count = _blocking(BaseStore.count)

@@ -89,6 +89,9 @@ class CommandSpec(Spec):
 class ObserverSpec(Spec):
     """An observer. ``target`` is a subclass of :class:`memoranda.store.Observer`, called without arguments.
 
+    With ``option``, ``memoranda.open(url, NAME=value)`` attaches one as well, and so does ``?NAME=value`` in the URL;
+    the target is called with ``value`` then.
+
     With ``auto`` every store that ``memoranda.open`` makes gets one; otherwise only those that ask for it by name. An
     observer that was asked for by name and cannot be made is an error. One that is ``auto`` is left out, with a warning
     in the log and a row in ``memoranda plugins``: a broken plugin stops no program. With ``required``, which is for
@@ -97,6 +100,7 @@ class ObserverSpec(Spec):
 
     auto: bool = field(default=False, kw_only=True)
     required: bool = field(default=False, kw_only=True)
+    option: bool = field(default=False, kw_only=True)
 
 
 class RankerSpec(Spec):

@@ -23,6 +23,8 @@ class _Distribution(NamedTuple):
     """Names that users may look for in ``memoranda`` instead."""
     commands: str = ""
     """Commands of ``memoranda``. They may have the name of something else: ``facts`` is also a template."""
+    options: str = ""
+    """Options of ``memoranda.open`` that attach an observer. Their names, too, may be those of something else."""
 
 
 _RECALLING = "messages text ranking context"
@@ -36,7 +38,9 @@ _DISTRIBUTIONS = {
     "embed-static": _Distribution(offers="static minilm"),
     "encrypt": _Distribution(needs="text ranking", offers="encrypt encrypted", commands="keys encrypt decrypt"),
     "eval": _Distribution(needs="messages text ranking context summary userdata cli sql sqlite", commands="eval"),
-    "facts": _Distribution(needs="messages text ranking", offers="fact", public="Facts", commands="facts"),
+    "facts": _Distribution(
+        needs="messages text ranking", offers="fact", public="Facts", commands="facts", options="facts"
+    ),
     "guard": _Distribution(offers="guard quarantined", commands="quarantine"),
     "inspector": _Distribution(needs="messages text ranking context guard summary userdata cli", commands="inspect"),
     "langgraph": _Distribution(needs="messages sessions text ranking", offers="langgraph-store langgraph-checkpointer"),
@@ -94,6 +98,11 @@ COMMAND_OFFERED_BY: Mapping[str, str] = {
     name: f"memoranda-{folder}" for folder, ours in _DISTRIBUTIONS.items() for name in ours.commands.split()
 }
 """The distribution of ours that offers each command beyond those of memoranda-cli itself."""
+
+OPTION_OFFERED_BY: Mapping[str, str] = {
+    name: f"memoranda-{folder}" for folder, ours in _DISTRIBUTIONS.items() for name in ours.options.split()
+}
+"""The distribution of ours whose observer each option of ``memoranda.open`` attaches."""
 
 NEEDS: Mapping[str, tuple[str, ...]] = {name: tuple(ours.needs.split()) for name, ours in _DISTRIBUTIONS.items()}
 """The folders of the plugins that each plugin needs."""

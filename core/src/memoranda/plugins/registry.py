@@ -25,7 +25,14 @@ from memoranda.errors import (
 from memoranda.plugins import builtin as _builtin
 from memoranda.plugins import hookspecs
 from memoranda.plugins.hookspecs import KINDS, Backend, CommandSpec, ItemTypeSpec, ObserverSpec, Spec, SpecT
-from memoranda.plugins.installing import COMMAND_OFFERED_BY, CORE, OFFERED_BY, OURS, how_to_install
+from memoranda.plugins.installing import (
+    COMMAND_OFFERED_BY,
+    CORE,
+    OFFERED_BY,
+    OPTION_OFFERED_BY,
+    OURS,
+    how_to_install,
+)
 from memoranda.plugins.loading import Plugin, Status, collect, described, installed, load, sentence
 
 if TYPE_CHECKING:
@@ -94,8 +101,8 @@ class Registry:
         if isinstance(spec, kind):
             return spec
         known = self._usable(KINDS[kind])
-        offered_by = COMMAND_OFFERED_BY if kind is CommandSpec else OFFERED_BY
-        remedy = self._remedy(name, known, offered_by)
+        offered_by = {CommandSpec: COMMAND_OFFERED_BY, ObserverSpec: {**OFFERED_BY, **OPTION_OFFERED_BY}}
+        remedy = self._remedy(name, known, offered_by.get(kind, OFFERED_BY))
         raise PluginNotFoundError(KINDS[kind], name, known=known, remedy=remedy)
 
     def backend(self, scheme: str) -> Backend:
@@ -179,10 +186,10 @@ class Registry:
                     made.append(MissingObserver(name, str(error)))
         return made
 
-    def observer(self, name: str) -> Observer:
-        """Return a new observer of this name."""
+    def observer(self, name: str, **options: Any) -> Observer:
+        """Return a new observer of this name, made with the options."""
         with redirect_stdout(sys.stderr):
-            observer: Observer = self.make(self.find(ObserverSpec, name))
+            observer: Observer = self.make(self.find(ObserverSpec, name), **options)
         methods = ("before_add", "added", "searched", "cleared")
         if not all(callable(getattr(observer, method, None)) for method in methods):
             raise PluginLoadError(name, f"it is a {type(observer).__name__}, which is no observer.")

@@ -9,10 +9,20 @@ from memoranda.errors import InputError
 from memoranda.items import MemoryItem, MemoryMetadata, MemoryStatus, Payload
 from memoranda.offloading import filter_weight, offload
 from memoranda.plugins.registry import default_registry
-from memoranda.shapes import check_text, each, number, truth
+from memoranda.shapes import check_text, each, number, truth, whole_number
 from memoranda.store.conditions import Expiry
 from memoranda.store.engine import Engine
-from memoranda.store.filters import EVERYTHING, Filter, Kinds, Narrowing, Order, Page, check_filter, metadata_matches
+from memoranda.store.filters import (
+    EVERYTHING,
+    Filter,
+    Kinds,
+    Moment,
+    Narrowing,
+    Order,
+    Page,
+    check_filter,
+    metadata_matches,
+)
 from memoranda.store.lifetimes import end_of_life
 from memoranda.store.owners import Owner, OwnerField, check_listing
 from memoranda.store.protocol import Capability, SearchMode
@@ -20,7 +30,7 @@ from memoranda.store.ranked import RERANKED, TIMED, RankedItem, reranked
 from memoranda.store.values import NO_RECORDS
 from memoranda.store.window import read_window
 from memoranda.store.writes import HEAD_ONLY
-from memoranda.tokens import TokenCounter
+from memoranda.tokens import TokenCounter, estimate_tokens
 
 
 class Reading(Engine):
@@ -236,11 +246,62 @@ class Reading(Engine):
 
         With ``receipt``, the plugin memoranda-receipts records it even where it does not observe; False records none.
         """
-        recorders: list[Any] = [each for each in self._observers if hasattr(each, "shown")]
+        recorders = self._answering("shown")
         if receipt and not recorders:
             recorders = [default_registry().observer("receipts")]
         for recorder in recorders if receipt is not False else ():
             await recorder.shown(self, items, receipt=receipt, **context)
+
+    async def known(
+        self,
+        *,
+        tokens: int,
+        counter: TokenCounter | None = None,
+        metadata: MemoryMetadata | None = None,
+        min_trust: str | None = None,
+        at: Moment | None = None,
+    ) -> list[str]:
+        """Return what observers know to hold of the user whom this handle is bound to, as lines for a prompt.
+
+        Observers with an async ``known()`` are asked, such as that of ``memoranda.open(url, facts="rules")``; without
+        one there are no lines. Together they take at most so many ``tokens``. What was added before the call counts,
+        what is trusted less than ``min_trust`` does not. ``metadata`` narrows whom it is about, as a handle does. With
+        ``at``, they are the lines of that moment, as it was known then.
+        """
+        self._ensure_open()
+        count, left = counter or estimate_tokens, whole_number(tokens, "tokens")
+        lines: list[str] = []
+        for observer in self._answering("known"):
+            asked = {"tokens": left, "counter": count, "min_trust": min_trust, "at": at}
+            found = await observer.known(self, self._bounds(check_filter(metadata)), **asked)
+            left -= sum(count(MemoryItem(content=f"{line}\n")) for line in found)
+            lines += found
+        return lines
+
+    async def outdated(
+        self,
+        ids: Iterable[str],
+        *,
+        metadata: MemoryMetadata | None = None,
+        min_trust: str | None = None,
+        at: Moment | None = None,
+    ) -> dict[str, str]:
+        """Return which of some items say what holds no longer: a short remark for each of them, by its id.
+
+        A remark is such as "no longer true: Porto since 2026-03". Observers with an async ``outdated()`` are asked; the
+        other arguments are those of :meth:`known`.
+        """
+        self._ensure_open()
+        wanted = [check_text(item_id, "ids") for item_id in each(ids, "ids", "ids")]
+        remarks: dict[str, str] = {}
+        for observer in self._answering("outdated") if wanted else ():
+            owner = self._bounds(check_filter(metadata))
+            remarks |= await observer.outdated(self, owner, wanted, min_trust=min_trust, at=at)
+        return remarks
+
+    def _answering(self, question: str) -> list[Any]:
+        """Return the observers that have a method of this name."""
+        return [observer for observer in self._observers if hasattr(observer, question)]
 
     async def payloads(
         self,
