@@ -112,25 +112,30 @@ class Facts(Reconciling):
         tokens: int = 300,
         counter: TokenCounter | None = None,
         min_trust: str | None = Trust.AGENT,
+        at: Moment | None = None,
     ) -> list[str]:
         """Return what holds now as short lines of so many tokens together, such as "lives in Porto (since 2026-03)".
 
         A line has no id and does not repeat the user's name; it names the value that was replaced ("before: Lisbon"),
         and what ended has a line of its own ("no longer …"). What only tools or strangers said is left out, unless
-        ``min_trust`` says otherwise.
+        ``min_trust`` says otherwise. With ``at``, the lines are those of that moment, as it was known then.
         """
-        knowledge = await self._knowledge(min_trust=min_trust)
+        knowledge = await self._knowledge(at, min_trust)
         most = whole_number(tokens, "tokens")
         user = self._log.owner.user_id or self._log.owner.agent_id
-        return profile_lines(knowledge, user, self._present(knowledge), most, counter or estimate_tokens)
+        return profile_lines(knowledge, user, self._moment(knowledge, at), most, counter or estimate_tokens)
 
     async def outdated(
-        self, item_ids: Iterable[str], *, min_trust: str | None = Trust.AGENT
+        self, item_ids: Iterable[str], *, min_trust: str | None = Trust.AGENT, at: Moment | None = None
     ) -> dict[str, list[Outdated]]:
         """Return which facts of some source items do not hold any more, since when, and what holds instead.
 
         Items of which everything holds are not among the keys. ``str()`` of each is a short remark for a prompt, such
-        as "no longer true: Porto since 2026-03".
+        as "no longer true: Porto since 2026-03". With ``at``, it is what one would have said at that moment.
         """
-        knowledge = await self._knowledge(min_trust=min_trust)
-        return outdated(knowledge, list(item_ids), self._present(knowledge))
+        knowledge = await self._knowledge(at, min_trust)
+        return outdated(knowledge, list(item_ids), self._moment(knowledge, at))
+
+    def _moment(self, knowledge: Knowledge, at: Moment | None) -> str:
+        """Return a moment as a text; the present if it is None."""
+        return self._present(knowledge) if at is None else last_moment_of(at, "at")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from memoranda.plugins import CommandSpec, FactExtractorSpec, ItemTypeSpec, hookimpl
+from memoranda.plugins import CommandSpec, FactExtractorSpec, ItemTypeSpec, ObserverSpec, hookimpl
 
 
 @hookimpl
@@ -35,6 +35,14 @@ def memoranda_fact_extractors() -> list[FactExtractorSpec]:
             summary="A model behind OpenAI's API; what it proposes is checked against what was said.",
         ),
     ]
+
+
+@hookimpl
+def memoranda_observers() -> list[ObserverSpec]:
+    """Offer the observer that tells prompts what is known: ``memoranda.open(url, facts="rules")``."""
+    target = "memoranda_facts.known_facts:KnownFacts"
+    summary = "Reads what users say for facts, and tells every prompt what holds now."
+    return [ObserverSpec("facts", target=target, api=1, summary=summary, option=True)]
 
 
 @hookimpl

@@ -92,6 +92,25 @@ class ExtractionRun:
         self.mark = mark
         return report
 
+    async def read_on(self) -> ExtractionReport:
+        """Like :meth:`run`, but where only a few items are new, look at those alone and not at all that were read."""
+        report, mark = ExtractionReport(), await self._marks.load()
+        newest = await self._store.search(memory_type=_READ, limit=_LOOKED_BACK, order="added", archived=None)
+        if newest and newest[0].id in mark.through[:1] and not mark.unread:
+            return report
+        places = [place for place, item in enumerate(newest) if item.id in mark.through]
+        if not places or mark.unread:
+            return await self.run()
+        new = newest[: places[0]][::-1]
+        last = {item.metadata.session_id: item for item in reversed(newest[places[0] :])}
+        batch = list[Utterance]()
+        for item in new:
+            if is_spoken(item) and item.id not in mark.done:
+                batch.append(utterance(item, last.get(item.metadata.session_id)))
+            last[item.metadata.session_id] = item
+        await self._step(batch, [item.id for item in new], mark, report, None)
+        return report
+
     async def read(self, items: Sequence[MemoryItem]) -> ExtractionReport:
         """Read some items that were just added, after a :meth:`run`; :meth:`save` marks them as read."""
         report = ExtractionReport()

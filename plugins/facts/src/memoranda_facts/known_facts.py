@@ -1,0 +1,126 @@
+"""What a store knows of its users without a further call: the observer of ``memoranda.open(url, facts="rules")``."""
+
+from __future__ import annotations
+
+import logging
+from collections import OrderedDict
+from collections.abc import Iterable
+from typing import Any
+
+from memoranda.errors import InputError, PluginLoadError
+from memoranda.items import MemoryMetadata
+from memoranda.store import BaseStore, Observer
+from memoranda.tokens import TokenCounter
+from memoranda.trust import Trust, check_trust
+from memoranda_facts.dates import Moment
+from memoranda_facts.extraction.extractors import FactExtractor, installed_extractor
+from memoranda_facts.extraction.predicates import everyday_schema
+from memoranda_facts.extraction.running import ExtractionRun
+from memoranda_facts.facts import Facts
+from memoranda_facts.log import root_of
+
+logger = logging.getLogger(__name__)
+
+_KEPT_USERS = 256
+"""How many users' facts are kept in memory; those of any other are read again when they are asked for."""
+
+
+class KnownFacts(Observer):
+    """Answers what is known of a user, and which items say what holds no longer.
+
+    ``value`` is the name of an installed extractor, or an extractor. It reads what was added when somebody asks, so
+    that an add waits for nothing and an answer lacks nothing. Only what users said themselves counts: what tools,
+    assistants or strangers said is recorded with their trust and never among the answers.
+    """
+
+    only_removals = True
+
+    def __init__(self, value: str | FactExtractor = "rules") -> None:
+        self._extractor = _extractor(value)
+        self._schema = everyday_schema()
+        self._runs: OrderedDict[MemoryMetadata, ExtractionRun] = OrderedDict()
+
+    async def known(
+        self,
+        handle: BaseStore,
+        owner: MemoryMetadata | None,
+        *,
+        tokens: int,
+        counter: TokenCounter | None = None,
+        min_trust: str | None = None,
+        at: Moment | None = None,
+    ) -> list[str]:
+        """Return what holds of the owner as lines; see :meth:`memoranda_facts.Facts.profile_lines`."""
+        facts = await self._facts(handle, owner)
+        if facts is None:
+            return []
+        return await facts.profile_lines(tokens=tokens, counter=counter, min_trust=_least(min_trust), at=at)
+
+    async def outdated(
+        self,
+        handle: BaseStore,
+        owner: MemoryMetadata | None,
+        ids: Iterable[str],
+        *,
+        min_trust: str | None = None,
+        at: Moment | None = None,
+    ) -> dict[str, str]:
+        """Return remarks on the items that say what holds no longer; see :meth:`memoranda_facts.Facts.outdated`."""
+        facts = await self._facts(handle, owner)
+        if facts is None:
+            return {}
+        found = await facts.outdated(ids, min_trust=_least(min_trust), at=at)
+        return {item_id: "; ".join(dict.fromkeys(map(str, remarks))) for item_id, remarks in found.items()}
+
+    async def _facts(self, handle: BaseStore, owner: MemoryMetadata | None) -> Facts | None:
+        """Return the facts of a user after reading what was added since; None where there is no user."""
+        if owner is None or owner.user_id is None:
+            return None
+        run = self._run(handle, owner)
+        if handle.access == "read":
+            return run.facts
+        try:
+            await run.read_on()
+        except Exception as error:  # A prompt without the newest facts is better than none.
+            logger.error("Facts could not be extracted: %s. They are tried again.", type(error).__name__)
+            logger.debug("What was raised:", exc_info=error)
+        return run.facts
+
+    def _run(self, handle: BaseStore, owner: MemoryMetadata) -> ExtractionRun:
+        theirs = MemoryMetadata(user_id=owner.user_id, agent_id=owner.agent_id, namespace=owner.namespace)
+        run = self._runs.get(theirs)
+        if run is None:
+            run = ExtractionRun(Facts(_owned(handle, theirs), schema=self._schema), self._extractor)
+            self._runs[theirs] = run
+            if len(self._runs) > _KEPT_USERS:
+                self._runs.popitem(last=False)
+        self._runs.move_to_end(theirs)
+        return run
+
+
+def _extractor(value: object) -> FactExtractor:
+    if isinstance(value, FactExtractor):
+        return value
+    if not isinstance(value, str):
+        raise InputError(f"facts is the name of a fact extractor or one, not {type(value).__name__}.", field="facts")
+    try:
+        return installed_extractor(value)
+    except PluginLoadError as error:
+        if not isinstance(error.__cause__, TypeError):
+            raise
+        raise InputError(
+            f"The fact extractor {value!r} needs options: make one, and give it as facts=… instead of its name.",
+            field="facts",
+        ) from None
+
+
+def _owned(handle: BaseStore, owner: MemoryMetadata) -> BaseStore:
+    """Return a handle of an owner that writes facts with the trust of their sources, whatever the given one stamps."""
+    store: BaseStore = root_of(handle)
+    scope: dict[str, Any] = {"user_id": owner.user_id, "agent_id": owner.agent_id, "namespace": owner.namespace or None}
+    return store.scoped(**{name: value for name, value in scope.items() if value is not None})
+
+
+def _least(min_trust: str | None) -> Trust:
+    """Return how far a source is trusted at least: as the user, or further if that is asked for."""
+    return Trust.USER if min_trust is None else max(Trust.USER, check_trust(min_trust, "min_trust"))
