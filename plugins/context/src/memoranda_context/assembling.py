@@ -8,14 +8,15 @@ from typing import Any
 
 from memoranda.integrity import call_ids
 from memoranda.items import HumanMemory, MemoryItem, SystemMemory
-from memoranda.shapes import check_text, number, whole_number
+from memoranda.shapes import check_text, number, truth, whole_number
 from memoranda.store import BaseStore
 from memoranda.tokens import TokenCounter, estimate_tokens
 from memoranda.trust import Trust, check_trust
 from memoranda.windowing import rounds_of, rounds_within, stays
 from memoranda_context.fencing import Admission, Fence, checked_fence
 from memoranda_context.fitting import Fetched, Fitting
-from memoranda_context.prompt import AssembledContext
+from memoranda_context.known import known_profile, known_tokens, remarked
+from memoranda_context.prompt import AssembledContext, Parts
 from memoranda_context.receipts import Shown
 from memoranda_context.remembering import Remembering
 from memoranda_context.shares import Shares
@@ -37,14 +38,15 @@ async def assemble(
     counter: TokenCounter | None = None,
     fence: Fence | None = None,
     min_trust: Trust | str | None = None,
+    facts: bool = True,
     receipt: object = None,
 ) -> list[MemoryItem]:
     """Return the items of a prompt that answers a question, ready for ``to_openai``, ``to_anthropic`` and the others.
 
-    The prompt is the ``system`` text; what the user said before that is worth knowing whatever is asked; the window of
-    the handle's conversation; the memories for the question; and the question. If all that the user ever said fits, all
-    of it is shown. Memories have their dates and who said them. They come as messages of the user's, between fences,
-    since they must not speak for the system.
+    The prompt is the ``system`` text; what is known of the user; what the user said before that is worth knowing
+    whatever is asked; the window of the handle's conversation; the memories for the question; and the question. If all
+    that the user ever said fits, all of it is shown. Memories have their dates and who said them. They come as messages
+    of the user's, between fences, since they must not speak for the system.
 
     Without a question, the round that is open goes on: after a tool was called and its result stored, the prompt ends
     with that result. A question that is already the newest message is not repeated.
@@ -61,6 +63,9 @@ async def assemble(
     ``fence``, such as ``memoranda_guard.Fence()``, shows items that are not trusted as quoted data, and of those that
     repeat each other one. ``min_trust`` leaves out what is trusted less.
 
+    What is known comes from a store's observers: see :meth:`memoranda.store.BaseStore.known`. A memory that holds no
+    longer says so. ``facts=False`` leaves out both.
+
     ``receipt=True``, or a :class:`memoranda_receipts.Recording`, records what is shown: see
     :meth:`memoranda.store.BaseStore.shown`.
     """
@@ -68,7 +73,7 @@ async def assemble(
     options |= {"memories": memories, "min_score": min_score}
     # A handle that is measured reports the assembly, too.
     call = getattr(handle, "report_call", lambda function, *given, **named: function(handle, *given, **named))
-    options |= {"system": system, "tokens": tokens, "receipt": receipt}
+    options |= {"system": system, "tokens": tokens, "facts": facts, "receipt": receipt}
     context: AssembledContext = await call(assemble_context, question, **options)
     return context.parts.items()
 
@@ -85,6 +90,7 @@ async def assemble_context(
     counter: TokenCounter | None,
     fence: Fence | None,
     min_trust: Trust | str | None,
+    facts: bool,
     receipt: object,
 ) -> AssembledContext:
     """Return what :func:`assemble` returns the items of, with its explanation."""
@@ -103,6 +109,7 @@ async def assemble_context(
         counter or estimate_tokens,
         Admission(checked_fence(fence), budget, counter or estimate_tokens),
         wanted,
+        truth(facts, "facts"),
     )
     return await assembly.context(question, counter, receipt)
 
@@ -120,10 +127,12 @@ class Assembly:
     count: TokenCounter
     admission: Admission
     wanted: dict[str, Any]
+    facts: bool
 
     async def context(self, question: str | None, counter: TokenCounter | None, receipt: object) -> AssembledContext:
         """Return the context for a question; None goes on with the open round."""
-        shares = self._shares(question)
+        profile = await self._profile()
+        shares = self._shares(question, profile)
         room = shares.conversation + shares.conversation // _LOOKED_BEYOND
         said = await self.handle.window(tokens=room, counter=self.admission.counter, receipt=False, **self.wanted)
         said = self.admission.of_conversation(said)
@@ -136,7 +145,9 @@ class Assembly:
         if self.limit is None and self.min_score is None:
             room = shares.told(used, is_cut=is_cut)
             told = await remembering.told(room, shown, places=_places(self.handle, shown, is_cut), is_cut=is_cut)
-        used += sum(map(self.count, told))
+        remarks = await self._remarks(told)
+        told_now = remarked(told, remarks)
+        used += sum(map(self.count, told_now))
         found = await remembering.found(
             asked or "",
             min(shares.found(used), shares.most_memories),
@@ -147,11 +158,14 @@ class Assembly:
             window=shown,
             shown=[*shown, *told],
         )
+        remarks |= await self._remarks(found.shown)
         fetched = Fetched(
             self.system,
             shown,
-            told=told,
-            long_term=found.shown,
+            profile=profile,
+            told=told_now,
+            long_term=remarked(found.shown, remarks),
+            remarks=remarks,
             left_out=found.left_out,
             open_round=open_round,
             unsupported=found.unsupported,
@@ -163,14 +177,32 @@ class Assembly:
         query = None if open_round else question
         context = Fitting(fetched, query, self.budget, self.count, len(found.shown)).context()
         asked_for = {"tokens": self.budget, "limit": self.limit, **self.wanted}
+        asked_for["known"] = known_tokens(self._room) if profile else None
         considered = [item.id for item in [*said, *found.considered]]
         shown_context = Shown("assemble", context, originals, asked_for, counter, considered)
         await shown_context.recorded(self.handle, receipt)
         return context
 
-    def _shares(self, question: str | None) -> Shares:
+    @property
+    def _free(self) -> int:
+        """What the system text leaves of the budget."""
         system = self.count(SystemMemory(content=self.system)) if self.system.strip() else 0
-        free = max(self.budget - system, 0)
+        return max(self.budget - system, 0)
+
+    @property
+    def _room(self) -> int:
+        """What memories may take of it."""
+        return int(self._free * self.memories)
+
+    async def _profile(self) -> str:
+        return await known_profile(self.handle, self._room, self.count, self.wanted) if self.facts else ""
+
+    async def _remarks(self, items: Sequence[MemoryItem]) -> dict[str, str]:
+        return await self.handle.outdated([item.id for item in items], **self.wanted) if self.facts else {}
+
+    def _shares(self, question: str | None, profile: str) -> Shares:
+        known = self.count(HumanMemory(content=Parts(profile=profile).lasting_notes())) if profile else 0
+        free = max(self._free - known, 0)
         asked = 0 if question is None else self.count(HumanMemory(content=question))
         return Shares(free, asked, int(free * self.memories))
 

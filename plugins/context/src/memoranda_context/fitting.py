@@ -50,6 +50,8 @@ class Fetched:
     profile: str = ""
     told: list[MemoryItem] = field(default_factory=list)
     """What the user said before that is worth knowing whatever is asked, oldest first."""
+    remarks: Mapping[str, str] = field(default_factory=dict)
+    """What stands behind the words of items that hold no longer, by id."""
     open_round: int = 0
     """How many of the last items of the conversation are a round that goes on."""
     left_out: list[tuple[MemoryItem, str]] = field(default_factory=list)
@@ -73,7 +75,11 @@ class Fitting:
         self._warnings = fetched.warnings
         self._said: Sequence[MemoryItem] = ()
         self._parts = Parts(
-            soul=fetched.soul, query=query, timezone=fetched.timezone, unsupported=tuple(fetched.unsupported)
+            soul=fetched.soul,
+            query=query,
+            timezone=fetched.timezone,
+            unsupported=tuple(fetched.unsupported),
+            remarks=fetched.remarks,
         )
 
     def context(self) -> AssembledContext:

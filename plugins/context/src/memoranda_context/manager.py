@@ -13,7 +13,7 @@ from typing import Any, Protocol, cast
 from memoranda.errors import InputError, MemoryError
 from memoranda.integrity import whole_groups
 from memoranda.items import HumanMemory, MemoryItem, MemoryMetadata, SystemMemory
-from memoranda.shapes import check_text, items_of, number, whole_number, wrong
+from memoranda.shapes import check_text, items_of, number, truth, whole_number, wrong
 from memoranda.store.base import BaseStore
 from memoranda.store.filters import EVERYTHING
 from memoranda.store.protocol import Capability, MemoryStore
@@ -23,8 +23,9 @@ from memoranda.trust import Trust, check_trust, trust_of
 from memoranda.windowing import as_said, newest
 from memoranda_context.fencing import MOST_READ, Admission, Fence, checked_fence, trusted
 from memoranda_context.fitting import Fetched, Fitting
+from memoranda_context.known import known_profile, known_tokens, remarked
 from memoranda_context.merging import merged
-from memoranda_context.prompt import AssembledContext
+from memoranda_context.prompt import AssembledContext, Parts
 from memoranda_context.receipts import Shown, root_of
 from memoranda_context.remembering import Remembering
 from memoranda_context.shares import Shares
@@ -65,8 +66,9 @@ class ContextManager:
     system items of a conversation all stay, also where there are more of them. ``token_counter`` is a function from an
     item to its tokens.
 
-    ``profile``, such as ``memoranda_facts.Facts(handle)``, gives a section with what is known now, of at most
-    ``profile_tokens`` tokens.
+    What the observers of ``long_term`` know of the user has a section of its own, and a memory that holds no longer
+    says so (see :meth:`memoranda.store.BaseStore.known`); ``facts=False`` leaves out both. ``profile``, such as
+    ``memoranda_facts.Facts(handle)``, gives that section instead, of at most ``profile_tokens`` tokens.
 
     What goes in, by priority: the soul and the query always, even where they alone exceed the budget; then the profile,
     whole or not at all; then what was said before that is worth knowing whatever is asked; then the system items and
@@ -98,6 +100,7 @@ class ContextManager:
         long_term_limit: int | None = None,
         profile: Profile | None = None,
         profile_tokens: int = 200,
+        facts: bool = True,
         fence: Fence | None = None,
         min_trust: Trust | str | None = None,
         receipt: object = None,
@@ -117,6 +120,7 @@ class ContextManager:
         if profile is not None and not callable(getattr(profile, "profile", None)):
             raise wrong("profile", "an object with an async method profile(tokens=…)", profile)
         self.profile_tokens = whole_number(profile_tokens, "profile_tokens")
+        self.facts = truth(facts, "facts")
         self.fence = checked_fence(fence)
         self.min_trust = None if min_trust is None else check_trust(min_trust, "min_trust")
         self.receipt = receipt
@@ -168,6 +172,7 @@ class ContextManager:
         found = await self._read_long_term(fetched, input_query, metadata, admission)
         everything = [*fetched.told, *fetched.newest, *fetched.long_term, *found]
         originals = {item.id: item for item in [*everything, *fetched.recent, *fetched.conversation]}
+        await self._remark(fetched, metadata)
         if self.fence is not None:
             self._fence(fetched, self.fence, admission)
         most = len(fetched.long_term) if self.long_term_limit is None and not fetched.newest else self._limit
@@ -178,6 +183,7 @@ class ContextManager:
             elsewhere |= {item.id for item in given if not item.version}
             asked: dict[str, Any] = {"tokens": budget, "limit": self.long_term_limit, "recent_limit": self.recent_limit}
             asked |= {"recent_hours": self.recent_hours, **self._least()}
+            asked["known"] = known_tokens(budget) if fetched.profile and self.profile is None else None
             shown = Shown("context", context, originals, asked, self.token_counter, elsewhere=elsewhere)
             await shown.recorded(store, self.receipt, metadata)
         elif self.receipt:
@@ -205,7 +211,7 @@ class ContextManager:
         fetched = Fetched()
         results = await asyncio.gather(
             self._read_soul(fetched),
-            self._read_profile(fetched),
+            self._read_profile(fetched, metadata, admission),
             self._read_short_term(fetched, short_term, metadata, admission),
             return_exceptions=True,  # None is left running when another meets a mistake of the caller.
         )
@@ -224,13 +230,36 @@ class ContextManager:
         except (OSError, ValueError) as error:
             fetched.warnings.append(f"The soul file {str(self.soul_path)!r} cannot be read: {type(error).__name__}.")
 
-    async def _read_profile(self, fetched: Fetched) -> None:
-        if self.profile is None or not self.profile_tokens:
-            return
+    async def _read_profile(self, fetched: Fetched, metadata: MemoryMetadata | None, admission: Admission) -> None:
         try:
-            fetched.profile = (await self.profile.profile(tokens=self.profile_tokens)).strip()
+            if self.profile is None:
+                fetched.profile = await self._known(metadata, admission.tokens)
+            elif self.profile_tokens:
+                fetched.profile = (await self.profile.profile(tokens=self.profile_tokens)).strip()
+        except InputError:
+            raise
         except Exception as error:  # noqa: BLE001  # an agent without its memory is better than no agent
             fetched.warnings.append(_failed("The profile", error))
+
+    async def _known(self, metadata: MemoryMetadata | None, budget: int) -> str:
+        """Return what the observers of the long-term store know."""
+        if not self.facts or not isinstance(self.long_term, BaseStore):
+            return ""
+        return await known_profile(self.long_term, budget, self.token_counter, self._wanted(metadata))
+
+    async def _remark(self, fetched: Fetched, metadata: MemoryMetadata | None) -> None:
+        """Let what holds no longer say so."""
+        if not self.facts or not isinstance(self.long_term, BaseStore):
+            return
+        try:
+            ids = [item.id for item in [*fetched.told, *fetched.long_term, *fetched.newest]]
+            remarks = await self.long_term.outdated(ids, **self._wanted(metadata))
+        except Exception as error:  # noqa: BLE001  # as above
+            fetched.warnings.append(_failed("What holds no longer", error))
+            return
+        fetched.remarks = remarks
+        for name in ("told", "long_term", "newest"):
+            setattr(fetched, name, remarked(getattr(fetched, name), remarks))
 
     async def _read_short_term(
         self,
@@ -334,11 +363,12 @@ class ContextManager:
         """Read what is worth its tokens, as :func:`memoranda_context.assemble` does."""
         count = self.token_counter
         soul = count(SystemMemory(content=fetched.soul)) if fetched.soul.strip() else 0
-        free = max(admission.tokens - soul, 0)
+        profile = count(HumanMemory(content=Parts(profile=fetched.profile).lasting_notes())) if fetched.profile else 0
+        free = max(admission.tokens - soul - profile, 0)
         shares = Shares(free, count(HumanMemory(content=query)), free)
         shown = [*fetched.conversation, *fetched.recent]
         used = sum(map(count, shown))
-        remembering = Remembering(store, admission, count, {"metadata": metadata, **self._least()})
+        remembering = Remembering(store, admission, count, self._wanted(metadata))
         said = [*shown, HumanMemory(content=query)]
         fetched.told = await remembering.told(shares.told(used, is_cut=False), said)
         used += sum(map(count, fetched.told))
@@ -379,6 +409,10 @@ class ContextManager:
             return found[::-1] if isinstance(store, Conversation) else found
 
         return await admission.enough(read, self._limit)
+
+    def _wanted(self, metadata: MemoryMetadata | None) -> dict[str, Any]:
+        """Return the conditions on what is read from a store of ours."""
+        return {"metadata": metadata, **self._least()}
 
     def _least(self) -> dict[str, Any]:
         """Return the condition on trust for a store of ours."""

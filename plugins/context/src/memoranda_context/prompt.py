@@ -17,6 +17,7 @@ from typing import Any, Literal
 from memoranda.errors import InputError
 from memoranda.items import HumanMemory, MemoryItem, SystemMemory
 from memoranda.trust import Trust, trust_of
+from memoranda_context.known import in_brackets
 from memoranda_messages.anthropic import to_anthropic
 from memoranda_messages.chat import to_openai
 from memoranda_messages.memory_section import MEMORIES, MEMORIES_END, without_section_tags
@@ -87,7 +88,7 @@ class Parts:
     """What a context consists of; every list is oldest first.
 
     ``query`` is None where the last ``open_round`` items of the conversation are a round that goes on. ``unsupported``
-    are words of the question that no memory supports.
+    are words of the question that no memory supports. ``remarks`` are what stands behind the words of items, by id.
     """
 
     soul: str = ""
@@ -99,6 +100,7 @@ class Parts:
     conversation: Sequence[MemoryItem] = ()
     open_round: int = 0
     unsupported: Sequence[str] = ()
+    remarks: Mapping[str, str] = field(default_factory=dict)
     timezone: tzinfo = UTC
 
     def notes(self) -> str:
@@ -141,8 +143,15 @@ class Parts:
         written += [(item, partial(recent_entry, timezone=self.timezone)) for item in self.recent]
         for item, entry in written:
             bare = entry(item.model_copy(update={"content": ""}))
-            found.append((item.id, entry(item), len(bare)))
+            found += self._apart(item.id, entry(item), len(bare))
         return found
+
+    def _apart(self, item_id: str, written: str, before: int) -> list[tuple[str, str, int]]:
+        """Return an entry, and the remark behind it as one of its own: it says what other items say."""
+        behind = in_brackets(self.remarks.get(item_id, ""))
+        if item_id not in self.remarks or not written.endswith(behind):
+            return [(item_id, written, before)]
+        return [(item_id, written.removesuffix(behind), before), (remark_id(item_id), behind, 0)]
 
     def items(self) -> list[MemoryItem]:
         """Return the context as items, in the order in which a model is sent them.
@@ -230,6 +239,11 @@ class AssembledContext:
                 write(self.parts.items(), dropped=dropped)
             repairs |= {f"In {name} messages, {each}.": None for each in dropped if each.reason == "repaired"}
         return replace(self.explanation, warnings=(*self.explanation.warnings, *repairs))
+
+
+def remark_id(item_id: str) -> str:
+    """Return the id that the remark on an item goes by."""
+    return f"remark-{item_id}"
 
 
 def _noted(sections: Sequence[str]) -> str:

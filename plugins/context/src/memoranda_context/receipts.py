@@ -10,7 +10,7 @@ from memoranda.items import MemoryItem, MemoryMetadata
 from memoranda.store.base import BaseStore, ScopedStore
 from memoranda.tokens import TokenCounter
 from memoranda_context.fitting import ALREADY, INCOMPLETE, IS_QUERY
-from memoranda_context.prompt import AssembledContext
+from memoranda_context.prompt import AssembledContext, remark_id
 
 _OVER_BUDGET = "over budget"
 
@@ -47,7 +47,7 @@ class Shown:
             "counter": self.counter,
             "tokens": self.context.tokens,
             "sources": sources,
-            "elsewhere": {"profile", *self.elsewhere},
+            "elsewhere": {"profile", *map(remark_id, self.context.parts.remarks), *self.elsewhere},
             "entries": self.context.parts.entries(),
             "left_out": self._left_out({item.id for _, item in sources}),
         }
@@ -57,7 +57,10 @@ class Shown:
         profile = [("profile", MemoryItem(id="profile", content=parts.profile))] if parts.profile else []
         roles = {"told": parts.told, "long-term": parts.long_term, "recent": parts.recent}
         roles |= {"conversation": parts.conversation}
-        return profile + [(role, self.originals[item.id]) for role, items in roles.items() for item in items]
+        made_of = profile + [(role, self.originals[item.id]) for role, items in roles.items() for item in items]
+        shown = {item.id for item in [*parts.told, *parts.long_term]}
+        remarks = [(each, remark) for each, remark in parts.remarks.items() if each in shown]
+        return made_of + [("remark", MemoryItem(id=remark_id(each), content=remark)) for each, remark in remarks]
 
     def _left_out(self, shown: Collection[str]) -> list[tuple[str, str]]:
         """Return the ids of what is not in the context, each once, with the reason."""

@@ -86,6 +86,10 @@ _SAID: Mapping[ChangeKind, str] = {
 }
 
 
+_REMARK = "remark-"
+"""What the ids of remarks begin with; the rest is the id of the item."""
+
+
 @dataclass(frozen=True, slots=True)
 class Replay:
     """A context shown again.
@@ -134,6 +138,7 @@ class Replay:
 async def replay(stores: Sequence[BaseStore], receipt: Receipt) -> Replay:
     """Show a context again from the first of several stores that has each item."""
     found = await stored(stores, receipt.ids)
+    found |= await _known_then(of_owner(stores[0]), receipt)
     lost = [entry.id for entry in receipt.shown if entry.id not in found]
     deleted = await _deleted(stores, lost)
     kept = receipt.contents or {}
@@ -168,6 +173,23 @@ async def replay(stores: Sequence[BaseStore], receipt: Receipt) -> Replay:
     messages = messages_of(receipt.layout, one_session, types, mark)
     exact = not missing and digest_of(messages) == receipt.digest
     return Replay(receipt, messages, tuple(changes), tuple(missing), exact)
+
+
+async def _known_then(store: BaseStore, receipt: Receipt) -> dict[str, MemoryItem]:
+    """Return what the observers of a store told a context, if they still say the same of that moment: no item has it.
+
+    It is what was known, and the remarks on items.
+    """
+    wanted = {entry.id: entry for entry in receipt.shown if entry.role in ("profile", "remark")}
+    asked: dict[str, Any] = {"min_trust": receipt.parameters.get("min_trust"), "at": receipt.at}
+    told: dict[str, str] = {}
+    if tokens := receipt.parameters.get("known"):
+        told["profile"] = "\n".join(await store.known(tokens=tokens, **asked))
+    on_items = [item_id.removeprefix(_REMARK) for item_id in wanted if item_id.startswith(_REMARK)]
+    remarks = await store.outdated(on_items, **asked)
+    told |= {f"{_REMARK}{item_id}": remark for item_id, remark in remarks.items()}
+    items = [MemoryItem(id=each, content=told[each]) for each in wanted if each in told]
+    return {item.id: item for item in items if content_hash(item) == wanted[item.id].hash}
 
 
 def change_of(entry: Shown, item: MemoryItem | None, *, is_deleted: bool, now: str) -> ChangeKind | None:

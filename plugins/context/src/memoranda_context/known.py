@@ -1,0 +1,40 @@
+"""What is known of the user, and what holds no longer of what was said: the answers of a store's observers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from memoranda.items import MemoryItem
+from memoranda.store import BaseStore
+from memoranda.tokens import TokenCounter
+
+_PART_OF_THE_BUDGET = 10
+_MOST_TOKENS = 300
+"""What is known takes at most one part in so many of the budget, and at most so many tokens."""
+
+
+def known_tokens(room: int) -> int:
+    """Return how many tokens what is known may take of so many."""
+    return min(room // _PART_OF_THE_BUDGET, _MOST_TOKENS)
+
+
+async def known_profile(handle: BaseStore, room: int, counter: TokenCounter, wanted: Mapping[str, Any]) -> str:
+    """Return what is known as lines, for a budget of so many tokens; empty if nothing is."""
+    most = known_tokens(room)
+    return "\n".join(await handle.known(tokens=most, counter=counter, **wanted)) if most > 0 else ""
+
+
+def remarked(items: Sequence[MemoryItem], remarks: Mapping[str, str]) -> list[MemoryItem]:
+    """Return items to show, each that says what holds no longer with the remark on it behind its words."""
+    return [
+        item.model_copy(update={"content": item.content + in_brackets(remarks[item.id])})
+        if item.id in remarks
+        else item
+        for item in items
+    ]
+
+
+def in_brackets(remark: str) -> str:
+    """Return a remark as it stands behind the words of an item."""
+    return f" ({' '.join(remark.split())})"
