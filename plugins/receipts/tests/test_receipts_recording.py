@@ -86,7 +86,7 @@ async def test_an_assembled_prompt_replays_in_every_format(store: BaseStore, han
     receipt = await only(handle)
     assert receipt.kind == "assemble"
     assert receipt.tokens is not None
-    assert {"long-term", "conversation"} == {entry.role for entry in receipt.shown}
+    assert {"told", "conversation"} == {entry.role for entry in receipt.shown}
     replay = await Receipts(handle).replay(receipt)
     assert replay.exact
     assert replay.bytes(format) == message_bytes(prompt, format)
@@ -323,6 +323,17 @@ async def test_who_has_seen_an_item(handle: BaseStore) -> None:
     assert len(await Receipts(handle).seen("zażółć 自")) == 1
     last = (await handle.window())[-2]
     assert len(await Receipts(handle).seen(last.id)) == 2
+
+
+async def test_a_long_memory_of_which_a_part_is_shown_replays_in_full(store: BaseStore, handle: BaseStore) -> None:
+    friends = " ".join(f"My friend {number} is called Bob{number}." for number in range(60))
+    await store.scoped(user_id="ada", session_id="earlier").add(HumanMemory(content=f"I live in Lisbon. {friends}"))
+    prompt = await assemble(handle, "Where do I live?", tokens=900, receipt=Recording(id="long"))
+    assert "…" in prompt[0].content
+    assert (await Receipts(handle).replay("long")).exact
+    manager = ContextManager(long_term=handle, token_budget=900, receipt=Recording(id="managed"))
+    assert "…" in str(await manager.assemble_context("Where do I live?"))
+    assert (await Receipts(handle).replay("managed")).exact
 
 
 async def test_facts_and_summaries_pass_receipts_over(store: BaseStore, handle: BaseStore) -> None:

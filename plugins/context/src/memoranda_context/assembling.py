@@ -170,8 +170,7 @@ class Assembly:
             open_round=open_round,
             unsupported=found.unsupported,
         )
-        originals = {item.id: item for item in [*said, *found.considered]}
-        originals |= {item.id: item for item in told if item.id not in originals}
+        originals = remembering.originals | {item.id: item for item in [*said, *found.considered]}
         if self.admission.fence is not None:
             self._fence(fetched)
         query = None if open_round else question

@@ -377,7 +377,7 @@ class ContextManager:
         )
         fetched.long_term, fetched.left_out = found.shown, found.left_out
         fetched.unsupported = found.unsupported
-        return found.considered
+        return [*remembering.originals.values(), *found.considered]
 
     async def _relevant(
         self, store: MemoryStore, query: str, metadata: MemoryMetadata | None, admission: Admission

@@ -71,6 +71,8 @@ class Remembering:
     admission: Admission
     count: TokenCounter
     wanted: dict[str, Any]
+    originals: dict[str, MemoryItem] = field(default_factory=dict)
+    """What was told and is shown, as the store gave it, by id."""
 
     async def told(
         self, room: int, said: Sequence[MemoryItem], *, places: Sequence[dict[str, Any]] = ({},), is_cut: bool = False
@@ -117,6 +119,7 @@ class Remembering:
             words = _words(item)
             if cost <= room and words not in seen:
                 kept.append(shown)
+                self.originals[item.id] = item
                 seen.add(words)
                 room -= cost
         return sorted(kept, key=lambda item: item.created_at)
