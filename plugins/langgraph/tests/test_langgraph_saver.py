@@ -20,6 +20,7 @@ import memoranda.sync
 from memoranda import HumanMemory, MemoryMetadata
 from memoranda.errors import CorruptStoreError, InputError
 from memoranda.store import BaseStore, InMemoryStore
+from memoranda.store.records import copying_records
 from memoranda_langgraph import MemorandaSaver
 
 THREAD: Any = {"configurable": {"thread_id": "t", "checkpoint_ns": ""}}
@@ -380,7 +381,9 @@ async def test_items_that_were_never_written_so_are_reported_as_unreadable(name:
         if name in item.metadata.extra:
             packed = "_" + base64.urlsafe_b64encode(json.dumps(kept).encode()).decode()
             extra = {**item.metadata.extra, name: packed if kept else kept}
-            await store.add(item.model_copy(update={"metadata": item.metadata.model_copy(update={"extra": extra})}))
+            changed = item.model_copy(update={"metadata": item.metadata.model_copy(update={"extra": extra})})
+            with copying_records(store):
+                await store.add(changed)
 
     with pytest.raises(CorruptStoreError):
         await saver.aget_tuple(config)

@@ -1,9 +1,9 @@
 """Records: items in which a part of memoranda notes what happened, and the rule that nobody else writes them.
 
 A record is believed: a revision says what an item was, a receipt what a model was shown, an item in quarantine why it
-is there. So no store takes one from :meth:`memoranda.store.BaseStore.add` and its relatives, whatever the handle. The
-code that makes a kind of records says so with :func:`writing_records`, and whoever copies a store with
-:func:`copying_records`. An observer may turn an item into a record: it is asked about everything.
+is there, a checkpoint where a graph goes on. So no store takes one from :meth:`memoranda.store.BaseStore.add` and its
+relatives, whatever the handle. The code that makes a kind of records says so with :func:`writing_records`, and whoever
+copies a store with :func:`copying_records`. An observer may turn an item into a record: it is asked about everything.
 """
 
 from __future__ import annotations
@@ -17,6 +17,9 @@ from memoranda.errors import InputError
 from memoranda.items import MemoryItem
 
 RECORD_MAKERS: Mapping[str, str] = {
+    "fact-mark": "only the extraction of facts notes what it has read",
+    "langgraph.checkpoint": "only LangGraph's checkpointer makes one",
+    "langgraph.write": "only LangGraph's checkpointer makes one",
     "quarantined": "only the guard keeps an item apart",
     "receipt": "only what shows items to a model makes one",
     "revision": "only a store that keeps revisions makes one",

@@ -10,6 +10,7 @@ from memoranda.items import MemoryMetadata
 from memoranda.opening import open as open_store
 from memoranda.plugins import Backend, EmbeddingsSpec, default_registry
 from memoranda.store import BaseStore, Capability
+from memoranda.store.records import copying_records
 
 COPIED = 5_000
 """How many of an owner's newest items are copied."""
@@ -50,6 +51,7 @@ class EmbeddedCopy:
                 self._copy = None
                 await self._opened.aclose()
                 copy = await self._opened.enter_async_context(open_store(_url(), embeddings=embedder))
-                await copy.add_many(items[::-1])
+                with copying_records(copy):
+                    await copy.add_many(items[::-1])
                 self._copy, self._made_of = copy, made_of
             yield self._copy

@@ -24,6 +24,7 @@ from memoranda.errors import InputError
 from memoranda.items import MemoryItem, MemoryMetadata
 from memoranda.store import EVERYTHING, BaseStore, Capability
 from memoranda.store.backend import json_equal
+from memoranda.store.records import writing_records
 from memoranda_langgraph.encoding import comparable
 from memoranda_langgraph.filters import found_at
 from memoranda_langgraph.namespaces import HandleScope
@@ -153,7 +154,8 @@ class Threads:
             payload=encoded(serde, {"checkpoint": checkpoint, "metadata": all_metadata}),
             payload_format=CHECKPOINT,
         )
-        await self._store.add(item)
+        with writing_records(CHECKPOINT):
+            await self._store.add(item)
         return key.config
 
     async def put_writes(
@@ -191,7 +193,8 @@ class Threads:
             for item in items.values():
                 item.version = there.get(item.id, 0)
             fresh = [item for item in items.values() if item.id not in there or keys[item.id].position < 0]
-            await self._store.update_many(fresh)
+            with writing_records(WRITE):
+                await self._store.update_many(fresh)
 
         await retried(write)
 
@@ -216,7 +219,9 @@ class Threads:
         await self._remove(ids)
 
     async def _remove(self, ids: Sequence[str], instead: Sequence[MemoryItem] = ()) -> None:
-        await self._store.apply(adds=instead, deletes=ids, purge=Capability.PURGE in self._store.capabilities)
+        purge = Capability.PURGE in self._store.capabilities
+        with writing_records(CHECKPOINT):
+            await self._store.apply(adds=instead, deletes=ids, purge=purge)
 
     async def copy(self, source: str, target: str) -> None:
         """Copy a thread, all or nothing."""
@@ -229,7 +234,8 @@ class Threads:
                 item.id, group = self._write_id(key, WriteKey.at(item)), self._checkpoint_id(key)
             item.metadata = self._owner(key, group, item.metadata.extra | key.extra)
             copies.append(item)
-        await self._store.add_many(copies)
+        with writing_records(CHECKPOINT, WRITE):
+            await self._store.add_many(copies)
 
     async def prune(self, serde: SerializerProtocol, threads: Sequence[str], strategy: str) -> None:
         """Remove what a strategy does not keep."""

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from memoranda.errors import VersionConflictError
 from memoranda.items import MemoryItem, MemoryMetadata
 from memoranda.store import BaseStore
+from memoranda.store.records import writing_records
 from memoranda_facts.records import FOLDER
 
 MARK_TYPE = "fact-mark"
@@ -68,7 +69,8 @@ class Marks:
         """Store a mark. If another process has stored one meanwhile, what either has read counts as read."""
         while True:
             try:
-                mark.version = (await self._store.update(self._item(mark))).version
+                with writing_records(MARK_TYPE):
+                    mark.version = (await self._store.update(self._item(mark))).version
                 return
             except VersionConflictError:
                 other = await self.load()
