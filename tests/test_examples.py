@@ -160,6 +160,16 @@ def test_the_chat_remembers_when_it_is_started_again(tmp_path: Path) -> None:
         assert roles == ["system", "user", "assistant", "user"]
 
 
+def test_the_agent_calls_its_tool_once_and_with_what_is_true_now(tmp_path: Path) -> None:
+    printed = run("agent.py", folder=tmp_path).stdout
+
+    assert printed.count("agent: How about Adega São Nicolau?") == 1
+    assert "items of january are now a summary" in printed
+    assert "- lives in Porto (since " in printed
+    assert "- I live in Lisbon. (no longer true: Porto since " in printed
+    assert "- I'm allergic to peanuts." in printed
+
+
 def fastapi_app() -> ModuleType:
     spec = importlib.util.spec_from_file_location("fastapi_app", EXAMPLES / "fastapi_app.py")
     assert spec is not None
