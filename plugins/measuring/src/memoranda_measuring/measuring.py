@@ -64,8 +64,8 @@ class Measuring(Observer, ABC):
 
 @cache
 def _reporting(cls: Any) -> Any:
-    # What a store does to tell observers what was shown is part of the call that shows it.
-    names = [name for name in dir(cls) if not name.startswith("_") and name != "shown"]
+    # What a store asks its observers, or tells them, is part of the call that shows it.
+    names = [name for name in dir(cls) if not name.startswith("_") and name not in ("shown", "known", "outdated")]
     methods = {name: getattr(cls, name) for name in names}
     calls = {name: each for name, each in methods.items() if iscoroutinefunction(each) or isasyncgenfunction(each)}
     reported = {name: _reported(each) for name, each in calls.items()} | {"report_call": _report_call}
