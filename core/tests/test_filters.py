@@ -24,7 +24,7 @@ from memoranda.store.backend import (
     metadata_matches,
     names_nothing,
 )
-from memoranda.store.values import value_conditions
+from memoranda.store.values import Value, value_conditions
 
 VALUES: list[Any] = [True, False, 1, 1.0, 0, -0.0, "1", "", None, [], {}, [1], [True], {"x": 1}, {"x": True}]
 
@@ -259,3 +259,21 @@ def test_the_shape_of_conditions_leaves_out_what_statements_bind() -> None:
     assert shape(memory_type="a") != shape(status="draft")
     assert shape(archived=True) != shape(archived=False) != shape(archived=None)
     assert shape(Shouted(True)) != shape(Shouted(False)) != shape(ShoutedWithin(False))
+
+
+_COMPARED = st.none() | st.booleans() | st.integers(0, 1) | st.sampled_from(["human", "ai", "s", "", "1"])
+_ASKED = st.one_of(
+    st.tuples(st.sampled_from(["$eq", "$ne"]), _COMPARED),
+    st.tuples(st.just("$in"), st.lists(_COMPARED, min_size=1, max_size=3)),
+)
+
+
+@given(st.sampled_from(["memory_type", "session_id", "name", "content", "tool_name", "extra.a"]), _ASKED, _COMPARED)
+def test_a_filter_finds_what_each_of_its_conditions_matches(name: str, asked: tuple[str, Any], held: Any) -> None:
+    condition = Value(name.removeprefix("extra."), name.startswith("extra."), *asked)
+    session = held if isinstance(held, str) and held else None
+    metadata = MemoryMetadata(session_id=session, extra={"a": held})
+    text = str(held)
+
+    for item in (HumanMemory(content=text, name=text or None, metadata=metadata), MemoryItem(content="s")):
+        assert Filter(further=(condition,)).matches(item) is condition.matches(item)

@@ -140,7 +140,7 @@ class Filter:
         others += self.further
         keep = object.__setattr__
         keep(self, "folded", folded)
-        keep(self, "tests", tuple([other.matches for other in others if other is not _SHOWN]))
+        keep(self, "tests", tuple([other.test() for other in others if other is not _SHOWN]))
         keep(self, "_others", others)
 
     @property

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Hashable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from itertools import count, islice
-from operator import is_
+from operator import attrgetter, is_
 from typing import NamedTuple
 
 from memoranda.errors import InputError
@@ -52,6 +52,9 @@ _ROOM = 1 << 40
 
 _MOST_RANKINGS = 128
 """How many scopes keep their ranker's index between two searches."""
+
+_REST_OF_A_RESULT = attrgetter(*(field.name for field in fields(RankedItem)[1:]))
+"""All but the item, which is copied. A third of the time of dataclasses.replace()."""
 
 
 @one_thread_at_a_time
@@ -457,6 +460,7 @@ def _sorted_copies(entries: Iterable[Entry], wanted: Filter, page: Page) -> list
 def _ranked(query: str, row: Sequence[Entry], wanted: Filter, limit: int, index: ScopeIndex) -> list[RankedItem]:
     """Rank what a scope held, oldest first, as the base class does it; but only what is found needs to be copied."""
     scope = wanted.scope()
-    chosen = None if scope == wanted else wanted.matches
+    # What belongs to the scope is asked only for the rest.
+    chosen = None if scope == wanted else wanted.sought().matches
     ranked = index.rank(query, row, belongs=scope.matches, wanted=chosen, limit=limit)
-    return [replace(found, item=copy_item(found.item)) for found in ranked]
+    return [RankedItem(copy_item(found.item), *_REST_OF_A_RESULT(found)) for found in ranked]

@@ -84,6 +84,20 @@ class Value(Condition):
     def matches(self, item: MemoryItem) -> bool:
         return OPERATORS[self.operator](self._found(item), self.value)
 
+    def test(self) -> Callable[[MemoryItem], bool]:
+        name, value = self.name, self.value
+        if self.in_extra or name == "namespace":
+            return self.matches
+        # Texts are compared as they are, which saves most of the time.
+        in_metadata = name in SCOPE_FIELDS
+        if self.operator in ("$eq", "$ne") and type(value) is str:
+            equal = self.operator == "$eq"
+            return lambda item: (getattr(item.metadata if in_metadata else item, name, None) == value) is equal
+        if self.operator == "$in" and all(type(each) is str for each in value):
+            among = tuple(value)
+            return lambda item: getattr(item.metadata if in_metadata else item, name, None) in among
+        return self.matches
+
     def _found(self, item: MemoryItem) -> Any:
         if self.in_extra:
             return item.metadata.extra.get(self.name, _MISSING)

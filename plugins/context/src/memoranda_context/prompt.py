@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, tzinfo
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, Literal
 
 from memoranda.errors import InputError
@@ -83,7 +83,7 @@ class Explanation:
         return "\n".join([*lines, *(f"warning: {warning}" for warning in self.warnings)])
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Parts:
     """What a context consists of; every list is oldest first.
 
@@ -109,10 +109,19 @@ class Parts:
 
     def lasting_notes(self) -> str:
         """Return what does not depend on the question: what is known of the user, and what the user said before."""
-        return _noted(self._lasting())
+        return self._lasting_text
 
     def question_notes(self) -> str:
         """Return what is remembered for the question."""
+        return self._question_text
+
+    # A prompt is counted, explained, recorded and sent; its entries are written once.
+    @cached_property
+    def _lasting_text(self) -> str:
+        return _noted(self._lasting())
+
+    @cached_property
+    def _question_text(self) -> str:
         return _noted(self._for_the_question())
 
     def _lasting(self) -> list[str]:

@@ -12,7 +12,7 @@ from memoranda.tokens import TokenCounter
 from memoranda.trust import Trust, trust_of
 from memoranda_context.excerpts import excerpt
 from memoranda_context.fencing import Admission
-from memoranda_text import asks_about_self, fold_words, is_request, is_small_talk, query_terms, statements
+from memoranda_text import asks_about_self, fold_words, has_statement, is_request, is_small_talk, query_terms
 
 _TELLING_TYPES = ("human", "item")
 """The types of items that people write, or that are written down for them."""
@@ -243,5 +243,5 @@ def _words(item: MemoryItem) -> tuple[str, ...]:
 def _says_something(item: MemoryItem) -> bool:
     """Return True unless an item is an old question or an empty phrase: of use only beside what was said around it."""
     if item.memory_type == "human" and item.name is None:
-        return bool(statements(item.content))
+        return has_statement(item.content)
     return len(fold_words(item.content)) > 1 or item.memory_type not in ("human", "ai")

@@ -33,6 +33,8 @@ _SECTION = re.compile(f"{MEMORIES}(?:.*{MEMORIES_END}|.*)", re.DOTALL | re.IGNOR
 
 def without_section_tags(text: str) -> str:
     """Return a text in which nothing can pass for the beginning or the end of the section: ``&lt;/memories>``."""
+    if text.isascii() and "<" not in text:
+        return text
     return _TAG.sub("&lt;", text)
 
 

@@ -42,6 +42,8 @@ def prompt_text(
 
 def indented(text: str, first: str) -> str:
     """Return the text with ``first`` before its first line and two spaces before all others."""
+    if text.isprintable():  # One line without anything to replace.
+        return first + text
     plain = _CONTROL.sub(" ", _LINE_ENDS.sub("\n", text))
     lines = plain.split("\n")
     return "\n".join([first + lines[0], *(f"  {line}".rstrip() for line in lines[1:])])

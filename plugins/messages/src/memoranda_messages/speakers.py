@@ -80,8 +80,10 @@ def speaker(item: MemoryItem, words: Mapping[str, str] | None = None) -> str:
     ``words`` say a type otherwise. A type that is not the core's is shown as a name is.
     """
     kind, known = item.memory_type, item.memory_type in BUILTIN_TYPES
-    names = [str(getattr(item, "tool_name", "") or item.name or ""), "" if known or kind == "item" else kind]
-    shown = ", ".join(filter(None, map(plain_name, names)))
+    # A model's attribute that is not there takes longer to look for than all the rest.
+    tool = item.__dict__.get("tool_name") or (item.__pydantic_extra__ or {}).get("tool_name")
+    names = [str(tool or item.name or ""), "" if known or kind == "item" else kind]
+    shown = ", ".join(filter(None, map(plain_name, filter(None, names))))
     role = kind if known else "item"
     role = (words or {}).get(role, role)
     return f"{role} ({shown})" if shown else role

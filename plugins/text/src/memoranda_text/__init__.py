@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from memoranda_text.passage_splitting import divided, held_back, passage_at, passage_count
-from memoranda_text.telling import asks_about_self, how_telling, is_request, is_small_talk, statements
+from memoranda_text.telling import asks_about_self, has_statement, how_telling, is_request, is_small_talk, statements
 from memoranda_text.terms import (
     fold_words,
     index_terms,
@@ -21,6 +21,7 @@ __all__ = [
     "asks_about_self",
     "divided",
     "fold_words",
+    "has_statement",
     "held_back",
     "how_telling",
     "index_terms",

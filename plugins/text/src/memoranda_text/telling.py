@@ -8,6 +8,7 @@ tasks, without what is quoted or pasted; words of the first person; names, figur
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from functools import cache
 from typing import NamedTuple
 
@@ -101,9 +102,18 @@ def statements(text: str) -> list[str]:
 
     Of a sentence that only ends in a question ("My rent is 890, is that usual?"), what comes before is told.
     """
+    return list(_stated(text))
+
+
+def has_statement(text: str) -> bool:
+    """Return True if a message has any sentence that tells something; see :func:`statements`."""
+    return next(_stated(text), None) is not None
+
+
+def _stated(text: str) -> Iterator[str]:
     plain = _QUOTED.sub(" ", text[:LOOKED_AT])
-    told = [_before_a_tag(sentence) for sentence in _SENTENCE.findall(plain)]
-    return [sentence for sentence in told if not asks(sentence)]
+    told = (_before_a_tag(found.group()) for found in _SENTENCE.finditer(plain))
+    return (sentence for sentence in told if not asks(sentence))
 
 
 def _before_a_tag(sentence: str) -> str:
