@@ -82,6 +82,17 @@ def _is_installed(scheme: str) -> bool:
     return True
 
 
+def _facts() -> dict[str, Any]:
+    """Return the option that reads what is said for facts, if that is installed."""
+    from memoranda.plugins import default_registry
+
+    try:
+        default_registry().observer("facts", value="rules")
+    except PluginError:
+        return {}
+    return {"facts": "rules"}
+
+
 async def _demo(terminal: Console, url: str, file: Path | None = None, *, kept: bool = False) -> dict[str, Any]:
     """Run the demo, and return what it showed. The owner of what is kept has a name that is easy to type."""
     from memoranda.opening import open as open_store
@@ -93,8 +104,9 @@ async def _demo(terminal: Console, url: str, file: Path | None = None, *, kept: 
     earlier = earlier_sessions(user, start)
     seen: dict[str, Any] = {"store": redacted(url), "stored": len(items)}
     persists = False
+    facts = _facts()
     try:
-        async with open_store(url) as store:
+        async with open_store(url, **facts) as store:
             persists = Capability.PERSISTENT in store.capabilities
             _head(terminal, "1", "Stored")
             await store.add_many([*earlier, *items])
@@ -111,7 +123,7 @@ async def _demo(terminal: Console, url: str, file: Path | None = None, *, kept: 
                 seen |= await _show(terminal, store, user, owner)
         if persists:
             size = f" ({_kibibytes(file)} KiB)" if file else ""
-            async with open_store(url) as store:
+            async with open_store(url, **facts) as store:
                 found = await store.count(metadata=owner)
                 _line(terminal, f"Closed{size}, opened again: all {found} are there.")
                 seen |= {"found_again": found, **await _show(terminal, store, user, owner)}
