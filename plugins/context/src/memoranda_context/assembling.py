@@ -150,7 +150,7 @@ class Assembly:
         used += sum(map(self.count, told_now))
         found = await remembering.found(
             asked or "",
-            min(shares.found(used), shares.most_memories),
+            min(shares.found(used, is_cut=is_cut), shares.most_memories),
             shares.few,
             limit=self.limit,
             min_score=self.min_score,

@@ -16,6 +16,9 @@ _STEPS = 4
 _OF_A_LONG_CONVERSATION = 10
 """Of how many parts of the budget one is left for what was told, where a conversation takes all it may."""
 
+_BESIDE_A_LONG_CONVERSATION = 8
+"""Of how many parts of the budget memories for the question have one there."""
+
 _FEW = 32
 """Of how many parts of the budget one is enough for memories that nothing asks for."""
 
@@ -42,9 +45,13 @@ class Shares:
         taken = min(step * (conversation // step), self.conversation)
         return max(min((self.free - taken) // 2, self.most_memories // 2, self.free - self.question - conversation), 0)
 
-    def found(self, used: int) -> int:
-        """Return the room of the memories for the question, beside so many tokens of everything else."""
-        return max(self.free - self.question - used, 0)
+    def found(self, used: int, *, is_cut: bool) -> int:
+        """Return the room of the memories for the question, beside so many tokens of everything else.
+
+        Beside a conversation that takes all it may, they have a small part: a cache reuses nothing of them.
+        """
+        left = max(self.free - self.question - used, 0)
+        return min(left, self.free // _BESIDE_A_LONG_CONVERSATION) if is_cut else left
 
     @property
     def few(self) -> int:
