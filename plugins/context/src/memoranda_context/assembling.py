@@ -25,6 +25,9 @@ from memoranda_context.steady import steady_window
 _LOOKED_BEYOND = 4
 """One part in so many of the room of a conversation is read beyond it."""
 
+_FULL = 4
+"""A conversation that takes less than one part in so many of its room is whole."""
+
 
 async def assemble(
     handle: BaseStore,
@@ -208,17 +211,21 @@ class Assembly:
     async def _steady(self, said: list[MemoryItem], shares: Shares) -> tuple[list[MemoryItem], bool]:
         """Return the window, and whether the conversation has rounds that are not in it.
 
-        More was read than has room: so it shows whether there is more.
+        More was read than has room, which usually shows whether there is more; a long round is only counted. Where a
+        summary stands for older rounds, those that are left all fit.
         """
         fitting = rounds_within(said, shares.conversation, self.count)
-        if len(fitting) == len(said):
+        is_cut = len(fitting) < len(said)
+        if not is_cut and _FULL * sum(map(self.count, said)) < shares.conversation:
             return said, False
         if not rounds_of(fitting):
             # A long result of a tool: a prompt without the round that it belongs to would be about nothing.
-            fitting = rounds_within(said, shares.free - shares.question, self.count)
+            fitting = rounds_within(said, max(shares.free - shares.question, 0), self.count)
         there = await self.handle.count(where={"memory_type": "human"}, **self.wanted)
-        before = max(there - sum(item.memory_type == "human" for item in fitting), 1)
-        return steady_window(fitting, shares.conversation, self.count, before), True
+        before = there - sum(item.memory_type == "human" for item in fitting)
+        if not is_cut and (before <= 0 or any(item.memory_type == "summary" for item in said)):
+            return said, before > 0
+        return steady_window(fitting, shares.conversation, self.count, max(before, 1)), True
 
     def _fence(self, fetched: Fetched) -> None:
         entries = [*fetched.told, *reversed(fetched.long_term)]

@@ -373,7 +373,12 @@ class ContextManager:
         fetched.told = await remembering.told(shares.told(used, is_cut=False), said)
         used += sum(map(count, fetched.told))
         found = await remembering.found(
-            query, shares.found(used, is_cut=False), shares.few, is_cut=False, window=shown, shown=[*shown, *fetched.told]
+            query,
+            shares.found(used, is_cut=False),
+            shares.few,
+            is_cut=False,
+            window=shown,
+            shown=[*shown, *fetched.told],
         )
         fetched.long_term, fetched.left_out = found.shown, found.left_out
         fetched.unsupported = found.unsupported
