@@ -12,7 +12,15 @@ from memoranda.tokens import TokenCounter
 from memoranda.trust import Trust, trust_of
 from memoranda_context.excerpts import excerpt
 from memoranda_context.fencing import Admission
-from memoranda_text import asks_about_self, fold_words, has_statement, is_request, is_small_talk, query_terms
+from memoranda_text import (
+    asks_about_self,
+    fold_words,
+    has_statement,
+    is_request,
+    is_small_talk,
+    query_terms,
+    statements,
+)
 
 _TELLING_TYPES = ("human", "item")
 """The types of items that people write, or that are written down for them."""
