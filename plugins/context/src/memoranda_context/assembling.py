@@ -83,20 +83,23 @@ async def assemble(
 
 async def assemble_context(
     handle: BaseStore,
-    question: str | None,
+    question: str | None = None,
     *,
-    system: str,
-    tokens: int,
-    limit: int | None,
-    memories: float | None,
-    min_score: float | None,
-    counter: TokenCounter | None,
-    fence: Fence | None,
-    min_trust: Trust | str | None,
-    facts: bool,
-    receipt: object,
+    system: str = "",
+    tokens: int = 4_000,
+    limit: int | None = None,
+    memories: float | None = None,
+    min_score: float | None = None,
+    counter: TokenCounter | None = None,
+    fence: Fence | None = None,
+    min_trust: Trust | str | None = None,
+    facts: bool = True,
+    receipt: object = None,
 ) -> AssembledContext:
-    """Return what :func:`assemble` returns the items of, with its explanation."""
+    """Return the context whose items :func:`assemble` returns, with its explanation; the options are the same.
+
+    ``explain()`` of it says what each part costs, what was left out and why, and how much a cache can reuse.
+    """
     if question is not None:
         check_text(question, "question")
     check_text(system, "system")
