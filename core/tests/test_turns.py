@@ -16,8 +16,9 @@ from memoranda.errors import InputError, StoreClosedError, VersionConflictError
 from memoranda.offloading import in_short_steps
 from memoranda.store import BaseStore, InMemoryStore, Owner
 from memoranda.store.backend import BASE_CAPABILITIES, Filter, Page
-from memoranda_ranking import HashingEmbeddings, Passage, index_terms, rank_text
+from memoranda_ranking import HashingEmbeddings, Passage, rank_text
 from memoranda_testing.event_loop import longest_block
+from memoranda_text import index_words
 
 ADA = MemoryMetadata(user_id="ada")
 SOME = MemoryMetadata(user_id="ada", extra={"kept": True})
@@ -175,7 +176,7 @@ async def test_half_a_character_is_refused_wherever_it_stands_in_a_long_text() -
 
 def test_the_terms_of_a_long_text_are_those_of_its_words() -> None:
     words = "Zoë's children on 2023-05-08 in 東京 were naïvely running; they "
-    assert index_terms(words * 3_000) == index_terms(words) * 3_000
+    assert index_words(words * 3_000) == index_words(words) * 3_000
 
 
 BATCHES: dict[str, Callable[[BaseStore, list[MemoryItem]], Awaitable[object]]] = {

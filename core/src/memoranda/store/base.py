@@ -153,7 +153,7 @@ class BaseStore(Writing, Reading, Removing, Branching):
         days later. ``now`` is when the question is asked (a datetime with a zone, or ISO-8601 text), for times that it
         names from there; the present is the default.
 
-        A query without words asks for what is worth knowing anyway: the most telling statements of people first, of
+        An empty query asks for what is worth knowing anyway: the most telling statements of people first, of
         equal ones the newest, then everything else. ``min_score`` counts there, too.
 
         With ``verdict``, returns a :class:`memoranda.store.Recalled` instead: the memories with their scores, whether
@@ -170,9 +170,9 @@ class BaseStore(Writing, Reading, Removing, Branching):
         truth(current, "current")
         asked_at = None if now is None else moment_text(now, "now")
         found = Recalled((), "unknown")
-        if not query.strip():
+        if not query:
             found = await reached._told(wanted.also(*_NEVER, *NO_RECORDS), most, shown, least or 0.0)
-        elif most or truth(verdict, "verdict"):
+        elif query.strip() and (most or truth(verdict, "verdict")):
             wanted = wanted.also(*_NEVER, *NO_RECORDS, Value("content", False, "$ne", query))
             found = await reached._recalled(query, wanted, most, shown, least, current, asked_at)
         return found if verdict else [each.item for each in found]

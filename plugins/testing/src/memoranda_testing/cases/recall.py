@@ -79,6 +79,18 @@ class RecallCases(Cases):
         equal(await handle.recall(QUESTION, limit=0), [], "with limit=0")
         equal(await handle.recall("  "), [], "of a blank question")
 
+    async def test_an_empty_question_recalls_what_is_worth_knowing(self, store: BaseStore) -> None:
+        """An empty query asks for what is worth knowing anyway: the most telling statements of people first."""
+        mine = self._user("s")
+        telling = "I moved to Porto with my sister Ana in March"
+        said = (HumanMemory(content="ok"), HumanMemory(content=telling), HumanMemory(content="How warm is it?"))
+        await self._tell(store, mine, *said)
+        handle = store.scoped(user_id=str(mine.user_id))
+        found = contents(await handle.recall(""))
+        equal(found[:1], [telling], "the most telling")
+        equal(sorted(found), sorted(item.content for item in said), "everything")
+        equal(await handle.recall("", limit=0), [], "with limit=0")
+
     async def test_a_question_about_nothing_known_recalls_nothing(self, store: BaseStore) -> None:
         """There is a floor of relevance."""
         mine = self._user("s")
