@@ -12,6 +12,10 @@ TokenCounter = Callable[[MemoryItem], int]
 """Counts the tokens of an item. Those of many items are counted in a thread, so that the event loop stays free."""
 
 
+CHARACTERS_OF_A_TOKEN = 4
+"""How many characters the estimate takes for a token."""
+
+
 def sent_length(item: MemoryItem) -> int:
     """Return the number of characters that a model is sent for an item: its text, tool names and arguments."""
     # Triggers look at whole histories; reading a model's fields from its dict takes a third of the time.
@@ -26,6 +30,6 @@ def sent_length(item: MemoryItem) -> int:
     return length
 
 
-def estimate_tokens(item: MemoryItem, ratio: float = 4.0) -> int:
+def estimate_tokens(item: MemoryItem, ratio: float = CHARACTERS_OF_A_TOKEN) -> int:
     """Estimate the tokens of an item from its length: ``ratio`` characters a token, rounded up."""
     return math.ceil(sent_length(item) / ratio)

@@ -8,7 +8,7 @@ from datetime import UTC, tzinfo
 
 from memoranda.integrity import call_ids, whole_groups
 from memoranda.items import HumanMemory, MemoryItem, SystemMemory
-from memoranda.tokens import TokenCounter
+from memoranda.tokens import CHARACTERS_OF_A_TOKEN, TokenCounter, estimate_tokens
 from memoranda.windowing import rounds_within
 from memoranda_context.prompt import (
     NOTES,
@@ -89,7 +89,7 @@ class Fitting:
         left = self._fit_recent(left - self._cost(NOTES))
         self._fit_long_term(left)
         for item, reason in self._fetched.left_out:
-            self._decide("long-term", item.id, False, reason, self._cost(long_term_entry(item)))
+            self._decide("long-term", item.id, False, reason, self._count(item))
         self._make_whole()
         self._shrink()
         reusable = sum(self._count(item) for item in self._parts.reusable())
@@ -97,6 +97,8 @@ class Fitting:
         return AssembledContext(self._parts, explanation)
 
     def _cost(self, text: str) -> int:
+        if self._count is estimate_tokens:  # A copy of an item takes twenty times as long.
+            return -(-len(text) // CHARACTERS_OF_A_TOKEN)
         return self._count(_PLAIN.model_copy(update={"content": text}))
 
     def _total(self) -> int:

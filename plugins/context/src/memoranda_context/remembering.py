@@ -27,13 +27,13 @@ _TELLING_TYPES = ("human", "item")
 
 _WORDS_OF_A_STATEMENT = 4
 _TOKENS_OF_A_STATEMENT = 8
-_TOKENS_OF_A_MEMORY = 12
+_TOKENS_OF_A_MEMORY = 16
 """How many tokens the shortest usual ones take: so many are read as could have room."""
 
 _TOKENS_OF_A_SPEAKER = 3
 
-_MOST_READ = 300
-"""How many memories are read at the most: more are hardly better, and each costs time."""
+_MOST_TOLD, _MOST_READ = 160, 240
+"""How many statements and memories are read at the most: more are hardly better, and each costs time."""
 
 _LEAST_TELLING = 0.12
 """What a statement must score to be worth knowing whatever is asked."""
@@ -91,7 +91,7 @@ class Remembering:
         statements that do. What was ``said`` in the conversation is not repeated; ``is_cut`` says that it takes all of
         its room.
         """
-        limit = min(room // _TOKENS_OF_A_STATEMENT, _MOST_READ)
+        limit = min(room // _TOKENS_OF_A_STATEMENT, _MOST_TOLD)
         if limit <= 0:
             return []
         memories: list[RankedItem] = []
@@ -190,16 +190,13 @@ class Remembering:
         for each in ranked:
             shown = excerpt(each.item, each.passage, most)
             cost = self.count(shown) + _TOKENS_OF_A_SPEAKER
-            words = _words(each.item)
-            reason = ""
-            if each.score < least:
-                reason = TOO_LITTLE
-            elif words in seen:
+            # What costs least to find out comes first: most that is found has no room.
+            reason = TOO_LITTLE if each.score < least else DOES_NOT_FIT if cost > room else ""
+            words = () if reason else _words(each.item)
+            if words and words in seen:
                 reason = REPEATED
-            elif not _says_something(each.item):
+            elif words and not _says_something(each.item):
                 reason = EMPTY
-            elif cost > room:
-                reason = DOES_NOT_FIT
             if reason:
                 memories.left_out.append((each.item, reason))
                 continue
