@@ -107,3 +107,21 @@ def test_an_unknown_token_counter_says_which_there_are(command: Command, talk: s
 
     assert result.exit_code == 3
     assert "estimate" in result.stderr
+
+
+def test_a_question_shows_the_whole_prompt_and_what_it_costs(command: Command, talk: str) -> None:
+    done = command("context", "--store", talk, "--user", "ada", "--session", "new", "-q", "What do you know about me?")
+    assert "# Request" in done.stdout
+    assert "What was said before" in done.stdout
+    assert "a cache can reuse" in done.stderr
+    found = json.loads(
+        command("context", "--store", talk, "--user", "ada", "--session", "new", "-q", "Hello?", "--json").stdout
+    )
+    assert found["messages"][-1] == {"role": "user", "content": "Hello?"}
+    assert found["reusable"] <= found["tokens"]
+
+
+def test_a_prompt_needs_an_owner(command: Command, talk: str) -> None:
+    done = command("context", "--store", talk, "--all", "-q", "Hello?")
+    assert done.exit_code == 2
+    assert "name an owner" in done.stderr

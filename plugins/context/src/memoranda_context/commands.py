@@ -23,8 +23,12 @@ from memoranda_context.prompt import WRITERS
 from memoranda_messages import results_behind_calls
 
 if TYPE_CHECKING:
-    from memoranda.items import MemoryItem
+    from memoranda.items import MemoryItem, MemoryMetadata
+    from memoranda_context.prompt import AssembledContext
 
+
+DEFAULT_TOKENS = 4_000
+"""The budget of a prompt for a question, if none is given."""
 
 MOST_NAMED = 3
 """How many summaries are named that stand for items that are left out; more are only counted."""
@@ -44,6 +48,10 @@ class Format(StrEnum):
 def context(
     metadata: options.Owner = None,
     which: options.Which = None,
+    question: Annotated[
+        str | None,
+        typer.Option("--question", "-q", help="Show the whole prompt for a question, with what is remembered for it."),
+    ] = None,
     everything: Annotated[bool, typer.Option("--all", help="All owners' items together.")] = False,
     rounds: Annotated[
         int | None, typer.Option("--rounds", "-r", min=0, help="Only so many of the last rounds.")
@@ -68,10 +76,18 @@ def context(
     """Show the window that a model would get.
 
     Rounds are whole, system items stay, and a tool call is shown only with all its results. --format openai,
-    responses and anthropic print the messages as JSON, ready to be sent.
+    responses and anthropic print the messages as JSON, ready to be sent. With --question it is the whole prompt, as
+    assemble() makes it: what is known, what was said before, the conversation and the memories for the question.
     """
     from memoranda_cli.stores import run
 
+    if question is not None:
+        if metadata is None:
+            raise InputError("A prompt is made for somebody; name an owner (--user, --session, …).", field="metadata")
+        budget = DEFAULT_TOKENS if tokens is None else tokens
+        assembled = run(_assembled(store, store_options, metadata, question, budget, _counter(counter), receipt))
+        _show_assembled(assembled, form, explain=explain, as_json=as_json)
+        return
     if metadata is None and not everything:
         raise InputError(
             "A window without an owner would mix the items of all users; name one (--user, --session, …) or --all.",
@@ -99,6 +115,40 @@ def context(
         say(f"{size}.")
     elif left_out:
         say(f"{size}; --explain says what was left out and why.")
+
+
+async def _assembled(
+    url: str | None,
+    store_options: Sequence[str] | None,
+    metadata: MemoryMetadata,
+    question: str,
+    tokens: int,
+    count: Callable[[MemoryItem], int],
+    receipt: bool,
+) -> AssembledContext:
+    """Return the prompt for a question; the store is written only to record a receipt."""
+    from memoranda_cli.stores import opened
+    from memoranda_context.assembling import assemble_context
+
+    owner = {name: value for name, value in metadata.model_dump(exclude={"extra"}).items() if value not in (None, ())}
+    async with opened(url, store_options, "change" if receipt else "read") as store:
+        handle = store.scoped(**owner)
+        return await assemble_context(handle, question, tokens=tokens, counter=count, receipt=receipt or None)
+
+
+def _show_assembled(context: AssembledContext, form: Format, *, explain: bool, as_json: bool) -> None:
+    """Print a prompt to standard output, and how it came about to standard error."""
+    explanation = context.explain()
+    if as_json:
+        left_out = [{"id": each.item_id, "reason": each.reason} for each in explanation.dropped]
+        shown = {"tokens": context.tokens, "reusable": explanation.reusable, "left_out": left_out}
+        show_json({"messages": context.messages("openai"), **shown})
+        return
+    typer.echo(str(context) if form is Format.TEXT else _messages_json(form, context.parts.items()))
+    if explain:
+        say(str(explanation))
+    else:
+        say(f"About {context.tokens} tokens, of which a cache can reuse {explanation.reusable}; --explain says why.")
 
 
 def show_left_out(left_out: Sequence[tuple[MemoryItem, str]]) -> None:
@@ -159,10 +209,14 @@ def _show(items: Sequence[MemoryItem], form: Format) -> None:
 
         show(conversation(results_behind_calls(items)))
     else:
-        messages = WRITERS[form](items)
-        if form is Format.ANTHROPIC:
-            messages = {"system": messages[0], "messages": messages[1]}
-        typer.echo(json.dumps(messages, ensure_ascii=False, indent=2))
+        typer.echo(_messages_json(form, items))
+
+
+def _messages_json(form: Format, items: Sequence[MemoryItem]) -> str:
+    messages = WRITERS[form](items)
+    if form is Format.ANTHROPIC:
+        messages = {"system": messages[0], "messages": messages[1]}
+    return json.dumps(messages, ensure_ascii=False, indent=2)
 
 
 def _as_json(window: Window, left_out: Sequence[tuple[MemoryItem, str]], tokens: int) -> dict[str, Any]:

@@ -18,6 +18,7 @@ def memoranda_commands() -> list[CommandSpec]:
             examples=(
                 "context --user ada --session trip --rounds 10 --explain",
                 "context --user ada --tokens 4000 --format openai",
+                "context --user ada --session new --question 'Where do I live?' --explain",
             ),
         )
     ]
