@@ -58,7 +58,7 @@ SIZES = {
     "agent-framework": 365,
     "anthropic": 841,
     "cli": 4_974,
-    "context": 2_213,
+    "context": 2_462,
     "embed-static": 274,
     "encrypt": 3_380,
     "eval": 1_098,
