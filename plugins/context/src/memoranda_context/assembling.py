@@ -232,10 +232,13 @@ class Assembly:
 
     def _fence(self, fetched: Fetched) -> None:
         entries = [*fetched.told, *reversed(fetched.long_term)]
+        start = len(fetched.conversation) - fetched.open_round
+        going_on = {item.id for item in fetched.conversation[start:]}
         fetched.conversation, shown = self.admission.fenced(fetched.conversation, entries)
         fetched.told = [shown[item.id] for item in fetched.told if item.id in shown]
         fetched.long_term = [shown[item.id] for item in fetched.long_term if item.id in shown]
-        fetched.open_round = min(fetched.open_round, len(fetched.conversation))
+        # A fence may leave out some of the open round: what is left of it must not begin any earlier.
+        fetched.open_round = sum(item.id in going_on for item in fetched.conversation)
 
 
 def _places(handle: BaseStore, shown: Sequence[MemoryItem], is_cut: bool) -> list[dict[str, Any]]:

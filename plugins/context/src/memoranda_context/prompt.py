@@ -168,14 +168,10 @@ class Parts:
         The soul is the system's. What was remembered speaks with no more authority than the user. What changes with the
         question comes late, so that a provider's cache can reuse what stands before it.
         """
-        said = list(self.conversation)
-        start = len(said) - self.open_round
-        lasting, for_the_question = self.lasting_notes(), self.question_notes()
-        items: list[MemoryItem] = [SystemMemory(content=self.soul)] if self.soul.strip() else []
-        items += [HumanMemory(content=lasting)] if lasting else []
-        items += said[:start]
+        items = self.reusable()
+        for_the_question = self.question_notes()
         items += [HumanMemory(content=for_the_question)] if for_the_question else []
-        items += said[start:]
+        items += self.conversation[len(self.conversation) - self.open_round :]
         return items if self.query is None else [*items, HumanMemory(content=self.query)]
 
     def reusable(self) -> list[MemoryItem]:
@@ -183,7 +179,7 @@ class Parts:
         lasting = self.lasting_notes()
         items: list[MemoryItem] = [SystemMemory(content=self.soul)] if self.soul.strip() else []
         items += [HumanMemory(content=lasting)] if lasting else []
-        return [*items, *list(self.conversation)[: len(self.conversation) - self.open_round]]
+        return [*items, *self.conversation[: len(self.conversation) - self.open_round]]
 
     def text(self) -> str:
         """Return the context as one prompt."""

@@ -8,7 +8,7 @@ from typing import Any
 
 from memoranda.items import MemoryItem
 from memoranda.store import BaseStore, RankedItem, Recalled
-from memoranda.tokens import TokenCounter
+from memoranda.tokens import CHARACTERS_OF_A_TOKEN, TokenCounter
 from memoranda.trust import Trust, trust_of
 from memoranda_context.excerpts import excerpt
 from memoranda_context.fencing import Admission
@@ -53,7 +53,6 @@ REPEATED = "another one says the same"
 TOO_LITTLE = "it has too little to do with the question to be worth its tokens"
 EMPTY = "it is a question or a phrase that tells nothing by itself"
 
-_CHARACTERS_OF_A_TOKEN = 4
 _MOST_OF_THE_ROOM = 5
 """One memory has at most one part in so many of the room; a longer one is shown in part."""
 _SHORT = 400
@@ -237,7 +236,7 @@ def _is_a_topic(question: str, recalled: Recalled) -> bool:
 
 
 def _most_characters(room: int) -> int:
-    return max(_SHORT, _CHARACTERS_OF_A_TOKEN * room // _MOST_OF_THE_ROOM)
+    return max(_SHORT, CHARACTERS_OF_A_TOKEN * room // _MOST_OF_THE_ROOM)
 
 
 def _words(item: MemoryItem) -> tuple[str, ...]:
