@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Sequence
@@ -20,6 +21,7 @@ from memoranda_context import ContextManager, assemble
 from memoranda_encrypt import LocalMasterKey
 from memoranda_facts import Facts
 from memoranda_facts.extraction import RuleExtractor, everyday_schema
+from memoranda_mcp.serving import Settings, opened
 from memoranda_receipts import Receipts
 
 YEAR = {
@@ -270,3 +272,40 @@ def test_without_the_plugin_the_error_says_what_to_install(url: str) -> None:
 def test_the_command_takes_facts_as_an_option_of_the_store(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "memoranda", "search", "--user", "nora", "--store", "memory://?facts=rules"]
     assert subprocess.run(command, cwd=tmp_path, capture_output=True, check=False).returncode == 0
+
+
+async def test_facts_count_what_was_added_before_they_are_read() -> None:
+    async with memoranda.open("memory://", facts="rules") as store:
+        nora = store.scoped(user_id="nora")
+        await nora.add(HumanMemory(content="I live in Lisbon."))
+        facts = Facts(nora)
+        assert [fact.object for fact in await facts.current(predicate="lives_in")] == ["Lisbon"]
+        await nora.add(HumanMemory(content="I moved to Porto."))
+        assert [fact.object for fact in await facts.current(predicate="lives_in")] == ["Porto"]
+        assert "Porto" in await facts.profile()
+
+
+async def test_stored_facts_are_shown_and_none_are_extracted() -> None:
+    async with memoranda.open("memory://", facts="stored") as store:
+        nora = store.scoped(user_id="nora")
+        said = HumanMemory(content="I live in Lisbon.")
+        await nora.add(said)
+        assert await nora.known(tokens=100) == []
+        await Facts(nora, schema=everyday_schema()).set("nora", "lives_in", "Porto", sources=[said.id])
+        assert "Porto" in str(await nora.known(tokens=100))
+
+
+async def test_the_command_and_the_server_show_facts_that_are_stored(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/agent.db"
+    async with memoranda.open(url, facts="rules") as store:
+        nora = store.scoped(user_id="nora")
+        await nora.add_many([HumanMemory(content="I live in Lisbon."), HumanMemory(content="I moved to Porto.")])
+        await nora.known(tokens=100)
+    settings = Settings(store=url, user="nora")
+    async with opened(settings) as (served, _):
+        assert "Porto" in str(await served.scoped(user_id="nora").known(tokens=100))
+
+    command = [sys.executable, "-m", "memoranda", "context", "--store", url, "--user", "nora", "-q", "Where do I live?"]
+    shown = await asyncio.to_thread(subprocess.run, command, capture_output=True, text=True, check=True)
+
+    assert "- lives in Porto" in shown.stdout

@@ -48,10 +48,17 @@ async def test_memories_without_a_session_have_no_origin(store: BaseStore) -> No
     assert "origin_session_ids" not in message.additional_properties["_attribution"]
 
 
+async def test_what_is_worth_knowing_is_added_whatever_is_asked(store: BaseStore) -> None:
+    await store.add(HumanMemory(content="I am allergic to peanuts."))
+    (message,) = await recalled(MemorandaContextProvider(store), Message("user", ["Can I have a satay?"]))
+    assert "peanuts" in message.text
+
+
 async def test_nothing_is_added_if_nothing_is_relevant_or_asked(store: BaseStore) -> None:
     await store.add(HumanMemory(content="My dog is called Bobdog."))
     provider = MemorandaContextProvider(store)
-    assert await recalled(provider, Message("user", ["Where is the nearest volcano?"])) == []
+    volcano = Message("user", ["Where is the nearest volcano?"])
+    assert await recalled(MemorandaContextProvider(store, limit=3), volcano) == []
     assert await recalled(provider, Message("assistant", ["What is my dog called?"])) == []
     assert await recalled(MemorandaContextProvider(store, limit=0), QUESTION) == []
 

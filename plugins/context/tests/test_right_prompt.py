@@ -183,6 +183,10 @@ async def test_an_explanation_says_what_a_cache_can_reuse_and_why_the_next_memor
         explanation = context.explain()
         assert 0 <= explanation.reusable <= explanation.tokens <= 300
         assert "it does not fit the token budget" in {each.reason for each in explanation.dropped}
+        assert explanation.next_memory is not None
+        assert f"the next memory is left out: {explanation.next_memory.reason}" in str(explanation)
+        assert set(explanation.costs) == {"query", "long-term"}
+        assert f"long-term {explanation.costs['long-term']}" in str(explanation)
 
 
 LINES = st.sampled_from(

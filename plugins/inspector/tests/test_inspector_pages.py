@@ -9,10 +9,13 @@ from typing import Any
 
 import pytest
 
+import memoranda
 from memoranda import AIMemory, HumanMemory, MemoryItem, MemoryMetadata, ToolMemory
 from memoranda.store import BaseStore
+from memoranda_cli.demo import LATER_QUESTION
+from memoranda_context import assemble
 from memoranda_guard import Guard
-from memoranda_inspector.demo import KITCHEN, TRIP
+from memoranda_inspector.demo import KITCHEN, TRIP, fill
 from memoranda_inspector.searching import modes_of, search
 from memoranda_messages import to_anthropic, to_openai, to_responses
 from memoranda_ranking import Weights
@@ -223,7 +226,30 @@ async def test_a_question_shows_the_assembled_context(client: Any, plain: Any) -
     messages = payload_of(page)["messages"]
     assert messages[-1] == {"role": "user", "content": "Which seat do I like?"}
     assert "I like a window seat" in json.dumps(messages)
-    assert "long-term" in plain(page)
+    assert "told" in plain(page)
+    assert "A cache can reuse about" in plain(page)
+
+
+async def test_a_question_to_a_session_gets_the_prompt_that_an_agent_sends(
+    client: Any, store: BaseStore, plain: Any
+) -> None:
+    question = "Which seat do I like?"
+    trip = await client.owner("trip", "session_id")
+    page = await client.post(trip + "context", {"question": question, "a_tokens": "600", "a_rounds": "0"})
+    handle = store.scoped(session_id="trip")
+    assert payload_of(page)["messages"] == to_openai(await assemble(handle, question, tokens=600))
+
+
+async def test_the_demo_shows_what_is_true_now_and_what_a_question_does_not_name(inspecting: Any) -> None:
+    async with memoranda.open("memory://", facts="rules") as store:
+        await fill(store)
+        async with inspecting(store) as client:
+            address = await client.owner("ada")
+            page = await client.post(address + "context", {"question": LATER_QUESTION})
+    prompt = payload_of(page)["messages"][0]["content"]
+    assert "lives in Bergen" in prompt
+    assert "I live in Oslo. (no longer true: Bergen" in prompt
+    assert "allergic to peanuts" in prompt
 
 
 async def test_two_settings_show_their_difference(client: Any, plain: Any) -> None:

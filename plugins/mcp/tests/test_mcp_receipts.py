@@ -28,7 +28,7 @@ async def test_a_context_is_recorded_once_and_replays(tmp_path: Path, question: 
             assert answer.structured_content is not None
         kept = receipts.Receipts(store.scoped(user_id="ada"))
         (receipt,) = await kept.list()
-        assert receipt.kind == "context"
+        assert receipt.kind == "assemble"
         replay = await kept.replay(receipt)
         assert replay.exact
         assert replay.bytes("prompt").decode() == answer.structured_content["context"]

@@ -7,8 +7,10 @@ from typing import Any
 import pytest
 from mcp import Client, MCPError
 
-from memoranda.items import HumanMemory, MemoryItem, MemoryMetadata
+from memoranda.items import AIMemory, HumanMemory, MemoryItem, MemoryMetadata
 from memoranda.store import InMemoryStore
+from memoranda_context import assemble_context
+from memoranda_guard import Fence
 from memoranda_mcp import Rights, ScopedMemory, make_server
 
 LATER = "2999-01-01T00:00:00Z"
@@ -184,6 +186,18 @@ async def test_a_context_holds_what_is_remembered_within_its_budget(ada: Client)
     assert "Where is the tea?" in context["context"]
     assert context["tokens"] <= 500
     assert "needs a `question`" in told(await ada.call_tool("context", {}))
+
+
+async def test_a_context_of_a_conversation_is_the_prompt_that_an_agent_sends(ada: Client, store: InMemoryStore) -> None:
+    chat = store.scoped(user_id="ada", session_id="dinner")
+    await store.scoped(user_id="ada", session_id="spring").add(HumanMemory(content="I am allergic to peanuts."))
+    await chat.add_many([HumanMemory(content="Hi there."), AIMemory(content="Hello.")])
+    asked = {"question": "Can I have a satay?", "tokens": 600, "conversation": "dinner"}
+
+    context = given(await ada.call_tool("context", asked))["context"]
+
+    assert context == str(await assemble_context(chat, "Can I have a satay?", tokens=600, fence=Fence()))
+    assert "peanuts" in context
 
 
 async def test_a_long_conversation_is_summarised_by_the_assistant_itself(ada: Client) -> None:

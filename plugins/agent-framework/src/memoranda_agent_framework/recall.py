@@ -15,11 +15,14 @@ from memoranda_sessions import Sessions
 
 
 class MemorandaContextProvider(ContextProvider):
-    """Recalls what other sessions said about the input: ``MemorandaContextProvider(store.scoped(user_id="ada"))``.
+    """Recalls what other sessions said: ``MemorandaContextProvider(store.scoped(user_id="ada"))``.
+
+    That is what ``memoranda_context.assemble`` puts into a prompt beside the conversation: what is known of the user,
+    what the user said that is worth knowing whatever is asked, and what answers the input.
 
     - ``store`` is any open store or handle. One that is bound to a user recalls from all sessions of that user. What
       the current session said is left to its history provider.
-    - ``tokens`` and ``limit`` bound what is recalled.
+    - ``tokens`` bounds what is recalled. With a ``limit``, at most so many memories are, only such as answer the input.
     - ``min_trust`` leaves out what is trusted less; ``fence``, such as ``memoranda_guard.Fence()``, shows it as quotes.
 
     Memories come as one message of the user's, which says that they are no instructions. Its attribution has the

@@ -19,7 +19,7 @@ from memoranda.urls import redacted
 from memoranda_cli import options
 from memoranda_cli.exits import CommandError, ExitCode
 from memoranda_cli.sample_data import earlier_sessions, sample_conversation
-from memoranda_cli.stores import run, say_if_new
+from memoranda_cli.stores import facts_option, run, say_if_new
 from memoranda_cli.terminal import blocks, console, is_narrow, show_json, table
 
 if TYPE_CHECKING:
@@ -82,17 +82,6 @@ def _is_installed(scheme: str) -> bool:
     return True
 
 
-def _facts() -> dict[str, Any]:
-    """Return the option that reads what is said for facts, if that is installed."""
-    from memoranda.plugins import default_registry
-
-    try:
-        default_registry().observer("facts", value="rules")
-    except PluginError:
-        return {}
-    return {"facts": "rules"}
-
-
 async def _demo(terminal: Console, url: str, file: Path | None = None, *, kept: bool = False) -> dict[str, Any]:
     """Run the demo, and return what it showed. The owner of what is kept has a name that is easy to type."""
     from memoranda.opening import open as open_store
@@ -104,7 +93,7 @@ async def _demo(terminal: Console, url: str, file: Path | None = None, *, kept: 
     earlier = earlier_sessions(user, start)
     seen: dict[str, Any] = {"store": redacted(url), "stored": len(items)}
     persists = False
-    facts = _facts()
+    facts: dict[str, Any] = facts_option("rules", url)
     try:
         async with open_store(url, **facts) as store:
             persists = Capability.PERSISTENT in store.capabilities

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
+from memoranda.errors import PluginError
 from memoranda.opening import URL_VARIABLE, default_url
 from memoranda.opening import open as open_store
 from memoranda.urls import redacted
@@ -17,7 +18,7 @@ from memoranda_cli.terminal import say
 if TYPE_CHECKING:
     from memoranda.store import Access, BaseStore
 
-__all__ = ["chosen_url", "opened", "run", "say_if_new", "unerased", "unopened"]
+__all__ = ["chosen_url", "facts_option", "opened", "run", "say_if_new", "unerased", "unopened"]
 
 
 def chosen_url(url: str | None) -> str:
@@ -30,6 +31,19 @@ def chosen_url(url: str | None) -> str:
     else:
         say(f"store: {redacted(found)} (your own file; --store or {URL_VARIABLE} name another)")
     return found
+
+
+def facts_option(value: str, url: str = "", options: Sequence[str] | None = None) -> dict[str, str]:
+    """Return the option that puts facts into prompts; none where they are not installed, or are asked for already."""
+    from memoranda.plugins import default_registry
+
+    if "facts=" in url.partition("?")[2] or any(option.startswith("facts=") for option in options or ()):
+        return {}
+    try:
+        default_registry().observer("facts", value=value)
+    except PluginError:
+        return {}
+    return {"facts": value}
 
 
 def unopened(url: str, options: Sequence[str] | None = None, access: Access = "read") -> BaseStore:

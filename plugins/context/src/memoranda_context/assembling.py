@@ -15,7 +15,8 @@ from memoranda.trust import Trust, check_trust
 from memoranda.windowing import rounds_of, rounds_within, stays
 from memoranda_context.fencing import Admission, Fence, checked_fence
 from memoranda_context.fitting import Fetched, Fitting
-from memoranda_context.known import known_profile, known_tokens, remarked
+from memoranda_context.known import known_profile, known_tokens
+from memoranda_context.memories import prompt_memories
 from memoranda_context.prompt import AssembledContext, Parts
 from memoranda_context.receipts import Shown
 from memoranda_context.remembering import Remembering
@@ -145,33 +146,27 @@ class Assembly:
         shown, is_cut = await self._steady(said, shares)
         open_round = _open_round(shown, question)
         asked = _asked(shown, open_round) if open_round else question
-        used = sum(map(self.count, shown))
         remembering = Remembering(self.handle, self.admission, self.count, self.wanted)
-        told: list[MemoryItem] = []
-        if self.limit is None and self.min_score is None:
-            room = shares.told(used, is_cut=is_cut)
-            told = await remembering.told(room, shown, places=_places(self.handle, shown, is_cut), is_cut=is_cut)
-        remarks = await self._remarks(told)
-        told_now = remarked(told, remarks)
-        used += sum(map(self.count, told_now))
-        found = await remembering.found(
+        memories = await prompt_memories(
+            remembering,
+            shares,
             asked or "",
-            min(shares.found(used, is_cut=is_cut), shares.most_memories),
-            shares.few,
+            shown,
+            self._remarks,
+            used=sum(map(self.count, shown)),
+            is_cut=is_cut,
+            places=_places(self.handle, shown, is_cut),
             limit=self.limit,
             min_score=self.min_score,
-            is_cut=is_cut,
-            window=shown,
-            shown=[*shown, *told],
         )
-        remarks |= await self._remarks(found.shown)
+        found = memories.found
         fetched = Fetched(
             self.system,
             shown,
             profile=profile,
-            told=told_now,
-            long_term=remarked(found.shown, remarks),
-            remarks=remarks,
+            told=memories.told,
+            long_term=memories.long_term,
+            remarks=memories.remarks,
             left_out=found.left_out,
             open_round=open_round,
             unsupported=found.unsupported,

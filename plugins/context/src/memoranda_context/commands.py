@@ -127,11 +127,14 @@ async def _assembled(
     receipt: bool,
 ) -> AssembledContext:
     """Return the prompt for a question; the store is written only to record a receipt."""
-    from memoranda_cli.stores import opened
+    from memoranda_cli.stores import chosen_url, facts_option, opened
     from memoranda_context.assembling import assemble_context
 
+    url = chosen_url(url)
+    known = facts_option("stored", url, store_options)
+    options = [*(store_options or ()), *(f"{name}={value}" for name, value in known.items())]
     owner = {name: value for name, value in metadata.model_dump(exclude={"extra"}).items() if value not in (None, ())}
-    async with opened(url, store_options, "change" if receipt else "read") as store:
+    async with opened(url, options, "change" if receipt else "read") as store:
         handle = store.scoped(**owner)
         return await assemble_context(handle, question, tokens=tokens, counter=count, receipt=receipt or None)
 

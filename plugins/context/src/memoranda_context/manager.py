@@ -7,6 +7,7 @@ import logging
 import os
 from collections.abc import Sequence
 from datetime import UTC
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol, cast
 
@@ -24,6 +25,7 @@ from memoranda.windowing import as_said, newest
 from memoranda_context.fencing import MOST_READ, Admission, Fence, checked_fence, trusted
 from memoranda_context.fitting import Fetched, Fitting
 from memoranda_context.known import known_profile, known_tokens, remarked
+from memoranda_context.memories import prompt_memories
 from memoranda_context.merging import merged
 from memoranda_context.prompt import AssembledContext, Parts
 from memoranda_context.receipts import Shown, root_of
@@ -170,9 +172,7 @@ class ContextManager:
         short_term = {item.id for item in [*fetched.recent, *fetched.conversation]}
         fetched.conversation, fetched.copies = merged(fetched.conversation, trusted(given, self.min_trust))
         found = await self._read_long_term(fetched, input_query, metadata, admission)
-        everything = [*fetched.told, *fetched.newest, *fetched.long_term, *found]
-        originals = {item.id: item for item in [*everything, *fetched.recent, *fetched.conversation]}
-        await self._remark(fetched, metadata)
+        originals = {item.id: item for item in [*found, *fetched.recent, *fetched.conversation]}
         if self.fence is not None:
             self._fence(fetched, self.fence, admission)
         most = len(fetched.long_term) if self.long_term_limit is None and not fetched.newest else self._limit
@@ -249,17 +249,21 @@ class ContextManager:
 
     async def _remark(self, fetched: Fetched, metadata: MemoryMetadata | None) -> None:
         """Let what holds no longer say so."""
+        fetched.remarks = await self._remarks(fetched, metadata, [*fetched.long_term, *fetched.newest])
+        fetched.long_term = remarked(fetched.long_term, fetched.remarks)
+        fetched.newest = remarked(fetched.newest, fetched.remarks)
+
+    async def _remarks(
+        self, fetched: Fetched, metadata: MemoryMetadata | None, items: Sequence[MemoryItem]
+    ) -> dict[str, str]:
+        """Return the remarks on what holds no longer."""
         if not self.facts or not isinstance(self.long_term, BaseStore):
-            return
+            return {}
         try:
-            ids = [item.id for item in [*fetched.told, *fetched.long_term, *fetched.newest]]
-            remarks = await self.long_term.outdated(ids, **self._wanted(metadata))
+            return await self.long_term.outdated([item.id for item in items], **self._wanted(metadata))
         except Exception as error:  # noqa: BLE001  # as above
             fetched.warnings.append(_failed("What holds no longer", error))
-            return
-        fetched.remarks = remarks
-        for name in ("told", "long_term", "newest"):
-            setattr(fetched, name, remarked(getattr(fetched, name), remarks))
+            return {}
 
     async def _read_short_term(
         self,
@@ -331,7 +335,7 @@ class ContextManager:
     async def _read_long_term(
         self, fetched: Fetched, query: str, metadata: MemoryMetadata | None, admission: Admission
     ) -> list[MemoryItem]:
-        """Read what is remembered; return all that it was chosen from."""
+        """Read what is remembered; return all that it was chosen from, as the store gave it."""
         store = self.long_term
         if store is None or self.long_term_limit == 0:
             return []
@@ -343,6 +347,8 @@ class ContextManager:
                 if query.strip():
                     fetched.long_term = await self._relevant(store, query, metadata, admission)
                 fetched.newest = await self._newest(store, metadata, admission)
+                considered = [*fetched.long_term, *fetched.newest]
+                await self._remark(fetched, metadata)
         except InputError:
             raise
         except Exception as error:  # noqa: BLE001  # as above
@@ -367,21 +373,19 @@ class ContextManager:
         free = max(admission.tokens - soul - profile, 0)
         shares = Shares(free, count(HumanMemory(content=query)), free)
         shown = [*fetched.conversation, *fetched.recent]
-        used = sum(map(count, shown))
         remembering = Remembering(store, admission, count, self._wanted(metadata))
-        said = [*shown, HumanMemory(content=query)]
-        fetched.told = await remembering.told(shares.told(used, is_cut=False), said)
-        used += sum(map(count, fetched.told))
-        found = await remembering.found(
+        memories = await prompt_memories(
+            remembering,
+            shares,
             query,
-            shares.found(used, is_cut=False),
-            shares.few,
-            is_cut=False,
-            window=shown,
-            shown=[*shown, *fetched.told],
+            shown,
+            partial(self._remarks, fetched, metadata),
+            used=sum(map(count, shown)),
+            repeated=[HumanMemory(content=query)],
         )
-        fetched.long_term, fetched.left_out = found.shown, found.left_out
-        fetched.unsupported = found.unsupported
+        found = memories.found
+        fetched.told, fetched.long_term, fetched.left_out = memories.told, memories.long_term, found.left_out
+        fetched.remarks, fetched.unsupported = memories.remarks, found.unsupported
         return [*remembering.originals.values(), *found.considered]
 
     async def _relevant(

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from memoranda.items import HumanMemory, MemoryItem
-from memoranda.shapes import whole_number
+from memoranda.shapes import truth, whole_number
 from memoranda.store import BaseStore
 from memoranda.tokens import TokenCounter, estimate_tokens
 from memoranda.trust import Trust, check_trust
 from memoranda_context.fencing import Admission, Fence, checked_fence
+from memoranda_context.fitting import Fetched, Fitting
+from memoranda_context.known import known_profile
+from memoranda_context.memories import PromptMemories, prompt_memories
 from memoranda_context.prompt import Parts
+from memoranda_context.remembering import Remembering
+from memoranda_context.shares import Shares
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,24 +38,53 @@ async def recall_notes(
     counter: TokenCounter | None = None,
     fence: Fence | None = None,
     min_trust: Trust | str | None = None,
+    facts: bool = True,
     **narrowing: Any,
 ) -> Notes:
-    """Return what ``handle.recall`` finds for a question as one text, each memory with its date and session.
+    """Return what :func:`assemble` would put into a prompt beside the conversation, as one text.
 
-    The text is the one that :func:`assemble` puts into a prompt: it says that memories are no instructions. Memories
-    that do not fit into ``tokens`` are left out, the least relevant first. ``limit``, ``window`` and further filters
-    are those of ``recall``, ``fence`` and ``min_trust`` those of :func:`assemble`.
+    That is what is known of the user, what the user said before that is worth knowing whatever is asked, and the
+    memories for the question; the text says that they are no instructions. Together they fit into ``tokens``.
+    ``window`` is what the model is shown anyway, which is not repeated. Further filters, such as ``where``, narrow
+    which memories count. The other options are those of :func:`assemble`: with a ``limit``, at most so many memories
+    are shown, only such as the question asks for.
     """
     budget, count = whole_number(tokens, "tokens"), counter or estimate_tokens
-    wanted = dict(narrowing)
-    if min_trust is not None:
-        wanted["min_trust"] = check_trust(min_trust, "min_trust")
+    trusted: dict[str, Any] = {} if min_trust is None else {"min_trust": check_trust(min_trust, "min_trust")}
+    about = trusted | {name: narrowing[name] for name in ("metadata",) if name in narrowing}
     admission = Admission(checked_fence(fence), budget, count)
-    found = await admission.recalled(handle, question, limit, window=list(window), **wanted)
-    _, entries = admission.fenced([], found[::-1])
-    found = [entries[item.id] for item in found if item.id in entries]
-    kept: list[MemoryItem] = []
-    for item in found:
-        if count(HumanMemory(content=Parts(long_term=[*kept, item]).notes())) <= budget:
-            kept.append(item)
-    return Notes(Parts(long_term=kept).notes(), tuple(kept))
+    profile = await known_profile(handle, budget, count, about) if truth(facts, "facts") else ""
+    known = count(HumanMemory(content=Parts(profile=profile).lasting_notes())) if profile else 0
+    free = max(budget - known, 0)
+
+    async def remarks_of(items: Sequence[MemoryItem]) -> dict[str, str]:
+        return await handle.outdated([item.id for item in items], **about) if facts else {}
+
+    memories = await prompt_memories(
+        Remembering(handle, admission, count, trusted | narrowing),
+        Shares(free, 0, free),
+        question,
+        list(window),
+        remarks_of,
+        used=0,
+        limit=None if limit is None else whole_number(limit, "limit"),
+        repeated=[HumanMemory(content=question)],
+    )
+    fetched = _fetched(profile, memories, admission)
+    parts = Fitting(fetched, None, budget, count, len(memories.long_term)).context().parts
+    return Notes(parts.notes(), (*parts.told, *parts.long_term))
+
+
+def _fetched(profile: str, memories: PromptMemories, admission: Admission) -> Fetched:
+    told, long_term = memories.told, memories.long_term
+    if admission.fence is not None:
+        _, shown = admission.fenced([], [*told, *reversed(long_term)])
+        told = [shown[item.id] for item in told if item.id in shown]
+        long_term = [shown[item.id] for item in long_term if item.id in shown]
+    return Fetched(
+        profile=profile,
+        told=told,
+        long_term=long_term,
+        remarks=memories.remarks,
+        unsupported=memories.found.unsupported,
+    )

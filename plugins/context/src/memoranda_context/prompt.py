@@ -77,9 +77,26 @@ class Explanation:
         """The decisions on what is not."""
         return tuple(decision for decision in self.decisions if not decision.kept)
 
+    @property
+    def costs(self) -> dict[str, int]:
+        """What each part of the context costs, by its source."""
+        costs: dict[str, int] = {}
+        for decision in self.kept:
+            costs[decision.source] = costs.get(decision.source, 0) + decision.tokens
+        return costs
+
+    @property
+    def next_memory(self) -> Decision | None:
+        """The decision on the best memory that is not in the context; None if all that were found are."""
+        return next((each for each in self.dropped if each.source in ("told", "long-term")), None)
+
     def __str__(self) -> str:
-        spent = f"{self.tokens} of {self.token_budget} tokens, of which a cache can reuse {self.reusable}"
-        lines = [spent, *map(str, self.decisions)]
+        lines = [f"{self.tokens} of {self.token_budget} tokens, of which a cache can reuse {self.reusable}"]
+        if costs := self.costs:
+            lines.append(", ".join(f"{source} {tokens}" for source, tokens in costs.items()))
+        if self.next_memory is not None:
+            lines.append(f"the next memory is left out: {self.next_memory.reason}")
+        lines += map(str, self.decisions)
         return "\n".join([*lines, *(f"warning: {warning}" for warning in self.warnings)])
 
 

@@ -30,6 +30,8 @@ class Facts(Reconciling):
     Every change returns a :class:`Receipt`, which :meth:`undo` takes. Any number of objects, in any number of
     processes, may change the facts of one user at the same time; none of their changes is lost.
 
+    In a store that is opened with ``facts="rules"``, every reading counts what was added before it.
+
     When items are removed through the same store, the next reading takes back the facts that have no other source: see
     :meth:`reconcile`.
     """

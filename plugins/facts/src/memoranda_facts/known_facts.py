@@ -21,6 +21,9 @@ from memoranda_facts.log import root_of
 
 logger = logging.getLogger(__name__)
 
+STORED = "stored"
+"""The name that stands for no extractor."""
+
 _KEPT_USERS = 256
 """How many users' facts are kept in memory; those of any other are read again when they are asked for."""
 
@@ -29,16 +32,17 @@ class KnownFacts(Observer):
     """Answers what is known of a user, and which items say what holds no longer.
 
     ``value`` is the name of an installed extractor, or an extractor. It reads what was added when somebody asks, so
-    that an add waits for nothing and an answer lacks nothing. Only what users said themselves counts: what tools,
-    assistants or strangers said is recorded with their trust and never among the answers.
+    that an add waits for nothing and an answer lacks nothing. ``"stored"`` reads nothing: it answers with the facts
+    that are there, set by hand or extracted elsewhere. Only what users said themselves counts: what tools, assistants
+    or strangers said is recorded with their trust and never among the answers.
     """
 
     only_removals = True
 
     def __init__(self, value: str | FactExtractor = "rules") -> None:
-        self._extractor = _extractor(value)
+        self._extractor = None if value == STORED else _extractor(value)
         self._schema = everyday_schema()
-        self._runs: OrderedDict[MemoryMetadata, ExtractionRun] = OrderedDict()
+        self._kept: OrderedDict[MemoryMetadata, Facts] = OrderedDict()
 
     async def known(
         self,
@@ -52,7 +56,7 @@ class KnownFacts(Observer):
     ) -> list[str]:
         """Return what holds of the owner as lines; see :meth:`memoranda_facts.Facts.profile_lines`."""
         facts = await self._facts(handle, owner)
-        if facts is None:
+        if facts is None or not tokens:
             return []
         return await facts.profile_lines(tokens=tokens, counter=counter, min_trust=_least(min_trust), at=at)
 
@@ -76,26 +80,32 @@ class KnownFacts(Observer):
         """Return the facts of a user after reading what was added since; None where there is no user."""
         if owner is None or owner.user_id is None:
             return None
-        run = self._run(handle, owner)
-        if handle.access == "read":
-            return run.facts
+        facts = self._facts_of(handle, owner)
+        if handle.access == "read" or self._extractor is None:
+            return facts
         try:
-            await run.read_on()
+            await ExtractionRun(facts, self._extractor).read_on()
         except Exception as error:  # A prompt without the newest facts is better than none.
             logger.error("Facts could not be extracted: %s. They are tried again.", type(error).__name__)
             logger.debug("What was raised:", exc_info=error)
-        return run.facts
+        return facts
 
-    def _run(self, handle: BaseStore, owner: MemoryMetadata) -> ExtractionRun:
+    def _facts_of(self, handle: BaseStore, owner: MemoryMetadata) -> Facts:
         theirs = MemoryMetadata(user_id=owner.user_id, agent_id=owner.agent_id, namespace=owner.namespace)
-        run = self._runs.get(theirs)
-        if run is None:
-            run = ExtractionRun(Facts(_owned(handle, theirs), schema=self._schema), self._extractor)
-            self._runs[theirs] = run
-            if len(self._runs) > _KEPT_USERS:
-                self._runs.popitem(last=False)
-        self._runs.move_to_end(theirs)
-        return run
+        facts = self._kept.get(theirs)
+        if facts is None:
+            facts = self._kept[theirs] = _FactsAsRead(_owned(handle, theirs), schema=self._schema)
+            if len(self._kept) > _KEPT_USERS:
+                self._kept.popitem(last=False)
+        self._kept.move_to_end(theirs)
+        return facts
+
+
+class _FactsAsRead(Facts):
+    """The facts that an observer keeps: reading them asks no observer, which would ask itself."""
+
+    async def _before_reading(self) -> None:
+        await self.settle()
 
 
 def _extractor(value: object) -> FactExtractor:

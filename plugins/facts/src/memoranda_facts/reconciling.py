@@ -133,6 +133,8 @@ class Reconciling(Changes):
             await self._reconciled()
 
     async def _before_reading(self) -> None:
+        # Where an observer reads what is added, as with ``facts="rules"``, what was added before counts.
+        await self._log.store.known(tokens=0)
         await self.settle()
 
     async def _forget(self, knowledge: Knowledge, hidden: Collection[str], purged: Collection[str]) -> Receipt:

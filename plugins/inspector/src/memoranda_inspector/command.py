@@ -9,15 +9,16 @@ import socket
 import webbrowser
 from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 import uvicorn
 
 from memoranda.opening import default_url
 from memoranda.opening import open as open_store
-from memoranda.store import Access, InMemoryStore
+from memoranda.store import Access, BaseStore
 from memoranda.urls import redacted
+from memoranda_cli.stores import facts_option
 from memoranda_inspector.app import Inspector, create_app
 from memoranda_inspector.demo import DemoModel, fill
 from memoranda_inspector.security import ENTRANCE
@@ -54,13 +55,13 @@ def inspect(
     async def work() -> None:
         async with AsyncExitStack() as opened:
             if demo:
-                sample = await opened.enter_async_context(InMemoryStore())
+                sample = await opened.enter_async_context(_open("memory://", "rules"))
                 await fill(sample)
                 inspector = Inspector(sample, "the demo", read_only, DemoModel(), ("notes",), soul)
             else:
                 url = store if store is not None else default_url(make=False)
                 access: Access = "read" if read_only else "change"
-                found = await opened.enter_async_context(open_store(url, access=access))
+                found = await opened.enter_async_context(_open(url, "stored", access))
                 summarizer = await opened.enter_async_context(openai_model(asked, base_url)) if asked else None
                 inspector = Inspector(found, redacted(url), read_only, summarizer, soul=soul)
             _announce(address, token, no_open)
@@ -71,6 +72,12 @@ def inspect(
             asyncio.run(work())
         except KeyboardInterrupt:
             typer.echo("\nThe inspector is closed.", err=True)
+
+
+def _open(url: str, facts: str, access: Access = "create") -> BaseStore:
+    """Return a store whose prompts say what is known; looking at them extracts nothing if these are "stored" facts."""
+    known: dict[str, Any] = facts_option(facts, url)
+    return open_store(url, access=access, **known)
 
 
 def _announce(address: str, token: str, no_open: bool) -> None:

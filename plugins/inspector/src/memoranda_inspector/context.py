@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from memoranda.errors import InputError
-from memoranda.items import MemoryItem, MemoryMetadata
+from memoranda.items import SCOPE_FIELDS, MemoryItem, MemoryMetadata
 from memoranda.store import BaseStore
 from memoranda.tokens import estimate_tokens
 from memoranda.windowing import as_said
-from memoranda_context import AssembledContext, ContextManager
+from memoranda_context import AssembledContext, ContextManager, assemble_context
 from memoranda_context.explaining import why_incomplete, window_of
+from memoranda_context.manager import DEFAULT_BUDGET
 from memoranda_context.prompt import WRITERS
 
 LOOKED_AT = 2_000
@@ -21,6 +23,7 @@ LOOKED_AT = 2_000
 
 FORMATS = {"openai": "OpenAI chat", "responses": "OpenAI Responses", "anthropic": "Anthropic"}
 EVERY, NO = "every", "none"
+BEFORE_THE_WINDOW = "conversation: before the window, and not among the memories"
 
 _PARTS = {"system": "system", "summary": "summaries", "tool": "tool results", "human": "user", "ai": "assistant"}
 
@@ -85,7 +88,12 @@ class View:
         if self.assembled is None:
             return self.shown
         parts = self.assembled.parts
-        return [*parts.long_term, *parts.recent, *parts.conversation]
+        return [*parts.told, *parts.long_term, *parts.recent, *parts.conversation]
+
+    @property
+    def reusable(self) -> int:
+        """How many tokens of a prompt a provider's cache can reuse for the next question."""
+        return 0 if self.assembled is None else self.assembled.explanation.reusable
 
     @property
     def left_out_count(self) -> int:
@@ -176,31 +184,49 @@ def _by_template(window: Sequence[MemoryItem], setting: Setting) -> list[LeftOut
 async def assembled_view(
     store: BaseStore, metadata: MemoryMetadata | None, window: View, question: str, soul: Path | None
 ) -> View:
-    """Return the context that is put together for a question, with the window as its conversation."""
-    setting = window.setting
-    context = await ContextManager(soul, long_term=store).assemble_context(
-        question, conversation=window.shown, metadata=metadata, token_budget=setting.tokens
-    )
+    """Return the prompt that an agent would send for a question: in this session, or for other owners in a new one."""
+    context, warnings = await _assembled(store, metadata, question, window.setting.tokens, soul)
     explanation = context.explain()
     ids = [decision.item_id for decision in explanation.decisions]
     items = {item.id: item for item in await store.get_many(ids, metadata=metadata)}
-    parts = bar((decision.source, decision.tokens) for decision in explanation.kept)
-    # What was dropped from one place may stand in another, and what the window left out may have been found again.
+    # What was dropped from one place may stand in another.
     kept = {decision.item_id for decision in explanation.kept}
-    left_out = {left.item.id: left for left in window.left_out if left.item.id not in kept}
+    left_out = {
+        item.id: LeftOut(item, BEFORE_THE_WINDOW, estimate_tokens(item))
+        for item in as_said([*window.shown, *(left.item for left in window.left_out)])
+        if item.id not in kept
+    }
     for decision in explanation.dropped:
-        if decision.item_id in items and decision.item_id not in kept and decision.item_id not in left_out:
+        if decision.item_id in items and decision.item_id not in kept:
             reason = f"{decision.source}: {decision.reason}"
             left_out[decision.item_id] = LeftOut(items[decision.item_id], reason, decision.tokens)
     return replace(
         window,
         shown=list(context.parts.items()),
         tokens=context.tokens,
-        parts=parts,
+        parts=bar(explanation.costs.items()),
         left_out=list(left_out.values()),
-        warnings=list(explanation.warnings),
+        warnings=[*warnings, *explanation.warnings],
         assembled=context,
     )
+
+
+async def _assembled(
+    store: BaseStore, metadata: MemoryMetadata | None, question: str, tokens: int | None, soul: Path | None
+) -> tuple[AssembledContext, list[str]]:
+    """Return a prompt as ``assemble`` makes it, and what went wrong."""
+    budget = DEFAULT_BUDGET if tokens is None else tokens
+    if metadata is None or metadata.session_id is None:
+        manager = ContextManager(soul, long_term=store, token_budget=budget)
+        return await manager.assemble_context(question, metadata=metadata), []
+    system, warnings = "", []
+    try:
+        system = "" if soul is None else await asyncio.to_thread(soul.read_text, encoding="utf-8")
+    except (OSError, ValueError) as error:
+        warnings.append(f"The soul file {str(soul)!r} cannot be read: {type(error).__name__}.")
+    named = {name: value for name in SCOPE_FIELDS if (value := getattr(metadata, name)) is not None}
+    handle = store.scoped(**named)
+    return await assemble_context(handle, question, system=system, tokens=budget, receipt=False), warnings
 
 
 def bar(costs: Iterable[tuple[str, int]]) -> list[Part]:

@@ -27,7 +27,7 @@ def take(folder: Path) -> list[Path]:
     taken = take_receipts(folder)
     with (
         tempfile.TemporaryDirectory() as unpacked,
-        Served("memory://", fill) as inspector,
+        Served("memory://?facts=rules", fill) as inspector,
         sync_playwright() as playwright,
     ):
         browser = playwright.chromium.launch(executable_path=executable(Path(unpacked)), args=ARGUMENTS)

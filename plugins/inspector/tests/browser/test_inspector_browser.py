@@ -43,7 +43,7 @@ def test_a_whole_walk(served: Any, page: Any, url: str) -> None:
     page.get_by_label("compare A with B").check()
     page.locator("text=Only in B").wait_for()
     page.get_by_label("For the question").fill("which seat does she like?")
-    page.locator("text=long-term").first.wait_for()
+    page.locator("text=A cache can reuse about").first.wait_for()
 
     page.get_by_role("link", name="Search").click()
     page.wait_for_load_state()

@@ -21,10 +21,14 @@ FORMAT = LlamaIndexFormat()
 class MemorandaMemoryBlock(BaseMemoryBlock[list[ChatMessage]]):
     """Recalls what matters for the latest message: ``MemorandaMemoryBlock(store.scoped(user_id="ada"))``.
 
+    That is what ``memoranda_context.assemble`` puts into a prompt beside the conversation: what is known of the user,
+    what the user said that is worth knowing whatever is asked, and what answers the message.
+
     - ``store`` is any open store or handle. One that is bound to a user recalls from all sessions of that user; what
       the session still shows is left out.
-    - ``tokens`` and ``limit`` bound what is recalled, and so does the memory's own limit, by ``priority``: 0 is never
-      removed. A higher one removes all memories if they do not fit.
+    - ``tokens`` bounds what is recalled, and so does the memory's own limit, by ``priority``: 0 is never removed. A
+      higher one removes all memories if they do not fit. With a ``limit``, at most so many memories are recalled, only
+      such as answer the message.
     - ``min_trust`` leaves out what is trusted less; ``fence``, such as ``memoranda_guard.Fence()``, shows it as quotes.
     - Memories come as a message of the user's before the others, which says that they are no instructions. They never
       become part of the system message.
@@ -46,7 +50,7 @@ class MemorandaMemoryBlock(BaseMemoryBlock[list[ChatMessage]]):
         self._fence = fence
 
     async def _aget(self, messages: list[ChatMessage] | None = None, **block_kwargs: Any) -> list[ChatMessage]:
-        """Return what is recalled for the latest message of a person; empty if there is none, or nothing relevant."""
+        """Return what is recalled for the latest message of a person; empty if there is none, or nothing."""
         asked = [message.content or "" for message in messages or () if message.role == MessageRole.USER]
         if not asked:
             return []

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from memoranda.errors import InputError
+from memoranda.opening import default_url
 from memoranda.opening import open as open_store
 from memoranda.store import namespace_of
 from memoranda_mcp.memory import ORIGIN, Rights, ScopedMemory
@@ -86,7 +87,10 @@ async def opened(settings: Settings) -> AsyncIterator[tuple[BaseStore, Summarize
             raise InputError("--receipts stores what was shown; leave --read-only out.", field="receipts")
         access: Access = "read" if settings.read_only else "create"
         observers = ["receipts"] if settings.receipts else []
-        store = open_store(settings.store, access=access, observers=observers)
+        url = settings.store or default_url(make=access == "create")
+        # What is known stands in contexts; a URL that names an extractor also has what is said read.
+        facts: dict[str, Any] = {} if "facts=" in url.partition("?")[2] else {"facts": "stored"}
+        store = open_store(url, access=access, observers=observers, **facts)
         yield await stack.enter_async_context(store), summarizer
 
 

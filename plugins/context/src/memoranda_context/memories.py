@@ -1,0 +1,68 @@
+"""The memories of one prompt: what was told, what answers the question, and what of both holds no longer."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from memoranda.items import MemoryItem
+from memoranda_context.known import remarked
+from memoranda_context.remembering import Memories, Remembering
+from memoranda_context.shares import Shares
+
+RemarksOf = Callable[[Sequence[MemoryItem]], Awaitable[dict[str, str]]]
+"""Returns the remarks on those of some items that hold no longer, by id."""
+
+
+@dataclass(frozen=True, slots=True)
+class PromptMemories:
+    """What a prompt shows of a store beside the conversation; what holds no longer says so."""
+
+    told: list[MemoryItem]
+    long_term: list[MemoryItem]
+    """What answers the question, best first."""
+    found: Memories
+    """How that was chosen."""
+    remarks: dict[str, str]
+
+
+async def prompt_memories(
+    remembering: Remembering,
+    shares: Shares,
+    question: str,
+    conversation: Sequence[MemoryItem],
+    remarks_of: RemarksOf,
+    *,
+    used: int,
+    is_cut: bool = False,
+    places: Sequence[dict[str, Any]] = ({},),
+    limit: int | None = None,
+    min_score: float | None = None,
+    repeated: Sequence[MemoryItem] = (),
+) -> PromptMemories:
+    """Return the memories of a prompt beside a conversation.
+
+    ``used`` is what the conversation takes of the budget, and ``is_cut`` says that it fills its room. What was told
+    comes from some ``places``, and only where neither a ``limit`` nor a ``min_score`` asks for the memories of the
+    question alone. ``repeated`` is what else the prompt says, such as its question.
+    """
+    told: list[MemoryItem] = []
+    if limit is None and min_score is None:
+        room = shares.told(used, is_cut=is_cut)
+        told = await remembering.told(room, [*conversation, *repeated], places=places, is_cut=is_cut)
+    remarks = await remarks_of(told)
+    told_now = remarked(told, remarks)
+    used += sum(map(remembering.count, told_now))
+    found = await remembering.found(
+        question,
+        min(shares.found(used, is_cut=is_cut), shares.most_memories),
+        shares.few,
+        limit=limit,
+        min_score=min_score,
+        is_cut=is_cut,
+        window=conversation,
+        shown=[*conversation, *told],
+    )
+    remarks |= await remarks_of(found.shown)
+    return PromptMemories(told_now, remarked(found.shown, remarks), found, remarks)
