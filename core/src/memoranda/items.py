@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import logging
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from datetime import UTC, datetime
 from enum import StrEnum
 from functools import cache
@@ -292,6 +292,19 @@ class Payload(NamedTuple):
     def of(cls, item: MemoryItem) -> Self:
         """Return the payload of an item."""
         return cls(item.id, item.content, item.payload, item.payload_format, item.trust)
+
+
+class PayloadChanges(NamedTuple):
+    """What has changed among payloads since a state of a store.
+
+    ``rows`` are new or changed, by numbers that the store gives its items; ``gone`` are numbers that may have been
+    there before and do not count any more. None means that ``rows`` are all there are. ``state`` is what to ask with
+    next time, and of use for nothing else.
+    """
+
+    state: object
+    rows: dict[int, Payload]
+    gone: Collection[int] | None
 
 
 class SystemMemory(MemoryItem):

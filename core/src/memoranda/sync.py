@@ -244,6 +244,7 @@ class SyncStore:
     known = _blocking(BaseStore.known)
     outdated = _blocking(BaseStore.outdated)
     payloads = _blocking(BaseStore.payloads)
+    payload_changes = _blocking(BaseStore.payload_changes)
     head = _blocking(BaseStore.head)
     count = _blocking(BaseStore.count)
     scan = _streaming(BaseStore.scan)

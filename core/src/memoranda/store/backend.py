@@ -27,6 +27,7 @@ from memoranda.store.conditions import (
     metadata_conditions,
 )
 from memoranda.store.engine import one_thread_at_a_time
+from memoranda.store.entry_index import differing
 from memoranda.store.fields import ItemFields, fields_of
 from memoranda.store.filters import (
     Filter,
@@ -53,8 +54,8 @@ __all__ = [
     "Contains", "Created", "Entry", "Expected", "Expiry", "ExtraEquals", "FieldEquals", "Filter", "InBranch", "InScope",
     "ItemFields", "Lifetimes", "Listing", "Observers", "Page", "Past", "ScopeIndex", "Value", "Write", "as_one_session",
     "bare_item", "bare_metadata", "check_clearing", "check_expected", "check_filter", "check_item", "check_metadata",
-    "check_owner", "end_of_life", "extra_matches", "fields_of", "fold", "further_values", "in_order", "is_below",
-    "json_equal", "keep_trust", "kept", "key_bounds", "left_out", "make_item", "make_metadata", "merge_scope",
-    "metadata_conditions", "metadata_matches", "moment_text", "names_nothing", "one_thread_at_a_time", "readable",
-    "scope_metadata", "storable", "successor", "value_conditions", "with_lifetime",
+    "check_owner", "differing", "end_of_life", "extra_matches", "fields_of", "fold", "further_values", "in_order",
+    "is_below", "json_equal", "keep_trust", "kept", "key_bounds", "left_out", "make_item", "make_metadata",
+    "merge_scope", "metadata_conditions", "metadata_matches", "moment_text", "names_nothing", "one_thread_at_a_time",
+    "readable", "scope_metadata", "storable", "successor", "value_conditions", "with_lifetime",
 ]  # fmt: skip

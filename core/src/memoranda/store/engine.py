@@ -28,7 +28,7 @@ from memoranda.errors import (
     WrappedStoreError,
     quoted,
 )
-from memoranda.items import BUILTIN_TYPES, MemoryItem, MemoryMetadata, Payload
+from memoranda.items import BUILTIN_TYPES, MemoryItem, MemoryMetadata, Payload, PayloadChanges
 from memoranda.loops import CallsUnderWay, LoopLock, undivided
 from memoranda.offloading import in_slices, offload, ranking_weight
 from memoranda.store.conditions import Condition, Expiry, FieldEquals
@@ -335,6 +335,14 @@ class Engine(ABC):
     async def _payloads(self, wanted: Filter, page: Page) -> list[Payload]:
         """Return what :meth:`_search` finds, without making items of it where that can be."""
         return list(map(Payload.of, await self._search(wanted, page)))
+
+    async def _payload_changes(self, wanted: Filter, since: object) -> PayloadChanges:
+        """Return how :meth:`_payloads` differs from what it was; ``since`` is the state of an earlier call, or None.
+
+        A store that cannot tell returns all.
+        """
+        rows = (await self._payloads(wanted, Page(order="added")))[::-1]
+        return PayloadChanges(None, dict(enumerate(rows)), None)
 
     async def _scan(self, wanted: Filter, include_deleted: bool, order: Order) -> AsyncGenerator[MemoryItem, None]:
         for item in reversed(await self._search(wanted, Page(order=order))):

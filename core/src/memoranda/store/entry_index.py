@@ -22,6 +22,9 @@ _MOST_OWNERS = 10_000
 _SPARSE = 64
 """Up to how many entries a list is gone through for each one that leaves it; beyond, each is looked for."""
 
+_COMPARED = 4_096
+"""How many entries are compared at once, in which time no other thread has its turn."""
+
 
 BY: dict[Order, Callable[[Entry], tuple[str, int]]] = {
     "created": lambda entry: (entry.created_at, entry.added),
@@ -306,6 +309,26 @@ def passing(entries: Iterable[Entry], wanted: Filter) -> Iterator[Entry]:
 def matching(entries: Iterable[Entry], wanted: Filter) -> list[Entry]:
     """Return the entries whose item matches."""
     return list(passing(entries, wanted))
+
+
+def differing(one: Sequence[Entry], other: Sequence[Entry]) -> tuple[list[Entry], list[Entry]]:
+    """Return the entries that only the one row has, and those that only the other one has, in their order."""
+    start = _alike(one, other)
+    was, now = one[start:], other[start:]
+    end = _alike(was[::-1], now[::-1])
+    was, now = was[: len(was) - end], now[: len(now) - end]
+    known, there = set(map(id, was)), set(map(id, now))
+    return [each for each in was if id(each) not in there], [each for each in now if id(each) not in known]
+
+
+def _alike(one: Sequence[Entry], other: Sequence[Entry]) -> int:
+    """Return with how many of the same entries both begin."""
+    start, most = 0, min(len(one), len(other))
+    while start < most and all(map(is_, one[start : start + _COMPARED], other[start : start + _COMPARED])):
+        start += _COMPARED
+    while start < most and one[start] is other[start]:
+        start += 1
+    return min(start, most)
 
 
 def _above(namespace: tuple[str, ...]) -> list[tuple[str, ...]]:

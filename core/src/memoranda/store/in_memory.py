@@ -9,7 +9,7 @@ from operator import attrgetter, is_
 from typing import NamedTuple
 
 from memoranda.errors import InputError
-from memoranda.items import MemoryItem, MemoryMetadata, Payload
+from memoranda.items import MemoryItem, MemoryMetadata, Payload, PayloadChanges
 from memoranda.loops import guarded
 from memoranda.offloading import (
     AT_ONCE,
@@ -31,6 +31,7 @@ from memoranda.store.entry_index import (
     Entry,
     EntryIndex,
     EntryList,
+    differing,
     matching,
     names_at_most_one_field,
     passing,
@@ -216,6 +217,14 @@ class InMemoryStore(BaseStore):
         found = await offload(filter_weight(len(entries)), matching, entries.copy(), rest)
         return [Payload.of(entry.item) for entry in _sorted(found, page)]
 
+    async def _payload_changes(self, wanted: Filter, since: object) -> PayloadChanges:
+        asked = replace(wanted, further=tuple(each for each in wanted.further if not isinstance(each, Expiry)))
+        if self._lifetimes.is_due(self.clock) or await self._with_past(wanted) is not wanted:
+            return await super()._payload_changes(wanted, None)
+        row = self._live.candidates(wanted.metadata).copy()
+        known = since.row if isinstance(since, _SeenPayloads) and since.asked == asked else None
+        return await offload(filter_weight(len(row)), _payload_changes, asked, known, row)
+
     def _page(self, wanted: Filter, page: Page) -> list[Entry]:
         return _sorted(matching(self._live.candidates(wanted.metadata), wanted), page)
 
@@ -391,6 +400,21 @@ class InMemoryStore(BaseStore):
         """Keep an item whose id is not held; ``lists`` are those of its owner, if they are known."""
         self._added += 1
         self._live.put(Entry(item.created_at, self._added, item, []), lists)
+
+
+class _SeenPayloads(NamedTuple):
+    """What payloads were asked for, and the entries among which they were looked for."""
+
+    asked: Filter
+    row: list[Entry]
+
+
+def _payload_changes(asked: Filter, known: list[Entry] | None, row: list[Entry]) -> PayloadChanges:
+    """Return what has changed since a row was the known one. An entry is another one after every change."""
+    gone, come = (known, row) if known is None else differing(known, row)
+    rows = {entry.added: Payload.of(entry.item) for entry in _sorted(matching(come, asked), Page(order="added"))[::-1]}
+    state = _SeenPayloads(asked, row)
+    return PayloadChanges(state, rows, None if gone is None else [entry.added for entry in gone])
 
 
 class _Batch(NamedTuple):

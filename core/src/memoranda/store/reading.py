@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, Iterable, Sequence
 from typing import Any, Unpack
 
 from memoranda.errors import InputError
-from memoranda.items import MemoryItem, MemoryMetadata, MemoryStatus, Payload
+from memoranda.items import MemoryItem, MemoryMetadata, MemoryStatus, Payload, PayloadChanges
 from memoranda.offloading import filter_weight, offload
 from memoranda.plugins.registry import default_registry
 from memoranda.shapes import check_text, each, number, truth, whole_number
@@ -322,6 +322,25 @@ class Reading(Engine):
         if not self._observers:
             return (await self._payloads(_without_records(wanted), page))[::-1] if page.limit else []
         return list(map(Payload.of, reversed(await self._listed("", wanted, page, "substring", False, 0.0, False))))
+
+    async def payload_changes(
+        self,
+        before: PayloadChanges | None,
+        *,
+        metadata: MemoryMetadata | None = None,
+        memory_type: Kinds | None = None,
+        archived: bool | None = False,
+    ) -> PayloadChanges:
+        """Return how :meth:`payloads` differs from what it was at an earlier call with the same arguments.
+
+        ``before`` is what that call returned; without one, all are returned. So are they where a store cannot tell.
+        """
+        if self._observers:
+            rows = await self.payloads(metadata=metadata, memory_type=memory_type, archived=archived)
+            return PayloadChanges(None, dict(enumerate(rows)), None)
+        self._ensure_open()
+        wanted = self._filter(metadata=metadata, memory_type=memory_type, archived=archived)
+        return await self._payload_changes(_without_records(wanted), before and before.state)
 
     async def head(self, *, metadata: MemoryMetadata | None = None) -> str | None:
         """Return the id of the item that was added last, which :meth:`append` asks for; None if there is none.

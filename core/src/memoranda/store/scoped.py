@@ -7,7 +7,7 @@ from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 from memoranda.errors import InputError
-from memoranda.items import SCOPE_FIELDS, MemoryItem, MemoryMetadata, Payload
+from memoranda.items import SCOPE_FIELDS, MemoryItem, MemoryMetadata, Payload, PayloadChanges
 from memoranda.store.checks import check_metadata
 from memoranda.store.codec import copy_item
 from memoranda.store.engine import Engine
@@ -161,6 +161,9 @@ class ScopedEngine(Engine):
 
     async def _payloads(self, wanted: Filter, page: Page) -> list[Payload]:
         return await self._store._payloads(wanted.narrowed(self.scope), page)
+
+    async def _payload_changes(self, wanted: Filter, since: object) -> PayloadChanges:
+        return await self._store._payload_changes(wanted.narrowed(self.scope), since)
 
     async def _rank(self, query: str, wanted: Filter, limit: int, mode: SearchMode) -> list[RankedItem]:
         return await self._store._rank(query, wanted.narrowed(self.scope), limit, mode)

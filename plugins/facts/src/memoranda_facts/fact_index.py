@@ -1,18 +1,16 @@
-"""The facts of one moment by what they are about, so that a question need not look at all of them.
-
-An index is built once for a state of the facts, and used until something changes.
-"""
+"""The facts of one moment by what they are about, so that a question need not look at all of them."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import NamedTuple
 
-from memoranda_facts.knowledge import Knowledge, Names
+from memoranda_facts.knowledge import Key, Knowledge, Names
 from memoranda_facts.results import Fact
 from memoranda_facts.schema import Schema
+from memoranda_facts.timeline import Timeline
 from memoranda_facts.values import Ref, same_text
 from memoranda_text import index_terms
 
@@ -31,61 +29,70 @@ class FactTerms(NamedTuple):
     said: frozenset[str]
 
 
-class FactIndex:
-    """Some facts, and the subjects and predicates of all that is known. The facts are those of one moment, or all."""
+class SlotIndex:
+    """The slots of what is known: by their subjects, by what their values name, and by the names of their subjects.
 
-    def __init__(self, knowledge: Knowledge, facts: Sequence[Fact], names: Names) -> None:
-        self.knowledge, self.facts, self.names = knowledge, facts, names
-        self._terms: dict[str, FactTerms] = {}
+    It is brought up to date with what is new, so that a question after a change need not look at all facts.
+    """
 
-    def is_of(self, knowledge: Knowledge, facts: Sequence[Fact]) -> bool:
-        """Return True if it was built for this state."""
-        return self.knowledge is knowledge and self.facts is facts
-
-    @property
-    def schema(self) -> Schema:
-        """The schema of the facts."""
-        return self.knowledge.schema
-
-    @cached_property
-    def by_entry(self) -> dict[str, Fact]:
-        """The facts by the ids of their entries."""
-        return {entry: fact for fact in self.facts for entry in fact.entries}
-
-    @cached_property
-    def predicates(self) -> list[str]:
-        """Every predicate that is known."""
-        return list({timeline.predicate: None for timeline in self.knowledge.timelines.values()})
-
-    @cached_property
-    def subjects(self) -> dict[str, str]:
+    def __init__(self, knowledge: Knowledge, names: Names) -> None:
+        self.names, self._schema, self._known = names, knowledge.schema, knowledge.names
+        self._timelines: Mapping[Key, Timeline] = {}
+        self.places: dict[Key, int] = {}
+        """The slots, in the order in which they were first recorded."""
+        self.of_subject: dict[str, list[Key]] = {}
+        """The slots of each subject, by its key."""
+        self.naming: dict[str, dict[Key, None]] = {}
+        """The slots that ever had a value that may be a subject, by the key of that."""
+        self.predicates: dict[str, None] = {}
+        self.subjects: dict[str, str] = {}
         """Every subject that is known, by its key, as it is shown."""
-        return {key[0]: timeline.subject for key, timeline in self.knowledge.timelines.items()}
+        self._keys_of_names: dict[str, set[str]] = {}
+        self._longest_name = 0
+        self.terms: dict[tuple[str, ...], FactTerms] = {}
+        """The terms of facts, by their entries."""
+        self._add(knowledge.timelines)
 
-    @cached_property
-    def _keys_of_names(self) -> dict[str, set[str]]:
-        """The keys of subjects by each of their names."""
-        found: dict[str, set[str]] = {}
-        for key, shown in self.subjects.items():
-            for name in self.names_of(shown):
-                found.setdefault(" ".join(words_of(name)), set()).add(key)
-        found.pop("", None)
-        return found
+    def follows(self, knowledge: Knowledge, names: Names) -> bool:
+        """Bring the index up to date, and return True if it could be: nothing is gone, and names mean the same."""
+        if (names, knowledge.names, knowledge.schema) != (self.names, self._known, self._schema):
+            return False
+        timelines, known = knowledge.timelines, self._timelines
+        if timelines is not known:
+            self._add({key: each for key, each in timelines.items() if known.get(key) is not each})
+            self._timelines = timelines
+        return len(self.places) == len(timelines)
 
-    @cached_property
-    def _longest_name(self) -> int:
-        return max((name.count(" ") + 1 for name in self._keys_of_names), default=0)
+    def _add(self, timelines: Mapping[Key, Timeline]) -> None:
+        for key, timeline in timelines.items():
+            if key not in self.places:
+                self.places[key] = len(self.places)
+                self.predicates[timeline.predicate] = None
+                self.of_subject.setdefault(self.names.root(timeline.subject), []).append(key)
+                self._name(key[0], timeline.subject)
+            for value in {record.value for record in timeline.active if isinstance(record.value, (str, Ref))}:
+                self.naming.setdefault(self.names.root(str(value)), {})[key] = None
+
+    def _name(self, key: str, shown: str) -> None:
+        if key in self.subjects:
+            return
+        self.subjects[key] = shown
+        for name in self.names_of(shown):
+            words = words_of(name)
+            if words:
+                self._keys_of_names.setdefault(" ".join(words), set()).add(key)
+                self._longest_name = max(self._longest_name, len(words))
 
     @cached_property
     def _aliases(self) -> dict[str, list[str]]:
         found: dict[str, list[str]] = {}
-        for alias, name in self.schema.subjects.items():
+        for alias, name in self._schema.subjects.items():
             found.setdefault(same_text(name), []).append(alias)
         return found
 
     def names_of(self, subject: str) -> list[str]:
         """Return every name of a subject, those that the schema lists among them."""
-        return [*self.knowledge.names.all_of(subject), *self._aliases.get(same_text(subject), ())]
+        return [*self._known.all_of(subject), *self._aliases.get(same_text(subject), ())]
 
     def mentioned(self, words: Sequence[str]) -> set[str]:
         """Return the keys of the subjects that a question of these words names."""
@@ -95,32 +102,40 @@ class FactIndex:
                 found |= self._keys_of_names.get(" ".join(words[first:end]), set())
         return found
 
-    @cached_property
-    def _by_slot(self) -> dict[tuple[str, str], list[tuple[int, Fact]]]:
-        """The facts by their subject and predicate, each with its place among all."""
-        found: dict[tuple[str, str], list[tuple[int, Fact]]] = {}
-        for place, fact in enumerate(self.facts):
-            key = self.names.root(fact.subject), same_text(fact.predicate)
-            found.setdefault(key, []).append((place, fact))
-        return found
+
+class FactIndex:
+    """The facts of one moment by what they are about; with ``history``, all that there ever were."""
+
+    def __init__(self, knowledge: Knowledge, slots: SlotIndex, moment: str, *, history: bool = False) -> None:
+        self.knowledge, self.slots, self.names = knowledge, slots, slots.names
+        self._moment, self._history = moment, history
+
+    @property
+    def schema(self) -> Schema:
+        """The schema of the facts."""
+        return self.knowledge.schema
+
+    def _facts(self, slots: Iterable[Key]) -> list[Fact]:
+        """Return the facts of some slots, in the order of these."""
+        placed = sorted(set(slots), key=self.slots.places.__getitem__)
+        return [fact for key in placed for fact in self.knowledge.of_slot(key, self._moment, history=self._history)]
+
+    def of_entry(self, entry_id: str) -> Fact | None:
+        """Return the fact that an entry is part of."""
+        key = self.knowledge.place(entry_id)
+        found = [] if key is None else self._facts([key])
+        return next((fact for fact in reversed(found) if entry_id in fact.entries), None)
 
     def of_slots(self, subjects: Iterable[str], predicate: str) -> list[Fact]:
         """Return the facts of some subjects, given by their keys, that have a predicate; in their order."""
-        placed = [each for subject in subjects for each in self._by_slot.get((subject, predicate), ())]
-        return [fact for _, fact in sorted(placed, key=lambda each: each[0])]
+        slots = [key for subject in subjects for key in self.slots.of_subject.get(subject, ()) if key[1] == predicate]
+        return self._facts(slots)
 
-    @cached_property
-    def _naming(self) -> dict[str, list[Fact]]:
-        """The facts by their subject, and by the subject that their object names."""
-        found: dict[str, list[Fact]] = {}
-        for fact in self.facts:
-            for key in {self.names.root(fact.subject), self.object_of(fact)} - {None}:
-                found.setdefault(str(key), []).append(fact)
-        return found
-
-    def naming(self, subjects: Iterable[str]) -> list[Fact]:
+    def naming(self, subjects: Collection[str]) -> list[Fact]:
         """Return the facts that are about some subjects, given by their keys, or name one as their object."""
-        found = [fact for subject in subjects for fact in self._naming.get(subject, ())]
+        about = [key for subject in subjects for key in self.slots.of_subject.get(subject, ())]
+        named = [key for subject in subjects for key in self.slots.naming.get(subject, ())]
+        found = self._facts(about) + [fact for fact in self._facts(named) if self.object_of(fact) in subjects]
         return list({fact.id: fact for fact in found}.values())
 
     def object_of(self, fact: Fact) -> str | None:
@@ -129,11 +144,11 @@ class FactIndex:
 
     def terms_of(self, fact: Fact) -> FactTerms:
         """Return the terms of a fact."""
-        found = self._terms.get(fact.id)
+        found = self.slots.terms.get(fact.entries)
         if found is None:
             said = [*self.schema.names_of(fact.predicate), str(fact.object), *map(str, fact.qualifiers.values())]
-            found = self._terms[fact.id] = FactTerms(
-                frozenset(index_terms(" ".join(self.names_of(fact.subject)))),
+            found = self.slots.terms[fact.entries] = FactTerms(
+                frozenset(index_terms(" ".join(self.slots.names_of(fact.subject)))),
                 frozenset(index_terms(" ".join(said).replace("_", " "))),
             )
         return found

@@ -10,7 +10,7 @@ from memoranda.tokens import TokenCounter, estimate_tokens
 from memoranda.trust import Trust
 from memoranda_facts.dates import Moment, last_moment_of
 from memoranda_facts.explaining import explained, supporting
-from memoranda_facts.fact_index import FactIndex
+from memoranda_facts.fact_index import FactIndex, SlotIndex
 from memoranda_facts.knowledge import Knowledge
 from memoranda_facts.outdated import Outdated, outdated
 from memoranda_facts.profile_lines import profile_lines
@@ -36,7 +36,7 @@ class Facts(Reconciling):
     :meth:`reconcile`.
     """
 
-    _index: FactIndex | None = None
+    _slot_index: SlotIndex | None = None
 
     async def why(self, fact: Fact | str) -> Why:
         """Return the sources of a fact with their text, the rule that proposed it, what it replaced, and what decided.
@@ -61,8 +61,7 @@ class Facts(Reconciling):
         if not check_text(query, "query").strip():
             return []
         knowledge = await self._knowledge()
-        shown = await self.history() if history else knowledge.at(self._present(knowledge))
-        index = self._index_of(knowledge, shown)
+        index = FactIndex(knowledge, self._slots_of(knowledge), self._present(knowledge), history=history)
         return await ranked_facts(self._log.store, self._log.folder, Question(query, index), index, most)
 
     async def follow(
@@ -77,7 +76,8 @@ class Facts(Reconciling):
             raise InputError("follow() needs at least one predicate.", field="predicates")
         asked = None if valid is None else last_moment_of(valid, "valid")
         knowledge = await self._knowledge(known)
-        index = self._index_of(knowledge, knowledge.at(self._present(knowledge) if asked is None else asked))
+        moment = self._present(knowledge) if asked is None else asked
+        index = FactIndex(knowledge, self._slots_of(knowledge), moment)
         found: list[Fact] = []
         reached = {index.names.root(checked_name(subject, "subject"))}
         for predicate in predicates:
@@ -86,11 +86,14 @@ class Facts(Reconciling):
             reached = {key for fact in found if (key := index.object_of(fact)) is not None}
         return found
 
-    def _index_of(self, knowledge: Knowledge, facts: list[Fact]) -> FactIndex:
-        """Return the index of some facts, that of the last call if nothing has changed since."""
-        if self._index is None or not self._index.is_of(knowledge, facts):
-            self._index = FactIndex(knowledge, facts, self._newest.names)
-        return self._index
+    def _slots_of(self, knowledge: Knowledge) -> SlotIndex:
+        """Return the index of what is known, that of the last call brought up to date if it can be."""
+        names = self._newest.names
+        if knowledge is not self._newest:
+            return SlotIndex(knowledge, names)
+        if self._slot_index is None or not self._slot_index.follows(knowledge, names):
+            self._slot_index = SlotIndex(knowledge, names)
+        return self._slot_index
 
     async def profile(
         self,

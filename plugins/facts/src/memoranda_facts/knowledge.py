@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
+from copy import copy
 from dataclasses import replace
 
 from memoranda.trust import Trust
@@ -106,9 +107,35 @@ class Knowledge:
             key: known[key] if kept.get(key) == log and key in known else self._timeline(log)
             for key, log in self.logs.items()
         }
-        self._depends = any(record.depends_on for record in self.records)
+        self.depending = [record for record in self.records if record.depends_on]
         self._places: dict[str, Key] | None = None
         self._view: tuple[str, str, list[Fact]] | None = None
+        self._has_merges = any(record.predicate == SAME_AS for record in self.records)
+
+    def with_new(self, records: Iterable[Record]) -> Knowledge | None:
+        """Return what is known with records that come after all others; None if all has to be thought over.
+
+        A merge may change what any other record is about, and so does whatever was recorded in another order.
+        """
+        new = sorted(records, key=in_order)
+        merges = self._has_merges or any(record.predicate == SAME_AS for record in new)
+        if merges or (new and self.records and in_order(new[0]) <= in_order(self.records[-1])):
+            return None
+        grown = copy(self)
+        grown.records = [*self.records, *new]
+        grown.latest = grown.records[-1].at if grown.records else ""
+        grown.logs, changed = dict(self.logs), dict[Key, list[Record]]()
+        for record in new:
+            key = self.key(record.subject, record.predicate)
+            if key not in changed:
+                changed[key] = grown.logs[key] = list(self.logs.get(key, ()))
+            changed[key].append(record)
+        grown.timelines = {**self.timelines, **{key: grown._timeline(log) for key, log in changed.items()}}
+        grown.depending = [*self.depending, *(record for record in new if record.depends_on)]
+        grown._view = None
+        if self._places is not None:
+            grown._places = {**_places(changed), **self._places}
+        return grown
 
     def key(self, subject: str, predicate: str) -> Key:
         """Return the key of a slot, by any of its names. A merge is about a name, not about who has it."""
@@ -124,9 +151,7 @@ class Knowledge:
     def place(self, entry_id: str) -> Key | None:
         """Return the slot that an entry belongs to."""
         if self._places is None:
-            confirmed = [(key, each) for key, log in self.logs.items() for each in log if each.kind == "confirm"]
-            self._places = {target: key for key, each in confirmed for target in each.targets}
-            self._places |= {record.id: key for key, log in self.logs.items() for record in log}
+            self._places = _places(self.logs)
         return self._places.get(entry_id)
 
     def full_id(self, given: str) -> str:
@@ -150,10 +175,18 @@ class Knowledge:
                 until = timeline.edges[place]
             if key[1] != SAME_AS:
                 found += timeline.at(moment)
-        if self._depends:
+        if self.depending:
             found = [self.settled(fact, moment) for fact in found]
         self._view = since, until, found
         return found
+
+    def of_slot(self, key: Key, moment: str, *, history: bool = False) -> list[Fact]:
+        """Return the facts of a slot at a moment; with ``history``, all that it ever had, as they stand then."""
+        timeline = self.timelines.get(key)
+        if timeline is None or key[1] == SAME_AS:
+            return []
+        found = timeline.history(moment) if history else timeline.at(moment)
+        return [self.settled(fact, moment) for fact in found] if self.depending else found
 
     def settled(self, fact: Fact, moment: str) -> Fact:
         """Return a fact as ``unsure`` if one that it depends on does not hold at a moment."""
@@ -185,6 +218,13 @@ class Knowledge:
     def dependents(self, ended: Iterable[str]) -> list[str]:
         """Return the entries that depend on some others, or on such as do."""
         return dependents(self.records, ended)
+
+
+def _places(logs: Mapping[Key, Sequence[Record]]) -> dict[str, Key]:
+    """Return the slot that each entry belongs to, and each that another one stands for."""
+    confirmed = [(key, each) for key, log in logs.items() for each in log if each.kind == "confirm"]
+    places = {target: key for key, each in confirmed for target in each.targets}
+    return places | {record.id: key for key, log in logs.items() for record in log}
 
 
 def dependents(records: Iterable[Record], ended: Iterable[str]) -> list[str]:

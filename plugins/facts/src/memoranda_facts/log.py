@@ -18,7 +18,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from memoranda.errors import CorruptStoreError, InputError, VersionConflictError
-from memoranda.items import MemoryMetadata, Payload, utc_text
+from memoranda.items import MemoryMetadata, Payload, PayloadChanges, utc_text
 from memoranda.store import BaseStore, Capability, ScopedStore
 from memoranda.trust import trusted_as
 from memoranda_facts.dates import next_tick
@@ -76,6 +76,8 @@ class Log:
     def __init__(self, store: BaseStore) -> None:
         self.store, self.owner = owner_handle(store)
         self.folder = folder_of(self.owner)
+        self._seen: PayloadChanges | None = None
+        self._rows: dict[int, Payload] = {}
         self._parsed: dict[tuple[str, str | None, str | None], Record | None] = {}
         self._kept: OrderedDict[str, _Kept] = OrderedDict()
         self._locks: WeakKeyDictionary[Any, asyncio.Lock] = WeakKeyDictionary()
@@ -94,21 +96,53 @@ class Log:
         where = self.folder.model_copy(update={"extra": extra}) if extra else self.folder
         return await self.store.payloads(memory_type="fact", metadata=where, archived=True)
 
-    def parsed(self, rows: Iterable[Payload], *, whole: bool = False) -> list[Record]:
-        """Return the records of rows; those of a ``whole`` log are kept for the next time, and no others.
+    async def follow(self) -> list[Record] | None:
+        """Bring :meth:`records` up to date, and return the new ones; None if others have changed or are gone."""
+        while True:
+            since = self._seen
+            changes = await self.store.payload_changes(since, memory_type="fact", metadata=self.folder, archived=True)
+            # Another call may have followed meanwhile. What changed since then is asked for again.
+            if changes.gone is None or since is self._seen:
+                break
+        self._seen = changes
+        rows, is_same = self._rows, False
+        if changes.gone is None:
+            is_same = list(changes.rows.values()) == list(rows.values())
+            self._rows = dict(changes.rows)
+        else:
+            changed = {number: row for number, row in changes.rows.items() if rows.get(number) != row}
+            gone = [number for number in changes.gone if number in rows and number not in changes.rows]
+            is_new = not gone and rows.keys().isdisjoint(changed)
+            for number in gone:
+                del rows[number]
+            rows |= changed
+            if is_new:
+                return self.parsed(changed.values(), keep=True)
+        self._parsed = {key: self._parsed[key] for key in map(_key, self._rows.values()) if key in self._parsed}
+        return [] if is_same else None
+
+    @property
+    def size(self) -> int:
+        """How many entries there were when they were last followed."""
+        return len(self._rows)
+
+    def records(self) -> list[Record]:
+        """Return the records of every entry of the owner, as they were last followed."""
+        return self.parsed(self._rows.values(), keep=True)
+
+    def parsed(self, rows: Iterable[Payload], *, keep: bool = False) -> list[Record]:
+        """Return the records of rows, and keep them for the next time if that is asked for.
 
         What cannot be read is passed over and logged by its id: one such item must not hide all that is known.
         """
-        known, kept = self._parsed, {}
         records = []
         for row in rows:
-            key = (row.item_id, row.text, row.trust)
-            record = known[key] if key in known else _readable(row)
-            kept[key] = record
+            key = _key(row)
+            record = self._parsed[key] if key in self._parsed else _readable(row)
+            if keep:
+                self._parsed[key] = record
             if record is not None:
                 records.append(record)
-        if whole:
-            self._parsed = kept
         return records
 
     async def slot(self, slot: Slot, *, fresh: bool = True) -> _Kept:
@@ -138,6 +172,7 @@ class Log:
 
     def forget(self) -> None:
         """Drop what is kept, since entries were removed."""
+        self._seen, self._rows = None, {}
         self._kept.clear()
         self._parsed.clear()
 
@@ -206,6 +241,11 @@ def in_order(record: Record) -> tuple[str, str, int]:
     """Return what orders records: when they were recorded, then their place in their log."""
     log, _, _ = record.id.rpartition("-")
     return record.at, log, record.number
+
+
+def _key(row: Payload) -> tuple[str, str | None, str | None]:
+    """Return what a record is made of."""
+    return row.item_id, row.text, row.trust
 
 
 def _readable(row: Payload) -> Record | None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from memoranda.errors import InputError
-from memoranda.items import Payload
+from memoranda.loops import LoopLock
+from memoranda.offloading import offload
 from memoranda.store import BaseStore
 from memoranda.trust import check_trust
 from memoranda_facts.dates import Moment, last_moment_of
 from memoranda_facts.knowledge import Knowledge, Names
 from memoranda_facts.log import Log
-from memoranda_facts.records import DEPENDS, MERGES, SAME_AS, Record
+from memoranda_facts.records import DEPENDS, MERGES, Record
 from memoranda_facts.results import Fact
 from memoranda_facts.schema import Schema
 from memoranda_facts.values import same_text
@@ -22,8 +23,8 @@ class FactReading:
         self.store = store
         self.schema = Schema() if schema is None else schema
         self._log = Log(store)
-        self._rows: list[Payload] = []
         self._newest = Knowledge([], self.schema)
+        self._following = LoopLock()
         self._names: Names | None = None
         self._dependents: list[Record] | None = None
 
@@ -71,12 +72,7 @@ class FactReading:
         """
         knowledge = await self._knowledge()
         now = self._present(knowledge)
-        found = [
-            knowledge.settled(fact, now) if fact.state == "holds" else fact
-            for key, timeline in knowledge.timelines.items()
-            if key[1] != SAME_AS
-            for fact in timeline.history(now)
-        ]
+        found = [fact for key in knowledge.timelines for fact in knowledge.of_slot(key, now, history=True)]
         return _about(found, knowledge, subject, predicate)
 
     async def get(self, entry_id: str) -> Fact | None:
@@ -106,13 +102,19 @@ class FactReading:
 
     async def _knowledge_of_rows(self) -> Knowledge:
         """Return what is known now; it is computed again only where the stored entries have changed."""
-        rows = await self._log.rows()
-        if rows != self._rows:
-            self._newest = Knowledge(self._log.parsed(rows, whole=True), self.schema, earlier=self._newest)
-            self._names = self._newest.names
-            self._dependents = [record for record in self._newest.records if record.depends_on]
-            self._rows = rows
-        return self._newest
+        async with self._following.held():
+            new = await self._log.follow()
+            if new is None or new:
+                count = self._log.size if new is None else len(new)
+                self._newest = known = await offload(count, self._thought_over, new)
+                self._names = known.names
+                self._dependents = known.depending
+            return self._newest
+
+    def _thought_over(self, new: list[Record] | None) -> Knowledge:
+        """Return what is known with new records; if others have changed, from all of them."""
+        grown = None if new is None else self._newest.with_new(new)
+        return Knowledge(self._log.records(), self.schema, earlier=self._newest) if grown is None else grown
 
     async def _before_reading(self) -> None:
         """Do what is due before facts are read."""

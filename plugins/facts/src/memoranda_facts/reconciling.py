@@ -122,7 +122,8 @@ class Reconciling(Changes):
         for entry in sorted(purged):
             await self._log.store.purge(entry)
         self._watch.settled[self._log.owner] = self._watch.seen(self._log.owner.user_id)
-        self._log.forget()
+        if missing:
+            self._log.forget()
         before = self._watch.unreported.get(self._log.owner)
         self._watch.unreported[self._log.owner] = receipt if before is None else _joined(before, receipt)
 

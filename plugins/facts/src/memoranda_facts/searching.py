@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import takewhile
 
 from memoranda.items import MemoryItem, MemoryMetadata
+from memoranda.offloading import import_in_thread
 from memoranda.store import BaseStore
 from memoranda.tokens import TokenCounter, estimate_tokens
 from memoranda.trust import Trust
@@ -20,6 +21,9 @@ from memoranda_text import index_terms, query_language, query_words
 
 _FIRST_LOOK = 4
 """How many entries are ranked first for each fact that is wanted; several entries may be one fact, or none any more."""
+
+_FEW_ANSWERS = 200
+"""Up to how many facts about known subjects are ranked by themselves, without the store."""
 
 _STEM = 4
 """How many letters two forms of a word share at least."""
@@ -53,9 +57,9 @@ class Question:
             named = " ".join(words_of(name))
             return bool(named) and f" {named} " in padded
 
-        self.subjects = index.mentioned(words)
-        added = [index.knowledge.names.shown(index.subjects[key]) for key in sorted(self.subjects)]
-        for predicate in index.predicates:
+        self.subjects = index.slots.mentioned(words)
+        added = [index.knowledge.names.shown(index.slots.subjects[key]) for key in sorted(self.subjects)]
+        for predicate in index.slots.predicates:
             names = index.schema.names_of(predicate)
             if any(mentions(name) or _shares_a_word(name, words) for name in names):
                 added.append(predicate.replace("_", " "))
@@ -91,21 +95,41 @@ async def ranked_facts(
 ) -> list[Fact]:
     """Return those of the facts that answer a question, in the order in which the store ranks their entries."""
     answers = question.answers()
+    if answers is not None and len(answers) <= _FEW_ANSWERS:
+        return await _ranked_alone(question, answers, limit)
     most = limit if answers is None else min(limit, len(answers))
     size = _FIRST_LOOK * limit + 20
-    while index.facts and most:
+    while index.slots.places and most:
         ranked = await store.search_ranked(
             query=question.text, metadata=place, memory_type="fact", archived=True, limit=size, mode="text"
         )
         found: dict[str, Fact] = {}
         for each in ranked:
-            fact = index.by_entry.get(each.item.id)
+            fact = index.of_entry(each.item.id)
             if fact is not None and question.is_answered_by(fact):
                 found[fact.id] = fact
         if len(found) >= most or len(ranked) < size:
             return list(found.values())[:limit]
         size *= 4
     return []
+
+
+async def _ranked_alone(question: Question, answers: Sequence[Fact], limit: int) -> list[Fact]:
+    """Return a few answers in their order among each other, which takes the same time however much else is known."""
+    if len(answers) < 2:
+        return list(answers)[:limit]
+    await import_in_thread("memoranda_ranking.ranking")
+    from memoranda_ranking import Passage, rank_text
+
+    by_id = {fact.id: fact for fact in answers}
+    said = [Passage(fact.id, _sentence(fact), date=fact.recorded_at, session=fact.id) for fact in answers]
+    return [by_id[each.key] for each in rank_text(question.text, [[each] for each in said], limit=limit)]
+
+
+def _sentence(fact: Fact) -> str:
+    """Return a fact as a text to be ranked."""
+    said = [fact.subject, fact.predicate.replace("_", " "), str(fact.object), *map(str, fact.qualifiers.values())]
+    return " ".join(said)
 
 
 def profile_text(facts: Iterable[Fact], schema: Schema, tokens: int, counter: TokenCounter | None) -> str:

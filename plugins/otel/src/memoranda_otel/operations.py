@@ -78,6 +78,7 @@ OPERATIONS = {
     "recall": Operation(SEARCH, "read", _length, ranks=True),
     "window": Operation(SEARCH, "read", _length),
     "payloads": Operation(SEARCH, "read", _length),
+    "payload_changes": Operation(SEARCH),
     "scan": Operation(SEARCH, "read", _result),
     "count": Operation(SEARCH, "touched", _result),
     "head": Operation(SEARCH),

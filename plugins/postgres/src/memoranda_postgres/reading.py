@@ -7,10 +7,11 @@ from contextlib import AbstractAsyncContextManager
 from functools import partial
 from typing import Any
 
-from memoranda.items import MemoryItem, Payload, utc_text
+from memoranda.items import MemoryItem, Payload, PayloadChanges, utc_text
 from memoranda.store import BaseStore, Order, Owner, namespace_of
 from memoranda.store.backend import Filter, Listing, Page, readable
 from memoranda_postgres.dialect import PostgresStatements
+from memoranda_postgres.payload_changes import payload_changes
 from memoranda_postgres.rows import READ_COLUMNS, item_of, moment_of
 from memoranda_postgres.schema import Layout
 from memoranda_postgres.server import Server
@@ -53,6 +54,12 @@ class ReadingStore(BaseStore):
 
     async def _payloads(self, wanted: Filter, page: Page) -> list[Payload]:
         return readable(unpack_payload, await self._matching(wanted, page, PAYLOAD_COLUMNS))
+
+    async def _payload_changes(self, wanted: Filter, since: object) -> PayloadChanges:
+        if await self._with_past(wanted) is not wanted:
+            return await super()._payload_changes(wanted, None)
+        with self._server.reading(users_of(wanted)):
+            return await payload_changes(self._server, self._statements, wanted, since)
 
     async def _matching(self, wanted: Filter, page: Page, columns: Sequence[str] = ()) -> list[Any]:
         """Return a page of the rows that match: these columns of each, or all columns of an item."""

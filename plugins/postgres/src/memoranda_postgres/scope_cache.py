@@ -23,6 +23,7 @@ from memoranda.loops import LoopLock
 from memoranda.offloading import offload, ranking_weight
 from memoranda.store.backend import Expiry, Filter
 from memoranda_postgres.dialect import SEQUENCE, PostgresStatements
+from memoranda_postgres.marks import MARK, SNAPSHOT, lists_open_transactions
 from memoranda_postgres.server import Server
 from memoranda_postgres.vectors import Vectors
 from memoranda_ranking import (
@@ -43,10 +44,8 @@ MOST_BYTES = 256 << 20
 """About how many bytes are kept for all scopes; the least recently searched ones are dropped. A larger scope is kept
 alone."""
 
-_MARK = f"hashint8extended({SEQUENCE}, xmin::text::bigint)"
 _BYTES_OF_A_MARK = 150
 _COLUMNS = "id, content, memory_type, extra_json, created_at, user_id, session_id, task_id"
-_SNAPSHOT = "pg_current_snapshot()::text || ' ' || pg_postmaster_start_time()::text"
 
 T = TypeVar("T")
 
@@ -162,7 +161,7 @@ class ScopeCache:
         last, given = parameters.add(max(scope.marks or (), default=0)), parameters.add(known)
         kept = f"FILTER (WHERE {SEQUENCE} <= {last}::bigint)"
         columns, seen = (
-            f"{SEQUENCE}, expires_at, {_MARK} AS mark",
+            f"{SEQUENCE}, expires_at, {MARK} AS mark",
             [
                 f"{dialect.has_terms} AND count(*) > {WHOLE_SCOPE}",
                 f"count(*) {kept}",
@@ -178,7 +177,7 @@ class ScopeCache:
         text = (
             f"SELECT snapshot, vector_model, vector_dimension, CASE WHEN snapshot <> {given}::text THEN "
             f"(SELECT json_build_array({', '.join(seen)})::text FROM ({rows}) AS few) END "
-            f"FROM (SELECT {_SNAPSHOT} AS snapshot OFFSET 0) AS now, {dialect.meta}"
+            f"FROM (SELECT {SNAPSHOT} AS snapshot OFFSET 0) AS now, {dialect.meta}"
         )
         ((snapshot, *model, found),) = await self._server.fetch(text, parameters.values)
         return snapshot, None if model[0] is None else tuple(model), None if found is None else json.loads(found)
@@ -187,7 +186,7 @@ class ScopeCache:
         """Return the marks of all rows of a scope by their numbers."""
         parameters = Parameters(self._statements.dialect)
         where = self._statements.conditions(parameters, wanted)
-        text = f"SELECT array_agg({SEQUENCE}), array_agg({_MARK}) FROM {self._statements.dialect.table} WHERE {where}"
+        text = f"SELECT array_agg({SEQUENCE}), array_agg({MARK}) FROM {self._statements.dialect.table} WHERE {where}"
         ((numbers, marks),) = await self._server.fetch(text, parameters.values)
         return dict(zip(numbers or (), marks or (), strict=True))
 
@@ -223,7 +222,7 @@ class ScopeCache:
         also = "" if chosen is None else f"AND {SEQUENCE} = ANY({parameters.add(list(chosen))}::bigint[])"
         vectors = "NULL" if self._vectors is None else self._vectors.packed(parameters)
         text = (
-            f"SELECT {SEQUENCE} AS number, {_MARK} AS mark, {_COLUMNS}, {vectors} AS vectors "
+            f"SELECT {SEQUENCE} AS number, {MARK} AS mark, {_COLUMNS}, {vectors} AS vectors "
             f"FROM {self._statements.dialect.table} WHERE {where} {also} ORDER BY {SEQUENCE}"
         )
         return await self._server.fetch(text, parameters.values)
@@ -250,9 +249,3 @@ def _added(rows: Iterable[Any], named: set[str]) -> Iterable[Added]:
         # The server sends numbers with the highest byte first.
         vectors = np.frombuffer(row["vectors"] or b"", ">f4").astype("<f4").tobytes()
         yield Added(row["number"], passage_of_row(row, named), vectors)
-
-
-def lists_open_transactions(snapshot: str) -> bool:
-    """Return True if a snapshot, as text, lists every open transaction; on a standby it lists none."""
-    oldest, following, listed = snapshot.split(" ")[0].split(":")
-    return oldest == following or listed != ""

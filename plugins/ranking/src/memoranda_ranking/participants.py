@@ -14,7 +14,8 @@ _GREETINGS = (
     "obrigada привет спасибо"
 )
 _GREETED = frozenset(_GREETINGS.split())
-_MARKS = ("!", ",", "?", ".")
+CALLING_MARKS = ("!", ",", "?", ".")
+"""What follows a name by which somebody is called."""
 _BEFORE_MARK = re.compile(r"(?<![^\W_])([A-Z\u00c0-\u00de\u0370-\u03ab\u0400-\u042f][^\W\d_]*)(?=[!,?.])")
 _BEFORE_NAME = 2
 """How many words a text may begin with where the last is a name that is called: "Wow Ada!"."""
@@ -54,7 +55,7 @@ def called_names(text: str) -> tuple[list[str], list[str]]:
     for found in _BEFORE_MARK.finditer(beginning):
         name, before = found[1], beginning[: found.start()].rstrip()
         words = before.split(None, _BEFORE_NAME)
-        if before[-1:] in _MARKS or len(words) < _BEFORE_NAME:
+        if before[-1:] in CALLING_MARKS or len(words) < _BEFORE_NAME:
             called.append(name)
         spoken = before.rstrip(",").casefold().split()[-2:]
         if spoken and (spoken[-1] in _GREETED or spoken == ["thank", "you"]):

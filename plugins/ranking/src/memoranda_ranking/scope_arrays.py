@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from memoranda.offloading import give_way
 from memoranda_ranking.dates import microseconds
 from memoranda_ranking.names import ASSISTANTS, UNKNOWN
-from memoranda_ranking.participants import beginning_of, called_names
+from memoranda_ranking.participants import CALLING_MARKS, beginning_of, called_names
 from memoranda_ranking.passages import SILENCE, Passage, Weights
 from memoranda_ranking.postings import Column, Postings, spans
 from memoranda_ranking.trigrams import Spellings
@@ -324,7 +324,10 @@ class ScopeArrays:
 
     def calling(self, name: str) -> tuple[Ints, bool]:
         """Return the items of the layout that call a person by name, and whether one has the name beside a greeting."""
-        naming = [row for row, beginning in enumerate(self.beginnings) if name in beginning]
+        # Names are called before such a mark alone, and looking for both together is quick.
+        marked = [name + mark for mark in CALLING_MARKS]
+        having = [row for row, text in enumerate(self.beginnings) if name in text]
+        naming = [row for row in having if any(each in self.beginnings[row] for each in marked)]
         heard = {row: called_names(self.beginnings[row]) for row in naming if self._alive.values[row]}
         calling = [row for row, (called, _) in heard.items() if name in called]
         greeted = any(name in beside for _, beside in heard.values())

@@ -5,20 +5,16 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Sequence
-from operator import is_
 
 from memoranda.items import MemoryItem
 from memoranda.offloading import give_way
 from memoranda.store import RankedItem
-from memoranda.store.backend import Entry
+from memoranda.store.backend import Entry, differing
 from memoranda_ranking.passages import Weights
 from memoranda_ranking.ranking import rank
 from memoranda_ranking.scope_arrays import Added, ScopeArrays
 from memoranda_ranking.turns import passage_of
 from memoranda_text.terms import index_words
-
-_BLOCK = 4_096
-"""How many entries are compared at once, in which time no other thread has its turn."""
 
 _DIVIDED_AT_ONCE = 500
 """How many texts are divided into words in one go."""
@@ -71,20 +67,16 @@ class ScopeIndex:
 
         Whether one does depends on the entry alone, which is another after every change.
         """
-        start = _alike(self._row, row)
-        was, now = self._row[start:], row[start:]
-        end = _alike(was[::-1], now[::-1])
-        was, now = was[: len(was) - end], now[: len(now) - end]
-        known, there = set(map(id, was)), set(map(id, now))
-        gone = [entry.added for entry in was if id(entry) not in there]
+        was, now = differing(self._row, row)
+        gone = [entry.added for entry in was]
         try:
             self._arrays.remove(gone)
             for number in gone:
                 self._entries.pop(number, None)
             if self._arrays.is_worn:
                 self._start_anew()
-                known, now = set(), row
-            new = [entry for entry in now if id(entry) not in known and belongs(entry.item)]
+                now = list(row)
+            new = [entry for entry in now if belongs(entry.item)]
             self._entries.update((entry.added, entry) for entry in new)
             for start in range(0, len(new), _DIVIDED_AT_ONCE):
                 if start:
@@ -95,16 +87,6 @@ class ScopeIndex:
             self._start_anew()
             raise
         self._row = row
-
-
-def _alike(one: Sequence[Entry], other: Sequence[Entry]) -> int:
-    """Return with how many of the same entries both begin."""
-    start, most = 0, min(len(one), len(other))
-    while start < most and all(map(is_, one[start : start + _BLOCK], other[start : start + _BLOCK])):
-        start += _BLOCK
-    while start < most and one[start] is other[start]:
-        start += 1
-    return min(start, most)
 
 
 def _terms(entry: Entry) -> list[str]:

@@ -10,6 +10,7 @@ from itertools import islice
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from memoranda.errors import CorruptStoreError, NoVectorsError, OtherModelError, StoreUnavailableError
 from memoranda.items import MemoryItem
@@ -47,6 +48,10 @@ A scope that is ranked as a whole needs no index."""
 
 Found = tuple[int, Callable[[MemoryItem], RankedItem]]
 """The number of a row that was found, and what makes its item a result."""
+
+
+_ASKED_ONE_BY_ONE = 500
+"""How many places are looked at by themselves, which is quick where most of a scope match."""
 
 
 class Asked:
@@ -132,12 +137,7 @@ class Retrieval:
         """Return what tells which places of the layout match every filter; None if all of the scope do."""
         if asked.wanted == asked.scope:
             return None
-        parameters = Parameters(self._statements.dialect)
-        where = self._statements.conditions(parameters, asked.wanted)
-        text = f"SELECT json_group_array(rowid) FROM {TABLE} WHERE {where}"
-        (found,) = connection.execute(text, parameters.values).fetchone()
-        matching: list[bool] = np.isin(scope.arrays.layout.numbers, json.loads(found)).tolist()
-        return matching.__getitem__
+        return _Matching(connection, self._statements, asked.wanted, scope.arrays.layout.numbers)
 
     def _among_candidates(
         self,
@@ -209,6 +209,33 @@ class Retrieval:
         rows = connection.execute(text, parameters.values)
         named = [row for row in rows if Undecodable not in map(type, row)]
         return taking_part(query, [(name, str(beginning)) for name, beginning in named])
+
+
+class _Matching:
+    """Tells which places of a layout match a filter: asks for the first ones one by one, then for all at once."""
+
+    def __init__(
+        self, connection: sqlite3.Connection, statements: SQLiteStatements, wanted: Filter, numbers: NDArray[np.int64]
+    ) -> None:
+        self._connection, self._numbers = connection, numbers
+        parameters = Parameters(statements.dialect)
+        self._where = statements.conditions(parameters, wanted)
+        self._values = parameters.values
+        self._asked = 0
+        self._found: list[bool] | None = None
+
+    def __call__(self, place: int) -> bool:
+        if self._found is not None:
+            return self._found[place]
+        self._asked += 1
+        if self._asked <= _ASKED_ONE_BY_ONE:
+            text = f"SELECT 1 FROM {TABLE} NOT INDEXED WHERE {self._where} AND rowid = ?"
+            number = int(self._numbers[place])
+            return self._connection.execute(text, (*self._values, number)).fetchone() is not None
+        text = f"SELECT json_group_array(rowid) FROM {TABLE} WHERE {self._where}"
+        (numbers,) = self._connection.execute(text, self._values).fetchone()
+        self._found = np.isin(self._numbers, json.loads(numbers)).tolist()
+        return self._found[place]
 
 
 def _by_meaning(score: float, place: int, nearest: Callable[[int, str], str]) -> Callable[[MemoryItem], RankedItem]:

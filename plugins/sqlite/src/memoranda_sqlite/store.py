@@ -12,7 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from memoranda.errors import IdConflictError, StoreClosedError, StoreMisuseError
-from memoranda.items import MemoryItem, MemoryMetadata, Payload
+from memoranda.items import MemoryItem, MemoryMetadata, Payload, PayloadChanges
 from memoranda.loops import CallsUnderWay
 from memoranda.offloading import AT_ONCE, import_in_thread, offload
 from memoranda.plugins import embedder
@@ -24,6 +24,7 @@ from memoranda_sql import PAYLOAD_COLUMNS, Statement, unpack, unpack_payload
 from memoranda_sqlite import erasing, schema
 from memoranda_sqlite.connections import Connections
 from memoranda_sqlite.files import MEMORY, Database, Durability, checked_durability, checked_path, path_of, url_of
+from memoranda_sqlite.payload_changes import payload_changes
 from memoranda_sqlite.rows import CONTENT, ID, USER_ID, BoundRow, all_packed, packed
 from memoranda_sqlite.scanning import listed, scanned
 from memoranda_sqlite.searching import DIRECT_LIMIT, search_page
@@ -383,6 +384,11 @@ class SQLiteMemoryStore(BaseStore):
     async def _payloads(self, wanted: Filter, page: Page) -> list[Payload]:
         wanted, of_rows = await self._with_past(wanted), partial(readable, unpack_payload)
         return await search_page(self._opened, _STATEMENTS, wanted, page, of_rows, PAYLOAD_COLUMNS)
+
+    async def _payload_changes(self, wanted: Filter, since: object) -> PayloadChanges:
+        if await self._with_past(wanted) is not wanted:
+            return await super()._payload_changes(wanted, None)
+        return await self._opened().read(lambda connection: payload_changes(connection, _STATEMENTS, wanted, since))
 
     async def _rank(self, query: str, wanted: Filter, limit: int, mode: SearchMode) -> list[RankedItem]:
         connections, wanted = self._opened(), await self._with_past(wanted)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any
@@ -9,8 +12,8 @@ from typing import Any
 from pydantic import BaseModel, Field
 
 from memoranda.errors import InputError
-from memoranda.items import HumanMemory, MemoryItem, Payload, ToolMemory
-from memoranda.store import BaseStore, dump_item
+from memoranda.items import HumanMemory, MemoryItem, Payload, PayloadChanges, ToolMemory
+from memoranda.store import BaseStore, Capability, dump_item
 from memoranda_testing.case import Cases, made, moment
 from memoranda_testing.cases.round_trips import AWKWARD_JSON, returns
 from memoranda_testing.expect import equal, raises, same_item
@@ -124,6 +127,48 @@ class ItemFieldCases(Cases):
         equal(await handle.payloads(limit=2), wanted[-2:], "the newest two")
         equal(await handle.payloads(limit=0), [], "none of them")
         equal(await handle.payloads(memory_type="item"), [wanted[1]], "those of a type")
+
+    async def test_payload_changes_lead_from_each_state_to_the_next(self, store: BaseStore) -> None:
+        """Whoever applies them has what payloads() returns, whatever was written in between, and by whom."""
+        mine, theirs = self.scope(), self.scope()
+        ids = [f"{mine.user_id}-{number}" for number in range(6)]
+
+        def item(number: int, text: str) -> HumanMemory:
+            payload = json.dumps(text)
+            return HumanMemory(id=ids[number], content=text, payload=payload, payload_format="x", metadata=mine)
+
+        async def archive() -> None:
+            await store.add(item(2, "archived").model_copy(update={"archived_by": "summary"}))
+
+        steps: dict[str, Callable[[], Awaitable[object]]] = {
+            "nothing": lambda: asyncio.sleep(0),
+            "adding": lambda: store.add_many([item(number, "first") for number in range(4)]),
+            "adding another's": lambda: store.add(HumanMemory(content="other", payload="[]", metadata=theirs)),
+            "replacing": lambda: store.add(item(1, "second")),
+            "archiving": archive,
+            "adding one": lambda: store.add(item(4, "first")),
+        }
+        if Capability.DELETE in store.capabilities:
+            steps["deleting"] = lambda: store.delete(ids[0], metadata=mine)
+            steps["adding after that"] = lambda: store.add(item(5, "first"))
+            steps["restoring"] = lambda: store.restore(ids[0], metadata=mine)
+        if Capability.PURGE in store.capabilities:
+            steps["purging"] = lambda: store.purge(ids[3], metadata=mine)
+            steps["adding what was purged"] = lambda: store.add(item(3, "again"))
+        steps["clearing another's"] = lambda: store.clear(metadata=theirs)
+        steps["clearing"] = lambda: store.clear(metadata=mine)
+        followed: dict[int, Payload] = {}
+        seen: PayloadChanges | None = None
+        for what, step in steps.items():
+            await step()
+            for _ in range(2):
+                seen = await store.payload_changes(seen, metadata=mine)
+                followed = {} if seen.gone is None else followed
+                for number in seen.gone or ():
+                    followed.pop(number, None)
+                followed |= seen.rows
+                wanted = await store.payloads(metadata=mine)
+                equal(sorted(followed.values()), sorted(wanted), f"the payloads that are followed, after {what}")
 
     async def test_what_belongs_together_still_does(self, store: BaseStore) -> None:
         """The group of an item and the calls that a result answers come back."""
