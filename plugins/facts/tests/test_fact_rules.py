@@ -265,3 +265,53 @@ def test_no_two_rules_share_a_name() -> None:
 )
 def test_a_long_text_without_an_end_says_nothing(part: str) -> None:
     assert facts_in(f"I live in {part * 5_000}") == set()
+
+
+@pytest.mark.parametrize(
+    ("text", "facts"),
+    [
+        ("i live in berlin", {"lives_in: Berlin"}),
+        ("im from porto btw", {"from: Porto"}),
+        ("i moved to new york last week", {"lives_in: New York"}),
+        ("we moved to porto from lisbon", {"-lives_in: Lisbon", "lives_in: Porto"}),
+        ("i'm from the netherlands", {"from: the Netherlands"}),
+        ("I moved to Vila do Conde", {"lives_in: Vila do Conde"}),
+        ("i live in a small flat", set()),
+        ("i live in fear of spiders", set()),
+    ],
+)
+def test_places_are_known_without_capitals(text: str, facts: set[str]) -> None:
+    assert facts_in(text) == facts
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "I moved to Obsidian",
+        "we moved to Slack",
+        "I switched to Neovim",
+        "We moved to Linear for issue tracking",
+        "I moved to Marketing last month",
+        "we moved to Plan B",
+        "I'm in Figma now",
+        "i moved to obsidian",
+    ],
+)
+def test_what_one_moves_to_without_living_there_is_no_home(text: str) -> None:
+    assert not any("lives_in" in each for each in facts_in(text))
+
+
+@pytest.mark.parametrize(
+    ("text", "facts"),
+    [
+        (
+            "I'm Nora, 29, nurse in Lisbon",
+            {"name: Nora", "age: 29", "job: nurse", "lives_in: Lisbon"},
+        ),
+        ("Hi, I'm Tom, a carpenter.", {"name: Tom", "job: carpenter"}),
+        ("I'm Irish, 34 and tired", {"nationality: Irish"}),
+        ("I'm Ana, sorry for the late answer", set()),
+    ],
+)
+def test_introductions_are_read(text: str, facts: set[str]) -> None:
+    assert facts_in(text) == facts

@@ -84,7 +84,8 @@ _PHRASES = {name: _list(name) for name in words() if name != "NOT_NAME"} | {
     "ORG": rf"(?:[{UPPER}][\w&'’.-]*\w(?:(?: of| for| and| &| the)* [{UPPER}0-9][\w&'’-]*){{0,4}}"
     rf"|(?:an?|the) (?!new\b)(?:[\w-]+ ){{0,3}}{_list('BUSINESS')})",
     "PET": rf"(?:[{LOWER}-]+ ){{0,2}}{_list('PET_KIND')}",
-    "PLACE": rf"(?:the )?[{UPPER}][\w'’-]+(?:(?: of| de| del| la| upon| on|,)? [{UPPER}][\w'’-]+){{0,4}}",
+    "PLACE": rf"(?:the )?[{UPPER}][\w'’-]+"
+    rf"(?:(?: of| de| del| do| da| dos| di| la| am| sur| upon| on|,)? [{UPPER}][\w'’-]+){{0,4}}",
     "PRODUCT": r"[A-Z][\w+#.-]*\w(?: (?:[A-Z][\w+#.-]*\w|v?\d[\w.]*\w|\d))*",
     "SAID_DATE": SAID_DATE,
     "SAID": rf"(?:(?:the|my|our|his|her|an?) )?[\w&'’.+#-]*\w(?: (?!{_JOINING})[\w&'’.+#-]*\w){{0,3}}?",

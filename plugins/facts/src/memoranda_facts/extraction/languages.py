@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 
-from memoranda_facts.extraction.grammar import LOWER, UPPER, Person, pattern
+from memoranda_facts.extraction.grammar import LOWER, UPPER, Person
+from memoranda_facts.extraction.lazy_patterns import LazyPattern
 from memoranda_facts.extraction.rule_table import Rule, rules
 from memoranda_facts.extraction.sentences import Sentence
 
@@ -104,10 +105,10 @@ FRENCH = Language(
 
 
 @cache
-def _compiled(name: str) -> tuple[tuple[Rule, tuple[re.Pattern[str], ...]], ...]:
+def _compiled(name: str) -> tuple[tuple[Rule, tuple[LazyPattern, ...]], ...]:
     language = next(each for each in (GERMAN, SPANISH, FRENCH) if each.name == name)
     return tuple(
-        (rule, tuple(pattern(template, Person.FIRST, language.phrases) for template in rule.templates))
+        (rule, tuple(LazyPattern(template, Person.FIRST, language.phrases) for template in rule.templates))
         for rule in rules(language.name)
     )
 

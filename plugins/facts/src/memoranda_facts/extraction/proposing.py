@@ -12,6 +12,7 @@ from memoranda_facts.dates import EVER, end_of, start_of
 from memoranda_facts.extraction.grammar import Person
 from memoranda_facts.extraction.objects import named_object
 from memoranda_facts.extraction.open_facts import OpenFact, OpenFacts, same_thing
+from memoranda_facts.extraction.places import is_home
 from memoranda_facts.extraction.predicates import has_one_value
 from memoranda_facts.extraction.rule_table import Given, Rule, words
 from memoranda_facts.extraction.said_dates import SAID_DATE, day_of_year, said_date
@@ -223,6 +224,8 @@ def _value(rule: Rule, given: Given, match: re.Match[str]) -> tuple[str, int] | 
         value = said_date(text, "9999-12-31") if re.search(r"\d{4}", text) else None
     elif given.predicate in _PLACES:
         value = _place(text)
+        if given.predicate == "lives_in" and value is not None and not is_home(value):
+            value = None
     elif given.predicate in _NAMED:
         value = text if _is_name(text) else None
     if value is None:

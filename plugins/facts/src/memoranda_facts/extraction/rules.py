@@ -16,8 +16,9 @@ from typing import Literal, NamedTuple
 from memoranda_facts.candidates import Candidate
 from memoranda_facts.extraction.corrections import corrections
 from memoranda_facts.extraction.extractors import Extraction, Utterance, own_words
-from memoranda_facts.extraction.grammar import Person, clause_starts, opening, pattern
+from memoranda_facts.extraction.grammar import Person, clause_starts, opening
 from memoranda_facts.extraction.languages import foreign_matches
+from memoranda_facts.extraction.lazy_patterns import LazyPattern
 from memoranda_facts.extraction.mentions import mentioned_endings
 from memoranda_facts.extraction.open_facts import OpenFacts
 from memoranda_facts.extraction.predicates import has_one_value
@@ -102,7 +103,7 @@ class _Compiled(NamedTuple):
     """A rule and its patterns for one person, each with True if it speaks of a moment in the past."""
 
     rule: Rule
-    patterns: list[tuple[re.Pattern[str], bool]]
+    patterns: list[tuple[LazyPattern, bool]]
 
 
 Clauses = Literal["subject", "possessive", "anywhere", "free"]
@@ -119,12 +120,12 @@ def _clauses_of(rule: Rule, template: str) -> Clauses:
 
 @cache
 def _compiled(person: Person, clauses: Clauses) -> tuple[_Compiled, ...]:
-    """Return the rules of some clauses for one person. Compiling takes time, so it is done for what is met."""
+    """Return the rules of some clauses for one person."""
     found = []
     for rule in rules():
         templates = [each for each in rule.templates if _clauses_of(rule, each) == clauses]
         if templates:
-            found.append(_Compiled(rule, [(pattern(each, person), "{DID}" in each) for each in templates]))
+            found.append(_Compiled(rule, [(LazyPattern(each, person), "{DID}" in each) for each in templates]))
     return tuple(found)
 
 
@@ -166,8 +167,8 @@ def _tried(sentence: Sentence, person: Person) -> Iterator[tuple[Rule, re.Match[
 class RuleExtractor:
     """Finds facts by rules, without a model: most in English, some in German, Spanish and French.
 
-    Compiling the rules takes about two seconds, once for each process, and reading about a millisecond for each
-    utterance; both are done in a thread.
+    Reading takes about a millisecond for each utterance, and the first ones of a process some tenths of a second, in
+    which the rules that they need are compiled; both are done in a thread.
     """
 
     name = "rules"

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Literal, NamedTuple
 
+from memoranda_facts.extraction.places import with_capitals
 from memoranda_facts.extraction.quotations import own_text
 
 LONGEST = 1000
@@ -135,7 +136,7 @@ def sentences(text: str, *, tagged: bool = False) -> Iterator[Sentence]:
     """
     if _PLAYED.search(text):
         return
-    for start, sentence in _split(own_text(text)):
+    for start, sentence in _split(with_capitals(own_text(text))):
         if len(sentence) > LONGEST:
             continue
         stated = _before_question(sentence, tagged)
