@@ -76,9 +76,9 @@ async def test_a_prompt_shows_what_is_true_now_and_what_is_no_longer(store: Base
     known = known_in(text)
     assert "- lives in Porto (since 2026-03-10; before: Lisbon)" in known
     assert "- employer: Farfetch" in known
-    assert "- no longer job: nurse" in known
-    assert "- no longer pet: Miso" in known
-    assert "- no longer diet: vegetarian" in known
+    assert "- job: no longer nurse" in known
+    assert "- pet: no longer Miso" in known
+    assert "- diet: no longer vegetarian" in known
     assert "- allergic to peanuts" in known
     assert "- pet: Rolo" in known
     assert "nora" not in known.lower()
@@ -309,3 +309,12 @@ async def test_the_command_and_the_server_show_facts_that_are_stored(tmp_path: P
     shown = await asyncio.to_thread(subprocess.run, command, capture_output=True, text=True, check=True)
 
     assert "- lives in Porto" in shown.stdout
+
+
+async def test_several_remarks_say_what_each_is_about() -> None:
+    async with memoranda.open("memory://", facts="rules") as store:
+        await live_a_year(store)
+        first, *_ = await store.scoped(user_id="nora", session_id="2026-01").window()
+        remark = (await store.scoped(user_id="nora").outdated([first.id]))[first.id]
+    assert "lives in Lisbon is no longer true: Porto since 2026-03-10" in remark
+    assert "job nurse" in remark

@@ -15,6 +15,7 @@ from memoranda.integrity import is_whole
 from memoranda.store import BaseStore, InMemoryStore
 from memoranda.tokens import estimate_tokens
 from memoranda_context import ContextManager, assemble
+from memoranda_context.chatter import is_chatter
 from memoranda_messages import to_anthropic, to_openai, to_responses
 
 JANUARY = ("I live in Lisbon and I work as a nurse", "I'm vegetarian and allergic to peanuts", "My cat is called Miso")
@@ -187,6 +188,23 @@ async def test_an_explanation_says_what_a_cache_can_reuse_and_why_the_next_memor
         assert f"the next memory is left out: {explanation.next_memory.reason}" in str(explanation)
         assert set(explanation.costs) == {"query", "long-term"}
         assert f"long-term {explanation.costs['long-term']}" in str(explanation)
+
+
+@pytest.mark.parametrize(
+    ("answer", "chatter"),
+    [
+        ("Noted.", True),
+        ("Thanks for telling me.", True),
+        ("Got it!", True),
+        ("", True),
+        ("Your cat is Miso.", False),
+        ("It costs 20 euros.", False),
+        ("Fry them first, then add the rice.", False),
+        ("好的，我会记住你的生日。", False),
+    ],
+)
+def test_short_answers_without_names_and_figures_are_chatter(answer: str, chatter: bool) -> None:
+    assert is_chatter(answer) is chatter
 
 
 LINES = st.sampled_from(

@@ -38,13 +38,13 @@ async def test_the_lines_of_a_life_that_changed() -> None:
     )
     assert await facts.profile_lines() == [
         "lives in Porto (since 2026-03-10; before: Lisbon)",
-        "no longer job: nurse (since 2026-03-10)",
+        "job: no longer nurse (since 2026-03-10)",
         "employer: Farfetch (since 2026-03-10)",
-        "no longer diet: vegetarian (since 2026-05-10)",
+        "diet: no longer vegetarian (since 2026-05-10)",
         "allergic to peanuts (since 2026-02-10)",
         "pet: Rolo (since 2026-04-10)",
         "has a dog (since 2026-04-10)",
-        "no longer pet: Miso (cat) (since 2026-05-10)",
+        "pet: no longer Miso (cat) (since 2026-05-10)",
     ]
 
 
@@ -151,8 +151,8 @@ async def test_a_correction_of_nothing_that_is_known_is_none() -> None:
 async def test_a_doubt_is_a_dispute_and_both_are_shown() -> None:
     facts = await told("My exam is on Tuesday.", "I think my exam is on Thursday.")
     assert await facts.profile_lines() == [
-        "when exam: Tuesday (since 2026-01-10; disputed)",
-        "when exam: Thursday (since 2026-02-10; disputed)",
+        "exam: Tuesday (said 2026-01-10; disputed)",
+        "exam: Thursday (said 2026-02-10; disputed)",
     ]
     facts = await told("I live in Lisbon.", "Not sure if I still live in Lisbon.")
     assert [fact.state for fact in await facts.current()] == ["disputed"]

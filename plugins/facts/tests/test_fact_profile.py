@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+import memoranda
 from memoranda import HumanMemory
 from memoranda.store import InMemoryStore
 from memoranda_facts import Facts
@@ -30,9 +31,9 @@ async def test_what_ended_says_so(facts: Facts) -> None:
     await facts.end("nora", "diet", "vegetarian", at="2026-06", sources="manual")
     await facts.end("nora", "pet", "Miso", at="2026-06", sources="manual")
     assert await facts.profile_lines() == [
-        "no longer diet: vegetarian (since 2026-06)",
+        "diet: no longer vegetarian (since 2026-06)",
         "pet: Rolo (dog)",
-        "no longer pet: Miso (cat) (since 2026-06)",
+        "pet: no longer Miso (cat) (since 2026-06)",
     ]
 
 
@@ -112,3 +113,31 @@ async def test_what_holds_again_is_not_outdated(facts: Facts) -> None:
     await facts.set("nora", "lives_in", "Porto", valid_from="2026-03", sources="manual")
     await facts.set("nora", "lives_in", "Lisbon", valid_from="2026-05", sources="manual")
     assert await facts.outdated([item.id]) == {}
+
+
+@pytest.mark.parametrize(
+    ("said", "line"),
+    [
+        ("I smoke", "smokes"),
+        ("I go running every morning", "goes running"),
+        ("I do yoga", "does yoga"),
+        ("I'm learning Italian", "is learning Italian"),
+        ("We are planning a trip to Peru", "plans a trip to Peru"),
+        ("I don't eat pork", "does not eat pork"),
+        ("I have two cats, Pixel and Miso", "pet: Pixel (cat)"),
+        ("Ich habe zwei Katzen, Pixel und Miso", "pet: Pixel (Katze)"),
+        ("My driving test is on Friday", "driving test: Friday (said 2026-01-10)"),
+    ],
+)
+async def test_a_line_reads_as_people_say_it(said: str, line: str) -> None:
+    async with memoranda.open("memory://", facts="rules") as store:
+        nora = store.scoped(user_id="nora")
+        await nora.add(HumanMemory(content=said, created_at="2026-01-10T10:00:00Z"))
+        assert (await nora.known(tokens=200))[0].startswith(line)
+
+
+async def test_who_smoked_again_and_stopped_does_not_smoke() -> None:
+    async with memoranda.open("memory://", facts="rules") as store:
+        nora = store.scoped(user_id="nora")
+        await nora.add(HumanMemory(content="I smoke again last month but now stopped for good"))
+        assert await nora.known(tokens=200) == []

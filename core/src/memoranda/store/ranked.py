@@ -45,7 +45,7 @@ class Recalled:
 
     ``verdict`` is ``"known"`` if the memories support all that the question asks for, ``"near"`` if they are about
     something close to it, and ``"unknown"`` if too little of what is stored has to do with it. ``unsupported`` are the
-    words of the question, as written there, that nothing supports: a prompt can say "Nothing is known about: brother".
+    words of the question, as written there, that nothing supports: a prompt can say that no memory has them.
     The length is that of ``memories``, and so is iteration.
     """
 

@@ -33,7 +33,7 @@ PROFILE_HEADING = "# What is known"
 TOLD_HEADING = "# What was said before"
 LONG_TERM_HEADING = "# Long-term memories"
 RECENT_HEADING = "# Recent activity"
-NOTHING_KNOWN = "Nothing is known about: "
+NOT_MENTIONED = "Words of the question that no memory has: "
 
 _SPEAKERS = {"human": "user", "ai": "assistant", "item": "note"}
 _SOMEONE_ELSE = "someone else"
@@ -156,9 +156,9 @@ class Parts:
         if self.recent:
             lines = [recent_entry(item, self.timezone) for item in self.recent]
             sections.append("\n".join([f"{RECENT_HEADING} (times in {zone_name(self.timezone)})", *lines]))
-        if self.unsupported:
+        if self.unsupported and sections:  # Beside memories that are only close to the question.
             words = [plain_name(without_section_tags(word)) for word in self.unsupported]
-            sections.append(f"{NOTHING_KNOWN}{', '.join(words)}")
+            sections.append(f"{NOT_MENTIONED}{', '.join(words)}")
         return sections
 
     def entries(self) -> list[tuple[str, str, int]]:

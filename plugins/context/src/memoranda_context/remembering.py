@@ -10,6 +10,7 @@ from memoranda.items import MemoryItem
 from memoranda.store import BaseStore, RankedItem, Recalled
 from memoranda.tokens import CHARACTERS_OF_A_TOKEN, TokenCounter
 from memoranda.trust import Trust, trust_of
+from memoranda_context.chatter import is_chatter
 from memoranda_context.excerpts import excerpt
 from memoranda_context.fencing import Admission
 from memoranda_text import (
@@ -248,4 +249,6 @@ def _says_something(item: MemoryItem) -> bool:
     """Return True unless an item is an old question or an empty phrase: of use only beside what was said around it."""
     if item.memory_type == "human" and item.name is None:
         return has_statement(item.content)
-    return len(fold_words(item.content)) > 1 or item.memory_type not in ("human", "ai")
+    if item.memory_type == "ai":
+        return not is_chatter(item.content)
+    return len(fold_words(item.content)) > 1 or item.memory_type != "human"

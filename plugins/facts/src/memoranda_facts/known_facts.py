@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from memoranda.errors import InputError, PluginLoadError
@@ -18,6 +18,7 @@ from memoranda_facts.extraction.predicates import everyday_schema
 from memoranda_facts.extraction.running import ExtractionRun
 from memoranda_facts.facts import Facts
 from memoranda_facts.log import root_of
+from memoranda_facts.outdated import Outdated
 
 logger = logging.getLogger(__name__)
 
@@ -74,7 +75,7 @@ class KnownFacts(Observer):
         if facts is None:
             return {}
         found = await facts.outdated(ids, min_trust=_least(min_trust), at=at)
-        return {item_id: "; ".join(dict.fromkeys(map(str, remarks))) for item_id, remarks in found.items()}
+        return {item_id: _joined(remarks) for item_id, remarks in found.items()}
 
     async def _facts(self, handle: BaseStore, owner: MemoryMetadata | None) -> Facts | None:
         """Return the facts of a user after reading what was added since; None where there is no user."""
@@ -106,6 +107,12 @@ class _FactsAsRead(Facts):
 
     async def _before_reading(self) -> None:
         await self.settle()
+
+
+def _joined(remarks: Sequence[Outdated]) -> str:
+    """Return the remarks on one item; several say what each is about."""
+    texts = [str(remarks[0])] if len(remarks) == 1 else [each.named for each in remarks]
+    return "; ".join(dict.fromkeys(texts))
 
 
 def _extractor(value: object) -> FactExtractor:

@@ -34,8 +34,19 @@ class Outdated:
         since = f" since {in_short(self.since)}" if self.since else ""
         if self.by is not None:
             return f"{'corrected' if self.state == 'retracted' else 'no longer true'}: {self.by.object}{since}"
-        about = f"{self.fact.predicate.replace('_', ' ')} {self.fact.object}"
-        return f"no longer true{since}: {about}" if self.since else f"not true: {about}"
+        return f"no longer true{since}: {self._about}" if self.since else f"not true: {self._about}"
+
+    @property
+    def named(self) -> str:
+        """The remark with what it is about, for an item on which there are several.
+
+        Such as "lives in Lisbon is no longer true: Porto since 2026-03".
+        """
+        return str(self) if self.by is None else f"{self._about} is {self}"
+
+    @property
+    def _about(self) -> str:
+        return f"{self.fact.predicate.replace('_', ' ')} {self.fact.object}"
 
 
 def outdated(knowledge: Knowledge, item_ids: Collection[str], now: str) -> dict[str, list[Outdated]]:

@@ -17,8 +17,31 @@ from memoranda_facts.values import same_text
 
 _PREPOSITIONS = frozenset(("in", "to", "at", "of", "from", "on", "as", "for", "with", "by"))
 _VERBS = frozenset(
-    ("likes", "dislikes", "prefers", "plays", "speaks", "uses", "owns", "has", "is", "does", "visited", "joined")
+    (
+        "likes",
+        "dislikes",
+        "prefers",
+        "plays",
+        "speaks",
+        "uses",
+        "owns",
+        "has",
+        "is",
+        "visited",
+        "joined",
+        "takes",
+        "drives",
+        "studies",
+        "does not eat",
+        "does not drink",
+    )
 )
+_PHRASES = {"trip": "plans a trip to", "learning": "is learning"}
+"""Predicates that are no verbs and read better as one."""
+
+_HABITS = {"smoker": "smokes", "the gym": "goes to the gym"}
+_DOINGS = frozenset(("smoke", "vape", "run", "swim", "cycle", "jog", "meditate"))
+_APPOINTMENT = "when "
 _NAME = "name"
 """The predicate whose value is what a person is called."""
 
@@ -38,8 +61,8 @@ def profile_lines(knowledge: Knowledge, user: str | None, now: str, tokens: int,
 
     What holds of the user comes first and without their name, pinned predicates at its head; then what holds of others,
     by name. Within these the order is that of recording, so that a new fact changes as few lines as possible. What
-    ended without another value has a line, too: "no longer …". If not all fit, the user's own, pinned, most trusted and
-    latest facts are kept.
+    ended without another value has a line, too: "no longer …", "job: no longer …". If not all fit, the user's own,
+    pinned, most trusted and latest facts are kept.
     """
     own = _own_names(knowledge, user, now)
     found = [line for timeline in knowledge.timelines.values() for line in _lines(timeline, knowledge, own, now)]
@@ -81,7 +104,7 @@ def _lines(timeline: Timeline, knowledge: Knowledge, own: frozenset[str], now: s
         yield line(fact, f"{_said(fact)}{_notes(fact, past if timeline.kind == 'one' else ())}", holds=True)
     for fact in _ended(timeline, holding, past):
         since = f" (since {in_short(fact.valid_to)})" if fact.valid_to else ""
-        yield line(fact, f"no longer {_said(fact)}{since}", holds=False)
+        yield line(fact, f"{_said(fact, 'no longer ')}{since}", holds=False)
 
 
 def _ended(timeline: Timeline, holding: Sequence[Fact], past: Sequence[Fact]) -> Sequence[Fact]:
@@ -101,19 +124,35 @@ def _whose(subject: str, knowledge: Knowledge, own: frozenset[str]) -> str:
     return f"{relation}: " if mark and knowledge.names.root(owner) in own else f"{subject}: "
 
 
-def _said(fact: Fact) -> str:
-    """Return a predicate and its value as one reads them: "lives in Porto", "job: nurse"."""
+def _said(fact: Fact, denied: str = "") -> str:
+    """Return a predicate and its value as one reads them: "lives in Porto", "job: nurse", "job: no longer nurse"."""
     words = fact.predicate.replace("_", " ")
-    reads_on = words.rpartition(" ")[2] in _PREPOSITIONS or words in _VERBS
     kind = fact.qualifiers.get("kind")
-    return f"{words}{' ' if reads_on else ': '}{fact.object}{f' ({kind})' if kind else ''}"
+    value = f"{fact.object}{f' ({kind})' if kind else ''}"
+    if words == "does":
+        return f"{denied}{_habit(value)}"
+    if words in _PHRASES or words in _VERBS or words.rpartition(" ")[2] in _PREPOSITIONS:
+        return f"{denied}{_PHRASES.get(words, words)} {value}"
+    return f"{words.removeprefix(_APPOINTMENT)}: {denied}{value}"
+
+
+def _habit(value: str) -> str:
+    """Return what somebody does as a verb: "smokes", "goes running", "does yoga"."""
+    stem = value.removesuffix("s")
+    if stem in _DOINGS:
+        return f"{stem}s"
+    if value.endswith("ing") and " " not in value:
+        return f"goes {value}"
+    return _HABITS.get(value, f"does {value}")
 
 
 def _notes(fact: Fact, past: Sequence[Fact]) -> str:
     """Return what stands in brackets behind a fact: since when, any doubt, and the value before."""
     notes = []
     if fact.valid_from and fact.valid_from != EVER:
-        notes.append(f"since {in_short(fact.valid_from)}")
+        # An appointment lies ahead: the date is that of saying it.
+        since = "said" if fact.predicate.startswith("when_") else "since"
+        notes.append(f"{since} {in_short(fact.valid_from)}")
     if fact.state != "holds":
         notes.append(fact.state)
     before = [each for each in past if same_text(str(each.object)) != same_text(str(fact.object))]

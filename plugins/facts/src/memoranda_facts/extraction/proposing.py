@@ -127,6 +127,7 @@ class Statement:
         if any(each.start >= start_of(moment) for each in others):
             moment = self.said.at  # What was said last is true now, even if it began before the other was spoken of.
         kind = self.match.groupdict().get("kind")
+        kind = _singular(kind) if kind and given.predicate == "pet" else kind
         made = self._candidate(subject, predicate, value, end)
         made = replace(made, valid_from=moment, qualifiers={"kind": kind} if kind and given.predicate == "pet" else {})
         over = {(each.predicate, same_text(str(each.object))) for each in ended}
@@ -205,6 +206,17 @@ def _predicate(given: Given, match: re.Match[str]) -> str:
         kind = match.group("kind").lower().replace(" ", "_")
         return kind if given.predicate == "attribute" else f"{given.predicate}_{kind}"
     return given.predicate
+
+
+def _singular(kind: str) -> str:
+    """Return the kind of one pet of several: "cats" is cat, "Katzen" Katze."""
+    before, space, last = kind.rpartition(" ")
+    known = [word for name in ("PET_KIND", "PET_DE", "PET_ES", "PET_FR") for word in words()[name]]
+    if last in known:
+        return kind
+    last = f"{last[:-3]}y" if last.endswith("ies") else last
+    fitting = [word for word in known if last.startswith(word)]
+    return f"{before}{space}{max(fitting, key=len)}" if fitting else kind
 
 
 def _value(rule: Rule, given: Given, match: re.Match[str]) -> tuple[str, int] | None:
