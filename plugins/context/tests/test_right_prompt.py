@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 import memoranda
 from memoranda import AIMemory, HumanMemory, MemoryItem, ToolMemory
 from memoranda.integrity import is_whole
-from memoranda.store import BaseStore, InMemoryStore
+from memoranda.store import BaseStore, InMemoryStore, RankedItem
 from memoranda.tokens import estimate_tokens
 from memoranda_context import ContextManager, assemble
 from memoranda_context.chatter import is_chatter
@@ -21,6 +22,7 @@ from memoranda_messages import to_anthropic, to_openai, to_responses
 JANUARY = ("I live in Lisbon and I work as a nurse", "I'm vegetarian and allergic to peanuts", "My cat is called Miso")
 MARCH = ("I moved to Porto", "I quit my job. From April I work at Farfetch", "We got a dog! He's called Rolo")
 JUNE = ("Miso died", "I'm not vegetarian anymore, I eat fish now")
+THINGS = ("bicycle", "violin", "loom", "kayak", "telescope", "radiator", "garden")
 
 
 async def told(store: BaseStore) -> None:
@@ -281,3 +283,47 @@ async def test_what_a_question_states_is_not_called_unknown() -> None:
         await store.scoped(user_id="nora", session_id="sunday").add(HumanMemory(content="I like a window seat."))
         nora = store.scoped(user_id="nora", session_id="new")
         assert "Nothing is known" not in text_of(await assemble(nora, "At ten. Which seat do I like?"))
+
+
+class Reading(InMemoryStore):
+    """Notes how many memories each ranking gave."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.read: list[int] = []
+
+    async def _rank(self, *arguments: Any) -> list[RankedItem]:
+        found = await super()._rank(*arguments)
+        self.read.append(len(found))
+        return found
+
+
+@pytest.mark.parametrize("words", [16, 30])
+async def test_a_prompt_reads_hardly_more_than_has_room_and_leaves_no_room_empty(words: int) -> None:
+    async with Reading() as store:
+        said = [f"My {THINGS[number % 7]} {number} is {'very ' * words}old" for number in range(600)]
+        await store.scoped(user_id="ada", session_id="old").add_many([HumanMemory(content=text) for text in said])
+        prompt = await assemble(store.scoped(user_id="ada", session_id="new"), "How old is my bicycle?", tokens=2_000)
+        shown = sum(text in text_of(prompt) for text in said)
+        assert sum(map(estimate_tokens, prompt)) > 1_850
+        assert len(store.read) == 2
+        assert sum(store.read) < 4 * shown
+
+
+async def test_room_that_longer_memories_left_empty_is_filled_with_shorter_ones() -> None:
+    """What people tell is long here, and what answers is short: more of it is read."""
+    async with Reading() as store:
+        old = store.scoped(user_id="ada", session_id="old")
+        told = [f"I met {'Maria ' * 40}in Porto in {year}" for year in range(1_700, 1_800)]
+        await old.add_many([HumanMemory(content=text) for text in told])
+        await old.add_many(
+            [
+                AIMemory(
+                    content=f"Bicycle {number} is red, and stands in the cellar beside the kayak of the neighbours."
+                )
+                for number in range(200)
+            ]
+        )
+        prompt = await assemble(store.scoped(user_id="ada", session_id="new"), "Which bicycle is red?", tokens=2_000)
+        assert sum(map(estimate_tokens, prompt)) > 1_850
+        assert len(store.read) > 2

@@ -113,6 +113,7 @@ async def test_rankings_of_a_scope_at_once_each_see_it_whole() -> None:
     store = InMemoryStore()
     for start in range(0, 1_200, 400):
         await store.add_many([note(random.Random(number), number) for number in range(start, start + 400)])
+    await store.search_ranked(query="tea", metadata=ADA, mode="text")  # The first one waits for the ranker's import.
     searches = []
     for number in range(4):
         searches.append(asyncio.create_task(store.search_ranked(query="cinnamon", metadata=ADA, mode="text")))

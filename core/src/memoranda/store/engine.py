@@ -309,7 +309,7 @@ class Engine(ABC):
         # The whole scope is read: neighbours count whatever their type, so the other filters come after the ranking.
         scope = await self._search(wanted.scope(), Page())
         sought = wanted.sought()
-        chosen = sought.matches if sought.conditions else None
+        chosen = sought if sought.conditions else None
         index = (await self._text_ranker()).index()
         weight = ranking_weight(len(scope), (item.content for item in scope))
         return await offload(weight, rank_items, index, query, scope, chosen, limit)

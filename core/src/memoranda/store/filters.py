@@ -203,6 +203,8 @@ class Filter:
                 return False
         return True
 
+    __call__ = matches
+
     def scope(self) -> Filter:
         """Return the filter of where this one looks, without what it looks for: see :attr:`Condition.bounds_scope`."""
         further = tuple(condition for condition in self.further if condition.bounds_scope or condition in NO_RECORDS)

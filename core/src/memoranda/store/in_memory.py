@@ -485,6 +485,6 @@ def _ranked(query: str, row: Sequence[Entry], wanted: Filter, limit: int, index:
     """Rank what a scope held, oldest first, as the base class does it; but only what is found needs to be copied."""
     scope = wanted.scope()
     # What belongs to the scope is asked only for the rest.
-    chosen = None if scope == wanted else wanted.sought().matches
+    chosen = None if scope == wanted else wanted.sought()
     ranked = index.rank(query, row, belongs=scope.matches, wanted=chosen, limit=limit)
     return [RankedItem(copy_item(found.item), *_REST_OF_A_RESULT(found)) for found in ranked]

@@ -22,7 +22,8 @@ class RankedItem:
     rest. Scores run from 0 to 1.
 
     Two fields are the same for all results of a ranking: ``evidence`` says from 0 to 1 how much the scope supports the
-    query (None: the ranking does not tell), and ``missing`` has its words, folded, that nothing in the scope has.
+    query (None: the ranking does not tell), and of an empty one, which asks for what is worth knowing anyway, how much
+    of that there is; ``missing`` has its words, folded, that nothing in the scope has.
     """
 
     item: MemoryItem

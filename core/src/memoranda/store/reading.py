@@ -192,15 +192,11 @@ class Reading(Engine):
 
     async def _best(self, query: str, wanted: Filter, much: int, mode: SearchMode, now: str | None) -> list[RankedItem]:
         """Return the best results; if the query names a time, seen from now, those of that time have their places."""
-        ranked = await self._rank(query, wanted, much, mode)
-        if not ranked or mode == "semantic":
-            return ranked
-        by_time = getattr(await self._text_ranker(), "by_time", None)
+        by_time = None if mode == "semantic" else getattr(await self._text_ranker(), "by_time", None)
         timed = None if by_time is None else by_time(query, now or self._lifetimes.now(self.clock))
         if timed is None:
-            return ranked
-        if len(ranked) == much < TIMED:  # Those of that time may come later.
-            ranked = await self._rank(query, wanted, TIMED, mode)
+            return await self._rank(query, wanted, much, mode)
+        ranked = await self._rank(query, wanted, max(much, TIMED), mode)  # Those of that time may come later.
         return [*timed(ranked[:TIMED]), *ranked[TIMED:]][:much]
 
     async def _reordered(self, query: str, ranked: list[RankedItem], current: bool) -> list[RankedItem]:

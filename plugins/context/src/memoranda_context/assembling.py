@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from memoranda.integrity import call_ids
-from memoranda.items import HumanMemory, MemoryItem, SystemMemory
+from memoranda.items import MemoryItem
 from memoranda.shapes import check_text, number, truth, whole_number
 from memoranda.store import BaseStore
 from memoranda.tokens import TokenCounter, estimate_tokens
 from memoranda.trust import Trust, check_trust
 from memoranda.windowing import rounds_of, rounds_within, stays
+from memoranda_context.counting import text_tokens
 from memoranda_context.fencing import Admission, Fence, checked_fence
 from memoranda_context.fitting import Fetched, Fitting
 from memoranda_context.known import known_profile, known_tokens
@@ -186,7 +187,7 @@ class Assembly:
     @property
     def _free(self) -> int:
         """What the system text leaves of the budget."""
-        system = self.count(SystemMemory(content=self.system)) if self.system.strip() else 0
+        system = text_tokens(self.count, self.system) if self.system.strip() else 0
         return max(self.budget - system, 0)
 
     @property
@@ -201,9 +202,9 @@ class Assembly:
         return await self.handle.outdated([item.id for item in items], **self.wanted) if self.facts else {}
 
     def _shares(self, question: str | None, profile: str) -> Shares:
-        known = self.count(HumanMemory(content=Parts(profile=profile).lasting_notes())) if profile else 0
+        known = text_tokens(self.count, Parts(profile=profile).lasting_notes()) if profile else 0
         free = max(self._free - known, 0)
-        asked = 0 if question is None else self.count(HumanMemory(content=question))
+        asked = 0 if question is None else text_tokens(self.count, question)
         return Shares(free, asked, int(free * self.memories))
 
     async def _steady(self, said: list[MemoryItem], shares: Shares) -> tuple[list[MemoryItem], bool]:

@@ -7,9 +7,10 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, tzinfo
 
 from memoranda.integrity import call_ids, whole_groups
-from memoranda.items import HumanMemory, MemoryItem, SystemMemory
-from memoranda.tokens import CHARACTERS_OF_A_TOKEN, TokenCounter, estimate_tokens
+from memoranda.items import MemoryItem
+from memoranda.tokens import TokenCounter
 from memoranda.windowing import rounds_within
+from memoranda_context.counting import text_tokens
 from memoranda_context.prompt import (
     NOTES,
     PROFILE_HEADING,
@@ -24,9 +25,6 @@ from memoranda_context.prompt import (
     told_entry,
 )
 from memoranda_context.remembering import DOES_NOT_FIT
-
-_PLAIN = SystemMemory(content="")
-"""What a text is counted as."""
 
 ALREADY = "it is in the context already"
 _FOUND = "the search found it"
@@ -92,24 +90,22 @@ class Fitting:
             self._decide("long-term", item.id, False, reason, self._count(item))
         self._make_whole()
         self._shrink()
-        reusable = sum(self._count(item) for item in self._parts.reusable())
+        reusable = self._parts.tokens(self._count, reusable=True)
         explanation = Explanation(tuple(self._decisions), tuple(self._warnings), self._total(), self._budget, reusable)
         return AssembledContext(self._parts, explanation)
 
     def _cost(self, text: str) -> int:
-        if self._count is estimate_tokens:  # A copy of an item takes twenty times as long.
-            return -(-len(text) // CHARACTERS_OF_A_TOKEN)
-        return self._count(_PLAIN.model_copy(update={"content": text}))
+        return text_tokens(self._count, text)
 
     def _total(self) -> int:
-        return sum(self._count(item) for item in self._parts.items())
+        return self._parts.tokens(self._count)
 
     def _decide(self, source: Source, item_id: str, kept: bool, reason: str, tokens: int) -> None:
         self._decisions.append(Decision(source, item_id, kept, reason, tokens))
 
     def _keep_always(self) -> int:
         soul = self._cost(self._parts.soul) if self._parts.soul.strip() else 0
-        query = 0 if self._parts.query is None else self._count(HumanMemory(content=self._parts.query))
+        query = 0 if self._parts.query is None else self._cost(self._parts.query)
         if soul:
             self._decide("soul", "soul", True, "the soul is always kept", soul)
         if self._parts.query is not None:
@@ -137,7 +133,7 @@ class Fitting:
         kept: list[MemoryItem] = []
         left -= self._cost(NOTES) if self._fetched.told else 0
         for item in reversed(self._fetched.told):
-            tokens = self._cost(told_entry(item))
+            tokens = self._cost(self._parts.entry(item, told_entry))
             fits = tokens <= left
             if fits:
                 kept.append(item)
@@ -185,7 +181,7 @@ class Fitting:
         """Keep what was found, best first, then the newest; half a tool-call group takes no room from the others."""
         why = self._unshown()
         wanted = {item.id: item for item in [*self._fetched.newest, *self._fetched.long_term] if item.id in why}
-        costs = {item_id: self._cost(long_term_entry(wanted[item_id])) for item_id in why}
+        costs = {item_id: self._cost(self._parts.entry(wanted[item_id], long_term_entry)) for item_id in why}
         # Items of one time stay in the order of the store: it puts a call before its result.
         in_order = list(reversed(wanted.values()))
         in_order.sort(key=lambda item: item.created_at)

@@ -16,7 +16,9 @@ from typing import Any, Literal
 
 from memoranda.errors import InputError
 from memoranda.items import HumanMemory, MemoryItem, SystemMemory
+from memoranda.tokens import TokenCounter, estimate_tokens
 from memoranda.trust import Trust, trust_of
+from memoranda_context.counting import text_tokens
 from memoranda_context.known import in_brackets
 from memoranda_messages.anthropic import to_anthropic
 from memoranda_messages.chat import to_openai
@@ -100,6 +102,10 @@ class Explanation:
         return "\n".join([*lines, *(f"warning: {warning}" for warning in self.warnings)])
 
 
+Entry = Callable[[MemoryItem], str]
+"""Writes an item as an entry of a section."""
+
+
 @dataclass(frozen=True)
 class Parts:
     """What a context consists of; every list is oldest first.
@@ -119,6 +125,8 @@ class Parts:
     unsupported: Sequence[str] = ()
     remarks: Mapping[str, str] = field(default_factory=dict)
     timezone: tzinfo = UTC
+    _entries: dict[tuple[int, Entry], tuple[MemoryItem, str]] = field(default_factory=dict, repr=False, compare=False)
+    """What was written of items so far, with the items: parts that are made of these share it."""
 
     def notes(self) -> str:
         """Return everything remembered as one text, empty when there is nothing."""
@@ -132,7 +140,13 @@ class Parts:
         """Return what is remembered for the question."""
         return self._question_text
 
-    # A prompt is counted, explained, recorded and sent; its entries are written once.
+    def entry(self, item: MemoryItem, write: Entry) -> str:
+        """Return an item as it is written, which is done once: a prompt is chosen, counted, explained and sent."""
+        key = id(item), write
+        if key not in self._entries:
+            self._entries[key] = item, write(item)
+        return self._entries[key][1]
+
     @cached_property
     def _lasting_text(self) -> str:
         return _noted(self._lasting())
@@ -146,13 +160,13 @@ class Parts:
         if self.profile:
             sections.append(f"{PROFILE_HEADING}\n{profile_entries(self.profile)}")
         if self.told:
-            sections.append(_by_day(TOLD_HEADING, self.told, told_entry))
+            sections.append(self._by_day(TOLD_HEADING, self.told, told_entry))
         return sections
 
     def _for_the_question(self) -> list[str]:
         sections = []
         if self.long_term:
-            sections.append(_by_day(LONG_TERM_HEADING, self.long_term, long_term_entry))
+            sections.append(self._by_day(LONG_TERM_HEADING, self.long_term, long_term_entry))
         if self.recent:
             lines = [recent_entry(item, self.timezone) for item in self.recent]
             sections.append("\n".join([f"{RECENT_HEADING} (times in {zone_name(self.timezone)})", *lines]))
@@ -160,6 +174,16 @@ class Parts:
             words = [plain_name(without_section_tags(word)) for word in self.unsupported]
             sections.append(f"{NOT_MENTIONED}{', '.join(words)}")
         return sections
+
+    def _by_day(self, heading: str, items: Sequence[MemoryItem], write: Entry) -> str:
+        """Return a section of entries, with each day once."""
+        lines, day = [heading], ""
+        for item in items:
+            if item.created_at[:10] != day:
+                day = item.created_at[:10]
+                lines.append(day)
+            lines.append(self.entry(item, write))
+        return "\n".join(lines)
 
     def entries(self) -> list[tuple[str, str, int]]:
         """Return what the notes consist of, in order: the id, the entry, and how much stands before its own text."""
@@ -185,18 +209,37 @@ class Parts:
         The soul is the system's. What was remembered speaks with no more authority than the user. What changes with the
         question comes late, so that a provider's cache can reuse what stands before it.
         """
-        items = self.reusable()
-        for_the_question = self.question_notes()
-        items += [HumanMemory(content=for_the_question)] if for_the_question else []
-        items += self.conversation[len(self.conversation) - self.open_round :]
-        return items if self.query is None else [*items, HumanMemory(content=self.query)]
+        return [*self._beginning, *self._end]
 
-    def reusable(self) -> list[MemoryItem]:
-        """Return the beginning of the items that stays for the next question, unless the window moves."""
+    def tokens(self, count: TokenCounter, *, reusable: bool = False) -> int:
+        """Return what the items cost, or those of the beginning that stays for the next question.
+
+        It stays unless the window moves.
+        """
+        if count is not estimate_tokens:
+            return sum(map(count, self._beginning if reusable else self.items()))
+        # An item takes longer to make than everything else.
+        texts = [self.soul if self.soul.strip() else "", self.lasting_notes()]
+        said = self.conversation
+        if reusable:
+            said = said[: len(said) - self.open_round]
+        else:
+            texts += [self.question_notes(), self.query or ""]
+        return sum([text_tokens(count, text) for text in texts]) + sum(map(count, said))
+
+    @cached_property
+    def _beginning(self) -> list[MemoryItem]:
         lasting = self.lasting_notes()
         items: list[MemoryItem] = [SystemMemory(content=self.soul)] if self.soul.strip() else []
         items += [HumanMemory(content=lasting)] if lasting else []
         return [*items, *self.conversation[: len(self.conversation) - self.open_round]]
+
+    @cached_property
+    def _end(self) -> list[MemoryItem]:
+        for_the_question = self.question_notes()
+        items: list[MemoryItem] = [HumanMemory(content=for_the_question)] if for_the_question else []
+        items += self.conversation[len(self.conversation) - self.open_round :]
+        return items if self.query is None else [*items, HumanMemory(content=self.query)]
 
     def text(self) -> str:
         """Return the context as one prompt."""
@@ -272,17 +315,6 @@ def _noted(sections: Sequence[str]) -> str:
     """Return sections between the tags of memories, after what says that they are no instructions."""
     remembered = "\n\n".join(sections)
     return f"{NOTES}\n{MEMORIES}\n{remembered}\n{MEMORIES_END}" if sections else ""
-
-
-def _by_day(heading: str, items: Sequence[MemoryItem], entry: Callable[[MemoryItem], str]) -> str:
-    """Return a section of entries, with each day once."""
-    lines, day = [heading], ""
-    for item in items:
-        if item.created_at[:10] != day:
-            day = item.created_at[:10]
-            lines.append(day)
-        lines.append(entry(item))
-    return "\n".join(lines)
 
 
 def long_term_entry(item: MemoryItem) -> str:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any
 
 from memoranda.items import MemoryItem
@@ -14,6 +15,8 @@ from memoranda_context.chatter import is_chatter
 from memoranda_context.excerpts import excerpt
 from memoranda_context.fencing import Admission
 from memoranda_text import (
+    MANY_TOLD,
+    MUCH_TOLD,
     asks_about_self,
     fold_words,
     has_statement,
@@ -33,14 +36,23 @@ _TOKENS_OF_A_MEMORY = 16
 
 _TOKENS_OF_A_SPEAKER = 3
 
-_MOST_TOLD, _MOST_READ = 160, 240
-"""How many statements and memories are read at the most: more are hardly better, and each costs time."""
+_MOST_READ = 240
+"""How many memories are read at the most: more are hardly better, and each costs time."""
+
+_USUALLY_LONGER = 3
+"""How many times as long as the shortest usual one a statement usually is: no more are read if these fill the room."""
+
+_LONG_ONES = 2
+"""How many times as long as any others the most telling ones may be."""
+
+_NEARLY_FULL = 32
+"""A room of which less than one part in so many is left is full."""
 
 _LEAST_TELLING = 0.12
 """What a statement must score to be worth knowing whatever is asked."""
 
-_VERY_TELLING, _PART_OF_A_LIFE = 0.3, 8
-"""Where the last statement that could have room still tells so much, there is far more to know than has room, and it is
+_PART_OF_A_LIFE = 8
+"""Where the last statement that could have room still tells much, there is far more to know than has room, and it is
 better to look for what the question needs: only one part in so many of the room is given to what was told."""
 
 _BESIDE_THE_BEST = 0.15
@@ -81,6 +93,8 @@ class Remembering:
     wanted: dict[str, Any]
     originals: dict[str, MemoryItem] = field(default_factory=dict)
     """What was told and is shown, as the store gave it, by id."""
+    sizes: list[int] = field(default_factory=list)
+    """The tokens of the statements that were read: those of memories are much the same."""
 
     async def told(
         self, room: int, said: Sequence[MemoryItem], *, places: Sequence[dict[str, Any]] = ({},), is_cut: bool = False
@@ -91,20 +105,38 @@ class Remembering:
         statements that do. What was ``said`` in the conversation is not repeated; ``is_cut`` says that it takes all of
         its room.
         """
-        limit = min(room // _TOKENS_OF_A_STATEMENT, _MOST_TOLD)
+        limit = min(room // _TOKENS_OF_A_STATEMENT, MANY_TOLD)
         if limit <= 0:
             return []
-        memories: list[RankedItem] = []
-        is_all = True
-        for place in places:
-            found = await self._recall_told(limit, place)
-            is_all = is_all and len(found) < limit
-            memories += found
-        memories.sort(key=lambda each: each.score, reverse=True)
-        if not is_cut and not is_all and memories[:limit][-1].score >= _VERY_TELLING:
-            room //= _PART_OF_A_LIFE
+        said_already = {_words(item) for item in said}
+        kept, is_enough = await self._told_of(
+            max(limit // _USUALLY_LONGER, 1), limit, room, said_already, places, is_cut
+        )
+        if not is_enough:
+            kept, _ = await self._told_of(limit, limit, room, said_already, places, is_cut)
+        self.originals.update((item.id, item) for item, _ in kept)
+        return sorted((shown for _, shown in kept), key=lambda item: item.created_at)
+
+    async def _told_of(
+        self,
+        number: int,
+        most: int,
+        room: int,
+        said: Collection[tuple[str, ...]],
+        places: Sequence[dict[str, Any]],
+        is_cut: bool,
+    ) -> tuple[list[tuple[MemoryItem, MemoryItem]], bool]:
+        """Return what has room among so many statements, and whether more of the ``most`` would change little."""
+        found = [await self._recall_told(number, place) for place in places]
+        memories = sorted(chain(*found), key=lambda each: each.score, reverse=True)
+        self.sizes[:] = [self.count(each.item) for each in memories]
+        is_all = all(len(each) < number for each in found)
+        is_much = not is_cut and _is_much(memories, most)
+        within = room // _PART_OF_A_LIFE if is_much else room
         own = [each for each in memories if not _is_anothers(each.item)]
-        return self._told_within(own, room, {_words(item) for item in said}, is_all=is_all)
+        kept, left = self._told_within(own, within, said, is_all=is_all)
+        no_more = bool(memories) and memories[-1].score < _LEAST_TELLING and sum(self.sizes) > within
+        return kept, is_all or no_more or _is_full(left, room)
 
     async def _recall_told(self, limit: int, place: dict[str, Any]) -> tuple[RankedItem, ...]:
         wanted = self.wanted | place
@@ -113,24 +145,24 @@ class Remembering:
         return found.memories
 
     def _told_within(
-        self, found: Sequence[RankedItem], room: int, seen: set[tuple[str, ...]], *, is_all: bool
-    ) -> list[MemoryItem]:
+        self, found: Sequence[RankedItem], room: int, said: Collection[tuple[str, ...]], *, is_all: bool
+    ) -> tuple[list[tuple[MemoryItem, MemoryItem]], int]:
+        """Return what has room, each as it was read and as it is shown, and how much room is left."""
         telling = [each.item for each in found if each.score >= _LEAST_TELLING]
         everything = [each.item for each in found]
         if is_all and sum(map(self.count, everything)) + 2 * len(everything) <= room:
             telling = everything
-        most = _most_characters(room)
-        kept: list[MemoryItem] = []
+        most, seen = _most_characters(room), set(said)
+        kept: list[tuple[MemoryItem, MemoryItem]] = []
         for item in telling:
             shown = _statement(item, most)
             cost = self.count(shown) + 1
-            words = _words(item)
-            if cost <= room and words not in seen:
-                kept.append(shown)
-                self.originals[item.id] = item
-                seen.add(words)
-                room -= cost
-        return sorted(kept, key=lambda item: item.created_at)
+            if cost > room or (words := _words(item)) in seen:
+                continue
+            kept.append((item, shown))
+            seen.add(words)
+            room -= cost
+        return kept, room
 
     async def found(
         self,
@@ -161,18 +193,27 @@ class Remembering:
             last[:] = [await self.handle.recall(question, verdict=True, **options)]
             return [each.item for each in last[0] if each.item.id not in already]
 
-        admitted = await self.admission.enough(read, most)
-        recalled = last[0]
-        asks_for_much = _asks_for_much(question, recalled, is_cut=is_cut)
-        if limit is None and not asks_for_much:
-            room = min(room, few)
-        ids = {item.id for item in admitted}
-        ranked = [each for each in recalled if each.item.id in ids]
-        unasked = not asks_for_much and (is_cut or not is_request(question))
-        memories = Memories(considered=admitted, unsupported=self._unsupported(question, recalled, asks_for_much))
-        least = _WORTH_SAYING_UNASKED if unasked and limit is None else 0.0
-        self._choose(memories, ranked, room, least, set(already.values()))
+        def chosen(admitted: list[MemoryItem]) -> tuple[Memories, bool]:
+            recalled = last[0]
+            asks_for_much = _asks_for_much(question, recalled, is_cut=is_cut)
+            within = room if limit is not None or asks_for_much else min(room, few)
+            ids = {item.id for item in admitted}
+            ranked = [each for each in recalled if each.item.id in ids]
+            unasked = not asks_for_much and (is_cut or not is_request(question))
+            memories = Memories(considered=admitted, unsupported=self._unsupported(question, recalled, asks_for_much))
+            least = _WORTH_SAYING_UNASKED if unasked and limit is None else 0.0
+            return memories, self._choose(memories, ranked, within, least, set(already.values()))
+
+        number = min(self._usually_enough(room) + len(already), most) if limit is None else most
+        memories, is_enough = chosen(await self.admission.enough(read, number))
+        if number < most and not is_enough and len(last[0]) == number:
+            memories, _ = chosen(await self.admission.enough(read, most))
         return memories
+
+    def _usually_enough(self, room: int) -> int:
+        """Return how many memories usually fill a room, by what was read before: the most telling are long ones."""
+        usual = max(sum(self.sizes) // max(len(self.sizes), 1), _TOKENS_OF_A_MEMORY)
+        return _LONG_ONES * room // usual if self.sizes else room // _TOKENS_OF_A_MEMORY
 
     def _unsupported(self, question: str, recalled: Recalled, asks_for_much: bool) -> tuple[str, ...]:
         """Return the words that a prompt should say nothing is known about: those of a question alone."""
@@ -183,15 +224,18 @@ class Remembering:
 
     def _choose(
         self, memories: Memories, ranked: Sequence[RankedItem], room: int, least: float, seen: set[tuple[str, ...]]
-    ) -> None:
-        """Choose what is shown of the best, and note why the others are not; what was ``seen`` is said already."""
+    ) -> bool:
+        """Choose what is shown of the best, and note why the others are not; what was ``seen`` is said already.
+
+        Returns True if more to choose from would change little.
+        """
         least = max(least, _BESIDE_THE_BEST * ranked[0].score if ranked else 0.0)
-        most = _most_characters(room)
+        most, left = _most_characters(room), room
         for each in ranked:
             shown = excerpt(each.item, each.passage, most)
             cost = self.count(shown) + _TOKENS_OF_A_SPEAKER
             # What costs least to find out comes first: most that is found has no room.
-            reason = TOO_LITTLE if each.score < least else DOES_NOT_FIT if cost > room else ""
+            reason = TOO_LITTLE if each.score < least else DOES_NOT_FIT if cost > left else ""
             words = () if reason else _words(each.item)
             if words and words in seen:
                 reason = REPEATED
@@ -201,8 +245,22 @@ class Remembering:
                 memories.left_out.append((each.item, reason))
                 continue
             seen.add(words)
-            room -= cost
+            left -= cost
             memories.shown.append(shown)
+        return _is_full(left, room) or (bool(ranked) and ranked[-1].score < least)
+
+
+def _is_full(left: int, room: int) -> bool:
+    """Return True if what is left of a room is hardly worth looking for what would fit."""
+    return left < max(room // _NEARLY_FULL, _TOKENS_OF_A_STATEMENT)
+
+
+def _is_much(told: Sequence[RankedItem], limit: int) -> bool:
+    """Return True if even the last of as many statements as could have room tells much."""
+    if not told:
+        return False
+    how_much = told[0].evidence
+    return told[-1].score >= MUCH_TOLD if how_much is None else round(how_much * MANY_TOLD) >= limit
 
 
 def _is_anothers(item: MemoryItem) -> bool:

@@ -93,7 +93,7 @@ class Ranking:
             try:
                 entries = await self._entries(scope, bounds)
                 sought = wanted.sought()
-                chosen = sought.matches if sought.conditions else None
+                chosen = sought if sought.conditions else None
                 if mode == "text":
                     ranked = await self._by_words(scope, entries, query, chosen, limit)
                 else:

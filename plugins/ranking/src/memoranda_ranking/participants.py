@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from itertools import groupby, pairwise
 
+from memoranda.offloading import give_way
 from memoranda_ranking.names import speaker_of
 from memoranda_text.terms import MONTHS, STOPWORDS
 
@@ -14,7 +15,7 @@ _GREETINGS = (
     "obrigada привет спасибо"
 )
 _GREETED = frozenset(_GREETINGS.split())
-CALLING_MARKS = ("!", ",", "?", ".")
+_MARKS = ("!", ",", "?", ".")
 """What follows a name by which somebody is called."""
 _BEFORE_MARK = re.compile(r"(?<![^\W_])([A-Z\u00c0-\u00de\u0370-\u03ab\u0400-\u042f][^\W\d_]*)(?=[!,?.])")
 _BEFORE_NAME = 2
@@ -24,6 +25,9 @@ _WORD = re.compile(r"[^\W\d_]+")
 _NO_NAMES = STOPWORDS.union(MONTHS)
 _BEGINNING = 80
 """How many characters of a content are read: people are called by name at the beginning."""
+
+_READ_AT_ONCE = 1_000
+"""How many beginnings are read in one go, between which other threads have their turn."""
 
 HEARD = 500
 """How many of the newest items tell who speaks in a scope."""
@@ -55,12 +59,37 @@ def called_names(text: str) -> tuple[list[str], list[str]]:
     for found in _BEFORE_MARK.finditer(beginning):
         name, before = found[1], beginning[: found.start()].rstrip()
         words = before.split(None, _BEFORE_NAME)
-        if before[-1:] in CALLING_MARKS or len(words) < _BEFORE_NAME:
+        if before[-1:] in _MARKS or len(words) < _BEFORE_NAME:
             called.append(name)
         spoken = before.rstrip(",").casefold().split()[-2:]
         if spoken and (spoken[-1] in _GREETED or spoken == ["thank", "you"]):
             greeted.append(name)
     return ([] if "\n" in text else called), greeted
+
+
+class Calls:
+    """Whom the items of a scope call by name, found out when it is first asked for: few queries name a person."""
+
+    def __init__(self) -> None:
+        self._read = 0
+        self._called: dict[str, list[int]] = {}
+        self._greeted: dict[str, list[int]] = {}
+
+    def of(self, name: str, beginnings: Sequence[str]) -> tuple[list[int], list[int]]:
+        """Return the rows that call a person by name, and those that have the name beside a greeting.
+
+        ``beginnings`` are those of all rows, of which there are only ever more; see :func:`beginning_of`.
+        """
+        while self._read < len(beginnings):
+            some = beginnings[self._read : self._read + _READ_AT_ONCE]
+            for row, (called, greeted) in enumerate(map(called_names, some), start=self._read):
+                for rows, names in ((self._called, called), (self._greeted, greeted)):
+                    for each in dict.fromkeys(names):
+                        rows.setdefault(each, []).append(row)
+            self._read += len(some)
+            if self._read < len(beginnings):
+                give_way()
+        return self._called.get(name, []), self._greeted.get(name, [])
 
 
 def turns_of_callers(calling: Iterable[int], stretch_of: Callable[[int], tuple[int, int]]) -> set[int]:

@@ -130,8 +130,7 @@ def rank(
     unit = float(scoring.relevance[scoring.scores >= top * (1 - _TIED)].max()) / top
     chosen = filter(wanted, chain((best,), found)) if wanted is not None else chain((best,), found)
     items = list(islice(chosen, limit))
-    terms = scoring.words.found_in(items)
-    return [scoring.scored(item, unit, held) for item, held in zip(items, terms, strict=True)]
+    return scoring.scored(items, unit)
 
 
 class _Scoring:
@@ -245,29 +244,33 @@ class _Scoring:
         others = _descending(self.scores, items[items != self._kept], self._layout.times, self._layout.numbers)
         return chain(islice(others, _FIRST - 1), (self._kept,), others)
 
-    def scored(self, item: int, unit: float, terms: tuple[str, ...]) -> Scored:
-        """Return an item with its score in this unit, and what it is made of."""
+    def scored(self, items: Sequence[int], unit: float) -> list[Scored]:
+        """Return items with their scores in this unit, and what these are made of."""
         words, layout = self.words, self._layout
-        first, end = layout.first_place[item : item + 2].tolist()
-        place = first + int(self._by_place[first:end].argmax())
-        text, semantic = float(self._by_words[item]) / self._best, float(self._by_meaning[item]) / self._best
-        in_letters = float(words.letters[place] / self._by_place[place]) if text else 0.0
-        parts = {"text": text * (1 - in_letters)} if text else {}
-        parts |= {"letters": text * in_letters} if in_letters else {}
-        parts |= {"semantic": semantic} if semantic else {}
-        parts.update((name, float(bonus[item])) for name, bonus in self._bonuses.items() if bonus[item])
-        return Scored(
-            words.arrays.keys[layout.rows[item]],
-            float(self.scores[item]) * unit,
-            {name: part * unit for name, part in parts.items()},
-            terms,
-            (place - first, end - first) if self._by_place[place] else (0, 1),
-            item=item,
-            by_meaning=semantic > text,
-            share=self.share,
-            evidence=self._evidence,
-            missing=words.unheard,
+        at = np.array(items, np.int64)
+        first, end = layout.first_place[at], layout.first_place[at + 1]
+        place = first.copy()
+        for divided in np.flatnonzero(end - first > 1).tolist():
+            place[divided] += self._by_place[first[divided] : end[divided]].argmax()
+        by_place = self._by_place[place]
+        in_letters = np.divide(words.letters[place], by_place, out=np.zeros(len(at)), where=by_place > 0)
+        text = self._by_words[at] / self._best
+        semantic = self._by_meaning[at] / self._best
+        shares = {"text": text * (1 - in_letters), "letters": text * in_letters, "semantic": semantic}
+        shares |= {name: bonus[at] for name, bonus in self._bonuses.items()}
+        rows = zip(*[(unit * share).tolist() for share in shares.values()], strict=True)
+        made_of = [{name: share for name, share in zip(shares, row, strict=True) if share} for row in rows]
+        keys = [words.arrays.keys[row] for row in layout.rows[at].tolist()]
+        of_parts = zip(
+            np.where(by_place, place - first, 0).tolist(), np.where(by_place, end - first, 1).tolist(), strict=True
         )
+        by_meaning = (semantic > text).tolist()
+        scores = (self.scores[at] * unit).tolist()
+        found = zip(keys, scores, made_of, words.found_in(items), of_parts, items, by_meaning, strict=True)
+        return [
+            Scored(key, score, parts, terms, part, item, meant, self.share, self._evidence, words.unheard)
+            for key, score, parts, terms, part, item, meant in found
+        ]
 
 
 def nearest_first(arrays: ScopeArrays, near: Floats, wanted: Callable[[int], bool] | None = None) -> Iterator[int]:

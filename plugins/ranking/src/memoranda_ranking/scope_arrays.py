@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from memoranda.offloading import give_way
 from memoranda_ranking.dates import microseconds
 from memoranda_ranking.names import ASSISTANTS, UNKNOWN
-from memoranda_ranking.participants import CALLING_MARKS, beginning_of, called_names
+from memoranda_ranking.participants import Calls, beginning_of, turns_of_callers
 from memoranda_ranking.passages import SILENCE, Passage, Weights
 from memoranda_ranking.postings import Column, Postings, spans
 from memoranda_ranking.trigrams import Spellings
@@ -56,6 +56,9 @@ _ADDED_AT_ONCE = 1_000
 _HEARD = 256
 """How many items tell the language of a scope, at most twice as many; they are taken at equal distances."""
 
+_MOST_NAMES = 32
+"""For how many names it is kept who calls them."""
+
 _MOST_GONE = 8
 """One in how many items may be gone, and a few more, before it is better to start anew."""
 _FEW = 64
@@ -83,6 +86,7 @@ class ScopeArrays:
         self.keys: list[str] = []
         self.beginnings: list[str] = []
         """How the text of each row begins, where people are called by name."""
+        self._calls = Calls()
         self.rows: dict[int, int] = {}
         """The row of each item that is there, by its number."""
         self._numbers, self._times, self._alive = Column(np.int64), Column(np.int64), Column(np.bool_)
@@ -322,16 +326,27 @@ class ScopeArrays:
         compared = np.einsum("ij,j->i", self._vectors.values[end - count : end], np.asarray(vector, np.float32))
         return int(compared.round(_DIGITS).argmax()), count
 
-    def calling(self, name: str) -> tuple[Ints, bool]:
-        """Return the items of the layout that call a person by name, and whether one has the name beside a greeting."""
-        # Names are called before such a mark alone, and looking for both together is quick.
-        marked = [name + mark for mark in CALLING_MARKS]
-        having = [row for row, text in enumerate(self.beginnings) if name in text]
-        naming = [row for row in having if any(each in self.beginnings[row] for each in marked)]
-        heard = {row: called_names(self.beginnings[row]) for row in naming if self._alive.values[row]}
-        calling = [row for row, (called, _) in heard.items() if name in called]
-        greeted = any(name in beside for _, beside in heard.values())
-        return np.flatnonzero(np.isin(self.layout.rows, calling)), greeted
+    def calling(self, name: str) -> Called:
+        """Return the items of the layout that call a person by name, and what follows from that. It is kept there."""
+        layout = self.layout
+        if name not in layout.calling:
+            if len(layout.calling) == _MOST_NAMES:
+                layout.calling.clear()
+            calling, greeted = self._calls.of(name, self.beginnings)
+            items = np.flatnonzero(np.isin(layout.rows, calling))
+            layout.calling[name] = Called(items, bool(self._alive.values[greeted].any()), layout.perhaps_of(items))
+        return layout.calling[name]
+
+
+class Called(NamedTuple):
+    """The items that call a person by name, and those that may be that person's own.
+
+    ``greeted`` says whether one has the name beside a greeting: it is a name then, and not just any word.
+    """
+
+    items: Ints
+    greeted: bool
+    perhaps: Flags
 
 
 class Layout:
@@ -360,6 +375,12 @@ class Layout:
         self.stretch: Ints = np.cumsum(apart)
         self.having: dict[tuple[str | None, tuple[str, ...]], Flags] = {}
         """The items that have any of some stems of a language."""
+        self.standing: Flags | None = None
+        """The items that tell what holds from now on, once that is known."""
+        self.calling: dict[str, Called] = {}
+        """Whom items call by name, for the names that were asked for last."""
+        self.telling: dict[bytes, tuple[Ints, Floats]] = {}
+        """Choices of items in the order of how much they tell, with their scores."""
         self._pairs: dict[int, tuple[list[Flags], Ints]] = {}
         self._neighbours: dict[Weights, Neighbours] = {}
         self._set_places(arrays)
@@ -405,6 +426,21 @@ class Layout:
         self.turn: Ints = np.cumsum(new)
         """What one known speaker says without a break is one turn."""
         self.asks: Flags = arrays._asks.values[self.rows]
+
+    def perhaps_of(self, calling: Ints) -> Flags:
+        """Return which items may be a person's own, given those that call the person by name.
+
+        People do not call themselves. All others may be theirs, if any does, and where two take turns, every other one.
+        """
+        perhaps = np.zeros(len(self), np.bool_)
+        if len(calling):
+            starts = np.append(np.flatnonzero(np.diff(self.stretch, prepend=-1)), len(self))
+            ends = np.searchsorted(starts, calling, side="right")
+            stretches = zip(starts[ends - 1].tolist(), starts[ends].tolist(), strict=True)
+            of = dict(zip(calling.tolist(), stretches, strict=True))
+            perhaps[:] = True
+            perhaps[sorted(turns_of_callers(of, of.__getitem__))] = False
+        return perhaps
 
     def by_item(self, values: NDArray[Any], best: np.ufunc = np.maximum) -> NDArray[Any]:
         """Return one value for each item, of those of its places."""

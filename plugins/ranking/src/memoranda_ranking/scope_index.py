@@ -5,21 +5,73 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Sequence
+from functools import cached_property
+
+import numpy as np
 
 from memoranda.items import MemoryItem
 from memoranda.offloading import give_way
 from memoranda.store import RankedItem
-from memoranda.store.backend import Entry, differing
+from memoranda.store.backend import AtLeast, Condition, Entry, FieldEquals, Filter, Value, differing
 from memoranda_ranking.passages import Weights
 from memoranda_ranking.ranking import rank
-from memoranda_ranking.scope_arrays import Added, ScopeArrays
+from memoranda_ranking.scope_arrays import Added, Ints, Layout, ScopeArrays
 from memoranda_ranking.turns import passage_of
 from memoranda_text.terms import index_words
 
 _DIVIDED_AT_ONCE = 500
 """How many texts are divided into words in one go."""
 
+_FIELDS_OF_A_KIND = ("memory_type", "session_id")
+
 Matching = Callable[[MemoryItem], bool]
+
+
+class _InOrder:
+    """The items in the order of a layout."""
+
+    def __init__(self, layout: Layout, items: list[MemoryItem]) -> None:
+        self.layout, self.items = layout, items
+
+    @cached_property
+    def _kinds(self) -> tuple[Ints, list[int]]:
+        """Which kind each item is of, and the place of one item of each kind."""
+        numbers: dict[tuple[str, str | None, str | None], int] = {}
+        firsts: list[int] = []
+        of_items = []
+        for place, kind in enumerate(map(_kind_of, self.items)):
+            number = numbers.setdefault(kind, len(firsts))
+            if number == len(firsts):
+                firsts.append(place)
+            of_items.append(number)
+        return np.array(of_items, np.int64), firsts
+
+    def chosen(self, wanted: Matching | None) -> Callable[[int], bool] | None:
+        """Return what tells which places hold wanted items; None if all do."""
+        items = self.items
+        if wanted is None or not isinstance(wanted, Filter):
+            return None if wanted is None else lambda place: wanted(items[place])
+        of_items, firsts = self._kinds
+        of_kind = [each.test() for each in wanted.conditions if _is_of_kind(each)]
+        others = [each.test() for each in wanted.conditions if not _is_of_kind(each)]
+        kinds = [all(test(items[place]) for test in of_kind) for place in firsts]
+        passing: list[bool] = np.array(kinds, np.bool_)[of_items].tolist()
+        if not others:
+            return passing.__getitem__
+        return lambda place: passing[place] and all(test(items[place]) for test in others)
+
+
+def _kind_of(item: MemoryItem) -> tuple[str, str | None, str | None]:
+    """Return what many items have in common: the type, the trust and the session."""
+    held = item.__dict__
+    return held["memory_type"], held["trust"], held["metadata"].__dict__["session_id"]
+
+
+def _is_of_kind(condition: Condition) -> bool:
+    """Return True if a condition has one answer for all items of a kind."""
+    if isinstance(condition, Value):
+        return not condition.in_extra and condition.name in _FIELDS_OF_A_KIND
+    return isinstance(condition, AtLeast) or (isinstance(condition, FieldEquals) and condition.field == "memory_type")
 
 
 class ScopeIndex:
@@ -37,6 +89,7 @@ class ScopeIndex:
         self._row: Sequence[Entry] = ()
         self._entries: dict[int, Entry] = {}
         self._arrays = ScopeArrays(Weights().passage)
+        self._in_order: _InOrder | None = None
 
     def rank(
         self,
@@ -53,14 +106,15 @@ class ScopeIndex:
             self._start_anew()
         with self._lock:
             self._look(entries, belongs)
-            numbers = self._arrays.layout.numbers
-            items = self._entries
+            kept = self._kept_order()
+            scored = rank(self._arrays, query, Weights(), wanted=kept.chosen(wanted), limit=limit)
+            return [found.ranked(kept.items[found.item]) for found in scored]
 
-            def chosen(place: int) -> bool:
-                return wanted is None or wanted(items[numbers[place]].item)
-
-            scored = rank(self._arrays, query, Weights(), wanted=chosen if wanted else None, limit=limit)
-            return [found.ranked(items[numbers[found.item]].item) for found in scored]
+    def _kept_order(self) -> _InOrder:
+        layout = self._arrays.layout
+        if self._in_order is None or self._in_order.layout is not layout:
+            self._in_order = _InOrder(layout, [self._entries[number].item for number in layout.numbers.tolist()])
+        return self._in_order
 
     def _look(self, row: Sequence[Entry], belongs: Matching) -> None:
         """Take note of what there is now: those of the entries, oldest first, that belong to the scope.

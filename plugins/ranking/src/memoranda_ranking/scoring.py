@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from memoranda_ranking.dates import date_terms, query_date_terms
 from memoranda_ranking.names import ASSISTANTS, asked_person, is_role
-from memoranda_ranking.participants import capitalised, turns_of_callers
+from memoranda_ranking.participants import capitalised
 from memoranda_ranking.passages import Weights
 from memoranda_ranking.scope_arrays import Flags, Floats, Ints, ScopeArrays
 from memoranda_text.languages import STANDING_OF
@@ -193,25 +193,16 @@ class WordScores:
         Where nothing tells who speaks, this much is known: people do not call themselves. All others may be theirs, if
         any does, and where two take turns, every other one.
         """
-        arrays, layout = self.arrays, self.layout
         asked = sorted(capitalised(self.query.text))
-        heard = {name: calling for name in asked for calling, greeted in [arrays.calling(name)] if greeted}
+        heard = {name: called for name in asked if (called := self.arrays.calling(name)).greeted}
         if len(heard) != 1:
             return
-        ((self.name, calling),) = heard.items()
+        ((self.name, called),) = heard.items()
         words = self.query.stems(self.name)
-        first = layout.first_place[calling]
         naming = [number for number, term in enumerate(self.query.terms) if term in words]
-        kept = ~(np.isin(self.term, naming) & np.isin(self.place, first))
+        kept = ~(np.isin(self.term, naming) & np.isin(self.place, self.layout.first_place[called.items]))
         self.term, self.place, self.count = self.term[kept], self.place[kept], self.count[kept]
-        if len(calling):
-            starts = np.append(np.flatnonzero(np.diff(layout.stretch, prepend=-1)), len(layout))
-            ends = np.searchsorted(starts, calling, side="right")
-            of = {
-                item: (int(starts[end - 1]), int(starts[end])) for item, end in zip(calling.tolist(), ends, strict=True)
-            }
-            self.perhaps[:] = True
-            self.perhaps[sorted(turns_of_callers(of, of.__getitem__))] = False
+        self.perhaps = called.perhaps
 
     def _score(self, everywhere: Floats) -> None:
         weights, layout, terms = self.weights, self.layout, self.query.terms
@@ -368,13 +359,16 @@ class WordScores:
     @cached_property
     def standing(self) -> Flags:
         """The items that tell what holds from now on, and were not said by an assistant."""
-        names = self.arrays.speakers.items()
-        assistants = [code for speaker, code in names if speaker.casefold() in ASSISTANTS]
-        said = self.layout.states & ~np.isin(self.layout.speaker, assistants)
-        holding = np.zeros(len(self.layout), np.bool_)
-        for language, terms in _STANDING_TERMS.items():
-            holding |= self._having_any(terms, language)
-        return said & holding
+        layout = self.layout
+        if layout.standing is None:
+            names = self.arrays.speakers.items()
+            assistants = [code for speaker, code in names if speaker.casefold() in ASSISTANTS]
+            said = layout.states & ~np.isin(layout.speaker, assistants)
+            holding = np.zeros(len(layout), np.bool_)
+            for language, terms in _STANDING_TERMS.items():
+                holding |= self._having_any(terms, language)
+            layout.standing = said & holding
+        return layout.standing
 
     @cached_property
     def telling_time(self) -> Flags:

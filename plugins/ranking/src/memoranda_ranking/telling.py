@@ -13,6 +13,7 @@ import numpy as np
 
 from memoranda_ranking.passages import Scored
 from memoranda_ranking.scope_arrays import Floats, Ints, ScopeArrays
+from memoranda_text.telling import MANY_TOLD, MUCH_TOLD
 
 _COMMON = 0.012
 """A term that a greater part of the statements has is not new."""
@@ -26,6 +27,9 @@ _NOTHING_NEW = 0.2
 _OLDEST = 0.9
 """What is left of the oldest statement, beside one of today that tells as much."""
 
+_MOST_KEPT = 8
+"""For how many choices of items their order is kept."""
+
 _MOST = 2.0
 """What shape and new terms come to at the most."""
 
@@ -35,7 +39,8 @@ def most_telling(
 ) -> list[Scored]:
     """Return the wanted items, the most telling first, then those that tell nothing; of equal ones the newest first.
 
-    Only wanted items count for each other: what was said later than a filter allows changes nothing.
+    Only wanted items count for each other: what was said later than a filter allows changes nothing. The evidence is
+    how much there is to know: 1 if very many of them tell much.
     """
     layout = arrays.layout
     tells = arrays.tells > 0
@@ -44,13 +49,27 @@ def most_telling(
         items = np.concatenate((items, _chosen(np.flatnonzero(layout.speaks & ~tells), wanted)))
     if not len(items):
         return []
-    scores = _scores(arrays, items)
-    order = np.lexsort((layout.numbers[items], layout.times[items], scores))[::-1][:limit]
-    return [_scored(arrays, int(items[place]), float(scores[place])) for place in order.tolist()]
+    found, scores = _best_first(arrays, items)
+    much = min(int((scores >= MUCH_TOLD).sum()) / MANY_TOLD, 1.0)
+    best = zip(found[:limit].tolist(), scores[:limit].tolist(), strict=True)
+    return [_scored(arrays, item, score, much) for item, score in best]
 
 
 def _chosen(items: Ints, wanted: Callable[[int], bool] | None) -> Ints:
     return items if wanted is None else np.array([item for item in items.tolist() if wanted(item)], np.int64)
+
+
+def _best_first(arrays: ScopeArrays, items: Ints) -> tuple[Ints, Floats]:
+    """Return items and their scores in order. It is kept with the layout: one prompt after the other asks for it."""
+    layout = arrays.layout
+    key = items.tobytes()
+    if key not in layout.telling:
+        if len(layout.telling) == _MOST_KEPT:
+            layout.telling.clear()
+        scores = _scores(arrays, items)
+        order = np.lexsort((layout.numbers[items], layout.times[items], scores))[::-1]
+        layout.telling[key] = items[order], scores[order]
+    return layout.telling[key]
 
 
 def _scores(arrays: ScopeArrays, items: Ints) -> Floats:
@@ -72,5 +91,6 @@ def _scores(arrays: ScopeArrays, items: Ints) -> Floats:
     return scores
 
 
-def _scored(arrays: ScopeArrays, item: int, score: float) -> Scored:
-    return Scored(arrays.keys[arrays.layout.rows[item]], score, {"telling": score} if score else {}, item=item)
+def _scored(arrays: ScopeArrays, item: int, score: float, much: float) -> Scored:
+    key = arrays.keys[arrays.layout.rows[item]]
+    return Scored(key, score, {"telling": score} if score else {}, item=item, evidence=much)

@@ -276,13 +276,13 @@ def by_time(query: str, now: str) -> Callable[[Sequence[RankedItem]], list[Ranke
     if not times:
         return None
 
-    def then(found: RankedItem) -> bool:
-        day = date.fromisoformat(found.item.created_at[:10])
-        return any(time.told(day) for time in times)
+    def then(day: str) -> bool:
+        return any(time.told(date.fromisoformat(day)) for time in times)
 
     def shared(ranked: Sequence[RankedItem]) -> list[RankedItem]:
         head = ranked[:MERGED]
-        return [*_alternating(head, [found for found in head if then(found)]), *ranked[MERGED:]]
+        days = {day for day in {found.item.created_at[:10] for found in head} if then(day)}
+        return [*_alternating(head, [each for each in head if each.item.created_at[:10] in days]), *ranked[MERGED:]]
 
     return shared
 

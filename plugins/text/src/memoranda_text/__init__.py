@@ -3,7 +3,16 @@
 from __future__ import annotations
 
 from memoranda_text.passage_splitting import divided, held_back, passage_at, passage_count
-from memoranda_text.telling import asks_about_self, has_statement, how_telling, is_request, is_small_talk, statements
+from memoranda_text.telling import (
+    MANY_TOLD,
+    MUCH_TOLD,
+    asks_about_self,
+    has_statement,
+    how_telling,
+    is_request,
+    is_small_talk,
+    statements,
+)
 from memoranda_text.terms import (
     fold_words,
     index_terms,
@@ -18,6 +27,8 @@ from memoranda_text.terms import (
 )
 
 __all__ = [
+    "MANY_TOLD",
+    "MUCH_TOLD",
     "asks_about_self",
     "divided",
     "fold_words",

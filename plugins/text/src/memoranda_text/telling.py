@@ -18,6 +18,9 @@ from memoranda_text.terms import fold_words, is_unspaced
 LOOKED_AT = 600
 """How many characters of a message are looked at: what people say of themselves is rarely longer."""
 
+MUCH_TOLD, MANY_TOLD = 0.3, 160
+"""What a statement scores that tells much, and how many of these are more than any prompt has room for."""
+
 _SENTENCE = re.compile(r"[^.!?。！？؟…\n]+(?:[.!?。！？؟…]+|\n|$)")
 _QUESTION_END = re.compile(r"[?？؟]\W*$|[吗呢か]\W*$")
 _QUOTED = re.compile(r"(?:(?<!\w)'|[\"“„«‹「『`])[^\"”“»›」』`]{25,}(?:'(?!\w)|[\"”“»›」』`]|$)")
