@@ -155,7 +155,8 @@ class SQLiteMemoryStore(BaseStore):
             await connections.close()
 
     async def _read_mark(self) -> str | None:
-        return await self._opened().read(schema.wrapper_mark)
+        # The writer is open anyway. A reader, which opens with its first call, would cost every opening a connection.
+        return await self._opened().worker.run(schema.wrapper_mark)
 
     async def _write_mark(self, text: str | None) -> None:
         await self._opened().worker.run(lambda connection: schema.set_wrapper_mark(connection, text))
