@@ -40,8 +40,7 @@ KNOWN = st.fixed_dictionaries(
         "type": TYPES,
         "id": CALL_IDS | JSON,
         "call_id": CALL_IDS | JSON,
-        # The Responses API has no role for tools: nothing that claims it comes back.
-        "role": st.sampled_from(["user", "assistant", "system", "developer", "critic"]) | JSON,
+        "role": st.sampled_from(["user", "assistant", "system", "developer", "tool", "function", "critic"]) | JSON,
         "content": st.text(max_size=8) | BLOCKS | JSON,
         "name": st.text(max_size=4) | JSON,
         "arguments": st.sampled_from(["{}", '{"a": 1}', "{"]) | JSON,
@@ -105,3 +104,19 @@ def test_users_of_one_store_never_meet(steps: list[tuple[str, str, str, int]]) -
                 assert await MemorandaSession(place, store.scoped(user_id=other)).get_items() == items
 
     asyncio.run(play())
+
+
+@pytest.mark.parametrize("role", ["tool", "function", "Tool"])
+@pytest.mark.parametrize("further", [{}, {"tool_call_id": "c1"}, {"content": [{"type": "input_text", "text": "12"}]}])
+async def test_a_message_of_a_tool_comes_back_and_is_never_a_persons(role: str, further: dict[str, Any]) -> None:
+    """The Responses API has no such role, but the SDK's own sessions return whatever was added."""
+    store = InMemoryStore()
+    session = MemorandaSession("chat", store)
+    message: Any = {"role": role, "content": "12", **further}
+
+    await session.add_items([{"role": "user", "content": "How many?"}, message])
+
+    assert (await session.get_items())[1] == message
+    assert [item.memory_type for item in await store.search()] == ["tool", "human"]
+    assert [item.content for item in await store.window()] == ["How many?"]
+    assert await session.pop_item() == message

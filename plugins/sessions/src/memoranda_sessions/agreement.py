@@ -91,7 +91,7 @@ def unknown_fields(given: Any, name: str, roles: Collection[str]) -> Fields:
     person's is an ``item``, since it may be part of a turn that is under way, such as an approval.
     """
     types = {type_of_role(role) for role in roles}
-    kind = next((kind for kind in ("system", "ai") if kind in types), "item")
+    kind = next((kind for kind in ("system", "ai", "tool") if kind in types), "item")
     entries = list(_entries(given))
     texts = [value for key, value in entries if key in _TEXT_KEYS and isinstance(value, str) and value]
     return {
