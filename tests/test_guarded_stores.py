@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import json
 import uuid
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -24,7 +26,7 @@ from memoranda import (
     SystemMemory,
     ToolMemory,
 )
-from memoranda.store import BaseStore, InMemoryStore, dump_item
+from memoranda.store import BaseStore, InMemoryStore, Observer, dump_item
 from memoranda.sync import open as open_sync
 from memoranda_context import assemble
 from memoranda_encrypt import KeyRing, LocalMasterKey
@@ -54,20 +56,28 @@ def servers() -> Iterator[dict[str, str]]:
         }
 
 
-@pytest_asyncio.fixture(params=["memory", "sqlite", "postgresql", "redis", "vector", "encrypted", "revisions"])
-async def store(request: pytest.FixtureRequest, servers: dict[str, str], tmp_path: Path) -> AsyncIterator[BaseStore]:
-    """A guarded store of each kind, empty."""
+@pytest.fixture(params=["memory", "sqlite", "postgresql", "redis", "vector", "encrypted", "revisions"])
+def make_store(request: pytest.FixtureRequest, servers: dict[str, str], tmp_path: Path) -> Callable[[], BaseStore]:
+    """What makes a store of each kind; those that last are made again over the same items."""
     url = f"sqlite:///{tmp_path / 'agent.db'}"
+    namespace, key = uuid.uuid4().hex, LocalMasterKey.generate()
     make: dict[str, Callable[[], BaseStore]] = {
         "memory": InMemoryStore,
         "sqlite": lambda: SQLiteMemoryStore(tmp_path / "agent.db"),
         "postgresql": lambda: PostgresMemoryStore(servers["postgresql"]),
-        "redis": lambda: RedisMemoryStore(servers["redis"], namespace=uuid.uuid4().hex),
+        "redis": lambda: RedisMemoryStore(servers["redis"], namespace=namespace),
         "vector": lambda: VectorMemoryStore(HashingEmbeddings(64)),
-        "encrypted": lambda: memoranda.open(url, encrypt=KeyRing(LocalMasterKey.generate())),
+        "encrypted": lambda: memoranda.open(url, encrypt=KeyRing(key, path=tmp_path / "keys.db")),
         "revisions": lambda: memoranda.open(url, revisions=True),
     }
-    async with make[request.param]() as opened:
+    chosen: Callable[[], BaseStore] = make[request.param]
+    return chosen
+
+
+@pytest_asyncio.fixture
+async def store(make_store: Callable[[], BaseStore]) -> AsyncIterator[BaseStore]:
+    """A guarded store of each kind, empty."""
+    async with make_store() as opened:
         opened.observe(Guard())
         yield opened
 
@@ -287,3 +297,75 @@ def test_the_same_holds_without_async(tmp_path: Path) -> None:
                 web.add(record)
 
         assert store.search(archived=None) == []
+
+
+class Between(Observer):
+    """Does something else once, after a store has looked for what it withholds and before it writes."""
+
+    def __init__(self, work: Callable[[], None]) -> None:
+        self.work: Callable[[], None] | None = work
+
+    def stand_in(self, item: MemoryItem) -> None:
+        if self.work is not None:
+            work, self.work = self.work, None
+            work()
+
+
+async def added_apart(make_store: Callable[[], BaseStore], user: str, item: MemoryItem) -> None:
+    async with make_store() as other:
+        await other.scoped(user_id=user, session_id="s").add(item)
+
+
+WAYS: dict[str, Callable[[BaseStore, list[MemoryItem], str], Awaitable[Any]]] = {
+    "add": lambda web, items, gone: web.add(items[0]),
+    "add_many": lambda web, items, gone: web.add_many(items),
+    "apply": lambda web, items, gone: web.apply(adds=items, deletes=[gone]),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+async def test_what_is_withheld_replaces_nothing_that_comes_in_between(
+    store: BaseStore, make_store: Callable[[], BaseStore], user: str, way: str
+) -> None:
+    mine = HumanMemory(id=f"{user}-1", content="I am allergic to nuts.")
+    web = stranger(store, user)
+    await web.add(MemoryItem(id=f"{user}-old", content="An older page."))
+
+    def meddle() -> None:
+        # Another process adds it where the store lasts, another task where it lives in this process alone.
+        if isinstance(store, InMemoryStore | VectorMemoryStore):
+            with ThreadPoolExecutor(1) as thread:
+                thread.submit(asyncio.run, store.scoped(user_id=user, session_id="s").add(mine)).result()
+        else:
+            with ThreadPoolExecutor(1) as thread:
+                thread.submit(asyncio.run, added_apart(make_store, user, mine)).result()
+
+    store.observe(Between(meddle))
+    batch: list[MemoryItem] = [
+        MemoryItem(id=mine.id, content=PLANTED),
+        MemoryItem(id=f"{user}-2", content="Open from nine."),
+    ]
+    await WAYS[way](web, batch, f"{user}-old")
+
+    found = {item.id: item.content for item in await store.scoped(user_id=user).search(limit=9)}
+    others = {"add": ("old",), "add_many": ("old", "2"), "apply": ("2",)}[way]
+    assert found.pop(mine.id) == "I am allergic to nuts."
+    assert {*found} == {f"{user}-{each}" for each in others}
+    assert await quarantined(web) == []
+
+
+@pytest.mark.parametrize("way", WAYS)
+async def test_of_two_tasks_the_one_that_is_not_withheld_is_heard(store: BaseStore, user: str, way: str) -> None:
+    """Whichever comes first, the user's item is there in the end, and so is the rest of the stranger's batch."""
+    ada, web = store.scoped(user_id=user, session_id="s"), stranger(store, user)
+    for turn in range(12):
+        own, other = f"{user}-{turn}", f"{user}-{turn}-page"
+        batch: list[MemoryItem] = [MemoryItem(id=own, content=PLANTED), MemoryItem(id=other, content="Open from nine.")]
+        mine = HumanMemory(id=own, content="I am allergic to nuts.")
+
+        await asyncio.gather(*([WAYS[way](web, batch, "none"), ada.add(mine)][:: 1 if turn % 2 else -1]))
+
+        found = await ada.get(own)
+        assert found is not None
+        assert found.content == mine.content
+        assert (await ada.get(other) is not None) == (way != "add")

@@ -15,7 +15,7 @@ from memoranda.store.filters import Filter, merge_scope, metadata_matches
 from memoranda.store.values import NO_RECORDS, Value
 from memoranda.trust import replacing_trust, trust_of
 
-HEAD_ONLY = (*NO_RECORDS, *(Value("memory_type", False, "$ne", kind) for kind in ("summary", "record")))
+HEAD_ONLY = (*NO_RECORDS, *(Value("memory_type", False, "$ne", kind) for kind in ("summary", "session.record")))
 """What can be the head of a conversation: no record, and no summary, which comes later than what it stands for."""
 
 
@@ -41,10 +41,10 @@ class Write:
 
     ``within`` bounds both, as it does in :meth:`memoranda.store.BaseStore.add`; an id to delete that lies outside is
     passed over. ``hidden`` are ids among the adds that arrive deleted. ``keep_created`` leaves a replaced item its
-    ``created_at``. ``purge`` removes the deletes for good. With ``fresh`` every id must be new, or VersionConflictError
-    is raised; ``expected`` is checked before anything is written, and no other :class:`Expected` write to that
-    conversation may come in between. ``owned`` says that the store may keep the adds without copying them.
-    ``packed`` are rows instead of adds, made by :meth:`Engine._packer`.
+    ``created_at``. ``purge`` removes the deletes for good. With ``fresh`` every id must be new, otherwise those in
+    ``new``, or VersionConflictError is raised: ask :meth:`must_be_new`. ``expected`` is checked before anything is
+    written, and no other :class:`Expected` write to that conversation may come in between. ``owned`` says that the
+    store may keep the adds without copying them. ``packed`` are rows instead of adds, made by :meth:`Engine._packer`.
     """
 
     adds: Sequence[MemoryItem] = ()
@@ -54,6 +54,7 @@ class Write:
     keep_created: bool = False
     purge: bool = False
     fresh: bool = False
+    new: frozenset[str] = frozenset()
     expected: Expected | None = None
     owned: bool = False
     packed: Sequence[Any] = ()
@@ -61,7 +62,11 @@ class Write:
     @property
     def is_plain(self) -> bool:
         """True if there is nothing but items to add, as in most writes."""
-        return not (self.hidden or self.deletes or self.keep_created or self.fresh or self.expected)
+        return not (self.hidden or self.deletes or self.keep_created or self.fresh or self.new or self.expected)
+
+    def must_be_new(self, item_id: str) -> bool:
+        """Return True if an add with this id must not replace anything, deleted items included."""
+        return self.fresh or item_id in self.new
 
     def narrowed(self, scope: MemoryMetadata) -> Write:
         """Return this batch bounded by a scope."""
@@ -83,7 +88,7 @@ def kept(write: Write, stored: Callable[[str], MemoryItem | None]) -> list[Memor
         existing = seen.get(item.id) or stored(item.id)
         next_one = successor(existing, item, write.within, owned=write.owned)
         # Only after its owner is known to be the same: of another's item not even the version is told.
-        if write.fresh and existing is not None:
+        if existing is not None and write.must_be_new(item.id):
             raise VersionConflictError(item.id, 0, existing.version)
         if write.keep_created and existing is not None:
             next_one.__dict__["created_at"] = existing.created_at

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import math
 from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
+from dataclasses import replace
 from functools import cache
 from typing import Any, TypeVar
 
@@ -58,14 +59,10 @@ class Writing(Engine):
         item = self._validated(item)
         if observed or ttl is not None or item.ttl is not None or item.expires_at is not None:
             (item,) = self._all_finished([item], ttl, await self._known([item], False))
-        waiting = self._alone()
-        if waiting is NO_LOCK and not keep_created and not self._lifetimes.in_use and not observed:
+        if self._alone() is NO_LOCK and not keep_created and not self._lifetimes.in_use and not observed:
             await self._add(item, within)  # The same as below, in less time.
             return
-        batch, hidden, fresh = await self._withheld([item], frozenset())
-        async with waiting:
-            await self._write(Write(batch, within, hidden, keep_created=keep_created, fresh=fresh))
-        self._observers.added([item for item in batch if item.id not in hidden])
+        await self._write_shown([item], Write(within=within, keep_created=keep_created))
 
     async def add_many(
         self,
@@ -91,18 +88,13 @@ class Writing(Engine):
         given, pack = each(items, "items", "memory items"), self._packer()
         if pack is not None and len(given) > AT_ONCE and not self._observers and not deleted:
             rows = await self._packed(given, ttl, pack)
-            async with self._alone():
-                await self._write(Write(within=within, keep_created=keep_created, packed=rows))
+            await self._write(Write(within=within, keep_created=keep_created, packed=rows))
             return
         batch = await self._accepted(given, ttl)
-        batch, hidden, fresh = await self._withheld(batch, self._arriving_deleted(batch, ttl, deleted))
-        if not batch:
-            return
-        async with self._alone():
-            # The items of a large batch are copies; unless observers get them, the store may keep them as they are.
-            owned = len(batch) > AT_ONCE and not self._observers and not keep_created
-            await self._write(Write(batch, within, hidden, keep_created=keep_created, owned=owned, fresh=fresh))
-        self._observers.added([item for item in batch if item.id not in hidden])
+        # The items of a large batch are copies; unless observers get them, the store may keep them as they are.
+        owned = len(batch) > AT_ONCE and not self._observers and not keep_created
+        hidden = self._arriving_deleted(batch, ttl, deleted)
+        await self._write_shown(batch, Write(within=within, hidden=hidden, keep_created=keep_created, owned=owned))
 
     async def append(
         self,
@@ -126,8 +118,7 @@ class Writing(Engine):
         batch = await self._accepted(items, ttl)
         expected = Expected(conversation_filter(batch).also(*self._alive()), after)
         batch, hidden, _ = await self._withheld(batch, frozenset())
-        async with self._alone():
-            await self._write(Write(batch, within, hidden, fresh=True, expected=expected))
+        await self._write(Write(batch, within, hidden, fresh=True, expected=expected))
         shown = [item for item in batch if item.id not in hidden]
         self._observers.added(shown)
         return shown[-1].id if shown else after or ""
@@ -157,17 +148,8 @@ class Writing(Engine):
         if purge:
             self._require(Capability.PURGE)
             await self._observers.wait("purging", self, self._filter(metadata=within, archived=None), gone, False)
-        batch, hidden, _ = await self._withheld(batch, frozenset())
-        if not batch and not gone:
-            return 0
-        async with self._alone():
-            removed = await self._write(Write(batch, within, hidden, gone, keep_created=keep_created, purge=purge))
-        if removed:
-            self._observers.cleared(self._bounds(within), removed)
-        if removed and purge:
-            await self._observers.wait("purged")
-        self._observers.added([item for item in batch if item.id not in hidden])
-        return removed
+        write = Write(within=within, deletes=gone, keep_created=keep_created, purge=purge)
+        return await self._write_shown(batch, write)
 
     async def update(self, item: MemoryItem, *, within: MemoryMetadata | None = None) -> MemoryItem:
         """Replace the item if the store still has the version it carries, and return it with its new version.
@@ -337,15 +319,33 @@ class Writing(Engine):
         self._lifetimes.note(item.expires_at)
         return item
 
+    async def _write_shown(self, batch: list[MemoryItem], write: Write) -> int:
+        """Write the batch as the adds of ``write``, tell the observers, and return how many items were deleted."""
+        adds, hidden, new = await self._withheld(batch, write.hidden)
+        try:
+            removed = await self._write(replace(write, adds=adds, hidden=hidden, new=new))
+        except VersionConflictError as error:
+            if error.item_id not in new or not await self._taken({error.item_id}):
+                raise
+            # Another task took the id since it was looked up. What an observer hides replaces nothing, so look again.
+            return await self._write_shown(batch, write)
+        if removed:
+            self._observers.cleared(self._bounds(write.within), removed)
+        if removed and write.purge:
+            await self._observers.wait("purged")
+        self._observers.added([item for item in adds if item.id not in hidden])
+        return removed
+
     async def _write(self, write: Write) -> int:
-        """Write a batch and return how many items were deleted."""
+        """Write a batch, with no other writer beside it, and return how many items were deleted."""
         ids = [*(item.id for item in write.adds), *(row[0] for row in write.packed), *write.deletes]
         if not ids:
             return 0
-        if len(write.adds) == 1 and write.is_plain:
-            await self._with_room(ids, lambda: self._add(write.adds[0], write.within))
-            return 0
-        return await self._with_room(ids, lambda: self._apply(write))
+        async with self._alone():
+            if len(write.adds) == 1 and write.is_plain:
+                await self._with_room(ids, lambda: self._add(write.adds[0], write.within))
+                return 0
+            return await self._with_room(ids, lambda: self._apply(write))
 
     async def _with_room(self, ids: Sequence[str], write: Callable[[], Awaitable[T]]) -> T:
         """Write, after removing expired items that still hold the ids; closing the store waits for all of it.
@@ -368,15 +368,15 @@ class Writing(Engine):
 
     async def _withheld(
         self, batch: list[MemoryItem], deleted: frozenset[str]
-    ) -> tuple[list[MemoryItem], frozenset[str], bool]:
-        """Return the batch, which of it arrives deleted, and whether all of it must be new.
+    ) -> tuple[list[MemoryItem], frozenset[str], frozenset[str]]:
+        """Return the batch, which of it arrives deleted, and which of it must be new.
 
         What arrives deleted is ``deleted``, and what an observer hides. That replaces nothing: where its id is taken,
         by a deleted item too, it is left out. Behind each of the others comes what an observer shows in its place.
         """
         hidden = self._observers.hidden(batch) - deleted if self._observers else set()
         if not hidden:
-            return batch, deleted, False
+            return batch, deleted, frozenset()
         self._require(Capability.ADD_DELETED)
         taken = await self._taken(hidden)
         if taken:
@@ -387,8 +387,8 @@ class Writing(Engine):
                 kept.append(item)
             elif item.id not in taken:
                 kept += [item, *self._observers.stand_ins(item)]
-        # Where nothing else is written, the store itself makes sure that no id has been taken since.
-        return kept, deleted | (hidden - taken), hidden.issuperset(item.id for item in batch)
+        new = frozenset(hidden - taken)
+        return kept, deleted | new, new
 
     async def _taken(self, ids: Collection[str]) -> set[str]:
         """Return which of these ids are held by an item that this store or handle reaches, deleted or not."""

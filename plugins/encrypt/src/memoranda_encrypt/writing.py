@@ -115,7 +115,9 @@ class SealedWriting(SealedStore):
         deletes = await self._inside(write.deletes, write.within) if write.deletes else ()
         within = self._stored_within(write.within)
         removed = await self.inner._apply(
-            Write(stored, within, write.hidden, deletes, purge=write.purge, fresh=fresh, expected=expected)
+            Write(
+                stored, within, write.hidden, deletes, purge=write.purge, fresh=fresh, new=write.new, expected=expected
+            )
         )
         if removed and write.purge:
             self.forget_decrypted()

@@ -83,8 +83,7 @@ class ConditionalWrites:
         written, existing = await self._lock(connection, in_order, write.deletes)
         left = [addition for addition in in_order if addition.row.id not in written]
         left = await self._checked(connection, write, left)
-        if write.fresh:
-            _check_distinct(additions)
+        _check_distinct(write, additions)
         removed = 0
         if existing:
             removed = await self._removals.remove_on(connection, existing, write.within, purge=write.purge)
@@ -130,7 +129,7 @@ def _replacing(addition: Addition, row: Any, write: Write) -> Addition:
     item = stored.model_copy(update={"metadata": addition.row.scope})
     check_owner(stored, item, write.within)
     # Only after the owner is known to be the same: not even the version of another user's item is revealed.
-    if write.fresh:
+    if write.must_be_new(stored.id):
         raise VersionConflictError(stored.id, 0, stored.version)
     if write.keep_created:
         kept = addition.row.with_created(stored.created_at)
@@ -138,9 +137,10 @@ def _replacing(addition: Addition, row: Any, write: Write) -> Addition:
     return addition
 
 
-def _check_distinct(additions: Sequence[Addition]) -> None:
+def _check_distinct(write: Write, additions: Sequence[Addition]) -> None:
+    """Raise VersionConflictError if an id that must be new occurs twice."""
     for addition in additions:
-        if addition.times > 1:
+        if addition.times > 1 and write.must_be_new(addition.row.id):
             raise VersionConflictError(addition.row.id, 0, 1)
 
 

@@ -316,7 +316,8 @@ class PostgresMemoryStore(ReadingStore):
         additions = await self._embedded(additions)
         # A deleted id may belong to any user.
         with self._server.writing(None if write.deletes else users):
-            if write.deletes or write.keep_created or write.fresh or write.expected is not None:
+            compared = write.keep_created or write.fresh or write.new or write.expected is not None
+            if write.deletes or compared:
                 removed = await self._conditional.apply(write, additions)
                 if removed and write.purge:
                     self._retrieval.forget()

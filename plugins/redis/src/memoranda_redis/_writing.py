@@ -72,7 +72,7 @@ class Writing(Reading):
             refused = items[answer[1] - 1]
             if answer[0] == b"taken":
                 raise IdConflictError(refused.id)
-            expected = 0 if write.fresh else refused.version
+            expected = 0 if write.must_be_new(refused.id) else refused.version
             raise VersionConflictError(refused.id, expected, None if answer[2] < 0 else answer[2])
 
     async def _write_request(self, write: Write, now: str, *, compare: bool) -> dict[str, Any]:
@@ -83,8 +83,10 @@ class Writing(Reading):
             "keep": write.keep_created,
             "purge": write.purge,
             "fresh": write.fresh,
-            "memo": bool(write.deletes or write.fresh or write.expected),
+            "memo": bool(write.deletes or write.fresh or write.new or write.expected),
         }
+        if write.new:
+            asked["new"] = dict.fromkeys(write.new, True)
         if write.deletes:
             asked["deletes"] = list(write.deletes)
         if write.within is not None and write.within.extra:

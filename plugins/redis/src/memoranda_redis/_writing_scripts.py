@@ -118,7 +118,7 @@ for position = 3, #ARGV, 4 do
   if moved(write.seen and write.seen[item.id], found) then return {'again'} end
   local version = found[1] and not found[3] and tonumber(found[1]) or nil
   local before = owners[item.id]
-  if write.fresh and (before or there(found)) then
+  if (write.fresh or write.new and write.new[item.id]) and (before or there(found)) then
     -- Not even the version of another user's item is revealed.
     local held = before or scope_of(found, 5)
     if held[1] ~= item.scope[1] or not within(limits, held) then return {'taken', number} end

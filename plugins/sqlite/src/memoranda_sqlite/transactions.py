@@ -127,7 +127,7 @@ class Transactions:
         if write.expected is not None:
             newest = self._newest(connection, write.expected.conversation)
             write.expected.check(newest.id if newest else None)
-        if write.fresh or write.keep_created:
+        if write.fresh or write.new or write.keep_created:
             rows = self._checked(connection, write, rows)
         removed = self._removed(connection, write) if write.deletes else 0
         self.store(connection, rows, write.within, write.hidden)
@@ -153,10 +153,10 @@ class Transactions:
         for row in rows:
             existing = held.get(row[ID])
             if existing is not None:
-                if write.fresh:
+                if write.must_be_new(row[ID]):
                     self._check_owner(connection, write, row[ID])
                     raise VersionConflictError(row[ID], 0, existing[1])
-                if isinstance(existing[2], str):
+                if write.keep_created and isinstance(existing[2], str):
                     row = with_created(row, existing[2], existing[3])
             held.setdefault(row[ID], (row[ID], 1, row[CREATED_AT], row[CREATED_US]))
             checked.append(row)
