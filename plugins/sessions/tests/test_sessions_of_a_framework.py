@@ -14,7 +14,7 @@ from memoranda import HumanMemory
 from memoranda.items import MemoryMetadata
 from memoranda.store import BaseStore
 from memoranda_messages import from_openai
-from memoranda_sessions import ScopedState, Sessions, beside, replaced, seen_by, states_of
+from memoranda_sessions import ScopedState, Sessions, beside, replaced, seen_by, states_of, write_records
 from memoranda_sessions.scoped_state import APP, SESSION, USER
 
 TOY = ToyFormat()
@@ -120,7 +120,7 @@ async def test_a_session_shares_state_with_its_user_and_its_app(store: BaseStore
         state = ScopedState(store, "toy", "shop", whose, chat)
         changes = {scope: values.get(scope, {}) for scope in (SESSION, USER, APP)}
         records, after = state.changed(await state.read(), changes, {"turns": 1}, None)
-        await store.update_many(records)
+        await write_records(store, records)
         assert (await state.read()).values(SESSION) == after.values(SESSION)
         return state
 

@@ -1,9 +1,10 @@
 """Records: items in which a part of memoranda notes what happened, and the rule that nobody else writes them.
 
 A record is believed: a revision says what an item was, a receipt what a model was shown, an item in quarantine why it
-is there, a checkpoint where a graph goes on. So no store takes one from :meth:`memoranda.store.BaseStore.add` and its
-relatives, whatever the handle. The code that makes a kind of records says so with :func:`writing_records`, and whoever
-copies a store with :func:`copying_records`. An observer may turn an item into a record: it is asked about everything.
+is there, a checkpoint where a graph goes on, a session's record its state. So no store takes one from
+:meth:`memoranda.store.BaseStore.add` and its relatives, whatever the handle. The code that makes a kind of records says
+so with :func:`writing_records`, and whoever copies a store with :func:`copying_records`. An observer may turn an item
+into a record: it is asked about everything.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ RECORD_MAKERS: Mapping[str, str] = {
     "quarantined": "only the guard keeps an item apart",
     "receipt": "only what shows items to a model makes one",
     "revision": "only a store that keeps revisions makes one",
+    "session.record": "only the adapter of a framework makes one",
 }
 """The types of records, and who makes them. Records of branches have a rule of their own: see ``fork``."""
 

@@ -34,6 +34,7 @@ from memoranda_sessions import (
     retried,
     seen_by,
     states_of,
+    write_records,
 )
 from memoranda_sessions.scoped_state import USER
 
@@ -89,7 +90,7 @@ class MemorandaSessionService(BaseSessionService):
             if before.session is not None or await self._exists(states):
                 raise AlreadyExistsError(f"Session with id {states.session_id} already exists.")
             records, after = _changed(states, before, deltas, now, None)
-            await self._sessions.store.update_many(records)
+            await write_records(self._sessions.store, records)
             return after
 
         return _session(states, await finished(retried(create)), [])

@@ -35,7 +35,7 @@ from memoranda_pydantic_ai.entries import (
     is_gone,
     own_entries,
 )
-from memoranda_sessions import Conversation, finished
+from memoranda_sessions import Conversation, finished, write_records
 
 _AROUND = 16
 """How many more items than entries are read at once, since some entries consist of several."""
@@ -130,7 +130,7 @@ class MemorandaConversationStore(ConversationStore):
                 raise ConversationConflict(record.conversation_id)
             family = await self._joined(record, new_entries, stored)
             try:
-                await finished(self._items.update_many(await self._batch(record, new_entries, stored, family)))
+                await write_records(self._items, await self._batch(record, new_entries, stored, family))
             except VersionConflictError as error:
                 if error.item_id in new:
                     raise ConversationConflict(record.conversation_id) from error
@@ -155,7 +155,7 @@ class MemorandaConversationStore(ConversationStore):
             if stored.family is not None:
                 emptied.append(stored.family if others else gone(stored.family, family))
             try:
-                await finished(self._items.update_many(emptied))
+                await write_records(self._items, emptied)
             except VersionConflictError:
                 continue
             await finished(self._items.apply(deletes=[item.id for item in emptied if is_gone(item)], purge=True))
@@ -228,7 +228,7 @@ class MemorandaConversationStore(ConversationStore):
 
     async def _record_item(self, conversation_id: str) -> MemoryItem | None:
         """Return the item of a record; an unfinished deletion is completed first."""
-        while (item := await self._items.get(self._layout.record_id(conversation_id))) is not None:
+        while (item := await self._layout.records.find(CONVERSATION, conversation_id)) is not None:
             if not is_gone(item):
                 return item
             await self._items.purge(where={"gone": True, "family": family_of(item)})
@@ -241,7 +241,7 @@ class MemorandaConversationStore(ConversationStore):
         """
         item = await self._record_item(conversation_id)
         while item is not None:
-            family = await self._items.get(self._layout.records.id_of(FAMILY, family_of(item)))
+            family = await self._layout.records.find(FAMILY, family_of(item))
             before, item = item, await self._record_item(conversation_id)
             if item is None or family_of(item) != family_of(before):
                 continue
@@ -291,7 +291,7 @@ class MemorandaConversationStore(ConversationStore):
         if stored is not None and stored.family is not None:
             family: MemoryItem | None = stored.family
         elif items:
-            family = await self._items.get(self._layout.records.id_of(FAMILY, family_of(items[0])))
+            family = await self._layout.records.find(FAMILY, family_of(items[0]))
             items = await self._found(followed, record)
         else:
             return self._layout.family_item(uuid.uuid4().hex)

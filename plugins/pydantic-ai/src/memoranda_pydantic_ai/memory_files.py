@@ -27,7 +27,7 @@ from pydantic_ai_harness.memory import (
 from memoranda.errors import UnsupportedError, VersionConflictError
 from memoranda.items import MemoryItem, MemoryMetadata
 from memoranda.store import EVERYTHING, BaseStore, Capability
-from memoranda_sessions import Records, finished
+from memoranda_sessions import Records, finished, write_records
 
 _SEGMENT = re.compile(r"[A-Za-z0-9_.-]{1,200}")
 _LONGEST_METADATA = 4_096
@@ -174,7 +174,7 @@ class MemorandaMemoryStore:
                 value = {"fingerprint": operation.fingerprint, "version": version, "existed": item is not None}
                 batch.append(self._records.item(_OPERATION, operation.id, value))
             try:
-                await finished(self._items.update_many(batch))
+                await write_records(self._items, batch)
             except VersionConflictError:
                 continue  # Another process came first: its receipt, or its version of the file, decides.
             if new is not None and gone:
@@ -204,7 +204,9 @@ class MemorandaMemoryStore:
         place = MemoryMetadata(namespace=(*self._top, *prefix.split("/")[:-1]))
         found = await self._items.search(metadata=place, mode="substring", limit=EVERYTHING)
         paths = [(str(item.metadata.extra.get("path")), item) for item in found]
-        return {path: item for path, item in paths if path.startswith(prefix)}
+        files = [(path, item) for path, item in paths if path.startswith(prefix)]
+        # Another item may claim a path, but only the file itself has the id of its path.
+        return {path: item for path, item in files if item.id == self._records.id_of("file", path)}
 
 
 def _version(item: MemoryItem) -> str:

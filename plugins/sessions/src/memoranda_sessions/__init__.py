@@ -10,7 +10,7 @@ from memoranda_sessions.derived_ids import DerivedIds
 from memoranda_sessions.finishing import finished, replaced, retried
 from memoranda_sessions.formats import JsonObject, MessageFormat, warn_of
 from memoranda_sessions.outgoing import Call, Outgoing, Result
-from memoranda_sessions.records import RECORD, Record, Records
+from memoranda_sessions.records import RECORD, Record, Records, write_records
 from memoranda_sessions.scoped_state import ScopedState, StoredState, states_of
 from memoranda_sessions.sessions import SessionOptions, Sessions, ViewOptions, seen_by
 from memoranda_sessions.sync_calls import SyncCallError, awaitable_store, beside, blocking
@@ -19,5 +19,5 @@ __all__ = [
     "RECORD", "Call", "Conversation", "DerivedIds", "Dropped", "Fence", "Fields", "JsonObject", "MessageFormat",
     "Outgoing", "Part", "Record", "Records", "Result", "ScopedState", "SessionOptions", "Sessions", "StoredState",
     "SyncCallError", "ViewOptions", "awaitable_store", "beside", "blocking", "finished", "parts_of", "replaced",
-    "retried", "seen_by", "settled", "states_of", "warn_of",
+    "retried", "seen_by", "settled", "states_of", "warn_of", "write_records",
 ]  # fmt: skip

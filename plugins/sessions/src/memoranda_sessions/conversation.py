@@ -11,11 +11,12 @@ from memoranda.integrity import linked_by_calls, remnants, shown_together, whole
 from memoranda.items import SCOPE_FIELDS, MemoryItem, MemoryMetadata
 from memoranda.offloading import filter_weight, offload
 from memoranda.store import EVERYTHING, BaseStore, Capability
+from memoranda.store.records import check_record
 from memoranda.trust import check_trust, trust_of
 from memoranda.windowing import as_said
 from memoranda_messages import results_behind_calls
 from memoranda_sessions.finishing import finished
-from memoranda_sessions.records import RECORD
+from memoranda_sessions.records import RECORD, write_records
 
 _BEFORE = 64
 """How many items before the first one shown are read to find groups that it belongs to."""
@@ -202,7 +203,9 @@ class Conversation:
             raise TurnConflictError(after, found)
         if self._ttl is not None:
             batch = [item.model_copy(update={"ttl": self._ttl}) for item in batch]
-        await self.store.update_many([*records, *batch])
+        for item in batch:
+            check_record(item)  # A message is none, and what is written with records would be taken for one.
+        await write_records(self.store, [*records, *batch])
 
     async def _pop(self) -> MemoryItem | None:
         """Remove the newest item, and shrink its group: the others are not left over from an expired item."""

@@ -3,23 +3,27 @@
 A record is an item without content whose payload is JSON. It is archived from birth, so that no window, search or
 recall shows it; export and forget reach it like any other item of its owner. Its id is derived from its kind, its name
 and what the handle is bound to, so that of two processes that create the same record, one is refused.
+
+Only :func:`write_records` stores a record: every other write of one is refused. A handle with a trust has records of
+its own, under other ids and in another place, so that what a stranger keeps is never taken for a user's.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from memoranda.errors import CorruptStoreError, InputError
 from memoranda.items import MemoryItem, MemoryMetadata, now_text
 from memoranda.store import EVERYTHING, BaseStore, Capability
+from memoranda.store.records import writing_records
 from memoranda_messages.payload_json import decode_payload, encode_payload
 from memoranda_sessions.derived_ids import DerivedIds
 from memoranda_sessions.finishing import finished, retried
 
-RECORD = "record"
+RECORD = "session.record"
 """The ``memory_type`` of records."""
 
 _PLACE = "sessions"
@@ -49,11 +53,14 @@ class Records:
         self._bounds = bounds
         self._framework = framework
         self._ids = DerivedIds(store, framework)
-        self._top = (*bounds.namespace, _PLACE, framework)
+        # A handle with a trust is not believed by the others, so its records lie apart from theirs.
+        trust = getattr(store, "trust", None)
+        self._apart = () if trust is None else (str(trust),)
+        self._top = (*bounds.namespace, _PLACE, framework, *self._apart)
 
     def id_of(self, kind: str, name: str) -> str:
         """Return the item id of a record."""
-        return self._ids.id_of(kind, name, self._bounds.namespace)
+        return self._ids.id_of(kind, name, self._bounds.namespace, *self._apart)
 
     def place(self, kind: str) -> MemoryMetadata:
         """Return the namespace of the records of a kind."""
@@ -71,8 +78,9 @@ class Records:
     ) -> MemoryItem:
         """Return a record as the item that replaces the one of this version; 0 stands for a record that is new.
 
-        Give it to :meth:`Conversation.append` to write it together with messages, all or none. ``extra`` are values to
-        search by (see :meth:`list`). Times are now unless ``updated_at`` is given.
+        Give it to :meth:`Conversation.append` to write it together with messages, or to :func:`write_records` with
+        other items, all or none. ``extra`` are values to search by (see :meth:`list`). Times are now unless
+        ``updated_at`` is given.
         """
         own = self.id_of(kind, name)
         moment = updated_at or now_text()
@@ -95,7 +103,8 @@ class Records:
         )
 
     def record(self, item: MemoryItem) -> Record:
-        """Return the record that an item holds. Raises CorruptStoreError."""
+        """Return the record that an item holds. Raises CorruptStoreError if it holds none, or is not of its type."""
+        _check_type(item)
         try:
             held = decode_payload(item.payload or "")
             name, value = held["name"], held["value"]
@@ -104,9 +113,19 @@ class Records:
         extra = {key: each for key, each in item.metadata.extra.items() if key != "record"}
         return Record(item.metadata.namespace[-1], name, value, item.version, item.updated_at, extra)
 
-    async def get(self, kind: str, name: str) -> Record | None:
-        """Return a record, or None if there is none."""
+    async def find(self, kind: str, name: str) -> MemoryItem | None:
+        """Return the item of a record, or None if there is none.
+
+        Raises CorruptStoreError if the item in its place is no record. It is neither believed nor overwritten.
+        """
         item = await self._store.get(self.id_of(kind, name))
+        if item is not None:
+            _check_type(item)
+        return item
+
+    async def get(self, kind: str, name: str) -> Record | None:
+        """Return a record, or None if there is none. Raises CorruptStoreError like :meth:`find`."""
+        item = await self.find(kind, name)
         return None if item is None else self.record(item)
 
     async def list(
@@ -138,7 +157,8 @@ class Records:
         Raises VersionConflictError if another version is stored, and changes nothing then.
         """
         item = self.item(kind, name, value, version=version, extra=extra)
-        return self.record(await finished(self._store.update(item)))
+        (stored,) = await write_records(self._store, [item])
+        return self.record(stored)
 
     async def change(
         self,
@@ -168,6 +188,25 @@ class Records:
         if Capability.PURGE in self._store.capabilities:
             return bool(await finished(self._store.purge(own)))
         return await finished(self._store.delete(own))
+
+
+async def write_records(store: BaseStore, items: Sequence[MemoryItem]) -> list[MemoryItem]:
+    """Store records, and other items with them, all or none, and return them as they are stored.
+
+    Each replaces the item of its version, as in :meth:`memoranda.store.BaseStore.update_many`. The write has finished
+    or failed when the call ends, even if that is cancelled.
+    """
+    with writing_records(RECORD):
+        return await finished(store.update_many(items))
+
+
+def _check_type(item: MemoryItem) -> None:
+    """Raise CorruptStoreError for an item in the place of a record that no adapter wrote there."""
+    if item.memory_type != RECORD:
+        raise CorruptStoreError(
+            f"The item {item.id!r} stands in the place of a record, but its memory_type is {item.memory_type!r} and "
+            f"not {RECORD!r}, so no adapter wrote it. It was not read, and nothing was changed. Delete it to go on."
+        )
 
 
 def _ascii(name: str) -> str:
