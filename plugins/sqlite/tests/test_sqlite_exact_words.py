@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from memoranda import HumanMemory, MemoryMetadata
+from memoranda.store import base
 from memoranda_sql import candidates
 from memoranda_sqlite import SQLiteMemoryStore, scope_cache, scope_rows
 
@@ -55,3 +56,21 @@ async def test_a_search_right_after_many_were_added_finds_all_of_them(
         for text in texts[::500]:
             found = await store.search_ranked(query=text, metadata=ADA, mode="text", limit=1)
             assert [each.item.id for each in found] == [text]
+
+
+async def test_what_is_worth_knowing_of_a_very_large_scope_comes_from_its_newest_statements(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (scope_cache, scope_rows, candidates):
+        monkeypatch.setattr(module, "WHOLE_SCOPE", 100)
+    monkeypatch.setattr(base, "NEWEST_TOLD", 50)
+    old = HumanMemory(content="I live in Lisbon with my cat Miso.", metadata=ADA)
+    small_talk = [HumanMemory(content=f"ok {number}?", metadata=ADA) for number in range(200)]
+    new = HumanMemory(content="I am allergic to peanuts.", metadata=ADA)
+    async with SQLiteMemoryStore(tmp_path / "a.db") as store:
+        await store.add_many([old, *small_talk, new])
+        found = await store.recall("", metadata=ADA, limit=5)
+        narrowed = await store.recall("", metadata=ADA, limit=5, memory_type="ai")
+    assert found[0].id == new.id
+    assert old.id not in [item.id for item in found]
+    assert narrowed == []

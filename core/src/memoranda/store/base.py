@@ -12,12 +12,13 @@ from typing import Any, Literal, Unpack, overload
 
 from memoranda.errors import InputError
 from memoranda.items import MemoryItem, MemoryMetadata, now_text
+from memoranda.offloading import offload, ranking_weight
 from memoranda.plugins.observers import Observer
 from memoranda.shapes import check_text, items_of, number, truth, whole_number
 from memoranda.store.branches import Branching
-from memoranda.store.filters import EVERYTHING, Filter, Kinds, Moment, Narrowing, check_filter, merge_scope
+from memoranda.store.filters import EVERYTHING, Filter, Kinds, Moment, Narrowing, Page, check_filter, merge_scope
 from memoranda.store.protocol import Capability, SearchMode
-from memoranda.store.ranked import DEPTH, RERANKED, Recalled, above_floor, judged
+from memoranda.store.ranked import DEPTH, RERANKED, Recalled, above_floor, judged, rank_items
 from memoranda.store.reading import Reading
 from memoranda.store.records import writing_records
 from memoranda.store.removing import Removing
@@ -25,6 +26,9 @@ from memoranda.store.scoped import UNSET, ScopedEngine, scope_metadata
 from memoranda.store.values import NO_RECORDS, Value, moment_text
 from memoranda.store.writing import Writing
 from memoranda.trust import check_trust, trust_of
+
+NEWEST_TOLD = 1_000
+"""How many of the newest statements are looked at where a scope is too large to be ranked as a whole."""
 
 _NEVER = [Value("memory_type", False, "$ne", kind) for kind in ("system", "branch", "fact")]
 
@@ -181,6 +185,11 @@ class BaseStore(Writing, Reading, Removing, Branching):
         """Return what is worth knowing whatever is asked."""
         self._require(Capability.TEXT)
         ranked = await self._rank("", wanted, min(most + len(shown), EVERYTHING), "text") if most else []
+        if most and not ranked:  # A scope that is too large to be ranked as a whole is found by words alone.
+            newest = await self._search(wanted, Page(limit=NEWEST_TOLD))
+            weight = ranking_weight(len(newest), (item.content for item in newest))
+            own = (await self._text_ranker()).index()
+            ranked = await offload(weight, rank_items, own, "", newest, None, most + len(shown))
         told = [found for found in ranked if found.item.id not in shown and found.score >= least]
         self._observers.searched("", [found.item for found in told[:most]])
         return Recalled(tuple(told[:most]), "known" if told else "unknown")

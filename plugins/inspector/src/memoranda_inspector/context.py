@@ -24,6 +24,7 @@ LOOKED_AT = 2_000
 FORMATS = {"openai": "OpenAI chat", "responses": "OpenAI Responses", "anthropic": "Anthropic"}
 EVERY, NO = "every", "none"
 BEFORE_THE_WINDOW = "conversation: before the window, and not among the memories"
+NOT_AMONG_THE_MEMORIES = "not among the memories of a new session"
 
 _PARTS = {"system": "system", "summary": "summaries", "tool": "tool results", "human": "user", "ai": "assistant"}
 
@@ -191,8 +192,10 @@ async def assembled_view(
     items = {item.id: item for item in await store.get_many(ids, metadata=metadata)}
     # What was dropped from one place may stand in another.
     kept = {decision.item_id for decision in explanation.kept}
+    goes_on = metadata is not None and metadata.session_id is not None
+    usual = BEFORE_THE_WINDOW if goes_on else NOT_AMONG_THE_MEMORIES
     left_out = {
-        item.id: LeftOut(item, BEFORE_THE_WINDOW, estimate_tokens(item))
+        item.id: LeftOut(item, usual, estimate_tokens(item))
         for item in as_said([*window.shown, *(left.item for left in window.left_out)])
         if item.id not in kept
     }
