@@ -77,7 +77,9 @@ STORES = {
 def _opened() -> BaseStore:
     """Return the one store that all stand-ins share."""
     store = memoranda.open(os.environ.get(URL_VARIABLE) or "memory://")
-    memoranda.sync.run(store.init())
+    # The first test that needs it may be running an event loop, so it is opened from another thread.
+    with ThreadPoolExecutor(1) as thread:
+        thread.submit(memoranda.sync.run, store.init()).result()
     return store
 
 
