@@ -50,6 +50,28 @@ async def test_ranked_searches_follow_what_is_added_deleted_and_expires(tmp_path
         assert await found() == {"stays"}
 
 
+@pytest.mark.parametrize("query", ["", "green tea"])
+async def test_what_matches_a_filter_follows_every_change_of_an_item(tmp_path: Path, query: str) -> None:
+    """It is kept from one search to the next, also by another store of the file."""
+    async with SQLiteMemoryStore(tmp_path / "a.db") as store, SQLiteMemoryStore(tmp_path / "a.db") as other:
+        accepted = {"status": "accepted"}
+
+        async def found(where: dict[str, Any]) -> set[str]:
+            return {item.id for item in await store.recall(query, metadata=ADA, where=where, min_score=0, limit=20)}
+
+        items = [HumanMemory(id=name, content=f"I like green tea of {name}", metadata=ADA) for name in ("Assam", "Uji")]
+        await store.add_many(items)
+        await store.add(HumanMemory(id="mortal", content="I have green tea until noon", metadata=ADA), ttl=3600)
+        assert await found(accepted) == {"Assam", "Uji", "mortal"} == await found(accepted)
+        await other.add(items[0].model_copy(update={"status": "discard"}))
+        assert await found(accepted) == {"Uji", "mortal"}
+        assert await found({"status": "discard"}) == {"Assam"}
+        store.clock = lambda: time.time() + 7200
+        assert await found(accepted) == {"Uji"}
+        await other.add(items[0])
+        assert await found(accepted) == {"Assam", "Uji"}
+
+
 class Noting(ScopeCache):
     """A cache that notes whether it read a scope or followed its changes."""
 

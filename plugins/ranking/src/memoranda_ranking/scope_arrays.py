@@ -8,7 +8,7 @@ long item has several places there, one for each passage; a turn beside it has o
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from functools import cached_property
 from itertools import chain, count, islice
 from typing import Any, NamedTuple, TypeAlias
@@ -375,6 +375,8 @@ class Layout:
         self.stretch: Ints = np.cumsum(apart)
         self.having: dict[tuple[str | None, tuple[str, ...]], Flags] = {}
         """The items that have any of some stems of a language."""
+        self.matching: dict[Hashable, list[bool]] = {}
+        """Which items match filters, as an engine tells them apart; only the engine knows."""
         self.standing: Flags | None = None
         """The items that tell what holds from now on, once that is known."""
         self.calling: dict[str, Called] = {}

@@ -6,6 +6,7 @@ import json
 import sqlite3
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from itertools import islice
 from typing import Any
 
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 from memoranda.errors import CorruptStoreError, NoVectorsError, OtherModelError, StoreUnavailableError
 from memoranda.items import MemoryItem
 from memoranda.store import RankedItem, SearchMode
-from memoranda.store.backend import Filter, left_out
+from memoranda.store.backend import Filter, Value, left_out
 from memoranda_ranking import (
     HEARD,
     Scored,
@@ -34,7 +35,7 @@ from memoranda_sqlite.candidates import CandidateSource
 from memoranda_sqlite.connections import Connections
 from memoranda_sqlite.faults import Undecodable
 from memoranda_sqlite.reading import one_snapshot
-from memoranda_sqlite.scope_cache import Scope, ScopeCache
+from memoranda_sqlite.scope_cache import Scope, ScopeCache, lasting
 from memoranda_sqlite.scope_rows import ScopeRows
 from memoranda_sqlite.statements import SQLiteStatements
 from memoranda_sqlite.tables import TABLE
@@ -49,6 +50,9 @@ A scope that is ranked as a whole needs no index."""
 Found = tuple[int, Callable[[MemoryItem], RankedItem]]
 """The number of a row that was found, and what makes its item a result."""
 
+
+_MOST_KEPT = 8
+"""For how many filters it is kept what matches them."""
 
 _ASKED_ONE_BY_ONE = 500
 """How many places are looked at by themselves, which is quick where most of a scope match."""
@@ -137,7 +141,31 @@ class Retrieval:
         """Return what tells which places of the layout match every filter; None if all of the scope do."""
         if asked.wanted == asked.scope:
             return None
-        return _Matching(connection, self._statements, asked.wanted, scope.arrays.layout.numbers)
+        # What a question leaves out is its own words, and changes with each; everything else is kept for the next one.
+        conditions = lasting(asked.wanted).further
+        of_content = tuple(each for each in conditions if isinstance(each, Value) and each.name == "content")
+        others = replace(asked.wanted, further=tuple(each for each in conditions if each not in of_content))
+        matching = self._matching(connection, scope, others)
+        if not of_content:
+            return matching.__getitem__
+        further = _Matching(
+            connection, self._statements, Filter(archived=None, further=of_content), scope.arrays.layout.numbers
+        )
+        return lambda place: matching[place] and further(place)
+
+    def _matching(self, connection: sqlite3.Connection, scope: Scope, wanted: Filter) -> list[bool]:
+        """Return which places of the layout match a filter. It is kept with the layout."""
+        layout = scope.arrays.layout
+        parameters = Parameters(self._statements.dialect)
+        where = self._statements.conditions(parameters, wanted)
+        key = (where, *parameters.values)
+        if key not in layout.matching:
+            if len(layout.matching) == _MOST_KEPT:
+                layout.matching.clear()
+            text = f"SELECT json_group_array(rowid) FROM {TABLE} WHERE {where}"
+            (found,) = connection.execute(text, parameters.values).fetchone()
+            layout.matching[key] = np.isin(layout.numbers, json.loads(found)).tolist()
+        return layout.matching[key]
 
     def _among_candidates(
         self,

@@ -16,7 +16,7 @@ from itertools import chain
 from typing import Any
 
 from memoranda.offloading import give_way
-from memoranda.store.backend import Condition, Expiry, Filter
+from memoranda.store.backend import Expiry, Filter
 from memoranda_ranking import Added, KeptScopes, Passage, ScopeArrays, conversation_name, name_in, speaker_of
 from memoranda_sql import Parameters
 from memoranda_sql.candidates import WHOLE_SCOPE
@@ -88,10 +88,9 @@ class ScopeCache:
         Time passes for every search, and changes something only where an item expires. ``while_reading`` is entered
         while all rows of the scope are read.
         """
-        lasting = replace(wanted, further=tuple(each for each in wanted.further if not _is_alive(each)))
         now = next((each.now for each in wanted.further if isinstance(each, Expiry) and not each.expired), "")
         parameters = Parameters(self._statements.dialect)
-        key = (self._statements.conditions(parameters, lasting), *parameters.values)
+        key = (self._statements.conditions(parameters, lasting(wanted)), *parameters.values)
         scope = self._kept.of(key, lambda: Scope(self._passage, self._dimension))
         with scope.lock:
             try:
@@ -211,5 +210,7 @@ def _is_older(one: journal.Position, other: journal.Position) -> bool:
     return one.schema == other.schema and (one.place, one.last) < (other.place, other.last)
 
 
-def _is_alive(condition: Condition) -> bool:
-    return isinstance(condition, Expiry) and not condition.expired
+def lasting(wanted: Filter) -> Filter:
+    """Return a filter without the time that it is asked at: a scope that is up to date holds what is alive."""
+    further = [each for each in wanted.further if not (isinstance(each, Expiry) and not each.expired)]
+    return replace(wanted, further=tuple(further))
