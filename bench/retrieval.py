@@ -224,7 +224,7 @@ async def main() -> None:
                         print(f"{path.stem:<14}{name:<10}{mode:<11}{figures.row()}", flush=True)
                 for kind, verdicts in (await measure_verdicts(store, data)).items():
                     recalled.append(f"{path.stem:<14}{name:<10}{kind:<23}{verdicts.row()}")
-    heads = "".join(f"{head:>9}" for head in ("returned", "known", "near", "unknown", "found", "named"))
+    heads = "".join(f"{head:>9}" for head in ("returned", "known", "near", "unknown", "found", "named", "ten"))
     print(f"\n{'corpus':<14}{'store':<10}{'recall of questions':<23}{'asked':>6}{heads}", *recalled, sep="\n")
     if len(asked.data) > 1:
         for (name, mode), corpora in found.items():

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from memoranda import HumanMemory, MemoryMetadata
-from memoranda.store import BaseStore, Recalled
+from memoranda.store import BaseStore, Recalled, SearchMode
 
 CORPORA = Path(__file__).parent / "corpora"
 STRANGERS = ("Ottilie", "Gustav", "Priya", "Hamza", "Leopold")
@@ -34,6 +34,8 @@ class Verdicts:
     returned: list[int] = field(default_factory=list)
     verdicts: list[str] = field(default_factory=list)
     named: list[bool] = field(default_factory=list)
+    ten: list[bool] = field(default_factory=list)
+    """Whether the first ten results of the ranking have what is to be found, before anything is left out."""
 
     def add(self, recalled: Recalled, evidence: set[str], name: str) -> None:
         self.returned.append(len(recalled))
@@ -47,7 +49,7 @@ class Verdicts:
         count = len(self.verdicts)
         shares = [self.verdicts.count(verdict) / count for verdict in ("known", "near", "unknown")]
         cells = [sum(self.returned) / count, *shares]
-        extra = [sum(values) / len(values) if values else None for values in (self.found, self.named)]
+        extra = [sum(values) / len(values) if values else None for values in (self.found, self.named, self.ten)]
         texts = [f"{cell:>8.3f}" for cell in cells] + [
             f"{'':>8}" if cell is None else f"{cell:>8.3f}" for cell in extra
         ]
@@ -93,6 +95,9 @@ async def measure_verdicts(store: BaseStore, data: Sequence[dict[str, Any]]) -> 
             recalled = await store.recall(each["asked"], metadata=scope, verdict=True)
             told = {f"{conversation['id']}/preference{number}"}
             found.setdefault("preference", Verdicts()).add(recalled, told, "")
+            mode: SearchMode = "hybrid" if "hybrid" in store.capabilities else "text"
+            ranked = await store.search_ranked(query=each["asked"], metadata=scope, mode=mode, limit=10)
+            found["preference"].ten.append(any(one.item.id in told for one in ranked))
     return {kind: found[kind] for kind in KINDS if kind in found}
 
 

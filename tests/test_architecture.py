@@ -51,7 +51,7 @@ BETWEEN_NEIGHBOURS = {
 COMMANDS = {f"memoranda_{name}.commands" for name in ("summary", "context", "facts", "guard", "encrypt", "receipts")}
 """Modules of features that belong to the layer of programs: the command alone imports them."""
 
-CORE_BOUND = 9_200
+CORE_BOUND = 9_250
 
 SIZES = {
     "adk": 736,
@@ -77,7 +77,7 @@ SIZES = {
     "otel": 1_086,
     "postgres": 6_449,
     "pydantic-ai": 1_083,
-    "ranking": 3_020,
+    "ranking": 3_331,
     "receipts": 2_305,
     "redact": 255,
     "redis": 3_299,

@@ -85,3 +85,32 @@ async def test_times_are_not_missed(told: BaseStore) -> None:
 @pytest.mark.parametrize(("score", "verdict"), [(0.5, "known"), (0.1, "unknown")])
 def test_results_of_another_ranking_are_judged_by_their_scores(score: float, verdict: str) -> None:
     assert judge("Is there tea?", [RankedItem(HumanMemory(content="There is tea."), score)]) == (verdict, ())
+
+
+@pytest.mark.parametrize(
+    ("question", "verdict"),
+    [
+        ("Who makes bread in a bakery by the danube?", "near"),
+        ("Who makes bread in a bakery by the Danube?", "unknown"),
+        ("Who Makes Bread In A Bakery By The Danube?", "near"),
+        ("Wer macht das Brot in der kleinen Danube?", "near"),
+    ],
+)
+def test_an_english_question_with_a_name_that_nobody_said_needs_more_evidence(question: str, verdict: str) -> None:
+    """A capital is no name where every word has one, nor in languages that write nouns with one."""
+    item = HumanMemory(content="The bakery at the corner makes wonderful rye bread.")
+    ranked = [RankedItem(item, 0.3, {"text": 0.3}, evidence=0.36, missing=("danube",))]
+    assert judge(question, ranked)[0] == verdict
+
+
+@pytest.mark.parametrize("question", ["Which telescope did I buy in Peru?", "How do I sharpen a chainsaw?"])
+async def test_what_was_told_or_how_it_is_done_needs_the_usual_evidence(told: BaseStore, question: str) -> None:
+    assert (await told.recall(question, verdict=True)).verdict == "unknown"
+
+
+def test_advice_needs_no_evidence_at_all() -> None:
+    """What the embedder found is returned, although no word of it was asked for."""
+    item = HumanMemory(content="I prefer small guesthouses")
+    ranked = [RankedItem(item, 0.1, {"semantic": 0.1}, evidence=0.0, missing=("stay", "kyoto"))]
+    assert judge("Where should I stay in Kyoto?", ranked)[0] == "near"
+    assert judge("Where is the tower of Kyoto?", ranked)[0] == "unknown"

@@ -74,3 +74,14 @@ async def test_what_is_worth_knowing_of_a_very_large_scope_comes_from_its_newest
     assert found[0].id == new.id
     assert old.id not in [item.id for item in found]
     assert narrowed == []
+
+
+async def test_a_first_search_gives_way_to_others_at_every_thousand_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    turns: list[None] = []
+    monkeypatch.setattr(scope_cache, "give_way", lambda: turns.append(None))
+    async with SQLiteMemoryStore(tmp_path / "a.db") as store:
+        await store.add_many([HumanMemory(content=f"note {number}", metadata=ADA) for number in range(5_000)])
+        await store.search_ranked(query="note", metadata=ADA, mode="text", limit=1)
+    assert len(turns) >= 5

@@ -21,12 +21,25 @@ _HEARD = 0.3
 _USUALLY_ALIKE = 0.22
 """How alike the nearest item is where it is chance. What is nearer speaks for an answer, what is less near against."""
 
-_SUPPORTED = 0.35
+_SUPPORTED = 0.31
 """The evidence below which a question is about something that is unknown."""
 
+_UNKNOWN_NAME = 0.1
+"""How much less evidence there is if a name in the question was never said."""
+
 _SUPPORTED_REQUEST = 0.05
-"""The same for what a user asks about themselves or of an assistant: "Where should I stay?" is answered with the help
-of a preference that shares no word with it."""
+"""The same as ``_SUPPORTED`` for what a user asks about themselves or of an assistant, where it may be for advice:
+"Where should I stay?" is answered with the help of a preference that shares no word with it."""
+
+_TOLD = re.compile(
+    r"\b(?:did|have|had|has|was|were) (?:i|my|we|our)\b|\b(?:is|does) (?:my|our)\b"
+    r"|\b(?:i|we)(?:['’]ve| have| had| was| were| said| told| mentioned)\b|\bhow (?:do|to) (?:i|you|we|one)\b",
+    re.IGNORECASE,
+)
+"""What asks in English for what was told, or how something is done, and not for advice that depends on who asks."""
+
+_NAME = re.compile(r"(?<=\w[\s,;'’-])[A-Z]\w+")
+"""A word with a capital that does not begin its sentence."""
 
 _LOOKED_AT = 5
 """How many of the best results tell whether a person is the right one."""
@@ -41,6 +54,7 @@ _ASKED_VERB = re.compile(
 """What English questions say of a person: "How did Ada describe …". Answers rarely use that verb."""
 
 _WORD = re.compile(r"\w+(?:['’-]\w+)*")
+_WORD_PART = re.compile(r"\w+")
 
 
 def evidence(covered: float, heard: float, alike: float, known: float) -> float:
@@ -57,8 +71,9 @@ def judge(query: str, ranked: Sequence[RankedItem]) -> tuple[Verdict, tuple[str,
     """Return the verdict on the best results of a query, and the words of it that nothing supports."""
     if not ranked:
         return "unknown", tuple(_written(query, query_words(query, query_language(query)).values()))
-    unsupported = _unsupported(query, ranked)
-    found, least = ranked[0].evidence, _SUPPORTED_REQUEST if _is_request(query) else _SUPPORTED
+    missing = _missing(query, ranked)
+    unsupported = (*missing, *_written(query, [_wrong_person(query, ranked)]))
+    found, least = ranked[0].evidence, _least_evidence(query, missing)
     if found is None:  # The results are of another ranking than this one.
         found, least = best_score(ranked), RELEVANT
     if found < least:
@@ -66,11 +81,23 @@ def judge(query: str, ranked: Sequence[RankedItem]) -> tuple[Verdict, tuple[str,
     return ("near" if unsupported else "known"), unsupported
 
 
-def _unsupported(query: str, ranked: Sequence[RankedItem]) -> tuple[str, ...]:
-    """Return the words of the query that nothing has in any form, and the name of a person it is not true of."""
+def _missing(query: str, ranked: Sequence[RankedItem]) -> list[str]:
+    """Return the words of the query that nothing has in any form."""
     said = {word for found in ranked[:_LOOKED_AT] for word in fold_words(found.item.content)}
-    missing = [word for word in _written(query, [ranked[0].missing]) if not _has_form(word, said)]
-    return (*missing, *_written(query, [_wrong_person(query, ranked)]))
+    return [word for word in _written(query, [ranked[0].missing]) if not _has_form(word, said)]
+
+
+def _least_evidence(query: str, missing: Sequence[str]) -> float:
+    """Return the evidence that a query needs: none if it may ask for advice, more if a name in it was never said.
+
+    Words with a capital are names in English alone, where not every word has one.
+    """
+    is_english = query_language(query) == "english"
+    if _is_request(query) and not (is_english and _TOLD.search(query)):
+        return 0.0 if is_english else _SUPPORTED_REQUEST
+    names = set(_NAME.findall(query)) if is_english and not query.istitle() else set()
+    unknown = any(not names.isdisjoint(_WORD_PART.findall(word)) for word in missing)
+    return _SUPPORTED + (_UNKNOWN_NAME if unknown else 0.0)
 
 
 def _has_form(written: str, said: Iterable[str]) -> bool:
