@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Sequence
-from functools import cached_property
 
 import numpy as np
 
@@ -15,12 +14,14 @@ from memoranda.store import RankedItem
 from memoranda.store.backend import AtLeast, Condition, Entry, FieldEquals, Filter, Value, differing
 from memoranda_ranking.passages import Weights
 from memoranda_ranking.ranking import rank
-from memoranda_ranking.scope_arrays import Added, Ints, Layout, ScopeArrays
+from memoranda_ranking.scope_arrays import Added, Layout, ScopeArrays
 from memoranda_ranking.turns import passage_of
 from memoranda_text.terms import index_words
 
 _DIVIDED_AT_ONCE = 500
 """How many texts are divided into words in one go."""
+
+Kind = tuple[str, str | None, str | None]
 
 _FIELDS_OF_A_KIND = ("memory_type", "session_id")
 
@@ -30,38 +31,27 @@ Matching = Callable[[MemoryItem], bool]
 class _InOrder:
     """The items in the order of a layout."""
 
-    def __init__(self, layout: Layout, items: list[MemoryItem]) -> None:
+    def __init__(self, layout: Layout, items: list[MemoryItem], kinds: list[int]) -> None:
         self.layout, self.items = layout, items
-
-    @cached_property
-    def _kinds(self) -> tuple[Ints, list[int]]:
-        """Which kind each item is of, and the place of one item of each kind."""
-        numbers: dict[tuple[str, str | None, str | None], int] = {}
-        firsts: list[int] = []
-        of_items = []
-        for place, kind in enumerate(map(_kind_of, self.items)):
-            number = numbers.setdefault(kind, len(firsts))
-            if number == len(firsts):
-                firsts.append(place)
-            of_items.append(number)
-        return np.array(of_items, np.int64), firsts
+        _, firsts, self._kinds = np.unique(np.array(kinds, np.int64), return_index=True, return_inverse=True)
+        self._firsts: list[int] = firsts.tolist()
+        """The place of one item of each kind."""
 
     def chosen(self, wanted: Matching | None) -> Callable[[int], bool] | None:
         """Return what tells which places hold wanted items; None if all do."""
         items = self.items
         if wanted is None or not isinstance(wanted, Filter):
             return None if wanted is None else lambda place: wanted(items[place])
-        of_items, firsts = self._kinds
         of_kind = [each.test() for each in wanted.conditions if _is_of_kind(each)]
         others = [each.test() for each in wanted.conditions if not _is_of_kind(each)]
-        kinds = [all(test(items[place]) for test in of_kind) for place in firsts]
-        passing: list[bool] = np.array(kinds, np.bool_)[of_items].tolist()
+        kinds = [all(test(items[place]) for test in of_kind) for place in self._firsts]
+        passing: list[bool] = np.array(kinds, np.bool_)[self._kinds].tolist()
         if not others:
             return passing.__getitem__
         return lambda place: passing[place] and all(test(items[place]) for test in others)
 
 
-def _kind_of(item: MemoryItem) -> tuple[str, str | None, str | None]:
+def _kind_of(item: MemoryItem) -> Kind:
     """Return what many items have in common: the type, the trust and the session."""
     held = item.__dict__
     return held["memory_type"], held["trust"], held["metadata"].__dict__["session_id"]
@@ -88,6 +78,8 @@ class ScopeIndex:
     def _start_anew(self) -> None:
         self._row: Sequence[Entry] = ()
         self._entries: dict[int, Entry] = {}
+        self._kinds: dict[int, int] = {}
+        self._known_kinds: dict[Kind, int] = {}
         self._arrays = ScopeArrays(Weights().passage)
         self._in_order: _InOrder | None = None
 
@@ -113,7 +105,9 @@ class ScopeIndex:
     def _kept_order(self) -> _InOrder:
         layout = self._arrays.layout
         if self._in_order is None or self._in_order.layout is not layout:
-            self._in_order = _InOrder(layout, [self._entries[number].item for number in layout.numbers.tolist()])
+            numbers = layout.numbers.tolist()
+            items, kinds = [self._entries[number].item for number in numbers], [self._kinds[each] for each in numbers]
+            self._in_order = _InOrder(layout, items, kinds)
         return self._in_order
 
     def _look(self, row: Sequence[Entry], belongs: Matching) -> None:
@@ -127,11 +121,14 @@ class ScopeIndex:
             self._arrays.remove(gone)
             for number in gone:
                 self._entries.pop(number, None)
+                self._kinds.pop(number, None)
             if self._arrays.is_worn:
                 self._start_anew()
                 now = list(row)
             new = [entry for entry in now if belongs(entry.item)]
             self._entries.update((entry.added, entry) for entry in new)
+            known = self._known_kinds
+            self._kinds.update((entry.added, known.setdefault(_kind_of(entry.item), len(known))) for entry in new)
             for start in range(0, len(new), _DIVIDED_AT_ONCE):
                 if start:
                     give_way()
