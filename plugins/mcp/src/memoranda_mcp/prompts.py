@@ -9,13 +9,13 @@ import mcp_types as types
 from mcp.shared.exceptions import MCPError
 
 from memoranda_context import ContextManager
+from memoranda_guard import Fence
 from memoranda_mcp.resources import RequestContext, protocol_errors
 
 if TYPE_CHECKING:
     from memoranda_mcp.memory import ScopedMemory
 
 TOKENS = 4000
-MOST_REMEMBERED = 50
 MAX_TOPIC = 1000
 
 _KNOW_ME = types.Prompt(
@@ -23,7 +23,7 @@ _KNOW_ME = types.Prompt(
     title="What do you know about me?",
     description="Tells you what is remembered about you, or about one topic.",
     arguments=[
-        types.PromptArgument(name="topic", description="Only about this; leave it out for everything.", required=False)
+        types.PromptArgument(name="topic", description="What to tell about; leave it out for everything.", required=False)
     ],
 )
 
@@ -54,9 +54,10 @@ class Prompts:
             "by subject, and say what is uncertain or old. If something is wrong I will tell you, and you can correct "
             "it with update or forget."
         )
-        manager = ContextManager(long_term=memory.store, token_budget=TOKENS, long_term_limit=MOST_REMEMBERED)
+        manager = ContextManager(long_term=memory.store, token_budget=TOKENS, fence=Fence())
         with protocol_errors():
-            assembled = await manager.assemble_context(topic or question)
+            # The request to the assistant has words of its own, which are not to be looked for.
+            assembled = await manager.assemble_context(f"What do you know about {topic or 'me'}?")
         remembered = assembled.parts.notes() or f"Nothing is remembered{about} yet."
         return types.GetPromptResult(
             description=_KNOW_ME.description,
