@@ -153,6 +153,8 @@ async def test_a_session_without_an_id_has_a_default_one(store: BaseStore) -> No
     provider = MemorandaHistoryProvider(store)
     await provider.save_messages(None, [MESSAGES["text"]])
     assert plain(await provider.get_messages(None)) == plain([MESSAGES["text"]])
+    assert [item.metadata.session_id for item in await store.search()] == ["default"]
+    assert plain(await provider.get_messages("default")) == plain([MESSAGES["text"]])
     assert await provider.get_messages("chat") == []
 
 
@@ -232,6 +234,18 @@ async def test_writers_that_save_at_once_lose_nothing(store: BaseStore) -> None:
     assert texts[1::2] == [text.replace("q", "a") for text in texts[::2]]
 
 
+async def test_saves_of_one_session_that_overlap_are_stored_in_the_order_of_their_calls(store: BaseStore) -> None:
+    provider = MemorandaHistoryProvider(store)
+    texts = [f"message {number}" for number in range(6)]
+    roles = ("user", "assistant")
+
+    await asyncio.gather(
+        *(provider.save_messages("chat", said(roles[number % 2], text)) for number, text in enumerate(texts))
+    )
+
+    assert [message.text for message in await provider.get_messages("chat")] == texts
+
+
 async def test_a_cancelled_save_is_done_or_not(store: BaseStore) -> None:
     provider = MemorandaHistoryProvider(store)
     task = asyncio.create_task(provider.save_messages("chat", [MESSAGES["text"], MESSAGES["system"]]))
@@ -265,6 +279,29 @@ class Scripted(FunctionInvocationLayer[Any], BaseChatClient[Any]):
 def weather(city: str) -> str:
     """Return the weather."""
     return f"snow in {city}"
+
+
+async def test_a_run_stores_its_messages_and_the_next_one_loads_them(store: BaseStore) -> None:
+    model = Scripted(Message("assistant", ["hi there"]), Message("assistant", ["And again."]))
+    provider = MemorandaHistoryProvider(store)
+    agent = Agent(model, context_providers=[provider])
+    session = agent.create_session(session_id="s1")
+
+    await agent.run("hello", session=session)
+
+    items = await store.search(order="added")
+    assert [(item.memory_type, item.content, item.metadata.session_id) for item in items] == [
+        ("ai", "hi there", "s1"),
+        ("human", "hello", "s1"),
+    ]
+    assert not any("session_id" in item.metadata.extra for item in items)
+
+    await agent.run("again", session=session)
+
+    assert [[message.text for message in shown] for shown in model.shown] == [
+        ["hello"],
+        ["hello", "hi there", "again"],
+    ]
 
 
 async def test_an_agent_goes_on_in_another_process_or_provider(store: BaseStore) -> None:

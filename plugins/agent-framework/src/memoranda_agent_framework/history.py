@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from typing import Any, ClassVar, Unpack
+from weakref import WeakValueDictionary
 
 from agent_framework import AgentSession, HistoryProvider, Message, SessionContext, SupportsAgentRun
 
+from memoranda.loops import LoopLock
 from memoranda.store import BaseStore
 from memoranda.sync import SyncStore
 from memoranda_agent_framework.messages import AgentFrameworkFormat
@@ -60,6 +62,7 @@ class MemorandaHistoryProvider(HistoryProvider):
         )
         self.skip_excluded = skip_excluded
         self._sessions = Sessions(store, **options)
+        self._turns: WeakValueDictionary[str, LoopLock] = WeakValueDictionary()
 
     @property
     def dropped(self) -> list[Dropped]:
@@ -88,8 +91,10 @@ class MemorandaHistoryProvider(HistoryProvider):
 
         As in the framework's own providers, messages that repeat the end of the session, or all of it, were stored
         before: a loop may save a whole transcript again. If another process writes meanwhile, this is decided anew.
+        Calls of one provider for one session are stored in their order, even if they overlap.
         """
-        conversation = self._sessions.stored(session_id or DEFAULT_SESSION)
+        session = session_id or DEFAULT_SESSION
+        conversation = self._sessions.stored(session)
 
         async def attempt() -> None:
             head = await conversation.head()
@@ -98,7 +103,8 @@ class MemorandaHistoryProvider(HistoryProvider):
             await conversation.append(FORMAT.items(new), after=head)
 
         if messages:
-            await retried(attempt)
+            async with self._turns.setdefault(session, LoopLock()).held():
+                await retried(attempt)
 
     async def before_run(
         self, *, agent: SupportsAgentRun, session: AgentSession, context: SessionContext, state: dict[str, Any]
