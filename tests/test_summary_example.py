@@ -53,7 +53,7 @@ async def test_each_default_prompt_asks_for_what_is_documented(
     prompt = SummaryConfig().get_prompt(template)
     await generate_summary([HumanMemory(content="hi")], SummaryConfig(templates=(template,), keep_recent=0), model)
     assert all(words in prompt for words in focus)
-    assert model.prompts[0].startswith(prompt)
+    assert model.prompts[0].startswith(prompt.partition("{content}")[0])
 
 
 async def test_a_custom_prompt_replaces_the_default_one_and_keeps_the_form_of_the_answer() -> None:
@@ -85,3 +85,17 @@ def test_a_custom_prompt_stands_first_as_it_was_given(template: str, before: str
 def test_a_template_that_is_not_installed_says_what_to_install(template: SummaryTemplate) -> None:
     with pytest.raises(PluginNotFoundError, match=f"plugins/summary-{template}"):
         installed_template(template, Registry(sources=[]))
+
+
+@pytest.mark.parametrize("template", SummaryTemplate)
+async def test_a_default_prompt_says_where_the_text_goes(template: SummaryTemplate) -> None:
+    prompt = SummaryConfig().get_prompt(template)
+
+    assert prompt.count("{content}") == 1
+    assert prompt.format(content="Ada: tea {or} coffee?").count("Ada: tea {or} coffee?") == 1
+
+    summarizer = MySummarizer()
+    given_back = SummaryConfig(templates=(template,), prompts={template: prompt}, keep_recent=1)
+    await generate_summary([HumanMemory(content="I take tea."), HumanMemory(content="More.")], given_back, summarizer)
+    assert "{content}" not in summarizer.prompts[0]
+    assert summarizer.prompts[0].count("I take tea.") == 1

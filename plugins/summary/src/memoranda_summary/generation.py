@@ -21,7 +21,7 @@ from memoranda.tokens import TokenCounter, estimate_tokens, sent_length
 from memoranda.windowing import rounds_of
 from memoranda_messages import results_behind_calls
 from memoranda_summary.prompting import Prompter, TemplateAnswer
-from memoranda_summary.templates import PlainTemplate, Template, installed_template
+from memoranda_summary.templates import CONTENT, PlainTemplate, Template, installed_template
 
 if TYPE_CHECKING:
     from memoranda.plugins.registry import Registry
@@ -68,13 +68,16 @@ class SummaryConfig:
         object.__setattr__(self, "prompts", _checked_prompts(self.prompts))
 
     def get_prompt(self, template: SummaryTemplate | str) -> str:
-        """Return the instructions for a template: the one in ``prompts``, else the template's own.
+        """Return the prompt for a template: the one in ``prompts`` as it is, else the template's own instructions.
 
+        The template's own have ``{content}`` where the transcript goes, so that code which fills in a text itself
+        sends one. What :func:`generate_summary` sends also says how to answer, and marks the transcript as data.
         Raises PluginNotFoundError, saying what to install, when there is neither.
         """
         if template in self.prompts:
             return self.prompts[template]
-        return find_template(template, self).instructions
+        instructions = find_template(template, self).instructions
+        return instructions if CONTENT in instructions else f"{instructions}\n\n{CONTENT}"
 
 
 def _checked_templates(templates: Any) -> tuple[str, ...]:

@@ -25,6 +25,10 @@ _DATA_NOTICE = (
 )
 
 
+CONTENT = "{content}"
+"""Where the transcript goes in a prompt."""
+
+
 class Template(ABC):
     """The base of every summary template.
 
@@ -46,9 +50,9 @@ class Template(ABC):
         them. All other braces, and all of the transcript's, stay as they are. Nothing comes before the instructions.
         """
         asked = self.instructions if instructions is None else instructions
-        following = [] if "{content}" in asked else [transcript.text]
+        following = [] if CONTENT in asked else [transcript.text]
         notice = _DATA_NOTICE.replace("{mark}", transcript.mark)
-        parts = [asked.replace("{content}", transcript.text), notice, *following, self.contract]
+        parts = [asked.replace(CONTENT, transcript.text), notice, *following, self.contract]
         return "\n\n".join(part for part in parts if part)
 
     @abstractmethod
