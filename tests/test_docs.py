@@ -2,8 +2,9 @@
 
 The Python blocks of a page share a namespace and an event loop, as in a notebook; ``await`` works at the top level. A
 ``text`` block right after one is its output, where ``…`` stands for anything. ``console`` blocks are commands after
-``$`` with their output. A block that shows a file, ``--8<--``, is run by ``test_examples.py``. The addresses of local
-servers in the pages are replaced by those of the servers of the tests.
+``$`` with their output. A block that shows a file, ``--8<--``, is run by ``test_examples.py``, or for TypeScript by
+``test_typescript_example.py``. The addresses of local servers in the pages are replaced by those of the servers of the
+tests.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ PAGES = sorted(
 )
 # With any of these a shell or a CI asks for colours, or another width, where nobody looks on.
 COLOURING = ("FORCE_COLOR", "PY_COLORS", "CLICOLOR_FORCE", "GITHUB_ACTIONS", "TTY_COMPATIBLE", "TERMINAL_WIDTH")
-LANGUAGES = {"python", "text", "console", "toml", "json", "sql", "yaml"}
+LANGUAGES = {"python", "text", "console", "toml", "json", "sql", "yaml", "typescript"}
 # What needs no shell runs in this process: to start the command takes longer than most of what it does.
 PLAIN_COMMAND = re.compile(
     r"memoranda (?:add|conform|copy|demo|doctor|eval|export|forget|import|plugins|stats)\b[^|&;<>$`]*"
@@ -134,6 +135,8 @@ class PageRunner:
             json.loads(code)
         elif block.language == "yaml":
             yaml.safe_load(code)
+        elif block.language == "typescript":
+            pytest.fail(f"{self.page.name}:{block.line} has code that no test runs; show a file of the examples.")
 
     def _python(self, code: str, block: Block) -> None:
         name = f"{self.page.relative_to(ROOT)}:{block.line}"

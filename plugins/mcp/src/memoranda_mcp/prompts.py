@@ -23,7 +23,7 @@ _KNOW_ME = types.Prompt(
     title="What do you know about me?",
     description="Tells you what is remembered about you, or about one topic.",
     arguments=[
-        types.PromptArgument(name="topic", description="What to tell about; leave it out for everything.", required=False)
+        types.PromptArgument(name="topic", description="What about; leave it out for everything.", required=False)
     ],
 )
 
