@@ -318,3 +318,12 @@ async def test_several_remarks_say_what_each_is_about() -> None:
         remark = (await store.scoped(user_id="nora").outdated([first.id]))[first.id]
     assert "lives in Lisbon is no longer true: Porto since 2026-03-10" in remark
     assert "job nurse" in remark
+
+
+async def test_a_remark_on_a_sentence_that_is_half_true_says_which_half() -> None:
+    async with memoranda.open("memory://", facts="rules") as store:
+        nora = store.scoped(user_id="nora")
+        said = HumanMemory(content="I live in Lisbon and I am allergic to peanuts.")
+        await nora.add_many([said, HumanMemory(content="I moved to Porto.")])
+        remarks = await nora.outdated([said.id])
+    assert remarks[said.id].startswith("lives in Lisbon is no longer true: Porto since ")

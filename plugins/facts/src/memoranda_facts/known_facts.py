@@ -110,8 +110,9 @@ class _FactsAsRead(Facts):
 
 
 def _joined(remarks: Sequence[Outdated]) -> str:
-    """Return the remarks on one item; several say what each is about."""
-    texts = [str(remarks[0])] if len(remarks) == 1 else [each.named for each in remarks]
+    """Return the remarks on one item. They say what they are about where it says more than that."""
+    is_all_it_says = len(remarks) == 1 and not remarks[0].is_part
+    texts = [str(each) if is_all_it_says else each.named for each in remarks]
     return "; ".join(dict.fromkeys(texts))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from memoranda_facts.dates import in_short
@@ -21,7 +21,8 @@ class Outdated:
     """A fact that an item said and that does not hold any more.
 
     ``state`` is superseded, ended or retracted. ``by`` is the fact that holds in its place, if one does, and ``since``
-    is when it stopped being true, as coarse as it was given; None if it was never true.
+    is when it stopped being true, as coarse as it was given; None if it was never true. ``is_part`` says that the item
+    also says something that still holds, so that a remark on it must name what does not.
     """
 
     item_id: str
@@ -29,6 +30,7 @@ class Outdated:
     state: Literal["superseded", "ended", "retracted"]
     by: Fact | None
     since: str | None
+    is_part: bool = False
 
     def __str__(self) -> str:
         since = f" since {in_short(self.since)}" if self.since else ""
@@ -38,7 +40,7 @@ class Outdated:
 
     @property
     def named(self) -> str:
-        """The remark with what it is about, for an item on which there are several.
+        """The remark with what it is about, for an item on which there are several or that says more.
 
         Such as "lives in Lisbon is no longer true: Porto since 2026-03".
         """
@@ -53,16 +55,20 @@ def outdated(knowledge: Knowledge, item_ids: Collection[str], now: str) -> dict[
     """Return for each of some items, by id, which of their facts do not hold any more; none for the others."""
     asked = set(item_ids)
     found: dict[str, list[Outdated]] = {}
+    says_more: set[str] = set()
     for timeline in knowledge.timelines.values():
         if timeline.predicate == SAME_AS or asked.isdisjoint(_sources(timeline)):
             continue
         holding = timeline.at(now)
+        says_more.update(source.item_id for fact in holding for source in fact.sources)
         for fact in timeline.history(now):
             if fact.state in _PAST and not _is_said_again(fact, holding):
                 for item_id in dict.fromkeys(source.item_id for source in fact.sources):
                     if item_id in asked:
                         found.setdefault(item_id, []).append(_outdated(item_id, fact, timeline, holding))
-    return found
+    return {
+        item_id: [replace(each, is_part=item_id in says_more) for each in remarks] for item_id, remarks in found.items()
+    }
 
 
 def _sources(timeline: Timeline) -> set[str]:
