@@ -55,7 +55,7 @@ CORE_BOUND = 9_250
 
 SIZES = {
     "adk": 736,
-    "agent-framework": 365,
+    "agent-framework": 407,
     "anthropic": 841,
     "cli": 4_974,
     "context": 2_462,
