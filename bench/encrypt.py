@@ -19,7 +19,7 @@ from harness import Line, interleaved, line, report, run
 
 import memoranda
 from memoranda import HumanMemory, MemoryMetadata
-from memoranda.store import BaseStore
+from memoranda.store import Store
 from memoranda_encrypt import EncryptedStore, KeyRing, LocalMasterKey
 
 WORDS = ("tea", "coffee", "window", "train", "Oslo", "Rome", "printer", "kitchen", "violin", "snow", "garden", "river")
@@ -33,7 +33,7 @@ def message(number: int) -> HumanMemory:
     return HumanMemory(content=f"{' '.join(words)} {number}.", metadata=ADA)
 
 
-async def measured(name: str, bare: BaseStore, sealed: EncryptedStore, items: int) -> list[Line]:
+async def measured(name: str, bare: Store, sealed: EncryptedStore, items: int) -> list[Line]:
     """Return the lines of one engine."""
     stored = [message(number) for number in range(items)]
     for store in (bare, sealed):
@@ -41,12 +41,12 @@ async def measured(name: str, bare: BaseStore, sealed: EncryptedStore, items: in
     numbers = count(items)
     ids = {store: cycle([item.id for item in stored]) for store in (bare, sealed)}
 
-    async def first(store: BaseStore) -> object:
+    async def first(store: Store) -> object:
         if isinstance(store, EncryptedStore):
             store.forget_decrypted()
         return await store.get(next(ids[store]))
 
-    async def last(store: BaseStore) -> object:
+    async def last(store: Store) -> object:
         if isinstance(store, EncryptedStore):
             store.forget_decrypted()
         return await store.search(metadata=USER, limit=20)

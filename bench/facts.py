@@ -25,7 +25,7 @@ from harness import Line, growth, interleaved, line, report
 
 import memoranda
 from memoranda import HumanMemory, MemoryMetadata
-from memoranda.store import BaseStore
+from memoranda.store import Store
 from memoranda_facts import Facts, Predicate, Record, Schema
 from memoranda_facts.extraction import RuleExtractor
 from memoranda_facts.records import Slot, item_of
@@ -41,7 +41,7 @@ SCHEMA = Schema([Predicate("lives_in", "one"), Predicate("likes")])
 TIME = "2026-01-01T00:00:00.000000+00:00"
 
 
-async def fill(store: BaseStore, first: int, last: int, each: int) -> None:
+async def fill(store: Store, first: int, last: int, each: int) -> None:
     """Add the facts of other users, ``each`` to a user, as the items that set() writes."""
     for start in range(first, last, BATCH):
         items = []
@@ -53,7 +53,7 @@ async def fill(store: BaseStore, first: int, last: int, each: int) -> None:
         await store.add_many(items)
 
 
-async def measured(name: str, store: BaseStore, items: int, others: int) -> list[Line]:
+async def measured(name: str, store: Store, items: int, others: int) -> list[Line]:
     """Return the lines of one store."""
     handle = store.scoped(user_id="ada")
     facts = Facts(handle, schema=SCHEMA)

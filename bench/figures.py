@@ -27,7 +27,7 @@ from retrieval import Remembered, mean, opened
 from memoranda import AIMemory, HumanMemory, MemoryItem, MemoryMetadata
 from memoranda.embeddings import Embeddings
 from memoranda.plugins import default_registry
-from memoranda.store import BaseStore
+from memoranda.store import Store
 
 CUTS = (5, 10)
 NEVER = "never"
@@ -136,7 +136,7 @@ def memory_of(item: dict[str, Any], scope: str) -> MemoryItem:
 
 
 async def measure(
-    store: BaseStore, scope: dict[str, Any], modes: Sequence[Any]
+    store: Store, scope: dict[str, Any], modes: Sequence[Any]
 ) -> tuple[dict[str, dict[str, Found]], dict[str, Recalled]]:
     """Ask every question of the scope; return what each kind found by mode, and what was recalled by kind."""
     name = scope["scope"]

@@ -38,7 +38,7 @@ class Side(NamedTuple):
     """A framework: its turn of four messages, our sessions and its own, both in a folder."""
 
     turn: Callable[[int], list[Any]]
-    ours: Callable[[memoranda.store.BaseStore], Sessions]
+    ours: Callable[[memoranda.store.Store], Sessions]
     theirs: Callable[[Path], Any]
     saves_at_once: bool = True
 
@@ -61,7 +61,7 @@ def agents_turn(number: int) -> list[Any]:
     ]
 
 
-def our_agents(store: memoranda.store.BaseStore) -> Sessions:
+def our_agents(store: memoranda.store.Store) -> Sessions:
     from memoranda_openai_agents import MemorandaSession
 
     return Sessions(
@@ -121,7 +121,7 @@ def adk_sessions(service: Any) -> Sessions:
     return Sessions(save, load)
 
 
-def our_adk(store: memoranda.store.BaseStore) -> Sessions:
+def our_adk(store: memoranda.store.Store) -> Sessions:
     from memoranda_adk import MemorandaSessionService
 
     return adk_sessions(MemorandaSessionService(store))
@@ -149,7 +149,7 @@ def llama_index_turn(number: int) -> list[Any]:
     ]
 
 
-def our_llama_index(store: memoranda.store.BaseStore) -> Sessions:
+def our_llama_index(store: memoranda.store.Store) -> Sessions:
     from memoranda_llama_index import MemorandaChatStore
 
     chat_store = MemorandaChatStore(store)

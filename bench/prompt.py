@@ -40,7 +40,7 @@ from retrieval import conversations
 
 import memoranda
 from memoranda import AIMemory, HumanMemory, MemoryItem, MemoryMetadata
-from memoranda.store import BaseStore
+from memoranda.store import Store
 from memoranda.tokens import estimate_tokens
 from memoranda_context import assemble
 from memoranda_messages import to_openai
@@ -152,7 +152,7 @@ async def evidence(data: Sequence[dict[str, Any]], budgets: Sequence[int], each:
 
 
 async def _ask(
-    store: BaseStore,
+    store: Store,
     question: str,
     wanted: Sequence[MemoryItem],
     items: Sequence[MemoryItem],
@@ -221,7 +221,7 @@ async def processor_time(texts: Sequence[str], questions: Sequence[str]) -> list
     return costs
 
 
-async def _cost(store: BaseStore, name: str, budget: int, questions: Sequence[str]) -> Cost:
+async def _cost(store: Store, name: str, budget: int, questions: Sequence[str]) -> Cost:
     handle, elsewhere = (store.scoped(user_id="u", session_id=session) for session in ("new", "elsewhere"))
     asked, said = cycle(questions), cycle(THINGS)
 

@@ -32,7 +32,7 @@ from pathlib import Path
 import asyncpg
 from harness import Measured, interleaved, line, report, run
 
-from memoranda import BaseStore, HumanMemory, MemoryItem, MemoryMetadata
+from memoranda import HumanMemory, MemoryItem, MemoryMetadata, Store
 from memoranda.store import InMemoryStore
 from memoranda_postgres import PostgresMemoryStore
 from memoranda_ranking import HashingEmbeddings
@@ -106,13 +106,13 @@ async def bare_listed(connection: asyncpg.Connection, queries: Sequence[str]) ->
         await connection.fetch(LISTED_BEST, " | ".join(query.split()[3:]))
 
 
-async def ranked(store: BaseStore, mode: str, queries: Sequence[str]) -> None:
+async def ranked(store: Store, mode: str, queries: Sequence[str]) -> None:
     """Ask a store each question."""
     for query in queries:
         await store.search_ranked(query=query, metadata=ADA, mode=mode, limit=10)  # type: ignore[arg-type]
 
 
-async def beside(store: BaseStore, search: Coroutine[None, None, None]) -> float:
+async def beside(store: Store, search: Coroutine[None, None, None]) -> float:
     """Return the longest time that another user's call took beside a search."""
     searching = asyncio.ensure_future(search)
     longest = 0.0
@@ -172,9 +172,9 @@ async def filled(
     stack: AsyncExitStack,
     contenders: dict[str, Callable[[], Awaitable[None]]],
     queries: Sequence[str],
-) -> BaseStore:
+) -> Store:
     """Return a store of a kind that has the items, their words and their vectors in its indexes."""
-    store: BaseStore
+    store: Store
     if name == "memory":
         store = InMemoryStore()
     elif name == "vector":

@@ -15,14 +15,14 @@ from harness import Line, interleaved, line, report, run
 
 import memoranda
 from memoranda import AIMemory, HumanMemory
-from memoranda.store import BaseStore
+from memoranda.store import Store
 from memoranda_receipts.recording import Recording, record
 
 ROUNDS, CALLS = 100, 10
 SAID = "The bicycle number {} stands in the shed behind the house, and its tyres want some air before the trip."
 
 
-async def measure(name: str, store: BaseStore) -> list[Line]:
+async def measure(name: str, store: Store) -> list[Line]:
     """Return the line of one store."""
     handle, other = store.scoped(user_id="ada", session_id="trip"), store.scoped(user_id="ada", session_id="other")
     for number in range(20):

@@ -35,7 +35,7 @@ import memoranda
 from memoranda import HumanMemory, MemoryItem, MemoryMetadata
 from memoranda.embeddings import Embeddings
 from memoranda.plugins import default_registry
-from memoranda.store import BaseStore
+from memoranda.store import Store
 
 CUTS = (5, 10, 20)
 CATEGORIES = {1: "multi-hop", 2: "temporal", 3: "open-domain", 4: "single-hop"}
@@ -128,7 +128,7 @@ def items_of(conversation: dict[str, Any], *, bare: bool = False) -> list[Memory
     return items
 
 
-async def measure(store: BaseStore, data: Sequence[dict[str, Any]], mode: Any) -> Figures:
+async def measure(store: Store, data: Sequence[dict[str, Any]], mode: Any) -> Figures:
     """Ask every question that has evidence in this mode."""
     figures = Figures()
     for conversation in data:
@@ -175,7 +175,7 @@ class Remembered(Embeddings):
 
 
 @contextlib.asynccontextmanager
-async def opened(name: str, embeddings: Embeddings | None) -> AsyncIterator[BaseStore]:
+async def opened(name: str, embeddings: Embeddings | None) -> AsyncIterator[Store]:
     """Open a store of this kind, with the embedder where it takes one."""
     options: dict[str, Any] = {} if embeddings is None or name == "memory" else {"embeddings": embeddings}
     with contextlib.ExitStack() as stack:

@@ -18,13 +18,13 @@ from typing import Any
 from harness import Line, growth, interleaved, line, report
 
 from memoranda import HumanMemory, MemoryMetadata
-from memoranda.store import BaseStore
+from memoranda.store import Store
 from memoranda_postgres import PostgresMemoryStore
 from memoranda_redis import RedisMemoryStore
 from memoranda_testing.servers import redis_server
 from servers import pgbouncer, postgres_group, redis_cluster
 
-Calls = dict[str, Callable[[BaseStore], Awaitable[Any]]]
+Calls = dict[str, Callable[[Store], Awaitable[Any]]]
 
 USERS, ITEMS_OF_EACH = 40, 50
 WORDS = ["tea", "door", "oslo", "cats", "train", "blue", "piano", "rain", "bread", "lamp"]
@@ -42,7 +42,7 @@ def made(user: MemoryMetadata) -> HumanMemory:
     return HumanMemory(id=f"i{next(numbers)}", content=" ".join(random.choices(WORDS, k=12)), metadata=user)
 
 
-async def fill(store: BaseStore) -> None:
+async def fill(store: Store) -> None:
     for user in range(USERS):
         await store.add_many([made(MemoryMetadata(user_id=f"u{user}")) for _ in range(ITEMS_OF_EACH)])
 
@@ -57,7 +57,7 @@ CALLS: Calls = {
 }
 
 
-async def compared(floor: BaseStore, ours: BaseStore) -> list[Line]:
+async def compared(floor: Store, ours: Store) -> list[Line]:
     """Return a line for each call on two stores, in turns."""
     lines = []
     for name, call in CALLS.items():

@@ -13,7 +13,7 @@ from pathlib import Path
 from harness import Line, interleaved, line, report, run
 
 from memoranda import AIMemory, HumanMemory, MemoryItem, ToolMemory
-from memoranda.store import BaseStore, InMemoryStore, Observer, ScopedStore
+from memoranda.store import InMemoryStore, Observer, ScopedStore, Store
 from memoranda_guard import Fence, Guard
 from memoranda_sqlite import SQLiteMemoryStore
 
@@ -51,7 +51,7 @@ async def fill(handle: ScopedStore) -> None:
         )
 
 
-async def measured(store: BaseStore, name: str, calls: int) -> list[Line]:
+async def measured(store: Store, name: str, calls: int) -> list[Line]:
     plain = store.scoped(user_id="ada", session_id="plain")
     trusting = store.scoped(user_id="ada", session_id="trusting", trust="user", origin="chat")
     idle = store.scoped(user_id="ada", session_id="idle")

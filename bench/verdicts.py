@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from memoranda import HumanMemory, MemoryMetadata
-from memoranda.store import BaseStore, Recalled, SearchMode
+from memoranda.store import Recalled, SearchMode, Store
 
 CORPORA = Path(__file__).parent / "corpora"
 STRANGERS = ("Ottilie", "Gustav", "Priya", "Hamza", "Leopold")
@@ -80,7 +80,7 @@ def questions_of(data: Sequence[dict[str, Any]]) -> Iterator[tuple[str, str, str
         yield from (("far", name, text, set(), "") for text in far[place::3])
 
 
-async def measure_verdicts(store: BaseStore, data: Sequence[dict[str, Any]]) -> dict[str, Verdicts]:
+async def measure_verdicts(store: Store, data: Sequence[dict[str, Any]]) -> dict[str, Verdicts]:
     """Ask all questions; return what was recalled by kind."""
     found: dict[str, Verdicts] = {}
     for kind, user, text, evidence, name in questions_of(data):
@@ -101,7 +101,7 @@ async def measure_verdicts(store: BaseStore, data: Sequence[dict[str, Any]]) -> 
     return {kind: found[kind] for kind in KINDS if kind in found}
 
 
-async def _tell(store: BaseStore, conversation: dict[str, Any], preferences: Sequence[dict[str, str]]) -> None:
+async def _tell(store: Store, conversation: dict[str, Any], preferences: Sequence[dict[str, str]]) -> None:
     """Add preferences, each right after a turn of the conversation and in its session."""
     scope = MemoryMetadata(user_id=conversation["id"])
     said = await store.search(metadata=scope, limit=len(conversation["turns"]), order="created")

@@ -16,7 +16,7 @@ from typing import Any
 
 import memoranda
 from memoranda import HumanMemory, MemoryMetadata, ToolMemory
-from memoranda.store import BaseStore, ScopedStore
+from memoranda.store import ScopedStore, Store
 from memoranda_context import assemble
 from memoranda_messages import from_openai, to_openai
 from memoranda_summary import SummaryConfig, compact
@@ -83,7 +83,7 @@ def result(call: dict[str, Any]) -> str:
         return f"The arguments do not fit: {error}"
 
 
-async def session(model: FakeModel, store: BaseStore, name: str, lines: list[str]) -> None:
+async def session(model: FakeModel, store: Store, name: str, lines: list[str]) -> None:
     """Play one session, and compact it if it has grown long."""
     chat = store.scoped(user_id="ada", session_id=name)
     for line in lines:

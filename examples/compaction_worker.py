@@ -19,7 +19,7 @@ import signal
 import memoranda
 from memoranda import MemoryMetadata
 from memoranda.errors import MemoryError
-from memoranda.store import BaseStore
+from memoranda.store import Store
 from memoranda_openai import OpenAISummarizer
 from memoranda_summary import Summarizer, SummaryConfig, compact
 
@@ -27,7 +27,7 @@ logger = logging.getLogger("worker")
 CONFIG = SummaryConfig(message_threshold=20, keep_recent=6, max_prompt_tokens=8_000)
 
 
-async def compact_all(store: BaseStore, summarizer: Summarizer, stopping: asyncio.Event) -> int:
+async def compact_all(store: Store, summarizer: Summarizer, stopping: asyncio.Event) -> int:
     """Compact the sessions that are due, one by one, and return their number."""
     compacted = 0
     async for user in store.owners("user_id"):

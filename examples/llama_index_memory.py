@@ -19,11 +19,11 @@ from llama_index.core.memory import Memory
 from llama_index.core.storage.chat_store.base_db import MessageStatus
 
 import memoranda
-from memoranda.store import BaseStore
+from memoranda.store import Store
 from memoranda_llama_index import MemorandaChatStore, MemorandaMemoryBlock
 
 
-def memory(store: BaseStore, session_id: str) -> Memory:
+def memory(store: Store, session_id: str) -> Memory:
     """Return a memory as an agent takes it: ``await agent.run(question, memory=memory)``."""
     return Memory.from_defaults(
         session_id=session_id,

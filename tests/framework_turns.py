@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Protocol
 
 import pytest
 
-from memoranda.store import BaseStore
+from memoranda.store import Store
 from memoranda_messages import (
     Dropped,
     from_anthropic,
@@ -46,18 +46,18 @@ class Sent(NamedTuple):
 class GoesOn(Protocol):
     """Adds a question and an answer, again if another process comes first."""
 
-    def __call__(self, store: BaseStore, question: str = MORE, answer: str = LAST) -> Awaitable[None]: ...
+    def __call__(self, store: Store, question: str = MORE, answer: str = LAST) -> Awaitable[None]: ...
 
 
 class Framework(NamedTuple):
     """How a framework is used with a store."""
 
-    write: Callable[[BaseStore], Awaitable[None]]
+    write: Callable[[Store], Awaitable[None]]
     go_on: GoesOn
-    next_request: Callable[[BaseStore], Awaitable[Sent]]
+    next_request: Callable[[Store], Awaitable[Sent]]
 
 
-def handle(store: BaseStore) -> BaseStore:
+def handle(store: Store) -> Store:
     """Return the handle for frameworks that know no users and apps."""
     return store.scoped(user_id=USER, agent_id=APP)
 
@@ -95,23 +95,23 @@ CHAT_TURN = [
 ]
 
 
-async def write_chat(store: BaseStore) -> None:
+async def write_chat(store: Store) -> None:
     await Conversation(handle(store), CHAT).append(from_openai(CHAT_TURN))
 
 
-async def go_on_with_chat(store: BaseStore, question: str = MORE, answer: str = LAST) -> None:
+async def go_on_with_chat(store: Store, question: str = MORE, answer: str = LAST) -> None:
     messages = [chat_message("user", question), chat_message("assistant", answer)]
     await Conversation(handle(store), CHAT).append(from_openai(messages))
 
 
-async def next_chat(store: BaseStore) -> Sent:
+async def next_chat(store: Store) -> Sent:
     dropped: list[Dropped] = []
     messages = to_openai(await Conversation(handle(store), CHAT).shown(), dropped=dropped)
     check_chat(messages)
     return Sent(messages, dropped)
 
 
-async def write_anthropic(store: BaseStore) -> None:
+async def write_anthropic(store: Store) -> None:
     image = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": PIXEL}}
     uses = [{"type": "tool_use", "id": each, "name": name, "input": {}} for each, name in TOOLS.items()]
     results = [{"type": "tool_result", "tool_use_id": each, "content": text} for each, text in RESULTS.items()]
@@ -125,12 +125,12 @@ async def write_anthropic(store: BaseStore) -> None:
     await Conversation(handle(store), CHAT).append(from_anthropic(messages))
 
 
-async def go_on_with_anthropic(store: BaseStore, question: str = MORE, answer: str = LAST) -> None:
+async def go_on_with_anthropic(store: Store, question: str = MORE, answer: str = LAST) -> None:
     messages = [{"role": "user", "content": question}, {"role": "assistant", "content": answer}]
     await Conversation(handle(store), CHAT).append(from_anthropic(messages))
 
 
-async def next_anthropic(store: BaseStore) -> Sent:
+async def next_anthropic(store: Store) -> Sent:
     dropped: list[Dropped] = []
     system, messages = to_anthropic(await Conversation(handle(store), CHAT).shown(), dropped=dropped)
     check_anthropic(system, messages)
@@ -158,16 +158,16 @@ RESPONSES_TURN: list[Any] = [
 ]
 
 
-async def write_responses(store: BaseStore) -> None:
+async def write_responses(store: Store) -> None:
     await Conversation(handle(store), CHAT).append(from_responses(RESPONSES_TURN))
 
 
-async def go_on_with_responses(store: BaseStore, question: str = MORE, answer: str = LAST) -> None:
+async def go_on_with_responses(store: Store, question: str = MORE, answer: str = LAST) -> None:
     messages = [{"role": "user", "content": question}, {"role": "assistant", "content": answer}]
     await Conversation(handle(store), CHAT).append(from_responses(messages))
 
 
-async def next_responses(store: BaseStore) -> Sent:
+async def next_responses(store: Store) -> Sent:
     dropped: list[Dropped] = []
     items = to_responses(await Conversation(handle(store), CHAT).shown(), dropped=dropped)
     check_responses(items)
@@ -177,20 +177,20 @@ async def next_responses(store: BaseStore) -> Sent:
 # OpenAI Agents
 
 
-async def write_agents(store: BaseStore) -> None:
+async def write_agents(store: Store) -> None:
     from memoranda_openai_agents import MemorandaSession
 
     await MemorandaSession(CHAT, handle(store)).add_items(RESPONSES_TURN)
 
 
-async def go_on_with_agents(store: BaseStore, question: str = MORE, answer: str = LAST) -> None:
+async def go_on_with_agents(store: Store, question: str = MORE, answer: str = LAST) -> None:
     from memoranda_openai_agents import MemorandaSession
 
     items: Any = [{"role": "user", "content": question}, {"role": "assistant", "content": answer}]
     await MemorandaSession(CHAT, handle(store)).add_items(items)
 
 
-async def next_of_agents(store: BaseStore) -> Sent:
+async def next_of_agents(store: Store) -> Sent:
     from agents import Agent, Runner
     from agents.testing import ScriptedModel
     from openai.types.responses import ResponseOutputMessage, ResponseOutputText
@@ -211,7 +211,7 @@ async def next_of_agents(store: BaseStore) -> Sent:
 # Pydantic AI
 
 
-async def write_pydantic_ai(store: BaseStore) -> None:
+async def write_pydantic_ai(store: Store) -> None:
     from pydantic_ai.conversation import Conversation as Saved
     from pydantic_ai.messages import (
         BinaryContent,
@@ -238,7 +238,7 @@ async def write_pydantic_ai(store: BaseStore) -> None:
     await MemorandaConversationStore(handle(store)).save(Saved(conversation_id=CHAT, messages=messages))
 
 
-async def go_on_with_pydantic_ai(store: BaseStore, question: str = MORE, answer: str = LAST) -> None:
+async def go_on_with_pydantic_ai(store: Store, question: str = MORE, answer: str = LAST) -> None:
     from pydantic_ai import Agent
     from pydantic_ai.conversation import Conversation as Saved
     from pydantic_ai.conversation_store import ConversationConflict
@@ -258,7 +258,7 @@ async def go_on_with_pydantic_ai(store: BaseStore, question: str = MORE, answer:
         return
 
 
-async def next_of_pydantic_ai(store: BaseStore) -> Sent:
+async def next_of_pydantic_ai(store: Store) -> Sent:
     """Return what Pydantic AI sends to OpenAI, once it has gone through all of its own code."""
     import httpx
     from openai import AsyncOpenAI
@@ -290,7 +290,7 @@ async def next_of_pydantic_ai(store: BaseStore) -> Sent:
 # LangChain
 
 
-async def write_langchain(store: BaseStore) -> None:
+async def write_langchain(store: Store) -> None:
     from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 
     from memoranda_langchain import MemorandaChatMessageHistory
@@ -308,7 +308,7 @@ async def write_langchain(store: BaseStore) -> None:
     )
 
 
-async def go_on_with_langchain(store: BaseStore, question: str = MORE, answer: str = LAST) -> None:
+async def go_on_with_langchain(store: Store, question: str = MORE, answer: str = LAST) -> None:
     from langchain_core.messages import AIMessage, HumanMessage
 
     from memoranda_langchain import MemorandaChatMessageHistory
@@ -316,7 +316,7 @@ async def go_on_with_langchain(store: BaseStore, question: str = MORE, answer: s
     await MemorandaChatMessageHistory(CHAT, handle(store)).aadd_messages([HumanMessage(question), AIMessage(answer)])
 
 
-async def next_of_langchain(store: BaseStore) -> Sent:
+async def next_of_langchain(store: Store) -> Sent:
     """Return what a chain with a history asks its model."""
     from langchain_core.messages import AIMessage, HumanMessage, convert_to_openai_messages
     from langchain_core.runnables import RunnableLambda
@@ -343,7 +343,7 @@ async def next_of_langchain(store: BaseStore) -> Sent:
 # LlamaIndex
 
 
-async def write_llama_index(store: BaseStore) -> None:
+async def write_llama_index(store: Store) -> None:
     from llama_index.core.base.llms.types import ChatMessage, ImageBlock, TextBlock, ThinkingBlock, ToolCallBlock
 
     from memoranda_llama_index import MemorandaChatStore
@@ -364,7 +364,7 @@ async def write_llama_index(store: BaseStore) -> None:
     )
 
 
-async def go_on_with_llama_index(store: BaseStore, question: str = MORE, answer: str = LAST) -> None:
+async def go_on_with_llama_index(store: Store, question: str = MORE, answer: str = LAST) -> None:
     from llama_index.core.base.llms.types import ChatMessage
 
     from memoranda_llama_index import MemorandaChatStore
@@ -373,7 +373,7 @@ async def go_on_with_llama_index(store: BaseStore, question: str = MORE, answer:
     await MemorandaChatStore(handle(store)).add_messages(CHAT, said)
 
 
-async def next_of_llama_index(store: BaseStore) -> Sent:
+async def next_of_llama_index(store: Store) -> Sent:
     """Return what LlamaIndex's memory gives an agent that was asked something."""
     from llama_index.core.base.llms.types import ChatMessage
     from llama_index.core.memory import Memory
@@ -401,7 +401,7 @@ def _data_url(data: bytes | None, media_type: str | None) -> str:
 # Agent Framework
 
 
-async def write_agent_framework(store: BaseStore) -> None:
+async def write_agent_framework(store: Store) -> None:
     from agent_framework import Content, Message
 
     from memoranda_agent_framework import MemorandaHistoryProvider
@@ -419,7 +419,7 @@ async def write_agent_framework(store: BaseStore) -> None:
     )
 
 
-async def go_on_with_agent_framework(store: BaseStore, question: str = MORE, answer: str = LAST) -> None:
+async def go_on_with_agent_framework(store: Store, question: str = MORE, answer: str = LAST) -> None:
     from agent_framework import Message
 
     from memoranda_agent_framework import MemorandaHistoryProvider
@@ -428,7 +428,7 @@ async def go_on_with_agent_framework(store: BaseStore, question: str = MORE, ans
     await MemorandaHistoryProvider(handle(store)).save_messages(CHAT, said)
 
 
-async def next_of_agent_framework(store: BaseStore) -> Sent:
+async def next_of_agent_framework(store: Store) -> Sent:
     """Return what an agent asks its model, once it has gone through all of the framework's own code."""
     from agent_framework import Agent, BaseChatClient, ChatResponse, FunctionInvocationLayer, Message
 
@@ -463,7 +463,7 @@ async def next_of_agent_framework(store: BaseStore) -> Sent:
 # Google ADK
 
 
-async def write_adk(store: BaseStore) -> None:
+async def write_adk(store: Store) -> None:
     from google.genai import types
 
     image = types.Part(inline_data=types.Blob(data=base64.b64decode(PIXEL), mime_type="image/png"))
@@ -488,14 +488,14 @@ async def write_adk(store: BaseStore) -> None:
     )
 
 
-async def go_on_with_adk(store: BaseStore, question: str = MORE, answer: str = LAST) -> None:
+async def go_on_with_adk(store: Store, question: str = MORE, answer: str = LAST) -> None:
     from google.genai import types
 
     said = [("user", types.Content(role="user", parts=[types.Part(text=question)]))]
     await _append_events(store, [*said, (APP, types.Content(role="model", parts=[types.Part(text=answer)]))])
 
 
-async def _append_events(store: BaseStore, contents: list[tuple[str, Any]]) -> None:
+async def _append_events(store: Store, contents: list[tuple[str, Any]]) -> None:
     from google.adk.errors import StaleSessionError
     from google.adk.errors.already_exists_error import AlreadyExistsError
     from google.adk.events import Event
@@ -515,7 +515,7 @@ async def _append_events(store: BaseStore, contents: list[tuple[str, Any]]) -> N
             continue  # Another process has gone on with the session, which is loaded again.
 
 
-async def next_of_adk(store: BaseStore) -> Sent:
+async def next_of_adk(store: Store) -> Sent:
     """Return what ADK's runner asks a model, once it has gone through all of ADK's own code."""
     from google.adk.agents import LlmAgent
     from google.adk.models import BaseLlm, LlmResponse
@@ -557,7 +557,7 @@ def _bytes_url(data: bytes) -> str:
 # Strands
 
 
-async def write_strands(store: BaseStore) -> None:
+async def write_strands(store: Store) -> None:
     uses = [{"toolUse": {"toolUseId": each, "name": name, "input": {}}} for each, name in TOOLS.items()]
     results = [
         {"toolResult": {"toolUseId": each, "status": "success", "content": [{"text": text}]}}
@@ -576,12 +576,12 @@ async def write_strands(store: BaseStore) -> None:
     )
 
 
-async def go_on_with_strands(store: BaseStore, question: str = MORE, answer: str = LAST) -> None:
+async def go_on_with_strands(store: Store, question: str = MORE, answer: str = LAST) -> None:
     said = [{"role": "user", "content": [{"text": question}]}, {"role": "assistant", "content": [{"text": answer}]}]
     await _create_messages(store, said)
 
 
-async def _create_messages(store: BaseStore, messages: list[Any]) -> None:
+async def _create_messages(store: Store, messages: list[Any]) -> None:
     from strands.agent.conversation_manager import SlidingWindowConversationManager
     from strands.types.exceptions import SessionException
     from strands.types.session import Session, SessionAgent, SessionMessage, SessionType
@@ -603,7 +603,7 @@ async def _create_messages(store: BaseStore, messages: list[Any]) -> None:
         del waiting[0]
 
 
-async def next_of_strands(store: BaseStore) -> Sent:
+async def next_of_strands(store: Store) -> Sent:
     """Return what Strands sends to OpenAI for the messages that its session manager gives an agent."""
     from strands import Agent
     from strands.models.openai import OpenAIModel

@@ -15,7 +15,7 @@ from typing import Any
 import memoranda
 from memoranda import HumanMemory, MemoryMetadata
 from memoranda.errors import VersionConflictError
-from memoranda.store import BaseStore
+from memoranda.store import Store
 from memoranda_summary import SummaryConfig, compact
 
 RAISES = 5
@@ -32,7 +32,7 @@ class Model:
         return "They talked."
 
 
-async def raise_counter(store: BaseStore) -> None:
+async def raise_counter(store: Store) -> None:
     """Add one to the counter, whoever else does at the same time."""
     while True:
         there = await store.get("counter")
@@ -44,7 +44,7 @@ async def raise_counter(store: BaseStore) -> None:
             await asyncio.sleep(0)
 
 
-async def compacted(store: BaseStore) -> bool:
+async def compacted(store: Store) -> bool:
     """Compact the shared conversation and return whether this process did it."""
     # All write the same turns under the same ids, so that whoever comes first has a whole conversation.
     turns = [HumanMemory(id=f"turn-{at:02d}", content=f"turn {at}", metadata=SHARED) for at in range(TURNS)]

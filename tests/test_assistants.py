@@ -19,7 +19,7 @@ from anthropic.tools import ToolError
 from mcp import Client
 
 import memoranda
-from memoranda.store import BaseStore
+from memoranda.store import Store
 from memoranda_anthropic import AsyncMemoryTool
 from memoranda_mcp import Rights, ScopedMemory, make_server
 from servers import ENGINES, Engines
@@ -40,7 +40,7 @@ def url(request: pytest.FixtureRequest, engines: Engines, tmp_path: Path) -> Ite
 
 
 @pytest_asyncio.fixture
-async def store(url: str) -> AsyncIterator[BaseStore]:
+async def store(url: str) -> AsyncIterator[Store]:
     async with memoranda.open(url) as store:
         yield store
 
@@ -56,7 +56,7 @@ async def call(client: Client, tool: str, **arguments: Any) -> Any:
     return result.structured_content
 
 
-async def test_every_tool_of_the_server_works(store: BaseStore, user: str) -> None:
+async def test_every_tool_of_the_server_works(store: Store, user: str) -> None:
     scoped = store.scoped(user_id=user)
     async with Client(make_server(ScopedMemory(scoped, scoped, Rights(allow_purge=True, graph=True)))) as client:
         memory = await call(client, "remember", content="Ada takes tea.", tags=["food"], ttl_seconds=3600)
@@ -89,7 +89,7 @@ async def test_every_tool_of_the_server_works(store: BaseStore, user: str) -> No
         assert "memory://conversations/long" in listed
 
 
-async def test_the_memory_tool_keeps_files_and_their_history(store: BaseStore, user: str) -> None:
+async def test_the_memory_tool_keeps_files_and_their_history(store: Store, user: str) -> None:
     tools = [AsyncMemoryTool(store, user_id=user) for _ in range(4)]
     await tools[0].call({"command": "create", "path": "/memories/log", "file_text": ""})
     await asyncio.gather(

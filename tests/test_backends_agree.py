@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from memoranda import BaseStore, MemoryItem, MemoryMetadata, MemoryStatus
+from memoranda import MemoryItem, MemoryMetadata, MemoryStatus, Store
 from memoranda.errors import ConflictError, MemoryError
 from memoranda.store import InMemoryStore, dump_item, load_item
 from memoranda_postgres import PostgresMemoryStore
@@ -151,7 +151,7 @@ def shown(answer: Any) -> Any:
     return answer
 
 
-async def answer_of(store: BaseStore, step: Step) -> Any:
+async def answer_of(store: Store, step: Step) -> Any:
     try:
         target = store.scoped(**step.scope) if step.scope else store
         call: Callable[..., Any] = getattr(target, step.call)
@@ -165,7 +165,7 @@ async def answer_of(store: BaseStore, step: Step) -> Any:
         return type(error).__name__
 
 
-async def empty(store: BaseStore) -> None:
+async def empty(store: Store) -> None:
     await store.clear()
     await store.purge(deleted_only=True)
 
@@ -173,7 +173,7 @@ async def empty(store: BaseStore) -> None:
 class Engines:
     """One open store of every engine, in one event loop; histories follow each other on the same stores."""
 
-    def __init__(self, stores: dict[str, BaseStore], runner: asyncio.Runner) -> None:
+    def __init__(self, stores: dict[str, Store], runner: asyncio.Runner) -> None:
         self._stores = stores
         self._runner = runner
 
@@ -203,7 +203,7 @@ def engines(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engines]:
         url = servers.enter_context(servers.enter_context(postgres_server()).database())
         redis = servers.enter_context(redis_server())
 
-        async def opened(stack: AsyncExitStack) -> dict[str, BaseStore]:
+        async def opened(stack: AsyncExitStack) -> dict[str, Store]:
             return {
                 "memory": InMemoryStore(),
                 "sqlite": await stack.enter_async_context(SQLiteMemoryStore(folder / "agree.db", durability="normal")),

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import memoranda
 from memoranda import AIMemory, HumanMemory, MemoryItem, MemoryMetadata, SystemMemory, ToolMemory
 from memoranda.integrity import is_whole
-from memoranda.store import BaseStore
+from memoranda.store import Store
 from memoranda.windowing import as_said, rounds_of, stays
 from memoranda_summary import CompactionResult, SummaryConfig, compact, expand, undo
 
@@ -34,7 +34,7 @@ class Talked:
 class Told:
     """A conversation that is added to, compacted and brought back, and what must be true of it after each step."""
 
-    def __init__(self, store: BaseStore) -> None:
+    def __init__(self, store: Store) -> None:
         self.store = store
         self.said: list[MemoryItem] = []
         self.done: list[tuple[CompactionResult, list[str]]] = []

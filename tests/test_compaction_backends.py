@@ -19,7 +19,7 @@ import pytest_asyncio
 import memoranda
 from memoranda import AIMemory, HumanMemory, MemoryItem, MemoryMetadata, SystemMemory
 from memoranda.errors import VersionConflictError
-from memoranda.store import EVERYTHING, BaseStore
+from memoranda.store import EVERYTHING, Store
 from memoranda_context import ContextManager
 from memoranda_messages import to_openai
 from memoranda_summary import SummaryConfig, compact, expand, undo
@@ -122,12 +122,12 @@ def conversation(scope: MemoryMetadata, count: int) -> list[MemoryItem]:
     return said
 
 
-async def shown(store: BaseStore, scope: MemoryMetadata) -> list[str]:
+async def shown(store: Store, scope: MemoryMetadata) -> list[str]:
     return [item.content async for item in store.scan(metadata=scope, archived=False)]
 
 
 @pytest.mark.rare
-async def test_processes_that_compact_at_once_compact_once(start: Start, store: BaseStore, ada: MemoryMetadata) -> None:
+async def test_processes_that_compact_at_once_compact_once(start: Start, store: Store, ada: MemoryMetadata) -> None:
     await store.add_many(conversation(ada, 30))
     processes = [start(ada) for _ in range(3)]
     for process in processes:
@@ -141,14 +141,14 @@ async def test_processes_that_compact_at_once_compact_once(start: Start, store: 
     assert sorted(item.content for item in summaries) == sorted(["They talked.", *FACTS])
 
 
-async def _before_tail(store: BaseStore, scope: MemoryMetadata) -> list[str]:
+async def _before_tail(store: Store, scope: MemoryMetadata) -> list[str]:
     before = (await shown(store, scope))[:-4]
     assert sorted(before) == sorted(["rules", "They talked.", *FACTS])
     return before
 
 
 async def test_a_process_that_is_killed_while_its_model_is_asked_changes_nothing(
-    start: Start, store: BaseStore, ada: MemoryMetadata
+    start: Start, store: Store, ada: MemoryMetadata
 ) -> None:
     said = conversation(ada, 30)
     await store.add_many(said)
@@ -159,7 +159,7 @@ async def test_a_process_that_is_killed_while_its_model_is_asked_changes_nothing
 
 
 @pytest.mark.rare
-async def test_a_process_that_is_killed_while_it_swaps_leaves_all_or_nothing(start: Start, store: BaseStore) -> None:
+async def test_a_process_that_is_killed_while_it_swaps_leaves_all_or_nothing(start: Start, store: Store) -> None:
     seconds = await _seconds_of_a_swap(start, store)
     for step in range(STEPS):
         ada = MemoryMetadata(user_id=f"ada-{uuid.uuid4().hex}")
@@ -180,7 +180,7 @@ async def test_a_process_that_is_killed_while_it_swaps_leaves_all_or_nothing(sta
         assert await store.count(metadata=ada) == len(said) + 3
 
 
-async def _seconds_of_a_swap(start: Start, store: BaseStore) -> float:
+async def _seconds_of_a_swap(start: Start, store: Store) -> float:
     """Return how long a process needs from the model's answer to its end."""
     ada = MemoryMetadata(user_id=f"ada-{uuid.uuid4().hex}")
     await store.add_many(conversation(ada, LONG))
@@ -195,7 +195,7 @@ async def _seconds_of_a_swap(start: Start, store: BaseStore) -> float:
     return seconds
 
 
-async def test_nothing_is_lost_while_others_go_on_talking(store: BaseStore, ada: MemoryMetadata) -> None:
+async def test_nothing_is_lost_while_others_go_on_talking(store: Store, ada: MemoryMetadata) -> None:
     config = SummaryConfig(message_threshold=6, keep_recent=2)
 
     async def talk() -> None:
@@ -216,7 +216,7 @@ async def test_nothing_is_lost_while_others_go_on_talking(store: BaseStore, ada:
     assert behind + ahead == [f"turn {number}" for number in range(60)]
 
 
-async def test_all_templates_of_this_project_work_together_and_go_back(store: BaseStore, ada: MemoryMetadata) -> None:
+async def test_all_templates_of_this_project_work_together_and_go_back(store: Store, ada: MemoryMetadata) -> None:
     said = conversation(ada, 30)
     await store.add_many(said)
     config = SummaryConfig(keep_recent=4, templates=("conversation", "facts", "profiles"))
@@ -242,7 +242,7 @@ class _Model:
         return "- [msg3] favourite drink: tea" if "one trait per line" in prompt else "They talked."
 
 
-async def test_a_context_is_in_the_order_it_was_said(store: BaseStore, ada: MemoryMetadata) -> None:
+async def test_a_context_is_in_the_order_it_was_said(store: Store, ada: MemoryMetadata) -> None:
     """System items that are older than the limit reaches, and items that the caller gives, keep their places."""
     kinds = (SystemMemory, SystemMemory, HumanMemory, AIMemory, HumanMemory, AIMemory)
     said = [

@@ -12,7 +12,7 @@ import pytest
 import pytest_asyncio
 
 import memoranda
-from memoranda import BaseStore, HumanMemory, MemoryItem, MemoryMetadata
+from memoranda import HumanMemory, MemoryItem, MemoryMetadata, Store
 from memoranda.store import InMemoryStore, one_state
 from memoranda_cli.doctor import item_findings
 from memoranda_encrypt import KeyRing, LocalMasterKey
@@ -39,7 +39,7 @@ def engine(request: pytest.FixtureRequest) -> str:
 
 
 @pytest_asyncio.fixture
-async def stores(engine: str, servers: dict[str, Any], tmp_path: Path) -> AsyncIterator[tuple[BaseStore, BaseStore]]:
+async def stores(engine: str, servers: dict[str, Any], tmp_path: Path) -> AsyncIterator[tuple[Store, Store]]:
     """A store with items, and another that writes to the same place."""
     options: dict[str, Any] = {}
     async with AsyncExitStack() as stack:
@@ -66,7 +66,7 @@ def said(number: int, **fields: Any) -> MemoryItem:
     return HumanMemory(id=f"{number:05}", content=f"turn {number}", metadata=ADA, **fields)
 
 
-def write_while_reading(monkeypatch: pytest.MonkeyPatch, store: BaseStore, other: BaseStore) -> None:
+def write_while_reading(monkeypatch: pytest.MonkeyPatch, store: Store, other: Store) -> None:
     """Let the other store add items once a scan has begun, and remove them at its end."""
     scan = store.scan
     later = [said(COUNT + number, created_at="2199-01-01T00:00:00") for number in range(50)]
@@ -84,7 +84,7 @@ def write_while_reading(monkeypatch: pytest.MonkeyPatch, store: BaseStore, other
 
 
 async def test_what_is_written_while_the_doctor_reads_is_no_fault(
-    engine: str, stores: tuple[BaseStore, BaseStore], monkeypatch: pytest.MonkeyPatch
+    engine: str, stores: tuple[Store, Store], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store, other = stores
     write_while_reading(monkeypatch, store, other)
@@ -97,7 +97,7 @@ async def test_what_is_written_while_the_doctor_reads_is_no_fault(
 
 
 async def test_what_is_written_while_the_health_page_reads_is_no_fault(
-    stores: tuple[BaseStore, BaseStore], monkeypatch: pytest.MonkeyPatch
+    stores: tuple[Store, Store], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store, other = stores
     write_while_reading(monkeypatch, store, other)
@@ -111,7 +111,7 @@ async def test_what_is_written_while_the_health_page_reads_is_no_fault(
 
 
 async def test_a_compaction_that_is_undone_meanwhile_leaves_no_orphans(
-    stores: tuple[BaseStore, BaseStore], monkeypatch: pytest.MonkeyPatch
+    stores: tuple[Store, Store], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store, other = stores
     scan = store.scan
@@ -131,9 +131,7 @@ async def test_a_compaction_that_is_undone_meanwhile_leaves_no_orphans(
     assert (await item_findings(store))[-1].ok
 
 
-async def test_reads_in_one_state_see_nothing_that_comes_later(
-    engine: str, stores: tuple[BaseStore, BaseStore]
-) -> None:
+async def test_reads_in_one_state_see_nothing_that_comes_later(engine: str, stores: tuple[Store, Store]) -> None:
     store, other = stores
     async with one_state(store) as certain:
         assert certain is (engine in IN_ONE_STATE)

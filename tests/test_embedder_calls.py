@@ -10,7 +10,7 @@ import pytest
 import pytest_asyncio
 
 import memoranda
-from memoranda import BaseStore, HumanMemory, MemoryItem, MemoryStatus
+from memoranda import HumanMemory, MemoryItem, MemoryStatus, Store
 from memoranda.embeddings import Embeddings
 from memoranda.store import Capability, SearchMode
 from memoranda_encrypt import KeyRing, LocalMasterKey
@@ -67,7 +67,7 @@ def embedder(request: pytest.FixtureRequest) -> Any:
 @pytest_asyncio.fixture(params=["vector", "sqlite", "postgres", "postgres-partitioned"])
 async def store(
     request: pytest.FixtureRequest, embedder: Counting, server: Any, tmp_path: Path
-) -> AsyncIterator[BaseStore]:
+) -> AsyncIterator[Store]:
     if request.param == "vector":
         async with VectorMemoryStore(embedder) as store:
             yield store
@@ -87,7 +87,7 @@ async def store(
                 yield store
 
 
-async def by_meaning(store: BaseStore, query: str) -> list[str]:
+async def by_meaning(store: Store, query: str) -> list[str]:
     return [item.id for item in await store.search(query=query, mode="semantic", limit=100)]
 
 
@@ -140,7 +140,7 @@ FIRST_REQUESTS: list[tuple[type[Any], int]] = [(Requests, 1), (OneByOne, 1), (Ot
 @pytest.mark.parametrize("store", ["vector", "sqlite", "postgres", "encrypted"], indirect=True)
 @pytest.mark.parametrize("mode", ["semantic", "hybrid"])
 async def test_a_first_search_sends_one_request(
-    store: BaseStore, embedder: Any, kind: type[Any], first: int, mode: SearchMode
+    store: Store, embedder: Any, kind: type[Any], first: int, mode: SearchMode
 ) -> None:
     await store.add_many([HumanMemory(id="a", content=TEA), HumanMemory(id="b", content=CAT)])
     embedder.requests = 0
@@ -152,18 +152,18 @@ async def test_a_first_search_sends_one_request(
     assert embedder.requests == first + 1
 
 
-Write = Callable[[BaseStore, MemoryItem], Awaitable[Any]]
+Write = Callable[[Store, MemoryItem], Awaitable[Any]]
 
 
-async def add(store: BaseStore, item: MemoryItem) -> None:
+async def add(store: Store, item: MemoryItem) -> None:
     await store.add(item)
 
 
-async def add_many(store: BaseStore, item: MemoryItem) -> None:
+async def add_many(store: Store, item: MemoryItem) -> None:
     await store.add_many([item])
 
 
-async def update(store: BaseStore, item: MemoryItem) -> None:
+async def update(store: Store, item: MemoryItem) -> None:
     stored = await store.get(item.id)
     await store.update_many([item.model_copy(update={"version": stored.version if stored else 0})])
 
@@ -173,7 +173,7 @@ WRITES = pytest.mark.parametrize("write", [add, add_many, update])
 
 @WRITES
 async def test_content_that_is_stored_already_is_not_embedded_again(
-    store: BaseStore, embedder: Counting, write: Write
+    store: Store, embedder: Counting, write: Write
 ) -> None:
     await store.add(HumanMemory(id="a", content=TEA))
     await store.add(HumanMemory(id="b", content=CAT))
@@ -190,7 +190,7 @@ async def test_content_that_is_stored_already_is_not_embedded_again(
 
 @WRITES
 async def test_a_vector_stays_the_same_however_often_its_item_is_added(
-    store: BaseStore, embedder: Counting, write: Write
+    store: Store, embedder: Counting, write: Write
 ) -> None:
     await store.add(HumanMemory(id="a", content=TEA))
     before = await store.search_ranked(query="a cup of tea", mode="semantic")
@@ -203,7 +203,7 @@ async def test_a_vector_stays_the_same_however_often_its_item_is_added(
 
 
 @WRITES
-async def test_changed_content_is_embedded(store: BaseStore, embedder: Counting, write: Write) -> None:
+async def test_changed_content_is_embedded(store: Store, embedder: Counting, write: Write) -> None:
     await store.add_many([HumanMemory(id="a", content=TEA), HumanMemory(id="b", content="a bicycle")])
     embedder.asked()
 
@@ -213,7 +213,7 @@ async def test_changed_content_is_embedded(store: BaseStore, embedder: Counting,
     assert await by_meaning(store, CAT) == ["a", "b"]
 
 
-async def test_of_a_batch_only_what_is_new_is_embedded(store: BaseStore, embedder: Counting) -> None:
+async def test_of_a_batch_only_what_is_new_is_embedded(store: Store, embedder: Counting) -> None:
     await store.add_many([HumanMemory(id=str(number), content=f"note {number}") for number in range(700)])
     embedder.asked()
 
@@ -225,14 +225,14 @@ async def test_of_a_batch_only_what_is_new_is_embedded(store: BaseStore, embedde
     assert (await by_meaning(store, "note 699"))[0] == "699"
 
 
-async def test_the_same_content_under_another_id_is_another_item(store: BaseStore, embedder: Counting) -> None:
+async def test_the_same_content_under_another_id_is_another_item(store: Store, embedder: Counting) -> None:
     await store.add(HumanMemory(id="a", content=TEA))
     await store.add(HumanMemory(id="b", content=TEA))
 
     assert sorted(await by_meaning(store, TEA)) == ["a", "b"]
 
 
-async def test_what_was_deleted_and_is_added_again_is_found(store: BaseStore, embedder: Counting) -> None:
+async def test_what_was_deleted_and_is_added_again_is_found(store: Store, embedder: Counting) -> None:
     await store.add(HumanMemory(id="a", content=TEA))
     assert Capability.DELETE in store.capabilities
     await store.delete("a")
@@ -241,7 +241,7 @@ async def test_what_was_deleted_and_is_added_again_is_found(store: BaseStore, em
     assert await by_meaning(store, TEA) == ["a"]
 
 
-async def test_archiving_asks_only_for_the_summary(store: BaseStore, embedder: Counting) -> None:
+async def test_archiving_asks_only_for_the_summary(store: Store, embedder: Counting) -> None:
     class Model:
         async def summarize(self, prompt: str) -> str:
             return "They talked."
@@ -256,9 +256,7 @@ async def test_archiving_asks_only_for_the_summary(store: BaseStore, embedder: C
 
 
 @pytest.mark.parametrize("blank", BLANKS)
-async def test_an_item_without_text_is_stored_and_never_embedded(
-    store: BaseStore, embedder: Counting, blank: str
-) -> None:
+async def test_an_item_without_text_is_stored_and_never_embedded(store: Store, embedder: Counting, blank: str) -> None:
     await store.add(HumanMemory(id="one", content=blank))
     await store.add_many([HumanMemory(id="two", content=blank), HumanMemory(id="tea", content=TEA)])
     await update(store, HumanMemory(id="three", content=blank))
@@ -268,7 +266,7 @@ async def test_an_item_without_text_is_stored_and_never_embedded(
     assert await store.count() == 4
 
 
-async def test_text_that_becomes_blank_is_not_found_by_its_old_meaning(store: BaseStore, embedder: Counting) -> None:
+async def test_text_that_becomes_blank_is_not_found_by_its_old_meaning(store: Store, embedder: Counting) -> None:
     await store.add_many([HumanMemory(id="a", content=TEA), HumanMemory(id="b", content=CAT)])
     await store.add(HumanMemory(id="a", content=""))
     await update(store, HumanMemory(id="b", content=" "))
@@ -279,7 +277,7 @@ async def test_text_that_becomes_blank_is_not_found_by_its_old_meaning(store: Ba
     assert await by_meaning(store, TEA) == ["a"]
 
 
-async def test_restoring_and_reindexing_leave_items_without_text_alone(store: BaseStore, embedder: Counting) -> None:
+async def test_restoring_and_reindexing_leave_items_without_text_alone(store: Store, embedder: Counting) -> None:
     await store.add_many([HumanMemory(id=f"blank{number}", content=blank) for number, blank in enumerate(BLANKS)])
     await store.add(HumanMemory(id="tea", content=TEA))
     await store.clear()
@@ -295,7 +293,7 @@ async def test_restoring_and_reindexing_leave_items_without_text_alone(store: Ba
     assert await by_meaning(store, TEA) == ["tea"]
 
 
-async def test_a_doctor_does_not_miss_vectors_of_items_without_text(store: BaseStore) -> None:
+async def test_a_doctor_does_not_miss_vectors_of_items_without_text(store: Store) -> None:
     doctor = getattr(store, "doctor", None)
     if doctor is None:
         pytest.skip("This store has nothing to be examined.")
@@ -306,7 +304,7 @@ async def test_a_doctor_does_not_miss_vectors_of_items_without_text(store: BaseS
     assert findings["pgvector" if "pgvector" in findings else "vectors"].ok
 
 
-async def test_a_query_without_text_is_not_embedded(store: BaseStore, embedder: Counting) -> None:
+async def test_a_query_without_text_is_not_embedded(store: Store, embedder: Counting) -> None:
     await store.add(HumanMemory(id="tea", content=TEA))
     embedder.asked()
 
@@ -315,7 +313,7 @@ async def test_a_query_without_text_is_not_embedded(store: BaseStore, embedder: 
     assert embedder.asked() == []
 
 
-async def test_a_ranking_by_words_and_meaning_passes_over_items_without_text(store: BaseStore) -> None:
+async def test_a_ranking_by_words_and_meaning_passes_over_items_without_text(store: Store) -> None:
     await store.add_many([HumanMemory(id="blank", content=" "), HumanMemory(id="tea", content=TEA)])
 
     found = await store.search_ranked(query="green tea", mode="hybrid")

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import memoranda
-from memoranda import BaseStore, HumanMemory, MemoryMetadata
+from memoranda import HumanMemory, MemoryMetadata, Store
 from memoranda_encrypt import KeyRing, LocalMasterKey
 from memoranda_ranking import HashingEmbeddings, is_unspaced
 from memoranda_testing.servers import postgres_server, redis_server
@@ -51,7 +51,7 @@ def urls(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
 
 
 @asynccontextmanager
-async def opened(name: str, urls: dict[str, str], folder: Path) -> AsyncIterator[BaseStore]:
+async def opened(name: str, urls: dict[str, str], folder: Path) -> AsyncIterator[Store]:
     options: dict[str, Any] = {"embeddings": HashingEmbeddings(dimension=32)} if name == "vector" else {}
     if name == "encrypted":
         LocalMasterKey.make_file(folder / "master.key")
@@ -81,7 +81,7 @@ def _items(user: str, texts: list[str]) -> list[HumanMemory]:
     return [HumanMemory(id=f"{user}: {number}", content=text, metadata=metadata) for number, text in enumerate(texts)]
 
 
-async def _finds(store: BaseStore, user: str, word: str, text: str) -> bool:
+async def _finds(store: Store, user: str, word: str, text: str) -> bool:
     """Return True if the item that has a word is among those that have it themselves."""
     found = await store.search_ranked(query=word, metadata=MemoryMetadata(user_id=user), mode="text", limit=100)
     return text in [each.item.content for each in found if each.terms]

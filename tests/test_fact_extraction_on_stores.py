@@ -11,7 +11,7 @@ import pytest
 import pytest_asyncio
 
 from memoranda import AIMemory, HumanMemory, MemoryMetadata
-from memoranda.store import BaseStore
+from memoranda.store import Store
 from memoranda_facts import Facts
 from memoranda_facts.extraction import BackgroundExtraction, ExtractionRun, RuleExtractor, everyday_schema
 from memoranda_postgres import PostgresMemoryStore
@@ -33,9 +33,9 @@ def servers() -> Iterator[dict[str, str]]:
 
 
 @pytest_asyncio.fixture(params=["sqlite", "postgresql", "redis", "vector"])
-async def store(request: pytest.FixtureRequest, servers: dict[str, str], tmp_path: Path) -> AsyncIterator[BaseStore]:
+async def store(request: pytest.FixtureRequest, servers: dict[str, str], tmp_path: Path) -> AsyncIterator[Store]:
     """A store of each kind, empty."""
-    made: dict[str, BaseStore] = {
+    made: dict[str, Store] = {
         "sqlite": SQLiteMemoryStore(tmp_path / "facts.db"),
         "postgresql": PostgresMemoryStore(servers["postgresql"]),
         "redis": RedisMemoryStore(servers["redis"], namespace=uuid.uuid4().hex),
@@ -45,7 +45,7 @@ async def store(request: pytest.FixtureRequest, servers: dict[str, str], tmp_pat
         yield opened
 
 
-async def test_words_become_facts_once(store: BaseStore) -> None:
+async def test_words_become_facts_once(store: Store) -> None:
     ada = MemoryMetadata(user_id="ada", session_id="s")
     await store.add(HumanMemory(content="I live in Paris.", metadata=ada))
     async with BackgroundExtraction(store, RuleExtractor(), schema=everyday_schema()) as extraction:

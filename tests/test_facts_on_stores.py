@@ -14,7 +14,7 @@ import redis.asyncio
 
 import memoranda
 from memoranda import HumanMemory
-from memoranda.store import BaseStore
+from memoranda.store import Store
 from memoranda_facts import Facts, Source
 from memoranda_postgres import PostgresMemoryStore
 from memoranda_ranking import HashingEmbeddings
@@ -40,7 +40,7 @@ def servers() -> Iterator[dict[str, str]]:
 
 class TestFactsOnSQLite(FactsConformance):
     @pytest_asyncio.fixture
-    async def store(self, tmp_path: Path) -> AsyncIterator[BaseStore]:
+    async def store(self, tmp_path: Path) -> AsyncIterator[Store]:
         async with SQLiteMemoryStore(tmp_path / "facts.db") as store:
             yield store
 
@@ -49,26 +49,26 @@ class TestFactsOnPostgres(FactsConformance):
     exclusive = False
 
     @pytest_asyncio.fixture
-    async def store(self, servers: dict[str, str]) -> AsyncIterator[BaseStore]:
+    async def store(self, servers: dict[str, str]) -> AsyncIterator[Store]:
         async with PostgresMemoryStore(servers["postgresql"]) as store:
             yield store
 
 
 class TestFactsOnRedis(FactsConformance):
     @pytest_asyncio.fixture
-    async def store(self, servers: dict[str, str]) -> AsyncIterator[BaseStore]:
+    async def store(self, servers: dict[str, str]) -> AsyncIterator[Store]:
         async with RedisMemoryStore(servers["redis"], namespace=uuid.uuid4().hex) as store:
             yield store
 
 
 class TestFactsOnVectors(FactsConformance):
     @pytest_asyncio.fixture
-    async def store(self) -> AsyncIterator[BaseStore]:
+    async def store(self) -> AsyncIterator[Store]:
         async with VectorMemoryStore(HashingEmbeddings(64)) as store:
             yield store
 
 
-async def plant(store: BaseStore) -> tuple[Facts, HumanMemory]:
+async def plant(store: Store) -> tuple[Facts, HumanMemory]:
     """Add an item with the canary, facts from it in every role, and undo some of them; return the item."""
     handle = store.scoped(user_id="ada")
     facts = Facts(handle)

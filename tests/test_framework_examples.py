@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 import memoranda
-from memoranda.store import BaseStore
+from memoranda.store import Store
 
 EXAMPLES = sorted(
     path
@@ -64,7 +64,7 @@ def lines_of(framework: str) -> str:
     return "\n".join(re.findall(r"`(.+?)`", cell))
 
 
-async def said(framework: str, store: BaseStore, **names: Any) -> Any:
+async def said(framework: str, store: Store, **names: Any) -> Any:
     """Run the lines in an async function, as in a program of the framework, and return what the last of them gives."""
     *lines, last = lines_of(framework).splitlines()
     body = textwrap.indent("\n".join([*lines, f"return {last}"]), "    ")

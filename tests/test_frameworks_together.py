@@ -33,7 +33,7 @@ from framework_turns import (
     go_on_with_chat,
     handle,
 )
-from memoranda.store import BaseStore, InMemoryStore
+from memoranda.store import InMemoryStore, Store
 from memoranda_sessions import Conversation
 from memoranda_summary import SummaryConfig
 from memoranda_userdata import forget
@@ -85,7 +85,7 @@ async def test_what_a_framework_wrote_is_searched_and_forgotten_like_anything_el
     assert await store.count(include_deleted=True) == 0
 
 
-async def cancel(store: BaseStore) -> None:
+async def cancel(store: Store) -> None:
     """Leave the turn as a run does that ends between the results of two calls made at once."""
     items = await Conversation(handle(store), CHAT).read()
     last = max(at for at, item in enumerate(items) if item.memory_type == "tool")
@@ -168,7 +168,7 @@ ONE_BATCH = ("openai-agents", "pydantic-ai", "langchain", "llama-index", "agent-
 """Frameworks that store a question with its answer; the others store every message as it comes."""
 
 
-async def said(store: BaseStore) -> list[str]:
+async def said(store: Store) -> list[str]:
     """Return the texts of the session."""
     return [item.content for item in await Conversation(handle(store), CHAT).read()]
 

@@ -26,7 +26,7 @@ from memoranda import (
     SystemMemory,
     ToolMemory,
 )
-from memoranda.store import BaseStore, InMemoryStore, Observer, dump_item
+from memoranda.store import InMemoryStore, Observer, Store, dump_item
 from memoranda.sync import open as open_sync
 from memoranda_context import assemble
 from memoranda_encrypt import KeyRing, LocalMasterKey
@@ -57,11 +57,11 @@ def servers() -> Iterator[dict[str, str]]:
 
 
 @pytest.fixture(params=["memory", "sqlite", "postgresql", "redis", "vector", "encrypted", "revisions"])
-def make_store(request: pytest.FixtureRequest, servers: dict[str, str], tmp_path: Path) -> Callable[[], BaseStore]:
+def make_store(request: pytest.FixtureRequest, servers: dict[str, str], tmp_path: Path) -> Callable[[], Store]:
     """What makes a store of each kind; those that last are made again over the same items."""
     url = f"sqlite:///{tmp_path / 'agent.db'}"
     namespace, key = uuid.uuid4().hex, LocalMasterKey.generate()
-    make: dict[str, Callable[[], BaseStore]] = {
+    make: dict[str, Callable[[], Store]] = {
         "memory": InMemoryStore,
         "sqlite": lambda: SQLiteMemoryStore(tmp_path / "agent.db"),
         "postgresql": lambda: PostgresMemoryStore(servers["postgresql"]),
@@ -70,12 +70,12 @@ def make_store(request: pytest.FixtureRequest, servers: dict[str, str], tmp_path
         "encrypted": lambda: memoranda.open(url, encrypt=KeyRing(key, path=tmp_path / "keys.db")),
         "revisions": lambda: memoranda.open(url, revisions=True),
     }
-    chosen: Callable[[], BaseStore] = make[request.param]
+    chosen: Callable[[], Store] = make[request.param]
     return chosen
 
 
 @pytest_asyncio.fixture
-async def store(make_store: Callable[[], BaseStore]) -> AsyncIterator[BaseStore]:
+async def store(make_store: Callable[[], Store]) -> AsyncIterator[Store]:
     """A guarded store of each kind, empty."""
     async with make_store() as opened:
         opened.observe(Guard())
@@ -87,7 +87,7 @@ def user() -> str:
     return uuid.uuid4().hex
 
 
-def stranger(store: BaseStore, user: str) -> BaseStore:
+def stranger(store: Store, user: str) -> Store:
     return store.scoped(user_id=user, session_id="s", trust="external", origin="https://evil.example")
 
 
@@ -107,7 +107,7 @@ def forged_records(item_id: str) -> list[MemoryItem]:
     ]
 
 
-async def test_what_says_that_it_is_archived_is_judged(store: BaseStore, user: str) -> None:
+async def test_what_says_that_it_is_archived_is_judged(store: Store, user: str) -> None:
     web = stranger(store, user)
     await web.add(MemoryItem(id=f"{user}-2", content="Harmless."))
     stored = await web.get(f"{user}-2")
@@ -125,7 +125,7 @@ async def test_what_says_that_it_is_archived_is_judged(store: BaseStore, user: s
     assert PLANTED not in str(await web.search(limit=100, archived=None))
 
 
-async def test_what_is_stored_may_become_archived_and_come_back(store: BaseStore, user: str) -> None:
+async def test_what_is_stored_may_become_archived_and_come_back(store: Store, user: str) -> None:
     ada = store.scoped(user_id=user, session_id="s")
     await ada.add(ToolMemory(id=user, content=PLANTED))
     await approve(store, user, by="vera")
@@ -141,7 +141,7 @@ async def test_what_is_stored_may_become_archived_and_come_back(store: BaseStore
     assert [item.content for item in await ada.search()] == [PLANTED]
 
 
-async def test_a_summary_is_judged_unless_a_compaction_makes_it(store: BaseStore, user: str) -> None:
+async def test_a_summary_is_judged_unless_a_compaction_makes_it(store: Store, user: str) -> None:
     chat = store.scoped(user_id=user, session_id="s")
     page = ToolMemory(content="Opening hours: 9 to 5.", tool_call_id="a")
     call = AIMemory(content="", tool_calls=[{"id": "a", "name": "web", "arguments": {}}])
@@ -163,7 +163,7 @@ async def test_a_summary_is_judged_unless_a_compaction_makes_it(store: BaseStore
 
 
 @pytest.mark.parametrize("claims", [{}, {"version": 1, "archived_by": "x"}])
-async def test_an_imported_file_is_judged(store: BaseStore, user: str, claims: dict[str, Any]) -> None:
+async def test_an_imported_file_is_judged(store: Store, user: str, claims: dict[str, Any]) -> None:
     source, file = InMemoryStore(), io.StringIO()
     await source.add(ToolMemory(id=user, content=PLANTED, metadata=MemoryMetadata(user_id=user), **claims))
     await export(source, file)
@@ -174,7 +174,7 @@ async def test_an_imported_file_is_judged(store: BaseStore, user: str, claims: d
     assert await store.get(user) is None
 
 
-async def test_a_stranger_approves_and_rejects_nothing(store: BaseStore, user: str) -> None:
+async def test_a_stranger_approves_and_rejects_nothing(store: Store, user: str) -> None:
     web = stranger(store, user)
     await web.add(MemoryItem(id=user, content=PLANTED))
 
@@ -191,7 +191,7 @@ async def test_a_stranger_approves_and_rejects_nothing(store: BaseStore, user: s
     assert found.approval["by"] == "vera"  # type: ignore[attr-defined]  # a field beyond those of the class
 
 
-async def test_what_is_withheld_replaces_no_deleted_item(store: BaseStore, user: str) -> None:
+async def test_what_is_withheld_replaces_no_deleted_item(store: Store, user: str) -> None:
     ada = store.scoped(user_id=user, session_id="s")
     await ada.add(HumanMemory(id=user, content="My will is in the safe."))
     await ada.delete(user)
@@ -205,7 +205,7 @@ async def test_what_is_withheld_replaces_no_deleted_item(store: BaseStore, user:
     assert found.content == "My will is in the safe."
 
 
-async def test_nobody_adds_a_record(store: BaseStore, user: str) -> None:
+async def test_nobody_adds_a_record(store: Store, user: str) -> None:
     await store.scoped(user_id=user, session_id="s").add(HumanMemory(id=user, content="Hello."))
     for handle in (stranger(store, user), store.scoped(user_id=user), store):
         for record in forged_records(user):
@@ -227,7 +227,7 @@ async def test_nobody_adds_a_record(store: BaseStore, user: str) -> None:
         assert [item.content for item in shown] == ["Hello."]
 
 
-async def test_an_operator_copies_records_and_a_stranger_does_not(store: BaseStore, user: str) -> None:
+async def test_an_operator_copies_records_and_a_stranger_does_not(store: Store, user: str) -> None:
     source, file = InMemoryStore(), io.StringIO()
     source.observe(Guard())
     chat = source.scoped(user_id=user, session_id="s")
@@ -244,7 +244,7 @@ async def test_an_operator_copies_records_and_a_stranger_does_not(store: BaseSto
     assert len(await store.search(metadata=owner, memory_type="receipt", archived=True)) == 1
 
 
-async def test_a_call_stays_with_a_result_that_says_that_it_is_withheld(store: BaseStore, user: str) -> None:
+async def test_a_call_stays_with_a_result_that_says_that_it_is_withheld(store: Store, user: str) -> None:
     chat = store.scoped(user_id=user, session_id="s")
     calls = [{"id": name, "name": "web", "arguments": {}} for name in ("a", "b")]
     await chat.add_many(
@@ -271,7 +271,7 @@ async def test_a_call_stays_with_a_result_that_says_that_it_is_withheld(store: B
     assert await chat.count(include_deleted=True) == 5
 
 
-async def test_a_rejected_result_stays_withheld(store: BaseStore, user: str) -> None:
+async def test_a_rejected_result_stays_withheld(store: Store, user: str) -> None:
     chat = store.scoped(user_id=user, session_id="s")
     await chat.append(
         [
@@ -311,12 +311,12 @@ class Between(Observer):
             work()
 
 
-async def added_apart(make_store: Callable[[], BaseStore], user: str, item: MemoryItem) -> None:
+async def added_apart(make_store: Callable[[], Store], user: str, item: MemoryItem) -> None:
     async with make_store() as other:
         await other.scoped(user_id=user, session_id="s").add(item)
 
 
-WAYS: dict[str, Callable[[BaseStore, list[MemoryItem], str], Awaitable[Any]]] = {
+WAYS: dict[str, Callable[[Store, list[MemoryItem], str], Awaitable[Any]]] = {
     "add": lambda web, items, gone: web.add(items[0]),
     "add_many": lambda web, items, gone: web.add_many(items),
     "apply": lambda web, items, gone: web.apply(adds=items, deletes=[gone]),
@@ -325,7 +325,7 @@ WAYS: dict[str, Callable[[BaseStore, list[MemoryItem], str], Awaitable[Any]]] = 
 
 @pytest.mark.parametrize("way", WAYS)
 async def test_what_is_withheld_replaces_nothing_that_comes_in_between(
-    store: BaseStore, make_store: Callable[[], BaseStore], user: str, way: str
+    store: Store, make_store: Callable[[], Store], user: str, way: str
 ) -> None:
     mine = HumanMemory(id=f"{user}-1", content="I am allergic to nuts.")
     web = stranger(store, user)
@@ -355,7 +355,7 @@ async def test_what_is_withheld_replaces_nothing_that_comes_in_between(
 
 
 @pytest.mark.parametrize("way", WAYS)
-async def test_of_two_tasks_the_one_that_is_not_withheld_is_heard(store: BaseStore, user: str, way: str) -> None:
+async def test_of_two_tasks_the_one_that_is_not_withheld_is_heard(store: Store, user: str, way: str) -> None:
     """Whichever comes first, the user's item is there in the end, and so is the rest of the stranger's batch."""
     ada, web = store.scoped(user_id=user, session_id="s"), stranger(store, user)
     for turn in range(12):

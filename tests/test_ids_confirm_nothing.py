@@ -12,7 +12,7 @@ import pytest
 
 import memoranda
 from memoranda import AIMemory, HumanMemory, MemoryMetadata
-from memoranda.store import BaseStore
+from memoranda.store import Store
 from memoranda_anthropic import AsyncMemoryTool
 from memoranda_cli.chat_formats import FileFormat
 from memoranda_cli.chat_items import chat_items
@@ -31,7 +31,7 @@ class Summarizer:
         return "They spoke of tea."
 
 
-async def summarised(store: BaseStore, folder: Path) -> None:
+async def summarised(store: Store, folder: Path) -> None:
     for number in range(4):
         for item in (HumanMemory, AIMemory):
             name = f"{item.__name__}-{number}"
@@ -39,33 +39,33 @@ async def summarised(store: BaseStore, folder: Path) -> None:
     await compact(store, OWNER, SummaryConfig(message_threshold=4, keep_recent=2), Summarizer())
 
 
-async def recorded(store: BaseStore, folder: Path) -> None:
+async def recorded(store: Store, folder: Path) -> None:
     await Records(store.scoped(user_id="ada"), "framework").put("state", "favourite tea", {"is": "green"})
 
 
-async def imported(store: BaseStore, folder: Path) -> None:
+async def imported(store: Store, folder: Path) -> None:
     file = folder / "said.jsonl"
     file.write_text('{"memory_type": "human", "content": "I like tea.", "metadata": {"user_id": "ada"}}\n')
     await import_(store, file)
 
 
-async def charted(store: BaseStore, folder: Path) -> None:
+async def charted(store: Store, folder: Path) -> None:
     graph = Graph(store.scoped(user_id="ada"))
     await graph.create_entities([{"name": "Oslo", "entityType": "city", "observations": ["It has a tram."]}])
 
 
-async def filed(store: BaseStore, folder: Path) -> None:
+async def filed(store: Store, folder: Path) -> None:
     file = {"command": "create", "path": "/memories/tea.txt", "file_text": "Green tea."}
     await AsyncMemoryTool(store, user_id="ada").call(file)
 
 
-async def chatted(store: BaseStore, folder: Path) -> None:
+async def chatted(store: Store, folder: Path) -> None:
     file = io.StringIO('{"messages": [{"role": "user", "content": "I like tea."}]}\n')
     for made in chat_items(file, "chat.jsonl", FileFormat.OPENAI, Stamp("ada", None), store.derived_id):
         await store.add(made.incoming.item)
 
 
-async def named_sessions(store: BaseStore) -> set[str]:
+async def named_sessions(store: Store) -> set[str]:
     """Return the sessions that a chat file's conversations got by what they say."""
     found = {item.metadata.session_id async for item in store.scan()}
     return {f"session {session}" for session in found - {None, OWNER.session_id}}

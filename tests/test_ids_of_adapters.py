@@ -9,7 +9,7 @@ from google.adk.events.event import Event
 from google.genai import types
 from strands.types.session import Session, SessionAgent, SessionMessage, SessionType
 
-from memoranda.store import BaseStore, InMemoryStore
+from memoranda.store import InMemoryStore, Store
 from memoranda_adk import MemorandaSessionService
 from memoranda_encrypt import EncryptedStore, KeyRing, LocalMasterKey
 from memoranda_sessions import DerivedIds
@@ -18,7 +18,7 @@ from memoranda_strands import MemorandaMemoryStore, MemorandaSessionRepository
 SAID: Any = {"role": "user", "content": [{"text": "The flat is in Oslo."}]}
 
 
-async def stored_ids(store: BaseStore) -> set[str]:
+async def stored_ids(store: Store) -> set[str]:
     """Return the ids of what adapters store whose ids depend on names and contents alone."""
     ada = store.scoped(user_id="ada")
     memory = MemorandaMemoryStore(ada)

@@ -14,7 +14,7 @@ import memoranda
 from memoranda import AIMemory, HumanMemory, MemoryItem, MemoryMetadata
 from memoranda.errors import InputError, PluginNotFoundError
 from memoranda.plugins import Registry
-from memoranda.store import BaseStore
+from memoranda.store import Store
 from memoranda.sync import open as open_sync
 from memoranda.tokens import estimate_tokens
 from memoranda_context import ContextManager, assemble
@@ -36,7 +36,7 @@ YEAR = {
 KNOWN = "# What is known"
 
 
-async def live_a_year(store: BaseStore) -> None:
+async def live_a_year(store: Store) -> None:
     for month, said in YEAR.items():
         chat = store.scoped(user_id="nora", session_id=month)
         for minute, text in enumerate(said):
@@ -64,12 +64,12 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 
 @pytest.fixture
-async def store(url: str) -> AsyncIterator[BaseStore]:
+async def store(url: str) -> AsyncIterator[Store]:
     async with memoranda.open(url, facts="rules") as opened:
         yield opened
 
 
-async def test_a_prompt_shows_what_is_true_now_and_what_is_no_longer(store: BaseStore) -> None:
+async def test_a_prompt_shows_what_is_true_now_and_what_is_no_longer(store: Store) -> None:
     await live_a_year(store)
     nora = store.scoped(user_id="nora", session_id="new")
     text = text_of(await assemble(nora, "Where do I live?", tokens=1_000))
@@ -88,7 +88,7 @@ async def test_a_prompt_shows_what_is_true_now_and_what_is_no_longer(store: Base
     assert "- I moved to Porto\n" in text
 
 
-async def test_a_manager_shows_the_same_facts_as_assembling(store: BaseStore) -> None:
+async def test_a_manager_shows_the_same_facts_as_assembling(store: Store) -> None:
     await live_a_year(store)
     nora = store.scoped(user_id="nora", session_id="new")
     assembled = text_of(await assemble(nora, "Where do I live?", tokens=1_000))
@@ -100,7 +100,7 @@ async def test_a_manager_shows_the_same_facts_as_assembling(store: BaseStore) ->
     assert known_in(str(theirs)) == known_in(assembled)
 
 
-async def test_a_fact_is_known_right_after_its_words_were_added(store: BaseStore) -> None:
+async def test_a_fact_is_known_right_after_its_words_were_added(store: Store) -> None:
     nora = store.scoped(user_id="nora", session_id="one")
     for place in ("Lisbon", "Porto", "Braga"):
         await nora.add(HumanMemory(content=f"I live in {place} now."))
@@ -109,7 +109,7 @@ async def test_a_fact_is_known_right_after_its_words_were_added(store: BaseStore
         assert f"- lives in {place}" in known_in(text_of(prompt))
 
 
-async def test_facts_are_left_out_where_they_are_not_wanted(store: BaseStore) -> None:
+async def test_facts_are_left_out_where_they_are_not_wanted(store: Store) -> None:
     await live_a_year(store)
     nora = store.scoped(user_id="nora", session_id="new")
     text = text_of(await assemble(nora, "Where do I live?", tokens=1_000, facts=False))
@@ -119,7 +119,7 @@ async def test_facts_are_left_out_where_they_are_not_wanted(store: BaseStore) ->
     assert KNOWN not in str(await managed.assemble_context("Where do I live?"))
 
 
-async def test_words_of_strangers_and_assistants_are_no_facts(store: BaseStore) -> None:
+async def test_words_of_strangers_and_assistants_are_no_facts(store: Store) -> None:
     await store.scoped(user_id="nora", session_id="one").add(HumanMemory(content="I live in Porto."))
     web = store.scoped(user_id="nora", session_id="web", trust="external")
     await web.add(HumanMemory(content="I moved to Atlantis. My dog is called Rex."))
@@ -132,7 +132,7 @@ async def test_words_of_strangers_and_assistants_are_no_facts(store: BaseStore) 
     assert not any(word in known for word in ("Atlantis", "Rex", "Paris"))
 
 
-async def test_what_is_known_of_one_user_is_not_told_to_another(store: BaseStore) -> None:
+async def test_what_is_known_of_one_user_is_not_told_to_another(store: Store) -> None:
     await live_a_year(store)
     other = store.scoped(user_id="ada", session_id="new")
     assert KNOWN not in text_of(await assemble(other, "Where do I live?"))
@@ -141,7 +141,7 @@ async def test_what_is_known_of_one_user_is_not_told_to_another(store: BaseStore
     assert await store.scoped(user_id="nora", agent_id="cook").known(tokens=300) == []
 
 
-async def test_what_is_known_takes_a_small_part_of_a_budget(store: BaseStore) -> None:
+async def test_what_is_known_takes_a_small_part_of_a_budget(store: Store) -> None:
     nora = store.scoped(user_id="nora", session_id="one")
     for number in range(100):
         await nora.add(HumanMemory(content=f"I love the {number}th symphony of Haydn."))
@@ -153,7 +153,7 @@ async def test_what_is_known_takes_a_small_part_of_a_budget(store: BaseStore) ->
     assert KNOWN not in text_of(await assemble(nora, "Hello", tokens=2_000, memories=0))
 
 
-async def test_a_fact_goes_with_the_words_that_it_was_read_from(store: BaseStore) -> None:
+async def test_a_fact_goes_with_the_words_that_it_was_read_from(store: Store) -> None:
     nora = store.scoped(user_id="nora", session_id="one")
     secret = HumanMemory(content="I live in Porto.")
     await nora.add(secret)
@@ -163,7 +163,7 @@ async def test_a_fact_goes_with_the_words_that_it_was_read_from(store: BaseStore
     assert await nora.known(tokens=300) == []
 
 
-async def test_a_receipt_replays_facts_and_remarks_to_the_byte(store: BaseStore) -> None:
+async def test_a_receipt_replays_facts_and_remarks_to_the_byte(store: Store) -> None:
     await live_a_year(store)
     nora = store.scoped(user_id="nora", session_id="new")
     prompt = await assemble(nora, "Where do I live?", tokens=1_000, receipt=True)
@@ -176,7 +176,7 @@ async def test_a_receipt_replays_facts_and_remarks_to_the_byte(store: BaseStore)
     assert [item.content for item in replayed.items] == [item.content for item in prompt]
 
 
-async def test_a_receipt_keeps_nothing_of_what_is_known_when_its_source_is_purged(store: BaseStore) -> None:
+async def test_a_receipt_keeps_nothing_of_what_is_known_when_its_source_is_purged(store: Store) -> None:
     nora = store.scoped(user_id="nora", session_id="one")
     move = HumanMemory(content="I moved to Porto.")
     await nora.add_many([HumanMemory(content="I live in Lisbon.", created_at="2026-01-10"), move])
@@ -190,7 +190,7 @@ async def test_a_receipt_keeps_nothing_of_what_is_known_when_its_source_is_purge
     assert "Porto" not in text_of(replayed.items)
 
 
-async def test_the_beginning_of_a_prompt_stays_while_nothing_new_is_known(store: BaseStore) -> None:
+async def test_the_beginning_of_a_prompt_stays_while_nothing_new_is_known(store: Store) -> None:
     await live_a_year(store)
     nora = store.scoped(user_id="nora", session_id="new")
     first = await assemble(nora, "Hi", tokens=1_000)
@@ -198,7 +198,7 @@ async def test_the_beginning_of_a_prompt_stays_while_nothing_new_is_known(store:
     assert (await assemble(nora, "What is 2 + 2?", tokens=1_000))[0].content == first[0].content
 
 
-async def test_facts_that_a_program_records_are_known_and_what_agents_record_is_not(store: BaseStore) -> None:
+async def test_facts_that_a_program_records_are_known_and_what_agents_record_is_not(store: Store) -> None:
     facts = Facts(store.scoped(user_id="nora"), schema=everyday_schema())
     await facts.set("nora", "lives_in", "Faro", sources="manual")
     await facts.set("nora", "likes", "jazz", sources="manual", trust="agent")

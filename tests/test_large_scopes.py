@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from memoranda import BaseStore
+from memoranda import Store
 from memoranda.store import InMemoryStore
 from memoranda_postgres import PostgresMemoryStore
 from memoranda_ranking import HashingEmbeddings
@@ -23,7 +23,7 @@ ENGINES = ["memory", "sqlite", "vector", "postgres", "redis"]
 
 
 @asynccontextmanager
-async def opened(engine: str, folder: Path) -> AsyncIterator[BaseStore]:
+async def opened(engine: str, folder: Path) -> AsyncIterator[Store]:
     """Yield an empty store of this kind."""
     if engine == "memory":
         yield InMemoryStore()

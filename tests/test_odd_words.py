@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from memoranda import BaseStore, MemoryItem, MemoryMetadata
+from memoranda import MemoryItem, MemoryMetadata, Store
 from memoranda.store import Capability, InMemoryStore, SearchMode
 from memoranda_postgres import PostgresMemoryStore
 from memoranda_ranking import HashingEmbeddings, index_terms, query_terms
@@ -64,7 +64,7 @@ def stack() -> list[MemoryItem]:
 class Engines:
     """One open store of every engine with the same items, in one event loop."""
 
-    def __init__(self, stores: dict[str, BaseStore], runner: asyncio.Runner) -> None:
+    def __init__(self, stores: dict[str, Store], runner: asyncio.Runner) -> None:
         self._stores, self._runner = stores, runner
 
     def rankings(self, query: str, mode: SearchMode) -> dict[str, list[tuple[str, str]]]:
@@ -86,10 +86,10 @@ def engines(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engines]:
         url = servers.enter_context(servers.enter_context(postgres_server()).database())
         redis = servers.enter_context(redis_server())
 
-        async def opened(stack_of: AsyncExitStack) -> dict[str, BaseStore]:
+        async def opened(stack_of: AsyncExitStack) -> dict[str, Store]:
             meaning = HashingEmbeddings(dimension=32)
             sqlite = SQLiteMemoryStore(folder / "odd.db", durability="normal", embeddings=meaning)
-            stores: dict[str, BaseStore] = {
+            stores: dict[str, Store] = {
                 "memory": InMemoryStore(),
                 "sqlite": await stack_of.enter_async_context(sqlite),
                 "postgres": await stack_of.enter_async_context(PostgresMemoryStore(url, embeddings=meaning)),

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from memoranda import BaseStore, HumanMemory, MemoryMetadata
+from memoranda import HumanMemory, MemoryMetadata, Store
 from memoranda.store import SearchMode
 from memoranda_postgres import PostgresMemoryStore
 from memoranda_postgres import vectors as postgres_vectors
@@ -35,7 +35,7 @@ def items(seed: int) -> list[HumanMemory]:
     ]
 
 
-async def rankings(store: BaseStore, seed: int) -> list[list[tuple[str, Any, str]]]:
+async def rankings(store: Store, seed: int) -> list[list[tuple[str, Any, str]]]:
     """Return what is found for some queries: ids, scores and passages."""
     await store.add_many(items(seed))
     await store.add_many(items(seed + 1)[:20])  # Other contents, of other lengths.

@@ -11,7 +11,7 @@ from langgraph.checkpoint.base import empty_checkpoint
 import memoranda
 from memoranda import HumanMemory, MemoryMetadata
 from memoranda.errors import InputError
-from memoranda.store import BaseStore, InMemoryStore
+from memoranda.store import InMemoryStore, Store
 from memoranda_facts import Facts
 from memoranda_facts.extraction import ExtractionRun, RuleExtractor
 from memoranda_langgraph import MemorandaSaver
@@ -21,7 +21,7 @@ THREAD: Any = {"configurable": {"thread_id": "t", "checkpoint_ns": ""}}
 KINDS = {"langgraph.checkpoint", "langgraph.write", "fact-mark"}
 
 
-async def filled(store: BaseStore) -> dict[str, Any]:
+async def filled(store: Store) -> dict[str, Any]:
     """Store a checkpoint with a write and the mark of an extraction, and return them by their types."""
     ada = store.scoped(user_id="ada")
     saver = MemorandaSaver(ada)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from memoranda import AIMemory, HumanMemory, MemoryItem, MemoryMetadata, SummaryMemory, ToolMemory
-from memoranda.store import BaseStore, InMemoryStore
+from memoranda.store import InMemoryStore, Store
 from memoranda_summary import SummaryConfig, compact
 
 ADA = MemoryMetadata(user_id="ada", session_id="s")
@@ -25,7 +25,7 @@ class Model:
 
 
 async def summaries(
-    store: BaseStore, said: Sequence[MemoryItem], template: str, answer: str, limit: int | None = None
+    store: Store, said: Sequence[MemoryItem], template: str, answer: str, limit: int | None = None
 ) -> list[MemoryItem]:
     await store.add_many([item.model_copy(update={"metadata": ADA}) for item in said])
     config = SummaryConfig(templates=(template,), keep_recent=0, max_prompt_tokens=limit)

@@ -9,14 +9,14 @@ import pytest
 import pytest_asyncio
 
 from memoranda import HumanMemory, MemoryMetadata
-from memoranda.store import BaseStore, InMemoryStore
+from memoranda.store import InMemoryStore, Store
 from servers.writers import Call, Writers, broken_promises
 
-Tampering = Callable[[BaseStore, Writers], Awaitable[object]]
+Tampering = Callable[[Store, Writers], Awaitable[object]]
 
 
 @pytest_asyncio.fixture
-async def finished() -> AsyncIterator[tuple[BaseStore, Writers]]:
+async def finished() -> AsyncIterator[tuple[Store, Writers]]:
     """A store, and writers that have done at least one call on every path."""
     async with InMemoryStore() as store:
         writers = Writers([store], pause=0.0)
@@ -26,39 +26,39 @@ async def finished() -> AsyncIterator[tuple[BaseStore, Writers]]:
         yield store, writers
 
 
-async def test_calls_that_were_all_done_contradict_nothing(finished: tuple[BaseStore, Writers]) -> None:
+async def test_calls_that_were_all_done_contradict_nothing(finished: tuple[Store, Writers]) -> None:
     store, writers = finished
     assert await broken_promises(writers.history, store) == []
     assert all(set(counts) == {"done"} for counts in writers.history.counts().values())
 
 
-async def lose_an_item(store: BaseStore, writers: Writers) -> None:
+async def lose_an_item(store: Store, writers: Writers) -> None:
     await store.purge("add-w-1")
 
 
-async def add_once_more(store: BaseStore, writers: Writers) -> None:
+async def add_once_more(store: Store, writers: Writers) -> None:
     await store.add(HumanMemory(id="add-w-1", content="second", metadata=MemoryMetadata(user_id="adds")))
 
 
-async def lose_half_a_batch(store: BaseStore, writers: Writers) -> None:
+async def lose_half_a_batch(store: Store, writers: Writers) -> None:
     await store.purge("add_many-w-1.0")
 
 
-async def lose_an_update(store: BaseStore, writers: Writers) -> None:
+async def lose_an_update(store: Store, writers: Writers) -> None:
     await store.purge("counter-0")
 
 
-async def undo_a_compaction_in_part(store: BaseStore, writers: Writers) -> None:
+async def undo_a_compaction_in_part(store: Store, writers: Writers) -> None:
     item = await store.get("compact-w-1.0")
     assert item is not None
     await store.add(item.model_copy(update={"archived_by": None}))
 
 
-async def bring_a_user_back(store: BaseStore, writers: Writers) -> None:
+async def bring_a_user_back(store: Store, writers: Writers) -> None:
     await store.add(HumanMemory(id="forget-w-1.0", content="secret", metadata=MemoryMetadata(user_id="forget-w-1")))
 
 
-async def raise_a_bare_error(store: BaseStore, writers: Writers) -> None:
+async def raise_a_bare_error(store: Store, writers: Writers) -> None:
     writers.history.calls.append(Call("add", "another", "wrong", 0, 0, "asyncpg.PostgresError: bare"))
 
 
@@ -74,7 +74,7 @@ async def raise_a_bare_error(store: BaseStore, writers: Writers) -> None:
         (raise_a_bare_error, "add another: asyncpg.PostgresError"),
     ],
 )
-async def test_a_broken_promise_is_named(finished: tuple[BaseStore, Writers], tamper: Tampering, named: str) -> None:
+async def test_a_broken_promise_is_named(finished: tuple[Store, Writers], tamper: Tampering, named: str) -> None:
     store, writers = finished
     await tamper(store, writers)
     broken = await broken_promises(writers.history, store)

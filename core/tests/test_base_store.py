@@ -17,6 +17,7 @@ from memoranda.errors import (
 )
 from memoranda.store import InMemoryStore, copy_item
 from memoranda.store.backend import BASE_CAPABILITIES, Filter, Page, readable, successor
+from memoranda_testing.stepwise import StepwiseStore
 
 
 class FourMethods(BaseStore):
@@ -170,7 +171,7 @@ async def test_what_is_cleared_during_an_update_does_not_come_back() -> None:
         assert await store.count() == 0
 
 
-class DefaultCompareAndSet(InMemoryStore):
+class DefaultCompareAndSet(StepwiseStore):
     """A store that hides what is deleted, with the base class's own compare-and-set."""
 
     _update_many = BaseStore._update_many

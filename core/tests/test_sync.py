@@ -17,7 +17,7 @@ import memoranda.sync
 import memoranda_summary
 from memoranda import HumanMemory, MemoryMetadata
 from memoranda.errors import StoreClosedError, StoreMisuseError, VersionConflictError
-from memoranda.store import BaseStore
+from memoranda.store import Store
 from memoranda.sync import SyncStore
 
 
@@ -147,9 +147,9 @@ def _public_methods(cls: type) -> dict[str, inspect.Signature]:
     return {name: inspect.signature(method) for name, method in found if not name.startswith("_")}
 
 
-@pytest.mark.parametrize("name", sorted(_public_methods(BaseStore)))
+@pytest.mark.parametrize("name", sorted(_public_methods(Store)))
 def test_every_method_of_a_store_is_there_without_async_and_takes_the_same(name: str) -> None:
-    asked = _public_methods(BaseStore)[name].parameters.values()
+    asked = _public_methods(Store)[name].parameters.values()
     offered = _public_methods(SyncStore)[name].parameters.values()
 
     assert [(each.name, each.kind, each.default, each.annotation) for each in offered] == [

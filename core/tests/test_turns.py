@@ -16,6 +16,7 @@ from memoranda.errors import InputError, StoreClosedError, VersionConflictError
 from memoranda.offloading import in_short_steps
 from memoranda.store import BaseStore, InMemoryStore, Owner
 from memoranda.store.backend import BASE_CAPABILITIES, Filter, Page
+from memoranda.store.ranked import installed_ranker
 from memoranda_ranking import HashingEmbeddings, Passage, rank_text
 from memoranda_testing.event_loop import longest_block
 from memoranda_text import index_words
@@ -391,6 +392,7 @@ async def partly_cleared(store: InMemoryStore) -> asyncio.Task[int]:
 
 async def test_a_search_shows_what_was_there_when_it_began(gate: threading.Event) -> None:
     store = await filled(3_000)
+    store.ranker = installed_ranker()  # Which the first search of a process has to import.
     search = await begun(store)
     await store.add(HumanMemory(id="ada0", content="entirely other words", metadata=ADA))
     await store.purge("ada10")

@@ -13,7 +13,7 @@ import pytest
 
 import memoranda
 import memoranda.sync
-from memoranda.store import BaseStore
+from memoranda.store import Store
 from servers.engines import Engines
 
 
@@ -45,14 +45,14 @@ def engines() -> Iterator[Engines]:
 
 
 @pytest.fixture
-async def memory_store() -> AsyncIterator[BaseStore]:
+async def memory_store() -> AsyncIterator[Store]:
     """A store in memory, for what does not depend on the engine."""
     async with memoranda.open("memory://") as opened:
         yield opened
 
 
 @pytest.fixture
-async def store(url: str) -> AsyncIterator[BaseStore]:
+async def store(url: str) -> AsyncIterator[Store]:
     """An open store of each engine."""
     async with memoranda.open(url) as opened:
         yield opened

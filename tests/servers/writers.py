@@ -25,7 +25,7 @@ from typing import Any, Literal
 
 from memoranda.errors import StoreUnavailableError, VersionConflictError
 from memoranda.items import HumanMemory, MemoryItem, MemoryMetadata
-from memoranda.store import BaseStore
+from memoranda.store import Store
 from memoranda_summary import SummaryConfig, compact
 
 Outcome = Literal["done", "unknown", "refused", "wrong"]
@@ -108,7 +108,7 @@ class Writers:
     counters, which all of them raise by compare-and-set, are shared.
     """
 
-    def __init__(self, stores: Sequence[BaseStore], *, name: str = "w", pause: float = 0.01) -> None:
+    def __init__(self, stores: Sequence[Store], *, name: str = "w", pause: float = 0.01) -> None:
         self.history = History()
         self._stores = stores
         self._name = name
@@ -119,7 +119,7 @@ class Writers:
     @contextlib.asynccontextmanager
     async def at_work(self) -> AsyncGenerator[None, None]:
         """Write for as long as the block lasts, and let every call that has begun end."""
-        paths: list[Callable[[BaseStore], Awaitable[None]]] = [
+        paths: list[Callable[[Store], Awaitable[None]]] = [
             self._add, self._add_many, self._update, self._compact, self._forget,
         ]  # fmt: skip
         tasks = [asyncio.create_task(self._repeat(path, store)) for store in self._stores for path in paths]
@@ -129,7 +129,7 @@ class Writers:
             self._ended = True
             await asyncio.gather(*tasks)
 
-    async def _repeat(self, path: Callable[[BaseStore], Awaitable[None]], store: BaseStore) -> None:
+    async def _repeat(self, path: Callable[[Store], Awaitable[None]], store: Store) -> None:
         while not self._ended:
             await path(store)
             await asyncio.sleep(self._pause)
@@ -156,21 +156,21 @@ class Writers:
         self.history.calls.append(Call(path, key, outcome, began, self.history.now(), detail, ids))
         return outcome, answer
 
-    async def _add(self, store: BaseStore) -> None:
+    async def _add(self, store: Store) -> None:
         """Add an item, and then once more, which is its next version."""
         key = self._new("add")
         for content in ("first", "second"):
             item = HumanMemory(id=key, content=content, metadata=MemoryMetadata(user_id="adds"))
             await self._call("add", key, store.add(item), content)
 
-    async def _add_many(self, store: BaseStore) -> None:
+    async def _add_many(self, store: Store) -> None:
         key = self._new("add_many")
         size = _BATCHES[self._numbers["add_many"] % len(_BATCHES)]
         scope = MemoryMetadata(user_id="batches", session_id=key)
         items = [HumanMemory(id=f"{key}.{number}", content="x", metadata=scope) for number in range(size)]
         await self._call("add_many", key, store.add_many(items), ids=tuple(item.id for item in items))
 
-    async def _update(self, store: BaseStore) -> None:
+    async def _update(self, store: Store) -> None:
         """Raise a counter that others raise as well."""
         key = f"counter-{self._numbers['update'] % _COUNTERS}"
         self._numbers["update"] += 1
@@ -183,7 +183,7 @@ class Writers:
 
         await self._call("update", key, raised())
 
-    async def _compact(self, store: BaseStore) -> None:
+    async def _compact(self, store: Store) -> None:
         """Compact a conversation, and again until it is known to be done."""
         key = self._new("compact")
         scope = MemoryMetadata(user_id="compactions", session_id=key)
@@ -198,7 +198,7 @@ class Writers:
             if outcome == "done" or self._ended:
                 return
 
-    async def _forget(self, store: BaseStore) -> None:
+    async def _forget(self, store: Store) -> None:
         """Purge a user, and again until it is known to be done."""
         key = self._new("forget")
         scope = MemoryMetadata(user_id=key)
@@ -217,7 +217,7 @@ def _wrong(call: Call, why: str) -> Call:
     return Call(call.path, call.key, "wrong", call.began, call.ended, why, call.ids)
 
 
-async def broken_promises(history: History, store: BaseStore) -> list[str]:
+async def broken_promises(history: History, store: Store) -> list[str]:
     """Return a sentence for each call of the history that what is in the store contradicts."""
     there = {item.id: item async for item in store.scan(include_deleted=True)}
     summaries = Counter(item.metadata.session_id for item in there.values() if item.memory_type == "summary")

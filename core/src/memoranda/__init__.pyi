@@ -10,7 +10,8 @@ from memoranda.items import SummaryMemory as SummaryMemory
 from memoranda.items import SystemMemory as SystemMemory
 from memoranda.items import ToolMemory as ToolMemory
 from memoranda.opening import open as open
-from memoranda.store.base import BaseStore as BaseStore
+from memoranda.store.base import Store as Store
+from memoranda.store.four_methods import BaseStore as BaseStore
 from memoranda.store.protocol import Capability as Capability
 from memoranda.store.protocol import MemoryStore as MemoryStore
 from memoranda.store.short_term import ShortTermMemory as ShortTermMemory

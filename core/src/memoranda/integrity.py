@@ -89,7 +89,7 @@ def whole_groups(items: Sequence[MemoryItem], history: Sequence[MemoryItem] | No
 
 
 def remnants(history: Sequence[MemoryItem]) -> set[int]:
-    """Return the positions of items of whose group fewer are there than they say."""
+    """Return the positions of the items whose group is incomplete."""
     sized = [(at, (*conversation_of(item), item.group)) for at, item in enumerate(history) if item.group_size]
     counts = Counter(group for _, group in sized)
     return {at for at, group in sized if counts[group] < (history[at].group_size or 0)}

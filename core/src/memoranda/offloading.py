@@ -59,17 +59,17 @@ async def import_in_thread(module: str) -> None:
 
 
 def filter_weight(count: int) -> int:
-    """Return as how many items so many count for :func:`offload` that are only asked whether they match a filter."""
+    """Return the weight of filtering ``count`` items, for :func:`offload`."""
     return count * AT_ONCE // SIFTED_AT_ONCE
 
 
 def word_weight(letters: int) -> int:
-    """Return as how many items a text of so many letters counts for :func:`offload` that is divided into words."""
+    """Return the weight of dividing a text of so many letters into words, for :func:`offload`."""
     return letters * AT_ONCE // LETTERS_AT_ONCE
 
 
 def ranking_weight(count: int, new: Iterable[str]) -> int:
-    """Return as how many items a ranking counts for :func:`offload`; ``new`` texts are divided into words first."""
+    """Return the weight of ranking ``count`` items, for :func:`offload`; ``new`` texts are divided into words first."""
     return count if count > AT_ONCE or sum(map(len, new)) <= LETTERS_AT_ONCE else AT_ONCE + 1
 
 

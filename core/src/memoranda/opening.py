@@ -18,7 +18,7 @@ from memoranda.urls import no_store_url, redacted, scheme_of, take_known_options
 
 if TYPE_CHECKING:
     from memoranda.plugins.observers import Observer
-    from memoranda.store.base import BaseStore
+    from memoranda.store.base import Store
     from memoranda.store.protocol import Access
 
 URL_VARIABLE = "MEMORANDA_URL"
@@ -33,7 +33,7 @@ def open(
     reranker: Any = None,
     access: Access = "create",
     **options: Any,
-) -> BaseStore:
+) -> Store:
     """Return the store that a URL names, for ``async with`` or ``init()``: before that, it refuses every call.
 
     Without a URL, the environment's ``MEMORANDA_URL`` is used, else a SQLite file in the user's data folder. Further
@@ -76,7 +76,7 @@ def open(
     return store
 
 
-def _take_wrappers(registry: Registry, url: str, options: dict[str, Any]) -> tuple[str, list[partial[BaseStore]]]:
+def _take_wrappers(registry: Registry, url: str, options: dict[str, Any]) -> tuple[str, list[partial[Store]]]:
     """Take what asks for wrappers from the URL and the options; return the URL, and the wrappers, innermost first."""
     specs = {spec.name: spec for spec in registry.specs(WrapperSpec)}
     names = {spec.prefix: name for name, spec in specs.items() if spec.prefix}
@@ -87,7 +87,7 @@ def _take_wrappers(registry: Registry, url: str, options: dict[str, Any]) -> tup
     wrappers = []
     for name, value in sorted(asked.items()):
         if value is not None and value is not False:
-            target: Callable[..., BaseStore] = registry.load(specs[name])
+            target: Callable[..., Store] = registry.load(specs[name])
             url, read = take_known_options(url, getattr(target, "options", {}))
             wrappers.append(partial(target, value=value, **read))
     return url, wrappers
@@ -152,7 +152,7 @@ def _with_embedder(registry: Registry, factory: Any, url: str, options: dict[str
     return url, options
 
 
-def _made(factory: Any, url: str, options: dict[str, Any], backend: str) -> BaseStore:
+def _made(factory: Any, url: str, options: dict[str, Any], backend: str) -> Store:
     known = _option_names(factory)
     for name in options:
         if known is not None and name not in known:
@@ -160,7 +160,7 @@ def _made(factory: Any, url: str, options: dict[str, Any], backend: str) -> Base
             remedy = f"Try: {how_to_install(OFFERED_BY[name])}" if name in OFFERED_BY else listed
             raise InputError(f"The store {redacted(url)!r} has no option {name!r}. {remedy}", field=name)
     try:
-        store: BaseStore = factory(url, **options)
+        store: Store = factory(url, **options)
     except (MemoryError, KeyboardInterrupt):
         raise
     except BaseException as error:  # noqa: BLE001 - a backend may raise anything; it is raised again
@@ -188,7 +188,7 @@ def _named(registry: Registry, kind: type[Spec], given: Any) -> Any:
     return registry.make(registry.find(kind, given)) if isinstance(given, str) else given
 
 
-def _attach(store: BaseStore, registry: Registry, observers: Sequence[Observer | str]) -> None:
+def _attach(store: Store, registry: Registry, observers: Sequence[Observer | str]) -> None:
     for everywhere in registry.auto_observers():
         store.observe(everywhere)
     for observer in observers:

@@ -18,7 +18,7 @@ from memoranda.errors import StoreMisuseError
 from memoranda.items import MemoryItem, MemoryMetadata
 from memoranda.opening import open as open_async
 from memoranda.plugins.observers import Observer
-from memoranda.store.base import BaseStore, ScopedStore
+from memoranda.store.base import ScopedStore, Store
 from memoranda.store.filters import Kinds, Moment, Narrowing
 from memoranda.store.protocol import Capability
 from memoranda.store.ranked import Recalled
@@ -93,7 +93,7 @@ def open(url: str | None = None, **options: Any) -> SyncStore:
 
 
 def _blocking(
-    method: Callable[Concatenate[BaseStore, P], Coroutine[Any, Any, T]],
+    method: Callable[Concatenate[Store, P], Coroutine[Any, Any, T]],
 ) -> Callable[Concatenate[SyncStore, P], T]:
     """Return a method of SyncStore that awaits the store's method of the same name."""
 
@@ -106,7 +106,7 @@ def _blocking(
 
 
 def _streaming(
-    method: Callable[Concatenate[BaseStore, P], AsyncGenerator[T, None]],
+    method: Callable[Concatenate[Store, P], AsyncGenerator[T, None]],
 ) -> Callable[Concatenate[SyncStore, P], Iterator[T]]:
     """Return a method of SyncStore that yields what the store's method of the same name yields."""
 
@@ -125,7 +125,7 @@ def _streaming(
 
 
 def _binding(
-    method: Callable[Concatenate[BaseStore, P], ScopedStore],
+    method: Callable[Concatenate[Store, P], ScopedStore],
 ) -> Callable[Concatenate[SyncStore, P], SyncStore]:
     """Return a method of SyncStore that makes a handle, which blocks as well."""
 
@@ -139,11 +139,11 @@ def _binding(
 class SyncStore:
     """A store whose methods block until they are done. Safe to share between threads.
 
-    Every method does what the method of that name of :class:`memoranda.BaseStore` does, with the same arguments. Called
+    Every method does what the method of that name of :class:`memoranda.Store` does, with the same arguments. Called
     inside a running event loop, or in a forked child of the process that made it, each raises StoreMisuseError.
     """
 
-    def __init__(self, store: BaseStore, *, portal: _Portal | None = None) -> None:
+    def __init__(self, store: Store, *, portal: _Portal | None = None) -> None:
         self._store = store
         self._portal = portal or _shared_portal()
         self._run = self._portal.run
@@ -165,7 +165,7 @@ class SyncStore:
         return getattr(self._store, name)(*given, **named)
 
     @property
-    def awaitable(self) -> BaseStore:
+    def awaitable(self) -> Store:
         """The same store with methods to await, for what takes one."""
         return self._store
 
@@ -179,29 +179,29 @@ class SyncStore:
         self._store.observe(observer)
 
     def derived_id(self, text: str, *, digits: int = 32) -> str:
-        """Return an id that is made from a text; see :meth:`memoranda.BaseStore.derived_id`."""
+        """Return an id that is made from a text; see :meth:`memoranda.Store.derived_id`."""
         return self._store.derived_id(text, digits=digits)
 
-    init = _blocking(BaseStore.init)
-    close = _blocking(BaseStore.close)
-    exists = _blocking(BaseStore.exists)
-    scoped = _binding(BaseStore.scoped)
+    init = _blocking(Store.init)
+    close = _blocking(Store.close)
+    exists = _blocking(Store.exists)
+    scoped = _binding(Store.scoped)
 
-    add = _blocking(BaseStore.add)
-    add_many = _blocking(BaseStore.add_many)
-    append = _blocking(BaseStore.append)
-    apply = _blocking(BaseStore.apply)
-    update = _blocking(BaseStore.update)
-    update_many = _blocking(BaseStore.update_many)
-    approve = _blocking(BaseStore.approve)
-    touch = _blocking(BaseStore.touch)
-    sweep = _blocking(BaseStore.sweep)
-    fork = _blocking(BaseStore.fork)
+    add = _blocking(Store.add)
+    add_many = _blocking(Store.add_many)
+    append = _blocking(Store.append)
+    apply = _blocking(Store.apply)
+    update = _blocking(Store.update)
+    update_many = _blocking(Store.update_many)
+    approve = _blocking(Store.approve)
+    touch = _blocking(Store.touch)
+    sweep = _blocking(Store.sweep)
+    fork = _blocking(Store.fork)
 
-    get = _blocking(BaseStore.get)
-    get_many = _blocking(BaseStore.get_many)
-    search = _blocking(BaseStore.search)
-    search_ranked = _blocking(BaseStore.search_ranked)
+    get = _blocking(Store.get)
+    get_many = _blocking(Store.get_many)
+    search = _blocking(Store.search)
+    search_ranked = _blocking(Store.search_ranked)
     if TYPE_CHECKING:
 
         @overload
@@ -238,23 +238,23 @@ class SyncStore:
 
         def recall(self, query: str, **asked: Any) -> list[MemoryItem] | Recalled: ...
     else:
-        recall = _blocking(BaseStore.recall)
-    window = _blocking(BaseStore.window)
-    shown = _blocking(BaseStore.shown)
-    known = _blocking(BaseStore.known)
-    outdated = _blocking(BaseStore.outdated)
-    payloads = _blocking(BaseStore.payloads)
-    payload_changes = _blocking(BaseStore.payload_changes)
-    head = _blocking(BaseStore.head)
-    count = _blocking(BaseStore.count)
-    scan = _streaming(BaseStore.scan)
-    owners = _streaming(BaseStore.owners)
+        recall = _blocking(Store.recall)
+    window = _blocking(Store.window)
+    shown = _blocking(Store.shown)
+    known = _blocking(Store.known)
+    outdated = _blocking(Store.outdated)
+    payloads = _blocking(Store.payloads)
+    payload_changes = _blocking(Store.payload_changes)
+    head = _blocking(Store.head)
+    count = _blocking(Store.count)
+    scan = _streaming(Store.scan)
+    owners = _streaming(Store.owners)
 
-    clear = _blocking(BaseStore.clear)
-    pop = _blocking(BaseStore.pop)
-    delete = _blocking(BaseStore.delete)
-    restore = _blocking(BaseStore.restore)
-    purge = _blocking(BaseStore.purge)
+    clear = _blocking(Store.clear)
+    pop = _blocking(Store.pop)
+    delete = _blocking(Store.delete)
+    restore = _blocking(Store.restore)
+    purge = _blocking(Store.purge)
 
     def call(self, function: Callable[..., Coroutine[Any, Any, T]], *args: Any, **kwargs: Any) -> T:
         """Call an async function with the store behind this one: ``store.call(compact, metadata, …)``.

@@ -19,7 +19,7 @@ from google.adk.sessions.base_session_service import GetSessionConfig
 from google.genai import types
 
 from memoranda import AIMemory, HumanMemory, MemoryMetadata, SystemMemory, ToolMemory
-from memoranda.store import BaseStore, InMemoryStore
+from memoranda.store import InMemoryStore, Store
 from memoranda_adk import MemorandaSessionService
 from memoranda_adk.events import EventFormat
 from memoranda_messages import from_anthropic, from_openai, to_openai
@@ -47,7 +47,7 @@ def look(side: str) -> str:
     return f"a cat on the {side}"
 
 
-async def run(store: BaseStore, text: str, *answers: list[types.Part]) -> Scripted:
+async def run(store: Store, text: str, *answers: list[types.Part]) -> Scripted:
     """Run an agent of ADK on the session and return its model."""
     model = Scripted(answers=list(answers), requests=[])
     agent = LlmAgent(name="app", model=model, tools=[look])
@@ -67,7 +67,7 @@ def kinds(request: LlmRequest) -> list[str]:
     return found
 
 
-async def test_a_session_of_chat_completions_goes_on(store: BaseStore) -> None:
+async def test_a_session_of_chat_completions_goes_on(store: Store) -> None:
     written: list[Any] = [
         {"role": "system", "content": "Be brief."},
         {
@@ -135,7 +135,7 @@ async def test_what_cannot_be_carried_over_is_listed() -> None:
     assert len(service.dropped) == 1
 
 
-async def test_others_read_what_adk_wrote(store: BaseStore) -> None:
+async def test_others_read_what_adk_wrote(store: Store) -> None:
     service = MemorandaSessionService(store)
     session = await service.create_session(**CHAT)
     for event in conversation():
@@ -164,7 +164,7 @@ async def test_others_read_what_adk_wrote(store: BaseStore) -> None:
     assert roles == ["user", "assistant", "tool", "tool", "assistant"]
 
 
-async def test_an_event_whose_item_was_changed_says_what_the_item_says(store: BaseStore) -> None:
+async def test_an_event_whose_item_was_changed_says_what_the_item_says(store: Store) -> None:
     service = MemorandaSessionService(store)
     session = await service.create_session(**CHAT)
     for event in conversation():
@@ -181,7 +181,7 @@ async def test_an_event_whose_item_was_changed_says_what_the_item_says(store: Ba
     assert found.events[-1].author == "helper"
 
 
-async def test_a_run_with_parallel_calls_is_read_again_by_the_next_run(store: BaseStore) -> None:
+async def test_a_run_with_parallel_calls_is_read_again_by_the_next_run(store: Store) -> None:
     service = MemorandaSessionService(store)
     await service.create_session(**CHAT)
     calls = [types.Part(function_call=types.FunctionCall(name="look", args={"side": side})) for side in ("l", "r")]
@@ -198,7 +198,7 @@ async def test_a_run_with_parallel_calls_is_read_again_by_the_next_run(store: Ba
     ]
 
 
-async def test_a_turn_that_a_killed_process_left_half_written_is_not_sent_to_a_model(store: BaseStore) -> None:
+async def test_a_turn_that_a_killed_process_left_half_written_is_not_sent_to_a_model(store: Store) -> None:
     calls = [{"id": "c1", "name": "look", "arguments": {}}, {"id": "c2", "name": "look", "arguments": {}}]
     await store.add_many(
         [

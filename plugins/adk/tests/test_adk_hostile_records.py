@@ -6,7 +6,7 @@ from typing import Any
 
 from adk_events import CHAT, WHOSE, said
 
-from memoranda.store import BaseStore
+from memoranda.store import Store
 from memoranda_adk import MemorandaSessionService
 from memoranda_testing.hostile_records import HostileRecords
 
@@ -14,7 +14,7 @@ STATE = {"mood": "good", "user:name": "Ada", "app:theme": "dark"}
 
 
 class TestStates(HostileRecords):
-    async def keep(self, handle: BaseStore) -> None:
+    async def keep(self, handle: Store) -> None:
         service = MemorandaSessionService(handle)
         # The stranger's event makes a session of this id, which the user then goes on with.
         session = await service.get_session(**CHAT) or await service.create_session(**CHAT, state=STATE)
@@ -22,7 +22,7 @@ class TestStates(HostileRecords):
         event.actions.state_delta = {"turns": 1}
         await service.append_event(session, event)
 
-    async def kept(self, handle: BaseStore) -> Any:
+    async def kept(self, handle: Store) -> Any:
         service = MemorandaSessionService(handle)
         session = await service.get_session(**CHAT)
         listed = (await service.list_sessions(**WHOSE)).sessions

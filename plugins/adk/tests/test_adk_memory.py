@@ -12,7 +12,7 @@ from google.adk.sessions.session import Session
 from google.genai import types
 
 from memoranda import HumanMemory, MemoryMetadata
-from memoranda.store import BaseStore
+from memoranda.store import Store
 from memoranda_adk import MemorandaMemoryService, MemorandaSessionService
 
 QUESTION = "Where is the flat?"
@@ -30,7 +30,7 @@ def entry(text: str, **fields: Any) -> MemoryEntry:
 
 
 @pytest.fixture
-async def session(store: BaseStore) -> Session:
+async def session(store: Store) -> Session:
     service = MemorandaSessionService(store)
     session = await service.create_session(**CHAT)
     await service.append_event(session, said("user", "The flat is in Oslo."))
@@ -38,7 +38,7 @@ async def session(store: BaseStore) -> Session:
     return session
 
 
-async def test_a_session_is_found_once_it_is_added_and_stored_once(store: BaseStore, session: Session) -> None:
+async def test_a_session_is_found_once_it_is_added_and_stored_once(store: Store, session: Session) -> None:
     memory = MemorandaMemoryService(store)
     before = await store.count()
     assert await found(memory) == []
@@ -55,7 +55,7 @@ async def test_a_session_is_found_once_it_is_added_and_stored_once(store: BaseSt
     assert again.events == session.events
 
 
-async def test_a_session_of_another_service_is_stored(store: BaseStore) -> None:
+async def test_a_session_of_another_service_is_stored(store: Store) -> None:
     sessions, memory = InMemorySessionService(), MemorandaMemoryService(store)
     session = await sessions.create_session(**CHAT)
     await sessions.append_event(session, said("user", "The flat is in Oslo."))
@@ -67,7 +67,7 @@ async def test_a_session_of_another_service_is_stored(store: BaseStore) -> None:
     assert await store.count() == 2
 
 
-async def test_some_events_are_added_with_values_to_search_by(store: BaseStore, session: Session) -> None:
+async def test_some_events_are_added_with_values_to_search_by(store: Store, session: Session) -> None:
     memory = MemorandaMemoryService(store)
     chosen = session.events[:1]
     await memory.add_events_to_memory(**WHOSE, events=chosen, session_id="chat", custom_metadata={"topic": "home"})
@@ -77,7 +77,7 @@ async def test_some_events_are_added_with_values_to_search_by(store: BaseStore, 
     assert len(await store.search(where={"topic": "home"})) == 1
 
 
-async def test_a_memory_says_who_said_it_when_and_where(store: BaseStore, session: Session) -> None:
+async def test_a_memory_says_who_said_it_when_and_where(store: Store, session: Session) -> None:
     memory = MemorandaMemoryService(store)
     await memory.add_session_to_memory(session)
     response = await memory.search_memory(**WHOSE, query="When is the rent due?")
@@ -89,7 +89,7 @@ async def test_a_memory_says_who_said_it_when_and_where(store: BaseStore, sessio
     assert best.timestamp.startswith("20")
 
 
-async def test_memories_of_no_session_are_added_and_replaced(store: BaseStore) -> None:
+async def test_memories_of_no_session_are_added_and_replaced(store: Store) -> None:
     memory = MemorandaMemoryService(store)
     await memory.add_memory(
         **WHOSE, memories=[entry("The boat is red.", id="boat", timestamp="2024-05-01T10:00:00+00:00")]
@@ -103,7 +103,7 @@ async def test_memories_of_no_session_are_added_and_replaced(store: BaseStore) -
     assert await store.count() == 1
 
 
-async def test_a_deleted_memory_stays_in_its_session_and_is_not_added_again(store: BaseStore, session: Session) -> None:
+async def test_a_deleted_memory_stays_in_its_session_and_is_not_added_again(store: Store, session: Session) -> None:
     memory = MemorandaMemoryService(store)
     await memory.add_session_to_memory(session)
     response = await memory.search_memory(**WHOSE, query="Is the flat in Oslo?")
@@ -118,7 +118,7 @@ async def test_a_deleted_memory_stays_in_its_session_and_is_not_added_again(stor
     assert len(kept.events) == 2
 
 
-async def test_everything_a_user_said_anywhere_can_be_searched(store: BaseStore, session: Session) -> None:
+async def test_everything_a_user_said_anywhere_can_be_searched(store: Store, session: Session) -> None:
     elsewhere = MemoryMetadata(user_id="ada", session_id="elsewhere")
     await store.add(HumanMemory(content="The flat has a view.", metadata=elsewhere))
     memory = MemorandaMemoryService(store, everything=True)
@@ -129,7 +129,7 @@ async def test_everything_a_user_said_anywhere_can_be_searched(store: BaseStore,
     assert await found(memory, user_id="bob") == []
 
 
-async def test_a_session_of_another_framework_can_be_added(store: BaseStore) -> None:
+async def test_a_session_of_another_framework_can_be_added(store: Store) -> None:
     await store.add(
         HumanMemory(content="The flat has a view.", metadata=MemoryMetadata(user_id="ada", session_id="chat"))
     )
@@ -142,7 +142,7 @@ async def test_a_session_of_another_framework_can_be_added(store: BaseStore) -> 
     assert await store.count() == 1
 
 
-async def test_deleting_reaches_nothing_but_the_memory_of_the_app(store: BaseStore, session: Session) -> None:
+async def test_deleting_reaches_nothing_but_the_memory_of_the_app(store: Store, session: Session) -> None:
     memory = MemorandaMemoryService(store)
     await memory.add_memory(app_name="other", user_id="ada", memories=[entry("The boat is red.", id="boat")])
     other = await memory.search_memory(app_name="other", user_id="ada", query="boat")
@@ -158,7 +158,7 @@ async def test_deleting_reaches_nothing_but_the_memory_of_the_app(store: BaseSto
     assert await found(memory, "boat", app_name="other") == ["The boat is red."]
 
 
-async def test_a_search_returns_what_matches_and_not_what_was_said_beside_it(store: BaseStore) -> None:
+async def test_a_search_returns_what_matches_and_not_what_was_said_beside_it(store: Store) -> None:
     memory = MemorandaMemoryService(store)
     sessions = MemorandaSessionService(store)
     session = await sessions.create_session(**CHAT)

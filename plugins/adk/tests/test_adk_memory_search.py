@@ -10,7 +10,7 @@ from adk_events import CHAT, WHOSE, said
 from google.adk.memory.in_memory_memory_service import InMemoryMemoryService
 from google.adk.sessions.session import Session
 
-from memoranda.store import BaseStore
+from memoranda.store import Store
 from memoranda_adk import MemorandaMemoryService
 
 BOAT = "Our boat is red."
@@ -43,7 +43,7 @@ async def texts_found(service: Any, query: str, **whose: Any) -> list[str]:
     ],
 )
 async def test_a_word_finds_what_has_it_in_any_case_and_nothing_else(
-    store: BaseStore, query: str, expected: list[str]
+    store: Store, query: str, expected: list[str]
 ) -> None:
     for service in (InMemoryMemoryService(), MemorandaMemoryService(store)):
         await service.add_session_to_memory(session_of(BOAT, HARBOUR))
@@ -73,14 +73,14 @@ async def test_a_word_finds_what_has_it_in_any_case_and_nothing_else(
         (unicodedata.normalize("NFD", "バスで帰る"), "バス", True),
     ],
 )
-async def test_words_of_every_script_are_found_as_words(store: BaseStore, text: str, query: str, matches: bool) -> None:
+async def test_words_of_every_script_are_found_as_words(store: Store, text: str, query: str, matches: bool) -> None:
     service = MemorandaMemoryService(store)
     await service.add_session_to_memory(session_of(text))
 
     assert len(await texts_found(service, query)) == matches
 
 
-async def test_names_with_slashes_are_not_taken_for_those_of_others(store: BaseStore) -> None:
+async def test_names_with_slashes_are_not_taken_for_those_of_others(store: Store) -> None:
     service = MemorandaMemoryService(store)
     await service.add_session_to_memory(session_of("The code is 4711.", app_name="app/bob", user_id="ada"))
 
@@ -88,7 +88,7 @@ async def test_names_with_slashes_are_not_taken_for_those_of_others(store: BaseS
     assert await texts_found(service, "code", app_name="app/bob", user_id="ada") == ["The code is 4711."]
 
 
-async def test_what_has_most_words_of_the_query_comes_first(store: BaseStore) -> None:
+async def test_what_has_most_words_of_the_query_comes_first(store: Store) -> None:
     service = MemorandaMemoryService(store)
     await service.add_session_to_memory(
         session_of("Our ferry is cheap.", "Cheap.", "Our ferry ticket is cheap.", "The sky is blue.")
@@ -98,7 +98,7 @@ async def test_what_has_most_words_of_the_query_comes_first(store: BaseStore) ->
     assert found == ["Our ferry ticket is cheap.", "Our ferry is cheap.", "Cheap."]
 
 
-async def test_a_word_that_everything_has_does_not_return_everything(store: BaseStore) -> None:
+async def test_a_word_that_everything_has_does_not_return_everything(store: Store) -> None:
     service = MemorandaMemoryService(store)
     pages = [f"page {number} of the diary" for number in range(20)]
     await service.add_session_to_memory(session_of(*pages, "the torn page of the diary"))
@@ -108,7 +108,7 @@ async def test_a_word_that_everything_has_does_not_return_everything(store: Base
     assert len(found) <= 10
 
 
-async def test_a_memory_is_not_changed_through_events_or_results(store: BaseStore) -> None:
+async def test_a_memory_is_not_changed_through_events_or_results(store: Store) -> None:
     service, session = MemorandaMemoryService(store), session_of("My bike is blue.")
     await service.add_session_to_memory(session)
 

@@ -15,7 +15,7 @@ from google.adk.sessions.base_session_service import GetSessionConfig
 from google.adk.sessions.session import Session
 
 from memoranda import MemoryMetadata
-from memoranda.store import BaseStore, InMemoryStore
+from memoranda.store import InMemoryStore, Store
 from memoranda_adk import MemorandaSessionService
 
 
@@ -26,7 +26,7 @@ async def loaded(service: MemorandaSessionService, **config: Any) -> Session:
     return found
 
 
-async def test_a_session_comes_back_equal_with_its_events_and_state(store: BaseStore) -> None:
+async def test_a_session_comes_back_equal_with_its_events_and_state(store: Store) -> None:
     service = MemorandaSessionService(store)
     session = await service.create_session(**CHAT, state={"plain": 1, "user:name": "Ada", "app:mood": "calm"})
     for event in [*conversation(), changed(plain=2, user__name=None, app__mood={"now": "busy"}, temp__note="gone")]:
@@ -41,7 +41,7 @@ async def test_a_session_comes_back_equal_with_its_events_and_state(store: BaseS
     assert found.model_copy(update={"state": session.state}) == session
 
 
-async def test_state_is_shared_by_scope(store: BaseStore) -> None:
+async def test_state_is_shared_by_scope(store: Store) -> None:
     service = MemorandaSessionService(store)
     session = await service.create_session(**CHAT, state={"own": 1})
     await service.append_event(session, changed(user__name="Ada", app__mood="calm"))
@@ -57,7 +57,7 @@ async def test_state_is_shared_by_scope(store: BaseStore) -> None:
     assert await service.get_user_state(app_name="app", user_id="bob") == {}
 
 
-async def test_the_newest_events_are_whole_whatever_the_limit(store: BaseStore) -> None:
+async def test_the_newest_events_are_whole_whatever_the_limit(store: Store) -> None:
     service = MemorandaSessionService(store)
     session = await service.create_session(**CHAT)
     for turn in range(10):
@@ -71,7 +71,7 @@ async def test_the_newest_events_are_whole_whatever_the_limit(store: BaseStore) 
         assert service.dropped == []
 
 
-async def test_events_from_a_time_on_and_of_these_the_newest(store: BaseStore) -> None:
+async def test_events_from_a_time_on_and_of_these_the_newest(store: Store) -> None:
     service = MemorandaSessionService(store)
     session = await service.create_session(**CHAT)
     for second in range(6):
@@ -83,7 +83,7 @@ async def test_events_from_a_time_on_and_of_these_the_newest(store: BaseStore) -
     assert len((await loaded(service, after_timestamp=-1e300)).events) == 6
 
 
-async def test_events_without_content_have_their_own_time(store: BaseStore) -> None:
+async def test_events_without_content_have_their_own_time(store: Store) -> None:
     service = MemorandaSessionService(store)
     session = await service.create_session(**CHAT)
     for second in range(4):
@@ -99,7 +99,7 @@ async def test_events_without_content_have_their_own_time(store: BaseStore) -> N
     assert next(item.created_at[:19] for item in items if item.memory_type == "item") == "1970-01-01T00:16:40"
 
 
-async def test_sessions_are_listed_in_pages_the_last_active_one_last(store: BaseStore) -> None:
+async def test_sessions_are_listed_in_pages_the_last_active_one_last(store: Store) -> None:
     service = MemorandaSessionService(store)
     for number in range(5):
         session = await service.create_session(**WHOSE, session_id=str(number), state={"number": number})
@@ -119,7 +119,7 @@ async def test_sessions_are_listed_in_pages_the_last_active_one_last(store: Base
     assert all(each.events == [] for each in everyone)
 
 
-async def test_a_deleted_session_leaves_nothing_but_shared_state(store: BaseStore) -> None:
+async def test_a_deleted_session_leaves_nothing_but_shared_state(store: Store) -> None:
     service = MemorandaSessionService(store)
     session = await service.create_session(**CHAT, state={"user:name": "Ada"})
     twin = await service.create_session(app_name="other", user_id="ada", session_id="chat")
@@ -141,7 +141,7 @@ async def test_a_deleted_session_leaves_nothing_but_shared_state(store: BaseStor
     assert (await service.create_session(**CHAT)).events == []
 
 
-async def test_a_stale_session_is_refused_and_changes_nothing(store: BaseStore) -> None:
+async def test_a_stale_session_is_refused_and_changes_nothing(store: Store) -> None:
     service = MemorandaSessionService(store)
     session = await service.create_session(**CHAT)
     stale = await loaded(service)
@@ -157,7 +157,7 @@ async def test_a_stale_session_is_refused_and_changes_nothing(store: BaseStore) 
     assert texts((await loaded(service)).events) == ["first", "second"]
 
 
-async def test_a_session_that_came_as_json_is_stale_only_if_it_has_gone_on(store: BaseStore) -> None:
+async def test_a_session_that_came_as_json_is_stale_only_if_it_has_gone_on(store: Store) -> None:
     service = MemorandaSessionService(store)
     session = await service.create_session(**CHAT)
     await service.append_event(session, said("user", "first"))
@@ -171,7 +171,7 @@ async def test_a_session_that_came_as_json_is_stale_only_if_it_has_gone_on(store
     assert texts((await loaded(service)).events) == ["first", "second"]
 
 
-async def test_of_many_appends_to_one_session_at_once_one_is_taken(store: BaseStore) -> None:
+async def test_of_many_appends_to_one_session_at_once_one_is_taken(store: Store) -> None:
     service = MemorandaSessionService(store)
     await service.create_session(**CHAT)
     copies = [await loaded(service) for _ in range(5)]
@@ -185,7 +185,7 @@ async def test_of_many_appends_to_one_session_at_once_one_is_taken(store: BaseSt
     assert texts((await loaded(service)).events) == taken
 
 
-async def test_sessions_that_change_the_state_of_their_app_at_once_lose_nothing(store: BaseStore) -> None:
+async def test_sessions_that_change_the_state_of_their_app_at_once_lose_nothing(store: Store) -> None:
     service = MemorandaSessionService(store)
     sessions = [await service.create_session(app_name="app", user_id=str(number)) for number in range(8)]
 
@@ -197,7 +197,7 @@ async def test_sessions_that_change_the_state_of_their_app_at_once_lose_nothing(
     assert shared == {f"app:{number}": number for number in range(8)}
 
 
-async def test_an_event_that_is_delivered_again_is_stored_once(store: BaseStore) -> None:
+async def test_an_event_that_is_delivered_again_is_stored_once(store: Store) -> None:
     service = MemorandaSessionService(store)
     session = await service.create_session(**CHAT)
     for event in (said("user", "hi"), changed(count=1)):
@@ -209,7 +209,7 @@ async def test_an_event_that_is_delivered_again_is_stored_once(store: BaseStore)
     assert (await loaded(service)).events == session.events
 
 
-async def test_different_events_with_one_id_are_both_stored(store: BaseStore) -> None:
+async def test_different_events_with_one_id_are_both_stored(store: Store) -> None:
     service = MemorandaSessionService(store)
     session = await service.create_session(**CHAT)
     await service.append_event(session, said("user", "one", id="same"))
@@ -218,7 +218,7 @@ async def test_different_events_with_one_id_are_both_stored(store: BaseStore) ->
     assert texts((await loaded(service)).events) == ["one", "two"]
 
 
-async def test_a_cancelled_append_has_happened_in_store_and_session_or_in_neither(store: BaseStore) -> None:
+async def test_a_cancelled_append_has_happened_in_store_and_session_or_in_neither(store: Store) -> None:
     service = MemorandaSessionService(store)
     session = await service.create_session(**CHAT)
     for number in range(20):
@@ -234,7 +234,7 @@ async def test_a_cancelled_append_has_happened_in_store_and_session_or_in_neithe
     assert texts((await loaded(service)).events)[-1] == "last"
 
 
-async def test_partial_events_are_not_stored(store: BaseStore) -> None:
+async def test_partial_events_are_not_stored(store: Store) -> None:
     service = MemorandaSessionService(store)
     session = await service.create_session(**CHAT)
     await service.append_event(session, said("helper", "No", partial=True))
@@ -242,7 +242,7 @@ async def test_partial_events_are_not_stored(store: BaseStore) -> None:
     assert session.events == (await loaded(service)).events == []
 
 
-async def test_ids_are_stripped_and_given_out(store: BaseStore) -> None:
+async def test_ids_are_stripped_and_given_out(store: Store) -> None:
     service = MemorandaSessionService(store)
     assert (await service.create_session(**WHOSE, session_id=" chat\n")).id == "chat"
     with pytest.raises(AlreadyExistsError):
@@ -250,7 +250,7 @@ async def test_ids_are_stripped_and_given_out(store: BaseStore) -> None:
     assert (await service.create_session(**WHOSE, session_id="  ")).id.strip()
 
 
-async def test_what_json_cannot_hold_is_stored_as_its_text(store: BaseStore) -> None:
+async def test_what_json_cannot_hold_is_stored_as_its_text(store: Store) -> None:
     service = MemorandaSessionService(store)
     session = await service.create_session(**CHAT)
     await service.append_event(session, changed(callback=print, ok=2, when={"nan": float("inf")}, nul="a\0b\ud800"))
@@ -273,7 +273,7 @@ async def test_handles_keep_users_and_tenants_apart() -> None:
     assert (await loaded(first)).events == session.events
 
 
-async def test_forgetting_a_user_leaves_no_session_and_no_state(store: BaseStore) -> None:
+async def test_forgetting_a_user_leaves_no_session_and_no_state(store: Store) -> None:
     service = MemorandaSessionService(store)
     session = await service.create_session(**CHAT, state={"user:name": "Ada", "app:mood": "calm"})
     await service.append_event(session, said("user", "hi"))
@@ -285,7 +285,7 @@ async def test_forgetting_a_user_leaves_no_session_and_no_state(store: BaseStore
     assert (await service.create_session(app_name="app", user_id="bob")).state == {"app:mood": "calm"}
 
 
-async def test_windows_and_searches_show_what_was_said_and_no_records(store: BaseStore) -> None:
+async def test_windows_and_searches_show_what_was_said_and_no_records(store: Store) -> None:
     service = MemorandaSessionService(store)
     session = await service.create_session(**CHAT, state={"secret": "cat", "user:secret": "cat"})
     for event in conversation():

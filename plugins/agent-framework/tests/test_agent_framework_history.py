@@ -21,7 +21,7 @@ from agent_framework import (
 )
 
 from memoranda import AIMemory, ToolMemory
-from memoranda.store import BaseStore
+from memoranda.store import Store
 from memoranda_agent_framework import MemorandaHistoryProvider
 from memoranda_messages import from_anthropic, to_openai
 from memoranda_sessions import parts_of
@@ -82,21 +82,21 @@ def plain(messages: Sequence[Message]) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("message", MESSAGES.values(), ids=MESSAGES)
-async def test_a_message_comes_back_equal(memory_store: BaseStore, message: Message) -> None:
+async def test_a_message_comes_back_equal(memory_store: Store, message: Message) -> None:
     provider = MemorandaHistoryProvider(memory_store)
     await provider.save_messages("chat", [message])
     assert plain(await provider.get_messages("chat")) == plain([message])
     assert provider.dropped == []
 
 
-async def test_all_messages_come_back_in_their_order(store: BaseStore) -> None:
+async def test_all_messages_come_back_in_their_order(store: Store) -> None:
     provider = MemorandaHistoryProvider(store)
     turn = [MESSAGES[name] for name in MESSAGES if name not in ("failed result", "call and result in one")]
     await provider.save_messages("chat", turn)
     assert plain(await provider.get_messages("chat")) == plain(turn)
 
 
-async def test_messages_are_ordinary_items(store: BaseStore) -> None:
+async def test_messages_are_ordinary_items(store: Store) -> None:
     provider = MemorandaHistoryProvider(store.scoped(user_id="ada"))
     await provider.save_messages("chat", [MESSAGES["image"], MESSAGES["calls"], MESSAGES["results"]])
 
@@ -119,7 +119,7 @@ async def test_messages_are_ordinary_items(store: BaseStore) -> None:
     assert [message["role"] for message in to_openai(items)] == ["user", "assistant", "tool", "tool"]
 
 
-async def test_what_other_formats_wrote_is_read(store: BaseStore) -> None:
+async def test_what_other_formats_wrote_is_read(store: Store) -> None:
     image = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": DATA}}
     thought = {"type": "thinking", "thinking": "Two cities.", "signature": "s"}
     uses = [{"type": "tool_use", "id": name, "name": "weather", "input": {"city": name}} for name in "ab"]
@@ -149,7 +149,7 @@ async def test_what_other_formats_wrote_is_read(store: BaseStore) -> None:
     assert [(loss.what, loss.reason) for loss in provider.dropped] == [("reasoning", "unsupported")]
 
 
-async def test_a_session_without_an_id_has_a_default_one(store: BaseStore) -> None:
+async def test_a_session_without_an_id_has_a_default_one(store: Store) -> None:
     provider = MemorandaHistoryProvider(store)
     await provider.save_messages(None, [MESSAGES["text"]])
     assert plain(await provider.get_messages(None)) == plain([MESSAGES["text"]])
@@ -162,7 +162,7 @@ def said(role: str, *texts: str) -> list[Message]:
     return [Message(role, [text]) for text in texts]
 
 
-async def test_a_transcript_that_is_saved_again_is_stored_once(store: BaseStore) -> None:
+async def test_a_transcript_that_is_saved_again_is_stored_once(store: Store) -> None:
     provider = MemorandaHistoryProvider(store)
     asked, answered = said("user", "hello"), said("assistant", "hi")
     await provider.save_messages("chat", [*asked, *answered])
@@ -172,7 +172,7 @@ async def test_a_transcript_that_is_saved_again_is_stored_once(store: BaseStore)
     assert [message.text for message in await provider.get_messages("chat")] == ["hello", "hi", "more", "more"]
 
 
-async def test_a_long_session_takes_a_new_turn_whole(store: BaseStore) -> None:
+async def test_a_long_session_takes_a_new_turn_whole(store: Store) -> None:
     provider = MemorandaHistoryProvider(store)
     for number in range(40):
         await provider.save_messages("chat", [*said("user", f"q{number}"), *said("assistant", f"a{number}")])
@@ -181,7 +181,7 @@ async def test_a_long_session_takes_a_new_turn_whole(store: BaseStore) -> None:
     assert texts == [text for number in range(40) for text in (f"q{number}", f"a{number}")] + ["last"]
 
 
-async def test_excluded_messages_are_skipped_if_asked_for(store: BaseStore) -> None:
+async def test_excluded_messages_are_skipped_if_asked_for(store: Store) -> None:
     hidden = Message("assistant", ["skip"], additional_properties={"_excluded": True})
     await MemorandaHistoryProvider(store).save_messages("chat", [MESSAGES["text"], hidden])
     assert len(await MemorandaHistoryProvider(store).get_messages("chat")) == 2
@@ -196,7 +196,7 @@ async def loaded(provider: MemorandaHistoryProvider, *given: Message) -> list[Me
     return context.context_messages.get(provider.source_id, [])
 
 
-async def test_a_half_written_turn_is_shown_only_to_a_run_that_answers_it(store: BaseStore) -> None:
+async def test_a_half_written_turn_is_shown_only_to_a_run_that_answers_it(store: Store) -> None:
     provider = MemorandaHistoryProvider(store)
     asked = Message("user", ["Weather?"])
     await provider.save_messages("chat", [asked, MESSAGES["calls"], Message("tool", [result("a")])])
@@ -213,19 +213,19 @@ async def test_a_half_written_turn_is_shown_only_to_a_run_that_answers_it(store:
     assert await store.count() == 4
 
 
-async def test_a_call_that_waits_for_approval_is_shown_to_the_run_that_approves(store: BaseStore) -> None:
+async def test_a_call_that_waits_for_approval_is_shown_to_the_run_that_approves(store: Store) -> None:
     provider = MemorandaHistoryProvider(store)
     await provider.save_messages("chat", [Message("user", ["Weather?"]), MESSAGES["request for approval"]])
     assert [message.role for message in await loaded(provider, MESSAGES["approval"])] == ["user", "assistant"]
 
 
-async def test_users_with_the_same_session_id_never_meet(store: BaseStore) -> None:
+async def test_users_with_the_same_session_id_never_meet(store: Store) -> None:
     ada, bob = (MemorandaHistoryProvider(store.scoped(user_id=name)) for name in ("ada", "bob"))
     await ada.save_messages("chat", [MESSAGES["text"]])
     assert await bob.get_messages("chat") == []
 
 
-async def test_writers_that_save_at_once_lose_nothing(store: BaseStore) -> None:
+async def test_writers_that_save_at_once_lose_nothing(store: Store) -> None:
     provider = MemorandaHistoryProvider(store)
     turns = [[*said("user", f"q{number}"), *said("assistant", f"a{number}")] for number in range(8)]
     await asyncio.gather(*(provider.save_messages("chat", turn) for turn in turns))
@@ -234,7 +234,7 @@ async def test_writers_that_save_at_once_lose_nothing(store: BaseStore) -> None:
     assert texts[1::2] == [text.replace("q", "a") for text in texts[::2]]
 
 
-async def test_saves_of_one_session_that_overlap_are_stored_in_the_order_of_their_calls(store: BaseStore) -> None:
+async def test_saves_of_one_session_that_overlap_are_stored_in_the_order_of_their_calls(store: Store) -> None:
     provider = MemorandaHistoryProvider(store)
     texts = [f"message {number}" for number in range(6)]
     roles = ("user", "assistant")
@@ -246,7 +246,7 @@ async def test_saves_of_one_session_that_overlap_are_stored_in_the_order_of_thei
     assert [message.text for message in await provider.get_messages("chat")] == texts
 
 
-async def test_a_cancelled_save_is_done_or_not(store: BaseStore) -> None:
+async def test_a_cancelled_save_is_done_or_not(store: Store) -> None:
     provider = MemorandaHistoryProvider(store)
     task = asyncio.create_task(provider.save_messages("chat", [MESSAGES["text"], MESSAGES["system"]]))
     for _ in range(3):
@@ -281,7 +281,7 @@ def weather(city: str) -> str:
     return f"snow in {city}"
 
 
-async def test_a_run_stores_its_messages_and_the_next_one_loads_them(store: BaseStore) -> None:
+async def test_a_run_stores_its_messages_and_the_next_one_loads_them(store: Store) -> None:
     model = Scripted(Message("assistant", ["hi there"]), Message("assistant", ["And again."]))
     provider = MemorandaHistoryProvider(store)
     agent = Agent(model, context_providers=[provider])
@@ -304,7 +304,7 @@ async def test_a_run_stores_its_messages_and_the_next_one_loads_them(store: Base
     ]
 
 
-async def test_an_agent_goes_on_in_another_process_or_provider(store: BaseStore) -> None:
+async def test_an_agent_goes_on_in_another_process_or_provider(store: Store) -> None:
     first = Scripted(Message("assistant", [call("a"), call("b")]), Message("assistant", ["Snow everywhere."]))
     provider = MemorandaHistoryProvider(store)
     agent = Agent(first, tools=[weather], context_providers=[provider])

@@ -8,7 +8,7 @@ import pytest
 from agent_framework import AgentSession, Message, SessionContext
 
 from memoranda import HumanMemory, MemoryMetadata
-from memoranda.store import BaseStore
+from memoranda.store import Store
 from memoranda_agent_framework import MemorandaContextProvider, MemorandaHistoryProvider
 
 QUESTION = Message("user", ["What is my dog called?"])
@@ -21,7 +21,7 @@ async def recalled(provider: MemorandaContextProvider, *given: Message, session_
     return context.context_messages.get(provider.source_id, [])
 
 
-async def test_memories_of_other_sessions_come_with_their_origin(store: BaseStore) -> None:
+async def test_memories_of_other_sessions_come_with_their_origin(store: Store) -> None:
     ada = store.scoped(user_id="ada")
     await ada.scoped(session_id="sunday").add(HumanMemory(content="My dog is called Bobdog."))
     await ada.scoped(session_id="saturday").add(HumanMemory(content="My other dog is called Rover."))
@@ -42,19 +42,19 @@ async def test_memories_of_other_sessions_come_with_their_origin(store: BaseStor
     assert attribution == named
 
 
-async def test_memories_without_a_session_have_no_origin(store: BaseStore) -> None:
+async def test_memories_without_a_session_have_no_origin(store: Store) -> None:
     await store.add(HumanMemory(content="My dog is called Bobdog."))
     (message,) = await recalled(MemorandaContextProvider(store), QUESTION)
     assert "origin_session_ids" not in message.additional_properties["_attribution"]
 
 
-async def test_what_is_worth_knowing_is_added_whatever_is_asked(store: BaseStore) -> None:
+async def test_what_is_worth_knowing_is_added_whatever_is_asked(store: Store) -> None:
     await store.add(HumanMemory(content="I am allergic to peanuts."))
     (message,) = await recalled(MemorandaContextProvider(store), Message("user", ["Can I have a satay?"]))
     assert "peanuts" in message.text
 
 
-async def test_nothing_is_added_if_nothing_is_relevant_or_asked(store: BaseStore) -> None:
+async def test_nothing_is_added_if_nothing_is_relevant_or_asked(store: Store) -> None:
     await store.add(HumanMemory(content="My dog is called Bobdog."))
     provider = MemorandaContextProvider(store)
     volcano = Message("user", ["Where is the nearest volcano?"])
@@ -63,7 +63,7 @@ async def test_nothing_is_added_if_nothing_is_relevant_or_asked(store: BaseStore
     assert await recalled(MemorandaContextProvider(store, limit=0), QUESTION) == []
 
 
-async def test_trust_bounds_what_is_recalled(store: BaseStore) -> None:
+async def test_trust_bounds_what_is_recalled(store: Store) -> None:
     await store.add(HumanMemory(content="My dog is called Mallory.", trust="external"))
     assert len(await recalled(MemorandaContextProvider(store), QUESTION)) == 1
     assert await recalled(MemorandaContextProvider(store, min_trust="user"), QUESTION) == []
@@ -71,7 +71,7 @@ async def test_trust_bounds_what_is_recalled(store: BaseStore) -> None:
 
 @pytest.mark.parametrize("source", [None, "somebody else's provider"])
 async def test_context_that_is_stored_is_trusted_no_more_than_what_it_was_made_from(
-    store: BaseStore, source: str | None
+    store: Store, source: str | None
 ) -> None:
     await store.scoped(session_id="sunday").add(HumanMemory(content="My dog is called Mallory.", trust="external"))
     await store.scoped(session_id="sunday").add(HumanMemory(content="My dog is called Bobdog."))

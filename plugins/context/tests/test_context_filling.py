@@ -15,6 +15,7 @@ from memoranda.integrity import is_whole
 from memoranda.store import InMemoryStore
 from memoranda.store.backend import Filter
 from memoranda_context import AssembledContext, ContextManager
+from memoranda_testing.stepwise import StepwiseStore
 
 NOON = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 HOME = "My flat is in Oslo."
@@ -159,7 +160,7 @@ async def test_only_the_scope_fills_a_context() -> None:
 
 
 async def test_what_was_found_stays_when_the_newest_cannot_be_read() -> None:
-    class Halting(InMemoryStore):
+    class Halting(StepwiseStore):
         async def _search(self, wanted: Filter, limit: int) -> list[MemoryItem]:
             raise StoreUnavailableError("gone")
 

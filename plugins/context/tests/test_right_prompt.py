@@ -13,11 +13,12 @@ from hypothesis import strategies as st
 import memoranda
 from memoranda import AIMemory, HumanMemory, MemoryItem, ToolMemory
 from memoranda.integrity import is_whole
-from memoranda.store import BaseStore, InMemoryStore, RankedItem
+from memoranda.store import InMemoryStore, RankedItem, Store
 from memoranda.tokens import estimate_tokens
 from memoranda_context import ContextManager, assemble
 from memoranda_context.chatter import is_chatter
 from memoranda_messages import to_anthropic, to_openai, to_responses
+from memoranda_testing.stepwise import StepwiseStore
 
 JANUARY = ("I live in Lisbon and I work as a nurse", "I'm vegetarian and allergic to peanuts", "My cat is called Miso")
 MARCH = ("I moved to Porto", "I quit my job. From April I work at Farfetch", "We got a dog! He's called Rolo")
@@ -25,7 +26,7 @@ JUNE = ("Miso died", "I'm not vegetarian anymore, I eat fish now")
 THINGS = ("bicycle", "violin", "loom", "kayak", "telescope", "radiator", "garden")
 
 
-async def told(store: BaseStore) -> None:
+async def told(store: Store) -> None:
     for month, said in (("01", JANUARY), ("03", MARCH), ("06", JUNE)):
         chat = store.scoped(user_id="nora", session_id=month)
         for minute, text in enumerate(said):
@@ -285,7 +286,7 @@ async def test_what_a_question_states_is_not_called_unknown() -> None:
         assert "Nothing is known" not in text_of(await assemble(nora, "At ten. Which seat do I like?"))
 
 
-class Reading(InMemoryStore):
+class Reading(StepwiseStore):
     """Notes how many memories each ranking gave."""
 
     def __init__(self) -> None:

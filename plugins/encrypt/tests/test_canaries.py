@@ -8,7 +8,7 @@ from typing import Any
 
 import memoranda
 from memoranda import AIMemory, HumanMemory, MemoryMetadata, ToolMemory
-from memoranda.store import BaseStore
+from memoranda.store import Store
 from memoranda_encrypt import KeyRing, LocalMasterKey
 from memoranda_facts import FactMemory
 from memoranda_ranking import HashingEmbeddings, pack_vector
@@ -17,7 +17,7 @@ from memoranda_testing.servers import postgres_server, redis_server
 CANARY = "quokkawombat"
 
 
-async def written(store: BaseStore) -> None:
+async def written(store: Store) -> None:
     """Use the store in every way that writes, with a canary in everything that is said."""
     owner = MemoryMetadata(user_id="ada", session_id="s", extra={f"key{CANARY}": f"value{CANARY}"})
     call = {"id": f"call{CANARY}", "name": f"tool{CANARY}", "arguments": {"q": f"ask{CANARY}"}}

@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 
 from memoranda import HumanMemory
-from memoranda.store import BaseStore, InMemoryStore
+from memoranda.store import InMemoryStore, Store
 from memoranda_encrypt import EncryptedStore, KeyRing, LocalMasterKey
 from memoranda_facts import Facts
 from memoranda_facts.extraction import ExtractionRun, RuleExtractor
 from memoranda_sqlite import SQLiteMemoryStore
 
 
-async def derived_names(store: BaseStore, inner: BaseStore) -> set[str]:
+async def derived_names(store: Store, inner: Store) -> set[str]:
     """Return the ids and the places of all that was derived from what Ada said."""
     ada = store.scoped(user_id="ada", session_id="s")
     await ada.add(HumanMemory(id="said", content="I'm allergic to peanuts. I live in Rome."))

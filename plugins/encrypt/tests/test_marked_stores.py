@@ -12,7 +12,7 @@ import pytest
 import memoranda
 from memoranda import HumanMemory, MemoryMetadata
 from memoranda.errors import WrappedStoreError
-from memoranda.store import BaseStore, InMemoryStore
+from memoranda.store import InMemoryStore, Store
 from memoranda.store.backend import Write
 from memoranda_encrypt import (
     EncryptedStore,
@@ -110,7 +110,7 @@ async def test_a_store_is_plain_again_once_it_was_decrypted(url: str, ring: KeyR
 
 @pytest.mark.parametrize("make", [InMemoryStore, lambda: VectorMemoryStore(HashingEmbeddings(16))])
 async def test_a_store_in_memory_refuses_plain_items_beside_the_encryption_and_after_it(
-    make: Callable[[], BaseStore], ring: KeyRing
+    make: Callable[[], Store], ring: KeyRing
 ) -> None:
     inner = make()
     async with EncryptedStore(inner, ring) as store:

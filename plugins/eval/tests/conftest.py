@@ -13,7 +13,7 @@ import pytest_asyncio
 
 import memoranda
 from memoranda import HumanMemory, MemoryMetadata
-from memoranda.store import BaseStore
+from memoranda.store import Store
 
 SAID = {
     "seat": "I always book a window seat on the train.",
@@ -24,7 +24,7 @@ SAID = {
 
 
 @pytest_asyncio.fixture(params=["memory", "sqlite", "vector"])
-async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[BaseStore]:
+async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Store]:
     """Each kind of store with what Ada said, and one item of another user."""
     url = {"memory": "memory://", "sqlite": f"sqlite:///{tmp_path / 'agent.db'}", "vector": "vector://"}[request.param]
     options: dict[str, Any] = {"embeddings": "hashing"} if request.param == "vector" else {}
@@ -33,7 +33,7 @@ async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
         yield opened
 
 
-async def fill(store: BaseStore) -> None:
+async def fill(store: Store) -> None:
     """Add what Ada said in one session, and an item of another user."""
     for second, (item_id, content) in enumerate(SAID.items()):
         owner = MemoryMetadata(user_id="ada", session_id="monday")

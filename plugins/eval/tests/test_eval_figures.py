@@ -6,14 +6,15 @@ import pytest
 
 from memoranda import HumanMemory, MemoryMetadata
 from memoranda.errors import InputError, UnsupportedError
-from memoranda.store import BaseStore, InMemoryStore, RankedItem
+from memoranda.store import RankedItem, Store
 from memoranda_eval import EvalQuestion, evaluate
 from memoranda_ranking import HashingEmbeddings
+from memoranda_testing.stepwise import StepwiseStore
 
 ADA = MemoryMetadata(user_id="ada")
 
 
-class Scripted(InMemoryStore):
+class Scripted(StepwiseStore):
     """A store whose ranking is written down: the ids of the results by query."""
 
     answers: dict[str, list[str]]
@@ -61,7 +62,7 @@ async def test_a_search_that_returns_nothing_has_no_precision() -> None:
     assert score.outcomes[0].first is None
 
 
-async def test_every_mode_of_a_store_is_asked_within_the_scope(store: BaseStore) -> None:
+async def test_every_mode_of_a_store_is_asked_within_the_scope(store: Store) -> None:
     report = await evaluate(store, [EvalQuestion("Who likes a window seat?", ("seat",), metadata=ADA)])
 
     assert [score.mode for score in report.scores] == [
@@ -71,7 +72,7 @@ async def test_every_mode_of_a_store_is_asked_within_the_scope(store: BaseStore)
     assert all(outcome.first is None or outcome.first.id != "bob" for s in report.scores for outcome in s.outcomes)
 
 
-async def test_a_text_stands_for_the_item_that_says_it_or_contains_it(store: BaseStore) -> None:
+async def test_a_text_stands_for_the_item_that_says_it_or_contains_it(store: Store) -> None:
     asked = [
         EvalQuestion("window seat", texts=("I always book a window seat on the train.",), metadata=ADA),
         EvalQuestion("dog", texts=("called biscuit",), metadata=ADA),
@@ -83,7 +84,7 @@ async def test_a_text_stands_for_the_item_that_says_it_or_contains_it(store: Bas
     assert [outcome.ranks for outcome in outcomes] == [(1,), (1,)]
 
 
-async def test_recall_is_measured_with_its_floor_and_finds_what_was_archived(store: BaseStore) -> None:
+async def test_recall_is_measured_with_its_floor_and_finds_what_was_archived(store: Store) -> None:
     await store.add(HumanMemory(id="boat", content="Sails of the boat are torn.", metadata=ADA, archived_by="summary"))
     asked = [EvalQuestion("Who has torn sails on the boat?", texts=("sails of the boat",), metadata=ADA)]
 
@@ -103,7 +104,7 @@ async def test_any_of_several_items_with_the_same_text_will_do() -> None:
     assert score.precision(2) == 1
 
 
-async def test_questions_about_what_is_not_stored_are_listed_and_not_scored(store: BaseStore) -> None:
+async def test_questions_about_what_is_not_stored_are_listed_and_not_scored(store: Store) -> None:
     asked = [
         EvalQuestion("window seat", ("seat", "gone"), metadata=ADA, line=1),
         EvalQuestion("window seat", ("bob",), metadata=ADA, line=2),
@@ -118,7 +119,7 @@ async def test_questions_about_what_is_not_stored_are_listed_and_not_scored(stor
     assert report.scores[0].recall(1) == 1
 
 
-async def test_an_embedder_is_measured_on_a_copy_and_the_store_stays_as_it_is(store: BaseStore) -> None:
+async def test_an_embedder_is_measured_on_a_copy_and_the_store_stays_as_it_is(store: Store) -> None:
     before = [item async for item in store.scan()]
     asked = [EvalQuestion("My dog is called Biscuit and sleeps on the sofa", ("dog",), metadata=ADA)]
 
@@ -131,7 +132,7 @@ async def test_an_embedder_is_measured_on_a_copy_and_the_store_stays_as_it_is(st
     assert [item async for item in store.scan()] == before
 
 
-async def test_what_no_store_can_be_asked_is_refused(store: BaseStore) -> None:
+async def test_what_no_store_can_be_asked_is_refused(store: Store) -> None:
     asked = [EvalQuestion("window seat", ("seat",), metadata=ADA)]
 
     with pytest.raises(InputError, match="None of the right items of the 1 questions"):

@@ -6,21 +6,21 @@ import pytest
 
 from memoranda import AIMemory, HumanMemory, MemoryMetadata, SystemMemory
 from memoranda.errors import InputError
-from memoranda.store import BaseStore, InMemoryStore
+from memoranda.store import InMemoryStore, Store
 from memoranda_eval import evaluate, make_questions
 from memoranda_ranking import query_terms
 
 ADA = MemoryMetadata(user_id="ada")
 
 
-async def test_the_same_seed_makes_the_same_questions(store: BaseStore) -> None:
+async def test_the_same_seed_makes_the_same_questions(store: Store) -> None:
     first, again = await make_questions(store, 3, seed=7), await make_questions(store, 3, seed=7)
 
     assert first == again
     assert await make_questions(store, 3, seed=8) != first
 
 
-async def test_a_question_lacks_the_rarest_words_of_its_item(store: BaseStore) -> None:
+async def test_a_question_lacks_the_rarest_words_of_its_item(store: Store) -> None:
     (question,) = [made for made in await make_questions(store, metadata=ADA) if made.ids == ("seat",)]
 
     own = set(query_terms("I always book a window seat on the train."))
@@ -30,7 +30,7 @@ async def test_a_question_lacks_the_rarest_words_of_its_item(store: BaseStore) -
     assert question.metadata == ADA
 
 
-async def test_what_was_made_can_be_evaluated(store: BaseStore) -> None:
+async def test_what_was_made_can_be_evaluated(store: Store) -> None:
     made = await make_questions(store)
 
     report = await evaluate(store, made, modes=["text"])

@@ -9,11 +9,12 @@ import pytest
 import memoranda
 from memoranda import HumanMemory, MemoryItem, MemoryMetadata
 from memoranda.errors import CorruptStoreError, InputError, StoreUnavailableError
-from memoranda.store import BaseStore, Capability, InMemoryStore
+from memoranda.store import Capability, InMemoryStore, Store
 from memoranda_facts import Candidate, FactMemory, Facts, Predicate, Schema, Source
+from memoranda_testing.stepwise import StepwiseStore
 
 
-class Breaking(InMemoryStore):
+class Breaking(StepwiseStore):
     """A store without atomic batches, whose connection breaks after the first item of the next one."""
 
     capabilities = InMemoryStore.capabilities - {Capability.ATOMIC}
@@ -27,7 +28,7 @@ class Breaking(InMemoryStore):
         return await super()._update_many(items, within)
 
 
-async def batch(handle: BaseStore) -> list[Candidate]:
+async def batch(handle: Store) -> list[Candidate]:
     item = HumanMemory(content="We all like tea.")
     await handle.add(item)
     source = (Source(item.id),)

@@ -11,7 +11,7 @@ import pytest
 import pytest_asyncio
 
 from memoranda.errors import CorruptStoreError, InputError
-from memoranda.store import BaseStore, InMemoryStore
+from memoranda.store import InMemoryStore, Store
 from memoranda_facts import Facts
 from memoranda_testing import ExpectationError
 from memoranda_testing.facts import FactsConformance
@@ -20,7 +20,7 @@ from memoranda_testing.facts.conformance import TOPICS
 
 class TestFactsInMemory(FactsConformance):
     @pytest_asyncio.fixture
-    async def store(self) -> AsyncIterator[BaseStore]:
+    async def store(self) -> AsyncIterator[Store]:
         async with InMemoryStore() as store:
             yield store
 

@@ -8,16 +8,17 @@ from pathlib import Path
 import pytest
 
 from memoranda.items import MemoryMetadata, PayloadChanges
-from memoranda.store import BaseStore, InMemoryStore
+from memoranda.store import InMemoryStore, Store
 from memoranda.store.backend import Filter
 from memoranda_facts import Facts, Predicate, Schema
 from memoranda_sqlite import SQLiteMemoryStore
+from memoranda_testing.stepwise import StepwiseStore
 
 SCHEMA = Schema([Predicate("lives_in", "one"), Predicate("likes")])
 PEOPLE, PLACES = [f"Person {number}" for number in range(40)], ["Oslo", "Lima", "Rome", "Kyoto"]
 
 
-class CountingStore(InMemoryStore):
+class CountingStore(StepwiseStore):
     """Counts the entries that are read as changes."""
 
     def __init__(self) -> None:
@@ -50,7 +51,7 @@ async def test_questions_read_what_has_changed_and_nothing_else() -> None:
 
 @pytest.mark.parametrize("kind", ["memory", "sqlite"])
 async def test_what_is_followed_is_what_is_read_anew(kind: str, tmp_path: Path) -> None:
-    store: BaseStore = InMemoryStore() if kind == "memory" else SQLiteMemoryStore(tmp_path / "facts.db")
+    store: Store = InMemoryStore() if kind == "memory" else SQLiteMemoryStore(tmp_path / "facts.db")
     async with store:
         handle = store.scoped(user_id="ada")
         followed, other = Facts(handle, schema=SCHEMA), Facts(handle, schema=SCHEMA)
@@ -68,7 +69,7 @@ async def test_what_is_followed_is_what_is_read_anew(kind: str, tmp_path: Path) 
                 assert await followed.search(question, history=True) == await fresh.search(question, history=True)
 
 
-async def changed(draw: random.Random, facts: Facts, store: BaseStore) -> None:
+async def changed(draw: random.Random, facts: Facts, store: Store) -> None:
     """Make one change of any kind."""
     person, place = draw.choice(PEOPLE[:8]), draw.choice([*PLACES, *PEOPLE[:2]])
     kind = draw.randrange(12)

@@ -8,7 +8,7 @@ import pytest
 
 from memoranda import AIMemory, HumanMemory, InputError, MemoryItem, SummaryMemory, SystemMemory, ToolMemory
 from memoranda.integrity import whole_groups
-from memoranda.store import BaseStore, InMemoryStore
+from memoranda.store import InMemoryStore, Store
 from memoranda.tokens import estimate_tokens
 from memoranda_context import ContextManager, assemble, recall_notes
 from memoranda_guard import Fence, Guard
@@ -18,7 +18,7 @@ FENCED = re.compile(r"\[untrusted ([0-9a-f]{16})[^\n]*\]\n.*?\[end \1[^\n]*\]", 
 
 
 @pytest.fixture
-async def store() -> BaseStore:
+async def store() -> Store:
     """A conversation with a tool's result, a stranger's notes and forged items, and another session."""
     made = InMemoryStore()
     ada = made.scoped(user_id="ada", session_id="monday")
@@ -42,7 +42,7 @@ def roles(items: list[MemoryItem]) -> list[str]:
     return [item.memory_type for item in items]
 
 
-async def test_what_is_not_trusted_is_fenced_in_the_window_and_among_the_memories(store: BaseStore) -> None:
+async def test_what_is_not_trusted_is_fenced_in_the_window_and_among_the_memories(store: Store) -> None:
     for session in ("monday", "tuesday"):
         handle = store.scoped(user_id="ada", session_id=session)
 
@@ -60,7 +60,7 @@ async def test_what_is_not_trusted_is_fenced_in_the_window_and_among_the_memorie
     )
 
 
-async def test_a_whole_context_has_one_delimiter_and_its_text_is_fenced(store: BaseStore) -> None:
+async def test_a_whole_context_has_one_delimiter_and_its_text_is_fenced(store: Store) -> None:
     handle = store.scoped(user_id="ada")
     manager = ContextManager(long_term=handle, fence=Fence())
 
@@ -71,7 +71,7 @@ async def test_a_whole_context_has_one_delimiter_and_its_text_is_fenced(store: B
     assert {message["role"] for message in context.messages() if "PLANTED" in str(message)} == {"user", "tool"}
 
 
-async def test_fenced_items_fit_the_budget_and_their_share(store: BaseStore) -> None:
+async def test_fenced_items_fit_the_budget_and_their_share(store: Store) -> None:
     web = store.scoped(user_id="ada", session_id="monday", trust="external")
     await web.add_many([MemoryItem(content=f"train number {number} " * 40) for number in range(20)])
     handle = store.scoped(user_id="ada", session_id="monday")
@@ -86,7 +86,7 @@ async def test_fenced_items_fit_the_budget_and_their_share(store: BaseStore) -> 
         assert "I like the green train." in text
 
 
-async def test_a_context_says_that_the_fence_had_no_room(store: BaseStore) -> None:
+async def test_a_context_says_that_the_fence_had_no_room(store: Store) -> None:
     manager = ContextManager(long_term=store.scoped(user_id="ada"), fence=Fence(share=0))
 
     context = await manager.assemble_context(QUESTION, store.scoped(user_id="ada", session_id="monday"))
@@ -113,7 +113,7 @@ async def test_repetitions_leave_the_places_to_others() -> None:
     assert str(context).count("The red train!") == 1
 
 
-async def test_min_trust_leaves_out_what_is_trusted_less(store: BaseStore) -> None:
+async def test_min_trust_leaves_out_what_is_trusted_less(store: Store) -> None:
     monday = store.scoped(user_id="ada", session_id="monday")
 
     prompt = await assemble(monday, QUESTION, min_trust="user")
@@ -128,7 +128,7 @@ async def test_min_trust_leaves_out_what_is_trusted_less(store: BaseStore) -> No
     assert whole_groups(prompt) == prompt
 
 
-async def test_a_wrong_fence_or_trust_is_an_input_error(store: BaseStore) -> None:
+async def test_a_wrong_fence_or_trust_is_an_input_error(store: Store) -> None:
     handle = store.scoped(user_id="ada")
 
     with pytest.raises(InputError, match="fence"):
@@ -141,7 +141,7 @@ async def test_a_wrong_fence_or_trust_is_an_input_error(store: BaseStore) -> Non
         ContextManager(min_trust="everyone")
 
 
-async def test_without_a_fence_nothing_changes(store: BaseStore) -> None:
+async def test_without_a_fence_nothing_changes(store: Store) -> None:
     prompt = await assemble(store.scoped(user_id="ada", session_id="monday"), "hi")
 
     assert "[untrusted" not in str(prompt)

@@ -13,7 +13,7 @@ import pytest
 
 import memoranda
 from memoranda import HumanMemory, InputError, MemoryMetadata, ToolMemory
-from memoranda.store import BaseStore, InMemoryStore
+from memoranda.store import InMemoryStore, Store
 from memoranda_guard import Guard, NotQuarantinedError, RefusedError, approve, quarantined, reject
 from memoranda_userdata import export, import_
 
@@ -26,13 +26,13 @@ def planted(**fields: Any) -> ToolMemory:
 
 
 @pytest.fixture
-def store() -> BaseStore:
+def store() -> Store:
     made = InMemoryStore()
     made.observe(Guard("standard"))
     return made
 
 
-async def test_nothing_that_reads_shows_what_is_kept_apart(store: BaseStore) -> None:
+async def test_nothing_that_reads_shows_what_is_kept_apart(store: Store) -> None:
     item = planted()
     await store.add_many([HumanMemory(content="hi", metadata=ADA), item])
 
@@ -45,7 +45,7 @@ async def test_nothing_that_reads_shows_what_is_kept_apart(store: BaseStore) -> 
     assert [(each.id, each.rule) for each in await quarantined(store)] == [(item.id, "overrides")]
 
 
-async def test_every_way_of_adding_keeps_it_apart(store: BaseStore) -> None:
+async def test_every_way_of_adding_keeps_it_apart(store: Store) -> None:
     handle = store.scoped(user_id="ada", session_id="s")
     await store.add(planted(id="1"))
     await store.add_many([planted(id="2")])
@@ -57,7 +57,7 @@ async def test_every_way_of_adding_keeps_it_apart(store: BaseStore) -> None:
     assert await store.count() == 1
 
 
-async def test_a_careless_restore_shows_no_content(store: BaseStore) -> None:
+async def test_a_careless_restore_shows_no_content(store: Store) -> None:
     item = planted()
     await store.add(item)
 
@@ -67,7 +67,7 @@ async def test_a_careless_restore_shows_no_content(store: BaseStore) -> None:
     assert await store.window(metadata=ADA) == []
 
 
-async def test_what_is_planted_replaces_nothing(store: BaseStore) -> None:
+async def test_what_is_planted_replaces_nothing(store: Store) -> None:
     await store.add(HumanMemory(id="1", content="mine", metadata=ADA))
 
     await store.add(planted(id="1"))
@@ -79,7 +79,7 @@ async def test_what_is_planted_replaces_nothing(store: BaseStore) -> None:
     assert found.content == "mine"
 
 
-async def test_approving_stores_the_original_with_its_own_trust(store: BaseStore) -> None:
+async def test_approving_stores_the_original_with_its_own_trust(store: Store) -> None:
     item = planted(metadata=ADA.model_copy(update={"extra": {"page": 7}}))
     await store.add(item)
 
@@ -94,7 +94,7 @@ async def test_approving_stores_the_original_with_its_own_trust(store: BaseStore
     assert await store.count() == 1
 
 
-async def test_approving_may_raise_the_trust_and_records_it(store: BaseStore) -> None:
+async def test_approving_may_raise_the_trust_and_records_it(store: Store) -> None:
     await store.add(planted(id="1"))
 
     await approve(store, "1", by="vera", trust="user")
@@ -105,7 +105,7 @@ async def test_approving_may_raise_the_trust_and_records_it(store: BaseStore) ->
     assert found.approval["from"] == "tool"  # type: ignore[attr-defined]  # as above
 
 
-async def test_an_approval_is_for_one_item_alone(store: BaseStore) -> None:
+async def test_an_approval_is_for_one_item_alone(store: Store) -> None:
     await store.add_many([planted(id="1"), planted(id="2")])
     await approve(store, "1", by="vera")
 
@@ -114,7 +114,7 @@ async def test_an_approval_is_for_one_item_alone(store: BaseStore) -> None:
     assert [item.id for item in await quarantined(store)] == ["2", "3"]
 
 
-async def test_rejecting_removes_it_for_good(store: BaseStore) -> None:
+async def test_rejecting_removes_it_for_good(store: Store) -> None:
     await store.add(planted(id="1"))
 
     await reject(store, "1")
@@ -124,7 +124,7 @@ async def test_rejecting_removes_it_for_good(store: BaseStore) -> None:
         await approve(store, "1", by="vera")
 
 
-async def test_only_what_is_kept_apart_can_be_approved_or_rejected(store: BaseStore) -> None:
+async def test_only_what_is_kept_apart_can_be_approved_or_rejected(store: Store) -> None:
     await store.add(HumanMemory(id="1", content="hi", metadata=ADA))
     await store.add(HumanMemory(id="2", content="gone", metadata=ADA))
     await store.delete("2")
@@ -138,7 +138,7 @@ async def test_only_what_is_kept_apart_can_be_approved_or_rejected(store: BaseSt
         await approve(store, "1", by=" ")
 
 
-async def test_another_user_sees_and_decides_nothing(store: BaseStore) -> None:
+async def test_another_user_sees_and_decides_nothing(store: Store) -> None:
     await store.add(planted(id="1"))
     eve = store.scoped(user_id="eve")
 
@@ -149,7 +149,7 @@ async def test_another_user_sees_and_decides_nothing(store: BaseStore) -> None:
         await reject(eve, "1")
 
 
-async def test_a_handle_gives_its_items_trust_and_origin(store: BaseStore) -> None:
+async def test_a_handle_gives_its_items_trust_and_origin(store: Store) -> None:
     web = store.scoped(user_id="ada", trust="external", origin="https://evil.example")
     await web.add(HumanMemory(content=PLANTED))
 
@@ -230,7 +230,7 @@ def test_a_rejection_is_confirmed_first(command: Command, url: str) -> None:
     assert command("quarantine", "reject", "one", "--store", url).exit_code == 8
 
 
-async def test_an_import_and_a_copy_keep_apart_what_is_planted(store: BaseStore) -> None:
+async def test_an_import_and_a_copy_keep_apart_what_is_planted(store: Store) -> None:
     source = InMemoryStore()
     await source.add_many([HumanMemory(content="hi", metadata=ADA), planted(id="1")])
     file = io.StringIO()

@@ -6,12 +6,12 @@ from collections.abc import AsyncIterator
 
 import pytest_asyncio
 
-from memoranda.store import BaseStore, InMemoryStore
+from memoranda.store import InMemoryStore, Store
 from memoranda_testing import TrustConformance
 
 
 class TestTrustInMemory(TrustConformance):
     @pytest_asyncio.fixture
-    async def store(self) -> AsyncIterator[BaseStore]:
+    async def store(self) -> AsyncIterator[Store]:
         async with InMemoryStore() as store:
             yield store

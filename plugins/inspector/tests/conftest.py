@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 import memoranda
-from memoranda.store import BaseStore
+from memoranda.store import Store
 from memoranda_inspector import Inspector, create_app
 from memoranda_inspector.demo import DemoModel, fill
 from servers import Engines
@@ -71,7 +71,7 @@ class Client:
 
 
 @asynccontextmanager
-async def _inspecting(store: BaseStore, *, enter: bool = True, **options: Any) -> AsyncIterator[Client]:
+async def _inspecting(store: Store, *, enter: bool = True, **options: Any) -> AsyncIterator[Client]:
     """Give a client of an inspector of a store."""
     app = create_app(Inspector(store, "a store", **options), port=PORT, token=TOKEN)
     transport = httpx.ASGITransport(app)  # type: ignore[arg-type]  # both know what an ASGI application is
@@ -106,7 +106,7 @@ SERVERS = [pytest.param(name, marks=pytest.mark.rare(name)) for name in ("postgr
 
 
 @pytest.fixture(params=["memory", "sqlite", *SERVERS])
-async def store(request: pytest.FixtureRequest, engines: Engines, tmp_path: Path) -> AsyncIterator[BaseStore]:
+async def store(request: pytest.FixtureRequest, engines: Engines, tmp_path: Path) -> AsyncIterator[Store]:
     """A store of each kind, empty."""
     with engines.empty_store(request.param, tmp_path) as url:
         async with memoranda.open(url) as opened:
@@ -114,7 +114,7 @@ async def store(request: pytest.FixtureRequest, engines: Engines, tmp_path: Path
 
 
 @pytest.fixture
-async def client(store: BaseStore) -> AsyncIterator[Client]:
+async def client(store: Store) -> AsyncIterator[Client]:
     """An inspector of each kind of store, with the demo's conversations in it."""
     await fill(store)
     async with _inspecting(store, summarizer=DemoModel(), templates=("notes",)) as opened:
@@ -122,7 +122,7 @@ async def client(store: BaseStore) -> AsyncIterator[Client]:
 
 
 @pytest.fixture
-async def demo() -> AsyncIterator[BaseStore]:
+async def demo() -> AsyncIterator[Store]:
     """The demo in memory, for what does not depend on the store."""
     async with memoranda.open("memory://") as opened:
         await fill(opened)

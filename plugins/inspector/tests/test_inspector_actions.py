@@ -8,18 +8,18 @@ import re
 from typing import Any
 
 from memoranda import HumanMemory, MemoryMetadata
-from memoranda.store import BaseStore, Capability
+from memoranda.store import Capability, Store
 from memoranda_inspector.demo import OTHER, TRIP
 from memoranda_userdata import Digest, read_lines
 
 ADA = MemoryMetadata(user_id="ada")
 
 
-async def snapshot(store: BaseStore) -> list[Any]:
+async def snapshot(store: Store) -> list[Any]:
     return [(item.id, item.version, item.archived_by) async for item in store.scan()]
 
 
-async def test_a_preview_changes_nothing(client: Any, store: BaseStore) -> None:
+async def test_a_preview_changes_nothing(client: Any, store: Store) -> None:
     address = await client.owner("ada")
     item, summary = await client.key(address, "window seat, and"), await client.key(address, "Asked so far")
     before = await snapshot(store)
@@ -32,7 +32,7 @@ async def test_a_preview_changes_nothing(client: Any, store: BaseStore) -> None:
     assert await snapshot(store) == before
 
 
-async def test_a_deleted_item_is_shown_on_request_and_brought_back(client: Any, store: BaseStore, plain: Any) -> None:
+async def test_a_deleted_item_is_shown_on_request_and_brought_back(client: Any, store: Store, plain: Any) -> None:
     if Capability.DELETE not in store.capabilities:
         address = await client.owner("ada")
         item = await client.key(address, "window seat, and")
@@ -50,7 +50,7 @@ async def test_a_deleted_item_is_shown_on_request_and_brought_back(client: Any, 
     assert "window seat, and" in await client.get(address)
 
 
-async def test_compacting_has_a_dry_run_and_is_undone(client: Any, store: BaseStore, plain: Any) -> None:
+async def test_compacting_has_a_dry_run_and_is_undone(client: Any, store: Store, plain: Any) -> None:
     address = await client.owner("trip", "session_id")
     before = {item.id for item in await store.search(metadata=TRIP, limit=100)}
     assert "would be archived" in plain(await client.post(f"{address}preview/compact", {"keep": "2"}))
@@ -64,7 +64,7 @@ async def test_compacting_has_a_dry_run_and_is_undone(client: Any, store: BaseSt
     assert {item.id for item in await store.search(metadata=TRIP, limit=100)} == before
 
 
-async def test_without_a_model_compacting_is_a_dry_run_alone(demo: BaseStore, inspecting: Any, plain: Any) -> None:
+async def test_without_a_model_compacting_is_a_dry_run_alone(demo: Store, inspecting: Any, plain: Any) -> None:
     async with inspecting(demo) as client:
         address = await client.owner("trip", "session_id")
         page = await client.post(f"{address}preview/compact", {"keep": "2"})
@@ -73,7 +73,7 @@ async def test_without_a_model_compacting_is_a_dry_run_alone(demo: BaseStore, in
         assert (await client.http.post(f"{address}do/compact")).status_code == 400
 
 
-async def test_a_user_is_forgotten_with_a_receipt_and_nobody_else(client: Any, store: BaseStore) -> None:
+async def test_a_user_is_forgotten_with_a_receipt_and_nobody_else(client: Any, store: Store) -> None:
     address = await client.owner("ada")
     refused = await client.http.post(f"{address}do/forget", data={"typed": "adam"})
     assert refused.status_code == 400
@@ -89,7 +89,7 @@ async def test_a_user_is_forgotten_with_a_receipt_and_nobody_else(client: Any, s
     assert not any(told["left"].values())
 
 
-async def test_only_a_whole_user_can_be_forgotten(client: Any, store: BaseStore) -> None:
+async def test_only_a_whole_user_can_be_forgotten(client: Any, store: Store) -> None:
     before = await store.count()
     address = await client.owner("trip", "session_id")
     assert "Forget" not in await client.get(address + "actions")
@@ -97,7 +97,7 @@ async def test_only_a_whole_user_can_be_forgotten(client: Any, store: BaseStore)
     assert await store.count() == before
 
 
-async def test_an_export_is_sealed_as_the_command_seals_it(client: Any, store: BaseStore) -> None:
+async def test_an_export_is_sealed_as_the_command_seals_it(client: Any, store: Store) -> None:
     address = await client.owner("ada")
     file = await client.post(address + "export")
     lines = list(read_lines(io.StringIO(file), "export"))
@@ -118,7 +118,7 @@ async def test_an_act_on_what_is_gone_is_a_sentence(client: Any, plain: Any) -> 
         assert (await client.http.post(f"{address}{action}", data={"item": "gone"})).status_code == 400
 
 
-async def test_names_that_look_odd_can_be_forgotten(demo: BaseStore, inspecting: Any) -> None:
+async def test_names_that_look_odd_can_be_forgotten(demo: Store, inspecting: Any) -> None:
     odd = MemoryMetadata(user_id="a\u202eb<i>")
     await demo.add(HumanMemory(content="hi", metadata=odd))
     async with inspecting(demo) as client:

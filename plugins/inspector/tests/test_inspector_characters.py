@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import memoranda
 from memoranda import HumanMemory, MemoryMetadata, SummaryMemory
-from memoranda.store import BaseStore
+from memoranda.store import Store
 from memoranda_inspector.text import json_text, one_line, shown_name, visible
 
 # Long, and other modules see most faults first: a sample runs by default.
@@ -86,7 +86,7 @@ def test_json_hides_nothing_and_says_the_same(text: str) -> None:
     assert not any(is_unseen(character) for character in written if character != "\n")
 
 
-async def test_no_page_hides_a_character_of_what_is_stored(store: BaseStore, inspecting: Any, plain: Any) -> None:
+async def test_no_page_hides_a_character_of_what_is_stored(store: Store, inspecting: Any, plain: Any) -> None:
     hidden = "\U000e0041\U000e0100\u180e\ufffa\u00ad\u2066\u3164\u115f\ufe0f\ue000\u2800"
     owner = MemoryMetadata(user_id=f"u{hidden}", session_id=f"s{hidden}")
     call = {"id": "c", "name": f"t{hidden}", "arguments": {"k": hidden}}
@@ -126,7 +126,7 @@ async def reached(client: Any, owner: str, item_id: str, said: str) -> None:
     assert html.escape(said) in await client.post(f"{owner}preview/delete", key)
 
 
-async def test_every_id_is_reached_by_its_links_and_forms(store: BaseStore, inspecting: Any) -> None:
+async def test_every_id_is_reached_by_its_links_and_forms(store: Store, inspecting: Any) -> None:
     ada = MemoryMetadata(user_id="ada")
     items = [HumanMemory(id=item_id, content=f"said {n:03}.", metadata=ada) for n, item_id in enumerate(ODD)]
     await store.add_many(items[:45])
@@ -160,7 +160,7 @@ def test_an_item_of_any_id_is_deleted_and_brought_back(inspecting: Any, item_id:
 
 
 @pytest.mark.parametrize("item_id", ["a/b", "..", "a\nb", "?#"])
-async def test_a_summary_of_any_id_unfolds_and_is_undone(demo: BaseStore, inspecting: Any, item_id: str) -> None:
+async def test_a_summary_of_any_id_unfolds_and_is_undone(demo: Store, inspecting: Any, item_id: str) -> None:
     zoe = MemoryMetadata(user_id="zoe")
     source = HumanMemory(content="the whole story", archived_by=item_id, metadata=zoe)
     await demo.add(source)
@@ -177,7 +177,7 @@ async def test_a_summary_of_any_id_unfolds_and_is_undone(demo: BaseStore, inspec
         assert await demo.get(item_id) is None
 
 
-async def forgotten(client: Any, store: BaseStore, user: str) -> None:
+async def forgotten(client: Any, store: Store, user: str) -> None:
     """Look at a user, its session and its actions by the links of the pages, and forget it by typing what is shown."""
     page = await client.get(f"{client.root}/")
     owner = next(
@@ -197,7 +197,7 @@ async def forgotten(client: Any, store: BaseStore, user: str) -> None:
     assert await store.count(metadata=MemoryMetadata(user_id=user)) == 0
 
 
-async def test_users_and_sessions_of_any_name_are_reached_and_forgotten(store: BaseStore, inspecting: Any) -> None:
+async def test_users_and_sessions_of_any_name_are_reached_and_forgotten(store: Store, inspecting: Any) -> None:
     users = [*ODD[:45], ""]
     await store.add_many(
         HumanMemory(content="said", metadata=MemoryMetadata(user_id=user, session_id=f"{user}s")) for user in users
@@ -219,13 +219,13 @@ def test_a_user_of_any_name_is_reached_and_forgotten(inspecting: Any, user: str)
     asyncio.run(work())
 
 
-async def test_a_name_is_found_as_it_is_shown(demo: BaseStore, inspecting: Any) -> None:
+async def test_a_name_is_found_as_it_is_shown(demo: Store, inspecting: Any) -> None:
     await demo.add(HumanMemory(content="hi", metadata=MemoryMetadata(user_id="a\u200bb  c")))
     async with inspecting(demo) as client:
         assert await client.owner("a⟨U+200B⟩b ⟨U+0020⟩c")
 
 
-async def test_names_that_differ_in_blanks_alone_look_different(demo: BaseStore, inspecting: Any) -> None:
+async def test_names_that_differ_in_blanks_alone_look_different(demo: Store, inspecting: Any) -> None:
     names = ["x y", "x  y", " x y", "x y ", "x\u00a0y", "x\ty", "x\ny", "x\u2003y"]
     await demo.add_many(HumanMemory(content="hi", metadata=MemoryMetadata(user_id=name)) for name in names)
     async with inspecting(demo) as client:
@@ -233,7 +233,7 @@ async def test_names_that_differ_in_blanks_alone_look_different(demo: BaseStore,
         assert len({" ".join(html.unescape(name).split()) for name in listed if "x" in name}) == len(names)
 
 
-async def test_no_address_holds_an_id(demo: BaseStore, inspecting: Any) -> None:
+async def test_no_address_holds_an_id(demo: Store, inspecting: Any) -> None:
     await demo.add(HumanMemory(id="her-secret", content="hi", metadata=MemoryMetadata(user_id="zoe")))
     async with inspecting(demo) as client:
         owner = await client.owner("zoe")

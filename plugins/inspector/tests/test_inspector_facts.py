@@ -11,7 +11,7 @@ import pytest
 import pytest_asyncio
 
 import memoranda
-from memoranda import BaseStore, HumanMemory, MemoryMetadata
+from memoranda import HumanMemory, MemoryMetadata, Store
 from memoranda_facts import Facts, Predicate, Schema
 
 SCHEMA = Schema([Predicate("lives_in", "one")])
@@ -19,7 +19,7 @@ ADA = MemoryMetadata(user_id="ada")
 
 
 @pytest_asyncio.fixture
-async def store(tmp_path: Path) -> AsyncIterator[BaseStore]:
+async def store(tmp_path: Path) -> AsyncIterator[Store]:
     """Ada moved from Paris to Rome, and said so."""
     async with memoranda.open(f"sqlite:///{tmp_path / 'a.db'}") as opened:
         facts = Facts(opened.scoped(user_id="ada"), schema=SCHEMA)
@@ -41,7 +41,7 @@ def shown_values(page: str) -> list[tuple[str, str]]:
     return re.findall(r'<b><bdi>(.*?)</bdi></b> <b class="tag[^"]*">(\w+)</b>', page)
 
 
-async def test_what_holds_is_listed(store: BaseStore, inspecting: Any) -> None:
+async def test_what_holds_is_listed(store: Store, inspecting: Any) -> None:
     async with inspecting(store, schema=SCHEMA) as client:
         owner = await client.owner("ada")
         page = await client.get(f"{owner}facts")
@@ -51,7 +51,7 @@ async def test_what_holds_is_listed(store: BaseStore, inspecting: Any) -> None:
     assert "Paris" not in page
 
 
-async def test_a_slot_shows_its_timeline_and_leads_to_its_sources(store: BaseStore, inspecting: Any) -> None:
+async def test_a_slot_shows_its_timeline_and_leads_to_its_sources(store: Store, inspecting: Any) -> None:
     async with inspecting(store, schema=SCHEMA) as client:
         owner = await client.owner("ada")
         page = await client.get(await slot_of(client, owner))
@@ -61,7 +61,7 @@ async def test_a_slot_shows_its_timeline_and_leads_to_its_sources(store: BaseSto
     assert ["I live in Paris now." in item for item in items] == [False, True]
 
 
-async def test_a_change_is_undone_and_the_undo_as_well(store: BaseStore, inspecting: Any) -> None:
+async def test_a_change_is_undone_and_the_undo_as_well(store: Store, inspecting: Any) -> None:
     facts = Facts(store.scoped(user_id="ada"), schema=SCHEMA)
     async with inspecting(store, schema=SCHEMA) as client:
         owner = await client.owner("ada")
@@ -76,7 +76,7 @@ async def test_a_change_is_undone_and_the_undo_as_well(store: BaseStore, inspect
         assert [fact.object for fact in await facts.current()] == ["<b>Rome</b>"]
 
 
-async def test_a_read_only_inspector_undoes_nothing(store: BaseStore, inspecting: Any) -> None:
+async def test_a_read_only_inspector_undoes_nothing(store: Store, inspecting: Any) -> None:
     async with inspecting(store, schema=SCHEMA, read_only=True) as client:
         owner = await client.owner("ada")
         assert "Undo" not in await client.get(await slot_of(client, owner))
@@ -84,7 +84,7 @@ async def test_a_read_only_inspector_undoes_nothing(store: BaseStore, inspecting
 
 
 async def test_without_facts_installed_no_page_speaks_of_them(
-    store: BaseStore, inspecting: Any, monkeypatch: pytest.MonkeyPatch
+    store: Store, inspecting: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("memoranda_inspector.app.find_spec", lambda name: None)
     async with inspecting(store) as client:
@@ -93,7 +93,7 @@ async def test_without_facts_installed_no_page_speaks_of_them(
         assert (await client.http.get(f"{owner}facts")).status_code == 404
 
 
-async def test_facts_of_nobody_are_a_sentence(store: BaseStore, inspecting: Any) -> None:
+async def test_facts_of_nobody_are_a_sentence(store: Store, inspecting: Any) -> None:
     await store.add(HumanMemory(content="Hello", metadata=MemoryMetadata(session_id="s")))
     async with inspecting(store) as client:
         owner = await client.owner("s", by="session_id")

@@ -12,7 +12,7 @@ import httpx
 import pytest
 
 from memoranda import MemoryMetadata
-from memoranda.store import BaseStore
+from memoranda.store import Store
 from memoranda_inspector import Inspector
 from memoranda_inspector.command import serve
 
@@ -20,7 +20,7 @@ TOKEN = "a-token-for-tests"
 
 
 @asynccontextmanager
-async def serving(store: BaseStore) -> AsyncIterator[str]:
+async def serving(store: Store) -> AsyncIterator[str]:
     """Serve an inspector of a store on a port of its own, and give its address."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
         task = asyncio.create_task(serve(Inspector(store, "a store"), listening, TOKEN))
@@ -65,7 +65,7 @@ async def browser() -> AsyncIterator[httpx.AsyncClient]:
 
 
 async def test_a_program_on_another_port_reads_and_changes_nothing_with_what_it_gets(
-    demo: BaseStore, browser: httpx.AsyncClient
+    demo: Store, browser: httpx.AsyncClient
 ) -> None:
     async with serving(demo) as address, another_program() as (other, seen):
         home = await entered(browser, address)
@@ -88,7 +88,7 @@ async def test_a_program_on_another_port_reads_and_changes_nothing_with_what_it_
         assert "ada" in (await browser.get(home)).text
 
 
-async def test_cookies_that_another_program_sets_lock_no_page(demo: BaseStore, browser: httpx.AsyncClient) -> None:
+async def test_cookies_that_another_program_sets_lock_no_page(demo: Store, browser: httpx.AsyncClient) -> None:
     async with serving(demo) as address:
         home = await entered(browser, address)
         (ours,) = browser.cookies.jar
@@ -106,7 +106,7 @@ async def test_cookies_that_another_program_sets_lock_no_page(demo: BaseStore, b
         assert len(file.text.splitlines()) == await demo.count(metadata=MemoryMetadata(user_id="ada")) + 2
 
 
-async def test_letters_that_are_not_ascii_in_a_cookie_lock_no_page(demo: BaseStore, browser: httpx.AsyncClient) -> None:
+async def test_letters_that_are_not_ascii_in_a_cookie_lock_no_page(demo: Store, browser: httpx.AsyncClient) -> None:
     async with serving(demo) as address:
         home = await entered(browser, address)
         (ours,) = browser.cookies.jar

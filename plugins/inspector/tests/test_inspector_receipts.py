@@ -11,13 +11,13 @@ import pytest
 import pytest_asyncio
 
 import memoranda
-from memoranda import AIMemory, BaseStore, HumanMemory
+from memoranda import AIMemory, HumanMemory, Store
 
 receipts = pytest.importorskip("memoranda_receipts")
 
 
 @pytest_asyncio.fixture
-async def store(tmp_path: Path) -> AsyncIterator[BaseStore]:
+async def store(tmp_path: Path) -> AsyncIterator[Store]:
     """Two rounds of a conversation, with a receipt of the window after each."""
     async with memoranda.open(f"sqlite:///{tmp_path / 'a.db'}") as opened:
         ada = opened.scoped(user_id="ada", session_id="trip")
@@ -28,7 +28,7 @@ async def store(tmp_path: Path) -> AsyncIterator[BaseStore]:
         yield opened
 
 
-async def test_receipts_stand_at_their_turns(store: BaseStore, inspecting: Any) -> None:
+async def test_receipts_stand_at_their_turns(store: Store, inspecting: Any) -> None:
     async with inspecting(store) as client:
         page = await client.get(await client.owner("ada"))
 
@@ -36,7 +36,7 @@ async def test_receipts_stand_at_their_turns(store: BaseStore, inspecting: Any) 
     assert order == ["Question 0", "model-0", "Answer 0", "Question 1", "model-1", "Answer 1"]
 
 
-async def test_a_receipt_says_whether_it_can_be_shown_again(store: BaseStore, inspecting: Any) -> None:
+async def test_a_receipt_says_whether_it_can_be_shown_again(store: Store, inspecting: Any) -> None:
     async with inspecting(store) as client:
         owner = await client.owner("ada")
         listed = await client.get(f"{owner}receipts")
@@ -53,7 +53,7 @@ async def test_a_receipt_says_whether_it_can_be_shown_again(store: BaseStore, in
     assert "1 of 1 item" in changed
 
 
-async def test_two_receipts_are_shown_beside_each_other(store: BaseStore, inspecting: Any) -> None:
+async def test_two_receipts_are_shown_beside_each_other(store: Store, inspecting: Any) -> None:
     async with inspecting(store) as client:
         owner = await client.owner("ada")
         keys = re.findall(r'name="a" value="(\w+)"', await client.get(f"{owner}receipts"))
@@ -67,7 +67,7 @@ async def test_two_receipts_are_shown_beside_each_other(store: BaseStore, inspec
     assert "Choose two receipts" in alone.text
 
 
-async def test_an_item_says_who_has_seen_it(store: BaseStore, inspecting: Any) -> None:
+async def test_an_item_says_who_has_seen_it(store: Store, inspecting: Any) -> None:
     async with inspecting(store) as client:
         owner = await client.owner("ada")
         items = re.findall(rf'href="({owner}items/\w+)"', await client.get(owner))

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from memoranda import AIMemory, HumanMemory, MemoryMetadata
-from memoranda.store import BaseStore
+from memoranda.store import Store
 from memoranda_inspector.demo import DemoModel
 
 HERE = "http://127.0.0.1:8765"
@@ -18,27 +18,27 @@ HOSTILE = (
 )
 
 
-async def test_nothing_is_shown_without_the_token(demo: BaseStore, inspecting: Any) -> None:
+async def test_nothing_is_shown_without_the_token(demo: Store, inspecting: Any) -> None:
     async with inspecting(demo, enter=False) as client:
         for path in ("/", "/health", "/static/inspector.css", "/o/x/", "//", f"/{'0' * 64}/", "/enter/"):
             assert (await client.http.get(path)).status_code == 403
 
 
-async def test_a_wrong_token_opens_nothing(demo: BaseStore, inspecting: Any) -> None:
+async def test_a_wrong_token_opens_nothing(demo: Store, inspecting: Any) -> None:
     async with inspecting(demo, enter=False) as client:
         for given_token in ("", "wrong", "ä", "a token for test"):
             assert (await client.http.get("/enter", params={"token": given_token})).status_code == 403
         assert (await client.http.get("/")).status_code == 403
 
 
-async def test_the_token_works_once(demo: BaseStore, inspecting: Any) -> None:
+async def test_the_token_works_once(demo: Store, inspecting: Any) -> None:
     async with inspecting(demo) as client:
         again = await client.http.get("/enter", params={"token": "a token for tests"})
         assert again.status_code == 403
         assert "set-cookie" not in again.headers
 
 
-async def test_the_cookie_is_strict_and_out_of_reach_of_scripts(demo: BaseStore, inspecting: Any) -> None:
+async def test_the_cookie_is_strict_and_out_of_reach_of_scripts(demo: Store, inspecting: Any) -> None:
     async with inspecting(demo, enter=False) as client:
         answer = await client.http.get("/enter", params={"token": "a token for tests"})
         cookie = answer.headers["set-cookie"].lower()
@@ -47,9 +47,7 @@ async def test_the_cookie_is_strict_and_out_of_reach_of_scripts(demo: BaseStore,
         assert "a token for tests" not in cookie
 
 
-async def test_neither_the_cookies_nor_an_address_open_anything_without_the_other(
-    demo: BaseStore, inspecting: Any
-) -> None:
+async def test_neither_the_cookies_nor_an_address_open_anything_without_the_other(demo: Store, inspecting: Any) -> None:
     async with inspecting(demo) as client:
         cookies = "; ".join(f"{cookie.name}={cookie.value}" for cookie in client.http.cookies.jar)
         owner = await client.owner("ada")
@@ -76,7 +74,7 @@ async def test_neither_the_cookies_nor_an_address_open_anything_without_the_othe
         "large=" + "x" * 50_000 + "; {ours}",
     ],
 )
-async def test_cookies_of_other_programs_lock_nothing(demo: BaseStore, inspecting: Any, cookies: str) -> None:
+async def test_cookies_of_other_programs_lock_nothing(demo: Store, inspecting: Any, cookies: str) -> None:
     async with inspecting(demo) as client:
         (ours,) = client.http.cookies.jar
         sent = cookies.format(ours=f"{ours.name}={ours.value}", name=ours.name)
@@ -87,7 +85,7 @@ async def test_cookies_of_other_programs_lock_nothing(demo: BaseStore, inspectin
         assert (await client.http.get(f"{client.root}/", headers={"Cookie": without})).status_code == 403
 
 
-async def test_pages_of_other_origins_are_never_told_an_address(demo: BaseStore, inspecting: Any) -> None:
+async def test_pages_of_other_origins_are_never_told_an_address(demo: Store, inspecting: Any) -> None:
     async with inspecting(demo) as client:
         for path in ("/", "/nowhere", f"{client.root}/", f"{client.root}/nowhere"):
             answer = await client.http.get(path)
@@ -111,7 +109,7 @@ async def test_pages_of_other_origins_are_never_told_an_address(demo: BaseStore,
         "127.1:8765",
     ],
 )
-async def test_a_foreign_name_of_this_machine_is_refused(demo: BaseStore, inspecting: Any, host: str) -> None:
+async def test_a_foreign_name_of_this_machine_is_refused(demo: Store, inspecting: Any, host: str) -> None:
     async with inspecting(demo) as client:
         assert (await client.http.get(f"{client.root}/", headers={"Host": host})).status_code == 421
 
@@ -120,13 +118,13 @@ async def test_a_foreign_name_of_this_machine_is_refused(demo: BaseStore, inspec
     "origin",
     ["http://evil.example", "null", "", "http://127.0.0.1:3000", "https://127.0.0.1:8765", "http://localhost:8765"],
 )
-async def test_another_page_cannot_post(demo: BaseStore, inspecting: Any, origin: str) -> None:
+async def test_another_page_cannot_post(demo: Store, inspecting: Any, origin: str) -> None:
     async with inspecting(demo) as client:
         assert (await client.http.post(f"{client.root}/", headers={"Origin": origin})).status_code == 403
 
 
 @pytest.mark.parametrize("site", ["cross-site", "same-site"])
-async def test_another_page_cannot_fetch(demo: BaseStore, inspecting: Any, site: str) -> None:
+async def test_another_page_cannot_fetch(demo: Store, inspecting: Any, site: str) -> None:
     async with inspecting(demo) as client:
         home = f"{client.root}/"
         assert (await client.http.get(home, headers={"Sec-Fetch-Site": site})).status_code == 403
@@ -150,7 +148,7 @@ async def pages_of(client: Any) -> dict[str, str]:
     return pages
 
 
-async def test_no_page_holds_anything_that_its_policy_forbids(demo: BaseStore, inspecting: Any) -> None:
+async def test_no_page_holds_anything_that_its_policy_forbids(demo: Store, inspecting: Any) -> None:
     async with inspecting(demo, summarizer=DemoModel(), templates=("notes",)) as client:
         policy = (await client.http.get(f"{client.root}/")).headers["content-security-policy"]
         assert "unsafe" not in policy
@@ -159,7 +157,7 @@ async def test_no_page_holds_anything_that_its_policy_forbids(demo: BaseStore, i
             assert re.findall(r"<script(?![^>]*src=)|<style| style=| on\w+=|javascript:|https?://", page) == [], name
 
 
-async def test_no_address_names_an_owner_or_says_what_is_stored(demo: BaseStore, inspecting: Any) -> None:
+async def test_no_address_names_an_owner_or_says_what_is_stored(demo: Store, inspecting: Any) -> None:
     async with inspecting(demo, summarizer=DemoModel(), templates=("notes",)) as client:
         for page in (await pages_of(client)).values():
             for address in re.findall(r'(?:href|action|hx-get|hx-post)="([^"]*)"', page):
@@ -167,7 +165,7 @@ async def test_no_address_names_an_owner_or_says_what_is_stored(demo: BaseStore,
                 assert not re.search("ada|trip|seat|window", said), address
 
 
-async def test_every_answer_is_kept_nowhere_and_framed_by_nobody(demo: BaseStore, inspecting: Any) -> None:
+async def test_every_answer_is_kept_nowhere_and_framed_by_nobody(demo: Store, inspecting: Any) -> None:
     async with inspecting(demo) as client:
         for path in ("/", f"{client.root}/", f"{client.root}/static/inspector.js", f"{client.root}/nowhere", "/enter"):
             headers = (await client.http.get(path)).headers
@@ -176,7 +174,7 @@ async def test_every_answer_is_kept_nowhere_and_framed_by_nobody(demo: BaseStore
             assert headers["x-content-type-options"] == "nosniff"
 
 
-async def test_whatever_is_stored_is_shown_as_text(store: BaseStore, inspecting: Any) -> None:
+async def test_whatever_is_stored_is_shown_as_text(store: Store, inspecting: Any) -> None:
     stored = HOSTILE.replace("\x00", "")
     owner = MemoryMetadata(user_id=f"<b>{stored[:40]}", session_id="<i>s")
     call = {"id": "<c>", "name": "<u>tool", "arguments": {"<k>": stored}}
@@ -200,7 +198,7 @@ async def test_whatever_is_stored_is_shown_as_text(store: BaseStore, inspecting:
         assert "{{ 7*7 }}" in pages[1]
 
 
-async def test_an_item_of_five_megabytes_is_shown_in_part_and_saved_whole(demo: BaseStore, inspecting: Any) -> None:
+async def test_an_item_of_five_megabytes_is_shown_in_part_and_saved_whole(demo: Store, inspecting: Any) -> None:
     owner = MemoryMetadata(user_id="large")
     item = HumanMemory(content="<long> " * 750_000, metadata=owner)
     await demo.add(item)
@@ -215,7 +213,7 @@ async def test_an_item_of_five_megabytes_is_shown_in_part_and_saved_whole(demo: 
         assert whole.headers["content-disposition"].startswith("attachment")
 
 
-async def test_an_item_of_somebody_else_cannot_be_reached_by_its_id(store: BaseStore, inspecting: Any) -> None:
+async def test_an_item_of_somebody_else_cannot_be_reached_by_its_id(store: Store, inspecting: Any) -> None:
     mine, theirs = (HumanMemory(content=f"of {user}", metadata=MemoryMetadata(user_id=user)) for user in ("ada", "bob"))
     await store.add_many([mine, theirs])
     async with inspecting(store, summarizer=DemoModel()) as client:
@@ -231,7 +229,7 @@ async def test_an_item_of_somebody_else_cannot_be_reached_by_its_id(store: BaseS
 
 
 async def test_a_failure_is_logged_without_what_is_stored(
-    demo: BaseStore, inspecting: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    demo: Store, inspecting: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def fail(**_: Any) -> Any:
         raise RuntimeError("the window seat is secret")
@@ -247,7 +245,7 @@ async def test_a_failure_is_logged_without_what_is_stored(
     assert "secret" not in "".join(r.getMessage() for r in caplog.records if r.name.startswith("memoranda_inspector"))
 
 
-async def test_a_read_only_inspector_has_no_act_at_all(demo: BaseStore, inspecting: Any) -> None:
+async def test_a_read_only_inspector_has_no_act_at_all(demo: Store, inspecting: Any) -> None:
     async with inspecting(demo, read_only=True) as client:
         owner = await client.owner("ada")
         for path in ("actions", "preview/delete", "do/delete", "do/forget", "export"):
@@ -258,7 +256,7 @@ async def test_a_read_only_inspector_has_no_act_at_all(demo: BaseStore, inspecti
 
 
 @pytest.mark.parametrize("body", [b"x" * 2_000_000, b"find=%ff%fe", b"&" * 500 + b"a=1" + b"&a=1" * 200])
-async def test_a_form_that_is_none_is_refused_with_a_sentence(demo: BaseStore, inspecting: Any, body: bytes) -> None:
+async def test_a_form_that_is_none_is_refused_with_a_sentence(demo: Store, inspecting: Any, body: bytes) -> None:
     async with inspecting(demo) as client:
         answer = await client.http.post(f"{client.root}/", content=body)
         assert answer.status_code == 400

@@ -23,7 +23,7 @@ from langchain_core.runnables import RunnableLambda
 from langchain_core.runnables.history import RunnableWithMessageHistory
 
 from memoranda import AIMemory, HumanMemory, ToolMemory
-from memoranda.store import BaseStore
+from memoranda.store import Store
 from memoranda.sync import SyncStore
 from memoranda_langchain import MemorandaChatMessageHistory
 from memoranda_messages import Dropped, from_anthropic, from_openai, to_anthropic, to_openai
@@ -80,12 +80,12 @@ MESSAGES: dict[str, BaseMessage] = {
 }
 
 
-def history(store: BaseStore | SyncStore, **options: Any) -> MemorandaChatMessageHistory:
+def history(store: Store | SyncStore, **options: Any) -> MemorandaChatMessageHistory:
     return MemorandaChatMessageHistory("chat", store, **options)
 
 
 @pytest.mark.parametrize("message", MESSAGES.values(), ids=MESSAGES)
-async def test_a_message_comes_back_equal(memory_store: BaseStore, message: BaseMessage) -> None:
+async def test_a_message_comes_back_equal(memory_store: Store, message: BaseMessage) -> None:
     chat = history(memory_store, whole=False)
     await chat.aadd_messages([message])
 
@@ -95,7 +95,7 @@ async def test_a_message_comes_back_equal(memory_store: BaseStore, message: Base
     assert returned == message
 
 
-async def test_all_messages_come_back_in_their_order(store: BaseStore) -> None:
+async def test_all_messages_come_back_in_their_order(store: Store) -> None:
     chat = history(store, whole=False)
     await chat.aadd_messages(list(MESSAGES.values()))
     assert await chat.aget_messages() == list(MESSAGES.values())
@@ -114,7 +114,7 @@ def test_the_sync_methods_do_the_same(blocking_store: SyncStore) -> None:
     assert chat.messages == []
 
 
-async def test_a_sync_method_in_an_event_loop_says_what_to_await(store: BaseStore) -> None:
+async def test_a_sync_method_in_an_event_loop_says_what_to_await(store: Store) -> None:
     with pytest.raises(SyncCallError, match="aget_messages"):
         _ = history(store).messages
 
@@ -136,7 +136,7 @@ def test_threads_and_loops_share_a_history(blocking_store: SyncStore) -> None:
     assert texts[1::2] == [f"answer {text}" for text in texts[::2]]
 
 
-async def test_messages_are_ordinary_items(store: BaseStore) -> None:
+async def test_messages_are_ordinary_items(store: Store) -> None:
     ada = store.scoped(user_id="ada")
     turn = [HumanMessage("Weather?", name="Ada"), AIMessage("", tool_calls=CALLS)]
     turn += [ToolMessage("snow", tool_call_id="a"), ToolMessage("none", tool_call_id="b", status="error")]
@@ -160,7 +160,7 @@ async def test_messages_are_ordinary_items(store: BaseStore) -> None:
 
 
 @pytest.mark.parametrize("block", ["image_url", "base64", "data", "source"])
-async def test_an_image_is_readable_without_langchain(memory_store: BaseStore, block: str) -> None:
+async def test_an_image_is_readable_without_langchain(memory_store: Store, block: str) -> None:
     store = memory_store
     shapes: dict[str, dict[str, Any]] = {
         "image_url": {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{PNG}"}},
@@ -180,7 +180,7 @@ async def test_an_image_is_readable_without_langchain(memory_store: BaseStore, b
     assert message["content"][1]["image_url"]["url"] == f"data:image/png;base64,{PNG}"
 
 
-async def test_what_other_formats_wrote_is_read(store: BaseStore) -> None:
+async def test_what_other_formats_wrote_is_read(store: Store) -> None:
     image = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": PNG}}
     written = [
         {"role": "user", "content": [{"type": "text", "text": "Weather?"}, image]},
@@ -221,7 +221,7 @@ async def test_what_other_formats_wrote_is_read(store: BaseStore) -> None:
     assert to_anthropic((await store.search(order="added", limit=20))[::-1])[1][:2] == written[:2]
 
 
-async def test_what_only_langchain_can_read_is_named_where_it_is_lost(store: BaseStore) -> None:
+async def test_what_only_langchain_can_read_is_named_where_it_is_lost(store: Store) -> None:
     search = {"type": "server_tool_call", "id": "s", "name": "web_search", "args": {}}
     await history(store).aadd_messages(
         [HumanMessage("Look it up."), AIMessage([search, {"type": "text", "text": "OK"}])]
@@ -234,7 +234,7 @@ async def test_what_only_langchain_can_read_is_named_where_it_is_lost(store: Bas
     assert "server_tool_call" in [loss.what for loss in losses]
 
 
-async def test_a_name_that_providers_refuse_is_repaired_and_reported(store: BaseStore) -> None:
+async def test_a_name_that_providers_refuse_is_repaired_and_reported(store: Store) -> None:
     chat = history(store)
     await store.scoped(session_id="chat").add_many(
         [
@@ -247,7 +247,7 @@ async def test_a_name_that_providers_refuse_is_repaired_and_reported(store: Base
     assert [loss.what for loss in chat.dropped] == ["name", "name"]
 
 
-async def test_an_item_that_was_changed_comes_back_changed(store: BaseStore) -> None:
+async def test_an_item_that_was_changed_comes_back_changed(store: Store) -> None:
     chat = history(store)
     await chat.aadd_messages([HumanMessage("My flat is in Oslo.", id="m1")])
     (item,) = await store.search()
@@ -258,7 +258,7 @@ async def test_an_item_that_was_changed_comes_back_changed(store: BaseStore) -> 
     assert [loss.what for loss in chat.dropped] == ["payload"]
 
 
-async def test_calls_without_results_are_read_only_in_the_turn_under_way_and_if_asked_for(store: BaseStore) -> None:
+async def test_calls_without_results_are_read_only_in_the_turn_under_way_and_if_asked_for(store: Store) -> None:
     chat, whole = history(store, whole=False), history(store)
     asked, call, result = HumanMessage("Weather?"), AIMessage("", tool_calls=CALLS), ToolMessage("s", tool_call_id="a")
     await chat.aadd_messages([asked, call, result])
@@ -271,14 +271,14 @@ async def test_calls_without_results_are_read_only_in_the_turn_under_way_and_if_
     assert await store.count() == 4
 
 
-async def test_a_limit_cuts_no_call_from_its_results(store: BaseStore) -> None:
+async def test_a_limit_cuts_no_call_from_its_results(store: Store) -> None:
     results = [ToolMessage("s", tool_call_id=name) for name in "ab"]
     await history(store).aadd_messages([HumanMessage("?"), AIMessage("", tool_calls=CALLS), *results, AIMessage("!")])
     assert await history(store, limit=3).aget_messages() == [AIMessage("!")]
     assert len(await history(store, limit=4).aget_messages()) == 4
 
 
-async def test_users_with_the_same_session_id_never_meet(store: BaseStore) -> None:
+async def test_users_with_the_same_session_id_never_meet(store: Store) -> None:
     for user in ("ada", "bob"):
         await history(store.scoped(user_id=user)).aadd_messages([HumanMessage(f"I am {user}.")])
     await history(store.scoped(user_id="bob")).aclear()
@@ -286,13 +286,13 @@ async def test_users_with_the_same_session_id_never_meet(store: BaseStore) -> No
     assert await history(store.scoped(user_id="bob")).aget_messages() == []
 
 
-async def test_what_json_cannot_hold_is_refused_and_nothing_is_stored(store: BaseStore) -> None:
+async def test_what_json_cannot_hold_is_refused_and_nothing_is_stored(store: Store) -> None:
     with pytest.raises(ValueError, match="JSON"):
         await history(store).aadd_messages([HumanMessage("a"), ToolMessage("b", tool_call_id="c", artifact=object())])
     assert await store.count() == 0
 
 
-async def test_a_cancelled_write_is_done_or_not(store: BaseStore) -> None:
+async def test_a_cancelled_write_is_done_or_not(store: Store) -> None:
     chat = history(store)
     task = asyncio.create_task(chat.aadd_messages([HumanMessage("a"), AIMessage("b")]))
     await asyncio.sleep(0)
@@ -303,7 +303,7 @@ async def test_a_cancelled_write_is_done_or_not(store: BaseStore) -> None:
 
 
 @pytest.mark.filterwarnings("ignore:RunnableWithMessageHistory is deprecated")
-async def test_a_runnable_remembers(store: BaseStore) -> None:
+async def test_a_runnable_remembers(store: Store) -> None:
     seen: list[list[str]] = []
 
     def answer(messages: list[BaseMessage]) -> AIMessage:
@@ -323,7 +323,7 @@ async def test_a_runnable_remembers(store: BaseStore) -> None:
 
 
 @pytest.mark.filterwarnings("ignore:RunnableWithMessageHistory is deprecated")
-async def test_what_a_cancelled_run_left_is_no_part_of_the_next_request(store: BaseStore) -> None:
+async def test_what_a_cancelled_run_left_is_no_part_of_the_next_request(store: Store) -> None:
     seen: list[list[BaseMessage]] = []
 
     def answer(messages: list[BaseMessage]) -> AIMessage:
@@ -343,7 +343,7 @@ async def test_what_a_cancelled_run_left_is_no_part_of_the_next_request(store: B
 
 
 @pytest.mark.filterwarnings("ignore:RunnableWithMessageHistory is deprecated")
-async def test_a_chain_that_brings_the_results_is_shown_the_calls(store: BaseStore) -> None:
+async def test_a_chain_that_brings_the_results_is_shown_the_calls(store: Store) -> None:
     replies = iter([AIMessage("", tool_calls=CALLS[:1]), AIMessage("It snows.")])
     seen: list[list[BaseMessage]] = []
 

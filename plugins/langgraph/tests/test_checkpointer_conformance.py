@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Iterator
 import pytest
 from langgraph.checkpoint.conformance import spec
 
-from memoranda.store import BaseStore
+from memoranda.store import Store
 from memoranda_langgraph import MemorandaSaver
 
 Case = Callable[[MemorandaSaver], Awaitable[None]]
@@ -28,5 +28,5 @@ def test_the_suite_is_whole() -> None:
 
 
 @pytest.mark.parametrize("case", list(cases()), ids=lambda case: case.__name__)
-async def test_the_checkpointer_conforms(case: Case, store: BaseStore) -> None:
+async def test_the_checkpointer_conforms(case: Case, store: Store) -> None:
     await case(MemorandaSaver(store.scoped(user_id="ada")))

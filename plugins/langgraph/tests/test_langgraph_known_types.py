@@ -34,7 +34,7 @@ from pydantic.v1 import BaseModel as FirstBaseModel
 
 import memoranda
 from memoranda.errors import CorruptStoreError, InputError
-from memoranda.store import BaseStore, InMemoryStore
+from memoranda.store import InMemoryStore, Store
 from memoranda.store.records import copying_records
 from memoranda_langgraph import CheckpointSerializer, MemorandaSaver, RefusedTypeError
 
@@ -192,7 +192,7 @@ async def test_kinds_that_are_never_written_are_refused(kind: str, mark: Path) -
     await refusing_reads(MemorandaSaver(store), config)
 
 
-async def test_what_was_imported_chooses_nothing_either(store: BaseStore, mark: Path) -> None:
+async def test_what_was_imported_chooses_nothing_either(store: Store, mark: Path) -> None:
     async with memoranda.open("memory://") as prepared:
         forged = Forged("msgpack", ormsgpack.packb(calls(str(mark))["model"]))
         config = await MemorandaSaver(prepared).aput(THREAD, empty_checkpoint(), {"step": 1}, {})
@@ -435,7 +435,7 @@ def _ask(state: State) -> Any:
     return {"mood": Mood(interrupt("how are you?")), "messages": [HumanMessage("fine")]}
 
 
-async def test_a_graph_with_types_of_its_own_goes_on_where_it_stopped(store: BaseStore) -> None:
+async def test_a_graph_with_types_of_its_own_goes_on_where_it_stopped(store: Store) -> None:
     builder = StateGraph(State)
     builder.add_node("think", _think)
     builder.add_node("ask", _ask)

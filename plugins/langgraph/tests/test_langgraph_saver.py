@@ -19,7 +19,7 @@ from langgraph.checkpoint.base.id import uuid6
 import memoranda.sync
 from memoranda import HumanMemory, MemoryMetadata
 from memoranda.errors import CorruptStoreError, InputError
-from memoranda.store import BaseStore, InMemoryStore
+from memoranda.store import InMemoryStore, Store
 from memoranda.store.records import copying_records
 from memoranda_langgraph import MemorandaSaver
 
@@ -45,7 +45,7 @@ async def listed(saver: MemorandaSaver, config: Any, **asked: Any) -> list[int]:
     return [found.metadata["step"] async for found in saver.alist(config, **asked)]
 
 
-async def test_the_latest_is_the_one_with_the_highest_id_whenever_it_was_put(store: BaseStore) -> None:
+async def test_the_latest_is_the_one_with_the_highest_id_whenever_it_was_put(store: Store) -> None:
     saver = MemorandaSaver(store.scoped(user_id="ada"))
     earlier, later = checkpoint(n=1), checkpoint(n=2)
     await saver.aput(THREAD, later, {"step": 2}, {})
@@ -58,7 +58,7 @@ async def test_the_latest_is_the_one_with_the_highest_id_whenever_it_was_put(sto
     assert await listed(saver, THREAD) == [2, 1]
 
 
-async def test_ids_that_carry_no_time_are_ordered_by_the_checkpoints_own(store: BaseStore) -> None:
+async def test_ids_that_carry_no_time_are_ordered_by_the_checkpoints_own(store: Store) -> None:
     saver = MemorandaSaver(store)
     for step, time in ((1, "2024-01-01T00:00:01+00:00"), (2, "2024-01-01T00:00:02+00:00")):
         await saver.aput(THREAD, {**checkpoint(), "id": f"c{step}", "ts": time}, {"step": step}, {})
@@ -66,7 +66,7 @@ async def test_ids_that_carry_no_time_are_ordered_by_the_checkpoints_own(store: 
     assert await listed(saver, THREAD) == [2, 1]
 
 
-async def test_values_come_back_as_the_serializer_knows_them(store: BaseStore) -> None:
+async def test_values_come_back_as_the_serializer_knows_them(store: Store) -> None:
     saver = MemorandaSaver(store)
     values = {"nul": "a\0b", "infinite": math.inf, "bytes": b"\0\xff", "set": {1, 2}, "time": datetime.now(UTC)}
     config = await saver.aput(THREAD, checkpoint(**values), {"step": 0, "tags": {"a"}}, {})  # type: ignore[typeddict-unknown-key]
@@ -80,7 +80,7 @@ async def test_values_come_back_as_the_serializer_knows_them(store: BaseStore) -
     assert found.pending_writes == [("task", "out", {"z": b"\0"})]
 
 
-async def test_a_listing_filters_by_all_metadata_and_pages(store: BaseStore) -> None:
+async def test_a_listing_filters_by_all_metadata_and_pages(store: Store) -> None:
     saver = MemorandaSaver(store)
     for run in ("x", "y"):
         await chain(saver, 60, thread=run, run_id=run, tags=["a", run])
@@ -98,7 +98,7 @@ def named(checkpoint_id: str) -> Any:
     return {"configurable": {**THREAD["configurable"], "checkpoint_id": checkpoint_id}}
 
 
-async def test_an_empty_checkpoint_id_names_the_latest_one(store: BaseStore) -> None:
+async def test_an_empty_checkpoint_id_names_the_latest_one(store: Store) -> None:
     saver = MemorandaSaver(store.scoped(user_id="ada"))
     await chain(saver, 3)
     nothing = named("")
@@ -113,7 +113,7 @@ async def test_an_empty_checkpoint_id_names_the_latest_one(store: BaseStore) -> 
     assert await listed(saver, nothing, before=named(found.checkpoint["id"]), limit=1) == [1]
 
 
-async def test_a_checkpoint_after_an_empty_id_has_no_parent(store: BaseStore) -> None:
+async def test_a_checkpoint_after_an_empty_id_has_no_parent(store: Store) -> None:
     saver = MemorandaSaver(store)
     config = await saver.aput(named(""), checkpoint(n=1), {"step": 0}, {})
 
@@ -127,7 +127,7 @@ async def test_a_checkpoint_after_an_empty_id_has_no_parent(store: BaseStore) ->
 
 @pytest.mark.parametrize("namespace", ["", None])
 async def test_no_namespace_is_every_one_in_a_listing_and_the_root_elsewhere(
-    store: BaseStore, namespace: str | None
+    store: Store, namespace: str | None
 ) -> None:
     saver = MemorandaSaver(store)
     for step, inner in enumerate(["", "inner"]):
@@ -180,7 +180,7 @@ STRANGE_NAMES = [
 
 
 @pytest.mark.parametrize("name", STRANGE_NAMES, ids=lambda name: repr(name)[:20])
-async def test_metadata_is_found_by_whatever_name_it_has(store: BaseStore, name: str) -> None:
+async def test_metadata_is_found_by_whatever_name_it_has(store: Store, name: str) -> None:
     saver = MemorandaSaver(store)
     for step, metadata in enumerate([{name: "yes"}, {name: "no"}, {}, {name: None}, {name: 7}, {name: True}]):
         await saver.aput(THREAD, checkpoint(), {"step": step, **metadata}, {})  # type: ignore[typeddict-item]
@@ -192,7 +192,7 @@ async def test_metadata_is_found_by_whatever_name_it_has(store: BaseStore, name:
     assert await listed(saver, None, filter={name: True, "step": 5}) == [5]
 
 
-async def test_a_name_with_dots_leads_into_nested_metadata(store: BaseStore) -> None:
+async def test_a_name_with_dots_leads_into_nested_metadata(store: Store) -> None:
     saver = MemorandaSaver(store)
     nested: list[Any] = [
         {"user": {"access-level": "nested", "123abc": 1, "tags": ["a", {"b": None}]}},
@@ -213,7 +213,7 @@ async def test_a_name_with_dots_leads_into_nested_metadata(store: BaseStore) -> 
     assert await listed(saver, None, filter={"user.access-level": None}) == [3]
 
 
-async def test_numbers_are_found_however_they_are_written(store: BaseStore) -> None:
+async def test_numbers_are_found_however_they_are_written(store: Store) -> None:
     saver = MemorandaSaver(store)
     for step, number in enumerate([3, 3.0, 3.5, 10**9, 1e9, True, -0.0]):
         await saver.aput(THREAD, checkpoint(), {"step": step, "n": number}, {})  # type: ignore[typeddict-unknown-key]
@@ -226,7 +226,7 @@ async def test_numbers_are_found_however_they_are_written(store: BaseStore) -> N
     assert await listed(saver, None, filter={"n": math.inf}) == []
 
 
-async def test_a_filter_may_ask_for_many_names(store: BaseStore) -> None:
+async def test_a_filter_may_ask_for_many_names(store: Store) -> None:
     saver = MemorandaSaver(store)
     many = {f"name{number % 9}{'x' * number}": number for number in range(200)}
     await saver.aput(THREAD, checkpoint(), {"step": 0, **many}, {})  # type: ignore[typeddict-item]
@@ -235,7 +235,7 @@ async def test_a_filter_may_ask_for_many_names(store: BaseStore) -> None:
     assert await listed(saver, THREAD, filter=many, before=named("f" * 36)) == [0]
 
 
-async def test_of_several_who_write_for_one_task_the_first_is_kept_whole(store: BaseStore) -> None:
+async def test_of_several_who_write_for_one_task_the_first_is_kept_whole(store: Store) -> None:
     saver = MemorandaSaver(store)
     (config,) = await chain(saver, 1)
 
@@ -248,7 +248,7 @@ async def test_of_several_who_write_for_one_task_the_first_is_kept_whole(store: 
     assert len({write[2] for write in found.pending_writes}) == 1
 
 
-async def test_of_errors_the_last_counts(store: BaseStore) -> None:
+async def test_of_errors_the_last_counts(store: Store) -> None:
     saver = MemorandaSaver(store)
     (config,) = await chain(saver, 1)
     for number in range(3):
@@ -259,7 +259,7 @@ async def test_of_errors_the_last_counts(store: BaseStore) -> None:
     assert sorted(found.pending_writes or []) == [("task", "__error__", 2), ("task", "a", 0)]
 
 
-async def test_a_deleted_thread_leaves_nothing_and_takes_nothing_else(store: BaseStore) -> None:
+async def test_a_deleted_thread_leaves_nothing_and_takes_nothing_else(store: Store) -> None:
     saver = MemorandaSaver(store)
     said = HumanMemory(content="hello", metadata=MemoryMetadata(session_id="t"))
     await store.add(said)
@@ -272,7 +272,7 @@ async def test_a_deleted_thread_leaves_nothing_and_takes_nothing_else(store: Bas
     assert [item.id async for item in store.scan(include_deleted=True)] == [said.id]
 
 
-async def test_a_copy_lives_on_when_its_source_is_deleted(store: BaseStore) -> None:
+async def test_a_copy_lives_on_when_its_source_is_deleted(store: Store) -> None:
     saver = MemorandaSaver(store)
     *_, last = await chain(saver, 3)
     await saver.aput_writes(last, [("a", 1)], "task")
@@ -288,7 +288,7 @@ async def test_a_copy_lives_on_when_its_source_is_deleted(store: BaseStore) -> N
     assert await saver.aget_tuple(found.parent_config) is not None
 
 
-async def test_what_pruning_keeps_has_no_parent_that_is_gone(store: BaseStore) -> None:
+async def test_what_pruning_keeps_has_no_parent_that_is_gone(store: Store) -> None:
     saver = MemorandaSaver(store)
     await chain(saver, 3)
     await saver.aprune(["t"])
@@ -297,7 +297,7 @@ async def test_what_pruning_keeps_has_no_parent_that_is_gone(store: BaseStore) -
     assert (found.metadata["step"], found.parent_config) == (2, None)
 
 
-async def test_pruning_keeps_what_a_channel_of_changes_is_read_from(store: BaseStore) -> None:
+async def test_pruning_keeps_what_a_channel_of_changes_is_read_from(store: Store) -> None:
     saver = MemorandaSaver(store)
     config = THREAD
     for step in range(5):
@@ -331,7 +331,7 @@ CIRCLES: dict[str, tuple[dict[str, str], list[str]]] = {
 
 
 @pytest.mark.parametrize("circle", list(CIRCLES))
-async def test_a_walk_to_parents_ends_wherever_these_lead(store: BaseStore, circle: str) -> None:
+async def test_a_walk_to_parents_ends_wherever_these_lead(store: Store, circle: str) -> None:
     saver = MemorandaSaver(store)
     parents, before = CIRCLES[circle]
     await put_each(saver, parents, counters_since_delta_snapshot={"log": (1, 1)})
@@ -393,7 +393,7 @@ async def test_items_that_were_never_written_so_are_reported_as_unreadable(name:
 
 
 @pytest.mark.parametrize("strategy", ["keep_latest", "delete"])
-async def test_pruning_one_thread_leaves_the_others(store: BaseStore, strategy: str) -> None:
+async def test_pruning_one_thread_leaves_the_others(store: Store, strategy: str) -> None:
     saver = MemorandaSaver(store)
     await chain(saver, 2, thread="t")
     await chain(saver, 2, thread="t2")

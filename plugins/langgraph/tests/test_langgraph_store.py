@@ -15,7 +15,7 @@ from langgraph.store.base import GetOp, InvalidNamespaceError, PutOp, SearchOp
 import memoranda.sync
 from memoranda import MemoryMetadata
 from memoranda.errors import BadVectorError, InputError, StoreMisuseError
-from memoranda.store import BaseStore, InMemoryStore
+from memoranda.store import InMemoryStore, Store
 from memoranda_langgraph import MemorandaStore
 from memoranda_langgraph.filters import SplitFilter, compares, found_at
 
@@ -29,7 +29,7 @@ async def keys(store: MemorandaStore, *prefix: str, **asked: Any) -> list[str]:
     return [item.key for item in await store.asearch(prefix, **asked)]
 
 
-async def test_a_value_comes_back_as_it_was_put(store: BaseStore) -> None:
+async def test_a_value_comes_back_as_it_was_put(store: Store) -> None:
     adapter = MemorandaStore(store.scoped(user_id="ada"))
     value = {"a": None, "b": [1, 2.5, {"c": "ü"}], "z": {}, "": True, "a.b": "x", "content": "y", "id": 2**70}
 
@@ -40,7 +40,7 @@ async def test_a_value_comes_back_as_it_was_put(store: BaseStore) -> None:
     assert (item.key, item.namespace, item.value) == ("prefs", ("users", "ada"), value)
 
 
-async def test_what_is_put_can_be_read_as_a_memory(store: BaseStore) -> None:
+async def test_what_is_put_can_be_read_as_a_memory(store: Store) -> None:
     adapter = MemorandaStore(store.scoped(user_id="ada"), index={"dims": 3, "embed": letters, "fields": ["text"]})
 
     await adapter.aput(("notes", "work"), "k", {"text": "abc", "kind": "fact"})
@@ -49,7 +49,7 @@ async def test_what_is_put_can_be_read_as_a_memory(store: BaseStore) -> None:
     assert (item.content, item.name, item.metadata.namespace) == ("abc", "k", ("notes", "work"))
 
 
-async def test_a_put_again_keeps_when_it_was_made(store: BaseStore) -> None:
+async def test_a_put_again_keeps_when_it_was_made(store: Store) -> None:
     adapter = MemorandaStore(store)
     await adapter.aput(("a",), "k", {"n": 1})
     first = await adapter.aget(("a",), "k")
@@ -61,7 +61,7 @@ async def test_a_put_again_keeps_when_it_was_made(store: BaseStore) -> None:
     assert second.created_at == first.created_at < second.updated_at
 
 
-async def test_the_last_put_of_a_batch_counts_and_reads_come_before_it(store: BaseStore) -> None:
+async def test_the_last_put_of_a_batch_counts_and_reads_come_before_it(store: Store) -> None:
     adapter = MemorandaStore(store)
     found, *_ = await adapter.abatch(
         [
@@ -78,7 +78,7 @@ async def test_the_last_put_of_a_batch_counts_and_reads_come_before_it(store: Ba
     assert [(item.key, item.value) for item in await adapter.asearch(("a",))] == [("k", {"n": 3})]
 
 
-async def test_a_batch_is_stored_whole_or_not_at_all(store: BaseStore) -> None:
+async def test_a_batch_is_stored_whole_or_not_at_all(store: Store) -> None:
     adapter = MemorandaStore(store)
     with pytest.raises(InputError):
         await adapter.abatch([PutOp(("a",), "good", {"n": 1}), PutOp(("a",), "bad", {"n": math.nan})])
@@ -88,7 +88,7 @@ async def test_a_batch_is_stored_whole_or_not_at_all(store: BaseStore) -> None:
     assert await adapter.asearch(()) == []
 
 
-async def test_a_deleted_key_leaves_nothing_behind(store: BaseStore) -> None:
+async def test_a_deleted_key_leaves_nothing_behind(store: Store) -> None:
     adapter = MemorandaStore(store, index={"dims": 3, "embed": letters})
     await adapter.aput(("a",), "k", {"text": "abc"})
     await adapter.adelete(("a",), "k")
@@ -96,7 +96,7 @@ async def test_a_deleted_key_leaves_nothing_behind(store: BaseStore) -> None:
     assert await store.count(include_deleted=True) == 0
 
 
-async def test_keys_and_namespaces_are_told_apart_whatever_they_are_made_of(store: BaseStore) -> None:
+async def test_keys_and_namespaces_are_told_apart_whatever_they_are_made_of(store: Store) -> None:
     adapter = MemorandaStore(store)
     places = [(("a", "b"), "c"), (("a",), "b/c"), (("a/b",), "c"), (("a~1b",), "c"), (("a",), '","c'), (("a\n",), "c")]
     for number, (namespace, key) in enumerate(places):
@@ -109,14 +109,14 @@ async def test_keys_and_namespaces_are_told_apart_whatever_they_are_made_of(stor
         assert number in [found.value["n"] for found in await adapter.asearch(namespace, limit=100)]
 
 
-async def test_a_key_may_be_longer_than_an_id(store: BaseStore) -> None:
+async def test_a_key_may_be_longer_than_an_id(store: Store) -> None:
     adapter = MemorandaStore(store)
     await adapter.aput(("a",), "k" * 5000, {"n": 1})
 
     assert await keys(adapter, "a") == ["k" * 5000]
 
 
-async def test_namespaces_lie_below_the_one_that_the_handle_is_bound_to(store: BaseStore) -> None:
+async def test_namespaces_lie_below_the_one_that_the_handle_is_bound_to(store: Store) -> None:
     whole, tenant = MemorandaStore(store), MemorandaStore(store.scoped(namespace=("tenants", "x")))
     await tenant.aput(("b", "x"), "k", {"n": 1})
     await tenant.aput(("x",), "k", {"n": 2})
@@ -133,14 +133,14 @@ async def test_namespaces_lie_below_the_one_that_the_handle_is_bound_to(store: B
     assert found.value == {"n": 2}
 
 
-async def test_items_of_another_kind_are_not_found(store: BaseStore) -> None:
+async def test_items_of_another_kind_are_not_found(store: Store) -> None:
     adapter = MemorandaStore(store)
     await store.add(memoranda.HumanMemory(content="hello", metadata=MemoryMetadata(namespace=("a",))))
 
     assert await adapter.asearch(("a",)) == []
 
 
-async def test_pages_follow_one_another(store: BaseStore) -> None:
+async def test_pages_follow_one_another(store: Store) -> None:
     adapter = MemorandaStore(store)
     await adapter.abatch([PutOp(("a",), f"k{number}", {"n": number, "in": {"n": number}}) for number in range(9)])
 
@@ -157,7 +157,7 @@ STRANGE_KEYS = [
 
 
 @pytest.mark.parametrize("key", STRANGE_KEYS, ids=lambda key: repr(key)[:20])
-async def test_a_value_is_found_by_whatever_key_it_has(store: BaseStore, key: str) -> None:
+async def test_a_value_is_found_by_whatever_key_it_has(store: Store, key: str) -> None:
     adapter = MemorandaStore(store)
     for name, value in {
         "yes": "yes",
@@ -181,7 +181,7 @@ async def test_a_value_is_found_by_whatever_key_it_has(store: BaseStore, key: st
     )
 
 
-async def test_a_key_that_is_no_text_is_found_nowhere(store: BaseStore) -> None:
+async def test_a_key_that_is_no_text_is_found_nowhere(store: Store) -> None:
     adapter = MemorandaStore(store)
     await adapter.aput(("a",), "k", {"1": "x"})
 
@@ -189,7 +189,7 @@ async def test_a_key_that_is_no_text_is_found_nowhere(store: BaseStore) -> None:
     assert await keys(adapter, "a", filter={1: None}) == ["k"]
 
 
-async def test_a_filter_is_asked_of_all_and_not_of_the_first_page(store: BaseStore) -> None:
+async def test_a_filter_is_asked_of_all_and_not_of_the_first_page(store: Store) -> None:
     adapter = MemorandaStore(store)
     await adapter.abatch([PutOp(("a",), f"k{number}", {"in": {"n": number}}) for number in range(600)])
 
@@ -273,7 +273,7 @@ def test_users_of_one_store_never_meet(history: list[tuple[str, tuple[str, ...],
                 assert (mine and mine.value) == (theirs and theirs.value)
 
 
-async def test_a_lifetime_is_in_minutes_and_starts_again_when_it_is_read(store: BaseStore) -> None:
+async def test_a_lifetime_is_in_minutes_and_starts_again_when_it_is_read(store: Store) -> None:
     now = 1_800_000_000.0
     store.clock = lambda: now  # type: ignore[method-assign]
     adapter = MemorandaStore(store, ttl={"default_ttl": 10})
@@ -293,7 +293,7 @@ async def test_a_lifetime_is_in_minutes_and_starts_again_when_it_is_read(store: 
     assert sorted(await keys(adapter, "a")) == ["lasting", "read", "searched"]
 
 
-async def test_vectors_live_as_long_as_what_they_are_of(store: BaseStore) -> None:
+async def test_vectors_live_as_long_as_what_they_are_of(store: Store) -> None:
     now = 1_800_000_000.0
     store.clock = lambda: now  # type: ignore[method-assign]
     adapter = MemorandaStore(store, index={"dims": 3, "embed": letters})
@@ -317,7 +317,7 @@ async def test_vectors_live_as_long_as_what_they_are_of(store: BaseStore) -> Non
         ("l2", {"aa": -1.0, "ab": -1.0, "c": -math.sqrt(2)}),
     ],
 )
-async def test_scores_are_the_higher_the_nearer(store: BaseStore, distance: str, scores: dict[str, float]) -> None:
+async def test_scores_are_the_higher_the_nearer(store: Store, distance: str, scores: dict[str, float]) -> None:
     index: Any = {"dims": 3, "embed": letters, "fields": ["text"], "distance_type": distance}
     adapter = MemorandaStore(store, index=index)
     for text in scores:
@@ -340,7 +340,7 @@ def test_scores_are_the_same_without_numpy(monkeypatch: pytest.MonkeyPatch) -> N
         assert adapter.search((), query="a")[0].score == pytest.approx(score)
 
 
-async def test_what_has_no_vectors_comes_last_and_pages_on(store: BaseStore) -> None:
+async def test_what_has_no_vectors_comes_last_and_pages_on(store: Store) -> None:
     adapter = MemorandaStore(store, index={"dims": 3, "embed": letters, "fields": ["text"]})
     await adapter.aput(("a",), "near", {"text": "a"})
     await adapter.aput(("a",), "far", {"text": "b"})
@@ -354,7 +354,7 @@ async def test_what_has_no_vectors_comes_last_and_pages_on(store: BaseStore) -> 
         assert [(await keys(adapter, query="a", filter=asked, limit=1, offset=at))[0] for at in range(4)] == whole
 
 
-async def test_a_put_without_index_forgets_the_old_vectors(store: BaseStore) -> None:
+async def test_a_put_without_index_forgets_the_old_vectors(store: Store) -> None:
     adapter = MemorandaStore(store, index={"dims": 3, "embed": letters})
     await adapter.aput(("a",), "k", {"text": "abc"})
     await adapter.aput(("a",), "k", {"text": "abc"}, index=False)
@@ -409,7 +409,7 @@ async def test_a_call_without_async_on_a_running_loop_raises_and_does_nothing() 
     assert await store.count() == 0
 
 
-async def test_a_thread_beside_the_loop_uses_the_same_store(store: BaseStore) -> None:
+async def test_a_thread_beside_the_loop_uses_the_same_store(store: Store) -> None:
     adapter = MemorandaStore(store)
     await asyncio.to_thread(adapter.put, ("a",), "k", {"n": 1})
 

@@ -26,7 +26,7 @@ from llama_index.core.memory import Memory
 from llama_index.core.storage.chat_store.base_db import MessageStatus
 
 from memoranda import AIMemory, MemoryItem, ToolMemory
-from memoranda.store import BaseStore
+from memoranda.store import Store
 from memoranda_llama_index import MemorandaChatStore
 from memoranda_messages import from_anthropic, to_openai
 from memoranda_sessions import parts_of
@@ -81,20 +81,20 @@ MESSAGES: dict[str, ChatMessage] = {
 
 
 @pytest.mark.parametrize("message", MESSAGES.values(), ids=MESSAGES)
-async def test_a_message_comes_back_equal(memory_store: BaseStore, message: ChatMessage) -> None:
+async def test_a_message_comes_back_equal(memory_store: Store, message: ChatMessage) -> None:
     chats = MemorandaChatStore(memory_store)
     await chats.add_message("chat", message)
     assert await chats.get_messages("chat") == [message]
     assert chats.dropped == []
 
 
-async def test_all_messages_come_back_in_their_order(store: BaseStore) -> None:
+async def test_all_messages_come_back_in_their_order(store: Store) -> None:
     chats = MemorandaChatStore(store)
     await chats.add_messages("chat", list(MESSAGES.values()))
     assert await chats.get_messages("chat") == list(MESSAGES.values())
 
 
-async def test_messages_are_ordinary_items(store: BaseStore) -> None:
+async def test_messages_are_ordinary_items(store: Store) -> None:
     chats = MemorandaChatStore(store.scoped(user_id="ada"))
     await chats.add_messages("chat", [MESSAGES["image"], MESSAGES["calls"], result("a"), result("b", "sun")])
 
@@ -115,7 +115,7 @@ async def test_messages_are_ordinary_items(store: BaseStore) -> None:
     assert len(to_openai(items, strict=True)) == 4
 
 
-async def test_what_other_formats_wrote_is_read(store: BaseStore) -> None:
+async def test_what_other_formats_wrote_is_read(store: Store) -> None:
     data = base64.b64encode(PNG).decode()
     image = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": data}}
     thought = {"type": "thinking", "thinking": "Two cities.", "signature": "s"}
@@ -137,7 +137,7 @@ async def test_what_other_formats_wrote_is_read(store: BaseStore) -> None:
     assert sorted(loss.what for loss in chats.dropped) == ["is_error", "is_error", "reasoning"]
 
 
-async def test_an_image_whose_file_is_gone_costs_the_image_only(store: BaseStore, tmp_path: Path) -> None:
+async def test_an_image_whose_file_is_gone_costs_the_image_only(store: Store, tmp_path: Path) -> None:
     picture = tmp_path / "a.png"
     picture.write_bytes(PNG)
     chats = MemorandaChatStore(store)
@@ -156,7 +156,7 @@ async def numbered(chats: MemorandaChatStore, count: int) -> None:
     await chats.add_messages("chat", [ChatMessage(role="user", content=str(number)) for number in range(count)])
 
 
-async def test_limits_and_offsets_count_from_the_oldest(store: BaseStore) -> None:
+async def test_limits_and_offsets_count_from_the_oldest(store: Store) -> None:
     chats = MemorandaChatStore(store)
     await numbered(chats, 5)
     assert texts(await chats.get_messages("chat", limit=2)) == ["0", "1"]
@@ -166,7 +166,7 @@ async def test_limits_and_offsets_count_from_the_oldest(store: BaseStore) -> Non
     assert await chats.get_messages("other") == []
 
 
-async def test_archived_messages_are_kept_apart_and_recalled(store: BaseStore) -> None:
+async def test_archived_messages_are_kept_apart_and_recalled(store: Store) -> None:
     chats = MemorandaChatStore(store.scoped(user_id="ada"))
     await numbered(chats, 3)
     await chats.add_message("chat", ChatMessage(role="user", content="The old dog"), MessageStatus.ARCHIVED)
@@ -183,7 +183,7 @@ async def test_archived_messages_are_kept_apart_and_recalled(store: BaseStore) -
     assert texts(await chats.get_messages("chat", status=None)) == ["2"]
 
 
-async def test_messages_of_a_status_are_replaced(store: BaseStore) -> None:
+async def test_messages_of_a_status_are_replaced(store: Store) -> None:
     chats = MemorandaChatStore(store)
     await numbered(chats, 3)
     await chats.archive_oldest_messages("chat", 1)
@@ -193,7 +193,7 @@ async def test_messages_of_a_status_are_replaced(store: BaseStore) -> None:
     assert texts(await chats.get_messages("chat", status=None)) == ["new"]
 
 
-async def test_messages_are_removed_for_good(store: BaseStore) -> None:
+async def test_messages_are_removed_for_good(store: Store) -> None:
     chats = MemorandaChatStore(store)
     await numbered(chats, 5)
     removed = await chats.delete_message("chat", 1)
@@ -208,7 +208,7 @@ async def test_messages_are_removed_for_good(store: BaseStore) -> None:
     assert await chats.get_keys() == ["other"]
 
 
-async def test_users_with_the_same_key_never_meet(store: BaseStore) -> None:
+async def test_users_with_the_same_key_never_meet(store: Store) -> None:
     ada, bob = (MemorandaChatStore(store.scoped(user_id=name)) for name in ("ada", "bob"))
     await numbered(ada, 2)
     await bob.delete_messages("chat")
@@ -216,7 +216,7 @@ async def test_users_with_the_same_key_never_meet(store: BaseStore) -> None:
     assert await ada.count_messages("chat") == 2
 
 
-async def test_a_turn_that_was_left_half_written_leaves_with_its_neighbours(store: BaseStore) -> None:
+async def test_a_turn_that_was_left_half_written_leaves_with_its_neighbours(store: Store) -> None:
     chats = MemorandaChatStore(store)
     asked = ChatMessage(role="user", content="Weather?")
     await chats.add_messages("chat", [asked, MESSAGES["calls"], result("a")])
@@ -231,7 +231,7 @@ async def test_a_turn_that_was_left_half_written_leaves_with_its_neighbours(stor
     assert len(await store.search(archived=True)) == 4
 
 
-async def test_two_writers_lose_nothing(store: BaseStore) -> None:
+async def test_two_writers_lose_nothing(store: Store) -> None:
     chats = MemorandaChatStore(store)
     await numbered(chats, 6)
     archived = await asyncio.gather(*(chats.archive_oldest_messages("chat", 2) for _ in range(3)))
@@ -239,7 +239,7 @@ async def test_two_writers_lose_nothing(store: BaseStore) -> None:
     assert await chats.get_messages("chat") == []
 
 
-async def test_memory_flushes_into_the_archive(store: BaseStore) -> None:
+async def test_memory_flushes_into_the_archive(store: Store) -> None:
     chats = MemorandaChatStore(store)
     memory = Memory.from_defaults(session_id="chat", token_limit=40, token_flush_size=10, chat_store=chats)
     for number in range(6):
@@ -266,7 +266,7 @@ def test_the_sync_methods_of_memory_use_a_loop_each(lasting_url: str) -> None:
         assert memory.get() == []
 
 
-async def test_a_cancelled_write_is_done_or_not(store: BaseStore) -> None:
+async def test_a_cancelled_write_is_done_or_not(store: Store) -> None:
     chats = MemorandaChatStore(store)
     task = asyncio.create_task(numbered(chats, 3))
     await asyncio.sleep(0)
@@ -276,7 +276,7 @@ async def test_a_cancelled_write_is_done_or_not(store: BaseStore) -> None:
     assert await chats.count_messages("chat") in (0, 3)
 
 
-async def test_forgetting_reaches_archived_messages(store: BaseStore) -> None:
+async def test_forgetting_reaches_archived_messages(store: Store) -> None:
     chats = MemorandaChatStore(store.scoped(user_id="ada"))
     await numbered(chats, 2)
     await chats.archive_oldest_messages("chat", 1)

@@ -17,6 +17,7 @@ from memoranda.errors import StoreClosedError
 from memoranda.loops import LoopLock
 from memoranda.store import InMemoryStore
 from memoranda_loops import PerLoop
+from memoranda_testing.stepwise import StepwiseStore
 
 
 def test_what_is_left_of_a_closed_loop_does_not_release_a_lock_that_another_holds() -> None:
@@ -218,7 +219,7 @@ def test_what_a_blocked_loop_has_is_abandoned_and_not_ended_when_it_goes_on() ->
 
 @pytest.mark.usefixtures("soon_blocked")
 def test_a_write_in_a_blocked_loop_keeps_nobody_from_closing() -> None:
-    class Slow(InMemoryStore):
+    class Slow(StepwiseStore):
         async def _add(self, *arguments: Any) -> None:
             await asyncio.sleep(0)
             await super()._add(*arguments)
@@ -233,7 +234,7 @@ def test_a_write_in_a_blocked_loop_keeps_nobody_from_closing() -> None:
 
 @pytest.mark.usefixtures("soon_blocked")
 def test_closing_does_not_wait_for_a_loop_that_is_blocked_while_it_closes() -> None:
-    class SlowToClose(InMemoryStore):
+    class SlowToClose(StepwiseStore):
         async def _close(self) -> None:
             await asyncio.sleep(0)
 
@@ -249,7 +250,7 @@ def test_closing_does_not_wait_for_a_loop_that_is_blocked_while_it_closes() -> N
 def test_a_call_of_a_loop_that_takes_turns_is_waited_for() -> None:
     begun, may_end = threading.Event(), threading.Event()
 
-    class Waiting(InMemoryStore):
+    class Waiting(StepwiseStore):
         async def _apply(self, write: Any) -> int:
             begun.set()
             await asyncio.to_thread(may_end.wait)

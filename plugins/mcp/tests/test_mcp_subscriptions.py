@@ -19,6 +19,7 @@ from memoranda.store import InMemoryStore, Observer
 from memoranda_mcp import Rights, ScopedMemory, make_server
 from memoranda_mcp.graph import Graph
 from memoranda_mcp.subscriptions import MAX_SUBSCRIPTIONS
+from memoranda_testing.stepwise import StepwiseStore
 
 Started = Callable[..., StdioServerParameters]
 
@@ -152,8 +153,8 @@ async def test_one_refused_address_refuses_the_whole_subscription(store: InMemor
     await nothing_watched(memory, before)
 
 
-async def test_an_address_that_cannot_be_read_refuses_the_whole_subscription(store: InMemoryStore) -> None:
-    class Away(type(store)):  # type: ignore[misc]  # The store of the fixture, but for one call.
+async def test_an_address_that_cannot_be_read_refuses_the_whole_subscription() -> None:
+    class Away(StepwiseStore):
         async def _get(self, item_id: str) -> Any:
             raise StoreUnavailableError("The server is away.")
 
@@ -244,7 +245,7 @@ async def test_a_session_that_ends_takes_its_subscriptions_along(store: InMemory
 
 
 async def test_a_write_is_done_though_a_subscribed_resource_cannot_be_read(store: InMemoryStore) -> None:
-    class Failing(type(store)):  # type: ignore[misc]  # The store of the fixture, but for one call.
+    class Failing(StepwiseStore):
         away = False
 
         async def _search(self, *arguments: Any) -> Any:
@@ -263,7 +264,7 @@ async def test_a_write_is_done_though_a_subscribed_resource_cannot_be_read(store
             assert await asyncio.wait_for(heard(subscription), 240) == GOOD
 
 
-class Interrupted(InMemoryStore):
+class Interrupted(StepwiseStore):
     """Lets another write between the reads of one look, once."""
 
     write: Callable[[], Awaitable[object]] | None = None

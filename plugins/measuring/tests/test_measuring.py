@@ -13,8 +13,9 @@ import pytest
 import memoranda.sync
 from memoranda import HumanMemory, MemoryItem, MemoryMetadata, ShortTermMemory
 from memoranda.errors import InputError
-from memoranda.store import BaseStore, InMemoryStore, Observer
+from memoranda.store import InMemoryStore, Observer, Store
 from memoranda_measuring import Call, Measuring
+from memoranda_testing.stepwise import StepwiseStore
 
 
 class Meter(Measuring):
@@ -41,13 +42,13 @@ class Changes(Observer):
         return item
 
 
-def measured(store: BaseStore | None = None) -> tuple[BaseStore, Meter]:
+def measured(store: Store | None = None) -> tuple[Store, Meter]:
     store, meter = InMemoryStore() if store is None else store, Meter()
     store.observe(meter)
     return store, meter
 
 
-async def called(store: BaseStore) -> None:
+async def called(store: Store) -> None:
     """Call every public method of a store that has all capabilities, each once."""
     await store.init()
     await store.exists()
@@ -68,6 +69,7 @@ async def called(store: BaseStore) -> None:
     await store.recall("tea")
     await store.window()
     await store.payloads()
+    await store.payload_changes(None)
     await store.head()
     await store.count()
     assert [found.id async for found in store.scan(memory_type="human")] == ["1", "3", "4"]
@@ -82,7 +84,7 @@ async def called(store: BaseStore) -> None:
 
 
 def public_calls() -> set[str]:
-    methods = {name: getattr(BaseStore, name) for name in dir(BaseStore) if not name.startswith("_")}
+    methods = {name: getattr(Store, name) for name in dir(Store) if not name.startswith("_")}
     return {name for name, method in methods.items() if inspect.isfunction(method) and _is_async(method)}
 
 
@@ -210,7 +212,7 @@ async def test_a_failed_call_reports_its_error() -> None:
 
 
 async def test_a_cancelled_call_reports_the_cancellation() -> None:
-    class Hangs(InMemoryStore):
+    class Hangs(StepwiseStore):
         async def _count(self, *_: Any) -> int:
             await asyncio.sleep(60)
             return 0

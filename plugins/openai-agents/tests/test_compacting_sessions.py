@@ -12,7 +12,7 @@ from agents.testing import ScriptedModel
 from agents.usage import Usage
 from openai.types.responses import ResponseOutputMessage, ResponseOutputText
 
-from memoranda.store import BaseStore, InMemoryStore
+from memoranda.store import InMemoryStore, Store
 from memoranda_openai_agents import CompactingSession, MemorandaSession
 from memoranda_summary import SummaryConfig, expand, undo
 
@@ -37,7 +37,7 @@ def rounds(*numbers: int) -> list[Any]:
     ]
 
 
-def compacting(store: BaseStore, **options: Any) -> CompactingSession:
+def compacting(store: Store, **options: Any) -> CompactingSession:
     config = SummaryConfig(message_threshold=8, keep_recent=4)
     return CompactingSession("chat", store.scoped(user_id="ada"), summarizer=Summarizer(), config=config, **options)
 
@@ -50,7 +50,7 @@ def test_only_a_session_with_a_summarizer_is_aware_of_compaction() -> None:
     assert not is_openai_responses_compaction_aware_session(MemorandaSession("chat", InMemoryStore()))
 
 
-async def test_the_older_part_is_summarised_and_can_be_put_back(store: BaseStore) -> None:
+async def test_the_older_part_is_summarised_and_can_be_put_back(store: Store) -> None:
     session = compacting(store)
     before = [PIXEL, *rounds(1, 2, 3)]
     await session.add_items(before)
@@ -70,7 +70,7 @@ async def test_the_older_part_is_summarised_and_can_be_put_back(store: BaseStore
     assert await session.get_items() == before
 
 
-async def test_a_short_session_stays_unless_forced(store: BaseStore) -> None:
+async def test_a_short_session_stays_unless_forced(store: Store) -> None:
     session = compacting(store)
     await session.add_items(rounds(1, 2))
 
@@ -81,7 +81,7 @@ async def test_a_short_session_stays_unless_forced(store: BaseStore) -> None:
     assert (await session.get_items())[1:] == rounds(2)
 
 
-async def test_a_limit_keeps_the_summary_for_the_model_and_counts_messages(store: BaseStore) -> None:
+async def test_a_limit_keeps_the_summary_for_the_model_and_counts_messages(store: Store) -> None:
     session = compacting(store, session_settings={"limit": 2})
     await session.add_items(rounds(1, 2, 3))
     await session.run_compaction()
@@ -95,7 +95,7 @@ async def test_a_limit_keeps_the_summary_for_the_model_and_counts_messages(store
     assert await session.get_items(limit=2) == rounds(29)[-2:]
 
 
-async def test_a_summary_is_never_popped(store: BaseStore) -> None:
+async def test_a_summary_is_never_popped(store: Store) -> None:
     session = compacting(store)
     await session.add_items(rounds(1, 2, 3))
     await session.run_compaction()

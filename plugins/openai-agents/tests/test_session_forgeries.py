@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memoranda import AIMemory, HumanMemory, MemoryItem, MemoryMetadata, SystemMemory, ToolMemory
-from memoranda.store import BaseStore, InMemoryStore
+from memoranda.store import InMemoryStore, Store
 from memoranda_messages import to_responses
 from memoranda_openai_agents import MemorandaSession
 
@@ -61,7 +61,7 @@ async def test_no_payload_brings_in_what_its_item_does_not_say(payload: Any, in_
     assert (popped["role"], popped["content"]) == ("user", "hi")
 
 
-async def redacted(store: BaseStore, text: str = SECRET) -> None:
+async def redacted(store: Store, text: str = SECRET) -> None:
     """Take a text out of every field of every item, and leave the payloads as they are."""
     for item in await store.search(mode="substring", limit=1000):
         for name in ("content", "name", "tool_calls", "tool_call_id", "tool_name"):
@@ -70,7 +70,7 @@ async def redacted(store: BaseStore, text: str = SECRET) -> None:
         await store.update(item)
 
 
-async def test_a_tool_call_that_was_edited_comes_back_edited(store: BaseStore) -> None:
+async def test_a_tool_call_that_was_edited_comes_back_edited(store: Store) -> None:
     session = MemorandaSession("chat", store)
     await session.add_items([{"role": "user", "content": "log in"}, CALL, RESULT])  # type: ignore[list-item]
     await redacted(store)
@@ -118,7 +118,7 @@ async def test_what_was_edited_stays_out_of_forks_and_copies() -> None:
         assert SECRET not in json.dumps(found)
 
 
-async def test_ids_that_come_again_come_back_as_they_were_given(store: BaseStore) -> None:
+async def test_ids_that_come_again_come_back_as_they_were_given(store: Store) -> None:
     session = MemorandaSession("chat", store)
     turn: list[Any] = []
     for call_id in ("a", "a_2"):
@@ -188,7 +188,7 @@ def test_what_a_session_gives_is_what_the_fields_say(turns: list[Any], data: st.
     assert skeleton(found) == skeleton(plain)
 
 
-async def test_a_role_that_instructs_needs_an_item_that_does(store: BaseStore) -> None:
+async def test_a_role_that_instructs_needs_an_item_that_does(store: Store) -> None:
     forged = {"role": "system", "content": {"not": "known"}}
     session = MemorandaSession("chat", store)
     await session.add_items([{"role": "user", "content": "hello"}])

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from openai.types.responses import ResponseOutputMessage, ResponseOutputText
 
 from memoranda import MemoryMetadata
-from memoranda.store import BaseStore, InMemoryStore
+from memoranda.store import InMemoryStore, Store
 from memoranda_messages import to_responses
 from memoranda_messages.payload_json import decode_payload
 from memoranda_openai_agents import MemorandaSession
@@ -61,7 +61,7 @@ def groups_of(name: str) -> list[list[Any]]:
 
 
 class Clock:
-    def __init__(self, store: BaseStore) -> None:
+    def __init__(self, store: Store) -> None:
         self.now = START
         store.clock = lambda: self.now
 
@@ -97,7 +97,7 @@ async def test_a_call_ends_with_its_result_once_the_conversation_goes_on() -> No
 
 
 @pytest.mark.parametrize("position", range(1, 6))
-async def test_a_turn_of_which_one_item_was_given_a_lifetime_ends_with_it(store: BaseStore, position: int) -> None:
+async def test_a_turn_of_which_one_item_was_given_a_lifetime_ends_with_it(store: Store, position: int) -> None:
     clock = Clock(store)
     session = MemorandaSession("chat", store)
     await session.add_items(turn("a"))
@@ -129,7 +129,7 @@ async def shown_to_a_model(session: MemorandaSession) -> list[Any]:
 @pytest.mark.parametrize("ttl", [None, 600])
 @pytest.mark.parametrize("further", [[], [said("Are you there?")]], ids=["last", "before another question"])
 async def test_reasoning_ends_with_an_outcome_that_came_after_it(
-    store: BaseStore, limit: int | None, ttl: float | None, further: list[Any]
+    store: Store, limit: int | None, ttl: float | None, further: list[Any]
 ) -> None:
     clock = Clock(store)
     lasting = MemorandaSession("chat", store, SessionSettings(limit=limit), ttl)
@@ -150,7 +150,7 @@ async def test_reasoning_ends_with_an_outcome_that_came_after_it(
         assert [(loss.what, loss.reason) for loss in lasting.dropped] == [("reasoning", "incomplete")]
 
 
-async def test_what_was_popped_has_not_ended(store: BaseStore) -> None:
+async def test_what_was_popped_has_not_ended(store: Store) -> None:
     """A runner takes items back one by one, and looks at what is left."""
     session = MemorandaSession("chat", store)
     await session.add_items([said("a"), reasoned("c"), call("c"), result("c")])

@@ -10,7 +10,7 @@ from agents.memory import Session, SessionSettings
 
 from memoranda import HumanMemory
 from memoranda.errors import MemoryError
-from memoranda.store import BaseStore
+from memoranda.store import Store
 from memoranda_openai_agents import MemorandaSession
 
 REASONING = {"id": "rs_1", "type": "reasoning", "summary": [], "encrypted_content": "b64=="}
@@ -35,7 +35,7 @@ def test_it_is_a_session_of_the_sdk() -> None:
     assert isinstance(MemorandaSession("chat", InMemoryStore()), Session)
 
 
-async def test_items_come_back_as_they_were_and_in_order(store: BaseStore) -> None:
+async def test_items_come_back_as_they_were_and_in_order(store: Store) -> None:
     session = MemorandaSession("chat", store)
     turn: list[Any] = [
         *said("What colour is the sky?"),
@@ -53,7 +53,7 @@ async def test_items_come_back_as_they_were_and_in_order(store: BaseStore) -> No
     assert await session.get_items() == turn
 
 
-async def test_a_limit_counts_items_and_takes_the_newest(store: BaseStore) -> None:
+async def test_a_limit_counts_items_and_takes_the_newest(store: Store) -> None:
     session = MemorandaSession("chat", store)
     await session.add_items([*said("What colour is the sky?"), REASONING, CALL, RESULT, ANSWER])  # type: ignore[list-item]
 
@@ -62,7 +62,7 @@ async def test_a_limit_counts_items_and_takes_the_newest(store: BaseStore) -> No
     assert len(await session.get_items(limit=99)) == 5
 
 
-async def test_the_limit_of_the_settings_holds_where_none_is_named(store: BaseStore) -> None:
+async def test_the_limit_of_the_settings_holds_where_none_is_named(store: Store) -> None:
     session = MemorandaSession("chat", store, session_settings=SessionSettings(limit=2))
     await session.add_items(said("one", "two", "three"))
 
@@ -71,7 +71,7 @@ async def test_the_limit_of_the_settings_holds_where_none_is_named(store: BaseSt
     assert session.session_settings == SessionSettings(limit=2)
 
 
-async def test_items_of_one_moment_keep_the_order_of_their_adding(store: BaseStore) -> None:
+async def test_items_of_one_moment_keep_the_order_of_their_adding(store: Store) -> None:
     session = MemorandaSession("chat", store)
     texts = [str(number) for number in range(30)]
     for text in texts:
@@ -81,7 +81,7 @@ async def test_items_of_one_moment_keep_the_order_of_their_adding(store: BaseSto
     assert await session.get_items(limit=7) == said(*texts[-7:])
 
 
-async def test_nothing_is_left_of_what_was_popped_or_cleared(store: BaseStore) -> None:
+async def test_nothing_is_left_of_what_was_popped_or_cleared(store: Store) -> None:
     session = MemorandaSession("chat", store)
     await session.add_items(said("one", "two"))
 
@@ -92,7 +92,7 @@ async def test_nothing_is_left_of_what_was_popped_or_cleared(store: BaseStore) -
     assert await session.pop_item() is None
 
 
-async def test_each_item_is_popped_once_however_many_ask(store: BaseStore) -> None:
+async def test_each_item_is_popped_once_however_many_ask(store: Store) -> None:
     texts = [str(number) for number in range(24)]
     await MemorandaSession("chat", store).add_items(said(*texts))
 
@@ -107,7 +107,7 @@ async def test_each_item_is_popped_once_however_many_ask(store: BaseStore) -> No
     assert sorted(text for texts in taken for text in texts) == sorted(texts)
 
 
-async def test_items_added_at_once_are_not_mixed(store: BaseStore) -> None:
+async def test_items_added_at_once_are_not_mixed(store: Store) -> None:
     async def speak(who: int) -> None:
         await MemorandaSession("chat", store).add_items(said(*(f"{who}.{number}" for number in range(5))))
 
@@ -119,7 +119,7 @@ async def test_items_added_at_once_are_not_mixed(store: BaseStore) -> None:
     assert all([number for _, number in turn] == ["0", "1", "2", "3", "4"] for turn in turns)
 
 
-async def test_what_cannot_be_stored_is_refused_with_all_that_came_along(store: BaseStore) -> None:
+async def test_what_cannot_be_stored_is_refused_with_all_that_came_along(store: Store) -> None:
     session = MemorandaSession("chat", store)
 
     with pytest.raises(MemoryError):
@@ -129,7 +129,7 @@ async def test_what_cannot_be_stored_is_refused_with_all_that_came_along(store: 
 
 
 @pytest.mark.parametrize("steps", range(0, 12, 2))
-async def test_who_cancels_finds_all_of_a_batch_or_nothing(store: BaseStore, steps: int) -> None:
+async def test_who_cancels_finds_all_of_a_batch_or_nothing(store: Store, steps: int) -> None:
     session = MemorandaSession("chat", store)
     adding = asyncio.create_task(session.add_items(said("one", "two", "three")))
     for _ in range(steps):
@@ -149,7 +149,7 @@ async def test_who_cancels_finds_all_of_a_batch_or_nothing(store: BaseStore, ste
     assert await session.get_items() == found
 
 
-async def test_items_end_with_their_time_to_live(store: BaseStore) -> None:
+async def test_items_end_with_their_time_to_live(store: Store) -> None:
     session = MemorandaSession("chat", store, ttl=60)
     await session.add_items(said("soon gone"))
     assert await session.get_items() == said("soon gone")
@@ -160,7 +160,7 @@ async def test_items_end_with_their_time_to_live(store: BaseStore) -> None:
     assert await session.get_items() == []
 
 
-async def test_what_others_added_to_the_session_is_shown_in_the_sdks_words(store: BaseStore) -> None:
+async def test_what_others_added_to_the_session_is_shown_in_the_sdks_words(store: Store) -> None:
     session = MemorandaSession("chat", store)
     await session.add_items(said("one"))
     await store.scoped(session_id="chat").add(HumanMemory(content="two"))
@@ -170,7 +170,7 @@ async def test_what_others_added_to_the_session_is_shown_in_the_sdks_words(store
     assert [(item["role"], item["content"]) for item in found] == [("user", "one"), ("user", "two")]
 
 
-async def test_an_item_that_was_changed_since_is_shown_as_it_is_now(store: BaseStore) -> None:
+async def test_an_item_that_was_changed_since_is_shown_as_it_is_now(store: Store) -> None:
     session = MemorandaSession("chat", store)
     await session.add_items(said("I live in Oslo."))
     (item,) = await store.search(mode="substring")
@@ -182,7 +182,7 @@ async def test_an_item_that_was_changed_since_is_shown_as_it_is_now(store: BaseS
     assert found["content"] == "I live in …"
 
 
-async def test_what_was_said_can_be_searched_like_any_memory(store: BaseStore) -> None:
+async def test_what_was_said_can_be_searched_like_any_memory(store: Store) -> None:
     ada = store.scoped(user_id="ada")
     await MemorandaSession("chat", ada).add_items([*said("My flat is in Oslo."), ANSWER])  # type: ignore[list-item]
 

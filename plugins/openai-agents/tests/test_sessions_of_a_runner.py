@@ -12,7 +12,7 @@ from agents.testing import ScriptedModel
 from openai.types.responses import ResponseOutputMessage, ResponseOutputText
 
 import memoranda
-from memoranda.store import BaseStore, InMemoryStore
+from memoranda.store import InMemoryStore, Store
 from memoranda_openai_agents import MemorandaSession
 
 QUESTION = {"role": "user", "content": "What colour is the sky?"}
@@ -74,7 +74,7 @@ async def test_the_end_is_read_to_the_item_where_a_runner_looks_at_it() -> None:
     assert await session.get_items() == history[-1:]
 
 
-async def test_a_run_and_a_stream_remember(store: BaseStore) -> None:
+async def test_a_run_and_a_stream_remember(store: Store) -> None:
     session = MemorandaSession("chat", store.scoped(user_id="ada"))
     model = ScriptedModel()
     model.enqueue([reply("Blue.")])

@@ -18,7 +18,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 import memoranda
-from memoranda.store import BaseStore
+from memoranda.store import Store
 from memoranda_otel import OpenTelemetry
 from memoranda_testing.servers import postgres_server, redis_server
 
@@ -104,7 +104,7 @@ async def opened(
     """Open a store of a backend that reports to the telemetry."""
     async with AsyncExitStack() as stack:
 
-        async def open_store(backend: str, **options: Any) -> BaseStore:
+        async def open_store(backend: str, **options: Any) -> Store:
             unique = uuid.uuid4().hex
             urls = {"memory": "memory://", "vector": "vector://?embeddings=hashing"}
             if backend == "sqlite":

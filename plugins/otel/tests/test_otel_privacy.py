@@ -10,7 +10,7 @@ import pytest
 
 from memoranda import AIMemory, HumanMemory, MemoryMetadata, ToolMemory
 from memoranda.errors import MemoryError
-from memoranda.store import BaseStore
+from memoranda.store import Store
 from memoranda_context import ContextManager
 from memoranda_otel.settings import captures_content, names_people
 
@@ -20,7 +20,7 @@ PLACES = ("text", "query", "user", "session", "task", "agent", "place", "extra",
 CANARIES = [f"canary-{place}" for place in (*PLACES, "id")]
 
 
-async def lived_in(store: BaseStore) -> None:
+async def lived_in(store: Store) -> None:
     """Store and ask for canaries in every place that takes one, with calls that fail, too."""
     owner = MemoryMetadata(
         user_id="canary-user",

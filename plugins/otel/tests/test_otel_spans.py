@@ -18,15 +18,16 @@ from opentelemetry.trace import SpanKind, StatusCode
 import memoranda.sync
 from memoranda import HumanMemory, MemoryMetadata, ShortTermMemory
 from memoranda.errors import InputError
-from memoranda.store import BaseStore, Capability, InMemoryStore
+from memoranda.store import Capability, InMemoryStore, Store
 from memoranda_otel import OpenTelemetry
+from memoranda_testing.stepwise import StepwiseStore
 
 Opened = Callable[..., Any]
 
 BACKENDS = ("memory", "sqlite", "vector", "postgres", "redis")
 
 
-async def called(store: BaseStore) -> list[tuple[str, str, int | None]]:
+async def called(store: Store) -> list[tuple[str, str, int | None]]:
     """Call each public method once; return method, name of its span and the number of records, in this order."""
     expected: list[tuple[str, str, int | None]] = [("init", "create_memory_store", None)]
 
@@ -166,7 +167,7 @@ async def test_a_failed_call_says_the_class_of_its_error_and_no_message(opened: 
 
 
 async def test_a_cancelled_call_says_so(telemetry: Any) -> None:
-    class Hangs(InMemoryStore):
+    class Hangs(StepwiseStore):
         async def _count(self, *_: Any) -> int:
             await asyncio.sleep(60)
             return 0
@@ -311,7 +312,7 @@ async def test_a_trace_that_is_not_sampled_stays_so_below_a_call() -> None:
     provider = TracerProvider(sampler=ParentBased(TraceIdRatioBased(0.0)))
     seen = []
 
-    class Looks(InMemoryStore):
+    class Looks(StepwiseStore):
         async def _count(self, *given: Any) -> int:
             seen.append(trace.get_current_span().get_span_context())
             return await super()._count(*given)
@@ -324,7 +325,7 @@ async def test_a_trace_that_is_not_sampled_stays_so_below_a_call() -> None:
 
 
 async def test_code_within_a_call_can_use_its_span(telemetry: Any) -> None:
-    class Notes(InMemoryStore):
+    class Notes(StepwiseStore):
         async def _count(self, *given: Any) -> int:
             span = trace.get_current_span()
             span.set_attribute("rows", 3)

@@ -17,6 +17,7 @@ from memoranda_langgraph import MemorandaStore
 from memoranda_mcp import ScopedMemory, make_server
 from memoranda_openai_agents import MemorandaSession
 from memoranda_otel import TraceIds
+from memoranda_testing.stepwise import StepwiseStore
 
 Opened = Callable[..., Any]
 
@@ -128,7 +129,7 @@ async def test_logs_within_a_call_carry_its_ids(telemetry: Any) -> None:
         def emit(self, record: logging.LogRecord) -> None:
             records.append(record)
 
-    class Logs(InMemoryStore):
+    class Logs(StepwiseStore):
         async def _count(self, *given: Any) -> int:
             logger.warning("within")
             return await super()._count(*given)

@@ -20,7 +20,7 @@ from pydantic_ai.messages import (
 )
 
 from memoranda import MemoryItem
-from memoranda.store import BaseStore, InMemoryStore
+from memoranda.store import InMemoryStore, Store
 from memoranda_pydantic_ai import MemorandaConversationStore
 
 SECRET = "hunter2"
@@ -30,13 +30,13 @@ def written(*messages: ModelMessage) -> str:
     return ModelMessagesTypeAdapter.dump_json(list(messages)).decode()
 
 
-async def saved(store: BaseStore, *messages: ModelMessage) -> MemorandaConversationStore:
+async def saved(store: Store, *messages: ModelMessage) -> MemorandaConversationStore:
     conversations = MemorandaConversationStore(store)
     await conversations.save(Conversation(conversation_id="chat", messages=list(messages)))
     return conversations
 
 
-async def entry(store: BaseStore, text: str) -> MemoryItem:
+async def entry(store: Store, text: str) -> MemoryItem:
     (item,) = await store.search(query=text, mode="substring")
     return item
 
@@ -54,7 +54,7 @@ def told(messages: list[ModelMessage]) -> list[list[Any]]:
     ]
 
 
-async def test_what_was_taken_out_of_a_text_does_not_come_back(store: BaseStore) -> None:
+async def test_what_was_taken_out_of_a_text_does_not_come_back(store: Store) -> None:
     conversations = await saved(
         store,
         ModelRequest(parts=[SystemPromptPart("Be brief."), UserPromptPart(f"My word is {SECRET}.")]),

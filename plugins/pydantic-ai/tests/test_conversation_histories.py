@@ -16,7 +16,7 @@ from pydantic_ai.exceptions import UserError
 from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse, TextPart, UserPromptPart
 from pydantic_ai.usage import RunUsage
 
-from memoranda.store import BaseStore, InMemoryStore
+from memoranda.store import InMemoryStore, Store
 from memoranda_pydantic_ai import MemorandaConversationStore
 
 NAMES = st.sampled_from(["a", "b", "c"])
@@ -179,7 +179,7 @@ STORED = [
 ]
 
 
-async def test_a_history_has_the_same_answers_on_every_engine(store: BaseStore) -> None:
+async def test_a_history_has_the_same_answers_on_every_engine(store: Store) -> None:
     await play(MemorandaConversationStore(store), STORED)
 
 

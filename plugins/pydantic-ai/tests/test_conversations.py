@@ -24,7 +24,7 @@ from pydantic_ai.models.test import TestModel
 from pydantic_ai.usage import RunUsage
 
 from memoranda.errors import CorruptStoreError, UnsupportedError
-from memoranda.store import BaseStore, InMemoryStore
+from memoranda.store import InMemoryStore, Store
 from memoranda_pydantic_ai import MemorandaConversationStore
 
 
@@ -50,7 +50,7 @@ async def loaded(conversations: MemorandaConversationStore, name: str = "chat") 
     return conversation
 
 
-async def test_a_conversation_comes_back_as_it_was(store: BaseStore) -> None:
+async def test_a_conversation_comes_back_as_it_was(store: Store) -> None:
     conversations = MemorandaConversationStore(store)
     said: list[ModelMessage] = [
         ModelRequest(
@@ -73,7 +73,7 @@ async def test_a_conversation_comes_back_as_it_was(store: BaseStore) -> None:
     assert [record.scope for record in await conversations.list_conversations()] == ["ada"]
 
 
-async def test_a_run_goes_on_where_the_last_one_ended(store: BaseStore) -> None:
+async def test_a_run_goes_on_where_the_last_one_ended(store: Store) -> None:
     conversations = MemorandaConversationStore(store)
     agent = Agent(TestModel(custom_output_text="Yes."))
     for question in ("Do I live in Oslo?", "Still?"):
@@ -83,7 +83,7 @@ async def test_a_run_goes_on_where_the_last_one_ended(store: BaseStore) -> None:
     assert len((await loaded(conversations)).messages) == 4
 
 
-async def test_the_last_of_a_history_is_read(store: BaseStore) -> None:
+async def test_the_last_of_a_history_is_read(store: Store) -> None:
     conversations = MemorandaConversationStore(store)
     await conversations.save(talk(*map(str, range(50))))
 
@@ -93,7 +93,7 @@ async def test_the_last_of_a_history_is_read(store: BaseStore) -> None:
         assert texts(found.messages) == [str(number) for number in range(50)][50 - min(limit, 50) :]
 
 
-async def test_a_conflict_leaves_neither_record_nor_entries(store: BaseStore) -> None:
+async def test_a_conflict_leaves_neither_record_nor_entries(store: Store) -> None:
     conversations = MemorandaConversationStore(store)
     await conversations.save(talk("one"))
     mine, theirs = await loaded(conversations), await loaded(conversations)
@@ -109,7 +109,7 @@ async def test_a_conflict_leaves_neither_record_nor_entries(store: BaseStore) ->
     assert texts((await loaded(conversations)).messages) == ["one", "theirs"]
 
 
-async def test_of_many_writers_of_a_revision_one_is_heard(store: BaseStore) -> None:
+async def test_of_many_writers_of_a_revision_one_is_heard(store: Store) -> None:
     conversations = MemorandaConversationStore(store)
     await conversations.save(talk("one"))
 
@@ -130,7 +130,7 @@ async def test_of_many_writers_of_a_revision_one_is_heard(store: BaseStore) -> N
     assert texts((await loaded(conversations)).messages) == ["one", str(heard.index(True))]
 
 
-async def test_of_many_who_begin_a_conversation_one_does(store: BaseStore) -> None:
+async def test_of_many_who_begin_a_conversation_one_does(store: Store) -> None:
     conversations = MemorandaConversationStore(store)
     begun = await asyncio.gather(
         *(conversations.save(talk(str(number))) for number in range(6)), return_exceptions=True
@@ -140,7 +140,7 @@ async def test_of_many_who_begin_a_conversation_one_does(store: BaseStore) -> No
     assert sum(isinstance(outcome, list) for outcome in begun) == 1
 
 
-async def test_forks_share_their_entries_and_go_their_own_ways(store: BaseStore) -> None:
+async def test_forks_share_their_entries_and_go_their_own_ways(store: Store) -> None:
     conversations = MemorandaConversationStore(store)
     await conversations.save(talk("one", "two", "three"))
     before = await store.count()
@@ -155,7 +155,7 @@ async def test_forks_share_their_entries_and_go_their_own_ways(store: BaseStore)
 
 
 @pytest.mark.parametrize("first", ["chat", "fork"])
-async def test_deleting_one_side_of_a_fork_keeps_the_other(store: BaseStore, first: str) -> None:
+async def test_deleting_one_side_of_a_fork_keeps_the_other(store: Store, first: str) -> None:
     conversations = MemorandaConversationStore(store)
     await conversations.save(talk("one", "two", "three"))
     fork = await conversations.fork("chat", at=2, new_conversation_id="fork")
@@ -173,7 +173,7 @@ async def test_deleting_one_side_of_a_fork_keeps_the_other(store: BaseStore, fir
     assert await store.count(include_deleted=True) == 0
 
 
-async def test_a_deleted_conversation_can_begin_again_and_no_old_copy_is_saved_over_it(store: BaseStore) -> None:
+async def test_a_deleted_conversation_can_begin_again_and_no_old_copy_is_saved_over_it(store: Store) -> None:
     conversations = MemorandaConversationStore(store)
     await conversations.save(talk("one"))
     old = await loaded(conversations)
@@ -187,7 +187,7 @@ async def test_a_deleted_conversation_can_begin_again_and_no_old_copy_is_saved_o
     assert texts((await loaded(conversations)).messages) == ["new"]
 
 
-async def test_a_fork_of_what_is_deleted_meanwhile_is_refused_or_whole(store: BaseStore) -> None:
+async def test_a_fork_of_what_is_deleted_meanwhile_is_refused_or_whole(store: Store) -> None:
     conversations = MemorandaConversationStore(store)
     for number in range(10):
         await conversations.save(talk("one", "two", name=f"chat {number}"))
@@ -209,7 +209,7 @@ async def test_a_fork_of_what_is_deleted_meanwhile_is_refused_or_whole(store: Ba
         assert fork is None or texts(fork.messages) == ["one", "two"]
 
 
-async def test_siblings_write_at_the_same_time(store: BaseStore) -> None:
+async def test_siblings_write_at_the_same_time(store: Store) -> None:
     conversations = MemorandaConversationStore(store)
     await conversations.save(talk("one"))
     forks = [await conversations.fork("chat", new_conversation_id=str(number)) for number in range(5)]
@@ -222,7 +222,7 @@ async def test_siblings_write_at_the_same_time(store: BaseStore) -> None:
         assert texts((await loaded(conversations, str(number))).messages) == ["one", f"of {number}"]
 
 
-async def test_a_branch_keeps_what_it_left(store: BaseStore) -> None:
+async def test_a_branch_keeps_what_it_left(store: Store) -> None:
     conversations = MemorandaConversationStore(store)
     await conversations.save(talk("one", "two"))
     current = await loaded(conversations)
@@ -236,7 +236,7 @@ async def test_a_branch_keeps_what_it_left(store: BaseStore) -> None:
     assert texts(back.messages) == ["one", "two"]
 
 
-async def test_the_revision_is_opaque(store: BaseStore) -> None:
+async def test_the_revision_is_opaque(store: Store) -> None:
     conversations = MemorandaConversationStore(store)
     record = ConversationRecord(conversation_id="chat", head_id=None, revision="any text, É")
     await conversations.write_record(record, expected_revision=None)
@@ -249,7 +249,7 @@ async def test_the_revision_is_opaque(store: BaseStore) -> None:
     assert await conversations.read_record("chat") == following
 
 
-async def test_a_record_that_follows_an_entry_that_is_not_there_is_refused(store: BaseStore) -> None:
+async def test_a_record_that_follows_an_entry_that_is_not_there_is_refused(store: Store) -> None:
     conversations = MemorandaConversationStore(store)
     record = ConversationRecord(conversation_id="chat", head_id="nowhere")
 
@@ -261,7 +261,7 @@ async def test_a_record_that_follows_an_entry_that_is_not_there_is_refused(store
     assert await store.count(include_deleted=True) == 0
 
 
-async def test_an_entry_that_is_stored_already_is_refused(store: BaseStore) -> None:
+async def test_an_entry_that_is_stored_already_is_refused(store: Store) -> None:
     conversations = MemorandaConversationStore(store)
     entry = ConversationEntry(parent_id=None, message=asked("one"))
     record = ConversationRecord(conversation_id="chat", head_id=entry.id)
@@ -274,7 +274,7 @@ async def test_an_entry_that_is_stored_already_is_refused(store: BaseStore) -> N
 
 @pytest.mark.parametrize("parents", [{"a": "a"}, {"a": "b", "b": "a"}, {"a": "b", "b": "c", "c": "b"}])
 async def test_a_history_that_leads_in_a_circle_is_reported_and_can_be_deleted(
-    store: BaseStore, parents: dict[str, str]
+    store: Store, parents: dict[str, str]
 ) -> None:
     conversations = MemorandaConversationStore(store)
     entries = [ConversationEntry(id=name, parent_id=parent, message=asked(name)) for name, parent in parents.items()]
@@ -296,7 +296,7 @@ async def test_a_long_history_is_read_to_its_beginning() -> None:
     assert texts((await loaded(conversations)).messages) == list(map(str, range(10_000)))
 
 
-async def test_conversations_are_listed_by_scope_the_latest_first(store: BaseStore) -> None:
+async def test_conversations_are_listed_by_scope_the_latest_first(store: Store) -> None:
     conversations = MemorandaConversationStore(store)
     for number, scope in enumerate(["ada", "bob", "ada", "ada"]):
         await conversations.save(talk("one", name=str(number)), scope=scope)
@@ -313,7 +313,7 @@ async def test_conversations_are_listed_by_scope_the_latest_first(store: BaseSto
     assert await listed(limit=0) == []
 
 
-async def test_two_users_give_their_conversations_the_same_id(store: BaseStore) -> None:
+async def test_two_users_give_their_conversations_the_same_id(store: Store) -> None:
     for user in ("ada", "bob"):
         await MemorandaConversationStore(store.scoped(user_id=user)).save(talk(user))
     ada, bob = (MemorandaConversationStore(store.scoped(user_id=user)) for user in ("ada", "bob"))
@@ -327,7 +327,7 @@ async def test_two_users_give_their_conversations_the_same_id(store: BaseStore) 
     assert await MemorandaConversationStore(store).load("chat") is None
 
 
-async def test_what_was_said_can_be_searched_like_any_memory(store: BaseStore) -> None:
+async def test_what_was_said_can_be_searched_like_any_memory(store: Store) -> None:
     ada = store.scoped(user_id="ada")
     await MemorandaConversationStore(ada).save(talk("My flat is in Oslo."))
 

@@ -21,7 +21,7 @@ from pydantic_ai.messages import (
     UserPromptPart,
 )
 
-from memoranda.store import BaseStore
+from memoranda.store import Store
 from memoranda_messages import from_openai, to_anthropic, to_openai
 from memoranda_pydantic_ai import MemorandaConversationStore
 from memoranda_sessions import Conversation as Session
@@ -75,13 +75,13 @@ async def loaded(conversations: MemorandaConversationStore, name: str = "chat") 
     return found
 
 
-async def saved(store: BaseStore, *messages: ModelMessage) -> MemorandaConversationStore:
+async def saved(store: Store, *messages: ModelMessage) -> MemorandaConversationStore:
     conversations = MemorandaConversationStore(store)
     await conversations.save(Conversation(conversation_id="chat", messages=list(messages)))
     return conversations
 
 
-async def test_entries_are_ordinary_items_of_the_session(store: BaseStore) -> None:
+async def test_entries_are_ordinary_items_of_the_session(store: Store) -> None:
     handle = store.scoped(user_id="ada")
     conversations = await saved(handle, *TURN)
 
@@ -98,7 +98,7 @@ async def test_entries_are_ordinary_items_of_the_session(store: BaseStore) -> No
     assert anthropic[2]["content"][1]["is_error"] is True
 
 
-async def test_what_another_framework_adds_is_part_of_the_conversation(store: BaseStore) -> None:
+async def test_what_another_framework_adds_is_part_of_the_conversation(store: Store) -> None:
     conversations = await saved(store, *TURN)
     await Session(store, "chat").append(GOING_ON)
 
@@ -118,7 +118,7 @@ async def test_what_another_framework_adds_is_part_of_the_conversation(store: Ba
     assert [item.content for item in await Session(store, "chat").read()][-1] == "Thanks."
 
 
-async def test_a_session_of_another_framework_can_be_loaded_forked_and_deleted(store: BaseStore) -> None:
+async def test_a_session_of_another_framework_can_be_loaded_forked_and_deleted(store: Store) -> None:
     await Session(store, "chat").append(GOING_ON)
     conversations = MemorandaConversationStore(store)
 
@@ -139,7 +139,7 @@ async def test_a_session_of_another_framework_can_be_loaded_forked_and_deleted(s
     assert await store.count(include_deleted=True) == 0
 
 
-async def test_a_session_that_was_never_saved_here_can_be_deleted(store: BaseStore) -> None:
+async def test_a_session_that_was_never_saved_here_can_be_deleted(store: Store) -> None:
     await Session(store, "chat").append(GOING_ON)
 
     await MemorandaConversationStore(store).delete("chat")
@@ -147,7 +147,7 @@ async def test_a_session_that_was_never_saved_here_can_be_deleted(store: BaseSto
     assert await store.count(include_deleted=True) == 0
 
 
-async def test_a_save_is_refused_if_another_framework_came_first(store: BaseStore) -> None:
+async def test_a_save_is_refused_if_another_framework_came_first(store: Store) -> None:
     conversations = await saved(store, *said("one"))
     conversation = await loaded(conversations)
     await Session(store, "chat").append(GOING_ON[:1])
@@ -159,7 +159,7 @@ async def test_a_save_is_refused_if_another_framework_came_first(store: BaseStor
     assert texts((await loaded(conversations)).messages) == ["one", "And where?"]
 
 
-async def test_other_frameworks_see_only_the_branch_that_goes_on(store: BaseStore) -> None:
+async def test_other_frameworks_see_only_the_branch_that_goes_on(store: Store) -> None:
     conversations = await saved(store, *said("one", "two", "three"))
     session = Session(store, "chat")
     current = await loaded(conversations)
@@ -177,7 +177,7 @@ async def test_other_frameworks_see_only_the_branch_that_goes_on(store: BaseStor
     assert texts((await loaded(conversations)).messages) == ["one", "two", "three", "And where?"]
 
 
-async def test_a_conversation_ends_where_another_framework_has_cut_it(store: BaseStore) -> None:
+async def test_a_conversation_ends_where_another_framework_has_cut_it(store: Store) -> None:
     conversations = await saved(store, *said("one", "two"))
     session = Session(store, "chat")
 
@@ -197,7 +197,7 @@ class Summarizer:
         return "They counted."
 
 
-async def test_a_compacted_session_is_whole_here(store: BaseStore) -> None:
+async def test_a_compacted_session_is_whole_here(store: Store) -> None:
     conversations = await saved(store, *said(*"abcdefgh"))
     handle = store.scoped(session_id="chat")
 
@@ -211,7 +211,7 @@ async def test_a_compacted_session_is_whole_here(store: BaseStore) -> None:
     assert texts((await loaded(conversations)).messages) == [*"abcdefghi"]
 
 
-async def test_what_cannot_be_carried_over_is_reported(store: BaseStore, caplog: pytest.LogCaptureFixture) -> None:
+async def test_what_cannot_be_carried_over_is_reported(store: Store, caplog: pytest.LogCaptureFixture) -> None:
     conversations = MemorandaConversationStore(store)
     await Session(store, "chat").append(from_openai([{"role": "user", "name": "Ada", "content": "Hi"}]))
 

@@ -6,12 +6,12 @@ import pytest
 
 import memoranda
 from memoranda import AIMemory, HumanMemory, MemoryItem, MemoryMetadata
-from memoranda.store import BaseStore
+from memoranda.store import Store
 
 LIFE = ["I moved to Porto with my sister Ana", "I'm allergic to peanuts", "Miso died last week"]
 
 
-async def told(store: BaseStore, **wanted: object) -> list[str]:
+async def told(store: Store, **wanted: object) -> list[str]:
     found = await store.recall("", limit=50, verdict=True, **wanted)  # type: ignore[call-overload]
     return [each.item.content for each in found]
 

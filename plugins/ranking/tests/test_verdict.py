@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from memoranda.items import HumanMemory, MemoryMetadata
-from memoranda.store import BaseStore, RankedItem
+from memoranda.store import RankedItem, Store
 from memoranda.store.in_memory import InMemoryStore
 from memoranda_ranking import judge
 
@@ -22,7 +22,7 @@ SAID = (
 
 
 @pytest.fixture
-async def told() -> AsyncIterator[BaseStore]:
+async def told() -> AsyncIterator[Store]:
     async with InMemoryStore() as store:
         for number, (name, text) in enumerate(SAID):
             metadata = MemoryMetadata(user_id="talk", session_id="s")
@@ -32,7 +32,7 @@ async def told() -> AsyncIterator[BaseStore]:
 
 
 @pytest.mark.parametrize("question", ["Which puppy did Ada adopt?", "When do Ben's violin lessons start?"])
-async def test_what_was_said_is_known(told: BaseStore, question: str) -> None:
+async def test_what_was_said_is_known(told: Store, question: str) -> None:
     found = await told.recall(question, verdict=True)
     assert (found.verdict, found.unsupported) == ("known", ())
     assert found.memories
@@ -46,38 +46,38 @@ async def test_what_was_said_is_known(told: BaseStore, question: str) -> None:
         ("Which puppy did Gwendolyn adopt?", "Gwendolyn"),
     ],
 )
-async def test_a_word_that_nobody_said_is_named_as_it_is_written(told: BaseStore, question: str, word: str) -> None:
+async def test_a_word_that_nobody_said_is_named_as_it_is_written(told: Store, question: str, word: str) -> None:
     found = await told.recall(question, verdict=True)
     assert (found.verdict, found.unsupported) == ("near", (word,))
     assert found.memories
 
 
-async def test_a_person_is_named_if_it_was_another_one(told: BaseStore) -> None:
+async def test_a_person_is_named_if_it_was_another_one(told: Store) -> None:
     found = await told.recall("What is the puppy called that Ben adopted?", verdict=True)
     assert (found.verdict, found.unsupported) == ("near", ("Ben",))
 
 
 @pytest.mark.parametrize("question", ["What is the boiling point of ethanol?", "Who wrote the Epic of Gilgamesh?"])
-async def test_a_question_about_something_else_is_unknown(told: BaseStore, question: str) -> None:
+async def test_a_question_about_something_else_is_unknown(told: Store, question: str) -> None:
     found = await told.recall(question, verdict=True)
     assert (found.memories, found.verdict) == ((), "unknown")
     assert await told.recall(question) == []
 
 
-async def test_a_floor_of_zero_recalls_what_is_related_to_an_unknown_question(told: BaseStore) -> None:
+async def test_a_floor_of_zero_recalls_what_is_related_to_an_unknown_question(told: Store) -> None:
     question = "Which general of the Roman legions founded the fortified camp of Vienna and its aqueducts?"
     found = await told.recall(question, min_score=0, verdict=True)
     assert found.verdict == "unknown"
     assert "Vienna" in found.memories[0].item.content
 
 
-async def test_one_telling_word_is_enough_among_a_few_items(told: BaseStore) -> None:
+async def test_one_telling_word_is_enough_among_a_few_items(told: Store) -> None:
     found = await told.recall("How long was the journey to Vienna?", verdict=True)
     assert found.verdict == "near"
     assert "Vienna" in found.memories[0].item.content
 
 
-async def test_times_are_not_missed(told: BaseStore) -> None:
+async def test_times_are_not_missed(told: Store) -> None:
     found = await told.recall("Which kitchen did Ada paint yesterday, in December 2023?", verdict=True)
     assert found.unsupported == ()
 
@@ -104,7 +104,7 @@ def test_an_english_question_with_a_name_that_nobody_said_needs_more_evidence(qu
 
 
 @pytest.mark.parametrize("question", ["Which telescope did I buy in Peru?", "How do I sharpen a chainsaw?"])
-async def test_what_was_told_or_how_it_is_done_needs_the_usual_evidence(told: BaseStore, question: str) -> None:
+async def test_what_was_told_or_how_it_is_done_needs_the_usual_evidence(told: Store, question: str) -> None:
     assert (await told.recall(question, verdict=True)).verdict == "unknown"
 
 

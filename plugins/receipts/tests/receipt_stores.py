@@ -13,7 +13,7 @@ import asyncpg
 import redis.asyncio
 
 import memoranda
-from memoranda.store import BaseStore
+from memoranda.store import Store
 from memoranda_testing.servers import postgres_server, redis_server
 
 START = 1_800_000_000.0
@@ -44,7 +44,7 @@ def url_of(engine: str, servers: ExitStack, folder: Path) -> str:
 
 
 @asynccontextmanager
-async def opened(engine: str, servers: ExitStack, folder: Path, **options: Any) -> AsyncIterator[BaseStore]:
+async def opened(engine: str, servers: ExitStack, folder: Path, **options: Any) -> AsyncIterator[Store]:
     """Open an empty store of an engine."""
     async with memoranda.open(url_of(engine, servers, folder), **options) as store:
         yield store

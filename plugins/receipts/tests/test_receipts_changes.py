@@ -12,19 +12,19 @@ from hypothesis import strategies as st
 
 import memoranda
 from memoranda import AIMemory, HumanMemory, MemoryMetadata, ToolMemory
-from memoranda.store import BaseStore
+from memoranda.store import Store
 from memoranda_context import assemble
 from memoranda_receipts import Receipts
 from memoranda_summary import SummaryConfig, compact
 
 
 @pytest.fixture
-async def handle() -> AsyncIterator[BaseStore]:
+async def handle() -> AsyncIterator[Store]:
     async with memoranda.open("memory://") as store:
         yield store.scoped(user_id="ada", session_id="trip")
 
 
-async def say(handle: BaseStore, *texts: str, **fields: Any) -> list[str]:
+async def say(handle: Store, *texts: str, **fields: Any) -> list[str]:
     """Add what a person said and an answer for each text; return the ids."""
     ids = []
     for text in texts:
@@ -37,7 +37,7 @@ async def say(handle: BaseStore, *texts: str, **fields: Any) -> list[str]:
 CHANGES = ("changed", "updated", "archived", "deleted", "expired", "purged", None)
 
 
-async def changed(handle: BaseStore, item_id: str, how: str | None) -> None:
+async def changed(handle: Store, item_id: str, how: str | None) -> None:
     """Do to an item what a replay calls so."""
     item = await handle.get(item_id)
     assert item is not None
@@ -86,7 +86,7 @@ def test_exactly_what_was_changed_is_named(hows: list[str | None], fenced: bool)
     asyncio.run(run())
 
 
-async def test_the_rest_of_a_context_is_a_whole_one(handle: BaseStore) -> None:
+async def test_the_rest_of_a_context_is_a_whole_one(handle: Store) -> None:
     await say(handle, "Hello.")
     call = {"id": "c1", "type": "function", "function": {"name": "find", "arguments": "{}"}}
     caller = AIMemory(content="", tool_calls=[call])
@@ -100,7 +100,7 @@ async def test_the_rest_of_a_context_is_a_whole_one(handle: BaseStore) -> None:
     assert len(replay.items) == 3
 
 
-async def rules(handle: BaseStore) -> dict[str, dict[str, str]]:
+async def rules(handle: Store) -> dict[str, dict[str, str]]:
     """Return what left and entered between the last two receipts, each with its rule."""
     receipts = Receipts(handle)
     later, earlier = await receipts.list(limit=2)
@@ -111,7 +111,7 @@ async def rules(handle: BaseStore) -> dict[str, dict[str, str]]:
     }
 
 
-async def test_items_leave_beyond_the_rounds_and_enter_as_added(handle: BaseStore) -> None:
+async def test_items_leave_beyond_the_rounds_and_enter_as_added(handle: Store) -> None:
     first = await say(handle, "One.", "Two.")
     await handle.window(rounds=2, receipt=True)
     second = await say(handle, "Three.")
@@ -122,7 +122,7 @@ async def test_items_leave_beyond_the_rounds_and_enter_as_added(handle: BaseStor
     }
 
 
-async def test_items_leave_over_budget(handle: BaseStore) -> None:
+async def test_items_leave_over_budget(handle: Store) -> None:
     first = await say(handle, "One.", "Two.")
     await handle.window(tokens=100, rounds=5, receipt=True)
     await say(handle, "Three is a long sentence indeed. " * 8)
@@ -130,14 +130,14 @@ async def test_items_leave_over_budget(handle: BaseStore) -> None:
     assert (await rules(handle))["left"] == dict.fromkeys(first, "over budget")
 
 
-async def test_what_comes_back_says_why_it_was_out(handle: BaseStore) -> None:
+async def test_what_comes_back_says_why_it_was_out(handle: Store) -> None:
     ids = await say(handle, "One.", "Two.", "Three.")
     await handle.window(rounds=1, receipt=True)
     await handle.window(rounds=3, receipt=True)
     assert (await rules(handle))["entered"] == dict.fromkeys(ids[:4], "beyond the rounds")
 
 
-async def test_items_leave_compacted(handle: BaseStore) -> None:
+async def test_items_leave_compacted(handle: Store) -> None:
     ids = await say(handle, *(f"Sentence {number}." for number in range(6)))
     await handle.window(receipt=True)
 
@@ -154,7 +154,7 @@ async def test_items_leave_compacted(handle: BaseStore) -> None:
     assert list(found["entered"].values()) == ["added since"]
 
 
-async def test_items_leave_below_the_floor_expired_untrusted_and_removed(handle: BaseStore) -> None:
+async def test_items_leave_below_the_floor_expired_untrusted_and_removed(handle: Store) -> None:
     texts = {name: f"The {name} bicycle is in the shed." for name in ("red", "green", "brown", "grey")}
     for name, text in texts.items():
         ttl = 60 if name == "green" else None
@@ -166,7 +166,7 @@ async def test_items_leave_below_the_floor_expired_untrusted_and_removed(handle:
     await handle.add(item.model_copy(update={"trust": "external"}))
     await handle.delete("grey")
     start = handle.clock()
-    handle._store.clock = lambda: start + 61  # type: ignore[attr-defined]
+    handle.root.clock = lambda: start + 61  # type: ignore[attr-defined]
     receipts = Receipts(handle)
     earlier = (await receipts.list())[0]
     await handle.window(min_trust="user", receipt=True)
@@ -175,7 +175,7 @@ async def test_items_leave_below_the_floor_expired_untrusted_and_removed(handle:
     rules = {each.id: each.rule for each in found.left}
     assert rules == {"green": "expired", "brown": "no longer trusted", "grey": "removed"}
     assert found.settings == {"min_trust": (None, "user")}
-    other = handle._store.scoped(user_id="ada", session_id="later")  # type: ignore[attr-defined]
+    other = handle.root.scoped(user_id="ada", session_id="later")  # type: ignore[attr-defined]
     await assemble(other, "Is the red bicycle in the shed?", limit=5, min_score=0.5, receipt=True)
     await assemble(other, "How is the weather today?", limit=5, min_score=0.5, receipt=True)
     later, earlier = await Receipts(other).list(limit=2)
@@ -183,7 +183,7 @@ async def test_items_leave_below_the_floor_expired_untrusted_and_removed(handle:
     assert left["red"] == "below the floor"
 
 
-async def test_two_receipts_of_the_same_are_the_same(handle: BaseStore) -> None:
+async def test_two_receipts_of_the_same_are_the_same(handle: Store) -> None:
     ids = await say(handle, "One.")
     await handle.window(receipt=True)
     await handle.window(receipt=True)

@@ -11,7 +11,7 @@ import pytest
 from receipt_stores import Clock, opened
 
 from memoranda import HumanMemory
-from memoranda.store import BaseStore, Capability
+from memoranda.store import Capability, Store
 from memoranda_context import assemble
 from memoranda_receipts import Receipts, Recording
 
@@ -25,7 +25,7 @@ def servers() -> Iterator[ExitStack]:
         yield stack
 
 
-async def held(store: BaseStore) -> str:
+async def held(store: Store) -> str:
     """Return everything that a store has, deleted items too."""
     hides = Capability.DELETE in store.capabilities
     return "".join([item.model_dump_json() async for item in store.scan(include_deleted=hides)])

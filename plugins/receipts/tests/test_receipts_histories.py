@@ -18,7 +18,7 @@ from receipt_stores import opened
 import memoranda
 from memoranda import AIMemory, HumanMemory, MemoryItem, SystemMemory, ToolMemory
 from memoranda.items import SummaryMemory
-from memoranda.store import BaseStore
+from memoranda.store import Store
 from memoranda_context import ContextManager, assemble
 from memoranda_guard import Fence
 from memoranda_messages import from_openai
@@ -70,7 +70,7 @@ def turn(chance: random.Random, number: int) -> list[MemoryItem]:
     return [chance.choice([HumanMemory, AIMemory])(content=text(chance))]
 
 
-async def history(store: BaseStore, chance: random.Random) -> BaseStore:
+async def history(store: Store, chance: random.Random) -> Store:
     """Play a random history, and return the handle of its conversation."""
     user = uuid.uuid4().hex
     handle = store.scoped(user_id=user, session_id="now")
@@ -85,7 +85,7 @@ async def history(store: BaseStore, chance: random.Random) -> BaseStore:
     return handle
 
 
-async def shown(handle: BaseStore, chance: random.Random, recording: Recording) -> list[MemoryItem]:
+async def shown(handle: Store, chance: random.Random, recording: Recording) -> list[MemoryItem]:
     """Return a context of one kind or another."""
     kind = chance.randrange(3)
     fence = Fence() if chance.random() < 0.5 else None

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import memoranda
 from memoranda import HumanMemory, MemoryItem
 from memoranda.errors import CorruptStoreError, InputError, MemoryError
-from memoranda.store import BaseStore
+from memoranda.store import Store
 from memoranda.store.records import writing_records
 from memoranda_context import assemble
 from memoranda_receipts import Receipts, Recording, content_hash
@@ -22,7 +22,7 @@ from memoranda_receipts import Receipts, Recording, content_hash
 SECRET = "Bob's secret."
 
 
-async def planted(store: BaseStore) -> None:
+async def planted(store: Store) -> None:
     bob = store.scoped(user_id="bob", session_id="trip")
     await bob.add(HumanMemory(id="secret", content=SECRET))
     await bob.window(receipt=Recording(id="of-bob", payload=True))
@@ -37,7 +37,7 @@ def forged(**fields: Any) -> MemoryItem:
     return MemoryItem(id="forged", content="", memory_type="receipt", archived_by="forged", payload=json.dumps(held))
 
 
-async def forge(store: BaseStore, **fields: Any) -> None:
+async def forge(store: Store, **fields: Any) -> None:
     """Store a forged receipt, as code of a plugin could."""
     with writing_records("receipt"):
         await store.add(forged(**fields))

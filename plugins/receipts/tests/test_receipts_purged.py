@@ -12,7 +12,7 @@ from receipt_stores import opened, traces, url_of
 
 import memoranda
 from memoranda import AIMemory, HumanMemory, MemoryMetadata
-from memoranda.store import BaseStore, InMemoryStore, ScopedStore
+from memoranda.store import InMemoryStore, ScopedStore, Store
 from memoranda_context import ContextManager, assemble
 from memoranda_guard import Fence
 from memoranda_receipts import Receipts, Recording
@@ -30,7 +30,7 @@ def servers() -> Iterator[ExitStack]:
         yield stack
 
 
-async def plant(store: BaseStore, question: str = SAID) -> ScopedStore:
+async def plant(store: Store, question: str = SAID) -> ScopedStore:
     """Record contexts of another session that hold the canary in every way that there is."""
     ada = store.scoped(user_id="ada", session_id="trip")
     await store.scoped(user_id="ada", session_id="pets").add(HumanMemory(id="pet", content=SAID, trust="external"))

@@ -12,27 +12,28 @@ import pytest
 import memoranda
 from memoranda import AIMemory, HumanMemory, MemoryItem, MemoryMetadata, SystemMemory, ToolMemory
 from memoranda.errors import InputError
-from memoranda.store import BaseStore, Capability, InMemoryStore
+from memoranda.store import Capability, InMemoryStore, Store
 from memoranda_context import ContextManager, assemble
 from memoranda_guard import Fence
 from memoranda_receipts import Receipts, Recorder, Recording, message_bytes
+from memoranda_testing.stepwise import StepwiseStore
 from memoranda_userdata import erase, export, forget
 
 QUESTION = "Where does Ada keep her bicycle?"
 
 
 @pytest.fixture
-async def store() -> AsyncIterator[BaseStore]:
+async def store() -> AsyncIterator[Store]:
     async with memoranda.open("memory://") as store:
         yield store
 
 
 @pytest.fixture
-def handle(store: BaseStore) -> BaseStore:
+def handle(store: Store) -> Store:
     return store.scoped(user_id="ada", session_id="trip")
 
 
-async def talk(handle: BaseStore, rounds: int = 3) -> None:
+async def talk(handle: Store, rounds: int = 3) -> None:
     """Add a conversation with a tool call in its last round."""
     await handle.add(SystemMemory(content="Be brief."))
     for number in range(rounds):
@@ -46,12 +47,12 @@ async def talk(handle: BaseStore, rounds: int = 3) -> None:
     )
 
 
-async def only(handle: BaseStore) -> Any:
+async def only(handle: Store) -> Any:
     (receipt,) = await Receipts(handle).list()
     return receipt
 
 
-async def test_a_window_is_recorded_with_ids_versions_and_hashes_in_order(handle: BaseStore) -> None:
+async def test_a_window_is_recorded_with_ids_versions_and_hashes_in_order(handle: Store) -> None:
     await talk(handle)
     shown = await handle.window(rounds=2, receipt=True)
     receipt = await only(handle)
@@ -69,7 +70,7 @@ async def test_a_window_is_recorded_with_ids_versions_and_hashes_in_order(handle
     assert replay.bytes() == message_bytes(shown)
 
 
-async def test_nothing_is_recorded_unless_asked_for(handle: BaseStore) -> None:
+async def test_nothing_is_recorded_unless_asked_for(handle: Store) -> None:
     await talk(handle)
     await handle.window()
     await assemble(handle, QUESTION)
@@ -78,7 +79,7 @@ async def test_nothing_is_recorded_unless_asked_for(handle: BaseStore) -> None:
 
 
 @pytest.mark.parametrize("format", ["openai", "responses", "anthropic", "items"])
-async def test_an_assembled_prompt_replays_in_every_format(store: BaseStore, handle: BaseStore, format: str) -> None:
+async def test_an_assembled_prompt_replays_in_every_format(store: Store, handle: Store, format: str) -> None:
     await talk(handle)
     other = store.scoped(user_id="ada", session_id="earlier")
     await other.add(HumanMemory(content="Ada will keep her bicycle\nin the garage,\u2028the blue one."))
@@ -92,7 +93,7 @@ async def test_an_assembled_prompt_replays_in_every_format(store: BaseStore, han
     assert replay.bytes(format) == message_bytes(prompt, format)
 
 
-async def test_a_receipt_holds_added_texts_and_no_content_of_items(handle: BaseStore) -> None:
+async def test_a_receipt_holds_added_texts_and_no_content_of_items(handle: Store) -> None:
     await talk(handle)
     await assemble(handle, QUESTION, system="You help Ada.", receipt=True)
     await handle.window(receipt=True)
@@ -106,7 +107,7 @@ async def test_a_receipt_holds_added_texts_and_no_content_of_items(handle: BaseS
     assert QUESTION in texts
 
 
-async def test_fences_are_texts_and_what_they_fence_is_not(handle: BaseStore) -> None:
+async def test_fences_are_texts_and_what_they_fence_is_not(handle: Store) -> None:
     await talk(handle)
     fenced = await assemble(handle, QUESTION, fence=Fence(), receipt=True)
     assert any("[untrusted " in item.content for item in fenced)
@@ -118,7 +119,7 @@ async def test_fences_are_texts_and_what_they_fence_is_not(handle: BaseStore) ->
     assert replay.bytes() == message_bytes(fenced)
 
 
-async def test_a_context_manager_records_and_replays(handle: BaseStore, tmp_path: Path) -> None:
+async def test_a_context_manager_records_and_replays(handle: Store, tmp_path: Path) -> None:
     await talk(handle, rounds=30)
     soul = tmp_path / "soul.md"
     soul.write_text("You are Ada's secretary.")
@@ -132,7 +133,7 @@ async def test_a_context_manager_records_and_replays(handle: BaseStore, tmp_path
     assert replay.messages() == context.messages()
 
 
-async def test_items_that_no_store_has_are_named_as_such(handle: BaseStore) -> None:
+async def test_items_that_no_store_has_are_named_as_such(handle: Store) -> None:
     given = [HumanMemory(content="Said elsewhere."), AIMemory(content="Heard.")]
     context = await ContextManager(long_term=handle, receipt=True).assemble_context(QUESTION, conversation=given)
     replay = await Receipts(handle).replay(await only(handle))
@@ -146,7 +147,7 @@ async def test_items_that_no_store_has_are_named_as_such(handle: BaseStore) -> N
     assert replay.messages() == context.messages()
 
 
-async def test_an_item_of_another_store_is_found_there(handle: BaseStore) -> None:
+async def test_an_item_of_another_store_is_found_there(handle: Store) -> None:
     short_term = InMemoryStore()
     await short_term.add(HumanMemory(content="In the other store."))
     await handle.add(HumanMemory(content="A long time ago."))
@@ -163,7 +164,7 @@ async def test_a_context_without_a_store_cannot_be_recorded() -> None:
         await ContextManager(receipt=True).assemble_context(QUESTION)
 
 
-async def test_a_receipt_is_in_no_window_search_recall_or_head(handle: BaseStore) -> None:
+async def test_a_receipt_is_in_no_window_search_recall_or_head(handle: Store) -> None:
     await talk(handle)
     head = await handle.head()
     await assemble(handle, "cellar", receipt=Recording(model="cellar-model"))
@@ -186,7 +187,7 @@ async def test_every_window_and_context_of_an_observed_store_is_recorded_once() 
         assert [receipt.kind for receipt in await Receipts(handle).list()] == ["context", "assemble", "window"]
 
 
-async def test_a_failing_receipt_stops_only_the_caller_who_asked(handle: BaseStore, caplog: Any) -> None:
+async def test_a_failing_receipt_stops_only_the_caller_who_asked(handle: Store, caplog: Any) -> None:
     async with memoranda.open("memory://", observers=[Recorder(Recording(id="\ud800"))]) as store:
         await store.add(HumanMemory(content="Hello."))
         assert len(await store.window()) == 1
@@ -200,7 +201,7 @@ async def test_a_failing_receipt_stops_only_the_caller_who_asked(handle: BaseSto
 async def test_a_receipt_takes_one_add_and_no_read(monkeypatch: Any) -> None:
     calls: list[str] = []
 
-    class Counting(InMemoryStore):
+    class Counting(StepwiseStore):
         async def _add(self, item: MemoryItem, within: MemoryMetadata | None) -> None:
             calls.append("add")
             await super()._add(item, within)
@@ -230,7 +231,7 @@ async def test_a_receipt_takes_one_add_and_no_read(monkeypatch: Any) -> None:
     assert calls == [*without, "add"]
 
 
-async def test_a_receipt_lives_thirty_days(store: BaseStore, handle: BaseStore) -> None:
+async def test_a_receipt_lives_thirty_days(store: Store, handle: Store) -> None:
     await talk(handle)
     await handle.window(receipt=True)
     item = (await handle.search(memory_type="receipt", archived=True))[0]
@@ -241,7 +242,7 @@ async def test_a_receipt_lives_thirty_days(store: BaseStore, handle: BaseStore) 
 
 
 async def test_a_store_without_lifetimes_is_swept_when_receipts_are_listed() -> None:
-    class Lasting(InMemoryStore):
+    class Lasting(StepwiseStore):
         capabilities = InMemoryStore.capabilities - {Capability.TTL}
 
     store = Lasting()
@@ -268,7 +269,7 @@ async def test_forget_and_export_treat_receipts_as_the_users_data(tmp_path: Path
     assert not any(b"canary" in file.read_bytes() for file in tmp_path.glob("a.db*"))
 
 
-async def test_erasing_an_item_takes_its_content_out_of_receipts(store: BaseStore, handle: BaseStore) -> None:
+async def test_erasing_an_item_takes_its_content_out_of_receipts(store: Store, handle: Store) -> None:
     await handle.add(HumanMemory(id="secret", content="The canary sings."))
     await handle.add(HumanMemory(id="other", content="All is well."))
     await handle.window(receipt=Recording(payload=True))
@@ -289,7 +290,7 @@ async def test_a_receipt_of_several_users_keeps_no_contents() -> None:
             await store.window(receipt=Recording(payload=True))
 
 
-async def test_the_answer_and_the_model_are_added_later(handle: BaseStore) -> None:
+async def test_the_answer_and_the_model_are_added_later(handle: Store) -> None:
     await talk(handle)
     await handle.window(receipt=Recording(model="small"))
     receipts = Receipts(handle)
@@ -300,7 +301,7 @@ async def test_the_answer_and_the_model_are_added_later(handle: BaseStore) -> No
     assert (await receipts.replay(receipt.id[:20])).exact
 
 
-async def test_a_forked_session_replays(store: BaseStore, handle: BaseStore) -> None:
+async def test_a_forked_session_replays(store: Store, handle: Store) -> None:
     await talk(handle)
     head = await handle.head()
     branch = await store.scoped(user_id="ada").fork("trip", at=str(head))
@@ -312,7 +313,7 @@ async def test_a_forked_session_replays(store: BaseStore, handle: BaseStore) -> 
     assert replay.bytes() == message_bytes(shown)
 
 
-async def test_who_has_seen_an_item(handle: BaseStore) -> None:
+async def test_who_has_seen_an_item(handle: Store) -> None:
     await talk(handle)
     await handle.window(rounds=1, receipt=True)
     await handle.window(rounds=4, receipt=True)
@@ -325,7 +326,7 @@ async def test_who_has_seen_an_item(handle: BaseStore) -> None:
     assert len(await Receipts(handle).seen(last.id)) == 2
 
 
-async def test_a_long_memory_of_which_a_part_is_shown_replays_in_full(store: BaseStore, handle: BaseStore) -> None:
+async def test_a_long_memory_of_which_a_part_is_shown_replays_in_full(store: Store, handle: Store) -> None:
     friends = " ".join(f"My friend {number} is called Bob{number}." for number in range(60))
     await store.scoped(user_id="ada", session_id="earlier").add(HumanMemory(content=f"I live in Lisbon. {friends}"))
     prompt = await assemble(handle, "Where do I live?", tokens=900, receipt=Recording(id="long"))
@@ -336,7 +337,7 @@ async def test_a_long_memory_of_which_a_part_is_shown_replays_in_full(store: Bas
     assert (await Receipts(handle).replay("managed")).exact
 
 
-async def test_facts_and_summaries_pass_receipts_over(store: BaseStore, handle: BaseStore) -> None:
+async def test_facts_and_summaries_pass_receipts_over(store: Store, handle: Store) -> None:
     from memoranda_facts import Facts
 
     await handle.add(HumanMemory(content="I live in Paris."))

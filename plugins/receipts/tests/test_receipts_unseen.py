@@ -11,7 +11,7 @@ import pytest
 from receipt_stores import opened
 
 from memoranda import AIMemory, HumanMemory, MemoryItem, SystemMemory
-from memoranda.store import BaseStore, Capability, dump_item
+from memoranda.store import Capability, Store, dump_item
 from memoranda_context import assemble
 from memoranda_facts import Facts
 from memoranda_facts.extraction import ExtractionRun, installed_extractor
@@ -30,7 +30,7 @@ def servers() -> Iterator[ExitStack]:
         yield stack
 
 
-async def talk(handle: BaseStore) -> None:
+async def talk(handle: Store) -> None:
     await handle.add(SystemMemory(id="system", content="Be brief."))
     for number in range(12):
         said = f"The bicycle number {number} is {'red' if number % 3 else 'green'} and stands in shed {number // 4}."
@@ -38,7 +38,7 @@ async def talk(handle: BaseStore) -> None:
         await handle.add(item.model_copy(update={"archived_by": "gone"}) if number in (2, 3) else item)
 
 
-async def read(store: BaseStore, handle: BaseStore) -> dict[str, Any]:
+async def read(store: Store, handle: Store) -> dict[str, Any]:
     """Return everything that the reads of a conversation show, with scores."""
     found: dict[str, Any] = {"head": await handle.head(), "window": await handle.window(), "tail": {}}
     for place in (store, store.scoped(user_id="ada"), handle):

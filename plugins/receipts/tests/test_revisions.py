@@ -13,7 +13,7 @@ from receipt_stores import Clock
 import memoranda
 from memoranda import HumanMemory, MemoryItem, MemoryMetadata
 from memoranda.errors import InputError
-from memoranda.store import BaseStore, InMemoryStore, dump_item
+from memoranda.store import InMemoryStore, Store, dump_item
 from memoranda_context import assemble
 from memoranda_receipts import Receipts, Revisions, RevisionsStore
 from memoranda_testing import Reopen, StoreConformance
@@ -23,7 +23,7 @@ from memoranda_userdata import erase, forget
 @pytest.mark.rare("revisions in memory")
 class TestRevisionsInMemory(StoreConformance):
     @pytest_asyncio.fixture
-    async def store(self) -> AsyncIterator[BaseStore]:
+    async def store(self) -> AsyncIterator[Store]:
         async with RevisionsStore(InMemoryStore()) as store:
             yield store
 
@@ -31,13 +31,13 @@ class TestRevisionsInMemory(StoreConformance):
 @pytest.mark.rare("revisions on SQLite")
 class TestRevisionsOnSQLite(StoreConformance):
     @pytest_asyncio.fixture
-    async def store(self, tmp_path: Path) -> AsyncIterator[BaseStore]:
+    async def store(self, tmp_path: Path) -> AsyncIterator[Store]:
         async with memoranda.open(f"sqlite:///{tmp_path / 'a.db'}", revisions=True) as store:
             yield store
 
     @pytest.fixture
     def reopen(self, tmp_path: Path) -> Reopen:
-        async def reopen() -> BaseStore:
+        async def reopen() -> Store:
             return memoranda.open(f"sqlite:///{tmp_path / 'a.db'}", revisions=True)
 
         return reopen

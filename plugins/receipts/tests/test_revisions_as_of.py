@@ -12,7 +12,7 @@ import pytest
 from receipt_stores import Clock, opened
 
 from memoranda import AIMemory, HumanMemory
-from memoranda.store import BaseStore, dump_item
+from memoranda.store import Store, dump_item
 
 ENGINES = {"memory": 4, "sqlite": 1, "vector": 1}
 """How many histories are played by default; with ``--everything`` forty on each."""
@@ -35,7 +35,7 @@ def servers() -> Iterator[ExitStack]:
         yield stack
 
 
-async def step(store: BaseStore, clock: Clock, what: str, chance: random.Random, number: int) -> None:
+async def step(store: Store, clock: Clock, what: str, chance: random.Random, number: int) -> None:
     """Do one thing to the store."""
     handle = store.scoped(user_id=chance.choice(USERS), session_id=chance.choice(SESSIONS))
     item_id = f"{handle.scope.user_id}-{handle.scope.session_id}-{chance.choice(NAMES)}"

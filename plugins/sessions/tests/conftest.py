@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import memoranda
-from memoranda.store import BaseStore
+from memoranda.store import Store
 
 
 @pytest.fixture
@@ -18,6 +18,6 @@ def lasting_url(tmp_path: Path) -> str:
 
 
 @pytest.fixture(params=["memory", "sqlite"])
-async def store(request: pytest.FixtureRequest, lasting_url: str) -> AsyncIterator[BaseStore]:
+async def store(request: pytest.FixtureRequest, lasting_url: str) -> AsyncIterator[Store]:
     async with memoranda.open("memory://" if request.param == "memory" else lasting_url) as opened:
         yield opened

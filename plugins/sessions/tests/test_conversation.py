@@ -13,7 +13,7 @@ import memoranda
 from memoranda import AIMemory, HumanMemory, ToolMemory
 from memoranda.errors import InputError, TurnConflictError, VersionConflictError
 from memoranda.items import MemoryItem, MemoryMetadata
-from memoranda.store import BaseStore
+from memoranda.store import Store
 from memoranda_sessions import Conversation, Records, finished, retried
 
 
@@ -33,7 +33,7 @@ def texts(items: list[MemoryItem]) -> list[str]:
     return [item.content for item in items]
 
 
-async def test_items_come_in_the_order_of_adding(store: BaseStore) -> None:
+async def test_items_come_in_the_order_of_adding(store: Store) -> None:
     conversation = Conversation(store, "s", user_id="ada", app="shop")
     for number in range(5):
         await conversation.append(said(f"{number}a", f"{number}b"))
@@ -47,7 +47,7 @@ async def test_items_come_in_the_order_of_adding(store: BaseStore) -> None:
     assert len(await conversation.read(-1)) == 10
 
 
-async def test_since_leaves_out_what_is_older(store: BaseStore) -> None:
+async def test_since_leaves_out_what_is_older(store: Store) -> None:
     conversation = Conversation(store, "s")
     old = HumanMemory(content="old", created_at="2020-01-01T00:00:00+00:00")
     await conversation.append([old, *said("new")])
@@ -56,7 +56,7 @@ async def test_since_leaves_out_what_is_older(store: BaseStore) -> None:
     assert texts(await conversation.read(1, since="2019-01-01T00:00:00+00:00")) == ["new"]
 
 
-async def test_sessions_users_and_apps_never_meet(store: BaseStore) -> None:
+async def test_sessions_users_and_apps_never_meet(store: Store) -> None:
     owners: list[dict[str, Any]] = [{"user_id": "ada"}, {"user_id": "bob"}, {"user_id": "ada", "app": "shop"}]
     for owner in owners[1:]:
         await Conversation(store, "s", **owner).append(said(str(owner)))
@@ -68,7 +68,7 @@ async def test_sessions_users_and_apps_never_meet(store: BaseStore) -> None:
         Conversation(store.scoped(user_id="ada"), "s", user_id="bob")
 
 
-async def test_an_append_that_names_its_head_is_refused_if_the_head_moved(store: BaseStore) -> None:
+async def test_an_append_that_names_its_head_is_refused_if_the_head_moved(store: Store) -> None:
     conversation = Conversation(store, "s", user_id="ada")
     assert await conversation.head() is None
     await conversation.append(said("one"), after=None)
@@ -83,7 +83,7 @@ async def test_an_append_that_names_its_head_is_refused_if_the_head_moved(store:
     assert texts(await conversation.read()) == ["one", "two"]
 
 
-async def test_a_refused_append_can_be_tried_again(store: BaseStore) -> None:
+async def test_a_refused_append_can_be_tried_again(store: Store) -> None:
     conversation = Conversation(store, "s", user_id="ada")
 
     async def count_up() -> None:
@@ -95,7 +95,7 @@ async def test_a_refused_append_can_be_tried_again(store: BaseStore) -> None:
     assert texts(await conversation.read()) == [str(number) for number in range(1, 9)]
 
 
-async def test_a_half_written_turn_is_read_to_resume_and_never_shown(store: BaseStore) -> None:
+async def test_a_half_written_turn_is_read_to_resume_and_never_shown(store: Store) -> None:
     conversation = Conversation(store, "s")
     await conversation.append(said("Hi"))
     await conversation.append([calling("c1", "c2"), answering("c1")])
@@ -109,7 +109,7 @@ async def test_a_half_written_turn_is_read_to_resume_and_never_shown(store: Base
     assert texts(await conversation.read())[-1] == "answer to c2"
 
 
-async def test_a_limit_never_shows_half_of_a_group(store: BaseStore) -> None:
+async def test_a_limit_never_shows_half_of_a_group(store: Store) -> None:
     conversation = Conversation(store, "s")
     await conversation.append([*said("Hi"), calling("c1"), answering("c1"), AIMemory(content="Bye")])
 
@@ -123,7 +123,7 @@ async def test_a_limit_never_shows_half_of_a_group(store: BaseStore) -> None:
     assert [len(await conversation.read(limit)) for limit in range(5)] == [0, 1, 2, 3, 4]
 
 
-async def test_messages_and_records_are_written_all_or_none(store: BaseStore) -> None:
+async def test_messages_and_records_are_written_all_or_none(store: Store) -> None:
     handle = store.scoped(user_id="ada")
     conversation, records = Conversation(handle, "s"), Records(handle, "toy")
     await conversation.append(said("one"), records=[records.item("state", "s", {"count": 1})])
@@ -141,7 +141,7 @@ async def test_messages_and_records_are_written_all_or_none(store: BaseStore) ->
     assert await records.get("state", "new") is None
 
 
-async def test_pop_replace_and_clear_leave_records_and_other_sessions(store: BaseStore) -> None:
+async def test_pop_replace_and_clear_leave_records_and_other_sessions(store: Store) -> None:
     handle = store.scoped(user_id="ada")
     conversation, records = Conversation(handle, "s"), Records(handle, "toy")
     await records.put("state", "s", [1])
@@ -161,7 +161,7 @@ async def test_pop_replace_and_clear_leave_records_and_other_sessions(store: Bas
     assert await records.get("state", "s") is not None
 
 
-async def test_a_cancelled_write_has_finished_or_failed(store: BaseStore) -> None:
+async def test_a_cancelled_write_has_finished_or_failed(store: Store) -> None:
     conversation = Conversation(store, "s")
     tasks = [asyncio.ensure_future(conversation.append(said(str(number)))) for number in range(20)]
     await asyncio.sleep(0)
@@ -210,7 +210,7 @@ async def test_retrying_ends_with_the_error() -> None:
     assert len(calls) == 3
 
 
-async def test_a_group_is_shown_until_the_first_of_it_expires(store: BaseStore) -> None:
+async def test_a_group_is_shown_until_the_first_of_it_expires(store: Store) -> None:
     conversation = Conversation(store, "s", ttl=1000)
     await conversation.append([*said("Hi"), calling("c1"), answering("c1")])
     items = await conversation.read()
@@ -222,7 +222,7 @@ async def test_a_group_is_shown_until_the_first_of_it_expires(store: BaseStore) 
     assert texts(await conversation.shown(3)) == ["Hi"]
 
 
-async def test_what_is_trusted_too_little_is_left_out_with_its_call(store: BaseStore) -> None:
+async def test_what_is_trusted_too_little_is_left_out_with_its_call(store: Store) -> None:
     await Conversation(store, "s").append([*said("Hi"), calling("c1"), answering("c1")])
 
     assert texts(await Conversation(store, "s", min_trust="user").read()) == ["Hi"]

@@ -9,7 +9,7 @@ import pytest
 
 import memoranda
 from memoranda.errors import VersionConflictError
-from memoranda.store import BaseStore
+from memoranda.store import Store
 from memoranda_sessions import Records
 from memoranda_userdata import forget
 
@@ -17,7 +17,7 @@ ODD: list[Any] = [None, 1, "text", {"a": [1, None, {"b": "\x00\ud800"}]}, []]
 
 
 @pytest.mark.parametrize("value", ODD, ids=repr)
-async def test_a_record_comes_back_as_it_was(store: BaseStore, value: Any) -> None:
+async def test_a_record_comes_back_as_it_was(store: Store, value: Any) -> None:
     records = Records(store.scoped(user_id="ada"), "toy")
     name = "a/b \x00 ü \ud800 " + "x" * 5000
 
@@ -28,7 +28,7 @@ async def test_a_record_comes_back_as_it_was(store: BaseStore, value: Any) -> No
     assert (record.kind, record.name, record.value, record.extra) == ("state", name, value, {"app": "shop"})
 
 
-async def test_records_of_owners_frameworks_and_kinds_never_meet(store: BaseStore) -> None:
+async def test_records_of_owners_frameworks_and_kinds_never_meet(store: Store) -> None:
     ada, bob = (store.scoped(user_id=name) for name in ("ada", "bob"))
     await Records(ada, "toy").put("state", "s", 1)
 
@@ -38,7 +38,7 @@ async def test_records_of_owners_frameworks_and_kinds_never_meet(store: BaseStor
     assert await Records(bob, "toy").list("state") == []
 
 
-async def test_of_two_who_write_the_same_version_one_is_refused(store: BaseStore) -> None:
+async def test_of_two_who_write_the_same_version_one_is_refused(store: Store) -> None:
     records = Records(store, "toy")
     first = await records.put("state", "s", 1)
 
@@ -54,7 +54,7 @@ async def test_of_two_who_write_the_same_version_one_is_refused(store: BaseStore
     assert found.value == 2
 
 
-async def test_changes_at_once_all_count(store: BaseStore) -> None:
+async def test_changes_at_once_all_count(store: Store) -> None:
     records = Records(store, "toy")
 
     await asyncio.gather(*[records.change("state", "n", lambda value: (value or 0) + 1) for _ in range(12)])
@@ -64,7 +64,7 @@ async def test_changes_at_once_all_count(store: BaseStore) -> None:
     assert found.value == 12
 
 
-async def test_records_are_listed_the_latest_change_first(store: BaseStore) -> None:
+async def test_records_are_listed_the_latest_change_first(store: Store) -> None:
     records = Records(store, "toy")
     for name in ("a", "b", "c"):
         await records.put("state", name, name, extra={"odd": name != "b"})
@@ -75,7 +75,7 @@ async def test_records_are_listed_the_latest_change_first(store: BaseStore) -> N
     assert [record.name for record in await records.list("state", limit=1, offset=1)] == ["c"]
 
 
-async def test_a_removed_record_can_be_made_again(store: BaseStore) -> None:
+async def test_a_removed_record_can_be_made_again(store: Store) -> None:
     records = Records(store, "toy")
     await records.put("state", "s", 1)
 
@@ -85,7 +85,7 @@ async def test_a_removed_record_can_be_made_again(store: BaseStore) -> None:
     await records.put("state", "s", 2)
 
 
-async def test_records_are_in_no_window_search_or_recall_and_are_forgotten(store: BaseStore) -> None:
+async def test_records_are_in_no_window_search_or_recall_and_are_forgotten(store: Store) -> None:
     handle = store.scoped(user_id="ada")
     await Records(handle, "toy").put("state", "secret garden", {"secret": "garden"})
 

@@ -12,7 +12,7 @@ from toy_framework import ToyFormat, ToyMessage
 import memoranda.sync
 from memoranda import HumanMemory
 from memoranda.items import MemoryMetadata
-from memoranda.store import BaseStore
+from memoranda.store import Store
 from memoranda_messages import from_openai
 from memoranda_sessions import ScopedState, Sessions, beside, replaced, seen_by, states_of, write_records
 from memoranda_sessions.scoped_state import APP, SESSION, USER
@@ -39,7 +39,7 @@ def test_a_wrong_option_is_refused_at_once() -> None:
         Sessions(store, min_trust="very")
 
 
-async def test_a_copy_uses_the_same_store(store: BaseStore) -> None:
+async def test_a_copy_uses_the_same_store(store: Store) -> None:
     sessions = Sessions(store)
 
     await deepcopy({"held": sessions})["held"].stored("chat").append([HumanMemory(content="Hi")])
@@ -47,7 +47,7 @@ async def test_a_copy_uses_the_same_store(store: BaseStore) -> None:
     assert len(await sessions.view("chat").read()) == 1
 
 
-async def test_what_is_not_trusted_is_stored_and_not_shown(store: BaseStore) -> None:
+async def test_what_is_not_trusted_is_stored_and_not_shown(store: Store) -> None:
     sessions = Sessions(store, min_trust="user")
     await sessions.stored("chat").append([HumanMemory(content="trusted"), HumanMemory(content="odd", trust="tool")])
 
@@ -55,7 +55,7 @@ async def test_what_is_not_trusted_is_stored_and_not_shown(store: BaseStore) -> 
     assert [item.content for item in await sessions.stored("chat").read()] == ["trusted", "odd"]
 
 
-async def test_a_read_notes_what_it_could_not_carry_over(store: BaseStore) -> None:
+async def test_a_read_notes_what_it_could_not_carry_over(store: Store) -> None:
     sessions = Sessions(store)
     conversation = sessions.view("chat", user_id="ada")
     await conversation.append(from_openai([{"role": "user", "content": "Hi", "name": "Ada"}]))
@@ -70,7 +70,7 @@ async def test_a_read_notes_what_it_could_not_carry_over(store: BaseStore) -> No
 
 
 @pytest.mark.parametrize("most", [None, 0, 1, 2, 3, 5, 99])
-async def test_the_newest_messages_are_whole_whatever_their_number(store: BaseStore, most: int | None) -> None:
+async def test_the_newest_messages_are_whole_whatever_their_number(store: Store, most: int | None) -> None:
     sessions = Sessions(store)
     conversation = sessions.view("chat")
     messages = [said("first"), *(each for turn in range(4) for each in calls(*(f"{turn}.{n}" for n in range(9))))]
@@ -83,7 +83,7 @@ async def test_the_newest_messages_are_whole_whatever_their_number(store: BaseSt
     assert sessions.dropped == []
 
 
-async def test_of_the_newest_those_are_returned_that_are_wanted(store: BaseStore) -> None:
+async def test_of_the_newest_those_are_returned_that_are_wanted(store: Store) -> None:
     sessions = Sessions(store)
     conversation = sessions.view("chat")
     await conversation.append(TOY.items([said(str(number)) for number in range(50)]))
@@ -95,7 +95,7 @@ async def test_of_the_newest_those_are_returned_that_are_wanted(store: BaseStore
     assert [message.pieces[0]["text"] for message, _ in found] == ["33", "43"]
 
 
-async def test_an_app_sees_all_but_what_other_apps_of_its_framework_said(store: BaseStore) -> None:
+async def test_an_app_sees_all_but_what_other_apps_of_its_framework_said(store: Store) -> None:
     for app in ("shop", "other"):
         await store.add_many(TOY.items([said(app)], metadata=MemoryMetadata(session_id="chat", agent_id=app)))
     await store.add_many(from_openai([{"role": "user", "content": "elsewhere"}]))
@@ -104,7 +104,7 @@ async def test_an_app_sees_all_but_what_other_apps_of_its_framework_said(store: 
     assert [item.content for item in seen_by("shop", items, TOY.name)] == ["shop", "elsewhere"]
 
 
-async def test_items_are_replaced_in_their_place(store: BaseStore) -> None:
+async def test_items_are_replaced_in_their_place(store: Store) -> None:
     conversation = Sessions(store).stored("chat")
     items = TOY.items([said("one"), said("two"), said("three")])
     await conversation.append(items)
@@ -115,7 +115,7 @@ async def test_items_are_replaced_in_their_place(store: BaseStore) -> None:
     assert await store.count(include_deleted=True) == 2
 
 
-async def test_a_session_shares_state_with_its_user_and_its_app(store: BaseStore) -> None:
+async def test_a_session_shares_state_with_its_user_and_its_app(store: Store) -> None:
     async def change(whose: str, chat: str, **values: Any) -> ScopedState:
         state = ScopedState(store, "toy", "shop", whose, chat)
         changes = {scope: values.get(scope, {}) for scope in (SESSION, USER, APP)}

@@ -16,7 +16,7 @@ import pytest
 import memoranda
 from memoranda import HumanMemory, MemoryMetadata
 from memoranda.errors import StoreError, StoreNotFoundError, StoreUnavailableError, UnsupportedError
-from memoranda.store import BaseStore
+from memoranda.store import Store
 from memoranda_sqlite import SQLiteMemoryStore
 
 ADA = MemoryMetadata(user_id="ada")
@@ -35,7 +35,7 @@ def look(folder: Path) -> dict[str, str]:
     return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in folder.iterdir()}
 
 
-def reading(path: Path, **options: Any) -> BaseStore:
+def reading(path: Path, **options: Any) -> Store:
     return memoranda.open(f"sqlite:///{path}", access="read", **options)
 
 
@@ -84,7 +84,7 @@ async def test_files_beside_it_that_look_alike_are_named(tmp_path: Path, monkeyp
         assert await store.count() == 151
 
 
-async def read_everything(store: BaseStore) -> tuple[Any, ...]:
+async def read_everything(store: Store) -> tuple[Any, ...]:
     """Use every way of reading."""
     found = await store.search(query="number 7", metadata=ADA, limit=1000)
     ranked = await store.search_ranked(query="late coffee 12", metadata=ADA, limit=3)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from memoranda import AIMemory, HumanMemory, MemoryItem, MemoryMetadata, MemoryStatus
 from memoranda.errors import MemoryError
-from memoranda.store import BaseStore, InMemoryStore
+from memoranda.store import InMemoryStore, Store
 from memoranda_sqlite import SQLiteMemoryStore
 
 names = st.sampled_from([None, "", "a", "ß"])
@@ -58,7 +58,7 @@ questions = st.fixed_dictionaries(
 )
 
 
-async def done(store: BaseStore, operation: tuple[Any, ...]) -> Any:
+async def done(store: Store, operation: tuple[Any, ...]) -> Any:
     """Return what the operation gives, or the type of the error it raises."""
     name, *rest = operation
     try:
@@ -77,7 +77,7 @@ async def done(store: BaseStore, operation: tuple[Any, ...]) -> Any:
         return type(error)
 
 
-async def everything(store: BaseStore, question: dict[str, Any]) -> Any:
+async def everything(store: Store, question: dict[str, Any]) -> Any:
     """Return what the store shows in every way."""
     return (
         await store.search(**question),

@@ -11,10 +11,10 @@ import pytest
 
 from memoranda import AIMemory, HumanMemory, MemoryItem, MemoryMetadata
 from memoranda.errors import ConflictError
-from memoranda.store import BaseStore, InMemoryStore, Order
+from memoranda.store import InMemoryStore, Order, Store
 from memoranda_sqlite import SQLiteMemoryStore
 
-Action = Callable[[BaseStore], Awaitable[Any]]
+Action = Callable[[Store], Awaitable[Any]]
 USERS, SESSIONS = (None, "ada", "bob"), (None, "s", "t")
 NAMESPACES: list[tuple[str, ...]] = [(), ("a",), ("ab",), ("a", "b"), ("a/b",), ("~",)]
 START = 1_714_557_600.0
@@ -89,7 +89,7 @@ def an_action(chance: random.Random) -> Action:
     return chance.choices(actions, weights=[6, 6, 3, 5, 3, 1, 1, 2, 1, 1, 3, 2, 1])[0]
 
 
-async def outcome(store: BaseStore, action: Action) -> Any:
+async def outcome(store: Store, action: Action) -> Any:
     try:
         result = await action(store)
     except ConflictError as error:
@@ -99,7 +99,7 @@ async def outcome(store: BaseStore, action: Action) -> Any:
     return [each.model_dump() for each in result] if isinstance(result, list) else result
 
 
-async def state(store: BaseStore) -> dict[str, Any]:
+async def state(store: Store) -> dict[str, Any]:
     """Return everything that can be asked."""
     seen: dict[str, Any] = {}
     for order in ORDERS:

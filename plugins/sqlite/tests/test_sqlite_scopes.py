@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from memoranda import AIMemory, HumanMemory, MemoryItem, MemoryMetadata, MemoryStatus
-from memoranda.store import BaseStore, InMemoryStore, RankedItem
+from memoranda.store import InMemoryStore, RankedItem, Store
 from memoranda_sql import candidates
 from memoranda_sqlite import SQLiteMemoryStore, scope_cache, scope_rows
 
@@ -82,7 +82,7 @@ def seen(ranked: Sequence[RankedItem]) -> list[tuple[str, float, dict[str, float
     return [(found.item.id, found.score, dict(found.parts)) for found in ranked]
 
 
-async def answers(store: BaseStore, names: Iterable[str]) -> dict[str, Any]:
+async def answers(store: Store, names: Iterable[str]) -> dict[str, Any]:
     """Return what each of these filters finds, by words and as a substring."""
     found: dict[str, Any] = {}
     for name in names:

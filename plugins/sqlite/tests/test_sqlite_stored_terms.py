@@ -12,7 +12,7 @@ import pytest
 
 import memoranda
 from memoranda import HumanMemory, MemoryMetadata
-from memoranda.store import Access, BaseStore
+from memoranda.store import Access, Store
 from memoranda_sqlite import SQLiteMemoryStore, text_index
 from memoranda_text import terms_fingerprint
 
@@ -43,7 +43,7 @@ def said_by(user: int) -> list[HumanMemory]:
     return [HumanMemory(content=word, metadata=whose) for word in words_of(user)]
 
 
-async def found_by(store: BaseStore, user: int, word: str) -> list[str]:
+async def found_by(store: Store, user: int, word: str) -> list[str]:
     found = await store.search(query=word, metadata=MemoryMetadata(user_id=USERS[user]), mode="text", limit=1)
     return [item.content for item in found]
 

@@ -7,20 +7,20 @@ from typing import Any
 
 from strands.types.session import Session, SessionAgent, SessionType
 
-from memoranda.store import BaseStore
+from memoranda.store import Store
 from memoranda_strands import MemorandaSessionRepository
 from memoranda_testing.hostile_records import HostileRecords
 
 
 class TestSessionsAndAgents(HostileRecords):
-    async def keep(self, handle: BaseStore) -> None:
+    async def keep(self, handle: Store) -> None:
         repository = MemorandaSessionRepository(handle)
         repository.create_session(Session("chat", SessionType.AGENT))
         repository.create_agent("chat", SessionAgent("agent", {"mood": "good"}, {}))
         group: Any = SimpleNamespace(id="group", serialize_state=lambda: {"next": "agent"})
         repository.create_multi_agent("chat", group)
 
-    async def kept(self, handle: BaseStore) -> Any:
+    async def kept(self, handle: Store) -> Any:
         repository = MemorandaSessionRepository(handle)
         session, agent = repository.read_session("chat"), repository.read_agent("chat", "agent")
         return session, agent and agent.state, repository.read_multi_agent("chat", "group")

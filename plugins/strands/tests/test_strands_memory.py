@@ -10,13 +10,13 @@ from strands.memory import AddMessagesContext, MemoryManager
 from strands_messages import Parrot, conversation
 
 from memoranda import HumanMemory, MemoryMetadata
-from memoranda.store import BaseStore, InMemoryStore
+from memoranda.store import InMemoryStore, Store
 from memoranda_facts import Facts
 from memoranda_facts.tools import FactTools
 from memoranda_strands import MemorandaMemoryStore, as_tools
 
 
-async def test_what_was_added_is_found_by_its_owner(store: BaseStore) -> None:
+async def test_what_was_added_is_found_by_its_owner(store: Store) -> None:
     ada, bob = (MemorandaMemoryStore(store.scoped(user_id=name)) for name in ("ada", "bob"))
     first = await ada.add("The flat is in Oslo.", {"topic": "home"})
     again = await ada.add("The flat is in Oslo.", {"topic": "flat"})
@@ -33,7 +33,7 @@ async def test_what_was_added_is_found_by_its_owner(store: BaseStore) -> None:
     assert {entry.content for entry in await everything.search("flat")} == {"The flat is in Oslo.", "The flat is old."}
 
 
-async def test_stores_of_different_names_are_apart(store: BaseStore) -> None:
+async def test_stores_of_different_names_are_apart(store: Store) -> None:
     home, work = (MemorandaMemoryStore(store.scoped(user_id="ada"), name) for name in ("home", "work"))
     await home.add("The key is red.")
     await work.add("The key is red.")
@@ -41,7 +41,7 @@ async def test_stores_of_different_names_are_apart(store: BaseStore) -> None:
     assert await store.count() == 2
 
 
-async def test_a_search_returns_as_many_as_it_is_asked_for(store: BaseStore) -> None:
+async def test_a_search_returns_as_many_as_it_is_asked_for(store: Store) -> None:
     memory = MemorandaMemoryStore(store.scoped(user_id="ada"), max_search_results=2)
     for colour in ("red", "blue", "green"):
         await memory.add(f"The key is {colour}.")
@@ -49,7 +49,7 @@ async def test_a_search_returns_as_many_as_it_is_asked_for(store: BaseStore) -> 
     assert len(await memory.search("key", {"max_search_results": 3})) == 3
 
 
-async def test_messages_that_are_delivered_again_are_stored_once(store: BaseStore) -> None:
+async def test_messages_that_are_delivered_again_are_stored_once(store: Store) -> None:
     memory = MemorandaMemoryStore(store.scoped(user_id="ada"))
     context = AddMessagesContext(sequence_numbers=[3, 4, 7, 8])
     for _ in range(2):
@@ -62,7 +62,7 @@ async def test_messages_that_are_delivered_again_are_stored_once(store: BaseStor
     assert "A cat." in {entry.content for entry in await memory.search("cat")}
 
 
-async def test_a_memory_manager_uses_it_and_its_tools(store: BaseStore) -> None:
+async def test_a_memory_manager_uses_it_and_its_tools(store: Store) -> None:
     facts = Facts(store.scoped(user_id="ada"))
     memory = MemorandaMemoryStore(store.scoped(user_id="ada"), tools=FactTools(facts).all())
     await memory.add("The flat is in Oslo.")

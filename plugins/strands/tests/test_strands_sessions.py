@@ -14,7 +14,7 @@ from strands_messages import IMAGE, Parrot, agent, conversation, kinds
 
 import memoranda
 from memoranda import AIMemory, HumanMemory, MemoryMetadata, SystemMemory, ToolMemory
-from memoranda.store import BaseStore, InMemoryStore
+from memoranda.store import InMemoryStore, Store
 from memoranda_messages import to_openai
 from memoranda_messages.parts import parts_of
 from memoranda_strands import MemorandaSessionRepository
@@ -24,7 +24,7 @@ CHAT = MemoryMetadata(user_id="ada", session_id="chat")
 
 
 @pytest.fixture
-def repository(store: BaseStore) -> MemorandaSessionRepository:
+def repository(store: Store) -> MemorandaSessionRepository:
     return MemorandaSessionRepository(store.scoped(user_id="ada"))
 
 
@@ -85,7 +85,7 @@ async def test_what_exists_is_not_created_again_and_what_does_not_is_not_changed
 
 
 async def test_a_redacted_message_says_what_it_was_redacted_to(
-    store: BaseStore, repository: MemorandaSessionRepository
+    store: Store, repository: MemorandaSessionRepository
 ) -> None:
     messages = filled(repository)
     for number in (0, 2):
@@ -101,7 +101,7 @@ async def test_a_redacted_message_says_what_it_was_redacted_to(
 
 
 async def test_of_several_processes_at_the_same_message_one_is_taken(
-    store: BaseStore, repository: MemorandaSessionRepository
+    store: Store, repository: MemorandaSessionRepository
 ) -> None:
     filled(repository)
     writers = [MemorandaSessionRepository(store.scoped(user_id="ada")) for _ in range(4)]
@@ -121,7 +121,7 @@ async def test_of_several_processes_at_the_same_message_one_is_taken(
     assert repository.list_messages("chat", "helper")[4].message["content"] == [{"text": str(taken.index(True))}]
 
 
-async def test_an_agent_goes_on_after_a_restart(store: BaseStore, repository: MemorandaSessionRepository) -> None:
+async def test_an_agent_goes_on_after_a_restart(store: Store, repository: MemorandaSessionRepository) -> None:
     first = agent(repository)
     first.state.set("city", "Oslo")
     await first.invoke_async("My flat is in Oslo.")
@@ -141,7 +141,7 @@ def test_a_program_without_async_uses_a_sync_store() -> None:
 
 
 @pytest.mark.parametrize("manager", [NullConversationManager, SummarizingConversationManager])
-async def test_any_agent_goes_on_with_what_another_framework_wrote(store: BaseStore, manager: Any) -> None:
+async def test_any_agent_goes_on_with_what_another_framework_wrote(store: Store, manager: Any) -> None:
     calls = [{"id": name, "name": "look", "arguments": {"side": name}} for name in ("c1", "c2")]
     await store.add_many(
         [
@@ -174,7 +174,7 @@ async def test_any_agent_goes_on_with_what_another_framework_wrote(store: BaseSt
     assert len(agent(repository, conversation_manager=manager()).messages) == 6
 
 
-async def test_others_read_what_strands_wrote(store: BaseStore, repository: MemorandaSessionRepository) -> None:
+async def test_others_read_what_strands_wrote(store: Store, repository: MemorandaSessionRepository) -> None:
     filled(repository)
 
     items = await store.search(metadata=CHAT, order="added", limit=99, mode="substring")

@@ -140,7 +140,7 @@ class TestWhatIsCompacted:
             expand(store, "x"),
             undo(store, "x"),
         ):
-            with pytest.raises(InputError, match="BaseStore"):
+            with pytest.raises(InputError, match="Store"):
                 await work
 
     async def test_other_sessions_are_left_alone(self) -> None:

@@ -15,10 +15,11 @@ import pytest
 import pytest_asyncio
 
 from memoranda.items import MemoryItem, MemoryMetadata
-from memoranda.store import BaseStore, InMemoryStore
+from memoranda.store import InMemoryStore, Store
 from memoranda_testing import ExpectationError, Outcome, Report, StoreConformance, check_store, run_conformance
 from memoranda_testing.cases import TOPICS, case_names
 from memoranda_testing.cases.model import ModelCases
+from memoranda_testing.stepwise import StepwiseStore
 
 
 def _load(name: str) -> Any:
@@ -45,7 +46,7 @@ class TestFourMethodStore(StoreConformance):
     """A store of nothing but the four methods conforms: the base class builds the rest."""
 
     @pytest_asyncio.fixture
-    async def store(self) -> AsyncIterator[BaseStore]:
+    async def store(self) -> AsyncIterator[Store]:
         async with wrong.DictStore() as store:
             yield store
 
@@ -53,7 +54,7 @@ class TestFourMethodStore(StoreConformance):
 @pytest.mark.parametrize(
     ("store", "case"), wrong.WRONG_STORES, ids=[f"{store.__name__}-{case}" for store, case in wrong.WRONG_STORES]
 )
-async def test_a_wrong_store_is_caught_by_the_case_meant_for_it(store: type[BaseStore], case: str) -> None:
+async def test_a_wrong_store_is_caught_by_the_case_meant_for_it(store: type[Store], case: str) -> None:
     timeout = 1 if store is wrong.StuckAfterCancel else 60
     report = await check_store(store, exclusive=True, select=named(case), timeout=timeout)
     assert [(result.name, result.outcome) for result in report.results] == [(case, Outcome.FAILED)]
@@ -126,7 +127,7 @@ async def test_a_case_that_hangs_fails_after_the_timeout() -> None:
 
 
 async def test_a_timeout_of_the_stores_own_is_told_as_such() -> None:
-    class Impatient(InMemoryStore):
+    class Impatient(StepwiseStore):
         async def _search(self, wanted: Any, page: Any) -> list[MemoryItem]:
             raise TimeoutError("the driver gave up")
 
@@ -144,7 +145,7 @@ async def test_results_are_told_as_they_come() -> None:
 
 
 async def test_a_store_may_be_opened_by_a_coroutine() -> None:
-    async def open_store() -> BaseStore:
+    async def open_store() -> Store:
         return InMemoryStore()
 
     report = await check_store(open_store, select=named("limits_cut_the_result"))
@@ -199,8 +200,9 @@ import pytest_asyncio
 from memoranda import Capability
 from memoranda.store import InMemoryStore
 from memoranda_testing import StoreConformance
+from memoranda_testing.stepwise import StepwiseStore
 
-class Reversed(InMemoryStore):
+class Reversed(StepwiseStore):
     async def _search(self, wanted, page):
         return (await super()._search(wanted, page))[::-1]
 
@@ -210,7 +212,7 @@ class TestRight(StoreConformance):
         async with InMemoryStore() as store:
             yield store
 
-class Kept(InMemoryStore):
+class Kept(StepwiseStore):
     capabilities = InMemoryStore.capabilities | {Capability.PERSISTENT}
 
 class TestKept(StoreConformance):

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from memoranda.store import BaseStore, InMemoryStore
+from memoranda.store import InMemoryStore, Store
 from memoranda.store.filters import Narrowing
 from memoranda_testing import ExpectationError, Outcome, check_store
 from memoranda_testing.case import Cases
@@ -22,6 +22,7 @@ from memoranda_testing.model import Call, Forked, Generator, HistoryOptions, Mod
 from memoranda_testing.model.contract import quoted
 from memoranda_testing.model.sandbox import stays_within
 from memoranda_testing.model.steps import WRITES
+from memoranda_testing.stepwise import StepwiseStore
 
 READS = {
     "recall",
@@ -61,7 +62,7 @@ alike = _load("wrong_stores_alike")
 WRONG_STORES = [*wrong.WRONG_STORES, *further.WRONG_STORES]
 
 
-async def outcome_of(store: Callable[[], BaseStore], case: str, **options: Any) -> tuple[Outcome, str]:
+async def outcome_of(store: Callable[[], Store], case: str, **options: Any) -> tuple[Outcome, str]:
     """Run one case on an empty store."""
     options = {"exclusive": True, "timeout": 60.0, **options}
     report = await check_store(store, select=f"test_{case}".__eq__, **options)
@@ -75,7 +76,7 @@ def hardly_shrunk(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(histories, "SHRINKING_STEPS", 0)
 
 
-def _wrong(store: type[BaseStore], case: str) -> Any:
+def _wrong(store: type[Store], case: str) -> Any:
     """Return a wrong store and the case that catches it; what goes through thousands of items takes long."""
     marks = pytest.mark.slow if case == wrong.SIZES else ()
     return pytest.param(store, case, id=f"{store.__name__}-{case}", marks=marks)
@@ -87,7 +88,7 @@ _BY_DEFAULT = [*subtle.WRONG_STORES, *changes.WRONG_STORES, *states.WRONG_STORES
 @pytest.mark.rare
 @pytest.mark.usefixtures("hardly_shrunk")
 @pytest.mark.parametrize(("store", "case"), [_wrong(store, case) for store, case in WRONG_STORES])
-async def test_a_wrong_store_is_caught(store: type[BaseStore], case: str) -> None:
+async def test_a_wrong_store_is_caught(store: type[Store], case: str) -> None:
     timeout = 4.0 if case in (wrong.CANCELLED, wrong.LEFT) else 60.0
     outcome, reason = await outcome_of(store, case, timeout=timeout, thorough=True)
     assert outcome is Outcome.FAILED, reason
@@ -101,7 +102,7 @@ async def test_a_wrong_store_is_caught(store: type[BaseStore], case: str) -> Non
 @pytest.mark.usefixtures("hardly_shrunk")
 @pytest.mark.parametrize(("store", "case"), [_wrong(*each) for each in _BY_DEFAULT])
 async def test_a_wrong_store_is_caught_by_the_default_kit(
-    store: type[BaseStore], case: str, monkeypatch: pytest.MonkeyPatch
+    store: type[Store], case: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Cases, "brief", False)
     outcome, reason = await outcome_of(store, case)
@@ -211,7 +212,7 @@ async def test_a_failure_is_a_short_program_that_shows_it(tmp_path: Path, store:
     assert "AssertionError" in done.stderr, done.stderr
 
 
-class RaisesForDeletedItems(InMemoryStore):
+class RaisesForDeletedItems(StepwiseStore):
     """A wrong store that cannot add deleted items."""
 
     async def _apply(self, write: Any) -> int:
@@ -220,7 +221,7 @@ class RaisesForDeletedItems(InMemoryStore):
         return await super()._apply(write)
 
 
-def _on_a_right_store(report: str, store: type[BaseStore]) -> str:
+def _on_a_right_store(report: str, store: type[Store]) -> str:
     """Return the program of a report, about a store that is right."""
     program = "import asyncio" + report.partition("import asyncio")[2]
     named = f"from {store.__module__} import {store.__name__}"
@@ -229,10 +230,10 @@ def _on_a_right_store(report: str, store: type[BaseStore]) -> str:
 
 
 @pytest.mark.parametrize("store", [RaisesForDeletedItems, right.DeletedArrivesVisible])
-async def test_a_batch_is_shrunk_together_with_the_ids_that_arrive_deleted(store: type[BaseStore]) -> None:
+async def test_a_batch_is_shrunk_together_with_the_ids_that_arrive_deleted(store: type[Store]) -> None:
     items = [right.MemoryItem(id=name, content="tea") for name in "abc"]
 
-    async def fresh() -> BaseStore:
+    async def fresh() -> Store:
         return store()
 
     sandbox = Sandbox(store(), fresh=fresh)
@@ -280,7 +281,7 @@ def test_histories_hold_every_public_method_with_every_argument() -> None:
                 seen.setdefault(call.method, set()).update(call.arguments)
     assert set(seen) == WRITES | READS
     for method in seen:
-        known = set(inspect.signature(getattr(BaseStore, method)).parameters) - {"self", "counter", "receipt"}
+        known = set(inspect.signature(getattr(Store, method)).parameters) - {"self", "counter", "receipt"}
         if "narrowing" in known:
             known = known - {"narrowing"} | set(Narrowing.__annotations__)
         if method == "fork":
@@ -292,11 +293,11 @@ def test_histories_know_every_public_method() -> None:
     apart = {"init", "close", "observe", "scoped", "approve", "shown"}  # An approval has the time in it.
     apart |= {"known", "outdated", "derived_id"}  # Observers answer the first two, and the third reads nothing.
     apart |= {"payload_changes"}  # What it returns is of use for the next call alone; the kit follows it.
-    public = {name for name, member in inspect.getmembers(BaseStore, inspect.isfunction) if not name.startswith("_")}
+    public = {name for name, member in inspect.getmembers(Store, inspect.isfunction) if not name.startswith("_")}
     assert public - apart == WRITES | READS
 
 
 @pytest.mark.parametrize(("method", "text"), quoted())
 def test_every_sentence_that_is_quoted_is_one_of_the_contract(method: str, text: str) -> None:
-    documented = " ".join((inspect.getdoc(getattr(BaseStore, method)) or "").split())
+    documented = " ".join((inspect.getdoc(getattr(Store, method)) or "").split())
     assert " ".join(text.split()) in documented

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from memoranda.store import BaseStore, InMemoryStore
+from memoranda.store import InMemoryStore, Store
 from memoranda_testing import Outcome, TrustConformance, check_store
 from memoranda_testing.cases.trust import TrustCases
 from memoranda_testing.cases.trust_attacks import FAMILIES, texts
@@ -27,7 +27,7 @@ def _load(name: str) -> Any:
 wrong = _load("wrong_trust")
 
 
-async def failed(store: type[BaseStore], cases: type[TrustCases], case: str) -> list[tuple[Outcome, str]]:
+async def failed(store: type[Store], cases: type[TrustCases], case: str) -> list[tuple[Outcome, str]]:
     report = await check_store(store, exclusive=True, select=f"test_{case}".__eq__, topics=[cases])
     return [(result.outcome, result.reason) for result in report.results]
 
@@ -37,7 +37,7 @@ def named(pairs: list[tuple[type, str]]) -> list[str]:
 
 
 @pytest.mark.parametrize(("store", "case"), wrong.STORES, ids=named(wrong.STORES))
-async def test_a_store_that_trusts_wrongly_is_caught(store: type[BaseStore], case: str) -> None:
+async def test_a_store_that_trusts_wrongly_is_caught(store: type[Store], case: str) -> None:
     ((outcome, reason),) = await failed(store, TrustCases, case)
 
     assert outcome is Outcome.FAILED

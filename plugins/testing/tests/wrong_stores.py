@@ -13,7 +13,7 @@ from four_methods import DictStore
 
 from memoranda.errors import ConflictError
 from memoranda.items import BUILTIN_TYPES, AIMemory, MemoryItem, MemoryMetadata
-from memoranda.store import BaseStore, Capability, InMemoryStore, Order, RankedItem, SearchMode, copy_item
+from memoranda.store import Capability, Order, RankedItem, SearchMode, Store, copy_item
 from memoranda.store.backend import (
     BASE_CAPABILITIES,
     Filter,
@@ -26,6 +26,7 @@ from memoranda.store.backend import (
     metadata_matches,
     successor,
 )
+from memoranda_testing.stepwise import StepwiseStore
 
 
 class KeptStore(DictStore):
@@ -184,12 +185,12 @@ class RanksBeforeConditions(DictStore):
         return [found for found in ranked if wanted.matches(found.item)]
 
 
-class RestoresPastConditions(InMemoryStore):
+class RestoresPastConditions(StepwiseStore):
     async def _restore(self, item_id: str | None, wanted: Filter) -> int:
         return await super()._restore(item_id, replace(wanted, further=()))
 
 
-class PurgesPastConditions(InMemoryStore):
+class PurgesPastConditions(StepwiseStore):
     async def _purge(self, item_id: str | None, wanted: Filter, deleted_only: bool) -> int:
         return await super()._purge(item_id, replace(wanted, further=()), deleted_only)
 
@@ -240,7 +241,7 @@ class MergesReplacements(DictStore):
         self.data[item.id] = kept
 
 
-class AliasesWhatIsAdded(InMemoryStore):
+class AliasesWhatIsAdded(StepwiseStore):
     async def _add(self, item: MemoryItem, within: MemoryMetadata | None) -> None:
         kept = successor(self._stored(item.id), item, within)
         kept.__dict__["metadata"] = item.metadata
@@ -252,7 +253,7 @@ class AliasesWhatIsRead(DictStore):
         return self.data.get(item_id)
 
 
-class StampsTheCallersItem(InMemoryStore):
+class StampsTheCallersItem(StepwiseStore):
     async def _add(self, item: MemoryItem, within: MemoryMetadata | None) -> None:
         await super()._add(item, within)
         item.version = 1
@@ -475,30 +476,30 @@ class RankingWorstFirst(DictStore):
         return (await super()._rank(query, wanted, limit, mode))[::-1]
 
 
-class DeletedStillFound(InMemoryStore):
+class DeletedStillFound(StepwiseStore):
     async def _delete(self, item_id: str, within: MemoryMetadata | None) -> bool:
         found = await self._get(item_id)
         return found is not None and metadata_matches(within, found.metadata)
 
 
-class DeleteIgnoresTheScope(InMemoryStore):
+class DeleteIgnoresTheScope(StepwiseStore):
     async def _delete(self, item_id: str, within: MemoryMetadata | None) -> bool:
         return await super()._delete(item_id, None)
 
 
-class RestoreBringsBackEverything(InMemoryStore):
+class RestoreBringsBackEverything(StepwiseStore):
     async def _restore(self, item_id: str | None, wanted: Filter) -> int:
         return await super()._restore(item_id, Filter(archived=None))
 
 
-class PurgeOnlyHides(InMemoryStore):
+class PurgeOnlyHides(StepwiseStore):
     async def _purge(self, item_id: str | None, wanted: Filter, deleted_only: bool) -> int:
         if item_id is not None:
             return int(await self._delete(item_id, wanted.metadata))
         return await self._clear(wanted)
 
 
-class PurgeLeavesTheBin(InMemoryStore):
+class PurgeLeavesTheBin(StepwiseStore):
     async def _purge(self, item_id: str | None, wanted: Filter, deleted_only: bool) -> int:
         hidden = [item async for item in self._scan(wanted, True, "added")]
         purged = await super()._purge(item_id, wanted, deleted_only)
@@ -599,26 +600,26 @@ class SharesMetadata(DictStore):
         return found
 
 
-class ReadsTheItemLate(InMemoryStore):
+class ReadsTheItemLate(StepwiseStore):
     async def _add(self, item: MemoryItem, within: MemoryMetadata | None) -> None:
         await asyncio.sleep(0)
         await asyncio.sleep(0)
         await super()._add(item, within)
 
 
-class RankingOfEverybody(InMemoryStore):
+class RankingOfEverybody(StepwiseStore):
     async def _rank(self, query: str, wanted: Filter, limit: int, mode: SearchMode) -> list[RankedItem]:
         ranked = await super()._rank(query, wanted, limit, mode)
         return [replace(found, score=found.score / len(self)) for found in ranked]
 
 
-class RankingCutTooEarly(InMemoryStore):
+class RankingCutTooEarly(StepwiseStore):
     async def _rank(self, query: str, wanted: Filter, limit: int, mode: SearchMode) -> list[RankedItem]:
         ranked = await super()._rank(query, replace(wanted, memory_type=None), limit, mode)
         return [found for found in ranked if wanted.matches(found.item)]
 
 
-class RankingRemembers(InMemoryStore):
+class RankingRemembers(StepwiseStore):
     def __init__(self) -> None:
         super().__init__()
         self.seen: dict[str, MemoryItem] = {}
@@ -628,12 +629,12 @@ class RankingRemembers(InMemoryStore):
         return [replace(found, item=self.seen.setdefault(found.item.id, found.item)) for found in ranked]
 
 
-class ScanOfTheBinLeaks(InMemoryStore):
+class ScanOfTheBinLeaks(StepwiseStore):
     def _scan(self, wanted: Filter, include_deleted: bool, order: Order) -> AsyncGenerator[MemoryItem, None]:
         return super()._scan(Filter(archived=None) if include_deleted else wanted, include_deleted, order)
 
 
-class BatchForgetsItself(InMemoryStore):
+class BatchForgetsItself(StepwiseStore):
     async def _apply(self, write: Write) -> int:
         for item in write.adds:
             check_owner(self._stored(item.id), item, write.within)
@@ -642,7 +643,7 @@ class BatchForgetsItself(InMemoryStore):
         return 0
 
 
-class UpdatesPastTheBin(InMemoryStore):
+class UpdatesPastTheBin(StepwiseStore):
     async def _update_many(self, items: Sequence[MemoryItem], within: MemoryMetadata | None) -> list[MemoryItem]:
         for item in items:
             check_expected(item, await self._get(item.id), within)
@@ -651,28 +652,28 @@ class UpdatesPastTheBin(InMemoryStore):
         return [copy_item(self._stored(item.id) or item) for item in items]
 
 
-class DeletedArrivesLater(InMemoryStore):
+class DeletedArrivesLater(StepwiseStore):
     """Adds and then deletes, so that a reader meets the items in between."""
 
     async def _apply(self, write: Write) -> int:
-        removed = await super()._apply(replace(write, hidden=frozenset()))
+        removed = await super()._apply(write.but(hidden=frozenset()))
         for item_id in write.hidden:
             await asyncio.sleep(0)
             await self._delete(item_id, write.within)
         return removed
 
 
-class DeletedArrivesVisible(InMemoryStore):
+class DeletedArrivesVisible(StepwiseStore):
     async def _apply(self, write: Write) -> int:
-        return await super()._apply(replace(write, hidden=frozenset()))
+        return await super()._apply(write.but(hidden=frozenset()))
 
 
-class DeletedArrivesAnywhere(InMemoryStore):
+class DeletedArrivesAnywhere(StepwiseStore):
     async def _apply(self, write: Write) -> int:
-        return await super()._apply(replace(write, within=None) if write.hidden else write)
+        return await super()._apply(write.but(within=None) if write.hidden else write)
 
 
-WRONG_STORES: list[tuple[type[BaseStore], str]] = [
+WRONG_STORES: list[tuple[type[Store], str]] = [
     (OldestFirst, "search_returns_newest_first"),
     (OrderOfAdding, "search_returns_newest_first"),
     (SecondsOnly, "microseconds_decide_the_order"),

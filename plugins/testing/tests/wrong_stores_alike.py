@@ -6,11 +6,13 @@ import asyncio
 import unicodedata
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass, replace
+from typing import Any
 
 from memoranda.items import MemoryItem, MemoryMetadata
-from memoranda.store import BaseStore, InMemoryStore, Owner, RankedItem, ScopedStore, SearchMode
+from memoranda.store import Owner, RankedItem, ScopedStore, SearchMode, Store
 from memoranda.store.backend import AtLeast, Condition, Filter, Listing, Page, Value, Write
 from memoranda.store.entry_index import Entry
+from memoranda_testing.stepwise import StepwiseStore
 
 
 @dataclass(frozen=True)
@@ -45,7 +47,7 @@ class _Name(Condition):
         return (getattr(item, "name", None) or "").casefold() == self.name
 
 
-class ForgetsTheThird(InMemoryStore):
+class ForgetsTheThird(StepwiseStore):
     """Asked for several types and a trust, it forgets the status."""
 
     async def _search(self, wanted: Filter, page: Page) -> list[MemoryItem]:
@@ -54,7 +56,7 @@ class ForgetsTheThird(InMemoryStore):
         return await super()._search(wanted, page)
 
 
-class PadsTasks(InMemoryStore):
+class PadsTasks(StepwiseStore):
     """Compares tasks without the spaces at their ends."""
 
     async def _search(self, wanted: Filter, page: Page) -> list[MemoryItem]:
@@ -65,7 +67,7 @@ class PadsTasks(InMemoryStore):
         return await super()._search(wanted, page)
 
 
-class FindsWhatIsCompatible(InMemoryStore):
+class FindsWhatIsCompatible(StepwiseStore):
     """Takes a wide or raised character for the plain one."""
 
     async def _search(self, wanted: Filter, page: Page) -> list[MemoryItem]:
@@ -75,7 +77,7 @@ class FindsWhatIsCompatible(InMemoryStore):
         return await super()._search(wanted, page)
 
 
-class ReadsPlacesLater(InMemoryStore):
+class ReadsPlacesLater(StepwiseStore):
     """Notes where many items lie, and reads them from there when others may have taken their places."""
 
     async def _search(self, wanted: Filter, page: Page) -> list[MemoryItem]:
@@ -86,7 +88,7 @@ class ReadsPlacesLater(InMemoryStore):
         return [item if self._live.get(item.id) else there[at % len(there)] for at, item in enumerate(found) if there]
 
 
-class SharesReads(InMemoryStore):
+class SharesReads(StepwiseStore):
     """Lets calls for one item share a read, which ends for all of them with the first that is cancelled."""
 
     def __init__(self) -> None:
@@ -117,7 +119,7 @@ class SharesOldReads(SharesReads):
         return found
 
 
-class KeepsSeats(InMemoryStore):
+class KeepsSeats(StepwiseStore):
     """Lets a few rank at the same time, and forgets that one whose caller gave up has left."""
 
     def __init__(self) -> None:
@@ -134,7 +136,7 @@ class KeepsSeats(InMemoryStore):
         return found
 
 
-class FindsWordsBetweenSpaces(InMemoryStore):
+class FindsWordsBetweenSpaces(StepwiseStore):
     """Looks for the words of a query among those that spaces divide, and takes a line's end for a part of a word."""
 
     async def _search(self, wanted: Filter, page: Page) -> list[MemoryItem]:
@@ -143,7 +145,7 @@ class FindsWordsBetweenSpaces(InMemoryStore):
         return await super()._search(wanted, page)
 
 
-class OwnersWithoutAPast(InMemoryStore):
+class OwnersWithoutAPast(StepwiseStore):
     """Lists the owners of a branch without its past."""
 
     async def _owners(self, listing: Listing, wanted: Filter) -> AsyncGenerator[Owner, None]:
@@ -151,7 +153,7 @@ class OwnersWithoutAPast(InMemoryStore):
             yield owner
 
 
-class SummariesInTheBin(InMemoryStore):
+class SummariesInTheBin(StepwiseStore):
     """Lets a deleted summary stand for what a branch shares."""
 
     def _is_archived(self, entry: Entry, bound: int | None) -> bool:
@@ -162,7 +164,7 @@ class SummariesInTheBin(InMemoryStore):
         return summary is not None and summary.added <= bound
 
 
-class NamesWithoutCase(InMemoryStore):
+class NamesWithoutCase(StepwiseStore):
     """Compares the names of who speaks without regard to case."""
 
     async def _search(self, wanted: Filter, page: Page) -> list[MemoryItem]:
@@ -175,7 +177,7 @@ class NamesWithoutCase(InMemoryStore):
         return await super()._search(replace(wanted, further=tuple(further)), page)
 
 
-class KeepsWhatWasRead(InMemoryStore):
+class KeepsWhatWasRead(StepwiseStore):
     """Keeps a copy of what it was asked for, and never lets go of it."""
 
     async def _get(self, item_id: str) -> MemoryItem | None:
@@ -185,22 +187,22 @@ class KeepsWhatWasRead(InMemoryStore):
 
 
 class _RemembersItems(ScopedStore):
-    async def _get(self, item_id: str) -> MemoryItem | None:
+    async def get(self, item_id: str, **asked: Any) -> MemoryItem | None:
         kept: dict[str, MemoryItem | None] = self.__dict__.setdefault("_kept", {})
         if item_id not in kept:
-            kept[item_id] = await super()._get(item_id)
+            kept[item_id] = await super().get(item_id, **asked)
         found = kept[item_id]
         return None if found is None else found.model_copy()
 
 
-class HandlesThatRemember(InMemoryStore):
+class HandlesThatRemember(StepwiseStore):
     """Gives handles that never look again."""
 
     def _scoped(self, scope: MemoryMetadata) -> ScopedStore:
         return _RemembersItems(self, scope)
 
 
-class BranchesWithoutAPast(InMemoryStore):
+class BranchesWithoutAPast(StepwiseStore):
     """Shows a branch without its past in the order of updates."""
 
     async def _search(self, wanted: Filter, page: Page) -> list[MemoryItem]:
@@ -211,12 +213,12 @@ class BranchesWithoutAPast(InMemoryStore):
         return [item for item in found if item.metadata.session_id == session][page.offset : page.end]
 
 
-class CutsLongQueries(InMemoryStore):
+class CutsLongQueries(StepwiseStore):
     async def _rank(self, query: str, wanted: Filter, limit: int, mode: SearchMode) -> list[RankedItem]:
         return await super()._rank(query[:1_024], wanted, limit, mode)
 
 
-class WritesThousands(InMemoryStore):
+class WritesThousands(StepwiseStore):
     """Writes a batch a thousand at a time, and leaves those that are done when the next ones are refused."""
 
     async def _apply(self, write: Write) -> int:
@@ -224,11 +226,11 @@ class WritesThousands(InMemoryStore):
         if len(adds) <= 1_000 or write.deletes or write.hidden or write.expected:
             return await super()._apply(write)
         for start in range(0, len(adds), 1_000):
-            await super()._apply(replace(write, adds=adds[start : start + 1_000], packed=None))
+            await super()._apply(write.but(adds=adds[start : start + 1_000], packed=None))
         return 0
 
 
-class SweepsWhatIsShown(InMemoryStore):
+class SweepsWhatIsShown(StepwiseStore):
     """Leaves what was deleted before its time was over."""
 
     async def _sweep(self, wanted: Filter) -> int:
@@ -236,7 +238,7 @@ class SweepsWhatIsShown(InMemoryStore):
         return sum([await self._purge(item.id, Filter(archived=None), deleted_only=False) for item in found])
 
 
-WRONG_STORES: list[tuple[type[BaseStore], str]] = [
+WRONG_STORES: list[tuple[type[Store], str]] = [
     (ForgetsTheThird, "every_two_filters_hold_together"),
     (ReadsPlacesLater, "a_read_under_way_shows_nothing_of_others"),
     (SharesReads, "a_call_that_is_cancelled_takes_no_other_along"),

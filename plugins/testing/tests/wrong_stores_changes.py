@@ -11,11 +11,12 @@ import wrong_stores_model as known
 from four_methods import DictStore
 
 from memoranda.items import MemoryItem, MemoryMetadata, Payload
-from memoranda.store import BaseStore, InMemoryStore, RankedItem, SearchMode, copy_item
+from memoranda.store import RankedItem, SearchMode, Store, copy_item
 from memoranda.store.backend import Filter, Page, Write, metadata_matches, with_lifetime
+from memoranda_testing.stepwise import StepwiseStore
 
 
-class PayloadKeptByABatch(InMemoryStore):
+class PayloadKeptByABatch(StepwiseStore):
     """Keeps payloads in a table of their own, which update_many() of several items forgets."""
 
     def __init__(self) -> None:
@@ -36,7 +37,7 @@ class PayloadKeptByABatch(InMemoryStore):
         return [Payload.of(item) for item in found]
 
 
-class ChecksTheFirstOfABatch(InMemoryStore):
+class ChecksTheFirstOfABatch(StepwiseStore):
     async def _update_many(self, items: Sequence[MemoryItem], within: MemoryMetadata | None) -> list[MemoryItem]:
         first = await self._get(items[0].id)
         if len(items) > 1 and first is not None and metadata_matches(within, first.metadata):
@@ -44,7 +45,7 @@ class ChecksTheFirstOfABatch(InMemoryStore):
         return await super()._update_many(items, within)
 
 
-class ClearsAboveItsNamespace(InMemoryStore):
+class ClearsAboveItsNamespace(StepwiseStore):
     """Knows namespaces of four elements."""
 
     async def _clear(self, wanted: Filter) -> int:
@@ -54,7 +55,7 @@ class ClearsAboveItsNamespace(InMemoryStore):
         return await super()._clear(wanted)
 
 
-class CachesUntilTheFirstOfABatch(InMemoryStore):
+class CachesUntilTheFirstOfABatch(StepwiseStore):
     """Forgets only the first item of an update from what it has read."""
 
     def __init__(self) -> None:
@@ -78,7 +79,7 @@ class CachesUntilTheFirstOfABatch(InMemoryStore):
         return await super()._update_many(items, within)
 
 
-class TouchesWhatIsOver(InMemoryStore):
+class TouchesWhatIsOver(StepwiseStore):
     """Gives an item that has expired, and was not swept yet, another life."""
 
     async def _touch(self, ids: Sequence[str], ttl: float | None, now: str, within: MemoryMetadata | None) -> int:
@@ -105,7 +106,7 @@ class KeepsItsLockWhenCancelled(DictStore):
         return removed
 
 
-class TouchTakesItemsOut(InMemoryStore):
+class TouchTakesItemsOut(StepwiseStore):
     """Removes an item, waits, and stores it again."""
 
     async def _touch(self, ids: Sequence[str], ttl: float | None, now: str, within: MemoryMetadata | None) -> int:
@@ -119,7 +120,7 @@ class TouchTakesItemsOut(InMemoryStore):
         return touched
 
 
-class WaitsInALongSearch(InMemoryStore):
+class WaitsInALongSearch(StepwiseStore):
     async def _search(self, wanted: Filter, page: Page) -> list[MemoryItem]:
         if len(self) > 1_000:
             time.sleep(0.2)
@@ -146,7 +147,7 @@ class MeaningOfTheBestFifty(known.MeaningStore):
 CHANGES = "every_change_reaches_every_read"
 MEANING = "every_two_filters_hold_in_a_search_by_meaning"
 
-WRONG_STORES: list[tuple[type[BaseStore], str]] = [
+WRONG_STORES: list[tuple[type[Store], str]] = [
     (PayloadKeptByABatch, CHANGES),
     (CachesUntilTheFirstOfABatch, CHANGES),
     (ChecksTheFirstOfABatch, "batches_that_straddle_a_scope_end_at_its_bounds"),

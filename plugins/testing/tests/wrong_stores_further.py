@@ -14,6 +14,7 @@ import wrong_stores_model as known
 from memoranda.items import MemoryItem, MemoryMetadata
 from memoranda.store import InMemoryStore, Order, Owner, RankedItem, SearchMode, copy_item
 from memoranda.store.backend import Expiry, Filter, Listing, Page, Write, metadata_matches
+from memoranda_testing.stepwise import StepwiseStore
 
 CALLS, LIVES, AGAIN, SIZES = known.CALLS, known.LIVES, known.AGAIN, known.SIZES
 CANCELLED, APART, LEFT = known.CANCELLED, known.APART, known.LEFT
@@ -23,28 +24,28 @@ without, past = known.without, known.past
 # The owner, forgotten in one of the methods
 
 
-class GetForgetsTheFilter(InMemoryStore):
+class GetForgetsTheFilter(StepwiseStore):
     async def get(self, item_id: str, *, metadata: Any = None, refresh: bool = False) -> MemoryItem | None:
         return await super().get(item_id, refresh=refresh)
 
 
-class GetManyForgetsUsers(InMemoryStore):
+class GetManyForgetsUsers(StepwiseStore):
     async def get_many(self, ids: Any, *, metadata: Any = None, refresh: bool = False) -> list[MemoryItem]:
         bounds = metadata and metadata.model_copy(update={"user_id": None})
         return await super().get_many(ids, metadata=bounds, refresh=refresh)
 
 
-class HeadForgetsUsers(InMemoryStore):
+class HeadForgetsUsers(StepwiseStore):
     async def head(self, *, metadata: MemoryMetadata | None = None) -> str | None:
         return await super().head(metadata=metadata and metadata.model_copy(update={"user_id": None}))
 
 
-class WindowForgetsTasks(InMemoryStore):
+class WindowForgetsTasks(StepwiseStore):
     async def window(self, *, metadata: MemoryMetadata | None = None, **bounds: Any) -> list[MemoryItem]:
         return await super().window(metadata=metadata and metadata.model_copy(update={"task_id": None}), **bounds)
 
 
-class UpdateTakesOver(InMemoryStore):
+class UpdateTakesOver(StepwiseStore):
     """Compares the version, and not the owner."""
 
     async def _update_many(self, items: Sequence[MemoryItem], within: MemoryMetadata | None) -> list[MemoryItem]:
@@ -57,18 +58,18 @@ class UpdateTakesOver(InMemoryStore):
         return await super()._update_many(items, within)
 
 
-class ClearForgetsUsersInNamespaces(InMemoryStore):
+class ClearForgetsUsersInNamespaces(StepwiseStore):
     async def _clear(self, wanted: Filter) -> int:
         placed = wanted.metadata is not None and wanted.metadata.namespace
         return await super()._clear(without(wanted, "user_id") if placed else wanted)
 
 
-class OwnersForgetUsers(InMemoryStore):
+class OwnersForgetUsers(StepwiseStore):
     def _owners(self, listing: Listing, wanted: Filter) -> AsyncGenerator[Owner, None]:
         return super()._owners(listing, without(wanted, "user_id"))
 
 
-class ExtraOpensTheScope(InMemoryStore):
+class ExtraOpensTheScope(StepwiseStore):
     """Asks for values of ``extra``, and no longer for the owner."""
 
     async def _search(self, wanted: Filter, page: Page) -> list[MemoryItem]:
@@ -77,7 +78,7 @@ class ExtraOpensTheScope(InMemoryStore):
         return await super()._search(wanted, page)
 
 
-class EmptyOwnerIsAnybody(InMemoryStore):
+class EmptyOwnerIsAnybody(StepwiseStore):
     async def _count(self, wanted: Filter, include_deleted: bool) -> int:
         if wanted.metadata is not None and wanted.metadata.user_id == "":
             wanted = without(wanted, "user_id")
@@ -87,21 +88,21 @@ class EmptyOwnerIsAnybody(InMemoryStore):
 # Ids and places
 
 
-class IdsWithoutCase(InMemoryStore):
+class IdsWithoutCase(StepwiseStore):
     async def _get_many(self, ids: Sequence[str]) -> list[MemoryItem]:
         found = await super()._get_many(ids)
         folded = {item.id.lower(): item for item in found}
         return [item for item in found if folded[item.id.lower()] is item]
 
 
-class IdsComposed(InMemoryStore):
+class IdsComposed(StepwiseStore):
     """Looks ids up in their composed form, as some file systems do."""
 
     async def _get(self, item_id: str) -> MemoryItem | None:
         return await super()._get(unicodedata.normalize("NFC", item_id))
 
 
-class PlacesJoinedByDots(InMemoryStore):
+class PlacesJoinedByDots(StepwiseStore):
     """Takes ("a.b",) for ("a", "b")."""
 
     async def _search(self, wanted: Filter, page: Page) -> list[MemoryItem]:
@@ -117,7 +118,7 @@ class PlacesJoinedByDots(InMemoryStore):
 # Order, pages and caps
 
 
-class TiesById(InMemoryStore):
+class TiesById(StepwiseStore):
     async def _search(self, wanted: Filter, page: Page) -> list[MemoryItem]:
         if page.order != "created":
             return await super()._search(wanted, page)
@@ -126,7 +127,7 @@ class TiesById(InMemoryStore):
         return found[page.offset : page.end]
 
 
-class OrderToTheSecond(InMemoryStore):
+class OrderToTheSecond(StepwiseStore):
     async def _search(self, wanted: Filter, page: Page) -> list[MemoryItem]:
         if page.order != "created":
             return await super()._search(wanted, page)
@@ -135,7 +136,7 @@ class OrderToTheSecond(InMemoryStore):
         return found[page.offset : page.end]
 
 
-class TimesOf32Bits(InMemoryStore):
+class TimesOf32Bits(StepwiseStore):
     """Cuts times off in January 2038 when it asks for them."""
 
     async def _search(self, wanted: Filter, page: Page) -> list[MemoryItem]:
@@ -149,7 +150,7 @@ class TimesOf32Bits(InMemoryStore):
 def losing(size: int) -> type[InMemoryStore]:
     """Return a store that scans in pages, and loses the first item of each but the first."""
 
-    class Losing(InMemoryStore):
+    class Losing(StepwiseStore):
         async def _scan(self, wanted: Filter, include_deleted: bool, order: Order) -> AsyncGenerator[MemoryItem, None]:
             number = 0
             async for item in super()._scan(wanted, include_deleted, order):
@@ -164,7 +165,7 @@ def losing(size: int) -> type[InMemoryStore]:
 def removing(size: int) -> type[InMemoryStore]:
     """Return a store that clears only so many."""
 
-    class Removing(InMemoryStore):
+    class Removing(StepwiseStore):
         async def _clear(self, wanted: Filter) -> int:
             doomed = (await self._search(wanted, Page(order="added")))[::-1][:size]
             return sum([await self._delete(item.id, None) for item in doomed])
@@ -173,18 +174,18 @@ def removing(size: int) -> type[InMemoryStore]:
     return Removing
 
 
-class TouchesFiveHundred(InMemoryStore):
+class TouchesFiveHundred(StepwiseStore):
     async def _touch(self, ids: Sequence[str], ttl: float | None, now: str, within: MemoryMetadata | None) -> int:
         return await super()._touch(ids[:500], ttl, now, within)
 
 
-class UpdatesAThousand(InMemoryStore):
+class UpdatesAThousand(StepwiseStore):
     async def _update_many(self, items: Sequence[MemoryItem], within: MemoryMetadata | None) -> list[MemoryItem]:
         updated = await super()._update_many(items[:1000], within)
         return [*updated, *items[1000:]]
 
 
-class RestoresAThousand(InMemoryStore):
+class RestoresAThousand(StepwiseStore):
     async def _restore(self, item_id: str | None, wanted: Filter) -> int:
         if item_id is not None:
             return await super()._restore(item_id, wanted)
@@ -212,7 +213,7 @@ class ListsWithoutOrder(known._ValuesBy):
         return bool(condition.matches(item))
 
 
-class ApplyKeepsTheVersion(InMemoryStore):
+class ApplyKeepsTheVersion(StepwiseStore):
     async def _apply(self, write: Write) -> int:
         entries = [self._live.get(item.id) for item in write.adds] if write.deletes else []
         before = {entry.item.id: entry.item.version for entry in entries if entry is not None}
@@ -224,7 +225,7 @@ class ApplyKeepsTheVersion(InMemoryStore):
         return removed
 
 
-class RestoreRaisesTheVersion(InMemoryStore):
+class RestoreRaisesTheVersion(StepwiseStore):
     async def _restore(self, item_id: str | None, wanted: Filter) -> int:
         before = {entry.item.id for entry in self._live.candidates(None)}
         restored = await super()._restore(item_id, wanted)
@@ -234,13 +235,13 @@ class RestoreRaisesTheVersion(InMemoryStore):
         return restored
 
 
-class CreatedIsNotKeptInTheBin(InMemoryStore):
+class CreatedIsNotKeptInTheBin(StepwiseStore):
     async def _apply(self, write: Write) -> int:
         hidden = any(self._hidden.get(item.id) is not None for item in write.adds)
-        return await super()._apply(replace(write, keep_created=write.keep_created and not hidden))
+        return await super()._apply(write.but(keep_created=write.keep_created and not hidden))
 
 
-class StampsTheUpdate(InMemoryStore):
+class StampsTheUpdate(StepwiseStore):
     async def _update_many(self, items: Sequence[MemoryItem], within: MemoryMetadata | None) -> list[MemoryItem]:
         stamped = [copy_item(item) for item in items]
         for item in stamped:
@@ -251,7 +252,7 @@ class StampsTheUpdate(InMemoryStore):
 # The bin, archives and lifetimes
 
 
-class PurgedCanBeRestored(InMemoryStore):
+class PurgedCanBeRestored(StepwiseStore):
     """Purges what is there, and only what is not in the bin."""
 
     async def _purge(self, item_id: str | None, wanted: Filter, deleted_only: bool) -> int:
@@ -265,36 +266,36 @@ class PurgedCanBeRestored(InMemoryStore):
         return purged
 
 
-class PopsTheArchived(InMemoryStore):
+class PopsTheArchived(StepwiseStore):
     async def _pop(self, wanted: Filter, purge: bool) -> MemoryItem | None:
         return await super()._pop(replace(wanted, archived=None), purge)
 
 
-class ClearLeavesTheArchived(InMemoryStore):
+class ClearLeavesTheArchived(StepwiseStore):
     async def _clear(self, wanted: Filter) -> int:
         return await super()._clear(replace(wanted, archived=False))
 
 
-class DeletesTwice(InMemoryStore):
+class DeletesTwice(StepwiseStore):
     async def _delete(self, item_id: str, within: MemoryMetadata | None) -> bool:
         entry = self._hidden.get(item_id)
         there = entry is not None and metadata_matches(within, entry.item.metadata)
         return await super()._delete(item_id, within) or there
 
 
-class OwnersOfTheExpired(InMemoryStore):
+class OwnersOfTheExpired(StepwiseStore):
     def _owners(self, listing: Listing, wanted: Filter) -> AsyncGenerator[Owner, None]:
         return super()._owners(listing, past(wanted, Expiry))
 
 
-class EndsAtFullSeconds(InMemoryStore):
+class EndsAtFullSeconds(StepwiseStore):
     def _put(self, item: MemoryItem, *, hidden: bool = False) -> None:
         if item.expires_at is not None:
             item.__dict__["expires_at"] = item.expires_at[:19] + ".000000+00:00"
         super()._put(item, hidden=hidden)
 
 
-class ReplacementLivesOn(InMemoryStore):
+class ReplacementLivesOn(StepwiseStore):
     """Leaves a replaced item the end that it had."""
 
     async def _add(self, item: MemoryItem, within: MemoryMetadata | None) -> None:
@@ -309,7 +310,7 @@ class ReplacementLivesOn(InMemoryStore):
 # Sessions that are forked
 
 
-class ForkShowsEverybodys(InMemoryStore):
+class ForkShowsEverybodys(StepwiseStore):
     """Forgets the owner of a shared past."""
 
     def _looked_at(self, shelf: Any, wanted: Filter) -> Any:
@@ -326,7 +327,7 @@ class ForkShowsEverybodys(InMemoryStore):
         return sorted(entries), rest
 
 
-class ForkGoesOn(InMemoryStore):
+class ForkGoesOn(StepwiseStore):
     """Shows in a forked session what was said in the old one afterwards."""
 
     async def _place(self, item_id: str) -> int | None:
@@ -334,7 +335,7 @@ class ForkGoesOn(InMemoryStore):
         return None if place is None else 10**9
 
 
-class ForkWithoutTheItem(InMemoryStore):
+class ForkWithoutTheItem(StepwiseStore):
     async def _place(self, item_id: str) -> int | None:
         place = await super()._place(item_id)
         return None if place is None else place - 1
@@ -343,7 +344,7 @@ class ForkWithoutTheItem(InMemoryStore):
 # What is given up, and what is left
 
 
-class PopKeepsTheLock(InMemoryStore):
+class PopKeepsTheLock(StepwiseStore):
     def __init__(self) -> None:
         super().__init__()
         self.lock = asyncio.Lock()
@@ -360,12 +361,12 @@ class PopKeepsTheLock(InMemoryStore):
             await super()._add(item, within)
 
 
-class HalfAnUpdate(InMemoryStore):
+class HalfAnUpdate(StepwiseStore):
     """Updates one by one, with time for the caller to give up in between."""
 
     async def _update_many(self, items: Sequence[MemoryItem], within: MemoryMetadata | None) -> list[MemoryItem]:
         shelves = InMemoryStore()
-        shelves._live, shelves._hidden = _copied(self._live), _copied(self._hidden)
+        shelves.items._live, shelves.items._hidden = _copied(self._live), _copied(self._hidden)
         await shelves._update_many(items, within)  # It raises what is to be raised before anything is written.
         updated = []
         for item in items:
@@ -386,7 +387,7 @@ def replace_entry(entry: Any) -> Any:
     return type(entry)(entry.created_at, entry.added, copy_item(entry.item), [])
 
 
-class LeavesItsWorkers(InMemoryStore):
+class LeavesItsWorkers(StepwiseStore):
     needs_init = True
 
     async def _init(self) -> None:
@@ -397,7 +398,7 @@ class LeavesItsWorkers(InMemoryStore):
 # Rankings
 
 
-class WordsOfEverybody(InMemoryStore):
+class WordsOfEverybody(StepwiseStore):
     """Weighs words by how rare they are in the whole store."""
 
     async def _rank(self, query: str, wanted: Filter, limit: int, mode: SearchMode) -> list[RankedItem]:
@@ -406,7 +407,7 @@ class WordsOfEverybody(InMemoryStore):
         return [replace(each, score=each.score / (1 + everybody)) for each in ranked]
 
 
-class RanksTheArchived(InMemoryStore):
+class RanksTheArchived(StepwiseStore):
     async def _rank(self, query: str, wanted: Filter, limit: int, mode: SearchMode) -> list[RankedItem]:
         return await super()._rank(query, replace(wanted, archived=None), limit, mode)
 

@@ -10,11 +10,12 @@ from typing import Any
 from four_methods import DictStore
 
 from memoranda.items import MemoryItem, MemoryMetadata, Payload
-from memoranda.store import BaseStore, InMemoryStore, Order, Owner, RankedItem, ScopedStore, SearchMode
+from memoranda.store import Order, Owner, RankedItem, ScopedStore, SearchMode, Store
 from memoranda.store.backend import Contains, Filter, Listing, Page, Value, Write, fold
+from memoranda_testing.stepwise import StepwiseStore
 
 
-class PurgesWhatIsDeletedAgain(InMemoryStore):
+class PurgesWhatIsDeletedAgain(StepwiseStore):
     """Takes an id of a deleted item, given to apply(), for one to purge."""
 
     async def _apply(self, write: Write) -> int:
@@ -24,7 +25,7 @@ class PurgesWhatIsDeletedAgain(InMemoryStore):
         return removed
 
 
-class RestoresOutsideItsBounds(InMemoryStore):
+class RestoresOutsideItsBounds(StepwiseStore):
     """Asks for owners and places only when it restores one item."""
 
     async def _restore(self, item_id: str | None, wanted: Filter) -> int:
@@ -33,7 +34,7 @@ class RestoresOutsideItsBounds(InMemoryStore):
         return await super()._restore(item_id, wanted)
 
 
-class DeletesInAnyCase(InMemoryStore):
+class DeletesInAnyCase(StepwiseStore):
     async def _delete(self, item_id: str, within: MemoryMetadata | None) -> bool:
         deleted = await super()._delete(item_id, within)
         alike = [] if deleted else [item.id for item in await self._search(Filter(), Page())]
@@ -75,12 +76,12 @@ class CutsPayloads(DictStore):
         self.data[item.id].__dict__["payload"] = item.payload and item.payload[:65_535]
 
 
-class EmptyPayloadIsNone(InMemoryStore):
+class EmptyPayloadIsNone(StepwiseStore):
     async def _payloads(self, wanted: Filter, page: Page) -> list[Payload]:
         return [found._replace(text=found.text or None) for found in await super()._payloads(wanted, page)]
 
 
-class SharesEmptyLists(InMemoryStore):
+class SharesEmptyLists(StepwiseStore):
     nothing: list[Any] = []  # noqa: RUF012  # the fault
 
     async def _search(self, wanted: Filter, page: Page) -> list[MemoryItem]:
@@ -91,14 +92,14 @@ class SharesEmptyLists(InMemoryStore):
         return found
 
 
-class TakesLargeItemsLater(InMemoryStore):
+class TakesLargeItemsLater(StepwiseStore):
     async def _add(self, item: MemoryItem, within: MemoryMetadata | None) -> None:
         if len(item.content) > 100_000:
             await asyncio.sleep(0.01)
         await super()._add(item, within)
 
 
-class RemovesBeforeItReplaces(InMemoryStore):
+class RemovesBeforeItReplaces(StepwiseStore):
     async def _add(self, item: MemoryItem, within: MemoryMetadata | None) -> None:
         held = self._live.get(item.id)
         if held is not None:
@@ -122,28 +123,28 @@ class ScansByOffset(DictStore):
             offset += page
 
 
-class LosesTheLastIdOfAPage(InMemoryStore):
+class LosesTheLastIdOfAPage(StepwiseStore):
     async def _get_many(self, ids: Sequence[str]) -> list[MemoryItem]:
         return await super()._get_many(ids[:-1] if len(ids) > 1 and len(ids) % 500 == 1 else ids)
 
 
-class WritesInSlices(InMemoryStore):
+class WritesInSlices(StepwiseStore):
     async def _apply(self, write: Write) -> int:
         if len(write.adds) <= 500 or write.deletes or write.hidden or write.expected:
             return await super()._apply(write)
         for start in range(0, len(write.adds), 500):
-            await super()._apply(replace(write, adds=write.adds[start : start + 500]))
+            await super()._apply(write.but(adds=write.adds[start : start + 500]))
             await asyncio.sleep(0)
         return 0
 
 
-class OneHandleForAScope(InMemoryStore):
+class OneHandleForAScope(StepwiseStore):
     def _scoped(self, scope: MemoryMetadata) -> ScopedStore:
         handles: dict[str, ScopedStore] = self.__dict__.setdefault("_handles_by_scope", {})
         return handles.setdefault(scope.model_dump_json(), super()._scoped(scope))
 
 
-class CutsPlacesBeforeItsLook(InMemoryStore):
+class CutsPlacesBeforeItsLook(StepwiseStore):
     """Asks for the end of a place once that is cut off."""
 
     async def _owners(self, listing: Listing, wanted: Filter) -> AsyncGenerator[Owner, None]:
@@ -152,7 +153,7 @@ class CutsPlacesBeforeItsLook(InMemoryStore):
                 yield owner
 
 
-class ForksTheWholePast(InMemoryStore):
+class ForksTheWholePast(StepwiseStore):
     """Shares of earlier sessions what the branch shares, wherever it is forked."""
 
     async def _lineage(self, session_id: str, item: MemoryItem) -> dict[str, int]:
@@ -162,7 +163,7 @@ class ForksTheWholePast(InMemoryStore):
         return places | {name: end for name, end in earlier.items() if name != item.metadata.session_id}
 
 
-class RanksTypesAfterTheLimit(InMemoryStore):
+class RanksTypesAfterTheLimit(StepwiseStore):
     async def _rank(self, query: str, wanted: Filter, limit: int, mode: SearchMode) -> list[RankedItem]:
         if not isinstance(wanted.memory_type, tuple):
             return await super()._rank(query, wanted, limit, mode)
@@ -172,7 +173,7 @@ class RanksTypesAfterTheLimit(InMemoryStore):
 
 STATES = "every_method_does_right_by_every_state"
 
-WRONG_STORES: list[tuple[type[BaseStore], str]] = [
+WRONG_STORES: list[tuple[type[Store], str]] = [
     (PurgesWhatIsDeletedAgain, STATES),
     (RestoresOutsideItsBounds, STATES),
     (DeletesInAnyCase, STATES),

@@ -15,7 +15,7 @@ import wrong_stores_model as known
 from four_methods import DictStore
 
 from memoranda.items import BUILTIN_TYPES, MemoryItem, MemoryMetadata, Payload
-from memoranda.store import BaseStore, Capability, InMemoryStore, Order, RankedItem, SearchMode, copy_item
+from memoranda.store import Capability, Order, RankedItem, SearchMode, Store, copy_item
 from memoranda.store.backend import (
     BASE_CAPABILITIES,
     AtLeast,
@@ -28,13 +28,14 @@ from memoranda.store.backend import (
     successor,
     with_lifetime,
 )
+from memoranda_testing.stepwise import StepwiseStore
 
 without, past = known.without, known.past
 
 # Sizes
 
 
-class ScanStopsAtAThousand(InMemoryStore):
+class ScanStopsAtAThousand(StepwiseStore):
     async def _scan(self, wanted: Filter, include_deleted: bool, order: Order) -> AsyncGenerator[MemoryItem, None]:
         number = 0
         async for item in super()._scan(wanted, include_deleted, order):
@@ -43,7 +44,7 @@ class ScanStopsAtAThousand(InMemoryStore):
                 yield item
 
 
-class CountsWhatItScansOfAThousand(InMemoryStore):
+class CountsWhatItScansOfAThousand(StepwiseStore):
     """Asks the newest thousand rows for a condition, not all."""
 
     async def _count(self, wanted: Filter, include_deleted: bool) -> int:
@@ -62,19 +63,19 @@ class FetchesTenTimesTheLimit(DictStore):
         return [item for item in rows if self.matches(wanted, item)][page.offset : page.end]
 
 
-class RanksTheNewest500(InMemoryStore):
+class RanksTheNewest500(StepwiseStore):
     async def _rank(self, query: str, wanted: Filter, limit: int, mode: SearchMode) -> list[RankedItem]:
         newest = {item.id for item in await self._search(Filter(archived=None), Page(500, order="added"))}
         return [each for each in await super()._rank(query, wanted, limit, mode) if each.item.id in newest]
 
 
-class PopsOfTheNewest100(InMemoryStore):
+class PopsOfTheNewest100(StepwiseStore):
     async def _pop(self, wanted: Filter, purge: bool) -> MemoryItem | None:
         newest = await self._search(Filter(), Page(100, order="added"))
         return await super()._pop(wanted, purge) if any(map(wanted.matches, newest)) else None
 
 
-class TtlOfTheFirstThousand(InMemoryStore):
+class TtlOfTheFirstThousand(StepwiseStore):
     async def _touch(self, ids: Sequence[str], ttl: float | None, now: str, within: MemoryMetadata | None) -> int:
         await super()._touch(ids[:1000], ttl, now, within)
         return len(ids)
@@ -83,60 +84,60 @@ class TtlOfTheFirstThousand(InMemoryStore):
 # Combinations
 
 
-class SearchForgetsAgentsInNamespaces(InMemoryStore):
+class SearchForgetsAgentsInNamespaces(StepwiseStore):
     async def _search(self, wanted: Filter, page: Page) -> list[MemoryItem]:
         placed = wanted.metadata is not None and wanted.metadata.namespace
         return await super()._search(without(wanted, "agent_id") if placed else wanted, page)
 
 
-class CountForgetsSinceWithValues(InMemoryStore):
+class CountForgetsSinceWithValues(StepwiseStore):
     async def _count(self, wanted: Filter, include_deleted: bool) -> int:
         valued = any(isinstance(each, Value) for each in wanted.further)
         return await super()._count(past(wanted, Created) if valued else wanted, include_deleted)
 
 
-class SearchForgetsTrustWithAQuery(InMemoryStore):
+class SearchForgetsTrustWithAQuery(StepwiseStore):
     async def _search(self, wanted: Filter, page: Page) -> list[MemoryItem]:
         return await super()._search(past(wanted, AtLeast) if wanted.query else wanted, page)
 
 
-class SearchForgetsTheStatusWhenSortedByUpdate(InMemoryStore):
+class SearchForgetsTheStatusWhenSortedByUpdate(StepwiseStore):
     async def _search(self, wanted: Filter, page: Page) -> list[MemoryItem]:
         return await super()._search(replace(wanted, status=None) if page.order == "updated" else wanted, page)
 
 
-class PopForgetsValuesOfATask(InMemoryStore):
+class PopForgetsValuesOfATask(StepwiseStore):
     async def _pop(self, wanted: Filter, purge: bool) -> MemoryItem | None:
         of_a_task = wanted.metadata is not None and wanted.metadata.task_id is not None
         return await super()._pop(past(wanted, Value) if of_a_task else wanted, purge)
 
 
-class ClearForgetsUntilInASession(InMemoryStore):
+class ClearForgetsUntilInASession(StepwiseStore):
     async def _clear(self, wanted: Filter) -> int:
         in_a_session = wanted.metadata is not None and wanted.metadata.session_id is not None
         return await super()._clear(past(wanted, Created) if in_a_session else wanted)
 
 
-class PayloadsForgetTheTypeInNamespaces(InMemoryStore):
+class PayloadsForgetTheTypeInNamespaces(StepwiseStore):
     async def _payloads(self, wanted: Filter, page: Page) -> list[Payload]:
         placed = wanted.metadata is not None and wanted.metadata.namespace
         return await super()._payloads(replace(wanted, memory_type=None) if placed else wanted, page)
 
 
-class RankForgetsValuesOfAnAgent(InMemoryStore):
+class RankForgetsValuesOfAnAgent(StepwiseStore):
     async def _rank(self, query: str, wanted: Filter, limit: int, mode: SearchMode) -> list[RankedItem]:
         of_an_agent = wanted.metadata is not None and wanted.metadata.agent_id is not None
         return await super()._rank(query, past(wanted, Value) if of_an_agent else wanted, limit, mode)
 
 
-class LastConditionWins(InMemoryStore):
+class LastConditionWins(StepwiseStore):
     async def _search(self, wanted: Filter, page: Page) -> list[MemoryItem]:
         values = [each for each in wanted.further if isinstance(each, Value)]
         kept = tuple(each for each in wanted.further if each not in values[:-1])
         return await super()._search(replace(wanted, further=kept), page)
 
 
-class NamespacesOfThreeElements(InMemoryStore):
+class NamespacesOfThreeElements(StepwiseStore):
     async def _search(self, wanted: Filter, page: Page) -> list[MemoryItem]:
         if wanted.metadata is None:
             return await super()._search(wanted, page)
@@ -144,16 +145,16 @@ class NamespacesOfThreeElements(InMemoryStore):
         return await super()._search(replace(wanted, metadata=metadata), page)
 
 
-class ApplyDeletesOutsideTheAgent(InMemoryStore):
+class ApplyDeletesOutsideTheAgent(StepwiseStore):
     async def _apply(self, write: Write) -> int:
         within = write.within and write.within.model_copy(update={"agent_id": None})
-        return await super()._apply(replace(write, within=within) if write.deletes and not write.adds else write)
+        return await super()._apply(write.but(within=within) if write.deletes and not write.adds else write)
 
 
 # What another write left behind
 
 
-class RestoredIsNotIndexed(InMemoryStore):
+class RestoredIsNotIndexed(StepwiseStore):
     """Finds restored items by every search but a ranked one."""
 
     def __init__(self) -> None:
@@ -177,7 +178,7 @@ class RestoredIsNotIndexed(InMemoryStore):
         return [each for each in ranked if each.item.id not in self.unindexed]
 
 
-class PurgeForgetsPayloads(InMemoryStore):
+class PurgeForgetsPayloads(StepwiseStore):
     """Keeps payloads in a table of their own, in which nothing is removed."""
 
     def __init__(self) -> None:
@@ -194,7 +195,7 @@ class PurgeForgetsPayloads(InMemoryStore):
         return found
 
 
-class PayloadOfTheFirstVersion(InMemoryStore):
+class PayloadOfTheFirstVersion(StepwiseStore):
     def __init__(self) -> None:
         super().__init__()
         self.first: dict[str, str | None] = {}
@@ -208,7 +209,7 @@ class PayloadOfTheFirstVersion(InMemoryStore):
         return [each._replace(text=self.first.get(each.item_id, each.text)) for each in found]
 
 
-class UpdatesTheDeleted(InMemoryStore):
+class UpdatesTheDeleted(StepwiseStore):
     """Compares the version of a deleted item, too, and sets it."""
 
     async def _update_many(self, items: Sequence[MemoryItem], within: MemoryMetadata | None) -> list[MemoryItem]:
@@ -260,13 +261,13 @@ class VectorNotRenewedByUpdate(known.MeaningStore):
 # Time
 
 
-class VanishesASecondEarly(InMemoryStore):
+class VanishesASecondEarly(StepwiseStore):
     async def _search(self, wanted: Filter, page: Page) -> list[MemoryItem]:
         early = [Expiry(_later(each.now, 1)) if isinstance(each, Expiry) else each for each in wanted.further]
         return await super()._search(replace(wanted, further=tuple(early)), page)
 
 
-class TouchLeavesTheOldEnd(InMemoryStore):
+class TouchLeavesTheOldEnd(StepwiseStore):
     """Removes what was to end by now, whatever has been touched since."""
 
     def __init__(self) -> None:
@@ -286,7 +287,7 @@ class TouchLeavesTheOldEnd(InMemoryStore):
                 yield item
 
 
-class LivesAtMostAMonth(InMemoryStore):
+class LivesAtMostAMonth(StepwiseStore):
     """Keeps milliseconds in 32 bits, and cuts longer lives."""
 
     async def _search(self, wanted: Filter, page: Page) -> list[MemoryItem]:
@@ -301,7 +302,7 @@ class LivesAtMostAMonth(InMemoryStore):
         return self.clock() >= begun + min(item.ttl, 2**31 / 1000)
 
 
-class TimesAsFloats(InMemoryStore):
+class TimesAsFloats(StepwiseStore):
     """Sorts by seconds since 1970, which hold no microseconds in a far year."""
 
     async def _search(self, wanted: Filter, page: Page) -> list[MemoryItem]:
@@ -315,7 +316,7 @@ class TimesAsFloats(InMemoryStore):
 # Calls that are given up
 
 
-class ClearLosesAnItem(InMemoryStore):
+class ClearLosesAnItem(StepwiseStore):
     """Takes items out, waits, and puts them into the bin."""
 
     async def _clear(self, wanted: Filter) -> int:
@@ -327,7 +328,7 @@ class ClearLosesAnItem(InMemoryStore):
         return len(entries)
 
 
-class PopLosesAnItem(InMemoryStore):
+class PopLosesAnItem(StepwiseStore):
     async def _pop(self, wanted: Filter, purge: bool) -> MemoryItem | None:
         newest = self._page(wanted, Page(1, order="added"))
         if not newest:
@@ -357,7 +358,7 @@ class UpdateRemovesFirst(DictStore):
 # What others see
 
 
-class SleepsInTheLoop(InMemoryStore):
+class SleepsInTheLoop(StepwiseStore):
     async def _clear(self, wanted: Filter) -> int:
         time.sleep(0.2)
         return await super()._clear(wanted)
@@ -433,7 +434,7 @@ ENDS = "every_lifetime_ends_at_its_moment"
 CROWD = "a_few_are_found_among_many"
 WAITS = "no_call_waits_in_the_event_loop"
 
-WRONG_STORES: list[tuple[type[BaseStore], str]] = [
+WRONG_STORES: list[tuple[type[Store], str]] = [
     (ScanStopsAtAThousand, known.SIZES),
     (CountsWhatItScansOfAThousand, CROWD),
     (FetchesTenTimesTheLimit, CROWD),

@@ -7,13 +7,14 @@ from dataclasses import replace
 from typing import Any
 
 from memoranda.items import HumanMemory, MemoryItem, MemoryMetadata, SummaryMemory
-from memoranda.store import BaseStore, InMemoryStore, Observer, Order, copy_item, dump_item, load_item
+from memoranda.store import InMemoryStore, Observer, Order, Store, copy_item, dump_item, load_item
 from memoranda.store.backend import AtLeast, Filter, Page, Write
 from memoranda.trust import trust_of
 from memoranda_facts import Facts
 from memoranda_guard import Fence, Guard, QuarantinedMemory
 from memoranda_guard import guard as guard_module
 from memoranda_testing.cases.trust import TrustCases
+from memoranda_testing.stepwise import StepwiseStore
 
 
 def without_trust(wanted: Filter) -> Filter:
@@ -24,7 +25,23 @@ def without_trust(wanted: Filter) -> Filter:
 # Stores
 
 
-class TrustFromContent(InMemoryStore):
+class Restamping(StepwiseStore):
+    """Stamps every item once more before it is written."""
+
+    def _stamped(self, item: MemoryItem) -> MemoryItem:
+        return item
+
+    async def _add(self, item: MemoryItem, within: MemoryMetadata | None) -> None:
+        await super()._add(self._stamped(item), within)
+
+    async def _apply(self, write: Write) -> int:
+        return await super()._apply(write.but(adds=[self._stamped(item) for item in write.adds]))
+
+    async def _update_many(self, items: Sequence[MemoryItem], within: MemoryMetadata | None) -> list[MemoryItem]:
+        return await super()._update_many([self._stamped(item) for item in items], within)
+
+
+class TrustFromContent(Restamping):
     """Believes who says that he is Ada."""
 
     def _stamped(self, item: MemoryItem) -> MemoryItem:
@@ -33,20 +50,20 @@ class TrustFromContent(InMemoryStore):
         return super()._stamped(item)
 
 
-class TrustFromExtra(InMemoryStore):
+class TrustFromExtra(Restamping):
     def _stamped(self, item: MemoryItem) -> MemoryItem:
         item.__dict__["trust"] = item.metadata.extra.get("trust", item.trust)
         return super()._stamped(item)
 
 
-class HandlesForgotten(InMemoryStore):
+class HandlesForgotten(StepwiseStore):
     """Believes what an item says of itself, whatever the handle."""
 
     def scoped(self, *, trust: str | None = None, **scope: Any) -> Any:
         return super().scoped(**scope)
 
 
-class TypesForgotten(InMemoryStore):
+class TypesForgotten(Restamping):
     """Trusts what says nothing of itself as the user."""
 
     def _stamped(self, item: MemoryItem) -> MemoryItem:
@@ -54,7 +71,7 @@ class TypesForgotten(InMemoryStore):
         return super()._stamped(item)
 
 
-class Raising(InMemoryStore):
+class Raising(StepwiseStore):
     """Lets a new state of an item bring a trust of its own."""
 
     def _raise(self, given: Sequence[MemoryItem]) -> None:
@@ -79,27 +96,27 @@ class ReplacingRaises(Raising):
         self._raise([item])
 
 
-class CopiesAreNew(InMemoryStore):
+class CopiesAreNew(StepwiseStore):
     """Takes what comes in a batch for its own."""
 
     async def _apply(self, write: Write) -> int:
         adds = [copy_item(item) for item in write.adds]
         for item in adds if len(adds) > 1 else ():
             item.__dict__["trust"] = "user"
-        return await super()._apply(replace(write, adds=adds))
+        return await super()._apply(write.but(adds=adds))
 
 
-class SearchIgnoresTrust(InMemoryStore):
+class SearchIgnoresTrust(StepwiseStore):
     async def _search(self, wanted: Filter, page: Page) -> list[MemoryItem]:
         return await super()._search(without_trust(wanted), page)
 
 
-class CountIgnoresTrust(InMemoryStore):
+class CountIgnoresTrust(StepwiseStore):
     async def _count(self, wanted: Filter, include_deleted: bool) -> int:
         return await super()._count(without_trust(wanted), include_deleted)
 
 
-class TrustLostInReading(InMemoryStore):
+class TrustLostInReading(StepwiseStore):
     async def _search(self, wanted: Filter, page: Page) -> list[MemoryItem]:
         found = await super()._search(wanted, page)
         for item in found:
@@ -107,25 +124,25 @@ class TrustLostInReading(InMemoryStore):
         return found
 
 
-class QuarantineCounted(InMemoryStore):
+class QuarantineCounted(StepwiseStore):
     async def _count(self, wanted: Filter, include_deleted: bool) -> int:
         return await super()._count(wanted, include_deleted=True)
 
 
-class QuarantineScanned(InMemoryStore):
+class QuarantineScanned(StepwiseStore):
     async def _scan(self, wanted: Filter, include_deleted: bool, order: Order) -> AsyncGenerator[MemoryItem, None]:
         async for item in super()._scan(wanted, True, order):
             yield item
 
 
-class QuarantineShown(InMemoryStore):
+class QuarantineShown(StepwiseStore):
     """Stores what is hidden like anything else."""
 
     async def _apply(self, write: Write) -> int:
-        return await super()._apply(replace(write, hidden=frozenset()))
+        return await super()._apply(write.but(hidden=frozenset()))
 
 
-STORES: list[tuple[type[BaseStore], str]] = [
+STORES: list[tuple[type[Store], str]] = [
     (TrustFromContent, "forged_roles_stay_fenced"),
     (TrustFromExtra, "laundered_items_gain_nothing"),
     (HandlesForgotten, "laundered_items_gain_nothing"),
@@ -150,7 +167,7 @@ STORES: list[tuple[type[BaseStore], str]] = [
 class TaintLost(TrustCases):
     """Writes summaries as the agent's own words."""
 
-    async def compact(self, handle: BaseStore, model: Any) -> None:
+    async def compact(self, handle: Store, model: Any) -> None:
         read = [item async for item in handle.scan(archived=False)]
         summary = SummaryMemory(content=await model.summarize(""), sources=[item.id for item in read])
         await handle.add(summary)
@@ -160,7 +177,7 @@ class TaintLost(TrustCases):
 class TaintOfNamedSources(TrustCases):
     """Believes the model's answer on where it has its words from."""
 
-    async def compact(self, handle: BaseStore, model: Any) -> None:
+    async def compact(self, handle: Store, model: Any) -> None:
         read = [item async for item in handle.scan(archived=False, order="added")]
         named = read[:1]
         summary = SummaryMemory(content=await model.summarize(""), sources=[named[0].id], trust=trust_of(named[0]))
@@ -169,7 +186,7 @@ class TaintOfNamedSources(TrustCases):
 
 
 class TrustLostOnImport(TrustCases):
-    async def move(self, store: BaseStore, metadata: MemoryMetadata) -> BaseStore:
+    async def move(self, store: Store, metadata: MemoryMetadata) -> Store:
         target = InMemoryStore()
         async for item in store.scan(metadata=metadata):
             fields = {name: value for name, value in dump_item(item).items() if name != "trust"}
@@ -181,7 +198,7 @@ class FactsOfAnyone(TrustCases):
     """Writes facts through a handle of its own."""
 
     def make_facts(self, handle: Any) -> Facts:
-        return super().make_facts(handle._store.scoped(user_id=handle.scope.user_id))
+        return super().make_facts(handle.root.scoped(user_id=handle.scope.user_id))
 
 
 # Fences

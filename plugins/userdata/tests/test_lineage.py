@@ -11,7 +11,7 @@ from pydantic import Field
 import memoranda
 from memoranda import AIMemory, HumanMemory, MemoryItem, MemoryMetadata, SummaryMemory, ToolMemory
 from memoranda.errors import InputError
-from memoranda.store import BaseStore
+from memoranda.store import Store
 from memoranda_userdata import Revocation, descendants, erase, revoke, undo_revocation
 
 ADA = MemoryMetadata(user_id="ada", session_id="s")
@@ -29,13 +29,13 @@ class Note(MemoryItem):
 
 
 @pytest.fixture
-async def store() -> AsyncIterator[BaseStore]:
+async def store() -> AsyncIterator[Store]:
     async with memoranda.open("memory://") as store:
         store.item_types = {**store.item_types, "note": Note}
         yield store
 
 
-async def conversation(store: BaseStore) -> None:
+async def conversation(store: Store) -> None:
     """A planted tool result, a summary of it, and a summary of that summary."""
     said = {"metadata": ADA, "archived_by": "first"}
     await store.add_many(
@@ -54,24 +54,24 @@ async def conversation(store: BaseStore) -> None:
     )
 
 
-async def shown(store: BaseStore) -> list[str]:
+async def shown(store: Store) -> list[str]:
     return [item.id for item in reversed(await store.search(limit=100, order="added"))]
 
 
-async def test_descendants_are_found_at_any_remove(store: BaseStore) -> None:
+async def test_descendants_are_found_at_any_remove(store: Store) -> None:
     await conversation(store)
     found = await descendants(store, "page")
     assert [item.id for item in found] == ["first", "second", "note", "alone"]
     assert await descendants(store, "second") == []
 
 
-async def test_the_descendants_of_a_purged_item_are_found_by_its_id(store: BaseStore) -> None:
+async def test_the_descendants_of_a_purged_item_are_found_by_its_id(store: Store) -> None:
     await conversation(store)
     await store.purge("page")
     assert {item.id for item in await descendants(store, "page")} == {"first", "second", "note", "alone"}
 
 
-async def test_revoking_an_origin_takes_all_that_was_made_from_it_and_shows_what_it_stood_for(store: BaseStore) -> None:
+async def test_revoking_an_origin_takes_all_that_was_made_from_it_and_shows_what_it_stood_for(store: Store) -> None:
     await conversation(store)
     receipt = await revoke(store, origin="web", by="Grace")
     assert set(receipt.taken) == {"page", "first", "second", "note", "alone"}
@@ -79,7 +79,7 @@ async def test_revoking_an_origin_takes_all_that_was_made_from_it_and_shows_what
     assert await shown(store) == ["asked", "called", "other"]
 
 
-async def test_a_revocation_is_undone_by_its_receipt_from_a_file(store: BaseStore) -> None:
+async def test_a_revocation_is_undone_by_its_receipt_from_a_file(store: Store) -> None:
     await conversation(store)
     before = [item async for item in store.scan()]
     receipt = await revoke(store, item="page")
@@ -89,7 +89,7 @@ async def test_a_revocation_is_undone_by_its_receipt_from_a_file(store: BaseStor
     assert [item.model_dump(exclude=ignored) for item in after] == [item.model_dump(exclude=ignored) for item in before]
 
 
-async def test_revoking_since_a_time_leaves_what_was_there_before(store: BaseStore) -> None:
+async def test_revoking_since_a_time_leaves_what_was_there_before(store: Store) -> None:
     await store.add(HumanMemory(id="old", content="a", metadata=ADA, created_at="2026-01-01"))
     await store.add(HumanMemory(id="new", content="b", metadata=ADA, created_at="2026-03-01"))
     receipt = await revoke(store, since="2026-02-01")
@@ -97,12 +97,12 @@ async def test_revoking_since_a_time_leaves_what_was_there_before(store: BaseSto
     assert await shown(store) == ["old"]
 
 
-async def test_revoking_nothing_in_particular_is_an_error(store: BaseStore) -> None:
+async def test_revoking_nothing_in_particular_is_an_error(store: Store) -> None:
     with pytest.raises(InputError, match="needs an origin, an item or a time"):
         await revoke(store)
 
 
-async def test_a_handle_revokes_in_its_scope_alone(store: BaseStore) -> None:
+async def test_a_handle_revokes_in_its_scope_alone(store: Store) -> None:
     for user in ("ada", "bob"):
         owner = MemoryMetadata(user_id=user)
         await store.add(ToolMemory(id=user, content="x", tool_call_id="c", tool_name="web", metadata=owner))
@@ -111,7 +111,7 @@ async def test_a_handle_revokes_in_its_scope_alone(store: BaseStore) -> None:
     assert await shown(store) == ["bob"]
 
 
-async def test_erasing_purges_what_has_no_other_support_and_keeps_the_rest_without_the_source(store: BaseStore) -> None:
+async def test_erasing_purges_what_has_no_other_support_and_keeps_the_rest_without_the_source(store: Store) -> None:
     await conversation(store)
     erasure = await erase(store, ["page"])
     assert set(erasure.purged) == {"page", "first", "second", "alone"}
@@ -125,7 +125,7 @@ async def test_erasing_purges_what_has_no_other_support_and_keeps_the_rest_witho
 
 
 async def test_what_is_kept_without_a_source_keeps_what_was_changed_meanwhile(
-    store: BaseStore, monkeypatch: pytest.MonkeyPatch
+    store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await conversation(store)
     scan = store.scan
@@ -145,7 +145,7 @@ async def test_what_is_kept_without_a_source_keeps_what_was_changed_meanwhile(
     assert (kept.content, kept.sources) == ("newer", ["other"])
 
 
-async def test_erasing_takes_derived_items_that_are_deleted(store: BaseStore) -> None:
+async def test_erasing_takes_derived_items_that_are_deleted(store: Store) -> None:
     await conversation(store)
     for name in ("first", "second", "alone", "note"):
         await store.delete(name)
@@ -155,7 +155,7 @@ async def test_erasing_takes_derived_items_that_are_deleted(store: BaseStore) ->
     assert not [item async for item in store.scan(include_deleted=True) if "canary" in item.content]
 
 
-async def test_what_is_deleted_and_has_other_support_stays_deleted_without_the_source(store: BaseStore) -> None:
+async def test_what_is_deleted_and_has_other_support_stays_deleted_without_the_source(store: Store) -> None:
     await conversation(store)
     await store.delete("note")
     assert (await erase(store, ["page"])).kept == ("note",)
@@ -166,7 +166,7 @@ async def test_what_is_deleted_and_has_other_support_stays_deleted_without_the_s
     assert kept.sources == ["other"]
 
 
-async def test_a_receipt_of_an_erasure_names_what_was_purged_alone(store: BaseStore) -> None:
+async def test_a_receipt_of_an_erasure_names_what_was_purged_alone(store: Store) -> None:
     await conversation(store)
     await store.add(HumanMemory(id="of-bob", content="x", metadata=MemoryMetadata(user_id="bob")))
     ada = store.scoped(user_id="ada")
@@ -177,7 +177,7 @@ async def test_a_receipt_of_an_erasure_names_what_was_purged_alone(store: BaseSt
     assert await store.get("of-bob") is not None
 
 
-async def test_erasing_what_was_purged_before_takes_what_was_made_from_it(store: BaseStore) -> None:
+async def test_erasing_what_was_purged_before_takes_what_was_made_from_it(store: Store) -> None:
     await conversation(store)
     await store.purge("page")
     erasure = await erase(store, ["page"])

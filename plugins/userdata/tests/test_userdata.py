@@ -12,7 +12,7 @@ import pytest
 import memoranda
 from memoranda import HumanMemory, MemoryMetadata
 from memoranda.errors import ConflictError, CorruptStoreError, InputError
-from memoranda.store import BaseStore
+from memoranda.store import Store
 from memoranda_userdata import FileError, export, forget, import_, similar_users
 from servers import Engines
 
@@ -26,7 +26,7 @@ def engines() -> Iterator[Engines]:
 
 
 @pytest.fixture(params=["memory", "sqlite", "postgres"])
-async def store(request: pytest.FixtureRequest, engines: Engines, tmp_path: Path) -> AsyncIterator[BaseStore]:
+async def store(request: pytest.FixtureRequest, engines: Engines, tmp_path: Path) -> AsyncIterator[Store]:
     """A store with three items of ada, of which one is deleted, and one of bob."""
     with engines.empty_store(request.param, tmp_path) as url:
         async with memoranda.open(url) as opened:
@@ -37,11 +37,11 @@ async def store(request: pytest.FixtureRequest, engines: Engines, tmp_path: Path
             yield opened
 
 
-async def contents(store: BaseStore, **wanted: Any) -> list[str]:
+async def contents(store: Store, **wanted: Any) -> list[str]:
     return [item.content async for item in store.scan(order="added", **wanted)]
 
 
-async def test_forget_erases_a_user_and_returns_a_complete_receipt(store: BaseStore) -> None:
+async def test_forget_erases_a_user_and_returns_a_complete_receipt(store: Store) -> None:
     receipt = await forget(store, "ada")
 
     assert receipt.complete
@@ -51,7 +51,7 @@ async def test_forget_erases_a_user_and_returns_a_complete_receipt(store: BaseSt
     assert await contents(store, include_deleted=True) == ["b1"]
 
 
-async def test_forgetting_an_unknown_user_erases_nothing_and_similar_users_are_found(store: BaseStore) -> None:
+async def test_forgetting_an_unknown_user_erases_nothing_and_similar_users_are_found(store: Store) -> None:
     receipt = await forget(store, "adda")
 
     assert (receipt.found, receipt.deleted, receipt.removed) == (0, 0, 0)
@@ -59,7 +59,7 @@ async def test_forgetting_an_unknown_user_erases_nothing_and_similar_users_are_f
     assert await contents(store) == ["a1", "a2", "b1"]
 
 
-async def test_an_export_is_read_back_with_its_order_and_its_deleted_items(store: BaseStore, tmp_path: Path) -> None:
+async def test_an_export_is_read_back_with_its_order_and_its_deleted_items(store: Store, tmp_path: Path) -> None:
     exported = await export(store, tmp_path / "all.jsonl", deleted=True)
 
     async with memoranda.open("memory://") as other:
@@ -72,7 +72,7 @@ async def test_an_export_is_read_back_with_its_order_and_its_deleted_items(store
         assert await contents(other, include_deleted=True) == ["a1", "a2", "a3", "b1"]
 
 
-async def test_an_export_of_one_user_goes_to_an_open_file(store: BaseStore) -> None:
+async def test_an_export_of_one_user_goes_to_an_open_file(store: Store) -> None:
     file = io.StringIO()
     steps: list[int] = []
 
@@ -85,7 +85,7 @@ async def test_an_export_of_one_user_goes_to_an_open_file(store: BaseStore) -> N
     assert not any('"b1"' in line for line in lines)
 
 
-async def test_a_damaged_or_foreign_file_stores_nothing(store: BaseStore, tmp_path: Path) -> None:
+async def test_a_damaged_or_foreign_file_stores_nothing(store: Store, tmp_path: Path) -> None:
     path = tmp_path / "all.jsonl"
     await export(store, path)
     whole = path.read_text()
@@ -99,7 +99,7 @@ async def test_a_damaged_or_foreign_file_stores_nothing(store: BaseStore, tmp_pa
         assert await other.count() == 0
 
 
-async def test_a_conflict_is_refused_skipped_or_overwritten(store: BaseStore) -> None:
+async def test_a_conflict_is_refused_skipped_or_overwritten(store: Store) -> None:
     file = io.StringIO()
     await export(store, file)
     async with memoranda.open("memory://") as other:
@@ -128,7 +128,7 @@ async def test_an_unwritable_place_is_named(tmp_path: Path, monkeypatch: pytest.
     assert list(tmp_path.iterdir()) == []
 
 
-async def test_a_user_can_be_named_for_items_that_have_none(store: BaseStore) -> None:
+async def test_a_user_can_be_named_for_items_that_have_none(store: Store) -> None:
     file = io.StringIO('{"memory_type": "human", "content": "hello"}\n')
 
     await import_(store, file, user_id="carol", session_id="monday")

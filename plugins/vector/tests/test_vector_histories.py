@@ -10,7 +10,7 @@ import pytest
 
 from memoranda import HumanMemory, MemoryItem, MemoryMetadata
 from memoranda.errors import TurnConflictError
-from memoranda.store import BaseStore, InMemoryStore
+from memoranda.store import InMemoryStore, Store
 from memoranda_ranking import HashingEmbeddings
 from memoranda_testing.model import compare
 from memoranda_vector import VectorMemoryStore
@@ -116,7 +116,7 @@ def note(draw: random.Random) -> MemoryItem:
     )
 
 
-async def batch(store: BaseStore, seed: int) -> Any:
+async def batch(store: Store, seed: int) -> Any:
     """Write as the seed says, and return what the call returns."""
     draw = random.Random(seed)
     items = [note(draw) for _ in range(draw.randrange(5, 60))]
@@ -140,7 +140,7 @@ async def batch(store: BaseStore, seed: int) -> Any:
     return await store.restore(metadata=ADA)
 
 
-async def shown(store: BaseStore) -> list[Any]:
+async def shown(store: Store) -> list[Any]:
     found: list[Any] = [await store.count(metadata=MemoryMetadata(namespace=("p",)))]
     for scope in (ADA, MemoryMetadata(user_id="ada"), MemoryMetadata(namespace=("p", "q"))):
         for mode in (None, "text"):

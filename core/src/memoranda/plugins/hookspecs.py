@@ -39,7 +39,7 @@ class Backend(Spec):
 
 @dataclass(frozen=True, slots=True)
 class WrapperSpec(Spec):
-    """A store around a store. ``target(store, value=…, **options)`` returns a :class:`memoranda.store.BaseStore`.
+    """A store around a store. ``target(store, value=…, **options)`` returns a :class:`memoranda.store.Store`.
 
     ``memoranda.open(url, NAME=value)`` asks for it, and so does a URL that begins with ``PREFIX+``; the value is True
     then. ``options`` are those of the URL's query that the mapping ``target.options`` names, each with the function

@@ -17,7 +17,7 @@ class Observer:
     before it for ``purging(store, wanted, ids, deleted_only)``, with the item itself if it is gone already. One with a
     method ``attached(store)`` is given the store and each handle of it, as ``memoranda_measuring`` needs them. One that
     knows something of users has async ``known(handle, owner, *, tokens, counter, min_trust, at)`` and
-    ``outdated(handle, owner, ids, *, min_trust, at)``: they answer :meth:`memoranda.store.BaseStore.known` and
+    ``outdated(handle, owner, ids, *, min_trust, at)``: they answer :meth:`memoranda.store.Store.known` and
     ``outdated``.
     """
 

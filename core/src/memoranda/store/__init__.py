@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from memoranda.plugins.observers import Observer
-from memoranda.store.base import BaseStore, ScopedStore
+from memoranda.store.base import ScopedStore, Store
 from memoranda.store.codec import copy_item, dump_item, load_item
 from memoranda.store.filters import EVERYTHING, Moment, Order
+from memoranda.store.four_methods import BaseStore
 from memoranda.store.in_memory import InMemoryStore
 from memoranda.store.owners import Owner, OwnerField, namespace_key, namespace_of
 from memoranda.store.protocol import (
@@ -25,6 +26,6 @@ from memoranda.store.snapshots import one_state
 __all__ = [
     "EVERYTHING", "Access", "BaseStore", "Capability", "Erasing", "Examinable", "Finding", "InMemoryStore",
     "MemoryStore", "Moment", "Observer", "Order", "Owner", "OwnerField", "Progress", "RankedItem", "Ranker",
-    "Recalled", "Reindexable", "Reranker", "ScopedStore", "SearchMode", "Verdict", "copy_item", "dump_item",
+    "Recalled", "Reindexable", "Reranker", "ScopedStore", "SearchMode", "Store", "Verdict", "copy_item", "dump_item",
     "load_item", "namespace_key", "namespace_of", "one_state",
 ]  # fmt: skip

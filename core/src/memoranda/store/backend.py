@@ -1,12 +1,14 @@
 """What authors of backends build on, beside :mod:`memoranda.store`.
 
-The contract is :class:`memoranda.store.BaseStore`. Here are what a filter means (:class:`Filter` and its conditions),
-how an item is copied, written and read, the rules of ownership and versions, and what a batch writes (:class:`Write`).
+The contract is :class:`memoranda.store.Store`. Here are what an engine answers (:class:`Engine`,
+:class:`Query`, :class:`Write`), what a filter means (:class:`Filter` and its conditions), how an item is copied,
+written and read, and the rules of ownership and versions.
 """
 
 from __future__ import annotations
 
-from memoranda.store.branches import as_one_session
+from memoranda.store.base import of_owner, steps_of
+from memoranda.store.branch_layer import as_one_session
 from memoranda.store.checks import MAX_KEY_BYTES, check_item, check_metadata, storable
 from memoranda.store.codec import bare_item, bare_metadata, further_values, left_out, make_item, make_metadata, readable
 from memoranda.store.conditions import (
@@ -26,7 +28,7 @@ from memoranda.store.conditions import (
     json_equal,
     metadata_conditions,
 )
-from memoranda.store.engine import one_thread_at_a_time
+from memoranda.store.engine import Engine, Layer
 from memoranda.store.entry_index import differing
 from memoranda.store.fields import ItemFields, fields_of
 from memoranda.store.filters import (
@@ -40,22 +42,48 @@ from memoranda.store.filters import (
     metadata_matches,
     names_nothing,
 )
+from memoranda.store.four_methods import one_thread_at_a_time
 from memoranda.store.lifetimes import Lifetimes, end_of_life, with_lifetime
 from memoranda.store.observers import Observers
 from memoranda.store.owners import Listing, is_below, key_bounds
 from memoranda.store.protocol import BASE_CAPABILITIES
+from memoranda.store.query import (
+    AS_ADDED,
+    EVERY_ITEM,
+    Query,
+    Ranking,
+    best_of,
+    items_of_ids,
+    items_where,
+    payloads_where,
+    place_of,
+)
 from memoranda.store.ranked import Entry, ScopeIndex
-from memoranda.store.scoped import scope_metadata
+from memoranda.store.scope_layer import scope_metadata
 from memoranda.store.values import ITEM_FIELDS, OPERATORS, Value, moment_text, value_conditions
-from memoranda.store.writes import Expected, Write, check_expected, check_owner, keep_trust, kept, successor
+from memoranda.store.writes import (
+    Action,
+    Change,
+    Expected,
+    Packer,
+    Write,
+    Written,
+    check_expected,
+    check_owner,
+    keep_trust,
+    kept,
+    successor,
+)
 
 __all__ = [
-    "BASE_CAPABILITIES", "ITEM_FIELDS", "MAX_KEY_BYTES", "OPERATORS", "Archived", "AtLeast", "Below", "Condition",
-    "Contains", "Created", "Entry", "Expected", "Expiry", "ExtraEquals", "FieldEquals", "Filter", "InBranch", "InScope",
-    "ItemFields", "Lifetimes", "Listing", "Observers", "Page", "Past", "ScopeIndex", "Value", "Write", "as_one_session",
-    "bare_item", "bare_metadata", "check_clearing", "check_expected", "check_filter", "check_item", "check_metadata",
-    "check_owner", "differing", "end_of_life", "extra_matches", "fields_of", "fold", "further_values", "in_order",
-    "is_below", "json_equal", "keep_trust", "kept", "key_bounds", "left_out", "make_item", "make_metadata",
-    "merge_scope", "metadata_conditions", "metadata_matches", "moment_text", "names_nothing", "one_thread_at_a_time",
-    "readable", "scope_metadata", "storable", "successor", "value_conditions", "with_lifetime",
+    "AS_ADDED", "BASE_CAPABILITIES", "EVERY_ITEM", "ITEM_FIELDS", "MAX_KEY_BYTES", "OPERATORS", "Action", "Archived",
+    "AtLeast", "Below", "Change", "Condition", "Contains", "Created", "Engine", "Entry", "Expected", "Expiry",
+    "ExtraEquals", "FieldEquals", "Filter", "InBranch", "InScope", "ItemFields", "Layer", "Lifetimes", "Listing",
+    "Observers", "Packer", "Page", "Past", "Query", "Ranking", "ScopeIndex", "Value", "Write", "Written",
+    "as_one_session", "bare_item", "bare_metadata", "best_of", "check_clearing", "check_expected", "check_filter",
+    "check_item", "check_metadata", "check_owner", "differing", "end_of_life", "extra_matches", "fields_of", "fold",
+    "further_values", "in_order", "is_below", "items_of_ids", "items_where", "json_equal", "keep_trust", "kept",
+    "key_bounds", "left_out", "make_item", "make_metadata", "merge_scope", "metadata_conditions", "metadata_matches",
+    "moment_text", "names_nothing", "of_owner", "one_thread_at_a_time", "payloads_where", "place_of", "readable",
+    "scope_metadata", "steps_of", "storable", "successor", "value_conditions", "with_lifetime",
 ]  # fmt: skip

@@ -1,31 +1,36 @@
 """What a store promises: the contract in three parts, and the handle that is bound to a scope.
 
-The docstrings of :class:`BaseStore` are the contract. Every sentence in them has a case in the conformance kit
-(:mod:`memoranda_testing`). A backend writes four small methods, ``_add``, ``_get``, ``_search`` and ``_clear``, and has
-a correct store; it overrides further ones to be faster, and declares what it offers beyond the base.
+The docstrings of :class:`Store` are the contract. Every sentence in them has a case in the conformance kit
+(:mod:`memoranda_testing`). A store checks what it is asked, makes a :class:`~memoranda.store.query.Query` or a
+:class:`~memoranda.store.writes.Write` of it, and hands that to its layers and its engine.
 """
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Collection, Iterable
 from typing import Any, Literal, Unpack, overload
 
 from memoranda.errors import InputError
-from memoranda.items import MemoryItem, MemoryMetadata, now_text
+from memoranda.items import SCOPE_FIELDS, MemoryItem, MemoryMetadata, now_text
 from memoranda.offloading import offload, ranking_weight
 from memoranda.plugins.observers import Observer
 from memoranda.shapes import check_text, items_of, number, truth, whole_number
 from memoranda.store.branches import Branching
+from memoranda.store.engine import Engine
 from memoranda.store.filters import EVERYTHING, Filter, Kinds, Moment, Narrowing, Page, check_filter, merge_scope
+from memoranda.store.observer_layer import ObserverLayer
+from memoranda.store.observers import Observers
 from memoranda.store.protocol import Capability, SearchMode
-from memoranda.store.ranked import DEPTH, RERANKED, Recalled, above_floor, judged, rank_items
+from memoranda.store.query import best_of, items_where
+from memoranda.store.ranked import DEPTH, RERANKED, Ranker, Recalled, above_floor, judged, rank_items
 from memoranda.store.reading import Reading
 from memoranda.store.records import writing_records
 from memoranda.store.removing import Removing
-from memoranda.store.scoped import UNSET, ScopedEngine, scope_metadata
+from memoranda.store.scope_layer import UNSET, ScopeLayer, scope_metadata
 from memoranda.store.values import NO_RECORDS, Value, moment_text
 from memoranda.store.writing import Writing
-from memoranda.trust import check_trust, trust_of
+from memoranda.trust import Trust, check_trust, trust_of
 
 NEWEST_TOLD = 1_000
 """How many of the newest statements are looked at where a scope is too large to be ranked as a whole."""
@@ -33,12 +38,10 @@ NEWEST_TOLD = 1_000
 _NEVER = [Value("memory_type", False, "$ne", kind) for kind in ("system", "branch", "fact")]
 
 
-class BaseStore(Writing, Reading, Removing, Branching):
-    """The base of every backend.
+class Store(Writing, Reading, Removing, Branching):
+    """A store of memories, and the contract that every one keeps.
 
-    Public methods check their arguments, tell the observers and call the method of the same name with an underscore,
-    which is the backend's. Driver exceptions never leave a backend bare: it translates them to the errors of
-    :mod:`memoranda.errors`. After :meth:`close`, every call raises StoreClosedError.
+    After :meth:`close`, every call raises StoreClosedError.
     """
 
     def observe(self, observer: Observer) -> None:
@@ -168,8 +171,8 @@ class BaseStore(Writing, Reading, Removing, Branching):
         check_text(query, "query")
         most = whole_number(DEPTH if limit is None else limit, "limit")
         least = None if min_score is None else number(min_score, "min_score", most=1)
-        wanted = self._filter(metadata=metadata, memory_type=memory_type, archived=None, **narrowing)
-        reached = self._of_owner() if isinstance(self, ScopedStore) else self
+        reached = self._of_owner()
+        wanted = reached._filter(metadata=metadata, memory_type=memory_type, archived=None, **narrowing)
         reached._bounds(metadata)  # Another user than the handle's is refused, whatever the limit.
         truth(current, "current")
         asked_at = None if now is None else moment_text(now, "now")
@@ -184,12 +187,13 @@ class BaseStore(Writing, Reading, Removing, Branching):
     async def _told(self, wanted: Filter, most: int, shown: Collection[str], least: float) -> Recalled:
         """Return what is worth knowing whatever is asked."""
         self._require(Capability.TEXT)
-        ranked = await self._rank("", wanted, min(most + len(shown), EVERYTHING), "text") if most else []
+        much = min(most + len(shown), EVERYTHING)
+        ranked = await self.engine.read(best_of("", wanted, much, "text")) if most else []
         if most and not ranked:  # A scope that is too large to be ranked as a whole is found by words alone.
-            newest = await self._search(wanted, Page(limit=NEWEST_TOLD))
+            newest = await self.engine.read(items_where(wanted, Page(limit=NEWEST_TOLD)))
             weight = ranking_weight(len(newest), (item.content for item in newest))
             own = (await self._text_ranker()).index()
-            ranked = await offload(weight, rank_items, own, "", newest, None, most + len(shown))
+            ranked = await offload(weight, rank_items, own, "", newest, None, much)
         told = [found for found in ranked if found.item.id not in shown and found.score >= least]
         self._observers.searched("", [found.item for found in told[:most]])
         return Recalled(tuple(told[:most]), "known" if told else "unknown")
@@ -215,19 +219,44 @@ class BaseStore(Writing, Reading, Removing, Branching):
         self._observers.searched(query, [found.item for found in memories])
         return Recalled(memories, verdict, unsupported)
 
+    def _of_owner(self) -> Store:
+        """Return the handle of the same user without this one's session and task; a store is its own.
+
+        A user's memory outlasts sessions and tasks. What it writes is trusted no further than what this one writes, and
+        has the same origin.
+        """
+        return self
+
     def _scoped(self, scope: MemoryMetadata) -> ScopedStore:
         """Return the handle; a store whose searches are a view of its own gives one that shows the same view."""
         return ScopedStore(self, scope)
 
 
-def check_approver(store: BaseStore, by: str) -> None:
+def of_owner(store: Store) -> Store:
+    """Return the handle of the same user without a handle's session and task, as ``recall`` looks at it.
+
+    A user's memory outlasts sessions and tasks. A store is returned as it is.
+    """
+    return store._of_owner()
+
+
+def steps_of(store: Store) -> list[tuple[object, dict[str, str]]]:
+    """Return the objects that do a part of a call of an open store, with the methods that do it, each named.
+
+    A store names its own in a method ``steps()``. For telemetry.
+    """
+    own: list[tuple[object, dict[str, str]]] = getattr(store, "steps", list)()
+    return [*own, (store._living, {"sweep": "sweep"})]
+
+
+def check_approver(store: Store, by: str) -> None:
     """Raise InputError unless an approval has a name, and a handle that may decide; see :func:`check_reviewer`."""
     check_reviewer(store)
     if not check_text(by, "by").strip():
         raise InputError("An approval needs the name of the person who gives it.", field="by")
 
 
-def check_reviewer(store: BaseStore) -> None:
+def check_reviewer(store: Store) -> None:
     """Raise InputError for a handle with a trust: it speaks for somebody else than the person who decides."""
     trust = getattr(store, "trust", None)
     if trust is not None:
@@ -237,39 +266,138 @@ def check_reviewer(store: BaseStore) -> None:
         )
 
 
-class ScopedStore(ScopedEngine, BaseStore):
+class ScopedStore(Store):
     """A store within a scope; made by ``store.scoped(user_id=…)``.
 
     It stamps every item it adds with the scope and refuses an item with another owner. It cannot see, overwrite, hide
-    or remove anything outside the scope. A filter that names another scope is an InputError. It fails closed: every
-    method that :class:`ScopedEngine` does not bound is built from its bounded methods. Closing a handle does nothing;
-    the store stays open. The store's observers see all calls of its handles; an observer of a handle sees only its
-    calls. Only :meth:`recall` looks beyond the session: at everything of the same user.
+    or remove anything outside the scope. A filter that names another scope is an InputError. It fails closed: all that
+    it does goes through the layer of its scope. Closing a handle does nothing; the store stays open. The store's
+    observers see all calls of its handles; an observer of a handle sees only its calls. Only :meth:`recall` looks
+    beyond the session: at everything of the same user.
     """
 
-    def _of_owner(self) -> BaseStore:
-        """Return the handle of the same user without this one's session and task: a user's memory outlasts them.
+    needs_init = False
+    _bounded = True
 
-        What it writes is trusted no further than what this one writes, and has the same origin.
-        """
+    def __init__(self, store: Store, scope: MemoryMetadata) -> None:
+        root = store.root
+        # A handle of a handle is bound to both; two that contradict each other are refused here and not at every call.
+        outer = store.scope if isinstance(store, ScopedStore) else None
+        self.scope: MemoryMetadata = merge_scope(scope, outer) or scope
+        self._root = root
+        self._living, self._branches, self._within = root._living, root._branches, self.scope
+        self._bind(Observers(store._observers))
+        # A handle of a handle speaks for the same writer.
+        if isinstance(store, ScopedStore):
+            self.trust, self.origin = store.trust, store.origin
+        self.item_types = store.item_types
+        self.reranker = store.reranker
+        self.access = store.access
+        self._label = store._label
+        self._handles = root._handles
+        self._handles.add(self)
+        self.clock = lambda: root.clock()
+
+    def _bind(self, observers: Observers) -> None:
+        """Stand on the layers of the store, with these observers and the scope."""
+        self._observers = observers
+        self._bound = ScopeLayer(ObserverLayer(self._living, observers, weakref.ref(self)), self.scope)
+        self.engine = self._bound
+
+    def __repr__(self) -> str:
+        names = [name for name in SCOPE_FIELDS if getattr(self.scope, name) is not None]
+        bound = ", ".join(f"{name}=…" for name in (*names, *(["namespace"] if self.scope.namespace else [])))
+        return f"{self._root!r}.scoped({bound})"
+
+    @property
+    def root(self) -> Any:
+        """The store that this handle is bound in."""
+        return self._root
+
+    @property
+    def trust(self) -> Trust | None:
+        """How far what this handle writes is trusted at most; None for as far as its items say."""
+        return self._bound.trust
+
+    @trust.setter
+    def trust(self, trust: Trust | None) -> None:
+        self._bound.trust = trust
+
+    @property
+    def origin(self) -> str | None:
+        """Where what this handle writes comes from; None for what its items say."""
+        return self._bound.origin
+
+    @origin.setter
+    def origin(self, origin: str | None) -> None:
+        self._bound.origin = origin
+
+    @property
+    def capabilities(self) -> frozenset[Capability]:  # type: ignore[override]  # read-only here, as the store says
+        """What the store underneath can do."""
+        return self._root.capabilities
+
+    async def exists(self) -> bool:
+        """Return True if the store underneath is there."""
+        return await self._root.exists()
+
+    async def init(self) -> None:
+        """Do nothing: the store underneath has its own life."""
+
+    async def close(self) -> None:
+        """Do nothing: the store underneath has its own life."""
+
+    def derived_id(self, text: str, *, digits: int = 32) -> str:
+        """Return an id that is made from a text, as the store underneath makes it."""
+        return self._root.derived_id(text, digits=digits)
+
+    def _of_owner(self) -> Store:
+        """Return the handle of the same user without this one's session and task: see `of_owner`."""
         if self.scope.user_id is None or (self.scope.session_id is None and self.scope.task_id is None):
             return self
-        store: Any = self
-        while isinstance(store, ScopedEngine):
-            store = store._store
-        wide: ScopedStore = store._scoped(self.scope.model_copy(update={"session_id": None, "task_id": None}))
-        wide._observers, wide.reranker = self._observers, self.reranker
+        wide = self._root._scoped(self.scope.model_copy(update={"session_id": None, "task_id": None}))
+        wide._bind(self._observers)
+        wide.reranker = self.reranker
         wide.trust, wide.origin = self.trust, self.origin
         return wide
+
+    @property
+    def unobserved(self) -> Engine:
+        """What answers requests within the scope that observers are neither asked about nor told of."""
+        return ScopeLayer(self._living, self.scope)
+
+    def _reached(self, wanted: Filter) -> Filter:
+        return super()._reached(wanted.narrowed(self.scope))
+
+    def _ensure_open(self) -> None:
+        self._root._ensure_open()
+
+    def _bounds(self, metadata: MemoryMetadata | None) -> MemoryMetadata | None:
+        return self._root._bounds(merge_scope(metadata, self.scope))
+
+    def _checked_mode(self, mode: SearchMode | None) -> SearchMode:
+        return self._root._checked_mode(mode)
+
+    async def _text_ranker(self) -> Ranker:
+        return await self._root._text_ranker()
+
+    def _typed(self, item: MemoryItem) -> MemoryItem:
+        return self._root._typed(item)
 
     async def get(
         self, item_id: str, *, metadata: MemoryMetadata | None = None, refresh: bool = False
     ) -> MemoryItem | None:
-        """Return the item of this id if it lies in the scope and matches the filter; see :meth:`BaseStore.get`."""
-        return await super().get(item_id, metadata=merge_scope(check_filter(metadata), self.scope), refresh=refresh)
+        """Return the item of this id if it lies in the scope and matches the filter; see :meth:`Store.get`."""
+        return await super().get(item_id, metadata=self._within_scope(metadata), refresh=refresh)
 
     async def get_many(
         self, ids: Iterable[str], *, metadata: MemoryMetadata | None = None, refresh: bool = False
     ) -> list[MemoryItem]:
-        """Return the items of these ids that lie in the scope and match the filter; see :meth:`BaseStore.get_many`."""
-        return await super().get_many(ids, metadata=merge_scope(check_filter(metadata), self.scope), refresh=refresh)
+        """Return the items of these ids that lie in the scope and match the filter; see :meth:`Store.get_many`."""
+        return await super().get_many(ids, metadata=self._within_scope(metadata), refresh=refresh)
+
+    def _within_scope(self, metadata: MemoryMetadata | None) -> MemoryMetadata | None:
+        """Return the filter. Raises InputError if it names another scope."""
+        if metadata is not None:
+            merge_scope(check_filter(metadata), self.scope)
+        return metadata

@@ -56,7 +56,7 @@ class EntryList(list[Entry]):
         self.insert(at, entry)
 
     def exchange(self, stretch: Stretch) -> bool:
-        """Change a stretch, and return whether that could be: it is still what it was."""
+        """IndexChange a stretch, and return whether that could be: it is still what it was."""
         at, end = bisect_left(self, stretch.first), bisect_left(self, stretch.end)
         was, now = stretch.was, stretch.now
         if end - at != len(was) or not all(map(is_, islice(self, at, end), was)):
@@ -150,7 +150,7 @@ class EntryIndex:
                 row.staying[bisect_left(row.staying, old)] = new
         return True
 
-    def planned(self, gone: Sequence[Entry], come: Sequence[Entry]) -> Change:
+    def planned(self, gone: Sequence[Entry], come: Sequence[Entry]) -> IndexChange:
         """Return what it takes that some entries leave the index and others come, which may have the ids of those.
 
         It may take its time in another thread: :meth:`carry_out` looks whether rows are still what they were here. A
@@ -161,9 +161,9 @@ class EntryIndex:
             leaving, coming = _by_row(gone), _by_row(come)
             for name in leaving.keys() | coming.keys():
                 rows[name] = self._stretch(name, leaving.get(name, []), coming.get(name, []))
-        return Change(gone, {entry.item.id: entry for entry in come}, rows)
+        return IndexChange(gone, {entry.item.id: entry for entry in come}, rows)
 
-    def carry_out(self, change: Change) -> None:
+    def carry_out(self, change: IndexChange) -> None:
         """Make a change; those who leave are there, and no other has the id of one that comes."""
         gone, come, rows = change
         if not rows:
@@ -259,7 +259,7 @@ class Stretch(NamedTuple):
     staying: list[Entry]
 
 
-class Change(NamedTuple):
+class IndexChange(NamedTuple):
     """What leaves an index and what comes to it, and what that does to each row."""
 
     gone: Sequence[Entry]

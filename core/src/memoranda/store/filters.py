@@ -40,7 +40,7 @@ Moment = str | datetime
 
 
 class Narrowing(TypedDict, total=False):
-    """What narrows every call that takes a filter, by keyword: see :meth:`memoranda.store.BaseStore.search`."""
+    """What narrows every call that takes a filter, by keyword: see :meth:`memoranda.store.Store.search`."""
 
     since: Moment | None
     until: Moment | None
@@ -237,6 +237,8 @@ class Filter:
 
     def narrowed(self, scope: MemoryMetadata) -> Filter:
         """Return this filter with a scope's conditions added. Raises InputError when the two contradict each other."""
+        if self.metadata is scope:
+            return self
         return replace(self, metadata=merge_scope(self.metadata, scope))
 
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Hashable, Iterable, Mapping, Sequence
+import threading
+import weakref
+from collections.abc import AsyncGenerator, Awaitable, Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import fields, replace
 from itertools import count, islice
 from operator import attrgetter, is_
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from memoranda.errors import InputError
 from memoranda.items import MemoryItem, MemoryMetadata, Payload, PayloadChanges
-from memoranda.loops import guarded
+from memoranda.loops import undivided
 from memoranda.offloading import (
     AT_ONCE,
     CHANGED_AT_ONCE,
@@ -21,29 +23,33 @@ from memoranda.offloading import (
     offload,
     ranking_weight,
 )
-from memoranda.store.base import BaseStore
+from memoranda.store.base import Store
 from memoranda.store.codec import copy_item, stored_copy
 from memoranda.store.conditions import Archived, Below, Expiry, InBranch, InScope
-from memoranda.store.engine import one_thread_at_a_time
+from memoranda.store.engine import Engine
 from memoranda.store.entry_index import (
     BY,
-    Change,
     Entry,
     EntryIndex,
     EntryList,
+    IndexChange,
     differing,
     matching,
     names_at_most_one_field,
     passing,
 )
-from memoranda.store.filters import Filter, Order, Page, metadata_matches
+from memoranda.store.filters import Filter, Page, metadata_matches
 from memoranda.store.lifetimes import with_lifetime
-from memoranda.store.protocol import BASE_CAPABILITIES, Capability, SearchMode
+from memoranda.store.owners import Listing, Owner
+from memoranda.store.protocol import BASE_CAPABILITIES, Capability
+from memoranda.store.query import Form, Query
 from memoranda.store.ranked import RankedItem, Ranker, ScopeIndex
 from memoranda.store.values import Value
 from memoranda.store.window import ONLY_STAYING
-from memoranda.store.writes import Write, check_expected, kept, successor
+from memoranda.store.writes import NOTHING_CHANGED, Change, Write, Written, check_expected, kept, successor
 from memoranda.urls import take_options
+
+T = TypeVar("T")
 
 _ATTEMPTS = 3
 """How often a large batch is made ready aside; where others have changed its items each time, it is done at once."""
@@ -58,15 +64,8 @@ _REST_OF_A_RESULT = attrgetter(*(field.name for field in fields(RankedItem)[1:])
 """All but the item, which is copied. A third of the time of dataclasses.replace()."""
 
 
-@one_thread_at_a_time
-class InMemoryStore(BaseStore):
-    """A store that lives as long as the process; ``memory://``.
-
-    Items are copied in and out. Each add and update is stored in one step, so it is atomic; a large batch is made ready
-    before that, while others go on. What reads many items sees them as they were when it began, and lets others go on
-    meanwhile; ``clear``, ``restore`` and ``purge`` take hundreds at a time, oldest first, and leave what is added
-    meanwhile. Ready for use as soon as it is made.
-    """
+class InMemoryEngine(Engine):
+    """Keeps items in indexes, as long as it lasts. ``ranker`` gives what ranks text."""
 
     capabilities = BASE_CAPABILITIES | {
         Capability.ATOMIC,
@@ -76,32 +75,36 @@ class InMemoryStore(BaseStore):
         Capability.TTL,
         Capability.FORK,
     }
-    needs_init = False
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, ranker: Callable[[], Awaitable[Ranker]]) -> None:
+        self._ranker = ranker
         self._live = EntryIndex()
         self._hidden = EntryIndex()
         self._added = 0
+        self._may_expire = False
         self._rankings: dict[Hashable, ScopeIndex] = {}
         """What rankings keep of large scopes. It is dropped with each purge, which leaves nothing in memory."""
-
-    @classmethod
-    def from_url(cls, url: str) -> InMemoryStore:
-        """Return a new, empty store for ``memory://``; the URL has no options."""
-        rest, _ = take_options(url, {})
-        if rest.partition(":")[2].strip("/"):
-            raise InputError("The in-memory store has no name: its URL is 'memory://'.", field="url")
-        return cls()
+        # Held by the thread whose step it is: see undivided().
+        self._turn = threading.RLock()
 
     def __len__(self) -> int:
         return len(self._live)
 
-    def __bool__(self) -> bool:
-        return True  # An empty store is still a store.
+    # Writing
 
-    @guarded
-    async def _add(self, item: MemoryItem, within: MemoryMetadata | None) -> None:
+    async def write(self, write: Write) -> Written:
+        """Carry out a write: one item in one step, a large batch made ready before that, while others go on."""
+        if write.change is not None:
+            return await self._changed(write.change)
+        if len(write.adds) == 1 and write.is_plain:
+            self._put_one(write.adds[0], write.within)
+            return NOTHING_CHANGED
+        batch = await self._carried_out(write)
+        if not write.compared:
+            return Written(batch.removed)
+        return Written(0, await offload(len(batch.items), _item_copies, batch.items))
+
+    def _put_one(self, item: MemoryItem, within: MemoryMetadata | None) -> None:
         with self._turn:
             item_id = item.id
             held = self._live.get(item_id) or self._hidden.get(item_id)
@@ -111,33 +114,18 @@ class InMemoryStore(BaseStore):
             else:
                 self._put(successor(held.item, item, within))
 
-    async def _apply(self, write: Write) -> int:
-        return (await self._carried_out(write)).removed
-
-    async def _update_many(self, items: Sequence[MemoryItem], within: MemoryMetadata | None) -> list[MemoryItem]:
-        if len(items) > 1:
-            batch = await self._carried_out(Write(items, within), compared=True)
-            return await offload(len(items), _item_copies, batch.items)
-        live = self._live.get(items[0].id)
-        check_expected(items[0], live.item if live else None, within)
-        updated = successor(self._stored(items[0].id), items[0], within)
-        self._put(updated)
-        return [copy_item(updated)]
-
-    async def _carried_out(self, write: Write, *, compared: bool = False) -> _Batch:
-        """Write a batch, which is made ready aside if it is large; others may write meanwhile.
-
-        With ``compared``, the version of each item must be the one that is held.
-        """
+    @undivided
+    async def _carried_out(self, write: Write) -> _Batch:
+        """Write a batch, which is made ready aside if it is large; others may write meanwhile."""
         ids = [*(item.id for item in write.adds), *write.deletes]
         if len(ids) > AT_ONCE >= len(write.adds):
-            write = replace(write, adds=_item_copies(write.adds))  # A few of them are still the caller's own.
+            write = write.but(adds=_item_copies(write.adds))  # A few of them are still the caller's own.
         left = _ATTEMPTS
         while True:
             self._check_turn(write)  # A turn that comes too late is the first thing to report.
             weight, left = len(ids) if left else 0, left - 1
             seen, first = self._seen(ids), self._added + (_ROOM if weight > AT_ONCE else 1)
-            batch = await offload(weight, self._batch, write, seen, first, compared)
+            batch = await offload(weight, self._batch, write, seen, first)
             # Nothing can come in between from here on.
             if weight <= AT_ONCE or (self._added < first and all(map(is_, self._seen(ids), seen))):
                 break
@@ -149,6 +137,7 @@ class InMemoryStore(BaseStore):
             self._added = batch.last
         if write.purge and batch.removed:
             self._rankings.clear()
+        self._may_expire = self._may_expire or any(item.expires_at for item in batch.items)
         return batch
 
     def _check_turn(self, write: Write) -> None:
@@ -156,7 +145,7 @@ class InMemoryStore(BaseStore):
             newest = self._page(write.expected.conversation, Page(1, order="added"))
             write.expected.check(newest[0].item.id if newest else None)
 
-    def _batch(self, write: Write, seen: Sequence[Entry | None], first: int, compared: bool) -> _Batch:
+    def _batch(self, write: Write, seen: Sequence[Entry | None], first: int) -> _Batch:
         """Return what a batch comes to; ``seen`` are the entries of its ids, and new ones are numbered from ``first``.
 
         Raises the conflicts that it meets.
@@ -164,7 +153,7 @@ class InMemoryStore(BaseStore):
         ids = [*(item.id for item in write.adds), *write.deletes]
         live, hidden = dict(zip(ids, seen, strict=False)), dict(zip(ids, seen[len(ids) :], strict=True))
         held = {item_id: entry for item_id in ids if (entry := live[item_id] or hidden[item_id]) is not None}
-        for item in write.adds if compared else ():
+        for item in write.adds if write.compared else ():
             check_expected(item, entry.item if (entry := live[item.id]) else None, write.within)
         stored = {item_id: entry.item for item_id, entry in held.items()}
         items = {item.id: item for item in kept(write, stored.get)}
@@ -191,17 +180,36 @@ class InMemoryStore(BaseStore):
         """Return the entries of the ids, those that are shown and then those that are hidden."""
         return [*map(self._live.get, ids), *map(self._hidden.get, ids)]
 
-    @guarded  # One look into a dict, at an item that is never changed.
-    async def _get(self, item_id: str) -> MemoryItem | None:
-        entry = self._live.get(item_id)
-        return None if entry is None else copy_item(entry.item)
+    # Reading
 
-    async def _get_many(self, ids: Sequence[str]) -> list[MemoryItem]:
+    async def read(self, query: Query[T]) -> list[T]:
+        """Return what a query asks for, as it was when the read began."""
+        found: Any
+        ids = query.ids
+        if ids is not None:
+            if len(ids) == 1 and query.form == "items":
+                entry = self._live.get(ids[0])  # One look into a dict, at an entry that is never changed.
+                found = [] if entry is None else [copy_item(entry.item)]
+            else:
+                found = await self._of_ids(ids, query.form)
+        elif query.ranking is not None:
+            found = await self._rank(query.ranking.text, query.wanted, query.page.limit)
+        elif query.form == "payloads":
+            found = await self._payloads(query.wanted, query.page)
+        else:
+            found = await self._search(query.wanted, query.page)
+        return found  # type: ignore[no-any-return]  # The form of the query says what it is.
+
+    async def _of_ids(self, ids: Sequence[str], form: Form) -> list[Any]:
+        if form == "places":
+            places = [self._live.get(item_id) or self._hidden.get(item_id) for item_id in ids]
+            return [entry.added for entry in places if entry is not None]
         entries = [entry for item_id in ids if (entry := self._live.get(item_id)) is not None]
         return await offload(len(entries), _copies, entries)
 
+    @undivided
     async def _search(self, wanted: Filter, page: Page) -> list[MemoryItem]:
-        entries, wanted = self._looked_at(self._live, await self._with_past(wanted))
+        entries, wanted = self._looked_at(self._live, wanted)
         as_added = page.order == "added" and isinstance(entries, EntryList) and entries.as_added
         if page.order != "created" and not as_added:
             return await offload(filter_weight(len(entries)), _sorted_copies, entries.copy(), wanted, page)
@@ -212,15 +220,21 @@ class InMemoryStore(BaseStore):
             found += await offload(AT_ONCE + 1, _newest, older[::-1], wanted, limit - len(found))
         return await offload(len(found), _copies, found[page.offset :])
 
+    @undivided
     async def _payloads(self, wanted: Filter, page: Page) -> list[Payload]:
-        entries, rest = self._looked_at(self._live, await self._with_past(wanted))
+        entries, rest = self._looked_at(self._live, wanted)
         found = await offload(filter_weight(len(entries)), matching, entries.copy(), rest)
         return [Payload.of(entry.item) for entry in _sorted(found, page)]
 
-    async def _payload_changes(self, wanted: Filter, since: object) -> PayloadChanges:
+    @undivided
+    async def changes(self, query: Query[Payload], since: object) -> PayloadChanges:
+        """Return how payloads differ from what they were at an earlier call."""
+        wanted = query.wanted
+        if any(isinstance(each, InBranch) for each in wanted.further) or (
+            self._may_expire and self._has_expired(wanted)
+        ):
+            return await super().changes(query, None)
         asked = replace(wanted, further=tuple(each for each in wanted.further if not isinstance(each, Expiry)))
-        if self._lifetimes.is_due(self.clock) or await self._with_past(wanted) is not wanted:
-            return await super()._payload_changes(wanted, None)
         row = self._live.candidates(wanted.metadata).copy()
         known = since.row if isinstance(since, _SeenPayloads) and since.asked == asked else None
         return await offload(filter_weight(len(row)), _payload_changes, asked, known, row)
@@ -228,10 +242,11 @@ class InMemoryStore(BaseStore):
     def _page(self, wanted: Filter, page: Page) -> list[Entry]:
         return _sorted(matching(self._live.candidates(wanted.metadata), wanted), page)
 
-    async def _rank(self, query: str, wanted: Filter, limit: int, mode: SearchMode) -> list[RankedItem]:
-        entries, wanted = self._looked_at(self._live, await self._with_past(wanted))
+    @undivided
+    async def _rank(self, query: str, wanted: Filter, limit: int) -> list[RankedItem]:
+        entries, wanted = self._looked_at(self._live, wanted)
         row = entries.copy()
-        ranker = await self._text_ranker()
+        ranker = await self._ranker()
         index = self._index_of(wanted.scope(), ranker) if isinstance(entries, EntryList) else ranker.index()
         weight = ranking_weight(len(row), (entry.item.content for entry in row if not entry.terms))
         return await offload(weight, _ranked, query, row, wanted, limit, index)
@@ -239,10 +254,10 @@ class InMemoryStore(BaseStore):
     def _index_of(self, scope: Filter, ranker: Ranker) -> ScopeIndex:
         """Return the index of a scope: a new one unless the scope depends on the names of its owners alone.
 
-        It depends on time as well until expired items are swept.
+        Where items may expire, it depends on time as well.
         """
         by_name = all(type(each) in (InScope, Below, Archived, Expiry, Value) for each in scope.conditions)
-        if not by_name or self._lifetimes.is_due(self.clock):
+        if not by_name or (self._may_expire and self._has_expired(scope)):
             return ranker.index()
         key = tuple(each for each in scope.conditions if not isinstance(each, Expiry))
         index = self._rankings.pop(key) if key in self._rankings else ranker.index()
@@ -251,12 +266,17 @@ class InMemoryStore(BaseStore):
             del self._rankings[next(iter(self._rankings))]
         return index
 
-    async def _clear(self, wanted: Filter) -> int:
-        return await self._move(await self._chosen(self._live, None, wanted), self._live, self._hidden)
+    def _has_expired(self, scope: Filter) -> bool:
+        """Return True if items of the scope have expired that were not swept yet."""
+        now = next((each.now for each in scope.conditions if isinstance(each, Expiry)), "")
+        entries = self._live.candidates(scope.metadata)
+        return any(entry.item.expires_at and entry.item.expires_at <= now for entry in entries)
 
-    async def _count(self, wanted: Filter, include_deleted: bool) -> int:
-        indexes = (self._live, self._hidden) if include_deleted else (self._live,)
-        wanted = await self._with_past(wanted)
+    @undivided
+    async def count(self, query: Query[MemoryItem]) -> int:
+        """Return how many items match."""
+        wanted = query.wanted
+        indexes = (self._live, self._hidden) if query.deleted else (self._live,)
         if names_at_most_one_field(wanted):
             return sum(len(index.candidates(wanted.metadata)) for index in indexes)
         counted = 0
@@ -264,35 +284,48 @@ class InMemoryStore(BaseStore):
             counted += len(await offload(filter_weight(len(entries)), matching, entries.copy(), rest))
         return counted
 
-    async def _scan(self, wanted: Filter, include_deleted: bool, order: Order) -> AsyncGenerator[MemoryItem, None]:
-        branched = await self._with_past(wanted)
-        found, wanted = self._looked_at(self._live, branched)
+    @undivided
+    async def stream(self, query: Query[MemoryItem]) -> AsyncGenerator[MemoryItem, None]:
+        """Yield all items that match, oldest first, as they were when the read began."""
+        found, wanted = self._looked_at(self._live, query.wanted)
         entries = found.copy()
-        if include_deleted:
-            entries = sorted(entries + self._looked_at(self._hidden, branched)[0])
-        if order != "created":
-            entries.sort(key=BY[order])
+        if query.deleted:
+            entries = sorted(entries + self._looked_at(self._hidden, query.wanted)[0])
+        if query.page.order != "created":
+            entries.sort(key=BY[query.page.order])
         async for some in in_slices(entries, AT_ONCE):
             for entry in some:
                 if wanted.matches(entry.item):
                     yield copy_item(entry.item)
 
-    async def _delete(self, item_id: str, within: MemoryMetadata | None) -> bool:
-        entry = self._live.get(item_id)
-        if entry is None or not metadata_matches(within, entry.item.metadata):
-            return False
-        self._live.take([entry])
-        self._hidden.put(entry)
-        return True
+    async def owners(self, listing: Listing, query: Query[MemoryItem]) -> AsyncGenerator[Owner, None]:
+        """Yield the owners of the items that match, in order."""
+        items = await self._search(query.wanted, query.page)
+        for owner in await offload(len(items), listing.of, items):
+            yield owner
 
-    async def _restore(self, item_id: str | None, wanted: Filter) -> int:
-        return await self._move(await self._chosen(self._hidden, item_id, wanted), self._hidden, self._live)
+    # Changing what is stored
 
-    async def _purge(self, item_id: str | None, wanted: Filter, deleted_only: bool) -> int:
+    async def _changed(self, change: Change) -> Written:
+        wanted, ids = change.wanted, change.ids
+        match change.action:
+            case "delete":
+                return Written(await self._move(ids, wanted, self._live, self._hidden))
+            case "restore":
+                return Written(await self._move(ids, wanted, self._hidden, self._live))
+            case "touch":
+                return Written(await self._touch(ids or (), change))
+            case "pop":
+                popped: Written = await self._pop(wanted, change.purge)
+                return popped
+        return Written(await self._purge(ids, wanted, change.deleted_only))
+
+    @undivided
+    async def _purge(self, ids: Sequence[str] | None, wanted: Filter, deleted_only: bool) -> int:
         indexes = (self._hidden,) if deleted_only else (self._hidden, self._live)
         purged = 0
         # All are taken note of now; what is deleted or restored meanwhile is found in the index where it is then.
-        candidates = [self._candidates(index, item_id, wanted) for index in indexes]
+        candidates = [self._candidates(index, ids, wanted) for index in indexes]
         for entries in candidates:
             chosen = await offload(filter_weight(len(entries)), matching, entries, wanted)
             async for some in in_slices(chosen, CHANGED_AT_ONCE):
@@ -301,37 +334,47 @@ class InMemoryStore(BaseStore):
             self._rankings.clear()
         return purged
 
-    async def _pop(self, wanted: Filter, purge: bool) -> MemoryItem | None:
+    @undivided
+    async def _pop(self, wanted: Filter, purge: bool) -> Written:
         newest = self._page(wanted, Page(1, order="added"))
         if not newest:
-            return None
+            return NOTHING_CHANGED
         self._live.take(newest)
         if purge:
             self._rankings.clear()
         else:
             self._hidden.put(newest[0])
-        return copy_item(newest[0].item)
+        return Written(1, [copy_item(newest[0].item)])
 
-    async def _touch(self, ids: Sequence[str], ttl: float | None, now: str, within: MemoryMetadata | None) -> int:
-        touched = 0
+    @undivided
+    async def _touch(self, ids: Sequence[str], change: Change) -> int:
+        touched, within = 0, change.wanted.metadata
         for item_id in ids:
             entry = self._live.get(item_id)
             if entry is None or not metadata_matches(within, entry.item.metadata):
                 continue
-            item, life = entry.item, entry.item.ttl if ttl is None else ttl
-            if life is None or (item.expires_at is not None and item.expires_at <= now):
+            item, life = entry.item, entry.item.ttl if change.ttl is None else change.ttl
+            if life is None or (item.expires_at is not None and item.expires_at <= change.now):
                 continue
-            self._put(with_lifetime(item, life, now))
+            self._put(with_lifetime(item, life, change.now))
             touched += 1
         return touched
 
-    async def _soonest_expiry(self) -> str | None:
-        entries = [*self._live.candidates(None), *self._hidden.candidates(None)]
-        return await offload(filter_weight(len(entries)), _soonest, entries)
+    @undivided
+    async def _move(self, ids: Sequence[str] | None, wanted: Filter, source: EntryIndex, target: EntryIndex) -> int:
+        """Take entries that match from one index to the other and return how many were still there."""
+        moved, entries = 0, self._candidates(source, ids, wanted)
+        chosen = await offload(filter_weight(len(entries)), matching, entries, wanted)
+        async for some in in_slices(chosen, CHANGED_AT_ONCE):
+            for entry in _take(source, some):
+                target.put(entry)
+                moved += 1
+        return moved
 
-    async def _place(self, item_id: str) -> int | None:
-        entry = self._live.get(item_id) or self._hidden.get(item_id)
-        return None if entry is None else entry.added
+    async def soonest_expiry(self) -> str | None:
+        """Return when the next item expires, hidden ones too; None if none ever does."""
+        entries = [*self._live.candidates(None), *self._hidden.candidates(None)] if self._may_expire else []
+        return await offload(filter_weight(len(entries)), _soonest, entries)
 
     def _looked_at(self, index: EntryIndex, wanted: Filter) -> tuple[list[Entry], Filter]:
         """Return the entries of an index that may match, oldest first, and what is still to be asked of them.
@@ -358,34 +401,16 @@ class InMemoryStore(BaseStore):
         summary = self._live.get(entry.item.archived_by)
         return summary is not None and summary.added <= bound
 
-    async def _chosen(self, index: EntryIndex, item_id: str | None, wanted: Filter) -> list[Entry]:
-        """Return the entries of an index that match, oldest first: all, or the one of an id."""
-        entries = self._candidates(index, item_id, wanted)
-        return await offload(filter_weight(len(entries)), matching, entries, wanted)
-
-    def _candidates(self, index: EntryIndex, item_id: str | None, wanted: Filter) -> list[Entry]:
+    def _candidates(self, index: EntryIndex, ids: Sequence[str] | None, wanted: Filter) -> list[Entry]:
         """Return the entries of an index that may match, oldest first, as they are now."""
-        if item_id is None:
+        if ids is None:
             return index.candidates(wanted.metadata).copy()
-        entry = index.get(item_id)
-        return [] if entry is None else [entry]
-
-    async def _move(self, chosen: Sequence[Entry], source: EntryIndex, target: EntryIndex) -> int:
-        """Take entries from one index to the other and return how many were still there."""
-        moved = 0
-        async for some in in_slices(chosen, CHANGED_AT_ONCE):
-            for entry in _take(source, some):
-                target.put(entry)
-                moved += 1
-        return moved
-
-    def _stored(self, item_id: str) -> MemoryItem | None:
-        """Return what is held under the id, hidden or not."""
-        entry = self._live.get(item_id) or self._hidden.get(item_id)
-        return None if entry is None else entry.item
+        return [entry for item_id in ids if (entry := index.get(item_id)) is not None]
 
     def _put(self, item: MemoryItem) -> None:
         """Keep the item instead of the one with its id."""
+        if item.expires_at is not None:
+            self._may_expire = True
         for index in (self._live, self._hidden):
             held = index.get(item.id)
             if held is not None:
@@ -399,7 +424,48 @@ class InMemoryStore(BaseStore):
     def _put_new(self, item: MemoryItem, lists: Sequence[EntryList] | None = None) -> None:
         """Keep an item whose id is not held; ``lists`` are those of its owner, if they are known."""
         self._added += 1
+        if item.expires_at is not None:
+            self._may_expire = True
         self._live.put(Entry(item.created_at, self._added, item, []), lists)
+
+
+class InMemoryStore(Store):
+    """A store that lives as long as the process; ``memory://``.
+
+    Items are copied in and out. Each add and update is stored in one step, so it is atomic; a large batch is made ready
+    before that, while others go on. What reads many items sees them as they were when it began, and lets others go on
+    meanwhile; ``clear``, ``restore`` and ``purge`` take hundreds at a time, oldest first, and leave what is added
+    meanwhile. Ready for use as soon as it is made.
+    """
+
+    capabilities = InMemoryEngine.capabilities
+    needs_init = False
+
+    def __init__(self) -> None:
+        itself = weakref.proxy(self)
+        self._items = InMemoryEngine(lambda: itself._text_ranker())
+        super().__init__(self._items)
+
+    @classmethod
+    def from_url(cls, url: str) -> InMemoryStore:
+        """Return a new, empty store for ``memory://``; the URL has no options."""
+        rest, _ = take_options(url, {})
+        if rest.partition(":")[2].strip("/"):
+            raise InputError("The in-memory store has no name: its URL is 'memory://'.", field="url")
+        return cls()
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def __bool__(self) -> bool:
+        return True  # An empty store is still a store.
+
+    def steps(self) -> list[tuple[object, dict[str, str]]]:
+        """Return what ranks, for telemetry."""
+        return [(self._items, {"_rank": "rank"})]
+
+    async def _soonest_expiry(self) -> str | None:
+        return await self._items.soonest_expiry()
 
 
 class _SeenPayloads(NamedTuple):
@@ -420,8 +486,8 @@ def _payload_changes(asked: Filter, known: list[Entry] | None, row: list[Entry])
 class _Batch(NamedTuple):
     """A batch that is ready to be written: what it changes, its items, the last number and how many it removes."""
 
-    live: Change
-    hidden: Change
+    live: IndexChange
+    hidden: IndexChange
     items: list[MemoryItem]
     last: int
     removed: int

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -23,10 +24,14 @@ class Observers:
     def __init__(self, outer: Observers | None = None) -> None:
         self._outer = outer
         self._observers: list[Observer] = []
-        self._active = False
+        self._handles: weakref.WeakSet[Observers] = weakref.WeakSet()
+        self.active: bool = outer is not None and outer.active
+        """True if one of them hears of more than removals. Every write looks at it, so that it is no property."""
+        if outer is not None:
+            outer._handles.add(self)
 
     def __bool__(self) -> bool:
-        return self._active or bool(self._outer)
+        return self.active
 
     def __iter__(self) -> Iterator[Observer]:
         if self._outer is not None:
@@ -36,7 +41,13 @@ class Observers:
     def register(self, observer: Observer) -> None:
         """Add an observer after those that are there."""
         self._observers.append(observer)
-        self._active = self._active or not getattr(observer, "only_removals", False)
+        if not getattr(observer, "only_removals", False):
+            self._activate()
+
+    def _activate(self) -> None:
+        self.active = True
+        for handle in self._handles:
+            handle._activate()
 
     def attach(self, store: object) -> None:
         """Give the store, or a handle of it, to all that ask for it."""

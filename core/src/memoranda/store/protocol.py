@@ -12,7 +12,7 @@ from memoranda.items import MemoryItem, MemoryMetadata, MemoryStatus
 
 @runtime_checkable
 class MemoryStore(Protocol):
-    """The four methods that every store has; see :class:`BaseStore` for what each one promises."""
+    """The four methods that every store has; see :class:`Store` for what each one promises."""
 
     async def add(self, item: MemoryItem) -> None: ...
 

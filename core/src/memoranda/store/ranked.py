@@ -109,7 +109,7 @@ class Ranker(Protocol):
 
 
 def installed_ranker() -> Ranker:
-    """Return a ranker of the installed plugins. One that is not ours comes first.
+    """Return a ranker of the installed plugins. Third-party rankers take precedence.
 
     Raises PluginNotFoundError, saying what to install, if there is none, and InputError if several others are
     installed: the store has to be given one then.

@@ -1,4 +1,4 @@
-"""The reading half of the contract: by id, by filter, by rank, one after the other. See :class:`BaseStore`."""
+"""The reading half of the contract: by id, by filter, by rank, one after the other. See :class:`Store`."""
 
 from __future__ import annotations
 
@@ -10,8 +10,6 @@ from memoranda.items import MemoryItem, MemoryMetadata, MemoryStatus, Payload, P
 from memoranda.offloading import filter_weight, offload
 from memoranda.plugins.registry import default_registry
 from memoranda.shapes import check_text, each, number, truth, whole_number
-from memoranda.store.conditions import Expiry
-from memoranda.store.engine import Engine
 from memoranda.store.filters import (
     EVERYTHING,
     Filter,
@@ -23,17 +21,19 @@ from memoranda.store.filters import (
     check_filter,
     metadata_matches,
 )
+from memoranda.store.lifecycle import Lifecycle
 from memoranda.store.lifetimes import end_of_life
 from memoranda.store.owners import Owner, OwnerField, check_listing
 from memoranda.store.protocol import Capability, SearchMode
+from memoranda.store.query import AS_ADDED, EVERY_ITEM, best_of, items_of_ids, items_where, payloads_where
 from memoranda.store.ranked import RERANKED, TIMED, RankedItem, reranked
 from memoranda.store.values import NO_RECORDS
 from memoranda.store.window import read_window
-from memoranda.store.writes import HEAD_ONLY
+from memoranda.store.writes import HEAD_ONLY, Change, Write
 from memoranda.tokens import TokenCounter, estimate_tokens
 
 
-class Reading(Engine):
+class Reading(Lifecycle):
     """What a store's reading methods promise."""
 
     async def get(
@@ -49,12 +49,10 @@ class Reading(Engine):
         check_text(item_id, "item_id")
         if metadata is not None:
             check_filter(metadata)
-        item = await self._get(item_id)
-        if item is None or (metadata is not None and not metadata_matches(metadata, item.metadata)):
+        found = await self.engine.read(items_of_ids((item_id,)))
+        if not found or (metadata is not None and not metadata_matches(metadata, found[0].metadata)):
             return None
-        if item.expires_at is not None and item.expires_at <= self._lifetimes.now(self.clock):
-            return None
-        return item if refresh is False else (await self._refreshed([item], refresh))[0]
+        return found[0] if refresh is False else (await self._refreshed(found, refresh))[0]
 
     async def get_many(
         self, ids: Iterable[str], *, metadata: MemoryMetadata | None = None, refresh: bool = False
@@ -68,16 +66,9 @@ class Reading(Engine):
         wanted = list(dict.fromkeys(check_text(item_id, "ids") for item_id in each(ids, "ids", "ids")))
         if not wanted:
             return []
-        held = await self._get_many(wanted)
-        found = await offload(filter_weight(len(held)), self._of_ids, held, wanted, metadata)
+        held = await self.engine.read(items_of_ids(wanted))
+        found = await offload(filter_weight(len(held)), _in_order_of, wanted, held, metadata)
         return await self._refreshed(found, refresh)
-
-    def _of_ids(
-        self, held: Iterable[MemoryItem], ids: Iterable[str], metadata: MemoryMetadata | None
-    ) -> list[MemoryItem]:
-        alive = Expiry(self._lifetimes.now(self.clock)).matches
-        found = {item.id: item for item in held if metadata_matches(metadata, item.metadata) and alive(item)}
-        return [found[item_id] for item_id in ids if item_id in found]
 
     async def search(
         self,
@@ -130,7 +121,7 @@ class Reading(Engine):
         elif floor:
             raise InputError("min_score needs a query and a mode that ranks.", field="min_score")
         else:
-            found = await self._search(_without_records(wanted), page) if page.limit else []
+            found = await self.engine.read(items_where(_without_records(wanted), page)) if page.limit else []
             self._observers.searched(query, found)
         return found if refresh is False else await self._refreshed(found, refresh)
 
@@ -193,10 +184,11 @@ class Reading(Engine):
     async def _best(self, query: str, wanted: Filter, much: int, mode: SearchMode, now: str | None) -> list[RankedItem]:
         """Return the best results; if the query names a time, seen from now, those of that time have their places."""
         by_time = None if mode == "semantic" else getattr(await self._text_ranker(), "by_time", None)
-        timed = None if by_time is None else by_time(query, now or self._lifetimes.now(self.clock))
+        timed = None if by_time is None else by_time(query, now or self._living.now())
         if timed is None:
-            return await self._rank(query, wanted, much, mode)
-        ranked = await self._rank(query, wanted, max(much, TIMED), mode)  # Those of that time may come later.
+            return await self.engine.read(best_of(query, wanted, much, mode))
+        # Those of that time may come later.
+        ranked = await self.engine.read(best_of(query, wanted, max(much, TIMED), mode))
         return [*timed(ranked[:TIMED]), *ranked[TIMED:]][:much]
 
     async def _reordered(self, query: str, ranked: list[RankedItem], current: bool) -> list[RankedItem]:
@@ -231,7 +223,7 @@ class Reading(Engine):
         bounds, looked_at = self._bounds(metadata), list[list[MemoryItem]]()
         much = {"rounds": rounds, "tokens": tokens, "limit": limit}
         session = None if bounds is None else bounds.session_id
-        shown = await read_window(self._search, wanted, **much, counter=counter, session=session, looked_at=looked_at)
+        shown = await read_window(self.engine, wanted, **much, counter=counter, session=session, looked_at=looked_at)
         self._observers.searched("", shown)
         asked = {**much, **narrowing}
         await self.shown(shown, receipt=receipt, owner=bounds, asked=asked, counter=counter, looked_at=looked_at)
@@ -316,7 +308,8 @@ class Reading(Engine):
         page = Page.checked(limit, 0, "added")
         wanted = self._filter(metadata=metadata, memory_type=memory_type, archived=archived, **narrowing)
         if not self._observers:
-            return (await self._payloads(_without_records(wanted), page))[::-1] if page.limit else []
+            found = payloads_where(_without_records(wanted), page)
+            return (await self.engine.read(found))[::-1] if page.limit else []
         return list(map(Payload.of, reversed(await self._listed("", wanted, page, "substring", False, 0.0, False))))
 
     async def payload_changes(
@@ -331,12 +324,12 @@ class Reading(Engine):
 
         ``before`` is what that call returned; without one, all are returned. So are they where a store cannot tell.
         """
-        if self._observers:
+        if self._observers.active:
             rows = await self.payloads(metadata=metadata, memory_type=memory_type, archived=archived)
             return PayloadChanges(None, dict(enumerate(rows)), None)
         self._ensure_open()
         wanted = self._filter(metadata=metadata, memory_type=memory_type, archived=archived)
-        return await self._payload_changes(_without_records(wanted), before and before.state)
+        return await self.engine.changes(payloads_where(_without_records(wanted), AS_ADDED), before and before.state)
 
     async def head(self, *, metadata: MemoryMetadata | None = None) -> str | None:
         """Return the id of the item that was added last, which :meth:`append` asks for; None if there is none.
@@ -345,7 +338,7 @@ class Reading(Engine):
         """
         self._ensure_open()
         wanted = self._filter(metadata=metadata, archived=None).also(*HEAD_ONLY)
-        newest = await self._search(wanted, Page(1, order="added"))
+        newest = await self.engine.read(items_where(wanted, Page(1, order="added")))
         return newest[0].id if newest else None
 
     async def count(
@@ -354,7 +347,7 @@ class Reading(Engine):
         """Return the number of items, archived ones included; with ``include_deleted`` also deleted ones."""
         self._ensure_open()
         wanted = self._filter(metadata=metadata, archived=None, **narrowing)
-        return await self._count(wanted, include_deleted)
+        return await self.engine.count(items_where(wanted, deleted=include_deleted))
 
     async def scan(
         self,
@@ -378,8 +371,10 @@ class Reading(Engine):
         if include_deleted:
             self._require(Capability.DELETE)
         wanted = self._filter(metadata=metadata, memory_type=memory_type, status=status, archived=archived, **narrowing)
-        async for item in self._scan(wanted, include_deleted, self._order(order)):
-            yield item if item.memory_type != "branch" else await self._portable(item, wanted, include_deleted)
+        async for item in self.engine.stream(
+            items_where(wanted, Page(order=self._order(order)), deleted=include_deleted)
+        ):
+            yield item
 
     async def owners(
         self,
@@ -406,7 +401,8 @@ class Reading(Engine):
         page = Page.checked(EVERYTHING if limit is None else limit, offset, "created")
         position = 0
         if page.limit:
-            async for owner in self._owners(listing, self._filter(metadata=within, archived=None)):
+            wanted = items_where(self._filter(metadata=within, archived=None))
+            async for owner in self.engine.owners(listing, wanted):
                 position += 1
                 if position > page.offset:
                     yield owner if counts or not owner.count else Owner(owner.value, 0, "", "")
@@ -419,12 +415,17 @@ class Reading(Engine):
             return found
         mortal = [(item, item.ttl) for item in found if item.ttl is not None]
         if mortal:
-            now = self._lifetimes.now(self.clock)
-            async with self._alone():
-                await self._touch([item.id for item, _ in mortal], None, now, None)
+            now = self._living.now()
+            touch = Change("touch", EVERY_ITEM, [item.id for item, _ in mortal], now=now)
+            await self._submit(Write(change=touch))
             for item, ttl in mortal:
                 item.__dict__["expires_at"] = end_of_life(now, ttl)
         return found
+
+
+def _in_order_of(ids: Iterable[str], held: Iterable[MemoryItem], metadata: MemoryMetadata | None) -> list[MemoryItem]:
+    found = {item.id: item for item in held if metadata_matches(metadata, item.metadata)}
+    return [found[item_id] for item_id in ids if item_id in found]
 
 
 def _without_records(wanted: Filter) -> Filter:

@@ -2,9 +2,9 @@
 
 A record is believed: a revision says what an item was, a receipt what a model was shown, an item in quarantine why it
 is there, a checkpoint where a graph goes on, a session's record its state. So no store takes one from
-:meth:`memoranda.store.BaseStore.add` and its relatives, whatever the handle. The code that makes a kind of records says
-so with :func:`writing_records`, and whoever copies a store with :func:`copying_records`. An observer may turn an item
-into a record: it is asked about everything.
+:meth:`memoranda.store.Store.add` and its relatives, whatever the handle. The code that makes a kind of records says so
+with :func:`writing_records`, and whoever copies a store with :func:`copying_records`. An observer may turn an item into
+a record: it is asked about everything.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The removing part of the contract: clearing, deleting, taking, purging. See :class:`memoranda.store.BaseStore`."""
+"""The removing part of the contract: clearing, deleting, taking, purging. See :class:`memoranda.store.Store`."""
 
 from __future__ import annotations
 
@@ -8,17 +8,18 @@ from typing import Any, Unpack
 from memoranda.errors import InputError
 from memoranda.items import MemoryItem, MemoryMetadata
 from memoranda.shapes import check_text
-from memoranda.store.branches import MARK
-from memoranda.store.engine import Engine
+from memoranda.store.branch_layer import MARK
 from memoranda.store.filters import Filter, Narrowing, check_clearing, check_filter
+from memoranda.store.lifecycle import Lifecycle
 from memoranda.store.protocol import Capability
 from memoranda.store.values import Value
+from memoranda.store.writes import Change, Write
 
 NO_RECORD = Value("memory_type", False, "$ne", "branch")
 """What holds for all items but the records of branches."""
 
 
-class Removing(Engine):
+class Removing(Lifecycle):
     """What a store's removing methods promise."""
 
     async def clear(self, *, metadata: MemoryMetadata | None = None, **narrowing: Unpack[Narrowing]) -> int:
@@ -30,10 +31,7 @@ class Removing(Engine):
         self._ensure_open()
         check_clearing(metadata)
         wanted = self._removed(metadata, **narrowing)
-        async with self._alone():
-            removed = await self._clear(wanted)
-        self._observers.cleared(self._bounds(metadata), removed)
-        return removed
+        return (await self._submit(Write(change=Change("delete", wanted)))).changed
 
     async def pop(
         self,
@@ -52,14 +50,8 @@ class Removing(Engine):
         if purge:
             self._require(Capability.PURGE)
         wanted = self._filter(metadata=metadata, memory_type=memory_type, where=where)
-        async with self._alone():
-            popped = await self._pop(wanted, purge)
-        if popped is not None:
-            self._observers.cleared(self._bounds(metadata), 1)
-        if popped is not None and purge:
-            await self._observers.wait("purging", self, wanted, [popped], False)
-            await self._observers.wait("purged")
-        return popped
+        popped = (await self._submit(Write(change=Change("pop", wanted, purge=purge)))).items
+        return popped[0] if popped else None
 
     async def delete(self, item_id: str, *, metadata: MemoryMetadata | None = None) -> bool:
         """Delete the item and return whether one matched. It can be restored. Capability ``delete``."""
@@ -67,12 +59,8 @@ class Removing(Engine):
         self._require(Capability.DELETE)
         check_text(item_id, "item_id")
         check_filter(metadata)
-        async with self._alone():
-            await self._make_room([item_id])
-            deleted = await self._delete(item_id, metadata)
-        if deleted:
-            self._observers.cleared(self._bounds(metadata), 1)
-        return deleted
+        within = Filter(metadata=metadata, archived=None)
+        return (await self._submit(Write(change=Change("delete", within, [item_id])))).changed > 0
 
     async def restore(self, item_id: str | None = None, *, metadata: MemoryMetadata | None = None) -> int:
         """Bring back what :meth:`delete` or :meth:`clear` hid and return how many: one id, or all that match.
@@ -84,8 +72,8 @@ class Removing(Engine):
         if item_id is not None:
             check_text(item_id, "item_id")
         wanted = self._filter(metadata=metadata, archived=None)
-        async with self._alone():
-            return await self._restore(item_id, wanted)
+        ids = None if item_id is None else [item_id]
+        return (await self._submit(Write(change=Change("restore", wanted, ids)))).changed
 
     async def purge(
         self,
@@ -110,14 +98,8 @@ class Removing(Engine):
         if item_id is not None:
             check_text(item_id, "item_id")
         wanted = self._removed(metadata, item_id, **narrowing)
-        await self._observers.wait("purging", self, wanted, None if item_id is None else [item_id], deleted_only)
-        async with self._alone():
-            if self._lifetimes.in_use:
-                await self._sweep(self._expired(metadata=metadata))
-            purged = await self._purge(item_id, wanted, deleted_only)
-        self._observers.cleared(self._bounds(metadata), purged)
-        await self._observers.wait("purged")
-        return purged
+        ids = None if item_id is None else [item_id]
+        return (await self._submit(Write(change=Change("purge", wanted, ids, deleted_only=deleted_only)))).changed
 
     def _removed(self, metadata: MemoryMetadata | None, item_id: str | None = None, **named: Any) -> Filter:
         """Return the filter of what is to be removed. Removing a part of a branch leaves where it comes from."""

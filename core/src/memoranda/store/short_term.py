@@ -10,11 +10,12 @@ from memoranda.errors import InputError, MemoryError
 from memoranda.integrity import call_ids, whole_groups
 from memoranda.items import SCOPE_FIELDS, MemoryItem, MemoryMetadata, MemoryStatus
 from memoranda.offloading import filter_weight, offload
-from memoranda.store.base import BaseStore, ScopedStore
-from memoranda.store.branches import as_one_session
+from memoranda.store.base import ScopedStore, Store
+from memoranda.store.branch_layer import as_one_session
 from memoranda.store.filters import Filter, Kinds, Narrowing, Order, Page, check_filter, merge_scope, names_nothing
 from memoranda.store.in_memory import InMemoryStore
 from memoranda.store.protocol import SearchMode
+from memoranda.store.query import items_where
 from memoranda.store.window import read_window
 from memoranda.windowing import as_said, check_rounds, last_rounds, newest
 
@@ -28,7 +29,7 @@ SCOPES: dict[str, tuple[str, ...]] = {
 _IGNORED = {scope: [name for name in SCOPE_FIELDS if name not in matched] for scope, matched in SCOPES.items()}
 
 
-class Conversation(BaseStore):
+class Conversation(Store):
     """A store whose :meth:`search` returns a conversation as a model may be shown it; see :class:`ShortTermMemory`."""
 
     default_order = "added"
@@ -76,7 +77,7 @@ class Conversation(BaseStore):
         if page.order == "added" and not page.offset and _scope_of(wanted) is wanted:
             rounds = self.max_rounds or None
             much = {"rounds": rounds, "tokens": None, "limit": page.limit}
-            shown = await read_window(self._search, wanted, **much, counter=None, session=session, looked_at=[])
+            shown = await read_window(self.engine, wanted, **much, counter=None, session=session, looked_at=[])
         else:
             shown = await self._picked(wanted, page, session)
         self._observers.searched(query, shown)
@@ -84,12 +85,12 @@ class Conversation(BaseStore):
 
     async def _picked(self, wanted: Filter, page: Page, session: str | None) -> list[MemoryItem]:
         """Return what a search shows that picks from the middle of a conversation."""
-        found = (await self._search(wanted, Page(order=page.order)))[::-1]
+        found = (await self.engine.read(items_where(wanted, Page(order=page.order))))[::-1]
         listing = wanted.memory_type is not None
         said = None
         if not listing and any(item.group or item.memory_type == "tool" or call_ids(item) for item in found):
             # Which result answers which call shows only in the whole conversation.
-            said = (await self._search(_scope_of(wanted), Page(order="added")))[::-1]
+            said = (await self.engine.read(items_where(_scope_of(wanted), Page(order="added"))))[::-1]
         return await offload(filter_weight(len(said or found)), self._cut, found, said, page, session, listing=listing)
 
     def _cut(

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from itertools import chain
 
 from memoranda.integrity import answers_another_agent, conversation_of, whole_groups
 from memoranda.items import MemoryItem
 from memoranda.offloading import filter_weight, offload
 from memoranda.shapes import whole_number
-from memoranda.store.branches import as_one_session
+from memoranda.store.branch_layer import as_one_session
+from memoranda.store.engine import Engine
 from memoranda.store.filters import EVERYTHING, Filter, Page
+from memoranda.store.query import items_where
 from memoranda.store.values import Value
 from memoranda.tokens import TokenCounter, estimate_tokens
 from memoranda.windowing import STAYING, as_said, check_rounds, last_rounds, newest, rounds_of, rounds_within, stays
@@ -25,8 +27,6 @@ _FURTHER = 4
 """How many times more are read where those do not tell the window."""
 
 ONLY_STAYING = Value("memory_type", False, "$in", list(STAYING))
-
-Search = Callable[[Filter, Page], Awaitable[list[MemoryItem]]]
 
 
 class _Wanted:
@@ -90,7 +90,7 @@ def _from_human(said: Sequence[MemoryItem], places: Sequence[int]) -> Sequence[i
 
 
 async def read_window(
-    search: Search,
+    engine: Engine,
     wanted: Filter,
     *,
     rounds: int | None,
@@ -100,7 +100,7 @@ async def read_window(
     session: str | None = None,
     looked_at: list[list[MemoryItem]],
 ) -> list[MemoryItem]:
-    """Return what :meth:`memoranda.store.BaseStore.window` promises, from a store's own search.
+    """Return what :meth:`memoranda.store.Store.window` promises, from an engine.
 
     ``session`` is the one that is read, if it is one: its rounds go on where it forked. ``looked_at`` gets all reads.
     """
@@ -113,7 +113,7 @@ async def read_window(
     size = min(guesses, default=EVERYTHING)
 
     async def read(what: Filter, page: Page) -> list[MemoryItem]:
-        found = as_one_session((await search(what, page))[::-1], session)
+        found = as_one_session((await engine.read(items_where(what, page)))[::-1], session)
         looked_at.append(found)
         return found
 

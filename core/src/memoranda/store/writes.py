@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 from memoranda.errors import IdConflictError, InputError, TurnConflictError, VersionConflictError
 from memoranda.integrity import conversation_of
@@ -35,16 +35,59 @@ class Expected:
 Packer = Callable[[Sequence[MemoryItem]], list[Any]]
 
 
+Action = Literal["delete", "restore", "purge", "sweep", "pop", "touch"]
+
+
 @dataclass(frozen=True, slots=True)
-class Write:
+class Change:
+    """What is done to items that are stored: to all that match, or to those of some ids that match.
+
+    ``delete`` hides items where the engine has the capability ``delete``, and removes them elsewhere; ``restore`` shows
+    them again; ``purge`` removes them for good, hidden ones too, or with ``deleted_only`` those alone. ``sweep`` is a
+    purge of what has expired. ``pop`` takes the item that was added last, for good with ``purge``. ``touch`` gives the
+    items ``ttl`` seconds from ``now`` on, or their own ttl once more; their versions stay.
+    """
+
+    action: Action
+    wanted: Filter
+    ids: Sequence[str] | None = None
+    deleted_only: bool = False
+    purge: bool = False
+    ttl: float | None = None
+    now: str = ""
+
+    def narrowed(self, scope: MemoryMetadata) -> Change:
+        """Return this change within a scope. Raises InputError when the two contradict each other."""
+        return replace(self, wanted=self.wanted.narrowed(scope))
+
+
+class Written(NamedTuple):
+    """What came of a write: how many stored items were removed or changed, and the items that it returns.
+
+    Those are what a compared write has stored, or what was popped; where observers were asked, all that is shown of a
+    batch.
+    """
+
+    changed: int = 0
+    items: Sequence[MemoryItem] = ()
+
+
+NOTHING_CHANGED = Written()
+
+
+class Write(NamedTuple):
     """A batch: ``deletes`` are removed first, then ``adds`` are stored in their order.
 
-    ``within`` bounds both, as it does in :meth:`memoranda.store.BaseStore.add`; an id to delete that lies outside is
+    ``within`` bounds both, as it does in :meth:`memoranda.store.Store.add`; an id to delete that lies outside is
     passed over. ``hidden`` are ids among the adds that arrive deleted. ``keep_created`` leaves a replaced item its
     ``created_at``. ``purge`` removes the deletes for good. With ``fresh`` every id must be new, otherwise those in
     ``new``, or VersionConflictError is raised: ask :meth:`must_be_new`. ``expected`` is checked before anything is
     written, and no other :class:`Expected` write to that conversation may come in between. ``owned`` says that the
-    store may keep the adds without copying them. ``packed`` are rows instead of adds, made by :meth:`Engine._packer`.
+    engine may keep the adds without copying them.
+    ``packed`` are rows instead of adds, made by :meth:`memoranda.store.engine.Engine.packer`. With ``compared`` each
+    item replaces the version that it carries, and is returned; version 0 means that none is shown under its id.
+    ``vectors`` are those of the adds, for an engine that keeps some and need not make them. A ``change`` of stored
+    items comes alone.
     """
 
     adds: Sequence[MemoryItem] = ()
@@ -58,22 +101,46 @@ class Write:
     expected: Expected | None = None
     owned: bool = False
     packed: Sequence[Any] = ()
+    compared: bool = False
+    vectors: Any = None
+    change: Change | None = None
 
     @property
     def is_plain(self) -> bool:
         """True if there is nothing but items to add, as in most writes."""
-        return not (self.hidden or self.deletes or self.keep_created or self.fresh or self.new or self.expected)
+        return not (
+            self.hidden
+            or self.deletes
+            or self.keep_created
+            or self.fresh
+            or self.new
+            or self.expected
+            or self.compared
+            or self.vectors is not None
+        )
 
     def must_be_new(self, item_id: str) -> bool:
         """Return True if an add with this id must not replace anything, deleted items included."""
         return self.fresh or item_id in self.new
 
+    @property
+    def ids(self) -> list[str]:
+        """The ids that the batch writes or deletes."""
+        return [*(item.id for item in self.adds), *(row[0] for row in self.packed), *self.deletes]
+
     def narrowed(self, scope: MemoryMetadata) -> Write:
-        """Return this batch bounded by a scope."""
+        """Return this write bounded by a scope."""
+        if self.within is scope and self.expected is None and self.change is None:
+            return self
         expected = self.expected
         if expected is not None:
             expected = replace(expected, conversation=expected.conversation.narrowed(scope))
-        return replace(self, within=merge_scope(self.within, scope), expected=expected)
+        change = None if self.change is None else self.change.narrowed(scope)
+        return self.but(within=merge_scope(self.within, scope), expected=expected, change=change)
+
+    def but(self, **changes: Any) -> Write:
+        """Return this write with some fields changed."""
+        return self._replace(**changes)
 
 
 def kept(write: Write, stored: Callable[[str], MemoryItem | None]) -> list[MemoryItem]:

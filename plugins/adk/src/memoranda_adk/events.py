@@ -18,7 +18,7 @@ from google.genai import types
 from pydantic_core import to_json
 
 from memoranda.items import MemoryItem, utc_text
-from memoranda.store import BaseStore
+from memoranda.store import Store
 from memoranda_messages.speakers import may_speak_as, type_of_role
 from memoranda_sessions import Fields, JsonObject, MessageFormat, Outgoing, Part, Result
 
@@ -123,7 +123,7 @@ class EventFormat(MessageFormat[Event]):
         return Event(id=first.id, invocation_id=first.id, author=author, content=content, timestamp=moment)
 
 
-def item_id(store: BaseStore, *names: str) -> str:
+def item_id(store: Store, *names: str) -> str:
     """Return the id of the first item of an event, by the names of its app, user and session and its own id."""
     return store.derived_id(json.dumps([FORMAT, *names]))
 

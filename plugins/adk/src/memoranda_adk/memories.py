@@ -13,7 +13,7 @@ from google.adk.sessions.session import Session
 from pydantic_core import to_jsonable_python
 
 from memoranda.items import MemoryItem, MemoryMetadata
-from memoranda.store import BaseStore, Capability
+from memoranda.store import Capability, Store
 from memoranda.sync import SyncStore
 from memoranda_adk.events import FORMAT, USER, EventFormat, item_id
 from memoranda_sessions import awaitable_store, finished, replaced, retried, seen_by
@@ -41,7 +41,7 @@ class MemorandaMemoryService(BaseMemoryService):
     """
 
     def __init__(
-        self, store: BaseStore | SyncStore, *, everything: bool = False, limit: int = MOST, receipt: object = None
+        self, store: Store | SyncStore, *, everything: bool = False, limit: int = MOST, receipt: object = None
     ) -> None:
         self._store = awaitable_store(store)
         self._everything = everything

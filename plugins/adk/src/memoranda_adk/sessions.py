@@ -18,7 +18,7 @@ from pydantic import PrivateAttr
 
 from memoranda.errors import VersionConflictError
 from memoranda.items import MemoryItem, MemoryMetadata
-from memoranda.store import EVERYTHING, BaseStore
+from memoranda.store import EVERYTHING, Store
 from memoranda.sync import SyncStore
 from memoranda_adk.events import FORMAT, EventFormat, item_id, moment_of
 from memoranda_adk.states import Deltas, deltas_of, shown_state
@@ -64,7 +64,7 @@ class MemorandaSessionService(BaseSessionService):
     """
 
     def __init__(
-        self, store: BaseStore | SyncStore, *, agent: str | None = None, **options: Unpack[SessionOptions]
+        self, store: Store | SyncStore, *, agent: str | None = None, **options: Unpack[SessionOptions]
     ) -> None:
         self._sessions = Sessions(store, **options)
         self._agent = agent

@@ -10,7 +10,7 @@ from weakref import WeakValueDictionary
 from agent_framework import AgentSession, HistoryProvider, Message, SessionContext, SupportsAgentRun
 
 from memoranda.loops import LoopLock
-from memoranda.store import BaseStore
+from memoranda.store import Store
 from memoranda.sync import SyncStore
 from memoranda_agent_framework.messages import AgentFrameworkFormat
 from memoranda_sessions import Dropped, SessionOptions, Sessions, retried, settled
@@ -41,7 +41,7 @@ class MemorandaHistoryProvider(HistoryProvider):
 
     def __init__(
         self,
-        store: BaseStore | SyncStore,
+        store: Store | SyncStore,
         source_id: str = DEFAULT_SOURCE_ID,
         *,
         load_messages: bool = True,

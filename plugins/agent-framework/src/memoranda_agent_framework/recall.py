@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 from agent_framework import AgentSession, ContextProvider, Message, SessionContext, SupportsAgentRun
 
-from memoranda.store import BaseStore
+from memoranda.store import Store
 from memoranda.sync import SyncStore
 from memoranda.trust import lowest_trust
 from memoranda_agent_framework.messages import TRUST
@@ -34,7 +34,7 @@ class MemorandaContextProvider(ContextProvider):
 
     def __init__(
         self,
-        store: BaseStore | SyncStore,
+        store: Store | SyncStore,
         source_id: str = DEFAULT_SOURCE_ID,
         *,
         tokens: int = 2_000,

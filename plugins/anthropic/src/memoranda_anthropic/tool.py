@@ -18,7 +18,7 @@ from anthropic.types.beta import (
 )
 
 from memoranda.errors import InputError, MemoryError
-from memoranda.store import BaseStore, ScopedStore
+from memoranda.store import ScopedStore, Store
 from memoranda.sync import SyncStore
 from memoranda_anthropic.folder import Folder
 from memoranda_anthropic.history import Change
@@ -35,7 +35,7 @@ class AsyncMemoryTool(BetaAsyncAbstractMemoryTool):
     """
 
     def __init__(
-        self, store: BaseStore, *, cache_control: BetaCacheControlEphemeralParam | None = None, **scope: Any
+        self, store: Store, *, cache_control: BetaCacheControlEphemeralParam | None = None, **scope: Any
     ) -> None:
         super().__init__(cache_control=cache_control)
         self._folder = Folder(_bound(store, scope))
@@ -148,11 +148,11 @@ class MemoryTool(BetaAbstractMemoryTool):
             return self._store.call(lambda _: work(*given))
 
 
-async def _folder(store: BaseStore) -> Folder:
+async def _folder(store: Store) -> Folder:
     return Folder(_bound(store, {}))
 
 
-def _bound(store: BaseStore, scope: dict[str, Any]) -> ScopedStore:
+def _bound(store: Store, scope: dict[str, Any]) -> ScopedStore:
     if scope:
         return store.scoped(**scope)
     if not isinstance(store, ScopedStore):

@@ -27,7 +27,7 @@ from memoranda_userdata import (
 )
 
 if TYPE_CHECKING:
-    from memoranda.store import BaseStore
+    from memoranda.store import Store
 
 
 @options.scoped
@@ -123,7 +123,7 @@ class _Copy:
                 await self._compare(transfer, arrivals)
         return {"count": arrivals.digest.count, "digest": arrivals.digest.text, "verified": True}
 
-    async def _found(self, origin: BaseStore, target: BaseStore) -> _Selection:
+    async def _found(self, origin: Store, target: Store) -> _Selection:
         """Return what is to be copied. Raises CommandError if the destination cannot hold it."""
         if self.deleted and Capability.ADD_DELETED not in target.capabilities:
             raise CommandError(
@@ -162,14 +162,14 @@ class _Copy:
 class _Selection:
     """The items of a store that are to be copied, in the order of adding; ``hidden`` has the deleted ones' ids."""
 
-    store: BaseStore
+    store: Store
     metadata: Any
     deleted: bool
     hidden: set[str]
     total: int
 
     @classmethod
-    async def of(cls, store: BaseStore, metadata: Any, *, deleted: bool) -> _Selection:
+    async def of(cls, store: Store, metadata: Any, *, deleted: bool) -> _Selection:
         """Return what a store holds. One that cannot delete has no deleted items."""
         deleted = deleted and Capability.DELETE in store.capabilities
         total = await store.count(metadata=metadata, include_deleted=deleted)

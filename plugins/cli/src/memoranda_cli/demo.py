@@ -25,7 +25,7 @@ from memoranda_cli.terminal import blocks, console, is_narrow, show_json, table
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from memoranda.store import BaseStore, RankedItem
+    from memoranda.store import RankedItem, Store
 
 ROUNDS = 4
 QUESTION = "which seat does she like?"
@@ -131,7 +131,7 @@ def _kibibytes(file: Path) -> int:
     return file.stat().st_size // 1024
 
 
-async def _show(terminal: Console, store: BaseStore, user: str, owner: MemoryMetadata) -> dict[str, Any]:
+async def _show(terminal: Console, store: Store, user: str, owner: MemoryMetadata) -> dict[str, Any]:
     """Show a window, what it leaves out, a search, the summary trigger and a later prompt, all read from the store."""
     from memoranda.tokens import estimate_tokens
     from memoranda.windowing import as_said
@@ -160,7 +160,7 @@ async def _show(terminal: Console, store: BaseStore, user: str, owner: MemoryMet
     }
 
 
-async def _search(terminal: Console, store: BaseStore, owner: MemoryMetadata) -> list[RankedItem]:
+async def _search(terminal: Console, store: Store, owner: MemoryMetadata) -> list[RankedItem]:
     _head(terminal, "4", f"A search beyond the window: “{QUESTION}”")
     try:
         found = await store.search_ranked(query=QUESTION, metadata=owner, limit=2, mode="text")
@@ -195,7 +195,7 @@ def _trigger(terminal: Console, items: Sequence[MemoryItem]) -> dict[str, bool]:
     return due
 
 
-async def _later(terminal: Console, store: BaseStore, user: str) -> list[dict[str, Any]]:
+async def _later(terminal: Console, store: Store, user: str) -> list[dict[str, Any]]:
     """Show the prompt of a question in a new session, and return its items."""
     from memoranda_context import assemble
     from memoranda_messages import to_openai
@@ -246,7 +246,7 @@ def _farewell(terminal: Console, first: str, *lines: str) -> None:
         terminal.print(Text(f"  memoranda {line}", style="bold"), soft_wrap=True)
 
 
-async def _remove(store: BaseStore, owner: MemoryMetadata) -> None:
+async def _remove(store: Store, owner: MemoryMetadata) -> None:
     if Capability.PURGE in store.capabilities:
         await store.purge(metadata=owner)
     else:

@@ -21,7 +21,7 @@ from memoranda_cli.interrupting import uncertain
 from memoranda_cli.terminal import console, progress, say, show, show_json
 
 if TYPE_CHECKING:
-    from memoranda.store import BaseStore
+    from memoranda.store import Store
 
 _IDS_AT_ONCE = 500
 
@@ -100,7 +100,7 @@ class _Pass:
         self.least = self.most = 0
         """How many items there were by count, before and after."""
 
-    async def read(self, store: BaseStore, advance: Callable[[int], None]) -> None:
+    async def read(self, store: Store, advance: Callable[[int], None]) -> None:
         before = await store.count()
         async for item in store.scan():
             self.ids.add(item.id)
@@ -123,7 +123,7 @@ class _Pass:
         return f"{len(self.ids):,} items read, {total:,} counted"
 
 
-async def item_findings(store: BaseStore, advance: Callable[[int], None] = lambda read: None) -> list[Finding]:
+async def item_findings(store: Store, advance: Callable[[int], None] = lambda read: None) -> list[Finding]:
     """Read every item once, and find out if each can be read and if every summary that archived items is there.
 
     All is read from one state of the store, if it can give one; what others write meanwhile then makes no difference.
@@ -147,7 +147,7 @@ async def item_findings(store: BaseStore, advance: Callable[[int], None] = lambd
     return findings
 
 
-async def _number_finding(store: BaseStore, reading: _Pass, *, certain: bool) -> Finding:
+async def _number_finding(store: Store, reading: _Pass, *, certain: bool) -> Finding:
     """Compare how many items were read and counted; it is a fault only if nothing was written meanwhile."""
     if not reading.agrees and not certain:
         again = _Pass()
@@ -159,7 +159,7 @@ async def _number_finding(store: BaseStore, reading: _Pass, *, certain: bool) ->
     return Finding("items", reading.agrees, reading.counted, remedy)
 
 
-async def _lacks_some(store: BaseStore, ids: set[str]) -> bool:
+async def _lacks_some(store: Store, ids: set[str]) -> bool:
     """Return True if some of the items that were read are gone by now."""
     listed = sorted(ids)
     for start in range(0, len(listed), _IDS_AT_ONCE):
@@ -169,7 +169,7 @@ async def _lacks_some(store: BaseStore, ids: set[str]) -> bool:
     return False
 
 
-async def _is_orphaned(store: BaseStore, reading: _Pass, summary: str) -> bool:
+async def _is_orphaned(store: Store, reading: _Pass, summary: str) -> bool:
     """Return True if a summary is gone whose items are still archived; others may compact or undo meanwhile."""
     if summary in reading.ids or await store.get(summary) is not None:
         return False

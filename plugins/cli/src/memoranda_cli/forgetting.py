@@ -16,7 +16,7 @@ from memoranda_cli.terminal import agree, did_you_mean, items_text, progress, sa
 from memoranda_userdata import Receipt, count_user, erase_user, similar_users
 
 if TYPE_CHECKING:
-    from memoranda.store import BaseStore
+    from memoranda.store import Store
 
 
 def forget(
@@ -99,7 +99,7 @@ def _incomplete(receipt_file: Path | None, user: str) -> bool:
     return isinstance(found, dict) and found.get("user_id") == user and found.get("complete") is False
 
 
-async def _unknown(store: BaseStore, user: str) -> CommandError:
+async def _unknown(store: Store, user: str) -> CommandError:
     """Return the error for a user of whom the store has nothing, so that it is not mistaken for a receipt."""
     alike = await similar_users(store, user, deleted=True)
     return CommandError(

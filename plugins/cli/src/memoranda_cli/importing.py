@@ -30,7 +30,7 @@ from memoranda_userdata import (
 )
 
 if TYPE_CHECKING:
-    from memoranda.store import BaseStore
+    from memoranda.store import Store
 
 Policy = Annotated[
     OnConflict,
@@ -107,7 +107,7 @@ class _File(ItemFile):
             return f"{self.name} ({self.in_format}) as session {session}"
         return f"{self.name} ({self.in_format}) as {len(self.sessions):,} sessions"
 
-    def items(self, store: BaseStore) -> Iterator[tuple[int, Incoming]]:
+    def items(self, store: Store) -> Iterator[tuple[int, Incoming]]:
         if self.in_format is FileFormat.MEMORANDA:
             return super().items(store)
         return chat_items(self.text, self.name, self.in_format, self.stamp, store.derived_id)
@@ -115,7 +115,7 @@ class _File(ItemFile):
     def seal(self) -> dict[str, Any] | None:
         return super().seal() if self.in_format is FileFormat.MEMORANDA else None
 
-    def batches(self, store: BaseStore, digest: Digest | None = None) -> Iterator[list[Incoming]]:
+    def batches(self, store: Store, digest: Digest | None = None) -> Iterator[list[Incoming]]:
         for batch in super().batches(store, digest):
             owners = [incoming.item.metadata for incoming in batch]
             self.sessions.update((owner.user_id, owner.session_id) for owner in owners)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from memoranda.items import HumanMemory, MemoryItem, MemoryMetadata
-from memoranda.store import BaseStore, Capability
+from memoranda.store import Capability, Store
 from memoranda.urls import redacted, scheme_of
 from memoranda_cli.floors import FLOORS, Floor
 from memoranda_cli.terminal import progress
@@ -110,7 +110,7 @@ class _Run:
         """The users that items were written for."""
         return [self._user(number) for number in range(0, self._made_so_far, USER)]
 
-    async def grow(self, store: BaseStore, floor: Floor | None, size: int) -> int:
+    async def grow(self, store: Store, floor: Floor | None, size: int) -> int:
         """Fill up to a size and return how many were added; the cost of add_many is measured along the way."""
         before, step = self._made_so_far, max(size // KNOWN, 1)
         ours = by_hand = 0.0
@@ -134,7 +134,7 @@ class _Run:
             await fill_indexes()  # Indexes that fill in the background would slow the reads down.
         return added
 
-    async def measure(self, store: BaseStore, floor: Floor | None, size: int) -> None:
+    async def measure(self, store: Store, floor: Floor | None, size: int) -> None:
         """Measure every kind of call at this size."""
         chosen = itertools.cycle(self._random.choices(self._known, k=self._calls))
 
@@ -227,6 +227,6 @@ class _Run:
 _LEAST = 0.01
 
 
-async def _remove(store: BaseStore, users: Sequence[MemoryMetadata]) -> None:
+async def _remove(store: Store, users: Sequence[MemoryMetadata]) -> None:
     for user in users:
         await (store.purge(metadata=user) if Capability.PURGE in store.capabilities else store.clear(metadata=user))

@@ -13,7 +13,7 @@ from memoranda_cli.terminal import did_you_mean, say, show, show_json
 
 if TYPE_CHECKING:
     from memoranda.items import MemoryItem
-    from memoranda.store import BaseStore, RankedItem
+    from memoranda.store import RankedItem, Store
 
 
 class Mode(StrEnum):
@@ -175,7 +175,7 @@ async def _search(
 
 
 async def _found(
-    store: BaseStore, query: str, mode: Mode | None, order: Order, filters: dict[str, Any]
+    store: Store, query: str, mode: Mode | None, order: Order, filters: dict[str, Any]
 ) -> tuple[list[RankedItem] | None, list[MemoryItem]]:
     """Return what a store finds, with scores if the mode ranks."""
     asked: Any = mode.value if mode else store.default_mode

@@ -14,7 +14,7 @@ from memoranda_cli.terminal import agree, items_text, progress, say, show_json
 from memoranda_userdata import erase
 
 if TYPE_CHECKING:
-    from memoranda.store import Access, BaseStore
+    from memoranda.store import Access, Store
 
 Everything = Annotated[bool, typer.Option("--all", help="All of them, of every owner.")]
 ItemId = Annotated[str | None, typer.Argument(metavar="ID", help="One item, by its id.")]
@@ -177,7 +177,7 @@ def _report(
         say(f"{items_text(number)} {verb}." if number else nothing)
 
 
-async def _hidden(store: BaseStore, item_id: str | None, metadata: Any) -> int:
+async def _hidden(store: Store, item_id: str | None, metadata: Any) -> int:
     """Return how many deleted items a command is about."""
     if item_id is None:
         return await store.count(metadata=metadata, include_deleted=True) - await store.count(metadata=metadata)
@@ -186,7 +186,7 @@ async def _hidden(store: BaseStore, item_id: str | None, metadata: Any) -> int:
     return sum([item.id == item_id async for item in store.scan(metadata=metadata, include_deleted=True)])
 
 
-async def _purgeable(store: BaseStore, item_id: str | None, metadata: Any, deleted: bool, which: dict[str, Any]) -> int:
+async def _purgeable(store: Store, item_id: str | None, metadata: Any, deleted: bool, which: dict[str, Any]) -> int:
     from memoranda.store import Capability
 
     hides = Capability.DELETE in store.capabilities

@@ -15,7 +15,7 @@ from memoranda_cli.terminal import agree, items_text, say, show_json
 from memoranda_userdata import Revocation, find_revoked, take_back, undo_revocation
 
 if TYPE_CHECKING:
-    from memoranda.store import BaseStore
+    from memoranda.store import Store
 
 
 @options.scoped
@@ -78,7 +78,7 @@ def _read(file: Path) -> Revocation:
         raise CommandError(f"{file} holds no receipt of 'memoranda revoke'.", ExitCode.USAGE) from error
 
 
-async def _undo(store: BaseStore, file: Path, as_json: bool) -> None:
+async def _undo(store: Store, file: Path, as_json: bool) -> None:
     restored = await undo_revocation(store, _read(file))
     if as_json:
         show_json({"restored": restored})

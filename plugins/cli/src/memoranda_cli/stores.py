@@ -16,7 +16,7 @@ from memoranda_cli.options import pairs
 from memoranda_cli.terminal import say
 
 if TYPE_CHECKING:
-    from memoranda.store import Access, BaseStore
+    from memoranda.store import Access, Store
 
 __all__ = ["chosen_url", "facts_option", "opened", "run", "say_if_new", "unerased", "unopened"]
 
@@ -46,7 +46,7 @@ def facts_option(value: str, url: str = "", options: Sequence[str] | None = None
     return {"facts": value}
 
 
-def unopened(url: str, options: Sequence[str] | None = None, access: Access = "read") -> BaseStore:
+def unopened(url: str, options: Sequence[str] | None = None, access: Access = "read") -> Store:
     """Return the store of a URL without opening it, to find out first if it exists."""
     return open_store(url, access=access, **pairs(options, "--option"))
 
@@ -54,7 +54,7 @@ def unopened(url: str, options: Sequence[str] | None = None, access: Access = "r
 @asynccontextmanager
 async def opened(
     url: str | None, options: Sequence[str] | None = None, access: Access = "read"
-) -> AsyncIterator[BaseStore]:
+) -> AsyncIterator[Store]:
     """Open the store of a URL, or the default one, for the block.
 
     Only a command that writes memories passes ``create``, which prints a note if the store is new. Otherwise a store
@@ -77,7 +77,7 @@ async def say_if_new(url: str, options: Mapping[str, Any]) -> None:
         say(f"{redacted(url)} is a new store.")
 
 
-async def unerased(store: BaseStore) -> str:
+async def unerased(store: Store) -> str:
     """Return why removed items are still on the disk; empty if they are not, or the engine does not say."""
     from memoranda.store import Erasing
 

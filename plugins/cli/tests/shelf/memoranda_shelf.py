@@ -10,7 +10,6 @@ import json
 import os
 import time
 from collections.abc import AsyncGenerator
-from dataclasses import replace
 from pathlib import Path
 
 import typer
@@ -18,8 +17,9 @@ import typer
 from memoranda.errors import StoreUnavailableError
 from memoranda.items import MemoryItem
 from memoranda.plugins import Backend, CommandSpec, hookimpl
-from memoranda.store import Capability, Finding, InMemoryStore, Order, dump_item, load_item
+from memoranda.store import Capability, Finding, Order, dump_item, load_item
 from memoranda.store.backend import BASE_CAPABILITIES, Filter, Write
+from memoranda_testing.stepwise import StepwiseStore
 
 PAUSE_AFTER = 1_200
 _ALL = Filter(archived=None)
@@ -75,10 +75,10 @@ def crash() -> None:
     raise RuntimeError("the wheel came off")
 
 
-class ShelfStore(InMemoryStore):
+class ShelfStore(StepwiseStore):
     """The in-memory store, read from a file when it is opened and written to it when it is closed."""
 
-    capabilities = InMemoryStore.capabilities | {Capability.PERSISTENT}
+    capabilities = StepwiseStore.capabilities | {Capability.PERSISTENT}
     needs_init = True
 
     def __init__(self, path: Path) -> None:
@@ -100,7 +100,7 @@ class ShelfStore(InMemoryStore):
         if self._path.exists():
             saved = json.loads(self._path.read_text())
             for data, place in zip(saved["items"], saved["places"], strict=True):
-                self._added = place - 1  # What was purged has left a gap, which branches rely on.
+                self.items._added = place - 1  # What was purged has left a gap, which branches rely on.
                 await self._add(load_item(data), None)
             for item_id in saved["hidden"]:
                 await self._delete(item_id, None)
@@ -164,7 +164,7 @@ class LeakyStore(ShelfStore):
     """A store that shows what should arrive deleted."""
 
     async def _apply(self, write: Write) -> int:
-        return await super()._apply(replace(write, hidden=frozenset()))
+        return await super()._apply(write.but(hidden=frozenset()))
 
 
 class PlainStore(ShelfStore):

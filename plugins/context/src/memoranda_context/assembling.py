@@ -9,7 +9,7 @@ from typing import Any
 from memoranda.integrity import call_ids
 from memoranda.items import MemoryItem
 from memoranda.shapes import check_text, number, truth, whole_number
-from memoranda.store import BaseStore
+from memoranda.store import Store
 from memoranda.tokens import TokenCounter, estimate_tokens
 from memoranda.trust import Trust, check_trust
 from memoranda.windowing import rounds_of, rounds_within, stays
@@ -32,7 +32,7 @@ _FULL = 4
 
 
 async def assemble(
-    handle: BaseStore,
+    handle: Store,
     question: str | None = None,
     *,
     system: str = "",
@@ -68,11 +68,11 @@ async def assemble(
     ``fence``, such as ``memoranda_guard.Fence()``, shows items that are not trusted as quoted data, and of those that
     repeat each other one. ``min_trust`` leaves out what is trusted less.
 
-    What is known comes from a store's observers: see :meth:`memoranda.store.BaseStore.known`. A memory that holds no
+    What is known comes from a store's observers: see :meth:`memoranda.store.Store.known`. A memory that holds no
     longer says so. ``facts=False`` leaves out both.
 
     ``receipt=True``, or a :class:`memoranda_receipts.Recording`, records what is shown: see
-    :meth:`memoranda.store.BaseStore.shown`.
+    :meth:`memoranda.store.Store.shown`.
     """
     options: dict[str, Any] = {"limit": limit, "counter": counter, "fence": fence, "min_trust": min_trust}
     options |= {"memories": memories, "min_score": min_score}
@@ -84,7 +84,7 @@ async def assemble(
 
 
 async def assemble_context(
-    handle: BaseStore,
+    handle: Store,
     question: str | None = None,
     *,
     system: str = "",
@@ -126,7 +126,7 @@ async def assemble_context(
 class Assembly:
     """Puts one prompt together."""
 
-    handle: BaseStore
+    handle: Store
     system: str
     budget: int
     limit: int | None
@@ -237,7 +237,7 @@ class Assembly:
         fetched.open_round = sum(item.id in going_on for item in fetched.conversation)
 
 
-def _places(handle: BaseStore, shown: Sequence[MemoryItem], is_cut: bool) -> list[dict[str, Any]]:
+def _places(handle: Store, shown: Sequence[MemoryItem], is_cut: bool) -> list[dict[str, Any]]:
     """Return where something was said that a conversation does not show: other sessions, and what came before it.
 
     Nothing of it changes while the conversation grows, so that the beginning of a prompt stays the same.

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 from memoranda.integrity import call_ids, whole_groups
 from memoranda.items import MemoryItem
 from memoranda.shapes import wrong
-from memoranda.store.base import BaseStore
+from memoranda.store.base import Store
 from memoranda.tokens import TokenCounter
 from memoranda.trust import Trust, trust_of
 
@@ -79,7 +79,7 @@ class Admission:
         shown = self._with_room(self.fence, distinct)
         return [item for item in distinct if item.id in shown]
 
-    async def recalled(self, store: BaseStore, query: str, limit: int | None, **wanted: Any) -> list[MemoryItem]:
+    async def recalled(self, store: Store, query: str, limit: int | None, **wanted: Any) -> list[MemoryItem]:
         """Return what is left of what ``store.recall`` finds; see :meth:`enough`."""
 
         async def read(limit: int | None) -> list[MemoryItem]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from memoranda.items import MemoryItem
-from memoranda.store import BaseStore
+from memoranda.store import Store
 from memoranda.tokens import TokenCounter
 
 _PART_OF_THE_BUDGET = 10
@@ -19,7 +19,7 @@ def known_tokens(room: int) -> int:
     return min(room // _PART_OF_THE_BUDGET, _MOST_TOKENS)
 
 
-async def known_profile(handle: BaseStore, room: int, counter: TokenCounter, wanted: Mapping[str, Any]) -> str:
+async def known_profile(handle: Store, room: int, counter: TokenCounter, wanted: Mapping[str, Any]) -> str:
     """Return what is known as lines, for a budget of so many tokens; empty if nothing is."""
     most = known_tokens(room)
     return "\n".join(await handle.known(tokens=most, counter=counter, **wanted)) if most > 0 else ""

@@ -15,7 +15,7 @@ from memoranda.errors import InputError, MemoryError
 from memoranda.integrity import whole_groups
 from memoranda.items import HumanMemory, MemoryItem, MemoryMetadata, SystemMemory
 from memoranda.shapes import check_text, items_of, number, truth, whole_number, wrong
-from memoranda.store.base import BaseStore
+from memoranda.store.base import Store
 from memoranda.store.filters import EVERYTHING
 from memoranda.store.protocol import Capability, MemoryStore
 from memoranda.store.short_term import Conversation
@@ -69,7 +69,7 @@ class ContextManager:
     item to its tokens.
 
     What the observers of ``long_term`` know of the user has a section of its own, and a memory that holds no longer
-    says so (see :meth:`memoranda.store.BaseStore.known`); ``facts=False`` leaves out both. ``profile``, such as
+    says so (see :meth:`memoranda.store.Store.known`); ``facts=False`` leaves out both. ``profile``, such as
     ``memoranda_facts.Facts(handle)``, gives that section instead, of at most ``profile_tokens`` tokens.
 
     What goes in, by priority: the soul and the query always, even where they alone exceed the budget; then the profile,
@@ -84,7 +84,7 @@ class ContextManager:
     user's or a tool's, and of those that repeat each other one. ``min_trust`` leaves out what is trusted less.
 
     ``receipt=True``, or a :class:`memoranda_receipts.Recording`, records every context in ``long_term``, or where that
-    is no store of ours, in the conversation store: see :meth:`memoranda.store.BaseStore.shown`.
+    is no store of ours, in the conversation store: see :meth:`memoranda.store.Store.shown`.
 
     Raises InputError for options that make no sense. A missing soul file, a store or a Redis that cannot be reached and
     an empty memory raise nothing: they are warnings in the explanation of the context.
@@ -177,7 +177,7 @@ class ContextManager:
             self._fence(fetched, self.fence, admission)
         most = len(fetched.long_term) if self.long_term_limit is None and not fetched.newest else self._limit
         context = Fitting(fetched, input_query, budget, self.token_counter, most).context()
-        store = next((each for each in (self.long_term, short_term_manager) if isinstance(each, BaseStore)), None)
+        store = next((each for each in (self.long_term, short_term_manager) if isinstance(each, Store)), None)
         if store is not None:
             elsewhere = set() if root_of(store) is root_of(short_term_manager) else short_term
             elsewhere |= {item.id for item in given if not item.version}
@@ -243,7 +243,7 @@ class ContextManager:
 
     async def _known(self, metadata: MemoryMetadata | None, budget: int) -> str:
         """Return what the observers of the long-term store know."""
-        if not self.facts or not isinstance(self.long_term, BaseStore):
+        if not self.facts or not isinstance(self.long_term, Store):
             return ""
         return await known_profile(self.long_term, budget, self.token_counter, self._wanted(metadata))
 
@@ -257,7 +257,7 @@ class ContextManager:
         self, fetched: Fetched, metadata: MemoryMetadata | None, items: Sequence[MemoryItem]
     ) -> dict[str, str]:
         """Return the remarks on what holds no longer."""
-        if not self.facts or not isinstance(self.long_term, BaseStore):
+        if not self.facts or not isinstance(self.long_term, Store):
             return {}
         try:
             return await self.long_term.outdated([item.id for item in items], **self._wanted(metadata))
@@ -315,7 +315,7 @@ class ContextManager:
         """Return the newest turns; a store that counts tokens gives no more than lie ``within`` some."""
         if isinstance(store, Conversation):
             return trusted(await store.search(metadata=metadata, limit=limit), self.min_trust)
-        if isinstance(store, BaseStore):
+        if isinstance(store, Store):
             return await store.window(metadata=metadata, limit=limit, receipt=False, **within, **self._least())
         limit = min(limit, max(self.recent_limit, MOST_READ))
         found = await store.search(metadata=metadata, limit=limit + _REACH_OF_A_GROUP)
@@ -341,7 +341,7 @@ class ContextManager:
             return []
         considered: list[MemoryItem] = []
         try:
-            if isinstance(store, BaseStore) and self.long_term_limit is None:
+            if isinstance(store, Store) and self.long_term_limit is None:
                 considered = await self._remember(fetched, store, query, metadata, admission)
             else:
                 if query.strip():
@@ -361,7 +361,7 @@ class ContextManager:
     async def _remember(
         self,
         fetched: Fetched,
-        store: BaseStore,
+        store: Store,
         query: str,
         metadata: MemoryMetadata | None,
         admission: Admission,
@@ -393,7 +393,7 @@ class ContextManager:
     ) -> list[MemoryItem]:
         """Return what the search finds, best first."""
         wanted: dict[str, Any] = {"metadata": metadata}
-        if isinstance(store, BaseStore):
+        if isinstance(store, Store):
             return await admission.recalled(store, query, self._limit, **wanted, **self._least())
         capabilities: frozenset[Capability] = getattr(store, "capabilities", frozenset())
         if mode := next((mode for mode in _RANKED if mode in capabilities), None):
@@ -411,7 +411,7 @@ class ContextManager:
         no_system = {"memory_type": {"$ne": "system"}}  # It is an instruction, and may be another session's.
 
         async def read(limit: int) -> list[MemoryItem]:
-            if isinstance(store, BaseStore):
+            if isinstance(store, Store):
                 found = await store.search(metadata=metadata, limit=limit, where=no_system, **self._least())
             else:
                 found = self._trusted_enough(await store.search(metadata=metadata, limit=limit))

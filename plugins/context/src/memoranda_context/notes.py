@@ -8,7 +8,7 @@ from typing import Any
 
 from memoranda.items import HumanMemory, MemoryItem
 from memoranda.shapes import truth, whole_number
-from memoranda.store import BaseStore
+from memoranda.store import Store
 from memoranda.tokens import TokenCounter, estimate_tokens
 from memoranda.trust import Trust, check_trust
 from memoranda_context.fencing import Admission, Fence, checked_fence
@@ -29,7 +29,7 @@ class Notes:
 
 
 async def recall_notes(
-    handle: BaseStore,
+    handle: Store,
     question: str,
     *,
     tokens: int = 2_000,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from memoranda.items import MemoryItem, MemoryMetadata
-from memoranda.store.base import BaseStore, ScopedStore
+from memoranda.store.base import Store
 from memoranda.tokens import TokenCounter
 from memoranda_context.fitting import ALREADY, INCOMPLETE, IS_QUERY
 from memoranda_context.prompt import AssembledContext, remark_id
@@ -34,7 +34,7 @@ class Shown:
     considered: Sequence[str] = ()
     elsewhere: Collection[str] = ()
 
-    async def recorded(self, store: BaseStore, receipt: object, metadata: MemoryMetadata | None = None) -> None:
+    async def recorded(self, store: Store, receipt: object, metadata: MemoryMetadata | None = None) -> None:
         """Wait for observers of the store that record the context, or for the receipt that is asked for."""
         messages, owner = self.context.parts.items(), metadata or store.bounds
         await store.shown(messages, receipt=receipt, kind=self.kind, owner=owner, details=self._details)
@@ -71,6 +71,4 @@ class Shown:
 
 def root_of(store: object) -> object:
     """Return the store that a handle belongs to."""
-    while isinstance(store, ScopedStore):
-        store = store._store
-    return store
+    return store.root if isinstance(store, Store) else store

@@ -8,7 +8,7 @@ from itertools import chain
 from typing import Any
 
 from memoranda.items import MemoryItem
-from memoranda.store import BaseStore, RankedItem, Recalled
+from memoranda.store import RankedItem, Recalled, Store
 from memoranda.tokens import CHARACTERS_OF_A_TOKEN, TokenCounter
 from memoranda.trust import Trust, trust_of
 from memoranda_context.chatter import is_chatter
@@ -87,7 +87,7 @@ class Memories:
 class Remembering:
     """Reads the memories of one prompt."""
 
-    handle: BaseStore
+    handle: Store
     admission: Admission
     count: TokenCounter
     wanted: dict[str, Any]

@@ -13,7 +13,7 @@ from memoranda.embeddings import Embeddings
 from memoranda.errors import InputError, StoreClosedError
 from memoranda.items import BUILTIN_TYPES, SCOPE_FIELDS, MemoryItem
 from memoranda.offloading import AT_ONCE, offload
-from memoranda.store import BaseStore, Capability, copy_item
+from memoranda.store import BaseStore, Capability, Store, copy_item
 from memoranda.store.fields import TRUSTED
 from memoranda_encrypt.errors import DestroyedKeyError
 from memoranda_encrypt.filters import Divided, divided
@@ -109,13 +109,14 @@ class OpenedTexts:
 class SealedStore(BaseStore):
     """The inner store behind keys. ``unsealed="read"`` also shows items that are not encrypted (yet)."""
 
-    def __init__(self, inner: BaseStore, ring: KeyRing, *, unsealed: Unsealed = "refuse") -> None:
-        if not isinstance(inner, BaseStore) or not isinstance(ring, KeyRing):
+    def __init__(self, inner: Store, ring: KeyRing, *, unsealed: Unsealed = "refuse") -> None:
+        if not isinstance(inner, Store) or not isinstance(ring, KeyRing):
             raise InputError("An encrypted store takes a store of memoranda and a KeyRing.", field="encrypt")
         if unsealed not in ("refuse", "read"):
             raise InputError("unsealed is 'refuse' or 'read'.", field="unsealed")
         super().__init__()
         self.inner = inner
+        self.below = inner.bottom
         self.ring = ring
         self._unsealed = unsealed
         self.capabilities = inner.capabilities

@@ -18,7 +18,7 @@ from memoranda_encrypt.opening import ring_of
 from memoranda_encrypt.store import EncryptedStore
 
 if TYPE_CHECKING:
-    from memoranda.store import BaseStore, Progress
+    from memoranda.store import Progress, Store
 
 keys = typer.Typer(
     add_completion=False, no_args_is_help=True, help="Make, list, rotate and destroy the keys of encrypted stores."
@@ -90,7 +90,7 @@ def rotate(
         return
     ring = _existing(keys_file, master_key)
 
-    async def work(inner: BaseStore, advance: Progress) -> conversion.Converted:
+    async def work(inner: Store, advance: Progress) -> conversion.Converted:
         async with EncryptedStore(inner, ring) as encrypted:
             return await conversion.rotate(encrypted, user, progress=advance)
 

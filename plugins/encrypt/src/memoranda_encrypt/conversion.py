@@ -12,8 +12,16 @@ from dataclasses import dataclass
 
 from memoranda.errors import ConflictError, InputError, VersionConflictError
 from memoranda.items import MemoryItem, MemoryMetadata
-from memoranda.store import BaseStore, Capability, Erasing, Progress
-from memoranda.store.backend import Expected, FieldEquals, Filter, Write
+from memoranda.store import Capability, Erasing, Progress, Store
+from memoranda.store.backend import (
+    AS_ADDED,
+    Expected,
+    FieldEquals,
+    Filter,
+    Write,
+    items_of_ids,
+    items_where,
+)
 from memoranda_encrypt.items import Draft
 from memoranda_encrypt.keyring import GRACE, KeyRing
 from memoranda_encrypt.marks import PREFIX, kinds_of_items, set_mark
@@ -49,7 +57,7 @@ async def rotate(
     hour after their retirement at the earliest: a later rotation does that.
     """
     store._ensure_open()
-    store._alone()
+    store._ensure_writable()
     ring = store.ring
     rotated = ring.begin_rotation(user_id)
     store.forget_decrypted()
@@ -69,7 +77,7 @@ async def rotate(
     return Converted(done, ring.end_rotation(used, grace=grace))
 
 
-async def encrypt(inner: BaseStore, ring: KeyRing, *, progress: Progress | None = None) -> Converted:
+async def encrypt(inner: Store, ring: KeyRing, *, progress: Progress | None = None) -> Converted:
     """Encrypt an existing store in place. Call it with the inner store; then open it with the ring only.
 
     When it is done, the store says that it is encrypted, and refuses to be opened without encryption. Readers that go
@@ -87,7 +95,7 @@ async def encrypt(inner: BaseStore, ring: KeyRing, *, progress: Progress | None 
         return Converted(done, pending=await _erased(inner))
 
 
-async def decrypt(inner: BaseStore, ring: KeyRing, *, progress: Progress | None = None) -> Converted:
+async def decrypt(inner: Store, ring: KeyRing, *, progress: Progress | None = None) -> Converted:
     """Decrypt a store in place, with its inner store. Items of forgotten users stay as they are."""
     async with _around(inner, ring) as store:
 
@@ -101,7 +109,7 @@ async def decrypt(inner: BaseStore, ring: KeyRing, *, progress: Progress | None 
 
 
 @asynccontextmanager
-async def _around(inner: BaseStore, ring: KeyRing) -> AsyncIterator[EncryptedStore]:
+async def _around(inner: Store, ring: KeyRing) -> AsyncIterator[EncryptedStore]:
     """Put encryption around a store for the block, which leaves the store open or closed, as it was."""
     if ring.hide_owners:
         raise InputError(
@@ -143,7 +151,7 @@ async def _unsealed(
 
 async def _all_stored(store: EncryptedStore, wanted: Filter | None = None) -> AsyncIterator[MemoryItem]:
     hides = Capability.DELETE in store.capabilities
-    async for stored in store.inner._scan(wanted or Filter(archived=None), hides, "added"):
+    async for stored in store.below.stream(items_where(wanted or Filter(archived=None), AS_ADDED, deleted=hides)):
         yield stored
 
 
@@ -157,7 +165,7 @@ async def _converted(
     """Convert all items that are due, until none is, and return how many they were."""
     done = 0
     hides = Capability.DELETE in store.capabilities
-    total = await store.inner._count(wanted, hides)
+    total = await store.below.count(items_where(wanted, deleted=hides))
     for _ in range(_ROUNDS):
         due = [each.id async for each in _all_stored(store, wanted) if await is_due(each)]
         if not due:
@@ -171,7 +179,7 @@ async def _converted(
 
 async def _convert_some(store: EncryptedStore, ids: Sequence[str], convert: Convert) -> int:
     held = await store._held(ids)
-    live = {stored.id for stored in await store.inner._get_many(list(held))}
+    live = {stored.id for stored in await store.below.read(items_of_ids(list(held)))}
     opened = {item.id: item for item in await store._all_opened(list(held.values()))}
     shown = [opened[each] for each in ids if each in opened and each in live]
     done = await _compare_and_set(store, shown, convert)
@@ -179,7 +187,7 @@ async def _convert_some(store: EncryptedStore, ids: Sequence[str], convert: Conv
         (stored,) = await convert([item], [item.version + 1], [0])
         guard = Expected(Filter(archived=None, further=(FieldEquals("id", item.id),)), None)
         with suppress(ConflictError):  # It was restored or added meanwhile: the next round finds it.
-            await store.inner._apply(Write([stored], hidden=frozenset({item.id}), expected=guard))
+            await store.below.write(Write([stored], hidden=frozenset({item.id}), expected=guard))
             done += 1
     return done
 
@@ -190,7 +198,7 @@ async def _compare_and_set(store: EncryptedStore, items: Sequence[MemoryItem], c
     versions = [item.version for item in items]
     stored: Sequence[MemoryItem] = await convert(items, [each + 1 for each in versions], versions)
     try:
-        await store.inner._update_many(stored, None)
+        await store.below.write(Write(stored, None, compared=True))
     except VersionConflictError:
         if len(items) == 1:
             return 0
@@ -201,7 +209,7 @@ async def _compare_and_set(store: EncryptedStore, items: Sequence[MemoryItem], c
     return len(items)
 
 
-async def _erased(inner: BaseStore) -> str:
+async def _erased(inner: Store) -> str:
     """Remove what the engine still has of the clear text, and return why that is not done yet; empty if it is.
 
     Engines erase what was purged, so that one item is added and purged.
@@ -209,6 +217,6 @@ async def _erased(inner: BaseStore) -> str:
     if not isinstance(inner, Erasing):
         return ""
     passing = MemoryItem(content="")
-    await inner._apply(Write([passing]))
+    await inner.bottom.write(Write([passing]))
     await inner.purge(passing.id)
     return await inner.erase()

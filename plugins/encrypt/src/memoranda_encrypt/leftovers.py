@@ -10,7 +10,12 @@ from typing import TYPE_CHECKING
 
 from memoranda.items import MemoryMetadata
 from memoranda.offloading import offload
-from memoranda.store.backend import Filter, Listing
+from memoranda.store.backend import (
+    AS_ADDED,
+    Filter,
+    Listing,
+    items_where,
+)
 from memoranda_encrypt.sealing import is_sealed, key_id_of, sealed_text
 
 if TYPE_CHECKING:
@@ -53,7 +58,7 @@ class Leftovers:
             return await self._has_any(user)
         if include_deleted or self._store.names.hidden:
             return True  # The inner store lists neither the owners of deleted items, nor names that are hidden.
-        users = self._store.inner._owners(Listing("user_id", counts=False), Filter(archived=None))
+        users = self._store.below.owners(Listing("user_id", counts=False), items_where(Filter(archived=None)))
         return any([await self._has_any(str(owner.value)) async for owner in users])
 
     async def _has_any(self, user_id: str) -> bool:
@@ -62,7 +67,10 @@ class Leftovers:
         if user_id not in self._found:
             theirs = self._store._divided(Filter(metadata=MemoryMetadata(user_id=user_id), archived=None)).stored
             hides = self._store.hides_deleted
-            held = [self.is_one(stored) async for stored in self._store.inner._scan(theirs, hides, "added")]
+            held = [
+                self.is_one(stored)
+                async for stored in self._store.below.stream(items_where(theirs, AS_ADDED, deleted=hides))
+            ]
             self._found[user_id] = any(held)
         return self._found[user_id]
 

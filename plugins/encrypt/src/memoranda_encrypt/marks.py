@@ -9,8 +9,12 @@ from contextlib import aclosing
 from typing import Any, Literal
 
 from memoranda.offloading import offload
-from memoranda.store import BaseStore, Capability
-from memoranda.store.backend import Filter
+from memoranda.store import Capability, Store
+from memoranda.store.backend import (
+    AS_ADDED,
+    Filter,
+    items_where,
+)
 from memoranda_encrypt.errors import KeyRingError, PlainStoreError
 from memoranda_encrypt.keyring import KeyRing
 from memoranda_encrypt.sealing import is_plain, is_sealed, key_id_of, sealed_text
@@ -24,7 +28,7 @@ Unsealed = Literal["refuse", "read"]
 _RING, _PLAIN = "ring", "plain"
 
 
-async def admitted(inner: BaseStore, ring: KeyRing, label: str, unsealed: Unsealed) -> bool:
+async def admitted(inner: Store, ring: KeyRing, label: str, unsealed: Unsealed) -> bool:
     """Open the ring of a store, let the open inner store say that it is encrypted, and return if it has plain items.
 
     Raises KeyRingError for another ring than that of its items, and PlainStoreError for a store whose items are all
@@ -43,7 +47,7 @@ async def admitted(inner: BaseStore, ring: KeyRing, label: str, unsealed: Unseal
     return bool(mark.get(_PLAIN))
 
 
-async def _first_admitted(inner: BaseStore, ring: KeyRing, label: str, unsealed: Unsealed) -> bool:
+async def _first_admitted(inner: Store, ring: KeyRing, label: str, unsealed: Unsealed) -> bool:
     """Do the same for a store that does not say yet that it is encrypted: an empty one, or one of an earlier clone."""
     key_id, has_plain = await kinds_of_items(inner)
     if key_id is not None and not ring.exists:
@@ -61,22 +65,24 @@ async def _first_admitted(inner: BaseStore, ring: KeyRing, label: str, unsealed:
 _GIVE_THE_RING = "Give the path of the ring that the store was made with."
 
 
-async def set_mark(inner: BaseStore, ring: KeyRing, *, plain: bool) -> None:
+async def set_mark(inner: Store, ring: KeyRing, *, plain: bool) -> None:
     """Let a store say that it is encrypted with a ring, and if some of its items are not."""
     mark: dict[str, Any] = {"prefix": PREFIX, _RING: ring.fingerprint, _PLAIN: plain}
     if await inner._mark() != mark:
         await inner._set_mark(mark)
 
 
-async def _check_no_sealed(inner: BaseStore, reason: str) -> None:
+async def _check_no_sealed(inner: Store, reason: str) -> None:
     if (await kinds_of_items(inner))[0] is not None:
         raise KeyRingError(f"{reason} {_GIVE_THE_RING}")
 
 
-async def kinds_of_items(inner: BaseStore) -> tuple[str | None, bool]:
+async def kinds_of_items(inner: Store) -> tuple[str | None, bool]:
     """Return the id of a key that an item is sealed with, None if none is, and if there are items without a seal."""
     key_id, has_plain = None, False
-    everything = inner._scan(Filter(archived=None), Capability.DELETE in inner.capabilities, "added")
+    everything = inner.bottom.stream(
+        items_where(Filter(archived=None), AS_ADDED, deleted=Capability.DELETE in inner.capabilities)
+    )
     async with aclosing(everything):
         async for stored in everything:
             if is_plain(stored):

@@ -8,7 +8,7 @@ from typing import Any
 
 from memoranda.errors import InputError
 from memoranda.opening import data_folder
-from memoranda.store import BaseStore
+from memoranda.store import Store
 from memoranda_encrypt.keyring import KeyRing
 from memoranda_encrypt.marks import PREFIX
 from memoranda_encrypt.masters import LocalMasterKey
@@ -19,7 +19,7 @@ KEYS_VARIABLE = "MEMORANDA_KEYS"
 
 
 def encrypted(
-    store: BaseStore, *, value: Any, keys: str | None = None, master_key: str | None = None, unsealed: str | None = None
+    store: Store, *, value: Any, keys: str | None = None, master_key: str | None = None, unsealed: str | None = None
 ) -> EncryptedStore:
     """Return a store encrypted: with the ring that is given, or with the one that URL and environment name."""
     if value is not True and not isinstance(value, KeyRing):
@@ -29,7 +29,7 @@ def encrypted(
     return EncryptedStore(store, ring, **options)
 
 
-def ciphertext(store: BaseStore, *, value: Any) -> BaseStore:
+def ciphertext(store: Store, *, value: Any) -> Store:
     """Return an encrypted store as it is, to read, export and purge what is sealed; items cannot be added to it."""
     if value is not True:
         raise InputError("ciphertext takes True.", field="ciphertext")

@@ -15,7 +15,15 @@ from memoranda.items import MemoryItem
 from memoranda.loops import LoopLock
 from memoranda.offloading import AT_ONCE, import_in_thread, offload, ranking_weight
 from memoranda.store import RankedItem, SearchMode, copy_item
-from memoranda.store.backend import Entry, Expiry, Filter, Page, ScopeIndex
+from memoranda.store.backend import (
+    Entry,
+    Expiry,
+    Filter,
+    Page,
+    ScopeIndex,
+    items_of_ids,
+    payloads_where,
+)
 
 if TYPE_CHECKING:
     from memoranda_encrypt.writing import SealedWriting
@@ -122,7 +130,7 @@ class Ranking:
     async def _entries(self, scope: Scope, bounds: Filter) -> list[Entry]:
         """Return the items of a scope, oldest first, after opening those that have changed."""
         parts = self._store._divided(bounds)
-        payloads = (await self._store.inner._payloads(parts.stored, Page(order="added")))[::-1]
+        payloads = (await self._store.below.read(payloads_where(parts.stored, Page(order="added"))))[::-1]
         texts = [each.text for each in payloads]
         if texts == scope.texts and None not in texts:
             return scope.row  # As it is most often: nothing has changed since the last search.
@@ -130,7 +138,7 @@ class Ranking:
         changed = [each.item_id for each in payloads if known.get(each.item_id, ("", None))[0] != each.text]
         opened: dict[str, tuple[MemoryItem, MemoryItem]] = {}
         for start in range(0, len(changed), AT_ONCE):
-            found = await self._store.inner._get_many(changed[start : start + AT_ONCE])
+            found = await self._store.below.read(items_of_ids(changed[start : start + AT_ONCE]))
             by_id = {each.id: each for each in found}
             for item in await self._store._all_opened(found, keep=True):
                 opened[item.id] = by_id[item.id], item
@@ -231,7 +239,7 @@ class Ranking:
             found.item.id for found in ranked if found.item.expires_at is not None or self._store._lifetimes.in_use
         ]
         ends = (
-            {item.id: (item.ttl, item.expires_at) for item in await self._store.inner._get_many(mortal)}
+            {item.id: (item.ttl, item.expires_at) for item in await self._store.below.read(items_of_ids(mortal))}
             if mortal
             else {}
         )

@@ -8,8 +8,19 @@ from contextlib import AbstractAsyncContextManager
 
 from memoranda.items import MemoryItem, MemoryMetadata, Payload
 from memoranda.offloading import AT_ONCE, filter_weight, offload
-from memoranda.store import BaseStore, Finding, Order, Owner, RankedItem, SearchMode
-from memoranda.store.backend import Filter, Listing, Page, Value
+from memoranda.store import Finding, Order, Owner, RankedItem, SearchMode, Store
+from memoranda.store.backend import (
+    AS_ADDED,
+    Change,
+    Filter,
+    Listing,
+    Page,
+    Value,
+    Write,
+    items_of_ids,
+    items_where,
+    place_of,
+)
 from memoranda_encrypt.errors import UnsealingError
 from memoranda_encrypt.keyring import KeyRing
 from memoranda_encrypt.leftovers import Leftovers
@@ -36,7 +47,7 @@ class EncryptedStore(SealedWriting):
     destroyed, and items without a seal are left out of whatever returns several, and raise where they are named.
     """
 
-    def __init__(self, inner: BaseStore, ring: KeyRing, *, unsealed: Unsealed = "refuse") -> None:
+    def __init__(self, inner: Store, ring: KeyRing, *, unsealed: Unsealed = "refuse") -> None:
         super().__init__(inner, ring, unsealed=unsealed)
         self._ranking = Ranking(self)
         self._leftovers = Leftovers(self)
@@ -52,35 +63,35 @@ class EncryptedStore(SealedWriting):
     # Reading
 
     async def _get(self, item_id: str) -> MemoryItem | None:
-        stored = await self.inner._get(item_id)
+        stored = next(iter(await self.below.read(items_of_ids([item_id]))), None)
         if stored is None:
             return None
         self._follow()
         return self._texts.restored(stored, self.item_types) or await self._opened(stored)
 
     async def _get_many(self, ids: Sequence[str]) -> list[MemoryItem]:
-        return await self._all_opened(await self.inner._get_many(ids))
+        return await self._all_opened(await self.below.read(items_of_ids(ids)))
 
     async def _search(self, wanted: Filter, page: Page) -> list[MemoryItem]:
         parts = self._divided(wanted)
         if parts.rest is None:
             return await self._page(wanted, parts.stored, page)
         if page.end <= _FIRST:
-            newest = await self.inner._search(parts.stored, Page(_FIRST, order=page.order))
+            newest = await self.below.read(items_where(parts.stored, Page(_FIRST, order=page.order)))
             found = await self._matching(newest, parts.rest)
             if len(found) >= page.end or len(newest) < _FIRST:
                 return found[page.offset : page.end]
-        stored = await self.inner._search(parts.stored, Page(order=page.order))
+        stored = await self.below.read(items_where(parts.stored, Page(order=page.order)))
         return (await self._matching(stored, parts.rest))[page.offset : page.end]
 
     async def _page(self, wanted: Filter, stored: Filter, page: Page) -> list[MemoryItem]:
         """Return a page of the items that are shown: what is left out takes no place on it."""
         if await self._shows_all(wanted):
-            held = await self.inner._search(stored, page)
+            held = await self.below.read(items_where(stored, page))
             opened = await self._all_opened(held)
             if len(opened) == len(held):
                 return opened
-        everything = await self.inner._search(stored, Page(order=page.order))
+        everything = await self.below.read(items_where(stored, Page(order=page.order)))
         return (await self._all_opened(everything))[page.offset : page.end]
 
     async def _matching(self, stored: Sequence[MemoryItem], rest: Filter) -> list[MemoryItem]:
@@ -100,8 +111,8 @@ class EncryptedStore(SealedWriting):
         if parts.rest is not None:
             return len([None async for _ in self._scan(wanted, include_deleted, "added")])
         if await self._shows_all(wanted, include_deleted=include_deleted):
-            return await self.inner._count(parts.stored, include_deleted)
-        held = self.inner._scan(parts.stored, include_deleted, "added")
+            return await self.below.count(items_where(parts.stored, deleted=include_deleted))
+        held = self.below.stream(items_where(parts.stored, AS_ADDED, deleted=include_deleted))
         return sum([self._shows(stored) async for stored in held])
 
     async def _shows_all(self, wanted: Filter, *, include_deleted: bool = False) -> bool:
@@ -116,7 +127,7 @@ class EncryptedStore(SealedWriting):
         return not self._leftovers.is_one(stored) and (not is_plain(stored) or self._unsealed == "read")
 
     def _one_state(self) -> AbstractAsyncContextManager[bool]:
-        return self.inner._one_state()
+        return self.below.snapshot()
 
     async def _scan(self, wanted: Filter, include_deleted: bool, order: Order) -> AsyncGenerator[MemoryItem, None]:
         async for stored in self._scanned(wanted, include_deleted, order):
@@ -128,7 +139,7 @@ class EncryptedStore(SealedWriting):
         """Yield each item that matches with its stored form."""
         parts = self._divided(wanted)
         some: list[MemoryItem] = []
-        async for stored in self.inner._scan(parts.stored, include_deleted, order):
+        async for stored in self.below.stream(items_where(parts.stored, Page(order=order), deleted=include_deleted)):
             some.append(stored)
             if len(some) >= AT_ONCE // 4:
                 for pair in await self._pairs(some, parts.rest):
@@ -145,7 +156,7 @@ class EncryptedStore(SealedWriting):
     async def _owners(self, listing: Listing, wanted: Filter) -> AsyncGenerator[Owner, None]:
         parts = self._divided(wanted)
         if parts.rest is None and not self.names.hidden and await self._shows_all(wanted):
-            async for owner in self.inner._owners(listing, parts.stored):
+            async for owner in self.below.owners(listing, items_where(parts.stored)):
                 yield owner
             return
         items = [item async for item in self._scan(wanted, False, "added")]
@@ -157,45 +168,53 @@ class EncryptedStore(SealedWriting):
         return await self._ranking.rank(query, wanted, limit, mode)
 
     async def _place(self, item_id: str) -> int | None:
-        return await self.inner._place(item_id)
+        return next(iter(await self.below.read(place_of(item_id))), None)
 
     async def _soonest_expiry(self) -> str | None:
         return await self.inner._soonest_expiry()
 
     # Removing
 
+    async def _change(self, change: Change) -> int:
+        """Change stored items, and return how many were."""
+        return (await self.below.write(Write(change=change))).changed
+
     async def _clear(self, wanted: Filter) -> int:
         parts = self._divided(wanted)
         if parts.rest is None:
-            return await self.inner._clear(parts.stored)
+            return await self._change(Change("delete", parts.stored))
         ids = [item.id for item in await self._search(wanted, Page())]
-        return sum([await self.inner._clear(some) for some in _of_ids(parts.stored, ids)])
+        return sum([await self._change(Change("delete", some)) for some in _of_ids(parts.stored, ids)])
 
     async def _delete(self, item_id: str, within: MemoryMetadata | None) -> bool:
+        stored = Filter(metadata=self._stored_within(within), archived=None)
         inside = await self._inside([item_id], within)
-        return bool(inside) and await self.inner._delete(item_id, self._stored_within(within))
+        return bool(inside) and await self._change(Change("delete", stored, [item_id])) > 0
 
     async def _restore(self, item_id: str | None, wanted: Filter) -> int:
         parts = self._divided(wanted)
         if parts.rest is None:
-            return await self.inner._restore(item_id, parts.stored)
+            return await self._change(Change("restore", parts.stored, None if item_id is None else [item_id]))
         ids = await self._ids_with_deleted(wanted, item_id)
-        return sum([await self.inner._restore(None, some) for some in _of_ids(parts.stored, ids)])
+        return sum([await self._change(Change("restore", some)) for some in _of_ids(parts.stored, ids)])
 
     async def _purge(self, item_id: str | None, wanted: Filter, deleted_only: bool) -> int:
         parts = self._divided(wanted)
         if parts.rest is None:
-            purged = await self.inner._purge(item_id, parts.stored, deleted_only)
+            changes = [Change("purge", parts.stored, None if item_id is None else [item_id], deleted_only)]
         else:
-            ids = await self._ids_with_deleted(wanted, item_id)
-            purged = sum([await self.inner._purge(None, some, deleted_only) for some in _of_ids(parts.stored, ids)])
+            chosen = _of_ids(parts.stored, await self._ids_with_deleted(wanted, item_id))
+            changes = [Change("purge", some, None, deleted_only) for some in chosen]
+        purged = sum([await self._change(change) for change in changes])
         if purged:
             self.forget_decrypted()
         return purged
 
     async def _sweep(self, wanted: Filter) -> int:
         parts = self._divided(wanted)
-        return await self.inner._sweep(parts.stored) if parts.rest is None else await super()._sweep(wanted)
+        if parts.rest is not None:
+            return await super()._sweep(wanted)
+        return await self._change(Change("sweep", parts.stored))
 
     async def _ids_with_deleted(self, wanted: Filter, item_id: str | None) -> list[str]:
         asked = wanted if item_id is None else wanted.also(Value("id", False, "$eq", item_id))
@@ -204,18 +223,20 @@ class EncryptedStore(SealedWriting):
     async def _pop(self, wanted: Filter, purge: bool) -> MemoryItem | None:
         parts = self._divided(wanted)
         # Opened first: an item that cannot be read is not taken.
-        newest = await self.inner._search(parts.stored, Page(1, order="added"))
+        newest = await self.below.read(items_where(parts.stored, Page(1, order="added")))
         if parts.rest is not None or len(await self._all_opened(newest)) < len(newest):
             popped = await super()._pop(wanted, purge)
         else:
-            stored = await self.inner._pop(parts.stored, purge)
-            popped = None if stored is None else await self._opened(stored)
+            taken = (await self.below.write(Write(change=Change("pop", parts.stored, purge=purge)))).items
+            popped = await self._opened(taken[0]) if taken else None
         if popped is not None and purge:
             self.forget_decrypted()
         return popped
 
     async def _touch(self, ids: Sequence[str], ttl: float | None, now: str, within: MemoryMetadata | None) -> int:
-        return await self.inner._touch(await self._inside(ids, within), ttl, now, self._stored_within(within))
+        stored = Filter(metadata=self._stored_within(within), archived=None)
+        inside = await self._inside(ids, within)
+        return await self._change(Change("touch", stored, inside, ttl=ttl, now=now))
 
     # Health
 
@@ -225,7 +246,7 @@ class EncryptedStore(SealedWriting):
         examine = getattr(self.inner, "doctor", None)
         findings: list[Finding] = [] if examine is None else list(await examine(repair))
         counted, unreadable = Counter[str](), list[str]()
-        async for stored in self.inner._scan(Filter(archived=None), self.hides_deleted, "added"):
+        async for stored in self.below.stream(items_where(Filter(archived=None), AS_ADDED, deleted=self.hides_deleted)):
             try:
                 counted[await self._state_of(stored)] += 1
             except UnsealingError as error:
@@ -244,13 +265,13 @@ class EncryptedStore(SealedWriting):
         theirs = Filter(metadata=MemoryMetadata(user_id=user_id), archived=None)
         if await self._shows_all(theirs, include_deleted=True):
             return 0
-        held = self.inner._scan(self._divided(theirs).stored, self.hides_deleted, "added")
+        held = self.below.stream(items_where(self._divided(theirs).stored, AS_ADDED, deleted=self.hides_deleted))
         return sum([not self._shows(stored) async for stored in held])
 
     async def destroy_keys(self, user_id: str) -> int:
         """Destroy the keys of a user, for good, and return how many they were. See :meth:`KeyRing.destroy`."""
         self._ensure_open()
-        self._alone()
+        self._ensure_writable()
         destroyed: int = await offload(1 << 30, self.ring.destroy, user_id)
         self.forget_decrypted()
         return destroyed

@@ -15,10 +15,13 @@ from memoranda.items import MemoryItem, MemoryMetadata
 from memoranda.offloading import AT_ONCE, offload
 from memoranda.store import Capability, copy_item
 from memoranda.store.backend import (
+    AS_ADDED,
     Filter,
     Value,
     Write,
     check_owner,
+    items_of_ids,
+    items_where,
     keep_trust,
     kept,
     metadata_matches,
@@ -66,7 +69,7 @@ class SealedWriting(SealedStore):
             return
         stored = draft.sealed(key, 1)
         try:
-            await self.inner._apply(Write([stored], self._stored_within(within), fresh=True))
+            await self.below.write(Write([stored], self._stored_within(within), fresh=True))
         except VersionConflictError:
             await self._replace([draft], Write([copy_item(item)], within))
         else:
@@ -76,14 +79,14 @@ class SealedWriting(SealedStore):
         if not write.adds:
             return await self._delete_only(write)
         drafts = await offload(len(write.adds), self._drafts, write.adds)
-        return await self._put(drafts, replace(write, owned=False))
+        return await self._put(drafts, write.but(owned=False))
 
     def _drafts(self, items: Sequence[MemoryItem]) -> list[Draft]:
         return [Draft(item, self.names) for item in items]
 
     async def _delete_only(self, write: Write) -> int:
         deletes = await self._inside(write.deletes, write.within)
-        removed = await self.inner._apply(replace(write, within=self._stored_within(write.within), deletes=deletes))
+        removed = (await self.below.write(write.but(within=self._stored_within(write.within), deletes=deletes))).changed
         if removed and write.purge:
             self.forget_decrypted()
         return removed
@@ -114,11 +117,20 @@ class SealedWriting(SealedStore):
             expected = replace(expected, conversation=self._divided(expected.conversation).stored)
         deletes = await self._inside(write.deletes, write.within) if write.deletes else ()
         within = self._stored_within(write.within)
-        removed = await self.inner._apply(
-            Write(
-                stored, within, write.hidden, deletes, purge=write.purge, fresh=fresh, new=write.new, expected=expected
+        removed = (
+            await self.below.write(
+                Write(
+                    stored,
+                    within,
+                    write.hidden,
+                    deletes,
+                    purge=write.purge,
+                    fresh=fresh,
+                    new=write.new,
+                    expected=expected,
+                )
             )
-        )
+        ).changed
         if removed and write.purge:
             self.forget_decrypted()
         return removed
@@ -152,14 +164,14 @@ class SealedWriting(SealedStore):
         versions: Sequence[int],
         held: dict[str, MemoryItem],
         within: MemoryMetadata | None,
-    ) -> list[MemoryItem]:
+    ) -> Sequence[MemoryItem]:
         """Replace items that are as they were seen; ``held`` includes deleted ones, which count as not there."""
-        live = {item.id for item in await self.inner._get_many([draft.item.id for draft in drafts])}
+        live = {item.id for item in await self.below.read(items_of_ids([draft.item.id for draft in drafts]))}
         expected = [
             version - 1 if draft.item.id in live else 0 for draft, version in zip(drafts, versions, strict=True)
         ]
         stored = await self._sealed(drafts, versions, expected, held)
-        updated = await self.inner._update_many(stored, self._stored_within(within))
+        updated = (await self.below.write(Write(stored, self._stored_within(within), compared=True))).items
         await self._confirm(updated, drafts, versions)
         return updated
 
@@ -170,7 +182,7 @@ class SealedWriting(SealedStore):
             draft, version = last[now.id]
             if now.version != version and now.payload == draft.item.payload:
                 again = await self._sealed([draft], [now.version + 1], [now.version])
-                await self.inner._update_many(again, None)
+                await self.below.write(Write(again, None, compared=True))
 
     async def _update_many(self, items: Sequence[MemoryItem], within: MemoryMetadata | None) -> list[MemoryItem]:
         given = [copy_item(item) for item in items]
@@ -187,7 +199,7 @@ class SealedWriting(SealedStore):
         versions = [item.version for item in given]
         drafts = self._drafts(given)
         stored = await self._sealed(drafts, versions, expected, held)
-        updated = await self.inner._update_many(stored, self._stored_within(within))
+        updated = (await self.below.write(Write(stored, self._stored_within(within), compared=True))).items
         await self._confirm(updated, drafts, versions)
         for item, now in zip(given, updated, strict=True):
             item.__dict__.update(version=now.version, trust=now.trust)
@@ -198,12 +210,14 @@ class SealedWriting(SealedStore):
     async def _held(self, ids: Sequence[str]) -> dict[str, MemoryItem]:
         """Return the stored items of ids, deleted ones too."""
         distinct = list(dict.fromkeys(ids))
-        found = {item.id: item for item in await self.inner._get_many(distinct)}
+        found = {item.id: item for item in await self.below.read(items_of_ids(distinct))}
         missing = [item_id for item_id in distinct if item_id not in found]
         if missing and Capability.DELETE in self.capabilities:
             for start in range(0, len(missing), AT_ONCE):
                 some = Value("id", False, "$in", missing[start : start + AT_ONCE])
-                async for item in self.inner._scan(Filter(archived=None, further=(some,)), True, "added"):
+                async for item in self.below.stream(
+                    items_where(Filter(archived=None, further=(some,)), AS_ADDED, deleted=True)
+                ):
                     found[item.id] = item
         return found
 

@@ -20,7 +20,7 @@ from memoranda_cli.terminal import agree, progress, say, show, show_json
 
 if TYPE_CHECKING:
     from memoranda.items import MemoryItem, MemoryMetadata
-    from memoranda.store import BaseStore
+    from memoranda.store import Store
     from memoranda_eval.evaluating import Report
     from memoranda_eval.questions import EvalQuestion, QuestionFile
 
@@ -130,7 +130,7 @@ async def _evaluated(
 
 
 @asynccontextmanager
-async def _under_test(read: QuestionFile, url: str | None, store_options: list[str] | None) -> AsyncIterator[BaseStore]:
+async def _under_test(read: QuestionFile, url: str | None, store_options: list[str] | None) -> AsyncIterator[Store]:
     """Give the store to ask: for LoCoMo's conversations one that holds their turns, which are removed in the end."""
     from memoranda_cli.stores import opened, unopened
 
@@ -152,14 +152,14 @@ async def _under_test(read: QuestionFile, url: str | None, store_options: list[s
                 await asyncio.shield(_remove(store, read.items))
 
 
-async def _load(store: BaseStore, items: Sequence[MemoryItem]) -> None:
+async def _load(store: Store, items: Sequence[MemoryItem]) -> None:
     with progress("loading", len(items)) as advance:
         async for batch in in_slices(items, BATCH):
             await store.add_many(batch)
             advance(len(batch))
 
 
-async def _remove(store: BaseStore, items: Sequence[MemoryItem]) -> None:
+async def _remove(store: Store, items: Sequence[MemoryItem]) -> None:
     from memoranda.items import MemoryMetadata
     from memoranda.store import Capability
 

@@ -13,7 +13,7 @@ from memoranda.embeddings import Embeddings
 from memoranda.errors import InputError, UnsupportedError
 from memoranda.items import MemoryItem, MemoryMetadata
 from memoranda.plugins import default_registry
-from memoranda.store import EVERYTHING, BaseStore
+from memoranda.store import EVERYTHING, Store
 from memoranda_eval.questions import EvalQuestion
 from memoranda_sqlite import SQLiteMemoryStore
 
@@ -115,7 +115,7 @@ def _no_bar(what: str, total: int | None) -> Iterator[Callable[[int], None]]:
 
 
 async def evaluate(
-    store: BaseStore,
+    store: Store,
     questions: Iterable[EvalQuestion],
     *,
     modes: Iterable[Mode] | None = None,
@@ -170,7 +170,7 @@ def _label(embedder: str | Embeddings) -> str:
     return embedder if isinstance(embedder, str) else embedder.identity()
 
 
-def _planned(store: BaseStore, modes: Iterable[Mode] | None, *, with_embedder: bool) -> tuple[list[Mode], list[Mode]]:
+def _planned(store: Store, modes: Iterable[Mode] | None, *, with_embedder: bool) -> tuple[list[Mode], list[Mode]]:
     """Return the modes to ask the store in, and those to ask its copies in."""
     asked = MODES if modes is None else tuple(dict.fromkeys(modes))
     has = {*store.capabilities, *(["recall"] if "text" in store.capabilities else [])}
@@ -196,7 +196,7 @@ class _Target:
     unknown: int
 
 
-async def _resolved(store: BaseStore, question: EvalQuestion) -> _Target:
+async def _resolved(store: Store, question: EvalQuestion) -> _Target:
     """Look up the right items of a question in its scope."""
     found = [[item] for item in await store.get_many(question.ids, metadata=question.metadata)]
     for text in question.texts:
@@ -216,7 +216,7 @@ async def _resolved(store: BaseStore, question: EvalQuestion) -> _Target:
 
 
 async def _scored(
-    store: BaseStore, targets: Sequence[_Target], mode: Mode, embedder: str, limit: int, advance: Callable[[int], None]
+    store: Store, targets: Sequence[_Target], mode: Mode, embedder: str, limit: int, advance: Callable[[int], None]
 ) -> Score:
     outcomes = []
     for target in targets:
@@ -234,7 +234,7 @@ async def _scored(
     return Score(mode, embedder, tuple(outcomes))
 
 
-async def _found(store: BaseStore, question: EvalQuestion, mode: Mode, limit: int) -> list[MemoryItem]:
+async def _found(store: Store, question: EvalQuestion, mode: Mode, limit: int) -> list[MemoryItem]:
     if mode == "recall":
         return await store.recall(question.question, metadata=question.metadata, limit=limit)
     return await store.search(query=question.question, metadata=question.metadata, mode=mode, limit=limit)
@@ -242,8 +242,8 @@ async def _found(store: BaseStore, question: EvalQuestion, mode: Mode, limit: in
 
 @asynccontextmanager
 async def _copy(
-    store: BaseStore, targets: Sequence[_Target], embeddings: Embeddings, label: str, progress: Bars
-) -> AsyncIterator[BaseStore]:
+    store: Store, targets: Sequence[_Target], embeddings: Embeddings, label: str, progress: Bars
+) -> AsyncIterator[Store]:
     """Give a store in memory that holds what the questions search, with the vectors of another embedder."""
     scopes = {_copied_scope(target.question.metadata) for target in targets}
     async with SQLiteMemoryStore(embeddings=embeddings) as copy:
@@ -261,7 +261,7 @@ def _copied_scope(metadata: MemoryMetadata | None) -> MemoryMetadata | None:
     return None if metadata is None or metadata.user_id is None else MemoryMetadata(user_id=metadata.user_id)
 
 
-async def _batches(store: BaseStore, scope: MemoryMetadata | None) -> AsyncIterator[list[Any]]:
+async def _batches(store: Store, scope: MemoryMetadata | None) -> AsyncIterator[list[Any]]:
     batch: list[MemoryItem] = []
     async for item in store.scan(metadata=scope, order="added"):
         if item.memory_type != "branch":  # A fork shares items that are copied themselves.

@@ -9,7 +9,7 @@ from itertools import pairwise
 
 from memoranda.errors import InputError
 from memoranda.items import MemoryItem, MemoryMetadata
-from memoranda.store import BaseStore
+from memoranda.store import Store
 from memoranda_eval.questions import EvalQuestion
 from memoranda_ranking import conversation_key, query_language, query_words
 
@@ -30,7 +30,7 @@ KEPT, DRAWN_FROM = 3, 6
 
 
 async def make_questions(
-    store: BaseStore, count: int = 50, *, metadata: MemoryMetadata | None = None, seed: int = 0
+    store: Store, count: int = 50, *, metadata: MemoryMetadata | None = None, seed: int = 0
 ) -> list[EvalQuestion]:
     """Return up to ``count`` questions about items of people and models, in their order; the same for the same seed.
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from memoranda.errors import InputError, PluginLoadError
 from memoranda.items import MemoryMetadata
-from memoranda.store import BaseStore, Observer
+from memoranda.store import Observer, Store
 from memoranda.tokens import TokenCounter
 from memoranda.trust import Trust, check_trust
 from memoranda_facts.dates import Moment
@@ -47,7 +47,7 @@ class KnownFacts(Observer):
 
     async def known(
         self,
-        handle: BaseStore,
+        handle: Store,
         owner: MemoryMetadata | None,
         *,
         tokens: int,
@@ -63,7 +63,7 @@ class KnownFacts(Observer):
 
     async def outdated(
         self,
-        handle: BaseStore,
+        handle: Store,
         owner: MemoryMetadata | None,
         ids: Iterable[str],
         *,
@@ -77,7 +77,7 @@ class KnownFacts(Observer):
         found = await facts.outdated(ids, min_trust=_least(min_trust), at=at)
         return {item_id: _joined(remarks) for item_id, remarks in found.items()}
 
-    async def _facts(self, handle: BaseStore, owner: MemoryMetadata | None) -> Facts | None:
+    async def _facts(self, handle: Store, owner: MemoryMetadata | None) -> Facts | None:
         """Return the facts of a user after reading what was added since; None where there is no user."""
         if owner is None or owner.user_id is None:
             return None
@@ -91,7 +91,7 @@ class KnownFacts(Observer):
             logger.debug("What was raised:", exc_info=error)
         return facts
 
-    def _facts_of(self, handle: BaseStore, owner: MemoryMetadata) -> Facts:
+    def _facts_of(self, handle: Store, owner: MemoryMetadata) -> Facts:
         theirs = MemoryMetadata(user_id=owner.user_id, agent_id=owner.agent_id, namespace=owner.namespace)
         facts = self._kept.get(theirs)
         if facts is None:
@@ -132,9 +132,9 @@ def _extractor(value: object) -> FactExtractor:
         ) from None
 
 
-def _owned(handle: BaseStore, owner: MemoryMetadata) -> BaseStore:
+def _owned(handle: Store, owner: MemoryMetadata) -> Store:
     """Return a handle of an owner that writes facts with the trust of their sources, whatever the given one stamps."""
-    store: BaseStore = root_of(handle)
+    store: Store = root_of(handle)
     scope: dict[str, Any] = {"user_id": owner.user_id, "agent_id": owner.agent_id, "namespace": owner.namespace or None}
     return store.scoped(**{name: value for name, value in scope.items() if value is not None})
 

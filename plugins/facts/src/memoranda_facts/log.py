@@ -19,7 +19,8 @@ from weakref import WeakKeyDictionary
 
 from memoranda.errors import CorruptStoreError, InputError, VersionConflictError
 from memoranda.items import MemoryMetadata, Payload, PayloadChanges, utc_text
-from memoranda.store import BaseStore, Capability, ScopedStore
+from memoranda.store import Capability, Store
+from memoranda.store.backend import of_owner
 from memoranda.trust import trusted_as
 from memoranda_facts.dates import next_tick
 from memoranda_facts.records import Record, Slot, folder_of, item_of, loaded_record, number_of
@@ -49,12 +50,12 @@ It returns drafts, whose id and number are given later; none, if nothing is to b
 """
 
 
-def owner_handle(store: BaseStore) -> tuple[BaseStore, MemoryMetadata]:
+def owner_handle(store: Store) -> tuple[Store, MemoryMetadata]:
     """Return the handle of the user whom facts belong to, and the owner that entries are stamped with.
 
     Raises InputError for a store that is bound to no user, agent or namespace.
     """
-    wide = store._of_owner() if isinstance(store, ScopedStore) else store
+    wide = of_owner(store)
     bounds = wide.bounds
     named = bounds is not None and (bounds.user_id or bounds.agent_id or bounds.namespace)
     if bounds is None or not named or bounds.session_id is not None or bounds.task_id is not None:
@@ -62,18 +63,15 @@ def owner_handle(store: BaseStore) -> tuple[BaseStore, MemoryMetadata]:
     return wide, MemoryMetadata(user_id=bounds.user_id, agent_id=bounds.agent_id, namespace=bounds.namespace)
 
 
-def root_of(store: BaseStore) -> Any:
+def root_of(store: Store) -> Any:
     """Return the store that a handle was made from."""
-    root: Any = store
-    while getattr(root, "_store", None) is not None:
-        root = root._store
-    return root
+    return store.root
 
 
 class Log:
     """The logs of one owner."""
 
-    def __init__(self, store: BaseStore) -> None:
+    def __init__(self, store: Store) -> None:
         self.store, self.owner = owner_handle(store)
         self.folder = folder_of(self.owner)
         self._seen: PayloadChanges | None = None

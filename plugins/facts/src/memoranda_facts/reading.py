@@ -5,7 +5,7 @@ from __future__ import annotations
 from memoranda.errors import InputError
 from memoranda.loops import LoopLock
 from memoranda.offloading import offload
-from memoranda.store import BaseStore
+from memoranda.store import Store
 from memoranda.trust import check_trust
 from memoranda_facts.dates import Moment, last_moment_of
 from memoranda_facts.knowledge import Knowledge, Names
@@ -19,7 +19,7 @@ from memoranda_facts.values import same_text
 class FactReading:
     """What holds, what held, and what was believed."""
 
-    def __init__(self, store: BaseStore, *, schema: Schema | None = None) -> None:
+    def __init__(self, store: Store, *, schema: Schema | None = None) -> None:
         self.store = store
         self.schema = Schema() if schema is None else schema
         self._log = Log(store)

@@ -12,7 +12,7 @@ from weakref import WeakKeyDictionary, WeakSet
 
 from memoranda.errors import MemoryError
 from memoranda.items import MemoryMetadata
-from memoranda.store import BaseStore, Capability, Observer
+from memoranda.store import Capability, Observer, Store
 from memoranda_facts.changes import Changes
 from memoranda_facts.knowledge import Knowledge
 from memoranda_facts.log import Logs, root_of
@@ -75,7 +75,7 @@ _WATCHES: WeakKeyDictionary[Any, RemovalWatch] = WeakKeyDictionary()
 _one_at_a_time = threading.Lock()  # Two threads that ask first must not each get a watch of their own.
 
 
-def watch_of(store: BaseStore) -> RemovalWatch:
+def watch_of(store: Store) -> RemovalWatch:
     """Return the watch of the store that a handle belongs to; it is put there on first use."""
     root = root_of(store)
     with _one_at_a_time:
@@ -88,7 +88,7 @@ def watch_of(store: BaseStore) -> RemovalWatch:
 class Reconciling(Changes):
     """Facts that go with their sources."""
 
-    def __init__(self, store: BaseStore, *, schema: Schema | None = None) -> None:
+    def __init__(self, store: Store, *, schema: Schema | None = None) -> None:
         super().__init__(store, schema=schema)
         self._watch = watch_of(store)
         self._watch.watch_for(self)
@@ -225,7 +225,7 @@ def _by_hand(draft: Record, rule: str) -> Record:
     )
 
 
-async def _missing_items(store: BaseStore, records: Sequence[Record]) -> tuple[set[str], set[str]]:
+async def _missing_items(store: Store, records: Sequence[Record]) -> tuple[set[str], set[str]]:
     """Return the sources and targets of records that are not there, and those of them that are only deleted."""
     entries = {record.id for record in records}
     named = {source.item_id for record in records for source in record.sources if not source.is_manual}

@@ -8,7 +8,7 @@ from itertools import takewhile
 
 from memoranda.items import MemoryItem, MemoryMetadata
 from memoranda.offloading import import_in_thread
-from memoranda.store import BaseStore
+from memoranda.store import Store
 from memoranda.tokens import TokenCounter, estimate_tokens
 from memoranda.trust import Trust
 from memoranda_facts.dates import EVER, in_short
@@ -91,7 +91,7 @@ class Question:
 
 
 async def ranked_facts(
-    store: BaseStore, place: MemoryMetadata, question: Question, index: FactIndex, limit: int
+    store: Store, place: MemoryMetadata, question: Question, index: FactIndex, limit: int
 ) -> list[Fact]:
     """Return those of the facts that answer a question, in the order in which the store ranks their entries."""
     answers = question.answers()

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from memoranda.errors import InputError
 from memoranda.items import MemoryItem
-from memoranda.store import BaseStore
+from memoranda.store import Store
 from memoranda.trust import Trust, check_trust, trust_of
 from memoranda_facts.records import MANUAL, Source
 
@@ -29,7 +29,7 @@ class Provenance:
         return sorted({source.item_id for source in self.sources if not source.is_manual})
 
 
-def handle_trust(store: BaseStore) -> Trust | None:
+def handle_trust(store: Store) -> Trust | None:
     """Return how far what a handle writes is trusted at most; None if it does not say."""
     trusts = []
     bound: object = store

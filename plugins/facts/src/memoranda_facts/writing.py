@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from memoranda.errors import ConflictError, InputError
-from memoranda.store import BaseStore
+from memoranda.store import Store
 from memoranda_facts.candidates import Candidate
 from memoranda_facts.dates import EVER, as_given, end_of, start_of
 from memoranda_facts.knowledge import dependents
@@ -46,7 +46,7 @@ _KEPT_TIMELINES = 256
 class FactWriting(FactReading):
     """How changes are written; :class:`Changes` says which there are."""
 
-    def __init__(self, store: BaseStore, *, schema: Schema | None = None) -> None:
+    def __init__(self, store: Store, *, schema: Schema | None = None) -> None:
         super().__init__(store, schema=schema)
         self._timelines: dict[tuple[str, str], tuple[list[Record], Timeline]] = {}
 

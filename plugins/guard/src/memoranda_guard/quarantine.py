@@ -21,7 +21,7 @@ from memoranda.store.records import copying_records
 from memoranda.trust import Trust, check_trust, origin_of, trust_of
 
 if TYPE_CHECKING:
-    from memoranda.store import BaseStore
+    from memoranda.store import Store
 
 QUARANTINED = "quarantined"
 """The ``memory_type`` of items in quarantine."""
@@ -111,14 +111,14 @@ def is_approved(item: MemoryItem) -> bool:
     return item.id in _approved.get()
 
 
-async def quarantined(store: BaseStore, *, metadata: MemoryMetadata | None = None) -> list[QuarantinedMemory]:
+async def quarantined(store: Store, *, metadata: MemoryMetadata | None = None) -> list[QuarantinedMemory]:
     """Return the quarantined items of a store or scoped handle, oldest first."""
     scan = store.scan(metadata=metadata, memory_type=QUARANTINED, include_deleted=True)
     return sorted([_typed(item) async for item in scan], key=lambda item: item.created_at)
 
 
 async def approve(
-    store: BaseStore, item_id: str, *, by: str, trust: Trust | str | None = None, metadata: MemoryMetadata | None = None
+    store: Store, item_id: str, *, by: str, trust: Trust | str | None = None, metadata: MemoryMetadata | None = None
 ) -> MemoryItem:
     """Store the original of a quarantined item under its id, and return it.
 
@@ -150,7 +150,7 @@ async def approve(
     return item
 
 
-async def reject(store: BaseStore, item_id: str, *, metadata: MemoryMetadata | None = None) -> None:
+async def reject(store: Store, item_id: str, *, metadata: MemoryMetadata | None = None) -> None:
     """Remove a quarantined item for good. Raises NotQuarantinedError if there is none of this id.
 
     What is shown in the place of a tool's result stays: the call was made. Raises InputError for a handle with a trust,
@@ -170,7 +170,7 @@ def _typed(item: MemoryItem) -> QuarantinedMemory:
     return typed
 
 
-async def _found(store: BaseStore, item_id: str, metadata: MemoryMetadata | None) -> QuarantinedMemory:
+async def _found(store: Store, item_id: str, metadata: MemoryMetadata | None) -> QuarantinedMemory:
     check_text(item_id, "item_id")
     for item in await quarantined(store, metadata=metadata):
         if item.id == item_id:

@@ -16,7 +16,7 @@ from starlette.responses import Response, StreamingResponse
 
 from memoranda.errors import InputError
 from memoranda.items import MemoryItem, MemoryMetadata, SummaryMemory
-from memoranda.store import BaseStore, Capability
+from memoranda.store import Capability, Store
 from memoranda_inspector.pages import form_of, number_of, rendered
 from memoranda_inspector.scopes import Owner, Owners
 from memoranda_inspector.text import count, shown_name
@@ -58,7 +58,7 @@ class Actions:
     ``name`` is what receipts call the store.
     """
 
-    def __init__(self, store: BaseStore, name: str, summarizer: Any, templates: tuple[str, ...]) -> None:
+    def __init__(self, store: Store, name: str, summarizer: Any, templates: tuple[str, ...]) -> None:
         self._store = store
         self._name = name
         self._summarizer = summarizer
@@ -206,7 +206,7 @@ def _user_of(owner: Owner) -> str:
 class ActionPages:
     """The pages of previews, actions, receipts and exports."""
 
-    def __init__(self, store: BaseStore, name: str, owners: Owners, actions: Actions, shared: dict[str, Any]) -> None:
+    def __init__(self, store: Store, name: str, owners: Owners, actions: Actions, shared: dict[str, Any]) -> None:
         self._store = store
         self._name = name
         self._owners = owners

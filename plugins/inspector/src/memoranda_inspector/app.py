@@ -18,7 +18,7 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 
 from memoranda.errors import MemoryError
-from memoranda.store import BaseStore
+from memoranda.store import Store
 from memoranda_inspector.actions import ActionPages, Actions
 from memoranda_inspector.fact_pages import FactPages
 from memoranda_inspector.health import HealthPages
@@ -43,7 +43,7 @@ class Inspector:
     values facts have, as ``memoranda_facts.Schema``; without it, the rules for everyday English do.
     """
 
-    store: BaseStore
+    store: Store
     name: str = ""
     read_only: bool = False
     summarizer: Any = None

@@ -16,7 +16,7 @@ import uvicorn
 
 from memoranda.opening import default_url
 from memoranda.opening import open as open_store
-from memoranda.store import Access, BaseStore
+from memoranda.store import Access, Store
 from memoranda.urls import redacted
 from memoranda_cli.stores import facts_option
 from memoranda_inspector.app import Inspector, create_app
@@ -74,7 +74,7 @@ def inspect(
             typer.echo("\nThe inspector is closed.", err=True)
 
 
-def _open(url: str, facts: str, access: Access = "create") -> BaseStore:
+def _open(url: str, facts: str, access: Access = "create") -> Store:
     """Return a store whose prompts say what is known; looking at them extracts nothing if these are "stored" facts."""
     known: dict[str, Any] = facts_option(facts, url)
     return open_store(url, access=access, **known)

@@ -10,7 +10,7 @@ from typing import Any
 
 from memoranda.errors import InputError
 from memoranda.items import SCOPE_FIELDS, MemoryItem, MemoryMetadata
-from memoranda.store import BaseStore
+from memoranda.store import Store
 from memoranda.tokens import estimate_tokens
 from memoranda.windowing import as_said
 from memoranda_context import AssembledContext, ContextManager, assemble_context
@@ -121,7 +121,7 @@ class View:
         return {"messages" if form == "openai" else "input": sent}
 
 
-async def window_view(store: BaseStore, metadata: MemoryMetadata | None, setting: Setting, newer: int = 0) -> View:
+async def window_view(store: Store, metadata: MemoryMetadata | None, setting: Setting, newer: int = 0) -> View:
     """Return the window of a setting, and what is left out of it.
 
     The window of one session is the store's own. That of many conversations would take all of their items to be
@@ -158,7 +158,7 @@ async def window_view(store: BaseStore, metadata: MemoryMetadata | None, setting
     return View(setting, shown, sum(part.tokens for part in parts), parts, left_out, older, newer, archived, paged)
 
 
-async def why_unseen(store: BaseStore, item: MemoryItem, setting: Setting) -> str:
+async def why_unseen(store: Store, item: MemoryItem, setting: Setting) -> str:
     """Return why a model would not see an item now, in the window of its session; empty if it would."""
     if item.archived_by is not None:
         return "a summary stands for it"
@@ -170,7 +170,7 @@ async def why_unseen(store: BaseStore, item: MemoryItem, setting: Setting) -> st
     return next(reasons, f"older than the newest {LOOKED_AT:,} items of its session")
 
 
-async def _archived(store: BaseStore, metadata: MemoryMetadata | None) -> int:
+async def _archived(store: Store, metadata: MemoryMetadata | None) -> int:
     """Return how many items summaries stand for, which no search shows."""
     return sum([1 async for _ in store.scan(metadata=metadata, archived=True)])
 
@@ -183,7 +183,7 @@ def _by_template(window: Sequence[MemoryItem], setting: Setting) -> list[LeftOut
 
 
 async def assembled_view(
-    store: BaseStore, metadata: MemoryMetadata | None, window: View, question: str, soul: Path | None
+    store: Store, metadata: MemoryMetadata | None, window: View, question: str, soul: Path | None
 ) -> View:
     """Return the prompt that an agent would send for a question: in this session, or for other owners in a new one."""
     context, warnings = await _assembled(store, metadata, question, window.setting.tokens, soul)
@@ -215,7 +215,7 @@ async def assembled_view(
 
 
 async def _assembled(
-    store: BaseStore, metadata: MemoryMetadata | None, question: str, tokens: int | None, soul: Path | None
+    store: Store, metadata: MemoryMetadata | None, question: str, tokens: int | None, soul: Path | None
 ) -> tuple[AssembledContext, list[str]]:
     """Return a prompt as ``assemble`` makes it, and what went wrong."""
     budget = DEFAULT_BUDGET if tokens is None else tokens

@@ -10,7 +10,7 @@ from typing import Any
 
 from memoranda.integrity import answers, call_ids
 from memoranda.items import MemoryItem, MemoryMetadata
-from memoranda.store import BaseStore, Capability
+from memoranda.store import Capability, Store
 from memoranda.tool_calls import call_arguments, call_name
 
 PAGE = 50
@@ -58,7 +58,7 @@ class Conversation:
 
 
 async def read_conversation(
-    store: BaseStore,
+    store: Store,
     metadata: MemoryMetadata | None,
     *,
     offset: int = 0,
@@ -79,7 +79,7 @@ async def read_conversation(
 
 
 async def _newest(
-    store: BaseStore, metadata: MemoryMetadata | None, size: int, offset: int, *, archived: bool, deleted: bool
+    store: Store, metadata: MemoryMetadata | None, size: int, offset: int, *, archived: bool, deleted: bool
 ) -> list[MemoryItem]:
     """Return so many of the items that were added last, oldest first."""
     if not archived and not deleted:

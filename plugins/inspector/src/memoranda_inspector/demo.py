@@ -6,7 +6,7 @@ import re
 from datetime import UTC, datetime, timedelta
 
 from memoranda.items import AIMemory, HumanMemory, MemoryItem, MemoryMetadata
-from memoranda.store import BaseStore
+from memoranda.store import Store
 from memoranda_cli.sample_data import earlier_sessions, sample_conversation
 from memoranda_summary import SummaryConfig, compact
 
@@ -24,7 +24,7 @@ class DemoModel:
         return "Asked so far: " + " ".join(line[:80] for line in lines) if lines else "Nothing was asked so far."
 
 
-async def fill(store: BaseStore) -> None:
+async def fill(store: Store) -> None:
     """Put the demo's conversations into a store."""
     start = datetime.now(UTC) - timedelta(minutes=40)
     await store.add_many(earlier_sessions("ada", start))

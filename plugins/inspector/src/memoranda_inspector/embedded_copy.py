@@ -9,7 +9,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from memoranda.items import MemoryMetadata
 from memoranda.opening import open as open_store
 from memoranda.plugins import Backend, EmbeddingsSpec, default_registry
-from memoranda.store import BaseStore, Capability
+from memoranda.store import Capability, Store
 from memoranda.store.records import copying_records
 
 COPIED = 5_000
@@ -18,7 +18,7 @@ COPIED = 5_000
 _IN_MEMORY = {"vector": "vector://", "sqlite": "sqlite:///:memory:"}
 
 
-def installed_embedders(store: BaseStore) -> list[str]:
+def installed_embedders(store: Store) -> list[str]:
     """Return the names of the embedders that a copy can use; none if the store finds items by meaning itself."""
     if Capability.SEMANTIC in store.capabilities or not _url():
         return []
@@ -34,15 +34,15 @@ def _url() -> str:
 class EmbeddedCopy:
     """Keeps the last copy, until another one is needed or the items have changed."""
 
-    def __init__(self, store: BaseStore) -> None:
+    def __init__(self, store: Store) -> None:
         self._store = store
         self._lock = asyncio.Lock()
         self._opened = AsyncExitStack()
-        self._copy: BaseStore | None = None
+        self._copy: Store | None = None
         self._made_of: object = None
 
     @asynccontextmanager
-    async def of(self, metadata: MemoryMetadata | None, embedder: str) -> AsyncIterator[BaseStore]:
+    async def of(self, metadata: MemoryMetadata | None, embedder: str) -> AsyncIterator[Store]:
         """Give the copy of an owner's items to one search at a time."""
         async with self._lock:
             items = await self._store.search(metadata=metadata, limit=COPIED, order="added", mode="substring")

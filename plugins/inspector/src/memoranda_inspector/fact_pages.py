@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from memoranda.errors import InputError
-from memoranda.store import BaseStore
+from memoranda.store import Store
 from memoranda_inspector.actions import Done, Form, Preview
 from memoranda_inspector.pages import rendered
 from memoranda_inspector.scopes import Owner, Owners
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 class FactPages:
     """What is known of a user. ``schema`` is that of the program; None is that of the rules for everyday English."""
 
-    def __init__(self, store: BaseStore, owners: Owners, schema: Schema | None, shared: dict[str, Any]) -> None:
+    def __init__(self, store: Store, owners: Owners, schema: Schema | None, shared: dict[str, Any]) -> None:
         self._store = store
         self._owners = owners
         self._schema = schema

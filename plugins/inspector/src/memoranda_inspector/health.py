@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from memoranda.errors import MemoryError
-from memoranda.store import BaseStore, Examinable, Finding
+from memoranda.store import Examinable, Finding, Store
 from memoranda_cli.doctor import item_findings, plugin_findings
 from memoranda_inspector.pages import in_page, rendered
 
@@ -20,7 +20,7 @@ WAIT = 1.0  # How many seconds a page waits for the end of a check before it sho
 class HealthCheck:
     """One check of a store: what was found so far, and what is being done."""
 
-    def __init__(self, store: BaseStore) -> None:
+    def __init__(self, store: Store) -> None:
         self._store = store
         self._started = time.monotonic()
         self.findings = plugin_findings()
@@ -54,7 +54,7 @@ class HealthCheck:
 class HealthPages:
     """Starts a check with each visit, unless one is running, and shows its progress."""
 
-    def __init__(self, store: BaseStore, shared: dict[str, Any]) -> None:
+    def __init__(self, store: Store, shared: dict[str, Any]) -> None:
         self._store = store
         self._shared = shared
         self._check: HealthCheck | None = None

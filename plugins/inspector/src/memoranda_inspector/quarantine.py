@@ -7,7 +7,7 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import Response
 
-from memoranda.store import BaseStore, Capability
+from memoranda.store import Capability, Store
 from memoranda.trust import origin_of, trust_of
 from memoranda_guard import quarantined
 from memoranda_inspector.pages import rendered
@@ -18,7 +18,7 @@ MOST_SHOWN = 200
 class QuarantinePages:
     """Lists what is kept apart, newest first."""
 
-    def __init__(self, store: BaseStore, shared: dict[str, Any]) -> None:
+    def __init__(self, store: Store, shared: dict[str, Any]) -> None:
         self._store = store
         self._shared = shared
 

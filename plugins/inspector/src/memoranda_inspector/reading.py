@@ -11,8 +11,8 @@ from starlette.responses import JSONResponse, PlainTextResponse, RedirectRespons
 
 from memoranda.errors import InputError
 from memoranda.items import MemoryItem, MemoryMetadata
-from memoranda.store import BaseStore, dump_item
 from memoranda.store import Owner as Listed
+from memoranda.store import Store, dump_item
 from memoranda_inspector.context import (
     EVERY,
     FORMATS,
@@ -46,7 +46,7 @@ class ReadingPages:
 
     def __init__(
         self,
-        store: BaseStore,
+        store: Store,
         owners: Owners,
         soul: Path | None,
         shared: dict[str, Any],

@@ -15,7 +15,7 @@ from starlette.responses import Response
 
 from memoranda.errors import InputError
 from memoranda.items import SCOPE_FIELDS, MemoryItem
-from memoranda.store import BaseStore
+from memoranda.store import Store
 from memoranda_inspector.conversation import Conversation, Entry
 from memoranda_inspector.pages import rendered
 from memoranda_inspector.scopes import Owner, Owners
@@ -41,7 +41,7 @@ class Shown:
 class ReceiptPages:
     """What models were shown of an owner's items."""
 
-    def __init__(self, store: BaseStore, owners: Owners, shared: dict[str, Any]) -> None:
+    def __init__(self, store: Store, owners: Owners, shared: dict[str, Any]) -> None:
         self._store = store
         self._owners = owners
         self._shared = shared

@@ -10,7 +10,7 @@ from typing import Any, cast
 
 from memoranda.errors import InputError
 from memoranda.items import MemoryItem, MemoryMetadata
-from memoranda.store import BaseStore, Capability, RankedItem, SearchMode
+from memoranda.store import Capability, RankedItem, SearchMode, Store
 from memoranda_cli.characters import visible
 from memoranda_ranking import (
     Passage,
@@ -51,7 +51,7 @@ class Result:
     meaning: float = 0.0
 
 
-def modes_of(store: BaseStore) -> list[str]:
+def modes_of(store: Store) -> list[str]:
     """Return the modes that a store can be searched in."""
     ranked = (Capability.HYBRID, Capability.TEXT, Capability.SEMANTIC)
     return [*(mode.value for mode in ranked if mode in store.capabilities), "substring"]
@@ -63,7 +63,7 @@ def modes_with(embedders: Sequence[str]) -> list[str]:
 
 
 async def search(
-    store: BaseStore, metadata: MemoryMetadata | None, query: str, mode: str, weights: Weights
+    store: Store, metadata: MemoryMetadata | None, query: str, mode: str, weights: Weights
 ) -> list[Result]:
     """Return what a store finds, best first. Other weights than its own rank the newest items of the owner again."""
     if not query.strip():
@@ -103,7 +103,7 @@ def weights_of(form: Mapping[str, Any]) -> Weights:
 
 
 async def _ranked_again(
-    store: BaseStore,
+    store: Store,
     metadata: MemoryMetadata | None,
     query: str,
     mode: SearchMode,

@@ -22,7 +22,7 @@ from typing import Any
 import pytest
 
 import memoranda
-from memoranda.store import BaseStore
+from memoranda.store import Store
 from memoranda_inspector import Inspector
 from memoranda_inspector.command import serve
 from memoranda_inspector.demo import DemoModel, fill
@@ -62,7 +62,7 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 class Served:
     """An inspector on a thread of its own, and a way to use its store from the test."""
 
-    def __init__(self, url: str, prepare: Callable[[BaseStore], Any]) -> None:
+    def __init__(self, url: str, prepare: Callable[[Store], Any]) -> None:
         self._listening = socket.create_server(("127.0.0.1", 0))
         self.address = f"http://127.0.0.1:{self._listening.getsockname()[1]}"
         self._loop = asyncio.new_event_loop()
@@ -79,7 +79,7 @@ class Served:
         """The address of the first page, of which the first part is secret."""
         return re.compile(rf"{re.escape(self.address)}/\w+/$")
 
-    def call(self, work: Callable[[BaseStore], Any]) -> Any:
+    def call(self, work: Callable[[Store], Any]) -> Any:
         """Do something with the store, as an agent beside the inspector would."""
         return asyncio.run_coroutine_threadsafe(work(self.store), self._loop).result(60)
 

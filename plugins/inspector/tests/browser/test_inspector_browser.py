@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from memoranda import HumanMemory, MemoryMetadata
-from memoranda.store import BaseStore
+from memoranda.store import Store
 from memoranda_inspector.demo import TRIP
 
 HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(2)> \u202egnp.exe \x1b[31mred \"'><svg onload=alert(3)>"
@@ -87,7 +87,7 @@ def test_a_deleted_item_comes_back_and_a_user_is_forgotten(served: Any, page: An
 
 
 def test_hostile_content_is_text(served: Any, page: Any) -> None:
-    async def prepare(store: BaseStore) -> None:
+    async def prepare(store: Store) -> None:
         owner = MemoryMetadata(user_id=HOSTILE, session_id="s")
         await store.add_many(
             [HumanMemory(content=HOSTILE, metadata=owner), HumanMemory(content="a" * 5_000_000, metadata=owner)]
@@ -315,7 +315,7 @@ def test_the_used_token_and_the_terminals_address_lead_nowhere(served: Any, page
 def test_items_of_odd_ids_are_opened_and_an_export_is_saved(served: Any, page: Any) -> None:
     odd = ["a/b", "..", "/", "%2F", "?#", " a ", "a\nb", "x" * 1000]
 
-    async def prepare(store: BaseStore) -> None:
+    async def prepare(store: Store) -> None:
         owner = MemoryMetadata(user_id=" odd\n")
         await store.add_many(
             HumanMemory(id=item_id, content=f"said {n}", metadata=owner) for n, item_id in enumerate(odd)

@@ -8,7 +8,7 @@ from typing import Unpack
 from langchain_core.chat_history import BaseChatMessageHistory
 from langchain_core.messages import BaseMessage
 
-from memoranda.store import BaseStore
+from memoranda.store import Store
 from memoranda.sync import SyncStore
 from memoranda_langchain.messages import LangChainFormat
 from memoranda_sessions import Dropped, SessionOptions, Sessions, blocking, settled
@@ -34,7 +34,7 @@ class MemorandaChatMessageHistory(BaseChatMessageHistory):
     def __init__(
         self,
         session_id: str,
-        store: BaseStore | SyncStore,
+        store: Store | SyncStore,
         *,
         limit: int | None = None,
         whole: bool = True,

@@ -11,7 +11,7 @@ from langchain_core.retrievers import BaseRetriever
 from pydantic import ConfigDict
 
 from memoranda.items import MemoryItem
-from memoranda.store import BaseStore, Capability
+from memoranda.store import Capability, Store
 from memoranda.sync import SyncStore
 from memoranda_sessions import awaitable_store, blocking
 
@@ -30,7 +30,7 @@ class MemorandaRetriever(BaseRetriever):
 
     model_config = ConfigDict(arbitrary_types_allowed=True)
 
-    store: BaseStore | SyncStore
+    store: Store | SyncStore
     k: int = 4
     mode: Literal["text", "semantic", "hybrid"] | None = None
     min_score: float = 0.0

@@ -8,7 +8,7 @@ from langgraph.store.base import ListNamespacesOp
 
 from memoranda.errors import InputError
 from memoranda.items import MemoryMetadata
-from memoranda.store import BaseStore, ScopedStore
+from memoranda.store import ScopedStore, Store
 from memoranda_sessions import DerivedIds
 
 Namespace = tuple[str, ...]
@@ -19,7 +19,7 @@ ANY = "*"
 class HandleScope:
     """The ids and namespaces of one handle. Namespaces are relative to the handle's."""
 
-    def __init__(self, store: BaseStore) -> None:
+    def __init__(self, store: Store) -> None:
         scope = store.scope if isinstance(store, ScopedStore) else MemoryMetadata()
         self.scope = scope
         self.base: Namespace = scope.namespace
@@ -39,7 +39,7 @@ class HandleScope:
         return namespace[len(self.base) :]
 
 
-async def list_namespaces(store: BaseStore, handle: HandleScope, op: ListNamespacesOp) -> list[Namespace]:
+async def list_namespaces(store: Store, handle: HandleScope, op: ListNamespacesOp) -> list[Namespace]:
     """Return a page of the namespaces that match, cut to the depth, each once and in the store's order."""
     conditions = op.match_conditions or ()
     for condition in conditions:
@@ -66,7 +66,7 @@ def _is_plain(patterns: Sequence[Namespace]) -> bool:
 
 
 async def _matching(
-    store: BaseStore, handle: HandleScope, prefixes: Sequence[Namespace], suffixes: Sequence[Namespace]
+    store: Store, handle: HandleScope, prefixes: Sequence[Namespace], suffixes: Sequence[Namespace]
 ) -> AsyncIterator[Namespace]:
     """Yield the namespaces that match. Only those below the part of a prefix without wildcards are read."""
     place = max((_before_any(prefix) for prefix in prefixes), key=len, default=())

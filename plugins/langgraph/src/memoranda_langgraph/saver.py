@@ -27,7 +27,7 @@ from memoranda_sessions import awaitable_store, finished
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from memoranda.store import BaseStore
+    from memoranda.store import Store
     from memoranda.sync import SyncStore
 
 
@@ -43,7 +43,7 @@ class MemorandaSaver(BaseCheckpointSaver[str]):
 
     def __init__(
         self,
-        store: BaseStore | SyncStore,
+        store: Store | SyncStore,
         *,
         serde: SerializerProtocol | None = None,
         allowed_types: Iterable[type | tuple[str, str]] = (),

@@ -27,7 +27,7 @@ from langgraph.store.base import (
 
 from memoranda.errors import CorruptStoreError, InputError
 from memoranda.items import MemoryItem, MemoryMetadata, Payload
-from memoranda.store import BaseStore, Capability
+from memoranda.store import Capability, Store
 from memoranda.trust import check_trust, trust_of, trusted_as
 from memoranda_langgraph.blocking import blocking
 from memoranda_langgraph.encoding import is_safe, packed_json, unpacked_json
@@ -74,7 +74,7 @@ class MemorandaStore(LangGraphStore):
 
     def __init__(
         self,
-        store: BaseStore | SyncStore,
+        store: Store | SyncStore,
         index: IndexConfig | None = None,
         ttl: TTLConfig | None = None,
         *,

@@ -22,7 +22,7 @@ from langgraph.checkpoint.serde.base import SerializerProtocol
 
 from memoranda.errors import InputError
 from memoranda.items import MemoryItem, MemoryMetadata
-from memoranda.store import EVERYTHING, BaseStore, Capability
+from memoranda.store import EVERYTHING, Capability, Store
 from memoranda.store.backend import json_equal
 from memoranda.store.records import writing_records
 from memoranda_langgraph.encoding import comparable
@@ -49,7 +49,7 @@ _AT_ONCE = 50
 class Threads:
     """Reads and writes the threads of a checkpointer through one handle."""
 
-    def __init__(self, store: BaseStore) -> None:
+    def __init__(self, store: Store) -> None:
         self._store = store
         self._scope = HandleScope(store)
         if self._scope.scope.session_id is not None or self._scope.scope.task_id is not None:

@@ -38,7 +38,7 @@ import pytest
 
 import memoranda
 import memoranda.sync
-from memoranda.store import BaseStore
+from memoranda.store import Store
 from memoranda_langgraph import MemorandaSaver, MemorandaStore
 
 URL_VARIABLE = "MEMORANDA_UPSTREAM_URL"
@@ -74,7 +74,7 @@ STORES = {
 
 
 @cache
-def _opened() -> BaseStore:
+def _opened() -> Store:
     """Return the one store that all stand-ins share."""
     store = memoranda.open(os.environ.get(URL_VARIABLE) or "memory://")
     # The first test that needs it may be running an event loop, so it is opened from another thread.

@@ -10,7 +10,7 @@ from llama_index.core.storage.chat_store.base_db import AsyncDBChatStore, Messag
 from pydantic import PrivateAttr
 
 from memoranda.items import MemoryItem
-from memoranda.store import EVERYTHING, BaseStore
+from memoranda.store import EVERYTHING, Store
 from memoranda.sync import SyncStore
 from memoranda_llama_index.messages import LlamaIndexFormat
 from memoranda_sessions import (
@@ -43,7 +43,7 @@ class MemorandaChatStore(AsyncDBChatStore):
 
     _sessions: Sessions = PrivateAttr()
 
-    def __init__(self, store: BaseStore | SyncStore, **options: Unpack[SessionOptions]) -> None:
+    def __init__(self, store: Store | SyncStore, **options: Unpack[SessionOptions]) -> None:
         super().__init__()
         self._sessions = Sessions(store, **options)
 

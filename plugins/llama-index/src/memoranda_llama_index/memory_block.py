@@ -9,7 +9,7 @@ from llama_index.core.base.llms.types import ChatMessage, MessageRole
 from llama_index.core.memory import BaseMemoryBlock
 from pydantic import Field, PrivateAttr
 
-from memoranda.store import BaseStore
+from memoranda.store import Store
 from memoranda.sync import SyncStore
 from memoranda_context import Fence, recall_notes
 from memoranda_llama_index.messages import LlamaIndexFormat
@@ -44,7 +44,7 @@ class MemorandaMemoryBlock(BaseMemoryBlock[list[ChatMessage]]):
     _sessions: Sessions = PrivateAttr()
     _fence: Fence | None = PrivateAttr(default=None)
 
-    def __init__(self, store: BaseStore | SyncStore, *, fence: Fence | None = None, **fields: Any) -> None:
+    def __init__(self, store: Store | SyncStore, *, fence: Fence | None = None, **fields: Any) -> None:
         super().__init__(**fields)
         self._sessions = Sessions(store)
         self._fence = fence

@@ -26,7 +26,7 @@ from memoranda_mcp.server import make_server
 from memoranda_mcp.serving import Settings, make_memory, opened
 
 if TYPE_CHECKING:
-    from memoranda.store import BaseStore
+    from memoranda.store import Store
     from memoranda_mcp.memory import ScopedMemory
     from memoranda_summary import Summarizer
 
@@ -81,7 +81,7 @@ def read_tokens(path: Path) -> dict[str, str]:
 class ScopedMemories:
     """The memories of all users, each made on their first request."""
 
-    def __init__(self, store: BaseStore, settings: Settings, summarizer: Summarizer | None) -> None:
+    def __init__(self, store: Store, settings: Settings, summarizer: Summarizer | None) -> None:
         self._store = store
         self._settings = settings
         self._summarizer = summarizer

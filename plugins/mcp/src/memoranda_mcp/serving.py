@@ -17,7 +17,7 @@ from memoranda_mcp.memory import ORIGIN, Rights, ScopedMemory
 from memoranda_mcp.server import make_server
 
 if TYPE_CHECKING:
-    from memoranda.store import Access, BaseStore
+    from memoranda.store import Access, Store
     from memoranda_summary import Summarizer
 
 _OF_A_CONVERSATION = ("session_id", "task_id")
@@ -61,7 +61,7 @@ class Settings:
 
 
 def make_memory(
-    store: BaseStore, settings: Settings, summarizer: Summarizer | None, user: str | None = None
+    store: Store, settings: Settings, summarizer: Summarizer | None, user: str | None = None
 ) -> ScopedMemory:
     """Return the memory of a user, or of the scope that the settings name.
 
@@ -74,7 +74,7 @@ def make_memory(
 
 
 @asynccontextmanager
-async def opened(settings: Settings) -> AsyncIterator[tuple[BaseStore, Summarizer | None]]:
+async def opened(settings: Settings) -> AsyncIterator[tuple[Store, Summarizer | None]]:
     """Open the store, and make the model if one is named, for the block."""
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="memoranda mcp: %(message)s")
     async with AsyncExitStack() as stack:

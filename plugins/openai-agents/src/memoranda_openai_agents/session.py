@@ -13,7 +13,7 @@ from agents.memory.session_settings import resolve_session_limit
 
 from memoranda.items import MemoryMetadata
 from memoranda.offloading import filter_weight, offload
-from memoranda.store import BaseStore
+from memoranda.store import Store
 from memoranda_messages import Dropped
 from memoranda_openai_agents.sdk_items import memory_items, reasoning_without_outcome, sdk_items, single_sdk_item
 from memoranda_openai_agents.settings import ShownLimit, ShownSettings
@@ -47,7 +47,7 @@ class MemorandaSession:
     def __init__(
         self,
         session_id: str,
-        store: BaseStore,
+        store: Store,
         session_settings: SessionSettings | dict[str, Any] | None = None,
         ttl: float | None = None,
         *,
@@ -115,7 +115,7 @@ class CompactingSession(MemorandaSession):
     def __init__(
         self,
         session_id: str,
-        store: BaseStore,
+        store: Store,
         session_settings: SessionSettings | dict[str, Any] | None = None,
         ttl: float | None = None,
         *,

@@ -8,7 +8,7 @@ from typing import Any
 
 from opentelemetry.instrumentation.instrumentor import BaseInstrumentor  # type: ignore[attr-defined]  # not listed
 
-from memoranda.store import BaseStore, ScopedStore
+from memoranda.store import Store
 from memoranda_otel.observer import OpenTelemetry
 
 
@@ -24,15 +24,14 @@ class MemorandaInstrumentor(BaseInstrumentor):  # type: ignore[misc]  # it has n
         return ("memoranda >= 0.1, < 0.2",)
 
     def _instrument(self, **options: Any) -> None:
-        made, observer = BaseStore.__init__, OpenTelemetry(**options)
+        made, observer = Store.__init__, OpenTelemetry(**options)
 
         @wraps(made)
-        def make(store: Any) -> None:
-            made(store)
-            if not isinstance(store, ScopedStore):
-                store.observe(observer)
+        def make(store: Any, *given: Any) -> None:  # Handles are made otherwise.
+            made(store, *given)
+            store.observe(observer)
 
-        BaseStore.__init__ = make  # type: ignore[method-assign,assignment]  # that is what instrumenting is
+        Store.__init__ = make  # type: ignore[method-assign,assignment]  # that is what instrumenting is
 
     def _uninstrument(self, **options: Any) -> None:
-        del BaseStore.__init__  # What it had before is inherited.
+        del Store.__init__  # What it had before is inherited.

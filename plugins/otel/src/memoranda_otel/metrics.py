@@ -17,7 +17,7 @@ from weakref import WeakKeyDictionary
 from opentelemetry import metrics
 from opentelemetry.metrics import CallbackOptions, Observation
 
-from memoranda.store import BaseStore
+from memoranda.store import Store
 from memoranda_otel import conventions
 from memoranda_otel.conventions import BACKEND, BUCKETS, CALL, DB_SYSTEM, ERROR_TYPE, OPERATION_NAME, SCHEMA_URL, SCOPE
 
@@ -68,7 +68,7 @@ class Measurements:
         self._durations: defaultdict[Key, array[float]] = defaultdict(lambda: array("d"))
         self._items: defaultdict[tuple[str, str, str], int] = defaultdict(int)
         self._gathered = 0
-        self.stores: WeakKeyDictionary[BaseStore, dict[str, str]] = WeakKeyDictionary()
+        self.stores: WeakKeyDictionary[Store, dict[str, str]] = WeakKeyDictionary()
         """The stores that are measured, each with the attributes that name it."""
         self._provider = provider
         self.is_on = False
@@ -139,7 +139,7 @@ class Measurements:
         """Yield the attributes of each store, and its gauges and those of its observers now."""
         for store, attributes in list(self.stores.items()):
             numbers: dict[str, int] = {}
-            for source in (store, *store._observers):
+            for source in (store, *store.observers):
                 numbers |= getattr(source, "gauges", dict)()
             yield attributes, numbers
 

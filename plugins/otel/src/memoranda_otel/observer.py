@@ -16,7 +16,8 @@ from opentelemetry.trace import SpanKind
 
 from memoranda import __version__
 from memoranda.items import MemoryItem, MemoryMetadata
-from memoranda.store import BaseStore, Capability, RankedItem, Recalled, ScopedStore, namespace_key
+from memoranda.store import Capability, RankedItem, Recalled, Store, namespace_key
+from memoranda.store.backend import steps_of
 from memoranda_measuring import Call, Measuring
 from memoranda_otel import conventions, settings
 from memoranda_otel.conventions import (
@@ -236,21 +237,20 @@ class OpenTelemetry(Measuring):
         backend = backend_of(root)
         label = getattr(root, "label", "")
         digest = hashlib.sha256(f"{label} {id(root) if '://' not in label else ''}".encode()).hexdigest()
-        scope = store.bounds if isinstance(store, BaseStore) else None
+        scope = store.bounds if isinstance(store, Store) else None
         described = Described(backend, f"{backend}-{digest[:12]}", scope, scope_kind(scope), {})
-        if isinstance(root, BaseStore) and root not in self._measurements.stores:
+        if isinstance(root, Store) and root not in self._measurements.stores:
             self._measurements.stores[root] = {BACKEND: backend, STORE_ID: described.store_id}
             self._opened(root)
         return described
 
     def _opened(self, store: Any) -> None:
         """Have the parts of an open store report their steps."""
-        if isinstance(store, BaseStore) and store._state == "open":
-            steps = getattr(store, "steps", lambda: [(store, {"_rank": "rank"})])()
-            for part, names in [*steps, (store, {"_sweep": "sweep"})]:
+        if isinstance(store, Store) and store.is_open:
+            for part, names in steps_of(store):
                 report_steps(part, names, self._beginning(store))
 
-    def _beginning(self, store: BaseStore) -> Begin:
+    def _beginning(self, store: Store) -> Begin:
         backend = backend_of(store)
 
         def begin(step: str) -> End | None:
@@ -346,9 +346,7 @@ def search_mode(call: Call) -> str:
 
 def root_of(store: Any) -> Any:
     """Return the store underneath a handle."""
-    while isinstance(store, ScopedStore):
-        store = store._store
-    return store
+    return store.root if isinstance(store, Store) else store
 
 
 def context_attributes(explanation: Any) -> dict[str, int]:

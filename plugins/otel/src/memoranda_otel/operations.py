@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from opentelemetry.trace import SpanKind
 
-from memoranda.store import BaseStore
+from memoranda.store import Store
 from memoranda_measuring import Call
 from memoranda_otel.conventions import CREATE, CREATE_STORE, DELETE, DELETE_STORE, SEARCH, UPDATE, UPSERT
 
@@ -102,7 +102,7 @@ def operation_of(call: Call) -> Operation:
     if found is None:
         found = OPERATIONS[call.operation] = Operation(f"{call.operation}_memory_store")
     if call.operation == "clear" and not any(call.arguments.values()):
-        return _WHOLE_STORE if isinstance(call.store, BaseStore) and call.store.bounds is None else found
+        return _WHOLE_STORE if isinstance(call.store, Store) and call.store.bounds is None else found
     return found
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from memoranda.items import MemoryItem, Payload, PayloadChanges, utc_text
 from memoranda.store import BaseStore, Order, Owner, namespace_of
-from memoranda.store.backend import Filter, Listing, Page, readable
+from memoranda.store.backend import Filter, InBranch, Listing, Page, readable
 from memoranda_postgres.dialect import PostgresStatements
 from memoranda_postgres.payload_changes import payload_changes
 from memoranda_postgres.rows import READ_COLUMNS, item_of, moment_of
@@ -56,14 +56,13 @@ class ReadingStore(BaseStore):
         return readable(unpack_payload, await self._matching(wanted, page, PAYLOAD_COLUMNS))
 
     async def _payload_changes(self, wanted: Filter, since: object) -> PayloadChanges:
-        if await self._with_past(wanted) is not wanted:
+        if any(isinstance(each, InBranch) for each in wanted.further):
             return await super()._payload_changes(wanted, None)
         with self._server.reading(users_of(wanted)):
             return await payload_changes(self._server, self._statements, wanted, since)
 
     async def _matching(self, wanted: Filter, page: Page, columns: Sequence[str] = ()) -> list[Any]:
         """Return a page of the rows that match: these columns of each, or all columns of an item."""
-        wanted = await self._with_past(wanted)
         with self._server.reading(users_of(wanted)):
             if wanted.query and page.order != "updated" and len(wanted.parts()) == 1:
                 found = await self._newest_matching(wanted, page, columns)
@@ -89,7 +88,6 @@ class ReadingStore(BaseStore):
         return None
 
     async def _count(self, wanted: Filter, include_deleted: bool) -> int:
-        wanted = await self._with_past(wanted)
         text, values = self._statements.count(wanted, include_deleted=include_deleted)
         with self._server.reading(users_of(wanted)):
             rows = await self._server.fetch(text, values)
@@ -100,7 +98,6 @@ class ReadingStore(BaseStore):
 
     async def _scan(self, wanted: Filter, include_deleted: bool, order: Order) -> AsyncGenerator[MemoryItem, None]:
         after: tuple[str, int] | None = None
-        wanted = await self._with_past(wanted)
         while True:
             text, values = self._statements.page(
                 wanted, after=after, size=_PAGE, include_deleted=include_deleted, order=order
@@ -118,7 +115,6 @@ class ReadingStore(BaseStore):
     async def _owners(self, listing: Listing, wanted: Filter) -> AsyncGenerator[Owner, None]:
         after: str | None = None
         pending: Owner | None = None
-        wanted = await self._with_past(wanted)
         while True:
             text, values = self._statements.owners_page(listing, wanted, after, _PAGE)
             rows = await self._server.fetch(text, values)

@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 import asyncpg
 
 from memoranda.errors import InputError, StoreClosedError, StoreMisuseError
-from memoranda.store import BaseStore
+from memoranda.store import Store
 from memoranda_postgres.connections import Connection, Connections, GivenPool, OwnPool
 from memoranda_postgres.dialect import PostgresDialect
 from memoranda_postgres.faults import FOREIGN, LOST, NOT_DONE, READ_ONLY, location, may_retry, translated
@@ -139,7 +139,7 @@ class Server:
         """Return what waits for a connection, and what runs statements on it."""
         return [(self, {"_done": "statement"}), (self._connections, {"acquire": "pool"})]
 
-    def check_process(self, store: BaseStore) -> None:
+    def check_process(self, store: Store) -> None:
         """Raise StoreMisuseError in a forked child."""
         if os.getpid() != self._process:
             raise StoreMisuseError(
@@ -147,7 +147,7 @@ class Server:
                 "Open a store of its own in the child."
             )
 
-    def check_home(self, store: BaseStore) -> None:
+    def check_home(self, store: Store) -> None:
         """Raise StoreMisuseError in a forked child and, with a given pool, in another event loop."""
         self.check_process(store)
         if self._given is not None and asyncio.get_running_loop() is not self._loop:

@@ -348,7 +348,6 @@ class PostgresMemoryStore(ReadingStore):
     # Reading
 
     async def _rank(self, query: str, wanted: Filter, limit: int, mode: SearchMode) -> list[RankedItem]:
-        wanted = await self._with_past(wanted)
         with self._server.reading(users_of(wanted)):
             return await self._retrieval.rank(query, wanted, limit, mode, self.label)
 

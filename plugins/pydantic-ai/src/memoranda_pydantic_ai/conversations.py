@@ -21,7 +21,7 @@ except ModuleNotFoundError as error:
 
 from memoranda.errors import CorruptStoreError, UnsupportedError, VersionConflictError
 from memoranda.items import MemoryItem, MemoryMetadata
-from memoranda.store import EVERYTHING, BaseStore, Capability
+from memoranda.store import EVERYTHING, Capability, Store
 from memoranda_messages import Dropped
 from memoranda_pydantic_ai.entries import (
     CONVERSATION,
@@ -70,7 +70,7 @@ class MemorandaConversationStore(ConversationStore):
     dropped: list[Dropped]
     """What the last history that was read could not carry over from other frameworks."""
 
-    def __init__(self, store: BaseStore, *, receipt: object = None) -> None:
+    def __init__(self, store: Store, *, receipt: object = None) -> None:
         for needed in (Capability.ATOMIC, Capability.PURGE):
             if needed not in store.capabilities:
                 raise UnsupportedError(store.label, needed, remedy="Conversations need a store that has it.")

@@ -24,7 +24,7 @@ from pydantic_ai.conversation_store import ConversationEntry, ConversationRecord
 from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse
 
 from memoranda.items import MemoryItem, MemoryMetadata, utc_text
-from memoranda.store import BaseStore
+from memoranda.store import Store
 from memoranda_messages import Dropped
 from memoranda_pydantic_ai.messages import FORMAT, PydanticAIFormat
 from memoranda_sessions import RECORD, Record, Records, warn_of
@@ -53,7 +53,7 @@ class StoredEntry:
 class Layout:
     """The ids and places of one owner's conversations; the owner is what the store's handle is bound to."""
 
-    def __init__(self, store: BaseStore) -> None:
+    def __init__(self, store: Store) -> None:
         self.records = Records(store, FORMAT)
 
     def item_id(self, entry: str) -> str:

@@ -26,7 +26,7 @@ from pydantic_ai_harness.memory import (
 
 from memoranda.errors import UnsupportedError, VersionConflictError
 from memoranda.items import MemoryItem, MemoryMetadata
-from memoranda.store import EVERYTHING, BaseStore, Capability
+from memoranda.store import EVERYTHING, Capability, Store
 from memoranda_sessions import Records, finished, write_records
 
 _SEGMENT = re.compile(r"[A-Za-z0-9_.-]{1,200}")
@@ -45,7 +45,7 @@ class MemorandaMemoryStore:
     their user is forgotten.
     """
 
-    def __init__(self, store: BaseStore) -> None:
+    def __init__(self, store: Store) -> None:
         for needed in (Capability.ATOMIC, Capability.PURGE):
             if needed not in store.capabilities:
                 raise UnsupportedError(store.label, needed, remedy="Memory files need a store that has it.")

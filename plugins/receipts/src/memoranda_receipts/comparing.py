@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from memoranda.items import MemoryItem
-from memoranda.store import BaseStore
+from memoranda.store import Store
 from memoranda.trust import check_trust, trust_of
 from memoranda_receipts.recording import BEYOND_LIMIT, first_rule
 from memoranda_receipts.records import QUESTION, Receipt, Shown
@@ -53,7 +53,7 @@ class Diff:
         return not (self.entered or self.left or self.changed or self.texts_differ)
 
 
-async def diff(stores: Sequence[BaseStore], earlier: Receipt, later: Receipt) -> Diff:
+async def diff(stores: Sequence[Store], earlier: Receipt, later: Receipt) -> Diff:
     """Return what differs between two receipts, with the rule by which each item entered or left."""
     before, after = (
         {entry.id: entry for entry in receipt.shown if entry.role != QUESTION} for receipt in (earlier, later)

@@ -7,14 +7,24 @@ when it is opened without them.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from memoranda.errors import VersionConflictError
 from memoranda.items import MemoryItem, MemoryMetadata
-from memoranda.store import BaseStore, Capability, Observer, ScopedStore
-from memoranda.store.backend import Filter, Value
+from memoranda.store import Capability, Observer, Store
+from memoranda.store.backend import (
+    EVERY_ITEM,
+    Change,
+    Filter,
+    Page,
+    Value,
+    Write,
+    items_of_ids,
+    items_where,
+    merge_scope,
+)
 from memoranda.store.records import writing_records
 
+_AS_ADDED = Page(order="added")
 _AT_ONCE = 200
 """How many ids are looked up at once."""
 
@@ -31,23 +41,23 @@ class PurgeWatch(Observer):
     only_removals = True
 
     async def purging(
-        self, store: BaseStore, wanted: Filter, ids: Sequence[str | MemoryItem] | None, deleted_only: bool
+        self, store: Store, wanted: Filter, ids: Sequence[str | MemoryItem] | None, deleted_only: bool
     ) -> None:
         """Look at what is about to be purged, or was, and change the receipts that hold any of it."""
-        root, bounds = root_of(store), store._bounds(wanted.metadata) or MemoryMetadata()
+        root, bounds = store.root, merge_scope(wanted.metadata, store.bounds) or MemoryMetadata()
         if ids is None and not deleted_only and bounds == MemoryMetadata(user_id=bounds.user_id) and _is_bare(wanted):
             return  # All that a user has goes, receipts as well.
         user, popped = bounds.user_id, {each.id: each for each in ids or () if isinstance(each, MemoryItem)}
         named = None if ids is None else [each for each in ids if isinstance(each, str)]
         if user is None and named is not None:
-            live = await root._get_many(named)
+            live = await root.unobserved.read(items_of_ids(named))
             users = {item.metadata.user_id for item in [*live, *popped.values()]}
             # Of a deleted item, or of one that is gone already, the owner is not known.
             user = users.pop() if len(users) == 1 and len(live) == len(named) else None
         receipts = await _receipts(root, user)
         if named is None and not deleted_only:
             receipts = [item for item in receipts if not wanted.matches(item)]
-        has_revisions = await root._count(_records(user, "revision"), False) > 0
+        has_revisions = await root.unobserved.count(items_where(_records(user, "revision"))) > 0
         if not receipts and not has_revisions:
             return
         gone = popped or await _about_to_go(store, wanted, named, deleted_only)
@@ -57,19 +67,10 @@ class PurgeWatch(Observer):
             await _purge_revisions(root, user, list(gone))
 
 
-def watch(store: BaseStore) -> None:
+def watch(store: Store) -> None:
     """Let purges of a store take content out of its receipts, if it was not opened by ``memoranda.open``."""
-    root = root_of(store)
-    if not any(isinstance(each, PurgeWatch) for each in root._observers):
-        root.observe(PurgeWatch())
-
-
-def root_of(store: Any) -> BaseStore:
-    """Return the store that a handle belongs to."""
-    while isinstance(store, ScopedStore):
-        store = store._store
-    root: BaseStore = store
-    return root
+    if not any(isinstance(each, PurgeWatch) for each in store.root.observers):
+        store.root.observe(PurgeWatch())
 
 
 def _is_bare(wanted: Filter) -> bool:
@@ -79,10 +80,11 @@ def _is_bare(wanted: Filter) -> bool:
     )
 
 
-async def _receipts(root: BaseStore, user_id: str | None) -> list[MemoryItem]:
+async def _receipts(root: Store, user_id: str | None) -> list[MemoryItem]:
     """Return the receipts of a user, or all of them, deleted ones too."""
     hides = Capability.DELETE in root.capabilities
-    return [item async for item in root._scan(_records(user_id, "receipt"), hides, "added")]
+    records = items_where(_records(user_id, "receipt"), _AS_ADDED, deleted=hides)
+    return [item async for item in root.unobserved.stream(records)]
 
 
 def _records(user_id: str | None, kind: str) -> Filter:
@@ -91,17 +93,18 @@ def _records(user_id: str | None, kind: str) -> Filter:
     return Filter(metadata=owner, memory_type=kind, archived=True)
 
 
-async def _purge_revisions(root: BaseStore, user_id: str | None, ids: Sequence[str]) -> None:
+async def _purge_revisions(root: Store, user_id: str | None, ids: Sequence[str]) -> None:
     """Purge the earlier versions of items from a store that was opened without revisions: it knows of none."""
     from memoranda_receipts.revisions.records import OF  # Every store imports this module, and few need that one.
 
     for start in range(0, len(ids), _AT_ONCE):
         named = Value(OF, True, "$in", list(ids[start : start + _AT_ONCE]))
-        await root._purge(None, _records(user_id, "revision").also(named), False)
+        change = Change("purge", _records(user_id, "revision").also(named))
+        await root.unobserved.write(Write(change=change))
 
 
 async def _about_to_go(
-    store: BaseStore, wanted: Filter, ids: Sequence[str] | None, deleted_only: bool
+    store: Store, wanted: Filter, ids: Sequence[str] | None, deleted_only: bool
 ) -> dict[str, MemoryItem | None]:
     """Return the items that are to be purged by their ids; None for one that is not there any more."""
     hides = Capability.DELETE in store.capabilities
@@ -113,22 +116,23 @@ async def _about_to_go(
         filters = [wanted.also(Value("id", False, "$in", part)) for part in parts]
     gone: dict[str, MemoryItem | None] = {} if deleted_only else dict.fromkeys(ids or ())
     for each in filters:
-        found = {item.id: item async for item in store._scan(each, hides, "added")}
+        there = store.unobserved.stream(items_where(each, _AS_ADDED, deleted=hides))
+        found = {item.id: item async for item in there}
         if deleted_only:
-            live = {item.id async for item in store._scan(each, False, "added")}
+            live = {item.id async for item in store.unobserved.stream(items_where(each))}
             found = {name: item for name, item in found.items() if name not in live}
         gone |= found
     return gone
 
 
-async def clean(root: BaseStore, item: MemoryItem, gone: Mapping[str, MemoryItem | None]) -> None:
+async def clean(root: Store, item: MemoryItem, gone: Mapping[str, MemoryItem | None]) -> None:
     """Take the content of items out of a stored receipt; a deleted receipt that holds any is purged."""
     from memoranda_receipts.cleaning import cleaned_item  # Every store imports this module, and few need that one.
 
     changed = cleaned_item(item, gone)
     while changed is not None:
-        if not await root._get_many([item.id]):
-            await root._purge(item.id, Filter(archived=None), False)
+        if not await root.unobserved.read(items_of_ids([item.id])):
+            await root.unobserved.write(Write(change=Change("purge", EVERY_ITEM, [item.id])))
             return
         try:
             with writing_records("receipt"):

@@ -11,11 +11,11 @@ from typing import Any
 from memoranda.errors import CorruptStoreError, InputError
 from memoranda.items import SCOPE_FIELDS, MemoryItem, Payload, now_text
 from memoranda.shapes import check_text, whole_number
-from memoranda.store import EVERYTHING, BaseStore, Capability
+from memoranda.store import EVERYTHING, Capability, Store
 from memoranda.store.records import writing_records
 from memoranda_receipts.comparing import Diff, diff
 from memoranda_receipts.layout import text_of
-from memoranda_receipts.purging import clean, root_of
+from memoranda_receipts.purging import clean
 from memoranda_receipts.recording import Recording, record
 from memoranda_receipts.records import Receipt, ReceiptMemory, content_hash, dumped_receipt, loaded_receipt
 from memoranda_receipts.replaying import Replay, replay, stored, unheld, within
@@ -34,7 +34,7 @@ class Receipts:
     for what the first does not have.
     """
 
-    def __init__(self, store: BaseStore, *, others: Sequence[BaseStore] = ()) -> None:
+    def __init__(self, store: Store, *, others: Sequence[Store] = ()) -> None:
         self.store = store
         self._stores = (store, *others)
 
@@ -100,7 +100,7 @@ class Receipts:
         shown = await replay(await self._stores_of(found), found)
         outlived = [item_id for item_id in shown.gone if item_id in (found.contents or ())]
         if outlived and self.store.access != "read":
-            root = root_of(self.store)
+            root = self.store.root
             gone = dict.fromkeys(await unheld(root, outlived))
             for item in await self.store.get_many([found.id]):
                 await clean(root, item, gone)
@@ -126,7 +126,7 @@ class Receipts:
         found = as_shown | await within(stores, [item_id for item_id in wanted if item_id not in as_shown])
         return {item_id: text_of(found[item_id]).strip() for item_id in wanted if item_id in found}
 
-    async def _stores_of(self, *receipts: Receipt) -> Sequence[BaseStore]:
+    async def _stores_of(self, *receipts: Receipt) -> Sequence[Store]:
         """Return the stores, the first bound to the owner of receipts: a forged one shows nothing of another's."""
         if self.store.bounds is not None and self.store.bounds.user_id is not None:
             return self._stores

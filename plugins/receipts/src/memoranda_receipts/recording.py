@@ -23,7 +23,7 @@ from memoranda_receipts.purging import watch
 from memoranda_receipts.records import FORMAT, LIFETIME, ReceiptMemory, digest_of, dumped_receipt, entry_of
 
 if TYPE_CHECKING:
-    from memoranda.store import BaseStore
+    from memoranda.store import Store
 
 logger = logging.getLogger(__name__)
 
@@ -76,7 +76,7 @@ class Recorder(Observer):
 
     async def shown(
         self,
-        store: BaseStore,
+        store: Store,
         items: Sequence[MemoryItem],
         *,
         receipt: object = None,
@@ -96,7 +96,7 @@ class Recorder(Observer):
 
 
 async def record(
-    store: BaseStore,
+    store: Store,
     items: Sequence[MemoryItem],
     recording: Recording,
     *,
@@ -177,7 +177,7 @@ def _item_of(document: Mapping[str, Any], owner: MemoryMetadata) -> ReceiptMemor
     return _EMPTY.model_copy(update={**fields, "sources": list(document.get("contents", ()))})
 
 
-def _other_clock(store: BaseStore) -> str | None:
+def _other_clock(store: Store) -> str | None:
     """Return the present by the clock of a store, by which items expire, if it is not that of the system."""
     present = store.clock()
     return None if abs(present - time.time()) < _SAME_TIME else utc_text(datetime.fromtimestamp(present, UTC))

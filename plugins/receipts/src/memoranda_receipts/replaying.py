@@ -12,8 +12,8 @@ from typing import Any, Literal, Protocol, runtime_checkable
 from memoranda.errors import InputError
 from memoranda.integrity import whole_groups
 from memoranda.items import MemoryItem, utc_text
-from memoranda.store import BaseStore, Capability, ScopedStore, load_item
-from memoranda.store.backend import as_one_session
+from memoranda.store import Capability, Store, load_item
+from memoranda.store.backend import as_one_session, of_owner
 from memoranda_messages import to_anthropic, to_openai, to_responses
 from memoranda_messages.prompt_text import prompt_text
 from memoranda_receipts.layout import messages_of
@@ -135,7 +135,7 @@ class Replay:
         return prompt_text(added.get("system", ""), added.get("human", ""), said, request)
 
 
-async def replay(stores: Sequence[BaseStore], receipt: Receipt) -> Replay:
+async def replay(stores: Sequence[Store], receipt: Receipt) -> Replay:
     """Show a context again from the first of several stores that has each item."""
     found = await stored(stores, receipt.ids)
     found |= await _known_then(of_owner(stores[0]), receipt)
@@ -175,7 +175,7 @@ async def replay(stores: Sequence[BaseStore], receipt: Receipt) -> Replay:
     return Replay(receipt, messages, tuple(changes), tuple(missing), exact)
 
 
-async def _known_then(store: BaseStore, receipt: Receipt) -> dict[str, MemoryItem]:
+async def _known_then(store: Store, receipt: Receipt) -> dict[str, MemoryItem]:
     """Return what the observers of a store told a context, if they still say the same of that moment: no item has it.
 
     It is what was known, and the remarks on items.
@@ -206,7 +206,7 @@ def change_of(entry: Shown, item: MemoryItem | None, *, is_deleted: bool, now: s
     return "updated" if item.version != entry.version else None
 
 
-async def stored(stores: Sequence[BaseStore], ids: Iterable[str]) -> dict[str, MemoryItem]:
+async def stored(stores: Sequence[Store], ids: Iterable[str]) -> dict[str, MemoryItem]:
     """Return the items of these ids that the stores have, whichever session of the user they belong to."""
     found: dict[str, MemoryItem] = {}
     for store in stores:
@@ -219,7 +219,7 @@ async def stored(stores: Sequence[BaseStore], ids: Iterable[str]) -> dict[str, M
     return found
 
 
-async def within(stores: Sequence[BaseStore], ids: Sequence[str]) -> dict[str, MemoryItem]:
+async def within(stores: Sequence[Store], ids: Sequence[str]) -> dict[str, MemoryItem]:
     """Return the items of these ids that lie within the bounds of the stores or handles, session and task included."""
     found: dict[str, MemoryItem] = {}
     for store in stores:
@@ -229,18 +229,13 @@ async def within(stores: Sequence[BaseStore], ids: Sequence[str]) -> dict[str, M
     return found
 
 
-async def _shown_in(store: BaseStore, ids: Sequence[str]) -> dict[str, MemoryItem]:
+async def _shown_in(store: Store, ids: Sequence[str]) -> dict[str, MemoryItem]:
     """Return the items of these ids that a handle shows: the past of a forked session, too, which is another's."""
     wanted = {"id": {"$in": list(ids)}}
     return {item.id: item for item in await store.search(where=wanted, archived=None, limit=len(ids))}
 
 
-def of_owner(store: BaseStore) -> BaseStore:
-    """Return a handle of everything that belongs to the user of a handle, as ``recall`` looks at it."""
-    return store._of_owner() if isinstance(store, ScopedStore) else store
-
-
-async def _deleted(stores: Sequence[BaseStore], ids: Sequence[str]) -> set[str]:
+async def _deleted(stores: Sequence[Store], ids: Sequence[str]) -> set[str]:
     """Return which of these ids belong to items that are deleted and can be restored."""
     found: set[str] = set()
     for store in stores if ids else ():
@@ -250,13 +245,13 @@ async def _deleted(stores: Sequence[BaseStore], ids: Sequence[str]) -> set[str]:
     return found
 
 
-async def unheld(store: BaseStore, ids: Sequence[str]) -> list[str]:
+async def unheld(store: Store, ids: Sequence[str]) -> list[str]:
     """Return which of these ids a store does not have any more, neither shown nor deleted."""
     held = {item.id for item in await store.get_many(ids)} | await _deleted([store], ids)
     return [item_id for item_id in ids if item_id not in held]
 
 
-async def _earlier(stores: Sequence[BaseStore], entry: Shown) -> MemoryItem | None:
+async def _earlier(stores: Sequence[Store], entry: Shown) -> MemoryItem | None:
     """Return an item as it was shown from a store that keeps revisions, if one does."""
     for store in stores:
         wide = of_owner(store)
@@ -267,6 +262,6 @@ async def _earlier(stores: Sequence[BaseStore], entry: Shown) -> MemoryItem | No
     return None
 
 
-def _now(store: BaseStore) -> str:
+def _now(store: Store) -> str:
     """Return the present by the clock of a store, by which items expire."""
     return utc_text(datetime.fromtimestamp(store.clock(), UTC))

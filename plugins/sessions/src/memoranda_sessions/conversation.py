@@ -10,7 +10,7 @@ from memoranda.errors import TurnConflictError, VersionConflictError
 from memoranda.integrity import linked_by_calls, remnants, shown_together, whole_groups
 from memoranda.items import SCOPE_FIELDS, MemoryItem, MemoryMetadata
 from memoranda.offloading import filter_weight, offload
-from memoranda.store import EVERYTHING, BaseStore, Capability
+from memoranda.store import EVERYTHING, Capability, Store
 from memoranda.store.records import check_record
 from memoranda.trust import check_trust, trust_of
 from memoranda.windowing import as_said
@@ -53,7 +53,7 @@ class Conversation:
 
     def __init__(
         self,
-        store: BaseStore,
+        store: Store,
         session_id: str,
         *,
         user_id: str | None = None,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from memoranda.items import SCOPE_FIELDS, MemoryMetadata
-from memoranda.store import BaseStore
+from memoranda.store import Store
 
 _DIGITS = 64
 _encode = json.JSONEncoder(ensure_ascii=True, separators=(",", ":")).encode
@@ -19,7 +19,7 @@ class DerivedIds:
     encrypted store it is made with a key, so that it confirms no guess of a name or of an owner.
     """
 
-    def __init__(self, store: BaseStore, *framework: str) -> None:
+    def __init__(self, store: Store, *framework: str) -> None:
         bounds = store.bounds or MemoryMetadata()
         self._derived_id = store.derived_id
         self._bound = _encode([*framework, *(getattr(bounds, name) for name in SCOPE_FIELDS)])

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from memoranda.errors import TurnConflictError, VersionConflictError
 from memoranda.items import MemoryItem
-from memoranda.store import BaseStore, Capability
+from memoranda.store import Capability, Store
 
 T = TypeVar("T")
 
@@ -50,7 +50,7 @@ async def retried(change: Callable[[], Awaitable[T]], attempts: int = ATTEMPTS) 
     return await change()
 
 
-async def replaced(store: BaseStore, gone: Sequence[str], items: Sequence[MemoryItem] = ()) -> None:
+async def replaced(store: Store, gone: Sequence[str], items: Sequence[MemoryItem] = ()) -> None:
     """Remove the items of these ids, for good if the store can, and store others instead, all or none.
 
     Those that have the id of a stored item keep its place in the order.

@@ -17,7 +17,7 @@ from typing import Any
 
 from memoranda.errors import CorruptStoreError, InputError
 from memoranda.items import MemoryItem, MemoryMetadata, now_text
-from memoranda.store import EVERYTHING, BaseStore, Capability
+from memoranda.store import EVERYTHING, Capability, Store
 from memoranda.store.records import writing_records
 from memoranda_messages.payload_json import decode_payload, encode_payload
 from memoranda_sessions.derived_ids import DerivedIds
@@ -47,7 +47,7 @@ class Records:
     A record is stamped with what the handle is bound to: bind a handle to a user to have that user's records.
     """
 
-    def __init__(self, store: BaseStore, framework: str) -> None:
+    def __init__(self, store: Store, framework: str) -> None:
         bounds = store.bounds or MemoryMetadata()
         self._store = store
         self._bounds = bounds
@@ -190,10 +190,10 @@ class Records:
         return await finished(self._store.delete(own))
 
 
-async def write_records(store: BaseStore, items: Sequence[MemoryItem]) -> list[MemoryItem]:
+async def write_records(store: Store, items: Sequence[MemoryItem]) -> list[MemoryItem]:
     """Store records, and other items with them, all or none, and return them as they are stored.
 
-    Each replaces the item of its version, as in :meth:`memoranda.store.BaseStore.update_many`. The write has finished
+    Each replaces the item of its version, as in :meth:`memoranda.store.Store.update_many`. The write has finished
     or failed when the call ends, even if that is cancelled.
     """
     with writing_records(RECORD):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from memoranda.items import MemoryItem
-from memoranda.store import BaseStore
+from memoranda.store import Store
 from memoranda_sessions.records import Record, Records
 
 SESSION, USER, APP = "session", "user", "app"
@@ -36,7 +36,7 @@ class StoredState:
 class ScopedState:
     """The state of one session, with that of its user and its app, which it shares with their other sessions."""
 
-    def __init__(self, store: BaseStore, framework: str, app: str, user_id: str, session_id: str) -> None:
+    def __init__(self, store: Store, framework: str, app: str, user_id: str, session_id: str) -> None:
         self.app, self.user_id, self.session_id = app, user_id, session_id
         self._store = store
         of_app = store.scoped(agent_id=app)
@@ -79,7 +79,7 @@ class ScopedState:
 
 
 async def states_of(
-    store: BaseStore, framework: str, app: str, user_id: str | None, limit: int | None = None, offset: int = 0
+    store: Store, framework: str, app: str, user_id: str | None, limit: int | None = None, offset: int = 0
 ) -> list[StoredState]:
     """Return the states of an app's sessions, or of those of one user: the last changed first."""
     of_app = store.scoped(agent_id=app)

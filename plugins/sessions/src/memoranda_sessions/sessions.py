@@ -8,7 +8,7 @@ from typing import Any, Self, TypedDict, TypeVar
 
 from memoranda.items import MemoryItem
 from memoranda.offloading import filter_weight, offload
-from memoranda.store import EVERYTHING, BaseStore
+from memoranda.store import EVERYTHING, Store
 from memoranda.sync import SyncStore
 from memoranda.trust import check_trust
 from memoranda_messages import Dropped
@@ -47,7 +47,7 @@ class Sessions:
 
     def __init__(
         self,
-        store: BaseStore | SyncStore,
+        store: Store | SyncStore,
         *,
         ttl: float | None = None,
         min_trust: str | None = None,

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from memoranda import sync
 from memoranda.errors import StoreMisuseError
-from memoranda.store import BaseStore
+from memoranda.store import Store
 from memoranda.sync import SyncStore
 
 T = TypeVar("T")
@@ -51,6 +51,6 @@ def _threads(process: int) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(thread_name_prefix="memoranda-beside")
 
 
-def awaitable_store(store: BaseStore | SyncStore) -> BaseStore:
+def awaitable_store(store: Store | SyncStore) -> Store:
     """Return the async store: the store itself, or the one behind a sync store."""
     return store.awaitable if isinstance(store, SyncStore) else store

@@ -256,8 +256,14 @@ class SQLiteStatements(Statements):
     def upserting(self, within: MemoryMetadata | None, *, deleted: bool = False) -> Upsert:
         """Return the statement that stores rows within a scope; with ``deleted`` they are :func:`hidden` ones."""
         parameters = Parameters(self.dialect)
-        condition = self.owned(parameters, "excluded.", within)
-        return Upsert(condition, tuple(parameters.values), deleted)
+        if within is None or within.namespace or within.extra:
+            condition = self.owned(parameters, "excluded.", within)
+            return Upsert(condition, tuple(parameters.values), deleted)
+        named = tuple([name for name in SCOPE_FIELDS if getattr(within, name) is not None])
+        condition = self._texts.get(("upsert", named), "")
+        if not condition:  # The text is the same for all scopes that name the same fields.
+            condition = self._texts["upsert", named] = self.owned(parameters, "excluded.", within)
+        return Upsert(condition, tuple([getattr(within, name) for name in named]), deleted)
 
     def throughout(self, wanted: Filter, page: Page, columns: Sequence[str] = ITEM_COLUMNS) -> Statement:
         """Select a page of the rows that match by reading all rows in the order of the file."""

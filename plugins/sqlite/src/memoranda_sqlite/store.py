@@ -18,7 +18,7 @@ from memoranda.offloading import AT_ONCE, import_in_thread, offload
 from memoranda.plugins import embedder
 from memoranda.shapes import seconds
 from memoranda.store import BaseStore, Capability, Finding, Order, Owner, Progress, RankedItem, SearchMode, copy_item
-from memoranda.store.backend import BASE_CAPABILITIES, Filter, Listing, Page, Write, readable
+from memoranda.store.backend import BASE_CAPABILITIES, Filter, InBranch, Listing, Page, Write, readable
 from memoranda.urls import take_options
 from memoranda_sql import PAYLOAD_COLUMNS, Statement, unpack, unpack_payload
 from memoranda_sqlite import erasing, schema
@@ -379,20 +379,19 @@ class SQLiteMemoryStore(BaseStore):
         return await connections.read(lambda connection: self._readable(connection.execute(text, values).fetchall()))
 
     async def _search(self, wanted: Filter, page: Page) -> list[MemoryItem]:
-        wanted = await self._with_past(wanted)
         return await search_page(self._opened, _STATEMENTS, wanted, page, self._readable)
 
     async def _payloads(self, wanted: Filter, page: Page) -> list[Payload]:
-        wanted, of_rows = await self._with_past(wanted), partial(readable, unpack_payload)
+        of_rows = partial(readable, unpack_payload)
         return await search_page(self._opened, _STATEMENTS, wanted, page, of_rows, PAYLOAD_COLUMNS)
 
     async def _payload_changes(self, wanted: Filter, since: object) -> PayloadChanges:
-        if await self._with_past(wanted) is not wanted:
+        if any(isinstance(each, InBranch) for each in wanted.further):
             return await super()._payload_changes(wanted, None)
         return await self._opened().read(lambda connection: payload_changes(connection, _STATEMENTS, wanted, since))
 
     async def _rank(self, query: str, wanted: Filter, limit: int, mode: SearchMode) -> list[RankedItem]:
-        connections, wanted = self._opened(), await self._with_past(wanted)
+        connections = self._opened()
         retrieval = await self._ranking()
         if not await connections.filler.has_present_terms() and mode != "semantic":
             return await super()._rank(query, wanted, limit, mode)
@@ -409,20 +408,18 @@ class SQLiteMemoryStore(BaseStore):
         return self._retrieval
 
     async def _count(self, wanted: Filter, include_deleted: bool) -> int:
-        wanted = await self._with_past(wanted)
         rows = await self._opened().rows(*_STATEMENTS.count(wanted, include_deleted=include_deleted))
         count: int = rows[0][0]
         return count
 
     async def _owners(self, listing: Listing, wanted: Filter) -> AsyncGenerator[Owner, None]:
-        async for owner in listed(_STATEMENTS, self._ensure_opened, listing, await self._with_past(wanted)):
+        async for owner in listed(_STATEMENTS, self._ensure_opened, listing, wanted):
             yield owner
 
     def _one_state(self) -> AbstractAsyncContextManager[bool]:
         return self._ensure_opened().one_state()
 
     async def _scan(self, wanted: Filter, include_deleted: bool, order: Order) -> AsyncGenerator[MemoryItem, None]:
-        wanted = await self._with_past(wanted)
         read = 0
         async for row in scanned(_STATEMENTS, self._ensure_opened, wanted, include_deleted, order):
             for item in self._readable([row]):

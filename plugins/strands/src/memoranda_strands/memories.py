@@ -12,7 +12,7 @@ from strands.types.session import SessionMessage, encode_bytes_values
 from strands.types.tools import AgentTool
 
 from memoranda.items import SCOPE_FIELDS, MemoryItem, MemoryMetadata
-from memoranda.store import BaseStore
+from memoranda.store import Store
 from memoranda.sync import SyncStore
 from memoranda_messages import PlainTool
 from memoranda_messages.payload_json import encode_payload
@@ -40,7 +40,7 @@ class MemorandaMemoryStore(MemoryStore):
 
     def __init__(
         self,
-        store: BaseStore | SyncStore,
+        store: Store | SyncStore,
         name: str = "memoranda",
         *,
         description: str | None = None,

@@ -17,7 +17,7 @@ from strands.types.session import (
 
 from memoranda.errors import VersionConflictError
 from memoranda.items import MemoryItem, MemoryMetadata
-from memoranda.store import BaseStore
+from memoranda.store import Store
 from memoranda.sync import SyncStore
 from memoranda_sessions import (
     Conversation,
@@ -51,7 +51,7 @@ class MemorandaSessionRepository(SessionRepository):
     - Strands calls from inside a running event loop; the store is then called from a thread beside it.
     """
 
-    def __init__(self, store: BaseStore | SyncStore, **options: Unpack[ViewOptions]) -> None:
+    def __init__(self, store: Store | SyncStore, **options: Unpack[ViewOptions]) -> None:
         self._sessions = Sessions(store, **options)
         self._agents: set[tuple[str, str]] = set()
 

@@ -20,9 +20,10 @@ from typing import TYPE_CHECKING, Any
 from memoranda.errors import InputError, VersionConflictError
 from memoranda.items import SCOPE_FIELDS, MemoryItem, MemoryMetadata, MemoryStatus, SummaryMemory, now_text, utc_text
 from memoranda.offloading import offload
-from memoranda.store.base import BaseStore
+from memoranda.store.base import Store
 from memoranda.store.codec import dump_metadata
 from memoranda.store.conditions import json_equal
+from memoranda.store.filters import merge_scope
 from memoranda.store.records import writing_records
 from memoranda.tokens import TokenCounter
 from memoranda.trust import lowest_trust
@@ -74,7 +75,7 @@ class CompactionPlan:
 
 
 async def plan(
-    store: BaseStore,
+    store: Store,
     metadata: MemoryMetadata | None,
     config: SummaryConfig,
     *,
@@ -91,7 +92,7 @@ async def plan(
 
 
 async def compact(
-    store: BaseStore,
+    store: Store,
     metadata: MemoryMetadata | None,
     config: SummaryConfig,
     summarizer: Any,
@@ -144,9 +145,9 @@ async def compact(
     raise conflict
 
 
-async def _unarchived(store: BaseStore, metadata: MemoryMetadata | None) -> list[MemoryItem]:
+async def _unarchived(store: Store, metadata: MemoryMetadata | None) -> list[MemoryItem]:
     # The past that a forked session shares belongs to another, who decides on it.
-    bounds = store._bounds(metadata)
+    bounds = merge_scope(metadata, store.bounds)
     session = None if bounds is None else bounds.session_id
     found = [item async for item in store.scan(metadata=metadata, archived=False, order="added")]
     return await offload(len(found), _own_part, found, session)
@@ -205,7 +206,7 @@ def _turns(live: Sequence[MemoryItem]) -> list[MemoryItem]:
     return [item for item in live if not (isinstance(item, SummaryMemory) and (item.lasting or is_left_behind(item)))]
 
 
-async def _swap(store: BaseStore, planned: CompactionPlan, answers: Sequence[TemplateAnswer]) -> CompactionResult:
+async def _swap(store: Store, planned: CompactionPlan, answers: Sequence[TemplateAnswer]) -> CompactionResult:
     """Store the summaries and archive what they stand for, all or none."""
     made = await offload(len(planned.older), _new_summaries, answers, planned, store.derived_id)
     changed = await offload(len(planned.older), _changed, made, planned.older)

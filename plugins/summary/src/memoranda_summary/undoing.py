@@ -7,7 +7,7 @@ import random
 
 from memoranda.errors import ConflictError, InputError, SummaryError, VersionConflictError
 from memoranda.items import MemoryItem, MemoryMetadata, MemoryStatus, SummaryMemory, now_text
-from memoranda.store.base import BaseStore
+from memoranda.store.base import Store
 from memoranda.store.codec import copy_item
 from memoranda.store.filters import metadata_matches
 from memoranda.store.protocol import Capability
@@ -21,7 +21,7 @@ _FIRST_PAUSE = 0.005
 
 
 async def expand(
-    store: BaseStore, summary_id: str, *, metadata: MemoryMetadata | None = None, deep: bool = True
+    store: Store, summary_id: str, *, metadata: MemoryMetadata | None = None, deep: bool = True
 ) -> list[MemoryItem]:
     """Return the items that a summary stands for, in the order in which they were said.
 
@@ -46,7 +46,7 @@ async def expand(
     return found[::-1]
 
 
-async def undo(store: BaseStore, summary_id: str, *, metadata: MemoryMetadata | None = None) -> list[MemoryItem]:
+async def undo(store: Store, summary_id: str, *, metadata: MemoryMetadata | None = None) -> list[MemoryItem]:
     """Bring back what a compaction archived, withdraw its summaries, and return what came back, as it was said.
 
     Any summary of the compaction names it, and so does the id that its sources carry as ``archived_by``, even when that
@@ -78,10 +78,10 @@ async def give_way(attempt: int) -> None:
 
 
 def check_store(store: object) -> None:
-    """Raise InputError for anything but a BaseStore: the swap needs scan and update_many."""
-    if not isinstance(store, BaseStore):
+    """Raise InputError for anything but a Store: the swap needs scan and update_many."""
+    if not isinstance(store, Store):
         raise InputError(
-            f"Compaction needs a store that is built on memoranda.BaseStore, not {type(store).__name__}.", field="store"
+            f"Compaction needs a store that is built on memoranda.Store, not {type(store).__name__}.", field="store"
         )
 
 
@@ -97,12 +97,12 @@ def may_stand_for(summary: SummaryMemory, item: MemoryItem) -> bool:
     return summary.metadata.user_id == item.metadata.user_id and metadata_matches(summary.metadata, item.metadata)
 
 
-async def _summary(store: BaseStore, summary_id: str, metadata: MemoryMetadata | None) -> SummaryMemory | None:
+async def _summary(store: Store, summary_id: str, metadata: MemoryMetadata | None) -> SummaryMemory | None:
     found = await store.get(summary_id, metadata=metadata)
     return found if isinstance(found, SummaryMemory) else None
 
 
-async def _sources_of(store: BaseStore, summary: SummaryMemory, seen: set[str]) -> list[MemoryItem]:
+async def _sources_of(store: Store, summary: SummaryMemory, seen: set[str]) -> list[MemoryItem]:
     """Return the items that a summary stands for and that were not seen yet; never one outside its own scope."""
     # What is archived is listed in the order in which it was said, and so are the sources, which may be fewer.
     ids = [source for source in [*summary.archives, *summary.sources] if source not in seen]
@@ -111,7 +111,7 @@ async def _sources_of(store: BaseStore, summary: SummaryMemory, seen: set[str]) 
     return [item for item in found if may_stand_for(summary, item)]
 
 
-async def _undo_once(store: BaseStore, summary_id: str, metadata: MemoryMetadata | None) -> list[MemoryItem] | None:
+async def _undo_once(store: Store, summary_id: str, metadata: MemoryMetadata | None) -> list[MemoryItem] | None:
     """Undo a compaction and return what came back, or None if there is nothing to undo."""
     summary = await _summary(store, summary_id, metadata)
     compaction = (summary.compaction if summary else "") or summary_id

@@ -8,10 +8,10 @@ from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, TypeVar
 
 from memoranda.items import MemoryItem, MemoryMetadata
-from memoranda.store import BaseStore, Capability
+from memoranda.store import Capability, Store
 from memoranda_testing.expect import ExpectationError, SkipCase
 
-Reopen = Callable[[], Awaitable[BaseStore]]
+Reopen = Callable[[], Awaitable[Store]]
 """Opens the same data again, in a new store."""
 
 Case = TypeVar("Case", bound=Callable[..., Awaitable[None]])
@@ -79,7 +79,7 @@ class Cases:
         self.__dict__.setdefault("_scopes", []).append(key)
         return scope
 
-    async def clean(self, store: BaseStore) -> None:
+    async def clean(self, store: Store) -> None:
         """Remove what the case wrote, for good where the store can."""
         for scope in self.__dict__.pop("_scopes", []):
             if Capability.PURGE in store.capabilities:
@@ -88,12 +88,12 @@ class Cases:
                 await store.clear(metadata=scope)
 
 
-def skipped_if(reason: Callable[[Cases, BaseStore], str]) -> Callable[[Case], Case]:
+def skipped_if(reason: Callable[[Cases, Store], str]) -> Callable[[Case], Case]:
     """Skip the case where this returns a reason."""
 
     def decorate(case: Case) -> Case:
         @functools.wraps(case)
-        async def checked(self: Cases, store: BaseStore, *args: Any, **kwargs: Any) -> None:
+        async def checked(self: Cases, store: Store, *args: Any, **kwargs: Any) -> None:
             if why := reason(self, store):
                 raise SkipCase(why)
             await case(self, store, *args, **kwargs)
@@ -106,7 +106,7 @@ def skipped_if(reason: Callable[[Cases, BaseStore], str]) -> Callable[[Case], Ca
 def needs(*capabilities: Capability) -> Callable[[Case], Case]:
     """Skip the case, with the reason, on a store that does not declare all of these."""
 
-    def reason(cases: Cases, store: BaseStore) -> str:
+    def reason(cases: Cases, store: Store) -> str:
         missing = [each.value for each in capabilities if each not in store.capabilities]
         return f"the store does not declare the capability {missing[0]!r}" if missing else ""
 
@@ -149,7 +149,7 @@ def required(reopen: Reopen | None) -> Reopen:
     return reopen
 
 
-async def add_texts(store: BaseStore, scope: MemoryMetadata, *texts: str) -> list[MemoryItem]:
+async def add_texts(store: Store, scope: MemoryMetadata, *texts: str) -> list[MemoryItem]:
     """Add a note for each text, one after the other, and return the notes."""
     items = [note(text, scope) for text in texts]
     for item in items:
@@ -162,7 +162,7 @@ def made(kind: type[MemoryItem], **values: Any) -> MemoryItem:
     return kind(**values)
 
 
-def every_read(store: BaseStore, held: MemoryItem) -> dict[str, Callable[[], Coroutine[Any, Any, object]]]:
+def every_read(store: Store, held: MemoryItem) -> dict[str, Callable[[], Coroutine[Any, Any, object]]]:
     """Return a call of every method that reads, of an item that is there."""
     scope = held.metadata
 

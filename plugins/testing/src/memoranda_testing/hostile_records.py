@@ -14,7 +14,7 @@ import pytest
 
 from memoranda.errors import CorruptStoreError, InputError
 from memoranda.items import MemoryItem
-from memoranda.store import BaseStore, InMemoryStore
+from memoranda.store import InMemoryStore, Store
 from memoranda.store.records import copying_records
 
 USER = "ada"
@@ -32,11 +32,11 @@ class HostileRecords:
     Both are given a handle of one user. Both may raise what the adapter raises for a store that is not in order.
     """
 
-    async def keep(self, handle: BaseStore) -> None:
+    async def keep(self, handle: Store) -> None:
         """Store records with the adapter."""
         raise NotImplementedError
 
-    async def kept(self, handle: BaseStore) -> Any:
+    async def kept(self, handle: Store) -> Any:
         """Return what the framework is given of the records."""
         raise NotImplementedError
 
@@ -123,14 +123,14 @@ class HostileRecords:
         return await _records(elsewhere)
 
 
-async def _records(store: BaseStore) -> list[MemoryItem]:
+async def _records(store: Store) -> list[MemoryItem]:
     """Return the stored records; there must be some."""
     found = [item async for item in store.scan(memory_type=RECORD)]
     assert found, "The adapter kept no record."
     return found
 
 
-def _writes(handle: BaseStore, record: MemoryItem) -> Iterator[Callable[[], Awaitable[Any]]]:
+def _writes(handle: Store, record: MemoryItem) -> Iterator[Callable[[], Awaitable[Any]]]:
     """Yield the ways to write a record that says something else."""
     forged = record.model_copy(update={"payload": '{"name": "forged", "value": null}'})
     yield lambda: handle.add(forged)

@@ -12,12 +12,12 @@ from enum import StrEnum
 from typing import Any
 
 from memoranda.errors import MemoryError
-from memoranda.store import BaseStore
+from memoranda.store import Store
 from memoranda_testing.case import Cases
 from memoranda_testing.cases import TOPICS, case_names
 from memoranda_testing.expect import SkipCase
 
-OpenStore = Callable[[], BaseStore | Awaitable[BaseStore]]
+OpenStore = Callable[[], Store | Awaitable[Store]]
 """Returns a new store on the same data each time it is called, open or not."""
 
 _TIDYING = 120.0
@@ -155,12 +155,12 @@ def run_conformance(
     )
 
 
-async def _made(open_store: OpenStore) -> BaseStore:
+async def _made(open_store: OpenStore) -> Store:
     store = open_store()
     return await store if inspect.isawaitable(store) else store
 
 
-async def _opened(open_store: OpenStore) -> BaseStore:
+async def _opened(open_store: OpenStore) -> Store:
     store = await _made(open_store)
     await store.init()
     return store
@@ -196,7 +196,7 @@ async def _on_store(cases: Cases, case: Callable[..., Awaitable[None]], open_sto
     """Run one case, and remove what it wrote even if it fails."""
     store = await _opened(open_store)
 
-    async def reopen() -> BaseStore:
+    async def reopen() -> Store:
         return await _made(open_store)
 
     further = {"reopen": reopen} if "reopen" in inspect.signature(case).parameters else {}
@@ -210,7 +210,7 @@ async def _on_store(cases: Cases, case: Callable[..., Awaitable[None]], open_sto
     await _tidied(cases, store)
 
 
-async def _tidied(cases: Cases, store: BaseStore) -> None:
+async def _tidied(cases: Cases, store: Store) -> None:
     async with asyncio.timeout(_TIDYING):
         await store.init()
         await cases.clean(store)

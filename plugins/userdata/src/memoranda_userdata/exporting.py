@@ -14,7 +14,7 @@ from memoranda_userdata.transfer import hidden_ids
 
 if TYPE_CHECKING:
     from memoranda.items import MemoryMetadata
-    from memoranda.store import BaseStore, Moment
+    from memoranda.store import Moment, Store
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class Exported:
 
 
 async def export(
-    store: BaseStore,
+    store: Store,
     target: str | Path | IO[str],
     *,
     metadata: MemoryMetadata | None = None,
@@ -58,7 +58,7 @@ async def export(
 
 
 async def export_lines(
-    store: BaseStore,
+    store: Store,
     name: str,
     digest: Digest,
     *,

@@ -10,7 +10,7 @@ from memoranda.items import MemoryMetadata, now_text
 from memoranda.store import Capability, Erasing
 
 if TYPE_CHECKING:
-    from memoranda.store import BaseStore
+    from memoranda.store import Store
 
 
 @runtime_checkable
@@ -67,7 +67,7 @@ class Receipt:
         return {**asdict(self), "complete": self.complete}
 
 
-async def forget(store: BaseStore, user_id: str) -> Receipt:
+async def forget(store: Store, user_id: str) -> Receipt:
     """Erase everything a store holds of a user for good, search again in every way, and return a receipt.
 
     Deleted and archived items and summaries go too. What other users' items say about the user stays. Where each user
@@ -80,7 +80,7 @@ async def forget(store: BaseStore, user_id: str) -> Receipt:
     return receipt
 
 
-async def count_user(store: BaseStore, name: str, user: str) -> Receipt:
+async def count_user(store: Store, name: str, user: str) -> Receipt:
     """Return a receipt that says how much a store of this name holds of a user; nothing is removed yet."""
     owner = MemoryMetadata(user_id=user)
     found = await store.count(metadata=owner)
@@ -91,7 +91,7 @@ async def count_user(store: BaseStore, name: str, user: str) -> Receipt:
     return Receipt(user, name, found, everything - found, method, unreadable=unreadable)
 
 
-async def erase_user(store: BaseStore, receipt: Receipt) -> None:
+async def erase_user(store: Store, receipt: Receipt) -> None:
     """Erase what a store holds of the user of a receipt, search again, and complete the receipt."""
     owner = MemoryMetadata(user_id=receipt.user_id)
     if receipt.held:
@@ -104,7 +104,7 @@ async def erase_user(store: BaseStore, receipt: Receipt) -> None:
     receipt.at = now_text()
 
 
-async def similar_users(store: BaseStore, user_id: str, *, deleted: bool = False) -> list[str]:
+async def similar_users(store: Store, user_id: str, *, deleted: bool = False) -> list[str]:
     """Return the ids of users of a store that look like this one, for a "did you mean"; most similar first.
 
     With ``deleted``, users who have only deleted items count, too: every item is read for that.
@@ -117,7 +117,7 @@ async def similar_users(store: BaseStore, user_id: str, *, deleted: bool = False
     return get_close_matches(user_id, known) or [name for name in known if name.casefold() == user_id.casefold()]
 
 
-async def _traces(store: BaseStore, owner: MemoryMetadata) -> dict[str, int]:
+async def _traces(store: Store, owner: MemoryMetadata) -> dict[str, int]:
     """Look for the user in every way that finds items, and return how many each still finds."""
     left = {
         "counted": await store.count(metadata=owner),

@@ -20,13 +20,13 @@ from memoranda_userdata.incoming import TIMES, Incoming, OnConflict, Stamp, expi
 from memoranda_userdata.transfer import BATCH, Arrivals, Transfer, TransferCounts
 
 if TYPE_CHECKING:
-    from memoranda.store import BaseStore
+    from memoranda.store import Store
 
 Advance = Callable[[int], None]
 
 
 async def import_(
-    store: BaseStore,
+    store: Store,
     source: str | Path | IO[str],
     *,
     user_id: str | None = None,
@@ -98,7 +98,7 @@ class ItemFile:
     name: str
     stamp: Stamp
 
-    def items(self, store: BaseStore) -> Iterator[tuple[int, Incoming]]:
+    def items(self, store: Store) -> Iterator[tuple[int, Incoming]]:
         """Yield the items with their lines, as they stand in the file."""
         self.text.seek(0)
         for line in read_lines(self.text, self.name):
@@ -109,7 +109,7 @@ class ItemFile:
         self.text.seek(0)
         return seal_of(self.text)
 
-    def batches(self, store: BaseStore, digest: Digest | None = None) -> Iterator[list[Incoming]]:
+    def batches(self, store: Store, digest: Digest | None = None) -> Iterator[list[Incoming]]:
         """Yield what the store is to have, as many items at once as are written in one step.
 
         ``digest`` takes the items as they stand in the file.
@@ -158,7 +158,7 @@ class ItemFile:
             raise StoreError(f"{missing:,} items are not in the store as they are in {self.name}. Import it again.")
 
 
-def _check_supported(incoming: Incoming, place: str, store: BaseStore) -> None:
+def _check_supported(incoming: Incoming, place: str, store: Store) -> None:
     """Raise UnsupportedError for an item that the store cannot hold as it is."""
     if incoming.hidden and Capability.ADD_DELETED not in store.capabilities:
         raise UnsupportedError(store.label, "deleted items", remedy=f"{place} is one; export without them.")
@@ -173,7 +173,7 @@ _WRITTEN = frozenset(dump_item(MemoryItem(content="")))
 _TYPES_OF_ROLES = {"user": "human", "assistant": "ai", "gpt": "ai", "developer": "system", "function": "tool"}
 
 
-def item_of(line: Line, name: str, store: BaseStore, stamp: Stamp) -> Incoming:
+def item_of(line: Line, name: str, store: Store, stamp: Stamp) -> Incoming:
     """Return the item of a line, for a store. Raises InputError, naming the line, if it is not an item.
 
     A line of an export has all fields and may have others. A line without some of them was written by hand; there, a

@@ -20,7 +20,7 @@ from memoranda.trust import origin_of
 from memoranda_userdata.transfer import hidden_ids
 
 if TYPE_CHECKING:
-    from memoranda.store import BaseStore, Moment
+    from memoranda.store import Moment, Store
 
 _ATTEMPTS = 5
 
@@ -75,7 +75,7 @@ def sources_of(item: MemoryItem) -> list[str]:
     return [source for source in found if isinstance(source, str)] if isinstance(found, (list, tuple)) else []
 
 
-async def descendants(store: BaseStore, item: MemoryItem | str) -> list[MemoryItem]:
+async def descendants(store: Store, item: MemoryItem | str) -> list[MemoryItem]:
     """Return everything that was made from an item, at any remove, oldest first.
 
     All items of its user are read. An id that the store does not have, such as a purged item's, is looked for among all
@@ -88,7 +88,7 @@ async def descendants(store: BaseStore, item: MemoryItem | str) -> list[MemoryIt
 
 
 async def find_revoked(
-    store: BaseStore,
+    store: Store,
     *,
     origin: str | None = None,
     item: MemoryItem | str | None = None,
@@ -115,7 +115,7 @@ async def find_revoked(
 
 
 async def revoke(
-    store: BaseStore,
+    store: Store,
     *,
     origin: str | None = None,
     item: MemoryItem | str | None = None,
@@ -133,14 +133,14 @@ async def revoke(
     return receipt
 
 
-async def take_back(store: BaseStore, found: Revocation) -> None:
+async def take_back(store: Store, found: Revocation) -> None:
     """Take back what :func:`find_revoked` found. If it is broken off, calling it again completes it."""
     await _show_again(store, found.shown_again)
     for each in found.taken:
         await store.delete(each)
 
 
-async def undo_revocation(store: BaseStore, receipt: Revocation) -> int:
+async def undo_revocation(store: Store, receipt: Revocation) -> int:
     """Bring back what :func:`revoke` took and return how many items that were; what was purged since stays gone."""
     restored = sum([await store.restore(item_id) for item_id in receipt.taken])
     for item_id, summary in receipt.shown_again.items():
@@ -149,7 +149,7 @@ async def undo_revocation(store: BaseStore, receipt: Revocation) -> int:
     return restored
 
 
-async def erase(store: BaseStore, ids: Iterable[str]) -> Erasure:
+async def erase(store: Store, ids: Iterable[str]) -> Erasure:
     """Purge items with everything that was made from them, deleted ones too, and return what went.
 
     A derived item whose class has ``without_sources(ids)``, such as a fact, is kept without these sources if that
@@ -188,7 +188,7 @@ async def erase(store: BaseStore, ids: Iterable[str]) -> Erasure:
     return Erasure(tuple(purged), tuple(sorted(kept)), tuple(shown_again))
 
 
-async def _of_user(store: BaseStore, item: MemoryItem | None) -> list[MemoryItem]:
+async def _of_user(store: Store, item: MemoryItem | None) -> list[MemoryItem]:
     if item is None:
         return [found async for found in store.scan()]
     user = item.metadata.user_id
@@ -239,7 +239,7 @@ def _hidden_by(everything: Iterable[MemoryItem], gone: Collection[str]) -> dict[
     }
 
 
-async def _show_again(store: BaseStore, hidden: Mapping[str, str]) -> None:
+async def _show_again(store: Store, hidden: Mapping[str, str]) -> None:
     for item_id, summary in hidden.items():
         await _changed(store, item_id, partial(_archived, before=summary, by=None))
 
@@ -256,7 +256,7 @@ def _without_sources(item: MemoryItem, gone: Collection[str]) -> MemoryItem | No
     return rest
 
 
-async def _changed(store: BaseStore, item_id: str, change: Callable[[MemoryItem], MemoryItem | None]) -> None:
+async def _changed(store: Store, item_id: str, change: Callable[[MemoryItem], MemoryItem | None]) -> None:
     """Store what ``change`` makes of an item as it is stored now; nothing if that is None, or the item is gone."""
     for _ in range(_ATTEMPTS):
         held = await store.get(item_id)

@@ -19,7 +19,7 @@ from memoranda_userdata.incoming import Incoming, OnConflict, StoredState, is_ov
 
 if TYPE_CHECKING:
     from memoranda.items import MemoryItem
-    from memoranda.store import BaseStore
+    from memoranda.store import Store
 
 BATCH = 500
 _AT_ONCE = 50
@@ -102,7 +102,7 @@ class Transfer:
     dies.
     """
 
-    def __init__(self, store: BaseStore, policy: OnConflict, counts: TransferCounts, *, empty: bool = False) -> None:
+    def __init__(self, store: Store, policy: OnConflict, counts: TransferCounts, *, empty: bool = False) -> None:
         self.store = store
         self.policy = policy
         self.counts = counts
@@ -265,7 +265,7 @@ class Arrivals:
             self.states[incoming.item.id] = state_of(incoming)
 
 
-async def hidden_ids(store: BaseStore, metadata: Any = None) -> set[str]:
+async def hidden_ids(store: Store, metadata: Any = None) -> set[str]:
     """Return the ids of the items that the store hides."""
     # In this order, so that an item that is added meanwhile is not taken for a hidden one.
     found = {item.id async for item in store.scan(metadata=metadata, include_deleted=True)}
@@ -274,7 +274,7 @@ async def hidden_ids(store: BaseStore, metadata: Any = None) -> set[str]:
     return found
 
 
-async def hidden_items(store: BaseStore, metadata: Any = None) -> AsyncGenerator[MemoryItem, None]:
+async def hidden_items(store: Store, metadata: Any = None) -> AsyncGenerator[MemoryItem, None]:
     """Yield the items that the store hides."""
     hidden = await hidden_ids(store, metadata)
     async for item in store.scan(metadata=metadata, include_deleted=True):
@@ -282,7 +282,7 @@ async def hidden_items(store: BaseStore, metadata: Any = None) -> AsyncGenerator
             yield item
 
 
-async def deleted_states(store: BaseStore) -> dict[str, StoredState]:
+async def deleted_states(store: Store) -> dict[str, StoredState]:
     """Return how the items stand that the store hides."""
     if Capability.DELETE not in store.capabilities:
         return {}

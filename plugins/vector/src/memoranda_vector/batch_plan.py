@@ -6,7 +6,6 @@ If the snapshot still holds afterwards, the plan is applied in one step: a few a
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from itertools import count
 from typing import NamedTuple
 
@@ -90,7 +89,7 @@ def checked_items(write: Write, seen: Snapshot, compared: bool) -> list[MemoryIt
         for item, live in zip(write.adds, seen.items, strict=False):
             check_expected(item, live, write.within)
         # Copies: the versions of the given items are compared again before the batch is written.
-        write = replace(write, adds=private_copies(write.adds), owned=True)
+        write = write.but(adds=private_copies(write.adds), owned=True)
     return kept(write, seen.stored().get)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Iterable, Sequence
-from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -150,11 +149,8 @@ class VectorMemoryStore(BaseStore):
         matrix = await checked_vectors(vectors, len(batch), self._embeddings.dimension)
         if not batch:
             return
-        await self._make_room([item.id for item in batch])
-        owned = len(batch) > AT_ONCE and not self._observers
-        await self._write_batch(Write(batch, within, owned=owned), ItemVectors(matrix))
-        if self._observers:
-            self._observers.added(batch)
+        owned = len(batch) > AT_ONCE
+        await self._submit(Write(batch, within, owned=owned, vectors=ItemVectors(matrix)))
 
     async def _add(self, item: MemoryItem, within: MemoryMetadata | None) -> None:
         own = private_copy(item, self._table.kin(item.metadata))
@@ -164,7 +160,7 @@ class VectorMemoryStore(BaseStore):
         self._stored.put([own], vectors)
 
     async def _apply(self, write: Write) -> int:
-        _, removed = await self._write_batch(write)
+        _, removed = await self._write_batch(write, write.vectors)
         return int(removed)
 
     async def _update_many(self, items: Sequence[MemoryItem], within: MemoryMetadata | None) -> list[MemoryItem]:
@@ -184,7 +180,7 @@ class VectorMemoryStore(BaseStore):
             own = [private_copy(item, self._table.kin(item.metadata)) for item in write.adds]
         else:
             own = await offload(len(write.adds), private_copies, write.adds, write.owned)
-        write = replace(write, adds=own, owned=not write.keep_created)
+        write = write.but(adds=own, owned=not write.keep_created)
         if vectors is None:
             self._stored.check_head(write)
             # Conflicts are found before the embedder is paid for.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 from collections.abc import AsyncGenerator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -106,7 +105,7 @@ class JsonLinesStore(BaseStore):
 
     async def _apply(self, write: Write) -> int:
         # The caller may change theirs before the thread comes to them.
-        own = dataclasses.replace(write, adds=[copy_item(item) for item in write.adds])
+        own = write.but(adds=[copy_item(item) for item in write.adds])
         return await self._do(lambda journal: carry_out(journal, own))
 
     async def _update_many(self, items: Sequence[MemoryItem], within: MemoryMetadata | None) -> list[MemoryItem]:

@@ -11,7 +11,7 @@ from typing import Self
 
 from memoranda.errors import InputError
 from memoranda.items import MemoryItem
-from memoranda.store import BaseStore, Observer
+from memoranda.store import Observer, Store
 from memoranda_facts.extraction.extractors import FactExtractor, is_spoken
 from memoranda_facts.extraction.running import ExtractionReport, ExtractionRun
 from memoranda_facts.facts import Facts
@@ -43,7 +43,7 @@ class BackgroundExtraction(Observer):
 
     def __init__(
         self,
-        store: BaseStore,
+        store: Store,
         extractor: FactExtractor,
         *,
         schema: Schema | None = None,

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from memoranda.errors import VersionConflictError
 from memoranda.items import MemoryItem, MemoryMetadata
-from memoranda.store import BaseStore
+from memoranda.store import Store
 from memoranda.store.records import writing_records
 from memoranda_facts.records import FOLDER
 
@@ -43,7 +43,7 @@ class Mark:
 class Marks:
     """The mark of one extractor for one owner."""
 
-    def __init__(self, store: BaseStore, owner: MemoryMetadata, extractor: str) -> None:
+    def __init__(self, store: Store, owner: MemoryMetadata, extractor: str) -> None:
         self._store = store
         self._named = json.dumps([owner.user_id, owner.agent_id, list(owner.namespace), extractor])
         self._metadata = MemoryMetadata(

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from memoranda.errors import InputError
-from memoranda.store import BaseStore
+from memoranda.store import Store
 from memoranda_receipts.revisions.records import Revisions
 from memoranda_receipts.revisions.store import RevisionsStore
 
@@ -14,7 +14,7 @@ _FURTHER = ("erase", "unerased", "doctor", "reindex", "destroy_keys", "count_unr
 """Methods that some stores have beside the contract."""
 
 
-def with_revisions(store: BaseStore, *, value: object = True, **options: Any) -> RevisionsStore:
+def with_revisions(store: Store, *, value: object = True, **options: Any) -> RevisionsStore:
     """Return a store around another that keeps earlier versions of items.
 
     ``value`` is True, or a :class:`Revisions` that says how many; the URL's options ``revisions_days`` and

@@ -9,7 +9,7 @@ from typing import Any, Protocol, cast
 from memoranda.errors import InputError
 from memoranda.items import BranchMemory, MemoryItem, MemoryMetadata
 from memoranda.shapes import check_text
-from memoranda.store import BaseStore, Capability, InMemoryStore, Moment, ScopedStore
+from memoranda.store import Capability, InMemoryStore, Moment, ScopedStore, Store
 from memoranda.store.backend import metadata_matches, moment_text
 from memoranda.store.records import copying_records
 from memoranda_receipts.revisions.records import Revision, since_of, without_since
@@ -27,7 +27,7 @@ class KeepsRevisions(Protocol):
     async def _snapshot(self, moment: str, bounds: MemoryMetadata | None) -> tuple[InMemoryStore, dict[str, int]]: ...
 
 
-class AsOf(BaseStore):
+class AsOf(Store):
     """The reads of a store with revisions, and of its handles.
 
     ``as_of`` (a datetime with a zone, or ISO-8601 text) reads what was there at that moment: everything within the
@@ -36,25 +36,25 @@ class AsOf(BaseStore):
     """
 
     async def window(self, *, as_of: Moment | None = None, **asked: Any) -> list[MemoryItem]:
-        """Return a conversation as a model may be shown it; with ``as_of``, as it was. See :meth:`BaseStore.window`."""
+        """Return a conversation as a model may be shown it; with ``as_of``, as it was. See :meth:`Store.window`."""
         if as_of is None:
             return await super().window(**asked)
         then = await self._then(as_of)
         return then.versioned(await then.store.window(**{**asked, "receipt": False}))
 
     async def search(self, *, as_of: Moment | None = None, **asked: Any) -> list[MemoryItem]:
-        """Return the items that match; with ``as_of``, those that did then. See :meth:`BaseStore.search`."""
+        """Return the items that match; with ``as_of``, those that did then. See :meth:`Store.search`."""
         if as_of is None:
             return await super().search(**asked)
         then = await self._then(as_of)
         return then.versioned(await then.store.search(**asked))
 
     async def count(self, *, as_of: Moment | None = None, **asked: Any) -> int:
-        """Return the number of items; with ``as_of``, how many there were. See :meth:`BaseStore.count`."""
+        """Return the number of items; with ``as_of``, how many there were. See :meth:`Store.count`."""
         return await (super().count(**asked) if as_of is None else (await self._then(as_of)).store.count(**asked))
 
     async def scan(self, *, as_of: Moment | None = None, **asked: Any) -> AsyncGenerator[MemoryItem, None]:
-        """Yield every item that matches; with ``as_of``, those that did then. See :meth:`BaseStore.scan`."""
+        """Yield every item that matches; with ``as_of``, those that did then. See :meth:`Store.scan`."""
         if as_of is None:
             async for item in super().scan(**asked):
                 yield item
@@ -66,7 +66,7 @@ class AsOf(BaseStore):
     async def versions(self, item_id: str) -> list[MemoryItem]:
         """Return the earlier versions of an item that are kept, oldest first; those of a deleted item, too."""
         self._ensure_open()
-        root, bounds = self._root(), self._bounds(None)
+        root, bounds = self._keeper(), self.bounds
         held = await root._stored([check_text(item_id, "item_id")])
         found = [revision.loaded(self.item_types) for revision in await root._revisions(held)]
         return [item for item in found if item is not None and metadata_matches(bounds, item.metadata)]
@@ -75,7 +75,7 @@ class AsOf(BaseStore):
         """Purge the earlier versions of an item for good, and return how many they were; the item stays as it is."""
         self._ensure_open()
         self._require(Capability.PURGE)
-        root, bounds = self._root(), self._bounds(None)
+        root, bounds = self._keeper(), self.bounds
         held = await root._stored([check_text(item_id, "item_id")])
         purged = await root._purge_revisions([item for item in held if metadata_matches(bounds, item.metadata)])
         await self._observers.wait("purged")
@@ -84,16 +84,13 @@ class AsOf(BaseStore):
     def _scoped(self, scope: MemoryMetadata) -> ScopedStore:
         return RevisionsHandle(self, scope)
 
-    def _root(self) -> KeepsRevisions:
-        store: Any = self
-        while isinstance(store, ScopedStore):
-            store = store._store
-        return cast(KeepsRevisions, store)
+    def _keeper(self) -> KeepsRevisions:
+        return cast(KeepsRevisions, self.root)
 
     async def _then(self, as_of: Moment) -> Then:
         self._ensure_open()
-        bounds = self._bounds(None)
-        snapshot, versions = await self._root()._snapshot(moment_text(as_of, "as_of"), bounds)
+        bounds = self.bounds
+        snapshot, versions = await self._keeper()._snapshot(moment_text(as_of, "as_of"), bounds)
         return Then(snapshot if bounds is None else snapshot._scoped(bounds), versions)
 
 
@@ -104,7 +101,7 @@ class RevisionsHandle(AsOf, ScopedStore):
 class Then:
     """A scope as it was at a moment, in a store of its own that numbers versions anew."""
 
-    def __init__(self, store: BaseStore, versions: Mapping[str, int]) -> None:
+    def __init__(self, store: Store, versions: Mapping[str, int]) -> None:
         self.store = store
         self._versions = versions
 

@@ -8,18 +8,26 @@ from dataclasses import replace
 from typing import TypeVar
 
 from memoranda.items import MemoryItem, MemoryMetadata, Payload
-from memoranda.store import BaseStore, Capability, InMemoryStore, Order, Owner, RankedItem, Ranker, SearchMode
+from memoranda.store import BaseStore, Capability, InMemoryStore, Order, Owner, RankedItem, Ranker, SearchMode, Store
 from memoranda.store.backend import (
+    AS_ADDED,
+    Action,
+    Change,
     Expiry,
     Filter,
     Listing,
     Page,
     Value,
     Write,
+    best_of,
     check_expected,
     check_owner,
     end_of_life,
+    items_of_ids,
+    items_where,
     metadata_matches,
+    payloads_where,
+    place_of,
 )
 from memoranda_receipts.revisions.reading import AsOf, filled
 from memoranda_receipts.revisions.records import (
@@ -41,7 +49,7 @@ _AT_ONCE = 200
 """How many items are cleared in one step."""
 
 
-class RevisionsStore(AsOf):
+class RevisionsStore(AsOf, BaseStore):
     """A store that keeps earlier versions of its items; made by ``memoranda.open(url, revisions=True)``.
 
     What ``update``, ``add`` of an existing id, ``delete``, ``clear``, ``pop`` and ``touch`` replace or remove stays as
@@ -51,12 +59,13 @@ class RevisionsStore(AsOf):
     may be lost; ``update`` loses none.
     """
 
-    def __init__(self, store: BaseStore, kept: Revisions | None = None) -> None:
+    def __init__(self, store: Store, kept: Revisions | None = None) -> None:
         self._inner = store
+        self._below = store.bottom
         self.kept = kept or Revisions()
         super().__init__()
         self._serialises_writes = True
-        self._lifetimes = store._lifetimes
+        self._living.lifetimes = store._living.lifetimes
         store.clock = lambda: self.clock()
 
     def __repr__(self) -> str:
@@ -98,7 +107,7 @@ class RevisionsStore(AsOf):
     # Writing
 
     def _present(self) -> str:
-        return self._lifetimes.now(self.clock)
+        return self._living.now()
 
     async def _add(self, item: MemoryItem, within: MemoryMetadata | None) -> None:
         await self._apply(Write([item], within))
@@ -106,7 +115,8 @@ class RevisionsStore(AsOf):
     async def _apply(self, write: Write) -> int:
         now = self._present()
         stored = {
-            item.id: item for item in await self._inner._get_many([*(item.id for item in write.adds), *write.deletes])
+            item.id: item
+            for item in await self._below.read(items_of_ids([*(item.id for item in write.adds), *write.deletes]))
         }
         revisions: list[MemoryItem] = []
         for item in write.adds:
@@ -125,24 +135,24 @@ class RevisionsStore(AsOf):
                 if metadata_matches(write.within, revision.metadata):
                     deletes.append(revision.id)
                 else:  # The batch ends at its bounds, and the item has moved.
-                    await self._inner._purge(revision.id, ONLY_REVISIONS, False)
+                    await self._change("purge", ONLY_REVISIONS, revision.id)
         else:
             revisions += [revision_item(item, now, self.kept, ends=item.expires_at) for item in gone]
         if not revisions and len(write.adds) == 1 and write.is_plain:
-            await self._inner._add(with_since(write.adds[0], now), write.within)
+            await self._below.write(Write([with_since(write.adds[0], now)], write.within))
             return 0
         revisions += await self._lasting(
             [(stored[item.id], item.expires_at) for item in write.adds if item.id in stored]
         )
         self._note(revisions)
         adds = [*revisions, *(with_since(item, now) for item in write.adds)]
-        removed = await self._inner._apply(replace(write, adds=adds, deletes=deletes, owned=False))
+        removed = (await self._below.write(write.but(adds=adds, deletes=deletes, owned=False))).changed
         await self._prune(stored.values())
         return removed - (len(deletes) - len(write.deletes))
 
     async def _update_many(self, items: Sequence[MemoryItem], within: MemoryMetadata | None) -> list[MemoryItem]:
         now = self._present()
-        stored = {item.id: item for item in await self._inner._get_many([item.id for item in items])}
+        stored = {item.id: item for item in await self._below.read(items_of_ids([item.id for item in items]))}
         for item in items:
             check_expected(item, stored.get(item.id), within)
         revisions: list[MemoryItem] = [
@@ -153,16 +163,16 @@ class RevisionsStore(AsOf):
         revisions += await self._lasting([(stored[item.id], item.expires_at) for item in items if item.id in stored])
         self._note(revisions)
         changed = [*(with_since(item, now) for item in items), *revisions]
-        updated = await self._inner._update_many(changed, within)
+        updated = (await self._below.write(Write(changed, within, compared=True))).items
         await self._prune(stored.values())
         return [without_since(item) for item in updated[: len(items)]]
 
     async def _clear(self, wanted: Filter) -> int:
-        ids = [item.id async for item in self._inner._scan(_own(wanted), False, "added")]
+        ids = [item.id async for item in self._below.stream(items_where(_own(wanted), AS_ADDED))]
         return sum([await self._apply(Write(deletes=some)) for some in _slices(ids)])
 
     async def _pop(self, wanted: Filter, purge: bool) -> MemoryItem | None:
-        while newest := await self._inner._search(_own(wanted), Page(1, order="added")):
+        while newest := await self._below.read(items_where(_own(wanted), Page(1, order="added"))):
             if await self._apply(Write(deletes=[newest[0].id], purge=purge)):
                 return without_since(newest[0])
         return None
@@ -174,8 +184,12 @@ class RevisionsStore(AsOf):
         """Bring items back, after noting that they were away: from their last version on, whenever that ended."""
         now = self._present()
         here = wanted if item_id is None else wanted.also(Value("id", False, "$eq", item_id))
-        found = [item async for item in self._inner._scan(_own(here), True, "added")]
-        live = {item.id for some in _slices(found) for item in await self._inner._get_many([each.id for each in some])}
+        found = [item async for item in self._below.stream(items_where(_own(here), AS_ADDED, deleted=True))]
+        live = {
+            item.id
+            for some in _slices(found)
+            for item in await self._below.read(items_of_ids([each.id for each in some]))
+        }
         away = [
             revision_item(item, now, self.kept, absent=True, ends=item.expires_at)
             for item in found
@@ -183,26 +197,36 @@ class RevisionsStore(AsOf):
         ]
         if away:
             self._note(away)
-            await self._inner._apply(Write(away))
-        return await self._inner._restore(item_id, wanted.also(NO_REVISION))
+            await self._below.write(Write(away))
+        return await self._change("restore", wanted.also(NO_REVISION), item_id)
 
     async def _purge(self, item_id: str | None, wanted: Filter, deleted_only: bool) -> int:
         """Purge items, their revisions first: what is broken off leaves no revision of an item that is gone."""
         here = wanted if item_id is None else wanted.also(Value("id", False, "$eq", item_id))
         hides = Capability.DELETE in self.capabilities
-        ending = [item async for item in self._inner._scan(_own(here), hides, "added")]
+        ending = [item async for item in self._below.stream(items_where(_own(here), AS_ADDED, deleted=hides))]
         if deleted_only:
-            live = {item.id for some in _slices(ending) for item in await self._inner._get_many([i.id for i in some])}
+            live = {
+                item.id
+                for some in _slices(ending)
+                for item in await self._below.read(items_of_ids([i.id for i in some]))
+            }
             ending = [item for item in ending if item.id not in live]
         await self._purge_revisions(ending)
-        if (
-            item_id is None and not deleted_only and _is_whole_scope(wanted)
-        ):  # Nothing of it stays, wherever items went.
-            await self._inner._purge(None, replace(ONLY_REVISIONS, metadata=wanted.metadata), False)
-        return await self._inner._purge(item_id, wanted.also(NO_REVISION), deleted_only)
+        if item_id is None and not deleted_only and _is_whole_scope(wanted):
+            # Nothing of it stays, wherever items went.
+            await self._change("purge", replace(ONLY_REVISIONS, metadata=wanted.metadata))
+        return await self._change("purge", wanted.also(NO_REVISION), item_id, deleted_only=deleted_only)
+
+    async def _change(
+        self, action: Action, wanted: Filter, item_id: str | None = None, *, deleted_only: bool = False
+    ) -> int:
+        """Change items of the store inside, revisions among them if the filter says so, and return how many were."""
+        change = Change(action, wanted, None if item_id is None else [item_id], deleted_only)
+        return (await self._below.write(Write(change=change))).changed
 
     async def _touch(self, ids: Sequence[str], ttl: float | None, now: str, within: MemoryMetadata | None) -> int:
-        found = [item for item in await self._inner._get_many(ids) if metadata_matches(within, item.metadata)]
+        found = [item for item in await self._below.read(items_of_ids(ids)) if metadata_matches(within, item.metadata)]
         mortal = [item for item in found if ttl is not None or item.ttl is not None]
         lives = {item.id: item.ttl or 0.0 if ttl is None else ttl for item in mortal}
         ends = {name: end_of_life(now, life) for name, life in lives.items()}
@@ -211,12 +235,13 @@ class RevisionsStore(AsOf):
         revisions += [revision_item(item, now, self.kept, ends=ends[item.id]) for item in changed]
         if revisions:
             self._note(revisions)
-            await self._inner._apply(Write(revisions))
-        return await self._inner._touch([item.id for item in mortal], ttl, now, within)
+            await self._below.write(Write(revisions))
+        here, named = Filter(metadata=within, archived=None), [item.id for item in mortal]
+        return (await self._below.write(Write(change=Change("touch", here, named, ttl=ttl, now=now)))).changed
 
     async def _sweep(self, wanted: Filter) -> int:
-        await self._inner._sweep(replace(wanted, memory_type="revision"))
-        return await self._inner._sweep(wanted.also(NO_REVISION))
+        await self._change("sweep", replace(wanted, memory_type="revision"))
+        return await self._change("sweep", wanted.also(NO_REVISION))
 
     async def _soonest_expiry(self) -> str | None:
         return await self._inner._soonest_expiry()
@@ -238,46 +263,45 @@ class RevisionsStore(AsOf):
         return await self._inner._text_ranker()
 
     async def _get(self, item_id: str) -> MemoryItem | None:
-        item = await self._inner._get(item_id)
+        item = next(iter(await self._below.read(items_of_ids([item_id]))), None)
         return None if item is None or item.memory_type == "revision" else without_since(item)
 
     async def _get_many(self, ids: Sequence[str]) -> list[MemoryItem]:
-        found = await self._inner._get_many(ids)
+        found = await self._below.read(items_of_ids(ids))
         return [without_since(item) for item in found if item.memory_type != "revision"]
 
     async def _search(self, wanted: Filter, page: Page) -> list[MemoryItem]:
-        return [without_since(item) for item in await self._inner._search(wanted.also(NO_REVISION), page)]
+        return [without_since(item) for item in await self._below.read(items_where(wanted.also(NO_REVISION), page))]
 
     async def _payloads(self, wanted: Filter, page: Page) -> list[Payload]:
-        return await self._inner._payloads(wanted.also(NO_REVISION), page)
+        return await self._below.read(payloads_where(wanted.also(NO_REVISION), page))
 
     async def _rank(self, query: str, wanted: Filter, limit: int, mode: SearchMode) -> list[RankedItem]:
         if self.ranker is not None:
             self._inner.ranker = self.ranker
-        ranked = await self._inner._rank(query, wanted.also(NO_REVISION), limit, mode)
+        ranked = await self._below.read(best_of(query, wanted.also(NO_REVISION), limit, mode))
         for found in ranked:
             without_since(found.item)
         return ranked
 
     async def _count(self, wanted: Filter, include_deleted: bool) -> int:
-        return await self._inner._count(wanted.also(NO_REVISION), include_deleted)
+        return await self._below.count(items_where(wanted.also(NO_REVISION), deleted=include_deleted))
 
     def _one_state(self) -> AbstractAsyncContextManager[bool]:
-        return self._inner._one_state()
+        return self._below.snapshot()
 
     async def _scan(self, wanted: Filter, include_deleted: bool, order: Order) -> AsyncGenerator[MemoryItem, None]:
-        async for item in self._inner._scan(wanted.also(NO_REVISION), include_deleted, order):
+        async for item in self._below.stream(
+            items_where(wanted.also(NO_REVISION), Page(order=order), deleted=include_deleted)
+        ):
             yield without_since(item)
 
     async def _owners(self, listing: Listing, wanted: Filter) -> AsyncGenerator[Owner, None]:
-        async for owner in self._inner._owners(listing, wanted.also(NO_REVISION)):
+        async for owner in self._below.owners(listing, items_where(wanted.also(NO_REVISION))):
             yield owner
 
-    async def _lineage(self, session_id: str, item: MemoryItem) -> dict[str, int]:
-        return await self._inner._lineage(session_id, item)
-
-    async def _portable(self, item: MemoryItem, wanted: Filter, include_deleted: bool) -> MemoryItem:
-        return await self._inner._portable(item, wanted.also(NO_REVISION), include_deleted)
+    async def _place(self, item_id: str) -> int | None:
+        return next(iter(await self._below.read(place_of(item_id))), None)
 
     # Revisions
 
@@ -298,15 +322,15 @@ class RevisionsStore(AsOf):
             if item.version > self.kept.number:
                 over = Value(VERSION, True, "$lte", item.version - self.kept.number)
                 for revisions in _revisions_of([item]):
-                    await self._inner._purge(None, revisions.also(over), False)
+                    await self._change("purge", revisions.also(over))
 
     async def _purge_revisions(self, items: Sequence[MemoryItem]) -> int:
-        return sum([await self._inner._purge(None, revisions, False) for revisions in _revisions_of(items)])
+        return sum([await self._change("purge", revisions) for revisions in _revisions_of(items)])
 
     async def _revision_items(self, items: Sequence[MemoryItem]) -> list[MemoryItem]:
         found: list[MemoryItem] = []
         for revisions in _revisions_of(items):
-            found += (await self._inner._search(revisions.also(*self._alive()), Page(order="added")))[::-1]
+            found += (await self._below.read(items_where(revisions.also(*self._alive()), Page(order="added"))))[::-1]
         return found
 
     async def _revisions(self, items: Sequence[MemoryItem]) -> list[Revision]:
@@ -316,11 +340,11 @@ class RevisionsStore(AsOf):
         """Return a store that holds what lay within some bounds at a moment, and the versions of its items."""
         hides = Capability.DELETE in self.capabilities
         wanted = Filter(metadata=bounds, archived=None, further=(NO_REVISION, *self._alive()))
-        held = {item.id: item async for item in self._inner._scan(wanted, hides, "added")}
-        live = {item.id async for item in self._inner._scan(wanted, False, "added")} if hides else set(held)
+        held = {item.id: item async for item in self._below.stream(items_where(wanted, AS_ADDED, deleted=hides))}
+        live = {item.id async for item in self._below.stream(items_where(wanted, AS_ADDED))} if hides else set(held)
         earlier: dict[str, Revision] = {}
-        async for item in self._inner._scan(
-            replace(ONLY_REVISIONS, metadata=bounds, further=tuple(self._alive())), False, "added"
+        async for item in self._below.stream(
+            items_where(replace(ONLY_REVISIONS, metadata=bounds, further=tuple(self._alive())), AS_ADDED)
         ):
             revision = loaded_revision(item)
             if revision.covers(moment):  # Touching leaves an item's beginning: the first to end is the one.
@@ -334,7 +358,7 @@ class RevisionsStore(AsOf):
         hides, found = Capability.DELETE in self.capabilities, list[MemoryItem]()
         for some in _slices(ids):
             wanted = Filter(archived=None, further=(Value("id", False, "$in", list(some)), *self._alive()))
-            found += [item async for item in self._inner._scan(wanted, hides, "added")]
+            found += [item async for item in self._below.stream(items_where(wanted, AS_ADDED, deleted=hides))]
         return found
 
 

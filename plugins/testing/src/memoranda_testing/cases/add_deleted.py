@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from memoranda.errors import IdConflictError, InputError, UnsupportedError
 from memoranda.items import MemoryItem, MemoryMetadata
-from memoranda.store import BaseStore, Capability, Observer
+from memoranda.store import Capability, Observer, Store
 from memoranda_testing.case import Cases, needs, note
 from memoranda_testing.expect import contents, each_raises, equal, raises, same_item, that
 
@@ -32,7 +32,7 @@ class AddDeletedCases(Cases):
     """``add_many(items, deleted=ids)``."""
 
     @needs(Capability.ADD_DELETED)
-    async def test_what_arrives_deleted_is_hidden_everywhere(self, store: BaseStore) -> None:
+    async def test_what_arrives_deleted_is_hidden_everywhere(self, store: Store) -> None:
         """No read shows it; a scan and a count that ask for hidden items do, in its place among the others."""
         scope = self.scope()
         items = [note(f"tea {number}", scope, 9) for number in range(4)]
@@ -48,7 +48,7 @@ class AddDeletedCases(Cases):
         equal(contents(everything), ["tea 0", "tea 1", "tea 2", "tea 3"], "scan with what is hidden")
 
     @needs(Capability.ADD_DELETED)
-    async def test_what_arrives_deleted_can_be_restored(self, store: BaseStore) -> None:
+    async def test_what_arrives_deleted_can_be_restored(self, store: Store) -> None:
         """It comes back whole, archived if it was, at version 1 and in its place; its text is found again."""
         scope = self.scope()
         items = [note(f"tea {number}", scope, 9) for number in range(3)]
@@ -63,7 +63,7 @@ class AddDeletedCases(Cases):
             equal(contents(found), ["tea 1"], f"search mode {mode!r} after restoring")
 
     @needs(Capability.ADD_DELETED)
-    async def test_what_arrives_deleted_is_seen_by_nobody_meanwhile(self, store: BaseStore) -> None:
+    async def test_what_arrives_deleted_is_seen_by_nobody_meanwhile(self, store: Store) -> None:
         """A reader sees none of the items at any moment while they are written."""
         scope = self.scope()
         batches = [[note("hidden", scope, second) for second in range(20)] for _ in range(10)]
@@ -86,7 +86,7 @@ class AddDeletedCases(Cases):
         equal(seen, [], "what a reader saw of items that arrive deleted")
 
     @needs(Capability.ADD_DELETED)
-    async def test_what_arrives_deleted_replaces_what_is_there(self, store: BaseStore) -> None:
+    async def test_what_arrives_deleted_replaces_what_is_there(self, store: Store) -> None:
         """A visible item of the id is hidden by it, a hidden one stays so; both get the new content and version."""
         scope = self.scope()
         visible, hidden = note("old tea", scope, 1), note("old tea", scope, 2)
@@ -102,7 +102,7 @@ class AddDeletedCases(Cases):
             same_item(await store.get(item.id), item, "the replaced item", version=2)
 
     @needs(Capability.ADD_DELETED)
-    async def test_an_item_added_after_it_arrived_deleted_is_visible(self, store: BaseStore) -> None:
+    async def test_an_item_added_after_it_arrived_deleted_is_visible(self, store: Store) -> None:
         """Adding brings the id back, as with any deleted item."""
         scope = self.scope()
         item = note("old", scope)
@@ -112,7 +112,7 @@ class AddDeletedCases(Cases):
         equal(await store.restore(metadata=scope), 0, "number restored")
 
     @needs(Capability.ADD_DELETED, Capability.ATOMIC)
-    async def test_what_arrives_deleted_is_refused_as_a_whole(self, store: BaseStore) -> None:
+    async def test_what_arrives_deleted_is_refused_as_a_whole(self, store: Store) -> None:
         """Another user's id, visible or hidden, is an IdConflictError, and nothing of the batch is stored."""
         scope, others = self.scope(), self.scope()
         visible, hidden = note("theirs", others, 1), note("theirs too", others, 2)
@@ -125,7 +125,7 @@ class AddDeletedCases(Cases):
         same_item(await store.get(visible.id), visible, "the other user's item", version=1)
 
     @needs(Capability.ADD_DELETED)
-    async def test_a_scope_stamps_and_bounds_what_arrives_deleted(self, store: BaseStore) -> None:
+    async def test_a_scope_stamps_and_bounds_what_arrives_deleted(self, store: Store) -> None:
         """A handle hides what it adds under its own scope, and cannot hide what lies outside."""
         user = self.user()
         outside = note("outside", MemoryMetadata(user_id=user, session_id="other"))
@@ -140,7 +140,7 @@ class AddDeletedCases(Cases):
         equal(contents(await handle.search()), ["inside"], "what the handle sees after restoring")
 
     @needs(Capability.ADD_DELETED)
-    async def test_observers_change_what_arrives_deleted_and_are_not_told_of_it(self, store: BaseStore) -> None:
+    async def test_observers_change_what_arrives_deleted_and_are_not_told_of_it(self, store: Store) -> None:
         """Redaction applies to hidden items, and observers that mirror what is added never receive them."""
         scope = self.scope()
         watcher = _Watcher(scope.user_id)
@@ -152,7 +152,7 @@ class AddDeletedCases(Cases):
         equal(contents(await store.search(metadata=scope)), ["hidden ***", "shown ***"], "what was stored")
 
     @needs(Capability.ADD_DELETED)
-    async def test_an_id_that_is_not_among_the_items_is_refused(self, store: BaseStore) -> None:
+    async def test_an_id_that_is_not_among_the_items_is_refused(self, store: Store) -> None:
         """add_many does not delete stored items: their ids in ``deleted`` are an InputError, and nothing changes."""
         scope = self.scope()
         stored, item = note("stored", scope), note("x", scope)
@@ -165,7 +165,7 @@ class AddDeletedCases(Cases):
         )
         equal(contents(await store.search(metadata=scope)), ["stored"], "what is stored after a refusal")
 
-    async def test_a_store_that_cannot_take_deleted_items_says_so(self, store: BaseStore) -> None:
+    async def test_a_store_that_cannot_take_deleted_items_says_so(self, store: Store) -> None:
         """Without the capability the items are refused with UnsupportedError rather than shown; with it, restored."""
         if Capability.ADD_DELETED in store.capabilities:
             that(Capability.DELETE in store.capabilities, "a store that takes deleted items can also restore them")

@@ -9,7 +9,7 @@ from typing import Any
 
 from memoranda.errors import InputError
 from memoranda.items import AIMemory, MemoryItem, MemoryMetadata
-from memoranda.store import BaseStore, Capability, copy_item
+from memoranda.store import Capability, Store, copy_item
 from memoranda.store.backend import MAX_KEY_BYTES
 from memoranda.store.records import RECORD_MAKERS, copying_records
 from memoranda_testing.case import Cases, note
@@ -38,7 +38,7 @@ class InputCases(Cases):
         """Return an item with this metadata."""
         return note("x", MemoryMetadata(**fields))
 
-    async def _refused(self, store: BaseStore, build: Callable[[], MemoryItem], field: str, what: str) -> None:
+    async def _refused(self, store: Store, build: Callable[[], MemoryItem], field: str, what: str) -> None:
         """Check every way of writing the item; some items are refused as soon as they are made."""
 
         async def add() -> None:
@@ -58,7 +58,7 @@ class InputCases(Cases):
                 f"The error about {what} names {raised.error.field!r} and not {field!r}: {raised.error}",
             )
 
-    async def test_records_are_refused_from_all_but_their_makers(self, store: BaseStore) -> None:
+    async def test_records_are_refused_from_all_but_their_makers(self, store: Store) -> None:
         """What a record says is believed, so nobody adds one by hand; copies of other stores have them."""
         user = self.user()
         for kind in RECORD_MAKERS:
@@ -70,7 +70,7 @@ class InputCases(Cases):
             with copying_records(stranger), raises(InputError, f"a stranger's copy of {kind!r}"):
                 await stranger.add(record.model_copy(update={"id": uuid.uuid4().hex}))
 
-    async def test_nul_and_lone_surrogates_are_refused_in_every_text(self, store: BaseStore) -> None:
+    async def test_nul_and_lone_surrogates_are_refused_in_every_text(self, store: Store) -> None:
         """Content, id, type, name, scope fields, extra keys and values, further fields: each is named."""
         scope = self.scope()
         user = scope.user_id
@@ -91,7 +91,7 @@ class InputCases(Cases):
                 await self._refused(store, build, field, f"{text!r} in {field}")
         equal(await store.count(metadata=MemoryMetadata(user_id=user)), 0, "count after refusals")
 
-    async def test_ids_are_as_long_as_every_index_can_hold(self, store: BaseStore) -> None:
+    async def test_ids_are_as_long_as_every_index_can_hold(self, store: Store) -> None:
         """The longest ids are kept and found, in any script; one byte more is an InputError that names the field."""
         for letter in ("x", "ж", "😀"):
             longest = uuid.uuid4().hex
@@ -113,7 +113,7 @@ class InputCases(Cases):
             ):
                 await self._refused(store, build, field, f"an {field} of too many bytes")
 
-    async def test_numbers_that_json_lacks_are_refused(self, store: BaseStore) -> None:
+    async def test_numbers_that_json_lacks_are_refused(self, store: Store) -> None:
         """NaN and the infinities are refused in extra, in tool calls and in further fields."""
         scope = self.scope()
         for number in (float("nan"), float("inf"), float("-inf")):
@@ -126,7 +126,7 @@ class InputCases(Cases):
                 await self._refused(store, build, field, f"{number} in {field}")
         equal(await store.count(metadata=scope), 0, "count after refusals")
 
-    async def test_values_that_json_lacks_are_refused(self, store: BaseStore) -> None:
+    async def test_values_that_json_lacks_are_refused(self, store: Store) -> None:
         """Bytes, sets, objects and keys that are no text are refused."""
         scope = self.scope()
         for value in (b"bytes", {1, 2}, object(), {1: "a number as key"}, 1j):
@@ -136,13 +136,13 @@ class InputCases(Cases):
             await self._refused(store, partial(note, "x", scope, mood=value), "mood", f"{kind} in a field")
         equal(await store.count(metadata=scope), 0, "count after refusals")
 
-    async def test_a_value_that_contains_itself_is_refused(self, store: BaseStore) -> None:
+    async def test_a_value_that_contains_itself_is_refused(self, store: Store) -> None:
         """A list within itself is an InputError, not an endless loop."""
         endless: list[Any] = []
         endless.append(endless)
         await self._refused(store, partial(note, "x", self.scope(), mood=endless), "mood", "a list within itself")
 
-    async def test_bad_times_are_refused(self, store: BaseStore) -> None:
+    async def test_bad_times_are_refused(self, store: Store) -> None:
         """A time that cannot be read never becomes an item, nor can it be assigned to one."""
         del store  # Items are refused before any store sees them.
         scope = self.scope()
@@ -153,7 +153,7 @@ class InputCases(Cases):
             with raises(ValueError, f"assigning the time {text!r}"):
                 item.updated_at = text
 
-    async def test_what_is_no_item_is_refused(self, store: BaseStore) -> None:
+    async def test_what_is_no_item_is_refused(self, store: Store) -> None:
         """Dicts, texts and None are InputErrors."""
         for value in ({"content": "x"}, "x", None, 3):
             with raises(InputError, f"add({value!r})"):
@@ -167,13 +167,13 @@ class InputCases(Cases):
             with raises(InputError, f"update_many({type(values).__name__})"):
                 await store.update_many(values)  # type: ignore[arg-type]  # the mistake under test
 
-    async def test_bad_ids_to_read_are_refused(self, store: BaseStore) -> None:
+    async def test_bad_ids_to_read_are_refused(self, store: Store) -> None:
         """get of an impossible id is an InputError, not a driver's error."""
         for item_id in (*UNSTORABLE_TEXTS, None, 3):
             with raises(InputError, f"get({item_id!r})"):
                 await store.get(item_id)  # type: ignore[arg-type]  # the mistake under test
 
-    async def test_bad_metadata_filters_are_refused(self, store: BaseStore) -> None:
+    async def test_bad_metadata_filters_are_refused(self, store: Store) -> None:
         """NUL, surrogates and what JSON lacks in a filter are InputErrors, wherever a filter is taken."""
         item = note("x", self.scope())
         await store.add(item)
@@ -195,7 +195,7 @@ class InputCases(Cases):
             with raises(InputError, f"scan with the filter {wanted!r}"):
                 await anext(store.scan(metadata=wanted))
 
-    async def test_a_bad_memory_type_filter_is_refused(self, store: BaseStore) -> None:
+    async def test_a_bad_memory_type_filter_is_refused(self, store: Store) -> None:
         """A type that nothing stored can have is an InputError."""
         for text in UNSTORABLE_TEXTS:
             with raises(InputError, f"search(memory_type={text!r})"):

@@ -8,7 +8,7 @@ from typing import Any
 
 from memoranda.errors import ConflictError, IdConflictError, InputError, TurnConflictError, VersionConflictError
 from memoranda.items import AIMemory, HumanMemory, MemoryItem, MemoryMetadata, SummaryMemory, ToolMemory
-from memoranda.store import BaseStore, Capability
+from memoranda.store import Capability, Store
 from memoranda_testing.case import Cases, moment, needs, note
 from memoranda_testing.expect import contents, each_raises, equal, raises, same_item, that
 
@@ -16,7 +16,7 @@ from memoranda_testing.expect import contents, each_raises, equal, raises, same_
 class BatchCases(Cases):
     """get_many, apply, pop and keep_created."""
 
-    async def test_several_items_are_read_at_once(self, store: BaseStore) -> None:
+    async def test_several_items_are_read_at_once(self, store: Store) -> None:
         """In the order of the ids, each once; those that are not there, or not in scope, are left out."""
         mine, theirs = self.scope(), self.scope()
         items = [note(text, mine) for text in "abc"]
@@ -35,7 +35,7 @@ class BatchCases(Cases):
         equal(await store.get_many([]), [], "no ids")
         await each_raises(InputError, "of no list of ids", text=store.get_many("abc"), other=store.get_many([1]))  # type: ignore[list-item]  # the mistake under test
 
-    async def test_adds_and_deletes_go_together(self, store: BaseStore) -> None:
+    async def test_adds_and_deletes_go_together(self, store: Store) -> None:
         """One call removes some items, stores others, and returns how many were removed."""
         scope = self.scope()
         old, kept = note("old", scope, 0), note("kept", scope, 1)
@@ -47,7 +47,7 @@ class BatchCases(Cases):
         with raises(InputError, "the same id added and deleted"):
             await store.apply(adds=[note("x", scope, id=kept.id)], deletes=[kept.id])
 
-    async def test_a_batch_cannot_reach_out_of_its_scope(self, store: BaseStore) -> None:
+    async def test_a_batch_cannot_reach_out_of_its_scope(self, store: Store) -> None:
         """Deleting passes over what lies outside; adding over it is refused."""
         mine, theirs = self.scope(), self.scope()
         other = note("theirs", theirs)
@@ -60,7 +60,7 @@ class BatchCases(Cases):
         same_item(await store.get(other.id), other, "the other's item", version=1)
 
     @needs(Capability.ATOMIC)
-    async def test_a_batch_is_all_or_none(self, store: BaseStore) -> None:
+    async def test_a_batch_is_all_or_none(self, store: Store) -> None:
         """If one part meets a conflict, nothing was deleted and nothing added."""
         mine, theirs = self.scope(), self.scope()
         old, other = note("old", mine), note("theirs", theirs)
@@ -83,7 +83,7 @@ class BatchCases(Cases):
             )
 
     @needs(Capability.PURGE)
-    async def test_a_batch_can_purge(self, store: BaseStore) -> None:
+    async def test_a_batch_can_purge(self, store: Store) -> None:
         """What is purged leaves nothing behind, and its id is free."""
         mine, theirs = self.scope(), self.scope()
         item = note("gone", mine)
@@ -94,7 +94,7 @@ class BatchCases(Cases):
         found = await store.get(item.id)
         equal(found and found.version, 1, "the version of a new item")
 
-    async def test_a_replacement_can_keep_the_time_of_its_making(self, store: BaseStore) -> None:
+    async def test_a_replacement_can_keep_the_time_of_its_making(self, store: Store) -> None:
         """keep_created leaves created_at as it was and replaces all else, in every way of adding."""
         scope = self.scope()
         items = [note(text, scope, 1) for text in "abc"]
@@ -108,7 +108,7 @@ class BatchCases(Cases):
         equal(found[0].created_at, moment(9), "the time of a new item")
         equal({item.version for item in found[1:]}, {2}, "versions")
 
-    async def test_the_newest_is_taken_out(self, store: BaseStore) -> None:
+    async def test_the_newest_is_taken_out(self, store: Store) -> None:
         """pop() takes the item that was added last, of those that match, until there is none."""
         scope, other = self.scope(), self.scope()
         await store.add(note("other", other))
@@ -121,7 +121,7 @@ class BatchCases(Cases):
         equal([item and item.content for item in found], ["c", "a", None], "what is popped through a handle")
         equal(await store.count(metadata=other), 1, "count of the other user")
 
-    async def test_each_item_is_popped_once(self, store: BaseStore) -> None:
+    async def test_each_item_is_popped_once(self, store: Store) -> None:
         """However many callers pop at the same time, no item is returned twice and none is lost."""
         scope = self.scope()
         await store.add_many([note(f"{number}", scope, number) for number in range(20)])
@@ -131,7 +131,7 @@ class BatchCases(Cases):
         equal(await store.count(metadata=scope), 0, "count afterwards")
 
     @needs(Capability.PURGE, Capability.DELETE)
-    async def test_what_is_popped_can_be_gone_for_good(self, store: BaseStore) -> None:
+    async def test_what_is_popped_can_be_gone_for_good(self, store: Store) -> None:
         """Without purge it can be restored, with purge there is nothing left."""
         scope = self.scope()
         await store.add_many([note("kept", scope, 0), note("gone", scope, 1)])
@@ -153,7 +153,7 @@ class TurnCases(Cases):
             AIMemory(content=f"said {name}", metadata=scope, created_at=moment(2)),
         ]
 
-    async def test_a_turn_follows_what_was_read(self, store: BaseStore) -> None:
+    async def test_a_turn_follows_what_was_read(self, store: Store) -> None:
         """append takes the head that was read and returns the new one; an empty conversation has none."""
         scope = self.scope(session_id="s")
         equal(await store.head(metadata=scope), None, "the head of an empty conversation")
@@ -165,7 +165,7 @@ class TurnCases(Cases):
         equal(await store.head(metadata=scope), turn[-1].id, "the head that is read")
         equal(contents(await store.window(metadata=scope)), ["hello", "", "one", "said one"], "the conversation")
 
-    async def test_two_answers_to_one_message_cannot_mix(self, store: BaseStore) -> None:
+    async def test_two_answers_to_one_message_cannot_mix(self, store: Store) -> None:
         """Of many answers to the same message one is stored; the others are a conflict and leave nothing."""
         scope = self.scope(session_id="s")
         head = await store.append([HumanMemory(content="hello", metadata=scope)], after=None)
@@ -185,7 +185,7 @@ class TurnCases(Cases):
         equal(contents(await store.window(metadata=scope)), wanted, "the conversation")
         equal(await store.count(metadata=scope), 4, "count of the conversation")
 
-    async def test_conversations_do_not_wait_for_each_other(self, store: BaseStore) -> None:
+    async def test_conversations_do_not_wait_for_each_other(self, store: Store) -> None:
         """The head is that of one session of one user; other sessions may go on, and summaries do not count."""
         scope = self.scope(session_id="s")
         other = MemoryMetadata(user_id=scope.user_id, session_id="t")
@@ -198,7 +198,7 @@ class TurnCases(Cases):
         with raises(TurnConflictError, "an append to a conversation that is not empty any more"):
             await store.append([HumanMemory(content="again", metadata=bare)], after=None)
 
-    async def test_a_turn_that_cannot_be_one_is_refused(self, store: BaseStore) -> None:
+    async def test_a_turn_that_cannot_be_one_is_refused(self, store: Store) -> None:
         """Items of two sessions, no items, and ids that exist are refused; nothing is stored."""
         scope = self.scope(session_id="s")
         other = MemoryMetadata(user_id=scope.user_id, session_id="t")

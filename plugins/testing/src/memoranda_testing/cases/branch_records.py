@@ -9,7 +9,7 @@ from typing import Any
 
 from memoranda.errors import IdConflictError, InputError, VersionConflictError
 from memoranda.items import BranchMemory, MemoryItem, MemoryMetadata, MemoryStatus
-from memoranda.store import BaseStore, Capability, InMemoryStore, Observer
+from memoranda.store import Capability, InMemoryStore, Observer, Store
 from memoranda_testing.case import Cases, add_texts, needs, note
 from memoranda_testing.expect import ExpectationError, SkipCase, contents, equal, raises, that
 
@@ -21,7 +21,7 @@ def record_of(branch: str, user_id: str | None, parent: str, at: str, **fields: 
 
 
 async def copied(
-    store: BaseStore, asked: MemoryMetadata | None = None, *, deleted: bool = False, **filters: Any
+    store: Store, asked: MemoryMetadata | None = None, *, deleted: bool = False, **filters: Any
 ) -> InMemoryStore:
     """Return a copy of what a store holds, made with public methods."""
     target = InMemoryStore()
@@ -34,12 +34,12 @@ async def copied(
     return target
 
 
-async def shown(store: BaseStore, session: str, **scope: Any) -> list[str]:
+async def shown(store: Store, session: str, **scope: Any) -> list[str]:
     """Return what a session shows."""
     return contents(await store.window(metadata=MemoryMetadata(session_id=session, **scope)))
 
 
-async def _same_in_copies(store: BaseStore, asked: MemoryMetadata, sessions: Sequence[str]) -> None:
+async def _same_in_copies(store: Store, asked: MemoryMetadata, sessions: Sequence[str]) -> None:
     copy = await copied(store, asked)
     copy_of_copy = await copied(copy)
     for session in sessions:
@@ -49,7 +49,7 @@ async def _same_in_copies(store: BaseStore, asked: MemoryMetadata, sessions: Seq
 
 
 def _writes(
-    store: BaseStore, item: MemoryItem, there: MemoryMetadata, many: Sequence[MemoryItem]
+    store: Store, item: MemoryItem, there: MemoryMetadata, many: Sequence[MemoryItem]
 ) -> Iterator[Awaitable[object]]:
     """Yield every way of writing an item."""
     yield store.add(item)
@@ -65,7 +65,7 @@ def _writes(
 class BranchRecordCases(Cases):
     """A branch record comes from fork() alone, and gives access to nothing that its creator could not read."""
 
-    async def test_no_way_of_writing_takes_a_record(self, store: BaseStore) -> None:
+    async def test_no_way_of_writing_takes_a_record(self, store: Store) -> None:
         """Whatever it is called and whatever class it has: add, add_many, append, apply, update and observers."""
         scope = self.scope(session_id="s")
         (item,) = await add_texts(store, scope, "a")
@@ -84,7 +84,7 @@ class BranchRecordCases(Cases):
                         await way
         equal(await store.count(metadata=there), 0, "number of items in a session that was not forked")
 
-    async def test_an_observer_makes_no_record(self, store: BaseStore) -> None:
+    async def test_an_observer_makes_no_record(self, store: Store) -> None:
         """What an observer turns into a record is refused as well."""
         scope = self.scope(session_id="s")
         (item,) = await add_texts(store, scope, "a")
@@ -102,7 +102,7 @@ class BranchRecordCases(Cases):
         equal(contents([item]), ["a"], "what was said")
 
     @needs(Capability.FORK)
-    async def test_a_handle_of_a_branch_cannot_go_elsewhere(self, store: BaseStore) -> None:
+    async def test_a_handle_of_a_branch_cannot_go_elsewhere(self, store: Store) -> None:
         """A handle of the branch alone cannot fork, nor write its record again with another past."""
         scope = self.scope(session_id="s")
         items = await add_texts(store, scope, "a", "b")
@@ -135,7 +135,7 @@ class BranchRecordCases(Cases):
             equal(contents(await handle.window()), [], "a branch of whose past nothing is left")
 
     @needs(Capability.FORK)
-    async def test_a_handle_leads_no_further_than_it_reaches(self, store: BaseStore) -> None:
+    async def test_a_handle_leads_no_further_than_it_reaches(self, store: Store) -> None:
         """What a handle of a namespace, an agent or a task forks shares what lies in its scope, for every reader."""
         victim = self.scope(session_id="s")
         await add_texts(store, victim, "mine", "mine, too")
@@ -157,7 +157,7 @@ class BranchRecordCases(Cases):
         equal(await store.count(metadata=MemoryMetadata(user_id=victim.user_id)), 0, "what is left of a user")
 
     @needs(Capability.FORK)
-    async def test_another_users_items_are_never_shared(self, store: BaseStore) -> None:
+    async def test_another_users_items_are_never_shared(self, store: Store) -> None:
         """A record names items of its user alone, in sessions of whatever name."""
         mine, theirs = self.scope(session_id="s"), self.scope(session_id="s")
         (own,) = await add_texts(store, mine, "a")
@@ -179,7 +179,7 @@ class BranchRecordCases(Cases):
         equal(await shown(store.scoped(user_id=str(theirs.user_id)), name), [], "the branch for another user")
 
     @needs(Capability.FORK)
-    async def test_a_record_must_be_one(self, store: BaseStore) -> None:
+    async def test_a_record_must_be_one(self, store: Store) -> None:
         """Its id is its session's and its archived_by, and begins like that of every branch."""
         scope = self.scope(session_id="s")
         (item,) = await add_texts(store, scope, "a")
@@ -203,7 +203,7 @@ class BranchRecordCases(Cases):
         equal(await store.get(name), None, "the record")
 
     @needs(Capability.FORK)
-    async def test_a_record_that_is_there_stays_as_it_is(self, store: BaseStore) -> None:
+    async def test_a_record_that_is_there_stays_as_it_is(self, store: Store) -> None:
         """Forking the same branch again changes nothing; another branch of this id is a conflict."""
         mine, theirs = self.scope(session_id="s"), self.scope(session_id="s")
         items = await add_texts(store, mine, "a", "b", "c")
@@ -227,7 +227,7 @@ class BranchRecordCases(Cases):
         equal(await shown(store, branch), ["a", "b"], "the branch")
 
     @needs(Capability.FORK)
-    async def test_copies_of_branches_are_branches(self, store: BaseStore) -> None:
+    async def test_copies_of_branches_are_branches(self, store: Store) -> None:
         """What is scanned and forked again elsewhere shows the same, branch by branch, with ids and times."""
         scope = self.scope(session_id="s")
         items = await add_texts(store, scope, "a", "b", "c")
@@ -259,7 +259,7 @@ class BranchRecordCases(Cases):
                 await store.apply(deletes=[gone, branch])
 
     @needs(Capability.FORK)
-    async def test_a_part_of_a_store_is_copied_with_its_branches(self, store: BaseStore) -> None:
+    async def test_a_part_of_a_store_is_copied_with_its_branches(self, store: Store) -> None:
         """A record names what the same scan yields, so that copies of a time or a status can be made."""
         scope = self.scope(session_id="s")
         said_then = (("a", "accepted"), ("b", "draft"), ("c", "accepted"), ("d", "draft"))
@@ -272,7 +272,7 @@ class BranchRecordCases(Cases):
         accepted = await copied(store, user, status=MemoryStatus.ACCEPTED)
         equal(await shown(accepted, branch), ["a", "c"], "the branch in a copy of what is accepted")
 
-    async def test_a_store_that_cannot_fork_keeps_records(self, store: BaseStore) -> None:
+    async def test_a_store_that_cannot_fork_keeps_records(self, store: Store) -> None:
         """They come and go with copies, and show nothing."""
         if Capability.FORK in store.capabilities:
             raise SkipCase("the store declares the capability 'fork'")
@@ -291,7 +291,7 @@ class BranchRecordCases(Cases):
             equal(await shown(target, branch, user_id=scope.user_id), wanted, "the branch")
 
     @needs(Capability.FORK, Capability.PURGE)
-    async def test_forgetting_a_user_takes_every_record(self, store: BaseStore) -> None:
+    async def test_forgetting_a_user_takes_every_record(self, store: Store) -> None:
         """Wherever it was forked: nothing of a user is left, even after a clear."""
         scope = self.scope(session_id="s")
         (first,) = await add_texts(store, scope, "a")
@@ -358,7 +358,7 @@ class BranchHistoryCases(Cases):
     """Random histories of sessions that are forked, compared with lists."""
 
     @needs(Capability.FORK, Capability.DELETE, Capability.PURGE)
-    async def test_random_forks_show_what_lists_would(self, store: BaseStore) -> None:
+    async def test_random_forks_show_what_lists_would(self, store: Store) -> None:
         """However sessions are forked, added to with any times, cleared, purged and restored; and so do copies."""
         for number in range(_HISTORIES):
             steps = _steps(Random(f"{self.seed}/forks/{number}"))
@@ -367,7 +367,7 @@ class BranchHistoryCases(Cases):
             except ExpectationError as error:
                 raise await self._shortest(store, steps, error) from error
 
-    async def _shortest(self, store: BaseStore, steps: list[Step], error: ExpectationError) -> ExpectationError:
+    async def _shortest(self, store: Store, steps: list[Step], error: ExpectationError) -> ExpectationError:
         """Remove every step that the failure does not need, and return the error of the rest."""
         position = 0
         while position < len(steps):
@@ -380,7 +380,7 @@ class BranchHistoryCases(Cases):
         return error
 
 
-async def _play(store: BaseStore, scope: MemoryMetadata, steps: Sequence[Step]) -> None:
+async def _play(store: Store, scope: MemoryMetadata, steps: Sequence[Step]) -> None:
     model = _Model()
     names = {"s": f"{scope.user_id}-s", "t": f"{scope.user_id}-t"}
     for number, step in enumerate(steps):
@@ -396,7 +396,7 @@ async def _play(store: BaseStore, scope: MemoryMetadata, steps: Sequence[Step]) 
     await _compare(everything, scope, model, names, f"in a copy of all that {steps} left, brought back")
 
 
-async def _compare(store: BaseStore, scope: MemoryMetadata, model: _Model, names: dict[str, str], when: str) -> None:
+async def _compare(store: Store, scope: MemoryMetadata, model: _Model, names: dict[str, str], when: str) -> None:
     for session in model.sessions:
         asked = MemoryMetadata(user_id=scope.user_id, session_id=names[session])
         found = contents(await store.search(metadata=asked, order="added", limit=100, mode="substring"))[::-1]
@@ -404,7 +404,7 @@ async def _compare(store: BaseStore, scope: MemoryMetadata, model: _Model, names
 
 
 async def _do(
-    store: BaseStore, step: Step, content: str, scope: MemoryMetadata, model: _Model, names: dict[str, str]
+    store: Store, step: Step, content: str, scope: MemoryMetadata, model: _Model, names: dict[str, str]
 ) -> None:
     act, position, place, second = step
     session = model.sessions[position % len(model.sessions)]

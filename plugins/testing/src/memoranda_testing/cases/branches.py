@@ -8,7 +8,7 @@ from typing import Any
 
 from memoranda.errors import InputError, TurnConflictError, UnsupportedError
 from memoranda.items import AIMemory, HumanMemory, MemoryMetadata, SummaryMemory, ToolMemory
-from memoranda.store import BaseStore, Capability, Order, copy_item
+from memoranda.store import Capability, Order, Store, copy_item
 from memoranda_testing.case import Cases, add_texts, moment, needs, note
 from memoranda_testing.expect import SkipCase, contents, equal, raises
 
@@ -23,7 +23,7 @@ _FILTERS: dict[str, dict[str, Any]] = {
 _ORDERS: tuple[Order, ...] = ("created", "updated", "added")
 
 
-async def _readings(store: BaseStore, asked: MemoryMetadata, filters: dict[str, Any]) -> dict[str, list[str]]:
+async def _readings(store: Store, asked: MemoryMetadata, filters: dict[str, Any]) -> dict[str, list[str]]:
     """Return what each method that reads shows of a session, as contents."""
     found: dict[str, list[str]] = {}
     for order in _ORDERS:
@@ -50,7 +50,7 @@ async def _readings(store: BaseStore, asked: MemoryMetadata, filters: dict[str, 
 class BranchCases(Cases):
     """fork: a new session that continues another from any item."""
 
-    async def shown(self, store: BaseStore, scope: MemoryMetadata, session: str) -> list[str]:
+    async def shown(self, store: Store, scope: MemoryMetadata, session: str) -> list[str]:
         """Return what a session shows, in the order of adding."""
         asked = MemoryMetadata(user_id=scope.user_id, session_id=session)
         window = contents(await store.window(metadata=asked))
@@ -63,7 +63,7 @@ class BranchCases(Cases):
         return window
 
     @needs(Capability.FORK)
-    async def test_a_branch_shares_the_past_and_goes_its_own_way(self, store: BaseStore) -> None:
+    async def test_a_branch_shares_the_past_and_goes_its_own_way(self, store: Store) -> None:
         """Nothing is copied: one record is all that is added. Each side sees its own continuation alone."""
         scope = self.scope(session_id="s")
         items = await add_texts(store, scope, "a", "b", "c")
@@ -81,7 +81,7 @@ class BranchCases(Cases):
         equal({"c", "d"} & {*contents(ranked)}, set(), "what a ranked search has no business with")
 
     @needs(Capability.FORK)
-    async def test_branches_can_be_forked_anywhere(self, store: BaseStore) -> None:
+    async def test_branches_can_be_forked_anywhere(self, store: Store) -> None:
         """At one of their own items, or at one of the past that they share."""
         scope = self.scope(session_id="s")
         items = await add_texts(store, scope, "a", "b", "c", "d")
@@ -95,7 +95,7 @@ class BranchCases(Cases):
         equal(await self.shown(store, scope, earlier), ["a", "q"], "a branch of its past")
 
     @needs(Capability.FORK)
-    async def test_a_branch_of_branches_can_be_forked_at_every_item(self, store: BaseStore) -> None:
+    async def test_a_branch_of_branches_can_be_forked_at_every_item(self, store: Store) -> None:
         """What a new branch shows ends with that item, whichever of the sessions before it the item is from."""
         scope = self.scope(session_id="s")
         user, session = MemoryMetadata(user_id=scope.user_id), "s"
@@ -116,7 +116,7 @@ class BranchCases(Cases):
             equal(await store.count(metadata=last, include_deleted=True), before, "count with what is deleted")
 
     @needs(Capability.FORK)
-    async def test_a_branch_reads_like_a_session_that_holds_all_of_it(self, store: BaseStore) -> None:
+    async def test_a_branch_reads_like_a_session_that_holds_all_of_it(self, store: Store) -> None:
         """By every filter and in every order, as deep as it may be, with items whose times go back and forth."""
         mine, other = self.scope(), self.scope(session_id="t")
         session, there, whole = "s", mine.model_copy(update={"session_id": "s"}), []
@@ -149,7 +149,7 @@ class BranchCases(Cases):
                     equal(found, plain[name], f"{name} of a branch, beside that of a session, with {filters}")
 
     @needs(Capability.FORK)
-    async def test_many_changes_do_not_move_the_end_of_a_past(self, store: BaseStore) -> None:
+    async def test_many_changes_do_not_move_the_end_of_a_past(self, store: Store) -> None:
         """However often a store has tidied up since, a branch shares what it shared when it was made."""
         scope, other = self.scope(session_id="s"), self.scope()
         gone = await add_texts(store, scope, "v", "w", "x", "y", "z")
@@ -163,7 +163,7 @@ class BranchCases(Cases):
         equal(await self.shown(store, scope, "s"), ["a", "b", "c"], "the session")
 
     @needs(Capability.FORK)
-    async def test_a_summary_that_is_gone_hides_nothing_from_a_branch(self, store: BaseStore) -> None:
+    async def test_a_summary_that_is_gone_hides_nothing_from_a_branch(self, store: Store) -> None:
         """What a summary stood for is shown again by a branch that shares both, once the summary is removed."""
         scope = self.scope(session_id="s")
         items = await add_texts(store, scope, "a", "b")
@@ -176,7 +176,7 @@ class BranchCases(Cases):
         equal(await self.shown(store, scope, branch), ["a", "b"], "the branch without the summary")
 
     @needs(Capability.FORK)
-    async def test_rounds_and_calls_go_on_across_a_fork(self, store: BaseStore) -> None:
+    async def test_rounds_and_calls_go_on_across_a_fork(self, store: Store) -> None:
         """A tool call before the fork can be answered after it, in the same round."""
         scope = self.scope(session_id="s")
         call = AIMemory(content="", metadata=scope, tool_calls=[{"id": "c", "name": "look"}])
@@ -193,7 +193,7 @@ class BranchCases(Cases):
         equal(contents(await store.window(metadata=scope, rounds=1)), ["q"], "the last round of the session")
 
     @needs(Capability.FORK)
-    async def test_a_summary_on_one_side_hides_nothing_on_the_other(self, store: BaseStore) -> None:
+    async def test_a_summary_on_one_side_hides_nothing_on_the_other(self, store: Store) -> None:
         """What a session archives after a fork is still shown by the branch, and its summary is not."""
         scope = self.scope(session_id="s")
         items = await add_texts(store, scope, "a", "b", "c")
@@ -208,7 +208,7 @@ class BranchCases(Cases):
         equal(await self.shown(store, scope, again), ["all of it"], "a branch that was forked behind the summary")
 
     @needs(Capability.FORK)
-    async def test_what_is_removed_from_one_side_is_removed_from_both(self, store: BaseStore) -> None:
+    async def test_what_is_removed_from_one_side_is_removed_from_both(self, store: Store) -> None:
         """Nothing changes its owner: the number is how many are gone, and branches show what is left."""
         for remove in ("clear", "purge"):
             if remove == "purge" and Capability.PURGE not in store.capabilities:
@@ -233,7 +233,7 @@ class BranchCases(Cases):
                 equal(await store.purge(metadata=scope), 4, "number that a purge after a clear tells")
 
     @needs(Capability.FORK)
-    async def test_the_end_of_a_branch_leaves_its_own_branches_the_past(self, store: BaseStore) -> None:
+    async def test_the_end_of_a_branch_leaves_its_own_branches_the_past(self, store: Store) -> None:
         """What a branch shares with its parent is the parent's, and stays when the branch is cleared or purged."""
         for remove in ("clear", "purge"):
             if remove == "purge" and Capability.PURGE not in store.capabilities:
@@ -251,7 +251,7 @@ class BranchCases(Cases):
             equal(await self.shown(store, scope, "s"), ["a", "b"], "the session")
 
     @needs(Capability.FORK)
-    async def test_an_item_of_the_past_is_one_item(self, store: BaseStore) -> None:
+    async def test_an_item_of_the_past_is_one_item(self, store: Store) -> None:
         """Deleting or changing it by its id is seen on both sides; pop on a branch takes only its own items."""
         scope = self.scope(session_id="s")
         items = await add_texts(store, scope, "a", "b", "c")
@@ -265,7 +265,7 @@ class BranchCases(Cases):
         equal(await self.shown(store, scope, branch), ["B", "c"], "the branch with its past alone")
 
     @needs(Capability.FORK)
-    async def test_a_fork_point_that_is_gone_still_bounds_the_past(self, store: BaseStore) -> None:
+    async def test_a_fork_point_that_is_gone_still_bounds_the_past(self, store: Store) -> None:
         """What was added before it is still the past, and nothing later is, whatever its created_at."""
         for remove in ("clear", "purge", "delete"):
             if remove in ("purge", "delete") and Capability(remove) not in store.capabilities:
@@ -286,7 +286,7 @@ class BranchCases(Cases):
             equal(await self.shown(store, scope, branch), [], "the branch of whose past nothing is left")
 
     @needs(Capability.FORK)
-    async def test_forks_stay_with_their_owner(self, store: BaseStore) -> None:
+    async def test_forks_stay_with_their_owner(self, store: Store) -> None:
         """Another's session of the same name is no part of the past, and a user cannot fork what they cannot see."""
         mine, theirs = self.scope(session_id="s"), self.scope(session_id="s")
         items = await add_texts(store, mine, "a", "b")
@@ -307,7 +307,7 @@ class BranchCases(Cases):
         equal(await self.shown(store, theirs, "s"), ["secret"], "the other's session")
 
     @needs(Capability.FORK)
-    async def test_a_summary_that_is_gone_leaves_the_past_to_branches(self, store: BaseStore) -> None:
+    async def test_a_summary_that_is_gone_leaves_the_past_to_branches(self, store: Store) -> None:
         """What a later summary stands for is shown by the branch, also when the summary is gone."""
         scope = self.scope(session_id="s")
         items = await add_texts(store, scope, "a", "b", "c")
@@ -318,7 +318,7 @@ class BranchCases(Cases):
         equal(await self.shown(store, scope, branch), ["a", "b"], "the branch")
 
     @needs(Capability.FORK)
-    async def test_removing_a_part_of_a_branch_leaves_where_it_comes_from(self, store: BaseStore) -> None:
+    async def test_removing_a_part_of_a_branch_leaves_where_it_comes_from(self, store: Store) -> None:
         """Only what the filter names is gone, through a handle as well; the branch still has its past."""
         scope = self.scope(session_id="s")
         (first,) = await add_texts(store, scope, "a")
@@ -335,7 +335,7 @@ class BranchCases(Cases):
         equal(await self.shown(store, scope, child), ["a", "y"], "the branch of the branch")
 
     @needs(Capability.FORK, Capability.TTL)
-    async def test_an_expired_fork_point_still_bounds_the_past(self, store: BaseStore) -> None:
+    async def test_an_expired_fork_point_still_bounds_the_past(self, store: Store) -> None:
         """What has expired is as if it had been purged."""
         scope = self.scope(session_id="s")
         (first,) = await add_texts(store, scope, "a")
@@ -352,7 +352,7 @@ class BranchCases(Cases):
         equal(await self.shown(store, scope, branch), [first.content], "the branch after a sweep")
 
     @needs(Capability.FORK)
-    async def test_a_turn_is_appended_to_a_branch(self, store: BaseStore) -> None:
+    async def test_a_turn_is_appended_to_a_branch(self, store: Store) -> None:
         """The head of a branch is its own, so that what goes on in the session is no conflict."""
         scope = self.scope(session_id="s")
         (first,) = await add_texts(store, scope, "a")
@@ -366,7 +366,7 @@ class BranchCases(Cases):
         equal(await self.shown(store, scope, branch), ["a", "x"], "the branch")
 
     @needs(Capability.FORK)
-    async def test_a_handle_forks_and_ends_its_own_sessions(self, store: BaseStore) -> None:
+    async def test_a_handle_forks_and_ends_its_own_sessions(self, store: Store) -> None:
         """What a handle forks carries its scope, and what it clears is its own."""
         mine, theirs = self.scope(session_id="s"), self.scope(session_id="s")
         handle = store.scoped(user_id=str(mine.user_id))
@@ -384,7 +384,7 @@ class BranchCases(Cases):
         equal(await self.shown(store, theirs, "s"), ["c", "d"], "the other's session")
         equal(await self.shown(store, theirs, foreign), ["c"], "the other's branch")
 
-    async def test_a_store_that_cannot_fork_says_so(self, store: BaseStore) -> None:
+    async def test_a_store_that_cannot_fork_says_so(self, store: Store) -> None:
         """Without the capability it is refused by name."""
         if Capability.FORK in store.capabilities:
             raise SkipCase("the store declares the capability 'fork'")

@@ -10,7 +10,7 @@ from typing import Any
 
 from memoranda.errors import IdConflictError, VersionConflictError
 from memoranda.items import MemoryItem
-from memoranda.store import BaseStore, Capability
+from memoranda.store import Capability, Store
 from memoranda_testing.case import Cases, every_read, needs, note
 from memoranda_testing.event_loop import some_turns
 from memoranda_testing.expect import contents, equal, same_item, that
@@ -33,7 +33,7 @@ class CancellationCases(Cases):
             if not task.cancelled():
                 task.result()
 
-    async def test_a_cancelled_add_leaves_the_store_usable(self, store: BaseStore) -> None:
+    async def test_a_cancelled_add_leaves_the_store_usable(self, store: Store) -> None:
         """Items of cancelled adds are there whole or not at all, and the next add works."""
         scope = self.scope()
         tried: list[MemoryItem] = []
@@ -51,7 +51,7 @@ class CancellationCases(Cases):
         that("after" in contents(found.values()), "An add after cancelled adds was lost.")
 
     @needs(Capability.ATOMIC)
-    async def test_a_cancelled_batch_is_all_or_none(self, store: BaseStore) -> None:
+    async def test_a_cancelled_batch_is_all_or_none(self, store: Store) -> None:
         """Of a cancelled add_many, all items are there or none."""
         scope = self.scope()
         tried: list[str] = []
@@ -68,7 +68,7 @@ class CancellationCases(Cases):
         equal(contents(await store.search(metadata=scope, limit=1)), ["after"], "an add after cancelled batches")
 
     @needs(Capability.ATOMIC)
-    async def test_a_cancelled_update_is_all_or_none(self, store: BaseStore) -> None:
+    async def test_a_cancelled_update_is_all_or_none(self, store: Store) -> None:
         """A cancelled update_many changes all items or none, and the versions still serve for the next update."""
         scope = self.scope()
         await store.add_many([note("0", scope, number) for number in range(10)])
@@ -98,7 +98,7 @@ class CancellationCases(Cases):
             except VersionConflictError:  # The last one that was cancelled has come in between.
                 that(time.monotonic() < ends, "A cancelled update still changes items.")
 
-    async def test_a_cancelled_search_leaves_the_store_usable(self, store: BaseStore) -> None:
+    async def test_a_cancelled_search_leaves_the_store_usable(self, store: Store) -> None:
         """Cancelled searches, scans and counts leave the data and the store as they were."""
         scope = self.scope()
         await store.add_many([note(f"tea {number}", scope, number) for number in range(30)])
@@ -113,7 +113,7 @@ class CancellationCases(Cases):
         await store.add(note("after", scope, 100))
         equal(contents(await store.search(metadata=scope, limit=1)), ["after"], "a search after cancelled ones")
 
-    async def test_many_cancelled_calls_exhaust_nothing(self, store: BaseStore) -> None:
+    async def test_many_cancelled_calls_exhaust_nothing(self, store: Store) -> None:
         """Connections, locks and seats that cancelled calls of any kind held are free again."""
         scope = self.scope(session_id="s")
         held = note("tea", scope)
@@ -134,7 +134,7 @@ class CancellationCases(Cases):
         found = await store.search(metadata=scope, query="after", mode="substring", limit=100)
         equal(len(found), 20, "number of adds after cancelled calls")
 
-    async def test_a_call_that_is_cancelled_takes_no_other_along(self, store: BaseStore) -> None:
+    async def test_a_call_that_is_cancelled_takes_no_other_along(self, store: Store) -> None:
         """Of calls alike at the same time, those that are not cancelled return what they would return alone."""
         held = note("tea", self.scope(session_id="s"))
         await store.add(held)
@@ -149,7 +149,7 @@ class CancellationCases(Cases):
                     that(not other.cancelled(), f"A call of {name}() was cancelled together with another one.")
                     equal(other.result(), alone, f"what {name}() returned beside a cancelled call")
 
-    async def test_writes_beside_one_that_fails_are_done(self, store: BaseStore) -> None:
+    async def test_writes_beside_one_that_fails_are_done(self, store: Store) -> None:
         """Of adds at the same time, one that is cancelled or refused takes no other along."""
         mine, theirs = self.scope(), self.scope()
         foreign = note("theirs", theirs)

@@ -6,7 +6,7 @@ import asyncio
 
 from memoranda.errors import SummaryError
 from memoranda.items import AIMemory, HumanMemory, MemoryItem, MemoryMetadata, SummaryMemory, SystemMemory, ToolMemory
-from memoranda.store import EVERYTHING, BaseStore, Capability
+from memoranda.store import EVERYTHING, Capability, Store
 from memoranda_summary import SummaryConfig, compact
 from memoranda_summary.compaction import expand, undo
 from memoranda_testing.case import Cases, Reopen, moment, needs, required
@@ -50,7 +50,7 @@ def _conversation(scope: MemoryMetadata, start: int = 0, same_time: bool = False
     return said
 
 
-async def _shown(store: BaseStore, scope: MemoryMetadata) -> list[MemoryItem]:
+async def _shown(store: Store, scope: MemoryMetadata) -> list[MemoryItem]:
     """Return what is not archived, oldest first."""
     return [item async for item in store.scan(metadata=scope, archived=False)]
 
@@ -58,7 +58,7 @@ async def _shown(store: BaseStore, scope: MemoryMetadata) -> list[MemoryItem]:
 class CompactionCases(Cases):
     """Summaries take the place of what they stand for, all or none, and give it back."""
 
-    async def test_a_summary_takes_the_place_of_its_sources(self, store: BaseStore) -> None:
+    async def test_a_summary_takes_the_place_of_its_sources(self, store: Store) -> None:
         """Search and scan show the system item, the summary and the recent tail, in this order; count is unchanged."""
         scope = self.scope(session_id="s")
         said = _conversation(scope)
@@ -71,7 +71,7 @@ class CompactionCases(Cases):
         equal(await store.count(metadata=scope), len(said) + 1, "count after a compaction")
         equal(len(result.archived), 6, "archived items")
 
-    async def test_rounds_are_summarised_whole_or_not_at_all(self, store: BaseStore) -> None:
+    async def test_rounds_are_summarised_whole_or_not_at_all(self, store: Store) -> None:
         """A cut within a round keeps all of it: no window begins with a call whose question was summarised."""
         scope = self.scope(session_id="s")
         said = _conversation(scope)[:7]
@@ -84,7 +84,7 @@ class CompactionCases(Cases):
             said = _conversation(scope, start=start)[:7]
             await store.add_many(said)
 
-    async def test_sources_stay_readable_and_name_their_summary(self, store: BaseStore) -> None:
+    async def test_sources_stay_readable_and_name_their_summary(self, store: Store) -> None:
         """An archived item is read by its id, whole, with the id of its summary; the summary lists its sources."""
         scope = self.scope()
         said = _conversation(scope)
@@ -97,7 +97,7 @@ class CompactionCases(Cases):
             item.archived_by = summary.id
             same_item(await store.get(item.id), item, "an archived item", version=2)
 
-    async def test_expand_gives_the_originals(self, store: BaseStore) -> None:
+    async def test_expand_gives_the_originals(self, store: Store) -> None:
         """Expand returns what a summary stands for, oldest first."""
         scope = self.scope()
         said = _conversation(scope)
@@ -107,7 +107,7 @@ class CompactionCases(Cases):
             contents(await expand(store, result.summary_id or "")), contents(said[1:7]), "what the summary stands for"
         )
 
-    async def test_undo_brings_everything_back(self, store: BaseStore) -> None:
+    async def test_undo_brings_everything_back(self, store: Store) -> None:
         """After an undo everything is shown as it was, in its order, and the summary no longer is."""
         scope = self.scope()
         said = _conversation(scope)
@@ -121,7 +121,7 @@ class CompactionCases(Cases):
         with raises(SummaryError, "a second undo"):
             await undo(store, result.summary_id or "", metadata=scope)
 
-    async def test_what_comes_back_is_in_the_order_it_was_said(self, store: BaseStore) -> None:
+    async def test_what_comes_back_is_in_the_order_it_was_said(self, store: Store) -> None:
         """Clocks that go back change nothing in the order of expand and undo."""
         scope = self.scope()
         said = _conversation(scope)
@@ -132,7 +132,7 @@ class CompactionCases(Cases):
         equal(contents(await expand(store, result.summary_id or "")), contents(said[1:7]), "expand")
         equal(contents(await undo(store, result.summary_id or "")), contents(said[1:7]), "undo")
 
-    async def test_what_was_undone_can_be_compacted_again(self, store: BaseStore) -> None:
+    async def test_what_was_undone_can_be_compacted_again(self, store: Store) -> None:
         """A compaction after an undo is a new one."""
         scope = self.scope()
         await store.add_many(_conversation(scope))
@@ -143,7 +143,7 @@ class CompactionCases(Cases):
         equal([item.content for item in second.summaries], ["Once more."], "summaries after an undo")
         equal(len(await _shown(store, scope)), 4, "items shown after compacting again")
 
-    async def test_running_again_changes_nothing(self, store: BaseStore) -> None:
+    async def test_running_again_changes_nothing(self, store: Store) -> None:
         """A second compaction finds nothing to do and does not ask the model, even when it is forced."""
         scope = self.scope()
         await store.add_many(_conversation(scope))
@@ -155,7 +155,7 @@ class CompactionCases(Cases):
         equal(model.asked, 0, "questions to the model")
         equal(await _shown(store, scope), before, "what is shown after a second compaction")
 
-    async def test_compactions_at_once_compact_once(self, store: BaseStore) -> None:
+    async def test_compactions_at_once_compact_once(self, store: Store) -> None:
         """Of several compactions of one scope at the same time exactly one succeeds; the others do nothing."""
         scope = self.scope()
         said = _conversation(scope)
@@ -169,7 +169,7 @@ class CompactionCases(Cases):
         )
         equal(len(shown), 4, "items shown after compactions at once")
 
-    async def test_a_source_that_changes_meanwhile_is_not_archived_unread(self, store: BaseStore) -> None:
+    async def test_a_source_that_changes_meanwhile_is_not_archived_unread(self, store: Store) -> None:
         """When a source is replaced while the model is asked, the new content is what is summarised."""
         scope = self.scope()
         said = _conversation(scope)
@@ -188,7 +188,7 @@ class CompactionCases(Cases):
         that("corrected question" in prompts[1], "The second question to the model does not have the new content.")
         equal(len(result.archived), 6, "archived items")
 
-    async def test_several_templates_share_their_sources_and_any_of_them_undoes_all(self, store: BaseStore) -> None:
+    async def test_several_templates_share_their_sources_and_any_of_them_undoes_all(self, store: Store) -> None:
         """Each template has its own summary with its sources; expand and undo work from every one of them."""
         scope = self.scope()
         said = _conversation(scope)
@@ -203,7 +203,7 @@ class CompactionCases(Cases):
         await undo(store, result.summaries[1].id)
         equal(contents(await _shown(store, scope)), contents(said), "what is shown after undoing the second summary")
 
-    async def test_a_summary_of_a_summary_keeps_its_lineage(self, store: BaseStore) -> None:
+    async def test_a_summary_of_a_summary_keeps_its_lineage(self, store: Store) -> None:
         """An earlier summary is archived with the rest; expand goes down to what was said, undo goes one step back."""
         scope = self.scope()
         early, late = _conversation(scope), _conversation(scope, start=100)
@@ -221,7 +221,7 @@ class CompactionCases(Cases):
         shown = ["0 rules", "First.", "0 last question", "0 last answer", *contents(late)]
         equal(contents(await _shown(store, scope)), shown, "what is shown after undoing the second compaction")
 
-    async def test_a_summary_comes_before_the_tail_even_at_the_same_time(self, store: BaseStore) -> None:
+    async def test_a_summary_comes_before_the_tail_even_at_the_same_time(self, store: Store) -> None:
         """Where all items have the same time, the summary still stands before those that are kept."""
         scope = self.scope()
         await store.add_many(_conversation(scope, start=5, same_time=True))
@@ -229,7 +229,7 @@ class CompactionCases(Cases):
         shown = [item for item in await _shown(store, scope) if item.memory_type != "system"]
         equal(contents(shown), ["They talked.", "5 last question", "5 last answer"], "what is shown of equal time")
 
-    async def test_a_model_that_fails_changes_nothing(self, store: BaseStore) -> None:
+    async def test_a_model_that_fails_changes_nothing(self, store: Store) -> None:
         """An empty answer is an error, and everything is as it was."""
         scope = self.scope()
         await store.add_many(_conversation(scope))
@@ -238,7 +238,7 @@ class CompactionCases(Cases):
             await compact(store, scope, CONFIG, _Model(" "))
         equal(await _shown(store, scope), before, "what is shown after a failure")
 
-    async def test_a_scoped_handle_compacts_its_scope_alone(self, store: BaseStore) -> None:
+    async def test_a_scoped_handle_compacts_its_scope_alone(self, store: Store) -> None:
         """Through a handle only its scope is summarised, read and undone; the summary belongs to it."""
         mine, theirs = self.scope(session_id="s"), self.scope(session_id="s")
         await store.add_many([*_conversation(mine), *_conversation(theirs)])
@@ -257,7 +257,7 @@ class CompactionCases(Cases):
         equal(len(await _shown(store, mine)), 9, "items shown after an undo")
 
     @needs(Capability.PERSISTENT)
-    async def test_a_compaction_is_there_after_opening_again(self, store: BaseStore, reopen: Reopen | None) -> None:
+    async def test_a_compaction_is_there_after_opening_again(self, store: Store, reopen: Reopen | None) -> None:
         """A new store on the same data shows the summary and can undo it."""
         reopen = required(reopen)
         scope = self.scope()

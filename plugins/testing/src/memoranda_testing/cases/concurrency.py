@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from memoranda.errors import IdConflictError, VersionConflictError
 from memoranda.items import MemoryItem
-from memoranda.store import BaseStore, Capability
+from memoranda.store import Capability, Store
 from memoranda_testing.case import Cases, needs, note
 from memoranda_testing.event_loop import some_turns
 from memoranda_testing.expect import contents, equal, same_item, that
@@ -20,7 +20,7 @@ T = TypeVar("T")
 class ConcurrencyCases(Cases):
     """Calls that run at the same time do not lose or mix up anything."""
 
-    async def test_parallel_adds_are_all_stored(self, store: BaseStore) -> None:
+    async def test_parallel_adds_are_all_stored(self, store: Store) -> None:
         """Items that many coroutines add at once are all there, whole, each at version 1."""
         scope = self.scope()
         items = [note(str(number), scope, number, mood=[number]) for number in range(100)]
@@ -30,7 +30,7 @@ class ConcurrencyCases(Cases):
         for item, wanted in zip(reversed(found), items, strict=True):
             same_item(item, wanted, "an item added in parallel", version=1)
 
-    async def test_parallel_batches_do_not_mix(self, store: BaseStore) -> None:
+    async def test_parallel_batches_do_not_mix(self, store: Store) -> None:
         """Batches that are added at once keep each their own order."""
         scope = self.scope()
         batches = [
@@ -42,7 +42,7 @@ class ConcurrencyCases(Cases):
             found = await store.search(metadata=scope, memory_type=str(batch), limit=50)
             equal(contents(found), [f"{batch}-{number}" for number in reversed(range(20))], f"order of batch {batch}")
 
-    async def test_parallel_adds_of_one_id_count_every_version(self, store: BaseStore) -> None:
+    async def test_parallel_adds_of_one_id_count_every_version(self, store: Store) -> None:
         """Each of several adds of the same id raises the version by one; one of them is stored whole."""
         scope = self.scope()
         item = note("0", scope)
@@ -53,7 +53,7 @@ class ConcurrencyCases(Cases):
         equal((found.model_extra or {}).get("twin"), found.content, "two fields of the same add")
         equal(await store.count(metadata=scope), 1, "count after parallel adds of one id")
 
-    async def test_a_large_batch_loses_no_change_that_comes_in_between(self, store: BaseStore) -> None:
+    async def test_a_large_batch_loses_no_change_that_comes_in_between(self, store: Store) -> None:
         """Of a large compare-and-set and a small one of the same item, at most one wins, and what it wrote is there."""
         scope = self.scope()
         items = [note(str(number), scope, number) for number in range(700)]
@@ -72,7 +72,7 @@ class ConcurrencyCases(Cases):
             wrote = "one" if isinstance(results[0], Exception) else "batch"
             equal((found.content, found.version), (wrote, version + 1), "the item that both were to update")
 
-    async def test_a_large_batch_loses_no_item_that_comes_in_between(self, store: BaseStore) -> None:
+    async def test_a_large_batch_loses_no_item_that_comes_in_between(self, store: Store) -> None:
         """Items that a large batch and single calls add at once are there once, with a version for each of the adds."""
         began, pause = time.monotonic(), 0.0
         for start in range(4):
@@ -94,7 +94,7 @@ class ConcurrencyCases(Cases):
             equal(await store.count(metadata=scope), len(items), "how many items there are")
 
     @needs(Capability.ATOMIC)
-    async def test_a_large_batch_is_seen_as_a_whole(self, store: BaseStore) -> None:
+    async def test_a_large_batch_is_seen_as_a_whole(self, store: Store) -> None:
         """Whoever reads while a batch is stored sees all of it or nothing."""
         scope = self.scope()
         items = [note(f"tea {number}", scope, number) for number in range(1_100)]
@@ -115,7 +115,7 @@ class ConcurrencyCases(Cases):
             in_part = [words for words in seen if len(words) not in (0, 4) or len(set(words)) > 1]
             that(not in_part, f"Of the first, the last and two more items of a batch, {in_part[:1]} were seen.")
 
-    async def test_what_is_replaced_is_never_missing(self, store: BaseStore) -> None:
+    async def test_what_is_replaced_is_never_missing(self, store: Store) -> None:
         """Whoever reads while an item is replaced, by however much, sees it as it was or as it is then."""
         scope = self.scope()
         texts = [f"{word} " * 40_000 for word in ("tea", "milk", "lemon")]
@@ -135,7 +135,7 @@ class ConcurrencyCases(Cases):
                 )
             await writing
 
-    async def test_a_read_that_begins_after_a_write_sees_it(self, store: BaseStore) -> None:
+    async def test_a_read_that_begins_after_a_write_sees_it(self, store: Store) -> None:
         """Reads alike that are still under way, from before the write or during it, make no difference."""
         scope = self.scope()
         item = note("tea", scope)
@@ -168,7 +168,7 @@ class ConcurrencyCases(Cases):
             equal(contents(await read()), [f"tea {number}"], "what is read after a write")
             await asyncio.gather(*under_way)
 
-    async def test_removals_at_once_count_each_item_once(self, store: BaseStore) -> None:
+    async def test_removals_at_once_count_each_item_once(self, store: Store) -> None:
         """Several calls that clear, restore or purge the same items at once say together how many there were."""
         scope = self.scope()
         items = [note(str(number), scope, number) for number in range(700)]
@@ -181,7 +181,7 @@ class ConcurrencyCases(Cases):
         for method in methods:
             equal(sum(await asyncio.gather(*(method() for _ in range(3)))), len(items), "what three calls have done")
 
-    async def test_no_update_is_lost(self, store: BaseStore) -> None:
+    async def test_no_update_is_lost(self, store: Store) -> None:
         """Counters that several coroutines raise by compare-and-set end at the number of raises."""
         item = note("counter", self.scope(), count=0)
         await store.add(item)
@@ -204,7 +204,7 @@ class ConcurrencyCases(Cases):
         assert found is not None
         equal(((found.model_extra or {}).get("count"), found.version), (40, 41), "count and version")
 
-    async def test_one_of_several_creators_wins(self, store: BaseStore) -> None:
+    async def test_one_of_several_creators_wins(self, store: Store) -> None:
         """Of several updates of version 0 for one id, exactly one succeeds."""
         scope = self.scope()
         item = note("x", scope)
@@ -218,7 +218,7 @@ class ConcurrencyCases(Cases):
         found = await store.get(item.id)
         equal(found and (found.content, found.version), (won[0].content, 1), "what is stored")
 
-    async def test_one_of_several_owners_wins(self, store: BaseStore) -> None:
+    async def test_one_of_several_owners_wins(self, store: Store) -> None:
         """Of several users that add the same new id at once, one owns it and the others are refused."""
         item_id = note("x", self.scope()).id
         scopes = [self.scope() for _ in range(8)]
@@ -234,7 +234,7 @@ class ConcurrencyCases(Cases):
         winner = scopes[results.index(None)].user_id
         equal(found and (found.content, found.metadata.user_id), (winner, winner), "what is stored")
 
-    async def test_batches_in_opposite_order_do_not_block_each_other(self, store: BaseStore) -> None:
+    async def test_batches_in_opposite_order_do_not_block_each_other(self, store: Store) -> None:
         """Batches over the same ids in opposite order all end, by success or by conflict."""
         scope = self.scope()
         items = [note("0", scope, number) for number in range(10)]

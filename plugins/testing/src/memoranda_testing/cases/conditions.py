@@ -9,8 +9,8 @@ from typing import Any
 
 from memoranda.errors import InputError, UnsupportedError
 from memoranda.items import MemoryItem, MemoryMetadata
-from memoranda.store import BaseStore, Capability
-from memoranda.store.backend import ITEM_FIELDS, Condition, Filter, Page, Value
+from memoranda.store import Capability, Store
+from memoranda.store.backend import ITEM_FIELDS, Change, Condition, Filter, Page, Value, Write, best_of, items_where
 from memoranda_testing.case import Cases, moment, needs, note
 from memoranda_testing.expect import contents, each_raises, equal
 
@@ -50,27 +50,27 @@ async def applied(call: Callable[[], Awaitable[Any]], wanted: object, what: str)
 class ConditionCases(Cases):
     """A store applies every condition of a filter, or refuses it."""
 
-    async def _tea(self, store: BaseStore, kind: type[StartsWith]) -> Filter:
+    async def _tea(self, store: Store, kind: type[StartsWith]) -> Filter:
         """Add items and return a filter that matches a few of them."""
         scope = self.scope(session_id="s")
         said = ("kept tea", "other tea", "kept tea too", "other", "tea kept", "")
         await store.add_many([note(content, scope, second) for second, content in enumerate(said)])
         return replace(Filter.of(metadata=scope, archived=None), further=(kind("kept"),))
 
-    async def test_an_unheard_of_condition_bounds_what_is_read(self, store: BaseStore) -> None:
+    async def test_an_unheard_of_condition_bounds_what_is_read(self, store: Store) -> None:
         """Search, count and scan apply a condition of any kind, alone and beside others, or raise UnsupportedError."""
         for kind in KINDS:
             wanted = await self._tea(store, kind)
             shown = replace(wanted, archived=False)
 
             async def found(wanted: Filter = shown, limit: int = 10) -> list[str]:
-                return contents(await store._search(wanted, Page(limit)))
+                return contents(await store.engine.read(items_where(wanted, Page(limit))))
 
             async def scanned(wanted: Filter = wanted) -> list[str]:
-                return [item.content async for item in store._scan(wanted, False, "created")]
+                return [item.content async for item in store.engine.stream(items_where(wanted))]
 
             async def counted(wanted: Filter = wanted) -> int:
-                return await store._count(wanted, False)
+                return await store.engine.count(items_where(wanted))
 
             await applied(found, ["kept tea too", "kept tea"], "search")
             await applied(lambda: found(limit=1), ["kept tea too"], "search for one")
@@ -79,57 +79,57 @@ class ConditionCases(Cases):
             await applied(scanned, ["kept tea", "kept tea too"], "scan")
             await applied(counted, 2, "count")
 
-    async def test_an_unheard_of_condition_bounds_what_is_ranked(self, store: BaseStore) -> None:
+    async def test_an_unheard_of_condition_bounds_what_is_ranked(self, store: Store) -> None:
         """A ranked search of every mode applies a condition of any kind before its limit, or refuses it."""
         for kind in KINDS:
             wanted = replace(await self._tea(store, kind), archived=False)
             for mode in [mode for mode, capability in MODES.items() if capability in store.capabilities]:
 
                 async def ranked(limit: int, mode: Any = mode, wanted: Filter = wanted) -> list[str]:
-                    found = await store._rank("tea", wanted, limit, mode)
+                    found = await store.engine.read(best_of("tea", wanted, limit, mode))
                     return sorted(each.item.content for each in found)
 
                 await applied(lambda: ranked(10), ["kept tea", "kept tea too"], f"{mode} ranking")
                 await applied(lambda: ranked(2), ["kept tea", "kept tea too"], f"{mode} ranking of two")
 
-    async def test_an_unheard_of_condition_bounds_what_is_cleared(self, store: BaseStore) -> None:
+    async def test_an_unheard_of_condition_bounds_what_is_cleared(self, store: Store) -> None:
         """Clearing removes nothing that a condition of any kind excludes."""
         for kind in KINDS:
             wanted = await self._tea(store, kind)
             before = await store.count(metadata=wanted.metadata)
-            removed = await _removed(store._clear(wanted))
+            removed = await _changed(store, Change("delete", wanted))
             left = await store.count(metadata=wanted.metadata)
             equal((removed, left), (2, before - 2) if removed else (0, before), "removed and left")
 
     @needs(Capability.DELETE)
-    async def test_an_unheard_of_condition_bounds_what_is_restored(self, store: BaseStore) -> None:
+    async def test_an_unheard_of_condition_bounds_what_is_restored(self, store: Store) -> None:
         """Restoring brings nothing back that a condition of any kind excludes, not even by its id."""
         for kind in KINDS:
             wanted = await self._tea(store, kind)
             other = (await store.search(metadata=wanted.metadata, query="other tea"))[0]
             await store.clear(metadata=wanted.metadata)
-            equal(await _removed(store._restore(other.id, wanted)), 0, "restored by an id that is excluded")
-            restored = await _removed(store._restore(None, wanted))
+            equal(await _changed(store, Change("restore", wanted, [other.id])), 0, "restored by an id that is excluded")
+            restored = await _changed(store, Change("restore", wanted))
             back = contents(await store.search(metadata=wanted.metadata))
             equal(back, ["kept tea too", "kept tea"] if restored else [], "what came back")
 
     @needs(Capability.PURGE)
-    async def test_an_unheard_of_condition_bounds_what_is_purged(self, store: BaseStore) -> None:
+    async def test_an_unheard_of_condition_bounds_what_is_purged(self, store: Store) -> None:
         """Purging removes nothing that a condition of any kind excludes, not even by its id."""
         for kind in KINDS:
             wanted = await self._tea(store, kind)
             other = (await store.search(metadata=wanted.metadata, query="other tea"))[0]
             before = await store.count(metadata=wanted.metadata)
-            equal(await _removed(store._purge(other.id, wanted, False)), 0, "purged by an id that is excluded")
-            purged = await _removed(store._purge(None, wanted, False))
+            equal(await _changed(store, Change("purge", wanted, [other.id])), 0, "purged by an id that is excluded")
+            purged = await _changed(store, Change("purge", wanted))
             left = await store.count(metadata=wanted.metadata)
             equal((purged, left), (2, before - 2) if purged else (0, before), "purged and left")
 
 
-async def _removed(call: Awaitable[int]) -> int:
-    """Return how many items a call reached; none if it refuses the condition."""
+async def _changed(store: Store, change: Change) -> int:
+    """Return how many items a change reached; none if it refuses the condition."""
     try:
-        return await call
+        return (await store.engine.write(Write(change=change))).changed
     except UnsupportedError:
         return 0
 
@@ -184,7 +184,7 @@ def _asking_for(scope: MemoryMetadata, name: str, value: Any) -> dict[str, Any]:
 class ValueCases(Cases):
     """Conditions on values."""
 
-    async def test_operators_mean_the_same_everywhere(self, store: BaseStore) -> None:
+    async def test_operators_mean_the_same_everywhere(self, store: Store) -> None:
         """Every operator on every kind of value finds what Value.matches says, a missing key included."""
         scope = self.scope()
         items = [
@@ -202,7 +202,7 @@ class ValueCases(Cases):
             found = await store.search(metadata=scope, where={"k": {operator: value}}, limit=1000)
             equal(contents(found)[::-1], wanted, f"where k is {operator} {value!r}")
 
-    async def test_keys_are_data(self, store: BaseStore) -> None:
+    async def test_keys_are_data(self, store: Store) -> None:
         """A key is compared as it is, whatever it looks like to an engine, and whatever its value and the operator."""
         kinds: tuple[Callable[[int], Any], ...] = (int, str, lambda number: [number], lambda number: {"n": number})
         for kind in kinds:
@@ -221,7 +221,7 @@ class ValueCases(Cases):
                 count = await store.count(metadata=scope, where={f"extra.{key}": {"$exists": True}})
                 equal(count, 1, f"count with extra.{key!r}")
 
-    async def test_fields_of_items_can_be_asked_for(self, store: BaseStore) -> None:
+    async def test_fields_of_items_can_be_asked_for(self, store: Store) -> None:
         """The names of an item's fields are those fields; an item without one has None."""
         scope = self.scope(session_id="s")
         first = note("one", scope, 1, name="Ada", status="draft")
@@ -250,7 +250,7 @@ class ValueCases(Cases):
                 f"where {where!r}",
             )
 
-    async def test_fields_of_items_compare_with_anything(self, store: BaseStore) -> None:
+    async def test_fields_of_items_compare_with_anything(self, store: Store) -> None:
         """A value that a field never has is equal to none, whatever its type."""
         scope = self.scope(session_id="s")
         mine = MemoryMetadata(user_id=scope.user_id)
@@ -276,7 +276,7 @@ class ValueCases(Cases):
             found = await store.search(metadata=mine, where={name: {operator: bound}})
             equal(contents(found), wanted, f"where {name} is {operator} {bound!r}")
 
-    async def test_a_field_that_changes_alone_is_found_as_it_is(self, store: BaseStore) -> None:
+    async def test_a_field_that_changes_alone_is_found_as_it_is(self, store: Store) -> None:
         """Of an item that else stays the same, its time included, a filter finds the new value and not the old one."""
         owner = self.scope(session_id="s")
         scope = MemoryMetadata(user_id=owner.user_id)
@@ -303,7 +303,7 @@ class ValueCases(Cases):
                     equal([*map(len, found)], [wanted, wanted], f"how many items are found by {name} {value!r}")
             await store.clear(metadata=scope)
 
-    async def test_conditions_apply_to_every_call(self, store: BaseStore) -> None:
+    async def test_conditions_apply_to_every_call(self, store: Store) -> None:
         """Listing, ranking, counting, scanning, the window and clearing all respect them."""
         scope = self.scope()
         for number in range(4):
@@ -319,7 +319,7 @@ class ValueCases(Cases):
         equal(await store.clear(metadata=scope, where=where), 2, "number cleared")
         equal(contents(await store.search(metadata=scope)), ["tea 3", "tea 0"], "what is left")
 
-    async def test_what_cannot_be_asked_is_refused(self, store: BaseStore) -> None:
+    async def test_what_cannot_be_asked_is_refused(self, store: Store) -> None:
         """Unknown operators, values without an order, and more than can be meant are InputErrors."""
         bad: list[Any] = [
             *("score", ["score"], {"k": {"$near": 1}}, {"k": {"$gt": None}}, {"k": {"$lt": [1]}}, {"k": {"$in": 3}}),

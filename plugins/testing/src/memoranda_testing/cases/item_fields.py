@@ -13,7 +13,7 @@ from pydantic import BaseModel, Field
 
 from memoranda.errors import InputError
 from memoranda.items import HumanMemory, MemoryItem, Payload, PayloadChanges, ToolMemory
-from memoranda.store import BaseStore, Capability, dump_item
+from memoranda.store import Capability, Store, dump_item
 from memoranda_testing.case import Cases, made, moment
 from memoranda_testing.cases.round_trips import AWKWARD_JSON, returns
 from memoranda_testing.expect import equal, raises, same_item
@@ -93,13 +93,13 @@ PAYLOADS: dict[str, str] = {
 class ItemFieldCases(Cases):
     """Whatever fields an item has, none is lost."""
 
-    async def test_a_payload_comes_back_to_the_byte(self, store: BaseStore) -> None:
+    async def test_a_payload_comes_back_to_the_byte(self, store: Store) -> None:
         """A provider's item is text to a store, whatever it holds, and comes back as it was given."""
         for what, payload in PAYLOADS.items():
             item = HumanMemory(content="hi", payload=payload, payload_format="example", metadata=self.scope())
             await returns(store, item, f"an item whose payload has {what}")
 
-    async def test_payloads_are_read_without_their_items(self, store: BaseStore) -> None:
+    async def test_payloads_are_read_without_their_items(self, store: Store) -> None:
         """Of what a search shows in the scope, in the order of adding, and with a limit the newest."""
         mine, theirs = self.scope(), self.scope()
         kinds = (HumanMemory, MemoryItem, HumanMemory)
@@ -128,7 +128,7 @@ class ItemFieldCases(Cases):
         equal(await handle.payloads(limit=0), [], "none of them")
         equal(await handle.payloads(memory_type="item"), [wanted[1]], "those of a type")
 
-    async def test_payload_changes_lead_from_each_state_to_the_next(self, store: BaseStore) -> None:
+    async def test_payload_changes_lead_from_each_state_to_the_next(self, store: Store) -> None:
         """Whoever applies them has what payloads() returns, whatever was written in between, and by whom."""
         mine, theirs = self.scope(), self.scope()
         ids = [f"{mine.user_id}-{number}" for number in range(6)]
@@ -170,7 +170,7 @@ class ItemFieldCases(Cases):
                 wanted = await store.payloads(metadata=mine)
                 equal(sorted(followed.values()), sorted(wanted), f"the payloads that are followed, after {what}")
 
-    async def test_what_belongs_together_still_does(self, store: BaseStore) -> None:
+    async def test_what_belongs_together_still_does(self, store: Store) -> None:
         """The group of an item and the calls that a result answers come back."""
         for group in ("g", "", "группа"):
             item = ToolMemory(
@@ -183,19 +183,19 @@ class ItemFieldCases(Cases):
             )
             await returns(store, item, "a result of several calls in a group")
 
-    async def test_unknown_type_and_fields_round_trip(self, store: BaseStore) -> None:
+    async def test_unknown_type_and_fields_round_trip(self, store: Store) -> None:
         """A type that is not installed comes back as MemoryItem with every field it had."""
         item = made(
             MemoryItem, content="?", memory_type="not-installed", metadata=self.scope(), mood=AWKWARD_JSON, n=[1, 1.0]
         )
         await returns(store, item, "an item of an unknown type")
 
-    async def test_unknown_fields_of_known_types_round_trip(self, store: BaseStore) -> None:
+    async def test_unknown_fields_of_known_types_round_trip(self, store: Store) -> None:
         """A later release's field on a known type is kept."""
         item = made(HumanMemory, content="hi", metadata=self.scope(), sentiment={"joy": 0.5}, seen=None)
         await returns(store, item, "a human item with further fields")
 
-    async def test_a_further_field_of_every_kind_round_trips(self, store: BaseStore) -> None:
+    async def test_a_further_field_of_every_kind_round_trips(self, store: Store) -> None:
         """A field that no store knows is kept, alone and with others, null and empty values too."""
         for name, value in EVERY_KIND.items():
             item = made(MemoryItem, content="?", memory_type="unheard-of", metadata=self.scope(), **{name: value})
@@ -203,7 +203,7 @@ class ItemFieldCases(Cases):
         item = made(MemoryItem, content="?", memory_type="unheard-of", metadata=self.scope(), **EVERY_KIND)
         await returns(store, item, "an item with fields of every kind")
 
-    async def test_unregistered_class_loses_nothing(self, store: BaseStore) -> None:
+    async def test_unregistered_class_loses_nothing(self, store: Store) -> None:
         """An item of a class that the store does not know is read as MemoryItem; writing that back loses nothing."""
         item = ItemExample(content="example", weight=2.5, tags=["a", "b"], metadata=self.scope())
         await store.add(item)
@@ -214,12 +214,12 @@ class ItemFieldCases(Cases):
         await store.add(found)
         same_item(await store.get(item.id), as_plain, "get after writing back", version=2)
 
-    async def test_a_registered_class_is_read_as_itself(self, store: BaseStore) -> None:
+    async def test_a_registered_class_is_read_as_itself(self, store: Store) -> None:
         """An item whose class is among the store's item types comes back as that class."""
         item = ItemExample(content="example", weight=2.5, tags=["a"], metadata=self.scope())
         await self._returns_registered(store, item, "an item of a registered class")
 
-    async def _returns_registered(self, store: BaseStore, item: MemoryItem, what: str) -> None:
+    async def _returns_registered(self, store: Store, item: MemoryItem, what: str) -> None:
         before = store.item_types
         store.item_types = {**before, item.memory_type: type(item)}
         try:
@@ -227,7 +227,7 @@ class ItemFieldCases(Cases):
         finally:
             store.item_types = before
 
-    async def test_every_field_of_a_registered_class_round_trips(self, store: BaseStore) -> None:
+    async def test_every_field_of_a_registered_class_round_trips(self, store: Store) -> None:
         """Fields of a class's own come back with their types: defaults, null for what has another default, models."""
         item = DetailedExample(content="defaults", place="Oslo", spots=[], metadata=self.scope())
         await self._returns_registered(store, item, "an item of a registered class with defaults")

@@ -8,7 +8,7 @@ from typing import Any
 
 from memoranda.errors import InputError, StoreClosedError, UnsupportedError
 from memoranda.items import AIMemory, MemoryItem, MemoryMetadata
-from memoranda.store import BaseStore, Capability
+from memoranda.store import Capability, Store
 from memoranda.store.backend import BASE_CAPABILITIES
 from memoranda_testing.case import Cases, Reopen, needs, note, required
 from memoranda_testing.event_loop import threads_that_meet
@@ -18,17 +18,17 @@ from memoranda_testing.expect import contents, each_raises, equal, raises, same_
 class DeclarationCases(Cases):
     """What a store declares."""
 
-    async def test_the_base_capabilities_are_declared(self, store: BaseStore) -> None:
+    async def test_the_base_capabilities_are_declared(self, store: Store) -> None:
         """A base capability cannot be left out."""
         missing = BASE_CAPABILITIES - frozenset(store.capabilities)
         that(not missing, f"The store does not declare the base capabilities {', '.join(sorted(missing))}.")
 
-    async def test_only_known_capabilities_are_declared(self, store: BaseStore) -> None:
+    async def test_only_known_capabilities_are_declared(self, store: Store) -> None:
         """Every declared capability is one that the kit can test."""
         for capability in store.capabilities:
             that(isinstance(capability, Capability), f"{capability!r} is no Capability.")
 
-    async def test_a_mode_without_the_capability_is_refused(self, store: BaseStore) -> None:
+    async def test_a_mode_without_the_capability_is_refused(self, store: Store) -> None:
         """A search mode that the store does not have is an UnsupportedError."""
         for capability in (Capability.SEMANTIC, Capability.HYBRID):
             if capability not in store.capabilities:
@@ -40,14 +40,14 @@ class DeclarationCases(Cases):
                     search_ranked=store.search_ranked(query="x", mode=mode),  # type: ignore[arg-type]
                 )
 
-    async def test_an_unknown_mode_is_refused(self, store: BaseStore) -> None:
+    async def test_an_unknown_mode_is_refused(self, store: Store) -> None:
         """A search mode that does not exist is an InputError."""
         # Python refuses to write out an integer of thousands of digits.
         for mode in ("magic", -(10**5000), 3, ["text"]):
             with raises(InputError, f"search with a mode of type {type(mode).__name__}"):
                 await store.search(query="x", mode=mode)  # type: ignore[arg-type]  # the mistake under test
 
-    async def test_the_default_mode_is_the_declared_one(self, store: BaseStore) -> None:
+    async def test_the_default_mode_is_the_declared_one(self, store: Store) -> None:
         """search without a mode finds what search with the store's default mode finds."""
         scope = self.scope()
         await store.add_many([note("green tea", scope, 1), note("red wine", scope, 2), note("green wine", scope, 3)])
@@ -59,7 +59,7 @@ class DeclarationCases(Cases):
 class LifecycleCases(Cases):
     """Opening and closing."""
 
-    async def test_opening_twice_does_nothing(self, store: BaseStore) -> None:
+    async def test_opening_twice_does_nothing(self, store: Store) -> None:
         """init() on an open store changes nothing, also when several call it at once."""
         item = note("kept", self.scope())
         await store.add(item)
@@ -67,13 +67,13 @@ class LifecycleCases(Cases):
         await asyncio.gather(store.init(), store.init())
         same_item(await store.get(item.id), item, "get after opening again", version=1)
 
-    async def test_closing_twice_does_nothing(self, store: BaseStore) -> None:
+    async def test_closing_twice_does_nothing(self, store: Store) -> None:
         """close() on a closed store is no error, also when several call it at once."""
         await store.close()
         await store.close()
         await asyncio.gather(store.close(), store.close())
 
-    async def test_every_call_after_close_is_refused(self, store: BaseStore) -> None:
+    async def test_every_call_after_close_is_refused(self, store: Store) -> None:
         """Every method of a closed store, and of a handle made before, raises StoreClosedError."""
         user = self.user()
         handle = store.scoped(user_id=user)
@@ -98,18 +98,18 @@ class LifecycleCases(Cases):
                 await anext(closed.scan())
 
     @needs(Capability.DELETE)
-    async def test_deleting_after_close_is_refused(self, store: BaseStore) -> None:
+    async def test_deleting_after_close_is_refused(self, store: Store) -> None:
         """delete and restore of a closed store raise StoreClosedError."""
         await store.close()
         await each_raises(StoreClosedError, "after close", delete=store.delete("x"), restore=store.restore("x"))
 
     @needs(Capability.PURGE)
-    async def test_purging_after_close_is_refused(self, store: BaseStore) -> None:
+    async def test_purging_after_close_is_refused(self, store: Store) -> None:
         """purge of a closed store raises StoreClosedError."""
         await store.close()
         await each_raises(StoreClosedError, "after close", purge=store.purge("x"))
 
-    async def test_a_closed_store_can_be_opened_again(self, store: BaseStore) -> None:
+    async def test_a_closed_store_can_be_opened_again(self, store: Store) -> None:
         """init() and async with bring a closed store back to use, more than once."""
         for _ in range(3):
             await store.close()
@@ -120,7 +120,7 @@ class LifecycleCases(Cases):
                 same_item(await store.get(item.id), item, "get after opening again", version=1)
         await store.init()
 
-    async def test_an_error_leaves_the_store_open(self, store: BaseStore) -> None:
+    async def test_an_error_leaves_the_store_open(self, store: Store) -> None:
         """A refused call changes nothing for the next one."""
         scope = self.scope()
         with raises(InputError, "add of a NUL"):
@@ -128,7 +128,7 @@ class LifecycleCases(Cases):
         await store.add(note("fine", scope))
         equal(await store.count(metadata=scope), 1, "count after a refused call")
 
-    async def test_close_waits_for_calls_under_way(self, store: BaseStore) -> None:
+    async def test_close_waits_for_calls_under_way(self, store: Store) -> None:
         """Calls that run while the store is closed end: with their result, or with StoreClosedError."""
         scope = self.scope()
         items = [note(str(number), scope, number) for number in range(20)]
@@ -147,7 +147,7 @@ class LifecycleCases(Cases):
             stored = set(contents(await store.search(metadata=scope, limit=100)))
             that(acknowledged <= stored, f"Acknowledged items are gone: {sorted(acknowledged - stored)}.")
 
-    async def test_a_handle_of_the_store_names_no_scope_value(self, store: BaseStore) -> None:
+    async def test_a_handle_of_the_store_names_no_scope_value(self, store: Store) -> None:
         """The repr of a handle tells which fields are bound, not to what."""
         user = self.user()
         that(user not in repr(store.scoped(user_id=user)), "The repr of a handle tells whose it is.")
@@ -156,7 +156,7 @@ class LifecycleCases(Cases):
 class PersistenceCases(Cases):
     """What a persistent store still has when it is opened anew."""
 
-    async def _reopened(self, store: BaseStore, reopen: Reopen | None) -> BaseStore:
+    async def _reopened(self, store: Store, reopen: Reopen | None) -> Store:
         """Close the store and open the same data in a new one."""
         reopen = required(reopen)
         await store.close()
@@ -165,7 +165,7 @@ class PersistenceCases(Cases):
         return again
 
     @needs(Capability.PERSISTENT)
-    async def test_items_survive_reopening(self, store: BaseStore, reopen: Reopen | None) -> None:
+    async def test_items_survive_reopening(self, store: Store, reopen: Reopen | None) -> None:
         """Every field, the version and the order among ties are as they were."""
         scope = self.scope(session_id="s", extra={"k": [1, 1.0, True, None]})
         ends = ("\n", "\r\n", "\x0b\x0c\x1c\x1d", "\x1e\x85\u2028\u2029")  # All that may end a line.
@@ -190,9 +190,7 @@ class PersistenceCases(Cases):
             await again.close()
 
     @needs(Capability.PERSISTENT)
-    async def test_a_store_that_was_closed_sees_what_others_wrote(
-        self, store: BaseStore, reopen: Reopen | None
-    ) -> None:
+    async def test_a_store_that_was_closed_sees_what_others_wrote(self, store: Store, reopen: Reopen | None) -> None:
         """Opened again, it answers as one that was never open before: nothing is remembered from before its close."""
         reopen, scope = required(reopen), self.scope(session_id="s")
         items = [note(f"tea {number}", scope, number) for number in range(4)]
@@ -211,7 +209,7 @@ class PersistenceCases(Cases):
             await store.init()
             equal(await self._reads(store, scope, items), wanted, "what a store reads that was closed meanwhile")
 
-    async def _reads(self, store: BaseStore, scope: MemoryMetadata, items: list[MemoryItem]) -> list[Any]:
+    async def _reads(self, store: Store, scope: MemoryMetadata, items: list[MemoryItem]) -> list[Any]:
         """Return what each method reads."""
         ids = [item.id for item in items]
         within = MemoryMetadata(user_id=scope.user_id)
@@ -230,7 +228,7 @@ class PersistenceCases(Cases):
         ]
 
     @needs(Capability.PERSISTENT)
-    async def test_nothing_is_written_after_close(self, store: BaseStore, reopen: Reopen | None) -> None:
+    async def test_nothing_is_written_after_close(self, store: Store, reopen: Reopen | None) -> None:
         """When close() returns, all that calls under way will say they have stored is there for the next to open."""
         reopen, scope = required(reopen), self.scope()
         batches = [[note(f"{batch} {number}", scope, number) for number in range(150)] for batch in range(6)]
@@ -249,7 +247,7 @@ class PersistenceCases(Cases):
             await again.close()
 
     @needs(Capability.PERSISTENT)
-    async def test_a_store_that_is_opened_to_read_refuses_writes(self, store: BaseStore, reopen: Reopen | None) -> None:
+    async def test_a_store_that_is_opened_to_read_refuses_writes(self, store: Store, reopen: Reopen | None) -> None:
         """Opened to read, a store shows what it holds, and every write is an UnsupportedError."""
         scope = self.scope()
         item = note("green tea", scope)
@@ -280,7 +278,7 @@ class PersistenceCases(Cases):
             await self.clean(store)
 
     @needs(Capability.PERSISTENT)
-    async def test_removals_survive_reopening(self, store: BaseStore, reopen: Reopen | None) -> None:
+    async def test_removals_survive_reopening(self, store: Store, reopen: Reopen | None) -> None:
         """What was cleared does not come back by itself."""
         scope, kept = self.scope(), self.scope()
         await store.add_many([note("gone", scope), note("kept", kept)])
@@ -296,7 +294,7 @@ class PersistenceCases(Cases):
             await again.close()
 
     @needs(Capability.PERSISTENT)
-    async def test_what_is_acknowledged_is_there_for_others(self, store: BaseStore, reopen: Reopen | None) -> None:
+    async def test_what_is_acknowledged_is_there_for_others(self, store: Store, reopen: Reopen | None) -> None:
         """When a call returns, however much it wrote, another store on the same data sees all of it.
 
         A store that reads from replicas promises that only if a commit waits for them: give this kit such a server.
@@ -322,7 +320,7 @@ class PersistenceCases(Cases):
             await again.close()
 
     @needs(Capability.PERSISTENT)
-    async def test_every_write_is_there_for_others(self, store: BaseStore, reopen: Reopen | None) -> None:
+    async def test_every_write_is_there_for_others(self, store: Store, reopen: Reopen | None) -> None:
         """When a call of any kind returns, another store on the same data shows the items as this one does."""
         scope = self.scope(session_id="s")
         item, other, third = [note(text, scope, second) for second, text in enumerate(("tea", "milk", "lemon"))]
@@ -340,7 +338,7 @@ class PersistenceCases(Cases):
             calls["restore"] = lambda: store.restore(item.id)
         calls |= {"pop": lambda: store.pop(metadata=scope), "clear": lambda: store.clear(metadata=scope)}
 
-        async def shown(one: BaseStore) -> list[MemoryItem | None]:
+        async def shown(one: Store) -> list[MemoryItem | None]:
             return [await one.get(item.id), *[each async for each in one.scan(metadata=scope)]]
 
         async with await required(reopen)() as again:
@@ -354,7 +352,7 @@ class PersistenceCases(Cases):
             equal(await shown(again), await shown(store), "what another store shows after many changes")
 
     @needs(Capability.PERSISTENT, Capability.ATOMIC)
-    async def test_one_of_two_stores_answers(self, store: BaseStore, reopen: Reopen | None) -> None:
+    async def test_one_of_two_stores_answers(self, store: Store, reopen: Reopen | None) -> None:
         """Of two stores that append to a conversation at once, behind the same item, one is heard."""
         scope = self.scope(session_id="s")
         first = note("0", scope)
@@ -374,7 +372,7 @@ class PersistenceCases(Cases):
             equal(await store.count(metadata=scope), 21, "how many turns there are")
 
     @needs(Capability.PERSISTENT)
-    async def test_compare_and_set_holds_between_two_stores(self, store: BaseStore, reopen: Reopen | None) -> None:
+    async def test_compare_and_set_holds_between_two_stores(self, store: Store, reopen: Reopen | None) -> None:
         """Two stores open on the same data: what one writes the other reads, and a stale version is refused."""
         again = await self._reopened(store, reopen)
         await store.init()

@@ -8,7 +8,7 @@ import time
 
 from memoranda.errors import InputError, UnsupportedError
 from memoranda.items import AIMemory, HumanMemory, MemoryItem, MemoryMetadata, ToolMemory
-from memoranda.store import BaseStore, Capability
+from memoranda.store import Capability, Store
 from memoranda_testing.case import Cases, Clock, Reopen, needs, note, required
 from memoranda_testing.cases.recall import modes_of
 from memoranda_testing.expect import SkipCase, contents, each_raises, equal, raises, same_item, that
@@ -21,7 +21,7 @@ class TtlCases(Cases):
     """Items that vanish by themselves."""
 
     @needs(Capability.TTL)
-    async def test_an_item_vanishes_after_its_ttl(self, store: BaseStore) -> None:
+    async def test_an_item_vanishes_after_its_ttl(self, store: Store) -> None:
         """Until then it is like any other; then no read shows it, in a batch as well as alone."""
         ttl = 0.4
         while True:
@@ -45,7 +45,7 @@ class TtlCases(Cases):
         equal(await store.count(metadata=scope), 1, "count")
 
     @needs(Capability.TTL)
-    async def test_replacing_without_a_ttl_keeps_the_item(self, store: BaseStore) -> None:
+    async def test_replacing_without_a_ttl_keeps_the_item(self, store: Store) -> None:
         """The whole item is replaced, including the time it had left."""
         scope = self.scope()
         item, other = note("short", scope), note("other", scope)
@@ -56,7 +56,7 @@ class TtlCases(Cases):
         equal(contents(await store.search(metadata=scope)), ["long"], "search after the first ttl")
 
     @needs(Capability.TTL)
-    async def test_a_vanished_id_can_be_added_again(self, store: BaseStore) -> None:
+    async def test_a_vanished_id_can_be_added_again(self, store: Store) -> None:
         """Its owner adds it anew, with its new content."""
         scope = self.scope()
         item = note("first", scope)
@@ -67,7 +67,7 @@ class TtlCases(Cases):
         equal(found and found.content, "second", "the item that was added again")
 
     @needs(Capability.TTL)
-    async def test_bad_ttls_are_refused(self, store: BaseStore) -> None:
+    async def test_bad_ttls_are_refused(self, store: Store) -> None:
         """A time to live is a number of seconds above 0."""
         item = note("x", self.scope())
         for ttl in (0, -1, float("nan"), float("inf"), "3", True, 10**5000, -(10**5000)):
@@ -75,7 +75,7 @@ class TtlCases(Cases):
                 await store.add(item, ttl=ttl)  # type: ignore[arg-type]  # the mistake under test
         equal(await store.get(item.id), None, "get after refusals")
 
-    async def test_a_ttl_without_the_capability_is_refused(self, store: BaseStore) -> None:
+    async def test_a_ttl_without_the_capability_is_refused(self, store: Store) -> None:
         """A store that cannot let items vanish says so instead of keeping them."""
         if Capability.TTL in store.capabilities:
             raise SkipCase("the store declares the capability 'ttl'")
@@ -85,7 +85,7 @@ class TtlCases(Cases):
         )
         equal(await store.get(item.id), None, "get after refusals")
 
-    async def _until_gone(self, store: BaseStore, *items: MemoryItem, ttl: float) -> None:
+    async def _until_gone(self, store: Store, *items: MemoryItem, ttl: float) -> None:
         """Wait until none of the items is there; a store may take a moment longer than the ttl."""
         deadline = time.monotonic() + ttl + 10
         while True:
@@ -99,7 +99,7 @@ class TtlCases(Cases):
 class LifetimeCases(Cases):
     """A ttl holds to the moment."""
 
-    def on_a_clock(self, store: BaseStore) -> Clock:
+    def on_a_clock(self, store: Store) -> Clock:
         """Give the store a clock of its own and return it; memories of others would expire by it."""
         if not self.exclusive:
             raise SkipCase("it moves the clock, by which memories of others in this store would expire")
@@ -107,7 +107,7 @@ class LifetimeCases(Cases):
         store.clock = clock
         return clock
 
-    async def _shown(self, store: BaseStore, scope: MemoryMetadata, ids: list[str]) -> dict[str, list[str]]:
+    async def _shown(self, store: Store, scope: MemoryMetadata, ids: list[str]) -> dict[str, list[str]]:
         """Return the contents that each read shows."""
         shown = {
             "get_many": contents(await store.get_many(ids)),
@@ -121,7 +121,7 @@ class LifetimeCases(Cases):
         return shown
 
     @needs(Capability.TTL)
-    async def test_an_expired_item_is_as_if_purged(self, store: BaseStore) -> None:
+    async def test_an_expired_item_is_as_if_purged(self, store: Store) -> None:
         """From that moment on no call shows or counts it, deleted or not, and its id is free."""
         clock = self.on_a_clock(store)
         scope, other = self.scope(session_id="s"), self.scope()
@@ -151,7 +151,7 @@ class LifetimeCases(Cases):
         equal(again and (again.content, again.version), ("another's now", 1), "the id in other hands")
 
     @needs(Capability.TTL, Capability.PERSISTENT)
-    async def test_what_another_store_keeps_expires_as_well(self, store: BaseStore, reopen: Reopen | None) -> None:
+    async def test_what_another_store_keeps_expires_as_well(self, store: Store, reopen: Reopen | None) -> None:
         """Where a store did not see an item arrive, it ends at the same moment: its id is free, nothing is deleted."""
         reopen = required(reopen)
         clock = self.on_a_clock(store)
@@ -175,7 +175,7 @@ class LifetimeCases(Cases):
             equal(again and again.version, 1, "the version of an item that its owner stores anew")
 
     @needs(Capability.TTL, Capability.PERSISTENT, Capability.DELETE)
-    async def test_what_is_deleted_ends_in_a_store_opened_later(self, store: BaseStore) -> None:
+    async def test_what_is_deleted_ends_in_a_store_opened_later(self, store: Store) -> None:
         """A store that is opened when an item is in the bin knows that it ends, and then gives its id away."""
         clock = self.on_a_clock(store)
         scope = self.scope()
@@ -194,7 +194,7 @@ class LifetimeCases(Cases):
             same_item(await store.get(item.id), again, "a new item of the same id", version=1)
 
     @needs(Capability.TTL)
-    async def test_what_was_swept_does_not_come_back(self, store: BaseStore) -> None:
+    async def test_what_was_swept_does_not_come_back(self, store: Store) -> None:
         """A clock that is set back brings back nothing that was removed."""
         clock = self.on_a_clock(store)
         scope = self.scope()
@@ -209,7 +209,7 @@ class LifetimeCases(Cases):
 
     @needs(Capability.TTL)
     async def test_a_clock_that_was_wrong_once_is_not_trusted_for_good(
-        self, store: BaseStore, reopen: Reopen | None
+        self, store: Store, reopen: Reopen | None
     ) -> None:
         """After a reading ten years ahead, or behind, items live as long as the clock that was set right says.
 
@@ -238,7 +238,7 @@ class LifetimeCases(Cases):
             for each in stores[1:]:
                 await each.close()
 
-    async def _lives_for_a_minute(self, store: BaseStore, clock: Clock, scope: MemoryMetadata) -> None:
+    async def _lives_for_a_minute(self, store: Store, clock: Clock, scope: MemoryMetadata) -> None:
         """An item with a ttl of a minute lasts a minute, beside those from before the clock was wrong."""
         item, longer = note("tea", scope), MemoryItem(content="more tea", metadata=scope, ttl=30)
         await store.add(item, ttl=60)
@@ -258,7 +258,7 @@ class LifetimeCases(Cases):
         await store.sweep()
 
     @needs(Capability.TTL)
-    async def test_what_is_stored_together_ends_together(self, store: BaseStore) -> None:
+    async def test_what_is_stored_together_ends_together(self, store: Store) -> None:
         """A batch has one moment, however long its items take to be checked."""
         clock, scope = self.on_a_clock(store), self.scope()
 
@@ -275,7 +275,7 @@ class LifetimeCases(Cases):
             equal(len(ends), 1, "number of moments at which a batch ends")
 
     @needs(Capability.TTL)
-    async def test_what_belongs_together_is_shown_until_the_first_of_it_ends(self, store: BaseStore) -> None:
+    async def test_what_belongs_together_is_shown_until_the_first_of_it_ends(self, store: Store) -> None:
         """A call with its results, and a group that says how many it is of, whichever of them ends."""
         clock = self.on_a_clock(store)
         calls = [{"id": "a", "name": "look"}, {"id": "b", "name": "look"}]
@@ -300,7 +300,7 @@ class LifetimeCases(Cases):
                 await store.sweep()
 
     @needs(Capability.TTL)
-    async def test_a_lifetime_is_the_items_or_the_calls(self, store: BaseStore) -> None:
+    async def test_a_lifetime_is_the_items_or_the_calls(self, store: Store) -> None:
         """An item brings its own ttl, a call's goes before it, and a time that is given stays."""
         clock = self.on_a_clock(store)
         scope = self.scope()
@@ -319,7 +319,7 @@ class LifetimeCases(Cases):
         equal(contents(await store.search(metadata=scope)), ["for good"], "after thirty seconds")
 
     @needs(Capability.TTL)
-    async def test_touching_gives_new_life(self, store: BaseStore) -> None:
+    async def test_touching_gives_new_life(self, store: Store) -> None:
         """A new ttl, its own once more, or none at all; content, times and version stay."""
         clock = self.on_a_clock(store)
         scope, other = self.scope(), self.scope()
@@ -343,7 +343,7 @@ class LifetimeCases(Cases):
         equal(contents(await store.search(metadata=scope)), ["plain", "for good"], "after a long time")
 
     @needs(Capability.TTL)
-    async def test_reading_can_refresh(self, store: BaseStore) -> None:
+    async def test_reading_can_refresh(self, store: Store) -> None:
         """With refresh, what is read lives its ttl once more, and nothing else does."""
         clock = self.on_a_clock(store)
         scope = self.scope()
@@ -360,7 +360,7 @@ class LifetimeCases(Cases):
         equal(sorted(contents(await store.search(metadata=scope))), ["0", "1", "2"], "what was read in time")
 
     @needs(Capability.TTL)
-    async def test_sweeping_removes_what_is_over_and_nothing_else(self, store: BaseStore) -> None:
+    async def test_sweeping_removes_what_is_over_and_nothing_else(self, store: Store) -> None:
         """sweep returns how many items it removed; a handle sweeps its own."""
         clock = self.on_a_clock(store)
         mine, theirs = self.scope(), self.scope()
@@ -374,7 +374,7 @@ class LifetimeCases(Cases):
         equal(contents(await store.search(metadata=mine)), ["kept"], "what is left")
 
     @needs(Capability.TTL, Capability.PURGE)
-    async def test_a_purge_does_not_count_what_was_over(self, store: BaseStore) -> None:
+    async def test_a_purge_does_not_count_what_was_over(self, store: Store) -> None:
         """Expired items go with a purge of their scope and are not counted."""
         clock = self.on_a_clock(store)
         scope = self.scope()
@@ -386,7 +386,7 @@ class LifetimeCases(Cases):
         equal(await store.count(metadata=scope), 0, "count")
 
     @needs(Capability.TTL)
-    async def test_a_turn_may_follow_what_expired(self, store: BaseStore) -> None:
+    async def test_a_turn_may_follow_what_expired(self, store: Store) -> None:
         """An expired item is no longer the head."""
         clock = self.on_a_clock(store)
         scope = self.scope(session_id="s")
@@ -396,7 +396,7 @@ class LifetimeCases(Cases):
         equal(contents(await store.search(metadata=scope)), ["next"], "the conversation")
 
     @needs(Capability.TTL)
-    async def test_what_is_no_lifetime_is_refused(self, store: BaseStore) -> None:
+    async def test_what_is_no_lifetime_is_refused(self, store: Store) -> None:
         """Seconds above 0, on items as well as on calls."""
         scope = self.scope()
         for ttl in (0, -1, float("nan"), "3", True):

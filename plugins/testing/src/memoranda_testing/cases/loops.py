@@ -14,7 +14,7 @@ from typing import Any
 from memoranda import loops
 from memoranda.errors import StoreClosedError, VersionConflictError
 from memoranda.items import MemoryItem, MemoryMetadata
-from memoranda.store import BaseStore, Capability
+from memoranda.store import Capability, Store
 from memoranda_testing.case import Case, Cases, every_read, note, skipped_if
 from memoranda_testing.event_loop import LONG, longest_wait, threads_that_meet
 from memoranda_testing.expect import contents, equal, raises, same_item, that
@@ -94,7 +94,7 @@ class CutOff:
 class Blocked:
     """An event loop in a thread of its own that is blocked with calls under way until it may go on."""
 
-    def __init__(self, store: BaseStore, scope: MemoryMetadata, turns: int) -> None:
+    def __init__(self, store: Store, scope: MemoryMetadata, turns: int) -> None:
         self._store = store
         self._scope = scope
         self._turns = turns
@@ -142,7 +142,7 @@ def blocked_after(seconds: float) -> Iterator[None]:
 class LoopCases(Cases):
     """A store serves every event loop of the process, whichever opened it."""
 
-    async def test_no_call_waits_in_the_event_loop(self, store: BaseStore) -> None:
+    async def test_no_call_waits_in_the_event_loop(self, store: Store) -> None:
         """While a call waits for a disk, a server or a lock, the event loop serves others."""
         scope = self.scope(session_id="s")
         items = [note(f"tea {number}", scope, number) for number in range(1_100)]
@@ -202,7 +202,7 @@ class LoopCases(Cases):
             that(waited <= LONG, f"{name}() held the event loop for {waited:.2f} s, waiting for something.")
 
     @any_loop
-    async def test_loops_in_turn_use_one_store(self, store: BaseStore) -> None:
+    async def test_loops_in_turn_use_one_store(self, store: Store) -> None:
         """A program may call asyncio.run several times with one store, and go on where it was."""
         scope = self.scope()
         items = [note(str(number), scope, number) for number in range(6)]
@@ -214,13 +214,13 @@ class LoopCases(Cases):
         await elsewhere(in_turn)
         equal(contents(await store.search(metadata=scope)), ["5", "4", "3", "2", "1", "0"], "what the loops added")
 
-    async def _follow(self, store: BaseStore, item: MemoryItem, before: MemoryItem | None) -> None:
+    async def _follow(self, store: Store, item: MemoryItem, before: MemoryItem | None) -> None:
         if before is not None:
             same_item(await store.get(before.id), before, "get of what an earlier loop added", version=1)
         await asyncio.gather(store.add(item), *(store.count(metadata=item.metadata) for _ in range(8)))
 
     @any_loop
-    async def test_a_store_may_be_opened_in_one_loop_and_closed_in_another(self, store: BaseStore) -> None:
+    async def test_a_store_may_be_opened_in_one_loop_and_closed_in_another(self, store: Store) -> None:
         """init() in a loop that has ended opens the store for the next one, which may close it."""
         await store.close()
         item = note("kept", self.scope())
@@ -234,7 +234,7 @@ class LoopCases(Cases):
         await store.add(note("again", self.scope()))
 
     @any_loop
-    async def test_several_loops_open_a_store_at_once(self, store: BaseStore) -> None:
+    async def test_several_loops_open_a_store_at_once(self, store: Store) -> None:
         """init() from several threads at the same time opens the store once, and all of them can use it."""
         scope = self.scope()
         for turn in range(3):
@@ -251,7 +251,7 @@ class LoopCases(Cases):
             equal(len(found), LOOPS, "number of items that the loops added")
 
     @any_loop
-    async def test_several_loops_open_and_close_a_store_at_will(self, store: BaseStore) -> None:
+    async def test_several_loops_open_and_close_a_store_at_will(self, store: Store) -> None:
         """A call beside init() and close() of other loops ends: with its result, or with StoreClosedError."""
         scope, stored = self.scope(), list[str]()
 
@@ -270,7 +270,7 @@ class LoopCases(Cases):
         await self._are_there(store, stored)
 
     @any_loop
-    async def test_calls_from_several_loops_at_once_lose_nothing(self, store: BaseStore) -> None:
+    async def test_calls_from_several_loops_at_once_lose_nothing(self, store: Store) -> None:
         """What several threads add, read and search at the same time is whole, and all of it is there."""
         scope, together = self.scope(), threading.Barrier(LOOPS + 1)
 
@@ -297,7 +297,7 @@ class LoopCases(Cases):
         equal(await store.count(metadata=scope), LOOPS * 40 + 1, "number of items that all loops added")
 
     @any_loop
-    async def test_every_method_serves_several_loops_at_once(self, store: BaseStore) -> None:
+    async def test_every_method_serves_several_loops_at_once(self, store: Store) -> None:
         """No method has a lock, or anything else, that serves the first loop alone."""
         together = threading.Barrier(LOOPS)
 
@@ -327,7 +327,7 @@ class LoopCases(Cases):
         await elsewhere(*[in_a_loop(use)] * LOOPS)
 
     @any_loop
-    async def test_compare_and_set_holds_between_loops(self, store: BaseStore) -> None:
+    async def test_compare_and_set_holds_between_loops(self, store: Store) -> None:
         """Of updates from several threads to one version one succeeds, so that no step of a counter is lost."""
         scope, together = self.scope(), threading.Barrier(LOOPS)
         counter = note("0", scope)
@@ -343,7 +343,7 @@ class LoopCases(Cases):
         equal((found and found.content, found and found.version), (str(LOOPS * 10), LOOPS * 10 + 1), "the counter")
 
     @any_loop
-    async def test_what_several_loops_pop_is_popped_once(self, store: BaseStore) -> None:
+    async def test_what_several_loops_pop_is_popped_once(self, store: Store) -> None:
         """Of several threads that pop from one session, each gets other items, and together they get all."""
         scope, together = self.scope(session_id="s"), threading.Barrier(LOOPS)
         items = [note(str(number), scope, number) for number in range(40)]
@@ -359,7 +359,7 @@ class LoopCases(Cases):
         equal(sorted(popped, key=int), [item.content for item in items], "what was popped")
 
     @any_loop
-    async def test_closing_from_another_loop_waits_for_calls_under_way(self, store: BaseStore) -> None:
+    async def test_closing_from_another_loop_waits_for_calls_under_way(self, store: Store) -> None:
         """Calls that run while another loop closes the store end: with their result, or with StoreClosedError."""
         scope = self.scope()
         for turns in (0, 1, 2, 3, 5):
@@ -374,7 +374,7 @@ class LoopCases(Cases):
             await store.add(note("after", scope))
             await self._are_there(store, [item.id for item, ended in zip(items, done, strict=True) if ended])
 
-    async def _are_there(self, store: BaseStore, ids: Sequence[str]) -> None:
+    async def _are_there(self, store: Store, ids: Sequence[str]) -> None:
         """Fail unless a store that keeps its items has all that it said were stored before it was closed."""
         if Capability.PERSISTENT in store.capabilities:
             found = {item.id for item in await store.get_many(ids)}
@@ -383,7 +383,7 @@ class LoopCases(Cases):
             )
 
     @any_loop
-    async def test_a_loop_that_ends_takes_its_calls_along_and_nothing_else(self, store: BaseStore) -> None:
+    async def test_a_loop_that_ends_takes_its_calls_along_and_nothing_else(self, store: Store) -> None:
         """Calls that asyncio.run cancels at its end leave the store usable for others."""
         scope = self.scope()
 
@@ -398,7 +398,7 @@ class LoopCases(Cases):
         await self._still_good(store, scope)
 
     @any_loop
-    async def test_a_loop_closed_with_calls_under_way_does_no_harm(self, store: BaseStore) -> None:
+    async def test_a_loop_closed_with_calls_under_way_does_no_harm(self, store: Store) -> None:
         """Calls that never come to their end, since their loop was closed, hold nothing that others wait for."""
         scope = self.scope()
 
@@ -413,7 +413,7 @@ class LoopCases(Cases):
             await self._still_good(store, scope)
 
     @any_loop
-    async def test_a_loop_closed_while_it_opens_or_closes_does_no_harm(self, store: BaseStore) -> None:
+    async def test_a_loop_closed_while_it_opens_or_closes_does_no_harm(self, store: Store) -> None:
         """A loop that is closed within init() or close() leaves a store that others can open and close."""
         scope = self.scope()
         for turns in (1, 2, 3, 5, 8):
@@ -429,7 +429,7 @@ class LoopCases(Cases):
             await self._still_good(store, scope)
 
     @any_loop
-    async def test_closing_does_not_wait_for_a_loop_that_is_blocked(self, store: BaseStore) -> None:
+    async def test_closing_does_not_wait_for_a_loop_that_is_blocked(self, store: Store) -> None:
         """close() goes on without a loop that takes no turns; its calls under way end with a result or as closed."""
         scope = self.scope()
         for turns in (0, 1, 2, 3, 5, 8):
@@ -450,7 +450,7 @@ class LoopCases(Cases):
             await store.init()
         await self._still_good(store, scope)
 
-    async def _still_good(self, store: BaseStore, scope: MemoryMetadata) -> None:
+    async def _still_good(self, store: Store, scope: MemoryMetadata) -> None:
         """Write and read with many callers at once, then close and open; nothing piles up that each write may carry."""
         async with asyncio.timeout(_PATIENCE):
             items = [note("after", scope, 100) for _ in range(40)]
@@ -463,7 +463,7 @@ class LoopCases(Cases):
             await store.clear(metadata=scope)
 
 
-def _calls_of_all_kinds(store: BaseStore, scope: MemoryMetadata) -> list[asyncio.Task[object]]:
+def _calls_of_all_kinds(store: Store, scope: MemoryMetadata) -> list[asyncio.Task[object]]:
     """Begin calls that add, count and search."""
     calls: list[Coroutine[Any, Any, object]] = [store.add(note(f"cut off {n}", scope, n)) for n in range(12)]
     calls += [store.add_many([note("cut off", scope) for _ in range(5)]), store.count(metadata=scope)]
@@ -471,12 +471,12 @@ def _calls_of_all_kinds(store: BaseStore, scope: MemoryMetadata) -> list[asyncio
     return [asyncio.ensure_future(call) for call in calls]
 
 
-async def _scanned(store: BaseStore, scope: MemoryMetadata) -> None:
+async def _scanned(store: Store, scope: MemoryMetadata) -> None:
     async for _ in store.scan(metadata=scope):
         pass
 
 
-async def _owners(store: BaseStore, scope: MemoryMetadata) -> None:
+async def _owners(store: Store, scope: MemoryMetadata) -> None:
     async for _ in store.owners("session_id", within=scope):
         pass
 
@@ -490,7 +490,7 @@ async def _or_closed(call: Awaitable[object]) -> bool:
     return True
 
 
-async def _counted_up(store: BaseStore, item_id: str) -> None:
+async def _counted_up(store: Store, item_id: str) -> None:
     while True:
         item = await store.get(item_id)
         that(item is not None, "The counter is gone.")

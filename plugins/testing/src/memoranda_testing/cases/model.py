@@ -10,7 +10,7 @@ from dataclasses import replace
 from random import Random
 
 from memoranda.items import SCOPE_FIELDS, MemoryMetadata
-from memoranda.store import BaseStore, Capability, SearchMode
+from memoranda.store import Capability, SearchMode, Store
 from memoranda_testing.case import Cases, Reopen, needs, note, required
 from memoranda_testing.expect import ExpectationError, SkipCase, that
 from memoranda_testing.model import (
@@ -54,7 +54,7 @@ _PLAIN = ("item", "items", "adds", "deletes", "item_id", "ids", "ttl", "after", 
 class HistoryCases(Cases):
     """The base of cases that play histories on the store and on the model, and compare every answer."""
 
-    def _sandbox(self, store: BaseStore, reopen: Reopen | None = None, *, instances: int = 1) -> Sandbox:
+    def _sandbox(self, store: Store, reopen: Reopen | None = None, *, instances: int = 1) -> Sandbox:
         """Return where this case plays its histories."""
         sandbox = Sandbox(store, self.exclusive, self.fresh, reopen, self.patience, instances)
         if sandbox.mark:
@@ -84,7 +84,7 @@ class HistoryCases(Cases):
         if played < histories:
             self.unreached(f"{histories - played} of {histories} histories, for want of time")
 
-    def _history_options(self, store: BaseStore, **further: bool | int) -> HistoryOptions:
+    def _history_options(self, store: Store, **further: bool | int) -> HistoryOptions:
         """Return the options for histories on this store."""
         return HistoryOptions(substring_is_default=store.default_mode == "substring", **further)  # type: ignore[arg-type]
 
@@ -92,12 +92,12 @@ class HistoryCases(Cases):
 class IsolationCases(HistoryCases):
     """Whatever others do, a tenant sees and changes exactly what is theirs."""
 
-    async def test_random_tenants_never_meet(self, store: BaseStore) -> None:
+    async def test_random_tenants_never_meet(self, store: Store) -> None:
         """Random calls through the handles of several users, whose ids look alike, give the model's answers."""
         options = self._history_options(store, tenants=True, together=False)
         await self._play_histories(self._sandbox(store), options, "tenants", histories=self._often(20), length=20)
 
-    async def test_owners_that_look_alike_are_apart(self, store: BaseStore) -> None:
+    async def test_owners_that_look_alike_are_apart(self, store: Store) -> None:
         """Owners whose names differ in case, spaces, wildcards, their ends or where they are split share nothing."""
         sandbox, held_by = self._sandbox(store), store.capabilities
         histories = [list(alike_names(sandbox.mark, field, held_by)) for field in SCOPE_FIELDS]
@@ -105,14 +105,14 @@ class IsolationCases(HistoryCases):
         for steps in histories[:: 2 if self.is_brief else 1]:
             await check_steps(sandbox, steps, "names that look alike")
 
-    async def test_random_filters_match_the_model(self, store: BaseStore) -> None:
+    async def test_random_filters_match_the_model(self, store: Store) -> None:
         """Random searches over random items find what Filter.matches says, in the same order."""
         sandbox = self._sandbox(store)
         for number in range(self._often(60)):
             steps = list(random_searches(Random(f"{self.seed}/filters/{number}"), sandbox.mark))
             await check_steps(sandbox, steps, f"the searches {number} of the seed {self.seed}")
 
-    async def test_every_two_filters_hold_together(self, store: BaseStore) -> None:
+    async def test_every_two_filters_hold_together(self, store: Store) -> None:
         """Every two filters bound every method at once, and every three a read, as arguments and by a handle."""
         sandbox = self._sandbox(store)
         for number in range(3 if self.thorough else 1):
@@ -121,7 +121,7 @@ class IsolationCases(HistoryCases):
             await check_steps(sandbox, steps, f"the combinations {number} of the seed {self.seed}")
 
     @needs(Capability.SEMANTIC)
-    async def test_every_two_filters_hold_in_a_search_by_meaning(self, store: BaseStore) -> None:
+    async def test_every_two_filters_hold_in_a_search_by_meaning(self, store: Store) -> None:
         """A search by meaning returns the best that match of the ranking of everything, whatever was changed before."""
         sandbox, share = self._sandbox(store), 3 if self.is_brief else 2
         for in_a_crowd in (False, True):
@@ -140,7 +140,7 @@ class IsolationCases(HistoryCases):
                 await sandbox.close(player)
 
     @needs(Capability.SEMANTIC)
-    async def test_meaning_depends_on_what_is_stored_alone(self, store: BaseStore) -> None:
+    async def test_meaning_depends_on_what_is_stored_alone(self, store: Store) -> None:
         """Whatever was changed and however, items are ranked by meaning as if they had just been added."""
         sandbox = self._sandbox(store)
         drawn = Meanings(sandbox.mark, store.capabilities)
@@ -161,12 +161,12 @@ class IsolationCases(HistoryCases):
         finally:
             await sandbox.close(player)
 
-    async def test_batches_that_straddle_a_scope_end_at_its_bounds(self, store: BaseStore) -> None:
+    async def test_batches_that_straddle_a_scope_end_at_its_bounds(self, store: Store) -> None:
         """Of a batch through a handle, what lies outside is refused or passed over, and stays as it is."""
         sandbox = self._sandbox(store)
         await check_steps(sandbox, list(straddling_steps(sandbox.mark, store.capabilities)), "batches")
 
-    async def test_a_few_are_found_among_many(self, store: BaseStore) -> None:
+    async def test_a_few_are_found_among_many(self, store: Store) -> None:
         """A filter that a few of more than a thousand items match finds, counts and removes these few."""
         sandbox = self._sandbox(store)
         drawn = Combinations(Random(f"{self.seed}/crowd"), sandbox.mark, store.capabilities)
@@ -196,20 +196,20 @@ class ModelCases(HistoryCases):
         if not self.thorough:
             self.unreached("longer and more histories: see thorough")
 
-    async def test_random_histories_match_the_model(self, store: BaseStore) -> None:
+    async def test_random_histories_match_the_model(self, store: Store) -> None:
         """Every answer to random calls of every method, plain and through handles of every scope, is the model's."""
         for capability in (Capability.ATOMIC, Capability.DELETE, Capability.ADD_DELETED, Capability.PURGE):
             if capability not in store.capabilities:
                 self.unreached(f"what needs the capability {capability.value!r}")
         await self._play(self._sandbox(store), self._history_options(store), "calls")
 
-    async def test_every_change_reaches_every_read(self, store: BaseStore) -> None:
+    async def test_every_change_reaches_every_read(self, store: Store) -> None:
         """Whatever changes in an item, by whichever method, each method that reads answers as the model does."""
         sandbox = self._sandbox(store)
         changes = Changes(sandbox.mark, store.capabilities).steps(4 if self.is_brief else 1)
         await check_steps(sandbox, list(changes), "changes")
 
-    async def test_every_method_does_right_by_every_state(self, store: BaseStore) -> None:
+    async def test_every_method_does_right_by_every_state(self, store: Store) -> None:
         """On items that are absent, live, archived, deleted, brought back or another's, each method is the model's."""
         sandbox = self._sandbox(store)
         states = States(sandbox.mark, store.capabilities)
@@ -218,14 +218,14 @@ class ModelCases(HistoryCases):
         for ways in (("handle",), *rounds):
             await check_steps(sandbox, list(states.steps(*ways, share=3 if self.is_brief else 1)), "states")
 
-    async def test_many_changes_leave_the_rest_as_it_is(self, store: BaseStore) -> None:
+    async def test_many_changes_leave_the_rest_as_it_is(self, store: Store) -> None:
         """After more than a thousand changes of one item, the others are still there, deleted ones too."""
         sandbox = self._sandbox(store)
         states = States(sandbox.mark, store.capabilities)
         await check_steps(sandbox, list(states.steps_after_many_changes(100 if self.is_brief else 1_100)), "changes")
 
     @needs(Capability.PERSISTENT)
-    async def test_every_change_reaches_every_read_of_others(self, store: BaseStore, reopen: Reopen | None) -> None:
+    async def test_every_change_reaches_every_read_of_others(self, store: Store, reopen: Reopen | None) -> None:
         """Whatever one store changes, another one on the same data answers as the model does."""
         sandbox = self._sandbox(store, required(reopen), instances=2)
         changes = Changes(sandbox.mark, store.capabilities).steps(8)
@@ -233,7 +233,7 @@ class ModelCases(HistoryCases):
         await check_steps(sandbox, steps, "changes by another store")
 
     @needs(Capability.TTL)
-    async def test_random_lifetimes_match_the_model(self, store: BaseStore) -> None:
+    async def test_random_lifetimes_match_the_model(self, store: Store) -> None:
         """With items that expire, by a clock that goes forward and back, every answer is the model's."""
         sandbox = self._sandbox(store)
         options = self._history_options(
@@ -242,7 +242,7 @@ class ModelCases(HistoryCases):
         await self._play(sandbox, options, "lifetimes")
 
     @needs(Capability.TTL)
-    async def test_every_lifetime_ends_at_its_moment(self, store: BaseStore) -> None:
+    async def test_every_lifetime_ends_at_its_moment(self, store: Store) -> None:
         """However an item got its lifetime, and whatever changed it, the item is there until its end, and then gone."""
         sandbox = self._sandbox(store)
         if not sandbox.moves_clock:
@@ -251,7 +251,7 @@ class ModelCases(HistoryCases):
             await check_steps(sandbox, list(steps(sandbox.mark, store.capabilities)), "lifetimes")
 
     @needs(Capability.PERSISTENT)
-    async def test_random_histories_outlive_the_store(self, store: BaseStore, reopen: Reopen | None) -> None:
+    async def test_random_histories_outlive_the_store(self, store: Store, reopen: Reopen | None) -> None:
         """With two stores on the same data, one closed and reopened now and then, every answer is the model's."""
         reopen = required(reopen)
         sandbox = self._sandbox(store, reopen, instances=2)
@@ -270,7 +270,7 @@ class ModelCases(HistoryCases):
             if sandbox.outside is not None:
                 await sandbox.outside.end()
 
-    async def _outside(self, store: BaseStore, reopen: Reopen) -> Outside | None:
+    async def _outside(self, store: Store, reopen: Reopen) -> Outside | None:
         """Return another process that can look at the data; None if they lie in this one, or cannot be looked at."""
         if not self.exclusive or not hasattr(os, "fork") or sys.platform == "darwin":
             self.unreached("another process: it would see memories of others, or the system cannot fork one")
@@ -294,7 +294,7 @@ class ModelCases(HistoryCases):
         await outside.end()
         return None
 
-    async def test_a_call_that_is_cancelled_at_any_await_is_done_or_not(self, store: BaseStore) -> None:
+    async def test_a_call_that_is_cancelled_at_any_await_is_done_or_not(self, store: Store) -> None:
         """Cancelled at its first, second, … await, a call is done as a whole or not at all, and locks nothing."""
         methods: tuple[str, ...] = _CANCELLED
         if Capability.ATOMIC in store.capabilities:
@@ -354,7 +354,7 @@ class ModelCases(HistoryCases):
             )
         return waited
 
-    async def test_sizes_match_the_model(self, store: BaseStore) -> None:
+    async def test_sizes_match_the_model(self, store: Store) -> None:
         """Pages, batches and lists beyond 100, 400, 500, 1,000, 5,000 and 10,000 items are the model's."""
         ends = time.monotonic() + self.seconds
         sandbox = self._sandbox(store)
@@ -373,7 +373,7 @@ class ModelCases(HistoryCases):
             if played < len(wanted):
                 self.unreached(f"{len(wanted) - played} of {len(wanted)} calls on {size:,} items, for want of time")
 
-    async def test_answers_depend_on_their_scope_alone(self, store: BaseStore) -> None:
+    async def test_answers_depend_on_their_scope_alone(self, store: Store) -> None:
         """Whatever others add, hide or remove changes no answer, order or score, in every mode that is declared."""
         modes: list[SearchMode] = ["text"]
         for mode, capability in (("semantic", Capability.SEMANTIC), ("hybrid", Capability.HYBRID)):
@@ -399,7 +399,7 @@ class ModelCases(HistoryCases):
                     await scope_independence.clash_report(clash, trial, f"history {number} of the seed {self.seed}")
                 )
 
-    async def test_nothing_of_the_store_is_left_after_close(self, store: BaseStore) -> None:
+    async def test_nothing_of_the_store_is_left_after_close(self, store: Store) -> None:
         """After close() no thread, task, file or socket of the store is left."""
         calls = leaks.everyday(self.scope(session_id="s"))
         await leaks.used(store, calls)  # What is made once and shared is there from here on.

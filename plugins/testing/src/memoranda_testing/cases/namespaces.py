@@ -6,7 +6,7 @@ from typing import Any
 
 from memoranda.errors import InputError
 from memoranda.items import MemoryItem, MemoryMetadata
-from memoranda.store import BaseStore, Owner
+from memoranda.store import Owner, Store
 from memoranda_testing.case import Cases, moment, note
 from memoranda_testing.expect import contents, each_raises, equal, raises, same_item
 
@@ -32,7 +32,7 @@ class NamespaceCases(Cases):
         """Return the scope with a namespace."""
         return MemoryMetadata(user_id=scope.user_id, namespace=namespace)
 
-    async def test_a_namespace_comes_back_as_it_was(self, store: BaseStore) -> None:
+    async def test_a_namespace_comes_back_as_it_was(self, store: Store) -> None:
         """Every element is any text; the root is the empty tuple."""
         scope = self.scope()
         for namespace in [(), *NASTY, ("users", "Ada Lovelace", "日本")]:
@@ -40,7 +40,7 @@ class NamespaceCases(Cases):
             await store.add(item)
             same_item(await store.get(item.id), item, f"the item in {namespace!r}")
 
-    async def test_a_namespace_matches_what_lies_in_it_and_below(self, store: BaseStore) -> None:
+    async def test_a_namespace_matches_what_lies_in_it_and_below(self, store: Store) -> None:
         """Element by element: ('a',) is no beginning of ('ab',), and letters, slashes and wildcards are themselves."""
         scope = self.scope()
         places = [(), *NASTY]
@@ -53,7 +53,7 @@ class NamespaceCases(Cases):
             exact = await store.search(metadata=scope, where={"namespace": list(asked)}, limit=100)
             equal(contents(exact), [repr(asked)], f"what lies in {asked!r} alone")
 
-    async def test_a_handle_is_bound_to_a_place_and_all_below(self, store: BaseStore) -> None:
+    async def test_a_handle_is_bound_to_a_place_and_all_below(self, store: Store) -> None:
         """It stamps what has no place, keeps places below its own, and cannot reach beside or above."""
         scope = self.scope()
         user = str(scope.user_id)
@@ -77,7 +77,7 @@ class NamespaceCases(Cases):
         equal(await handle.clear(), 2, "number cleared")
         equal(sorted(contents(await store.search(metadata=scope))), ["above", "beside"], "what is left")
 
-    async def test_what_is_no_namespace_is_refused(self, store: BaseStore) -> None:
+    async def test_what_is_no_namespace_is_refused(self, store: Store) -> None:
         """A text is not a tuple of its letters, and what no store can hold is named."""
         for bad in ("users", ("a", 1), ("a\0",), ("\ud800",), ("x" * 2000,)):
             with raises(InputError, f"an item in the namespace {bad!r}"):
@@ -89,7 +89,7 @@ class NamespaceCases(Cases):
 class OwnerCases(Cases):
     """Owners: which users, sessions and namespaces have items."""
 
-    async def test_owners_are_listed_in_order_with_counts_and_times(self, store: BaseStore) -> None:
+    async def test_owners_are_listed_in_order_with_counts_and_times(self, store: Store) -> None:
         """Of each: how many items, archived ones too, and when the first and the last were created."""
         user = self.user()
         within = MemoryMetadata(user_id=user)
@@ -116,7 +116,7 @@ class OwnerCases(Cases):
         paged = [owner async for owner in store.owners("session_id", within=within, limit=2, offset=1)]
         equal(paged, wanted[1:3], "a page of sessions")
 
-    async def test_who_has_nothing_left_is_not_listed(self, store: BaseStore) -> None:
+    async def test_who_has_nothing_left_is_not_listed(self, store: Store) -> None:
         """Deleted items have no owner."""
         scope = self.scope(session_id="s")
         await store.add(note("x", scope))
@@ -124,7 +124,7 @@ class OwnerCases(Cases):
         found = [owner async for owner in store.owners("session_id", within=MemoryMetadata(user_id=scope.user_id))]
         equal(found, [], "sessions after clearing")
 
-    async def test_namespaces_are_listed_by_depth_beginning_and_end(self, store: BaseStore) -> None:
+    async def test_namespaces_are_listed_by_depth_beginning_and_end(self, store: Store) -> None:
         """Below a place, cut off at a depth and joined there, or only those with an end."""
         user = self.user()
         places = [("a",), ("a", "x"), ("a", "x", "p"), ("a", "y", "p"), ("ab",), ("b", "p"), ()]
@@ -146,7 +146,7 @@ class OwnerCases(Cases):
         equal(await listed(suffix=("p",), depth=1), [(("a",), 2), (("b",), 1)], "by their end, cut off at one")
         equal(await listed(suffix=("x",), depth=3), [(("a", "x"), 1)], "by another end")
 
-    async def test_owners_that_nobody_counts_are_the_same(self, store: BaseStore) -> None:
+    async def test_owners_that_nobody_counts_are_the_same(self, store: Store) -> None:
         """Without counts the values are the same, whatever is asked, and nothing else is returned."""
         user = self.user()
         names = ("a", "b", "a~", "a/", "a/b", "~1", "é", "\U0001f375", "0")
@@ -166,7 +166,7 @@ class OwnerCases(Cases):
                 found = [owner async for owner in store.owners("namespace", within=within, counts=False, **named)]
                 equal(found, [Owner(value, 0, "", "") for value in counted], f"below {place!r} with {named!r}")
 
-    async def test_what_owns_nothing_cannot_be_listed(self, store: BaseStore) -> None:
+    async def test_what_owns_nothing_cannot_be_listed(self, store: Store) -> None:
         """Only ids and namespaces own; depth and suffix are for namespaces."""
         asked: list[dict[str, Any]] = [
             *({"by": "content"}, {"by": ""}, {"by": "user_id", "depth": 1}, {"by": "namespace", "depth": 0}),

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 from memoranda.errors import InputError, PluginError
 from memoranda.items import MemoryItem, MemoryMetadata
-from memoranda.store import BaseStore, Observer
+from memoranda.store import Observer, Store
 from memoranda_testing.case import Cases, note
 from memoranda_testing.expect import contents, each_raises, equal, raises
 
@@ -78,7 +78,7 @@ def _expected_log() -> Iterator[None]:
 class ObserverCases(Cases):
     """Observers are notified of what a store does, and may change an item before it is stored."""
 
-    async def test_observers_are_told_of_what_happens(self, store: BaseStore) -> None:
+    async def test_observers_are_told_of_what_happens(self, store: Store) -> None:
         """Adds, updates, searches and removals are reported once each, after they happened."""
         scope = self.scope()
         recorder = _Recorder(scope.user_id)
@@ -102,7 +102,7 @@ class ObserverCases(Cases):
         )
         equal(contents(found), ["green tea"], "what the caller got")
 
-    async def test_observers_change_items_before_they_are_stored(self, store: BaseStore) -> None:
+    async def test_observers_change_items_before_they_are_stored(self, store: Store) -> None:
         """Every way of adding goes through before_add; the caller's item is not changed."""
         scope = self.scope()
         store.observe(_Recorder(scope.user_id))
@@ -115,7 +115,7 @@ class ObserverCases(Cases):
         equal(contents(await store.search(metadata=scope)), ["*** 3", "*** 2", "*** 1", "*** 0"], "what is stored")
         equal(contents(items), ["secret 0", "secret 1", "secret 2", "secret 3"], "the caller's items")
 
-    async def test_a_failure_before_adding_refuses_the_add(self, store: BaseStore) -> None:
+    async def test_a_failure_before_adding_refuses_the_add(self, store: Store) -> None:
         """If before_add fails, nothing is stored, and the error is a PluginError."""
         scope = self.scope()
         store.observe(_Failing("before_add"))
@@ -129,7 +129,7 @@ class ObserverCases(Cases):
         )
         equal(await store.count(metadata=scope), 0, "count after refusals")
 
-    async def test_a_failure_after_the_work_changes_nothing(self, store: BaseStore) -> None:
+    async def test_a_failure_after_the_work_changes_nothing(self, store: Store) -> None:
         """An observer that fails in added, searched or cleared does not disturb the caller."""
         scope = self.scope()
         observer = _Failing("added", "searched", "cleared")
@@ -140,7 +140,7 @@ class ObserverCases(Cases):
             equal(await store.clear(metadata=scope), 1, "number cleared")
         observer.methods = ()
 
-    async def test_an_observer_cannot_change_owner_or_id(self, store: BaseStore) -> None:
+    async def test_an_observer_cannot_change_owner_or_id(self, store: Store) -> None:
         """An item whose id or user an observer changed is refused with a PluginError."""
         scope, other = self.scope(), self.scope()
 
@@ -155,7 +155,7 @@ class ObserverCases(Cases):
             await store.add(note("mine", scope))
         equal(await store.count(metadata=other), 0, "count of the other user")
 
-    async def test_what_an_observer_makes_is_checked_again(self, store: BaseStore) -> None:
+    async def test_what_an_observer_makes_is_checked_again(self, store: Store) -> None:
         """An observer cannot bring in what no store can hold."""
         scope = self.scope()
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from memoranda.errors import InputError
 from memoranda.items import AIMemory, HumanMemory, MemoryItem, MemoryMetadata, SystemMemory, ToolMemory
-from memoranda.store import BaseStore, Capability
+from memoranda.store import Capability, Store
 from memoranda_testing.case import Cases, moment, needs, note
 from memoranda_testing.expect import contents, each_raises, equal
 
@@ -16,7 +16,7 @@ from memoranda_testing.expect import contents, each_raises, equal
 class AddedOrderCases(Cases):
     """The order of adding, whatever the clocks say."""
 
-    async def test_a_conversation_is_read_in_the_order_it_was_said(self, store: BaseStore) -> None:
+    async def test_a_conversation_is_read_in_the_order_it_was_said(self, store: Store) -> None:
         """A clock that was set back between two turns changes nothing in the order of adding."""
         scope = self.scope(session_id="s")
         for text, second in (("one", 50), ("two", 45), ("three", 46)):
@@ -26,7 +26,7 @@ class AddedOrderCases(Cases):
         equal(contents(found), ["one", "two", "three"], "a scan in the order of adding")
         equal(contents(await store.window(metadata=scope)), ["one", "two", "three"], "the window")
 
-    async def test_each_order_has_its_own_meaning(self, store: BaseStore) -> None:
+    async def test_each_order_has_its_own_meaning(self, store: Store) -> None:
         """By created_at, by updated_at and by adding are three orders; ties follow the order of adding."""
         scope = self.scope()
         times = (("a", 3, 9), ("b", 1, 9), ("c", 1, 8), ("d", 2, 7))
@@ -38,7 +38,7 @@ class AddedOrderCases(Cases):
             scanned = [item async for item in store.scan(metadata=scope, order=order)]  # type: ignore[arg-type]  # as above
             equal("".join(contents(scanned)), letters, f"scan by {order!r}")
 
-    async def test_orders_may_agree_in_part(self, store: BaseStore) -> None:
+    async def test_orders_may_agree_in_part(self, store: Store) -> None:
         """Whichever two of the three orders are the same, the third is not taken for them."""
         for created, updated in itertools.product((1234, 4321, 2143), repeat=2):
             scope, ways = self.scope(), {"added": "1234", "created": str(created), "updated": str(updated)}
@@ -51,7 +51,7 @@ class AddedOrderCases(Cases):
                 scanned = [item async for item in store.scan(metadata=scope, order=order)]  # type: ignore[arg-type]  # as above
                 equal("".join(contents(scanned)), letters, f"scan by {order!r}")
 
-    async def test_a_replaced_item_keeps_its_place(self, store: BaseStore) -> None:
+    async def test_a_replaced_item_keeps_its_place(self, store: Store) -> None:
         """Adding again, updating and restoring leave an item in its place."""
         scope = self.scope()
         items = [note(text, scope, 0) for text in "abc"]
@@ -63,7 +63,7 @@ class AddedOrderCases(Cases):
             await store.restore(items[0].id)
         equal(contents(await store.search(metadata=scope, order="added")), ["c", "B", "A"], "newest first")
 
-    async def test_pages_of_every_order_meet(self, store: BaseStore) -> None:
+    async def test_pages_of_every_order_meet(self, store: Store) -> None:
         """limit and offset cut the same listing: pages put together are the whole, and nothing is beyond its end."""
         scope = self.scope()
         await store.add_many([note(f"{number}", scope, number * 7 % 10) for number in range(10)])
@@ -76,7 +76,7 @@ class AddedOrderCases(Cases):
             equal([text for page in pages for text in page], whole, f"pages by {order!r}")
         equal(await store.search(metadata=scope, limit=0, offset=3), [], "a limit of 0")
 
-    async def test_wrong_pages_and_orders_are_refused(self, store: BaseStore) -> None:
+    async def test_wrong_pages_and_orders_are_refused(self, store: Store) -> None:
         """An offset is an integer of at least 0; an order has one of three names."""
         bad: dict[str, Any] = {"newest": "order", "": "order"}
         for order in bad:
@@ -89,7 +89,7 @@ class AddedOrderCases(Cases):
                 ranked=store.search_ranked(query="x", offset=offset),  # type: ignore[arg-type]  # as above
             )
 
-    async def test_ranked_results_are_paged(self, store: BaseStore) -> None:
+    async def test_ranked_results_are_paged(self, store: Store) -> None:
         """Pages of a ranked search are cut from one ranking."""
         scope = self.scope()
         await store.add_many([note("tea " * (number + 1) + f"cup{number}", scope, number) for number in range(6)])
@@ -104,7 +104,7 @@ class AddedOrderCases(Cases):
 class TimeCases(Cases):
     """since and until."""
 
-    async def test_since_is_included_and_until_is_not(self, store: BaseStore) -> None:
+    async def test_since_is_included_and_until_is_not(self, store: Store) -> None:
         """Every read and every removal bounds created_at in the same way."""
         scope = self.scope()
         await store.add_many([note(f"tea {number}", scope, number) for number in range(6)])
@@ -122,14 +122,14 @@ class TimeCases(Cases):
         equal(contents(await store.search(metadata=scope)), left, "what is left")
 
     @needs(Capability.PURGE)
-    async def test_a_purge_can_be_bounded_by_time(self, store: BaseStore) -> None:
+    async def test_a_purge_can_be_bounded_by_time(self, store: Store) -> None:
         """What is older than a day goes for good, and nothing else."""
         scope = self.scope()
         await store.add_many([note(f"{number}", scope, number) for number in range(4)])
         equal(await store.purge(metadata=scope, until=moment(2)), 2, "number purged")
         equal(contents(await store.search(metadata=scope)), ["3", "2"], "what is left")
 
-    async def test_times_are_texts_or_datetimes_with_a_zone(self, store: BaseStore) -> None:
+    async def test_times_are_texts_or_datetimes_with_a_zone(self, store: Store) -> None:
         """Zones are brought to UTC; a datetime without one is refused, as it could be any time."""
         scope = self.scope()
         await store.add_many([note("before", scope, 0), note("after", scope, 60)])
@@ -152,7 +152,7 @@ class TimeCases(Cases):
 class WindowCases(Cases):
     """One call for what a model may be shown."""
 
-    async def test_a_window_keeps_instructions_rounds_and_groups(self, store: BaseStore) -> None:
+    async def test_a_window_keeps_instructions_rounds_and_groups(self, store: Store) -> None:
         """However long ago the system message was, it is there; rounds are whole and so are tool calls."""
         scope = self.scope(session_id="s")
         items: list[MemoryItem] = [SystemMemory(content="be kind", metadata=scope)]
@@ -175,7 +175,7 @@ class WindowCases(Cases):
         handle = store.scoped(user_id=str(scope.user_id))
         equal(contents(await handle.window(rounds=2)), contents(two), "the window of a handle")
 
-    async def test_a_window_shows_what_all_of_a_long_history_would_have_shown(self, store: BaseStore) -> None:
+    async def test_a_window_shows_what_all_of_a_long_history_would_have_shown(self, store: Store) -> None:
         """Neither half of a group that began long ago nor late answers to an old question stand for what is newer."""
         scope = self.scope(session_id="s")
         items: list[MemoryItem] = [HumanMemory(content="begin", metadata=scope, group="g")]
@@ -194,7 +194,7 @@ class WindowCases(Cases):
             shown = await store.window(metadata=MemoryMetadata(user_id=user), **bound)
             equal(contents(shown), ["q1", "a1", "q2", "a2"], f"the window with {sorted(bound)}")
 
-    async def test_a_window_refuses_what_is_no_bound(self, store: BaseStore) -> None:
+    async def test_a_window_refuses_what_is_no_bound(self, store: Store) -> None:
         """Rounds, tokens and limit are integers of at least 0."""
         for bound in (-1, 1.5, "2", True):
             await each_raises(

@@ -9,7 +9,7 @@ from typing import Any
 
 from memoranda.errors import InputError
 from memoranda.items import MemoryItem, MemoryMetadata, MemoryStatus
-from memoranda.store import BaseStore, Capability, InMemoryStore, RankedItem, SearchMode
+from memoranda.store import Capability, InMemoryStore, RankedItem, SearchMode, Store
 from memoranda_testing.case import Cases, moment, needs, note
 from memoranda_testing.cases.recall import modes_of
 from memoranda_testing.expect import contents, each_raises, equal, raises, that
@@ -30,10 +30,10 @@ NEEDLE_INSIDE = ". ".join((*SENTENCES[:4] * 10, *SENTENCES[4:] * 10, *SENTENCES[
 class RankingCases(Cases):
     """What every mode of ranked search has in common."""
 
-    async def _sentences(self, store: BaseStore, metadata: MemoryMetadata) -> None:
+    async def _sentences(self, store: Store, metadata: MemoryMetadata) -> None:
         await store.add_many([note(text, metadata, second) for second, text in enumerate(SENTENCES)])
 
-    async def _ranks(self, store: BaseStore, mode: SearchMode) -> None:
+    async def _ranks(self, store: Store, mode: SearchMode) -> None:
         """Check order, scores, filters, limits and removal for one mode."""
         mine, theirs = self.scope(session_id="s"), self.scope(session_id="s")
         await self._sentences(store, mine)
@@ -64,22 +64,22 @@ class RankingCases(Cases):
             "another user's result",
         )
 
-    async def test_text_ranking(self, store: BaseStore) -> None:
+    async def test_text_ranking(self, store: Store) -> None:
         """Items come best first, within the filters, up to the limit, and not after they were removed."""
         await self._ranks(store, "text")
 
     @needs(Capability.SEMANTIC)
-    async def test_semantic_ranking(self, store: BaseStore) -> None:
+    async def test_semantic_ranking(self, store: Store) -> None:
         """Items come best first, within the filters, up to the limit, and not after they were removed."""
         await self._ranks(store, "semantic")
 
     @needs(Capability.HYBRID)
-    async def test_hybrid_ranking(self, store: BaseStore) -> None:
+    async def test_hybrid_ranking(self, store: Store) -> None:
         """Items come best first, within the filters, up to the limit, and not after they were removed."""
         await self._ranks(store, "hybrid")
 
     @needs(Capability.SEMANTIC)
-    async def test_semantic_ranking_follows_a_replacement(self, store: BaseStore) -> None:
+    async def test_semantic_ranking_follows_a_replacement(self, store: Store) -> None:
         """A replaced content is ranked by what it says now."""
         scope = self.scope()
         await self._sentences(store, scope)
@@ -89,7 +89,7 @@ class RankingCases(Cases):
         equal(found.id, first.id, "the best item for the new content")
 
     @needs(Capability.SEMANTIC)
-    async def test_an_item_that_is_added_again_keeps_its_meaning(self, store: BaseStore) -> None:
+    async def test_an_item_that_is_added_again_keeps_its_meaning(self, store: Store) -> None:
         """Adding or updating an item with the content that it has changes neither order nor scores."""
         scope = self.scope()
         items = [note(text, scope, second) for second, text in enumerate(SENTENCES)]
@@ -108,7 +108,7 @@ class RankingCases(Cases):
         equal(await ranking(), before, "the ranking by meaning after the same contents were stored again")
 
     @needs(Capability.SEMANTIC)
-    async def test_an_item_without_text_has_no_meaning(self, store: BaseStore) -> None:
+    async def test_an_item_without_text_has_no_meaning(self, store: Store) -> None:
         """Content that is empty or whitespace is stored and listed, and is not found by meaning."""
         scope = self.scope()
         blank = [note(content, scope, second) for second, content in enumerate(("", "  ", "\n\t", "\u2003\u3000"))]
@@ -124,7 +124,7 @@ class RankingCases(Cases):
         equal([item.id for item in found], [emptied.id], "what is found by meaning once it has text again")
 
     @needs(Capability.SEMANTIC)
-    async def test_every_item_of_a_large_batch_is_found_by_its_meaning(self, store: BaseStore) -> None:
+    async def test_every_item_of_a_large_batch_is_found_by_its_meaning(self, store: Store) -> None:
         """An item has the same score whether it was stored alone or anywhere in a batch of hundreds."""
         together, apart = self.scope(), self.scope()
         texts = [f"milk {number}" for number in range(1_100)]
@@ -139,7 +139,7 @@ class RankingCases(Cases):
             one, other = (round(scores.get(text, -1.0), 5) for scores in (alone, batch))
             equal(other, one, f"the score of {text!r} from a batch")
 
-    async def test_long_texts_are_ranked_to_their_ends(self, store: BaseStore) -> None:
+    async def test_long_texts_are_ranked_to_their_ends(self, store: Store) -> None:
         """The last word of a long query counts, and the last word of a long content is found."""
         scope = self.scope()
         filler = " ".join(f"filler{number}" for number in range(3_000))
@@ -150,7 +150,7 @@ class RankingCases(Cases):
             that(wanted in found, f"The query that ends with {query[-9:]!r} does not find {wanted[-14:]!r}.")
 
     @needs(Capability.SEMANTIC)
-    async def test_a_long_item_is_found_by_the_meaning_of_a_passage(self, store: BaseStore) -> None:
+    async def test_a_long_item_is_found_by_the_meaning_of_a_passage(self, store: Store) -> None:
         """What it says in its middle finds it, is named, and is gone with the item or its content; other items stay."""
         mine, theirs = self.scope(), self.scope()
         long, other, short = note(NEEDLE_INSIDE, mine), note(NEEDLE_INSIDE, theirs), note("saturn and lemons", mine, 1)
@@ -179,7 +179,7 @@ class RankingCases(Cases):
             equal(await store.search(query=SENTENCES[4], metadata=theirs, mode="semantic"), [], "what is left of all")
 
     @needs(Capability.SEMANTIC)
-    async def test_whom_somebody_calls_by_name_is_no_part_of_a_meaning(self, store: BaseStore) -> None:
+    async def test_whom_somebody_calls_by_name_is_no_part_of_a_meaning(self, store: Store) -> None:
         """Where no names are stored, those by which people are called are left out of a query, in their scope alone."""
         mine, theirs = self.scope(), self.scope()
         for scope, first in ((mine, "Thanks, Zenobia! See you."), (theirs, "See you at the Zenobia.")):
@@ -194,7 +194,7 @@ class RankingCases(Cases):
         that(await scores(named, theirs) != await scores(plain, theirs), "A name that addresses no one was left out.")
 
     @needs(Capability.TEXT)
-    async def test_who_calls_somebody_by_name_is_not_whom_a_query_names(self, store: BaseStore) -> None:
+    async def test_who_calls_somebody_by_name_is_not_whom_a_query_names(self, store: Store) -> None:
         """Where no names are stored, "That's lovely, Zenobia!" was not said by Zenobia."""
         mine = self.scope()
         said = ("I sail on the lake.", *SENTENCES, "That's lovely, Zenobia! I sail on the lake.", "Hey Zenobia!")
@@ -202,26 +202,26 @@ class RankingCases(Cases):
         ranked = await store.search_ranked(query="On which lake does Zenobia sail?", metadata=mine, mode="text")
         equal([found.item.content for found in ranked][:2], [said[0], said[-2]], "what was said about the lake")
 
-    async def _first(self, store: BaseStore, metadata: MemoryMetadata, mode: SearchMode) -> RankedItem:
+    async def _first(self, store: Store, metadata: MemoryMetadata, mode: SearchMode) -> RankedItem:
         (found,) = await store.search_ranked(query=SENTENCES[4], metadata=metadata, mode=mode, limit=1)
         return found
 
-    async def test_what_others_store_does_not_change_a_ranking(self, store: BaseStore) -> None:
+    async def test_what_others_store_does_not_change_a_ranking(self, store: Store) -> None:
         """Items, order and scores stay the same while others' memories with the same words grow and are cleared."""
         await self._stays(store, "text")
         await self._stays(store, None)
 
     @needs(Capability.SEMANTIC)
-    async def test_what_others_store_does_not_change_a_ranking_by_meaning(self, store: BaseStore) -> None:
+    async def test_what_others_store_does_not_change_a_ranking_by_meaning(self, store: Store) -> None:
         """Items, order and scores stay the same while others' memories of the same sense grow and are cleared."""
         await self._stays(store, "semantic")
 
     @needs(Capability.HYBRID)
-    async def test_what_others_store_does_not_change_a_hybrid_ranking(self, store: BaseStore) -> None:
+    async def test_what_others_store_does_not_change_a_hybrid_ranking(self, store: Store) -> None:
         """Items, order and scores stay the same while others' memories of the same words and sense come and go."""
         await self._stays(store, "hybrid")
 
-    async def _stays(self, store: BaseStore, mode: SearchMode | None) -> None:
+    async def _stays(self, store: Store, mode: SearchMode | None) -> None:
         """Ask within every kind of scope, with neighbours that lie outside of all of them but in the same user's."""
         user, own = self.user(), uuid.uuid4().hex
         mine = MemoryMetadata(user_id=user, session_id=own, task_id=own, agent_id=own, extra={"team": own})
@@ -253,7 +253,7 @@ class RankingCases(Cases):
 class TextRankingCases(Cases):
     """Ranking by words."""
 
-    async def test_a_rare_word_finds_its_item(self, store: BaseStore) -> None:
+    async def test_a_rare_word_finds_its_item(self, store: Store) -> None:
         """The item that has the word comes first, and items with no relation to the query are left out."""
         for word, position in WORD_OF.items():
             # Neighbouring turns count, so each sentence is a session of its own here.
@@ -266,7 +266,7 @@ class TextRankingCases(Cases):
             that(ranked[0].parts, "A ranked item does not say what its score is made of.")
             that(ranked[0].terms, "A ranked item does not say which words of the query were found.")
 
-    async def test_text_ranking_ignores_case_in_every_script(self, store: BaseStore) -> None:
+    async def test_text_ranking_ignores_case_in_every_script(self, store: Store) -> None:
         """Words are found whatever their case."""
         scope = self.scope()
         await store.add(note("большой жираф", scope))
@@ -275,7 +275,7 @@ class TextRankingCases(Cases):
             found = await store.search(query=query, metadata=MemoryMetadata(user_id=scope.user_id), mode="text")
             equal(contents(found), [wanted], f"items for {query!r}")
 
-    async def test_the_default_ranking_of_a_substring_store_is_text(self, store: BaseStore) -> None:
+    async def test_the_default_ranking_of_a_substring_store_is_text(self, store: Store) -> None:
         """search_ranked without a mode uses the store's own, or text where that is substring."""
         scope = self.scope()
         await store.add_many([note(text, scope, second) for second, text in enumerate(SENTENCES)])
@@ -284,7 +284,7 @@ class TextRankingCases(Cases):
         found = await store.search_ranked(query="saffron lemons", metadata=scope)
         equal([each.item.id for each in found], [each.item.id for each in wanted], "ranking without a mode")
 
-    async def test_queries_are_never_syntax(self, store: BaseStore) -> None:
+    async def test_queries_are_never_syntax(self, store: Store) -> None:
         """Operators of full-text engines, quotes and signs are words or nothing, never an error."""
         scope = self.scope()
         await store.add(note("saffron and two lemons", scope))
@@ -307,7 +307,7 @@ class TextRankingCases(Cases):
             found = await store.search(query=query, metadata=scope, mode="text")
             equal(contents(found), ["saffron and two lemons"], f"items for {query!r}")
 
-    async def test_a_ranked_search_needs_a_query(self, store: BaseStore) -> None:
+    async def test_a_ranked_search_needs_a_query(self, store: Store) -> None:
         """An empty query is an InputError, and so is one that no store can hold."""
         await each_raises(
             InputError,
@@ -319,13 +319,13 @@ class TextRankingCases(Cases):
         with raises(InputError, "search(mode='text') with a NUL"):
             await store.search(query="a\0", mode="text")
 
-    async def test_a_text_mode_without_query_lists(self, store: BaseStore) -> None:
+    async def test_a_text_mode_without_query_lists(self, store: Store) -> None:
         """search with a mode and the empty query is a listing, newest first."""
         scope = self.scope()
         await store.add_many([note(text, scope, second) for second, text in enumerate("abc")])
         equal(contents(await store.search(metadata=scope, mode="text")), ["c", "b", "a"], "listing")
 
-    async def test_a_ranking_is_cut_after_it_is_filtered(self, store: BaseStore) -> None:
+    async def test_a_ranking_is_cut_after_it_is_filtered(self, store: Store) -> None:
         """Better items of another type or status take no place away from those that match."""
         scope = self.scope()
         await store.add(note("one saffron among many other words in this long note", scope, memory_type="letter"))
@@ -333,7 +333,7 @@ class TextRankingCases(Cases):
         found = await store.search(query="saffron", metadata=scope, mode="text", memory_type="letter", limit=1)
         equal([item.memory_type for item in found], ["letter"], "the best of a type")
 
-    async def test_with_current_the_newest_value_comes_first(self, store: BaseStore) -> None:
+    async def test_with_current_the_newest_value_comes_first(self, store: Store) -> None:
         """Items that say the same with different values exchange their places; all others keep theirs."""
         scope = self.scope()
         was, is_now = "Ada's phone number is 1234", "Ada's phone number is now 030 4321 98 76, after six"
@@ -357,7 +357,7 @@ class TextRankingCases(Cases):
         with raises(InputError, "current that is no truth value"):
             await store.search(**asked, current="no")  # type: ignore[arg-type]  # what is refused
 
-    async def test_ranked_items_are_what_is_stored_and_nobody_elses(self, store: BaseStore) -> None:
+    async def test_ranked_items_are_what_is_stored_and_nobody_elses(self, store: Store) -> None:
         """A replaced item is ranked and shown as it is now, and changing a result changes nothing stored."""
         scope = self.scope()
         item = note("saffron and two lemons", scope)
@@ -374,7 +374,7 @@ class TextRankingCases(Cases):
             equal((found.content, found.metadata.extra), (content, {}), "the ranked item")
         equal(await store.search(query="lemons rice", metadata=scope, mode="text"), [], "items for words that are gone")
 
-    async def test_midnight_does_not_part_a_conversation(self, store: BaseStore) -> None:
+    async def test_midnight_does_not_part_a_conversation(self, store: Store) -> None:
         """An answer counts as the neighbour of its question at any hour of the day; hours of silence part the two."""
         talk = ("Which instrument did the tutor bring?", "A theorbo, of course.", "It has fourteen strings.")
         found = []
@@ -390,7 +390,7 @@ class TextRankingCases(Cases):
         equal(found[1], found[0], "the ranking of a conversation that passes midnight")
         equal([content for content, _ in found[2]], list(talk[:1]), "what is found of two sittings")
 
-    async def test_needles_in_a_large_scope_are_found(self, store: BaseStore) -> None:
+    async def test_needles_in_a_large_scope_are_found(self, store: Store) -> None:
         """A date, a speaker, a neighbour or the letters of a word find an item among more than are ranked as one."""
         user = self.user()
         stack = haystack(user, self._size)
@@ -399,7 +399,7 @@ class TextRankingCases(Cases):
             found = await store.search(query=query, metadata=MemoryMetadata(user_id=user), mode="text", limit=3)
             that(needle in contents(found), f"{query!r} did not find {needle!r} among {len(stack)} items.")
 
-    async def test_few_that_match_are_found_behind_many_that_do_not(self, store: BaseStore) -> None:
+    async def test_few_that_match_are_found_behind_many_that_do_not(self, store: Store) -> None:
         """In every mode, filters choose before the limit does, however many others answer a query better."""
         scope = self.scope(session_id="s")
         few = scope.model_copy(update={"extra": {"k": 1}})
@@ -413,7 +413,7 @@ class TextRankingCases(Cases):
             wanted = [item.content for item in items[1_300:]]
             equal(sorted(contents(found)), wanted, f"what mode {mode!r} finds with {asked!r}")
 
-    async def test_a_large_scope_is_ranked_as_in_memory(self, store: BaseStore) -> None:
+    async def test_a_large_scope_is_ranked_as_in_memory(self, store: Store) -> None:
         """Items, order and scores are those of the in-memory store, also where very many items are equal."""
         user = self.user()
         stack = haystack(user, self._size)
@@ -467,12 +467,12 @@ def haystack(user: str, size: int) -> list[MemoryItem]:
     return items
 
 
-async def _add(store: BaseStore, items: list[MemoryItem]) -> None:
+async def _add(store: Store, items: list[MemoryItem]) -> None:
     # In parts: there are engines that take only so many at once.
     for start in range(0, len(items), 50_000):
         await store.add_many(items[start : start + 50_000])
 
 
-async def _ranking(store: BaseStore, user: str, query: str) -> list[tuple[str, float]]:
+async def _ranking(store: Store, user: str, query: str) -> list[tuple[str, float]]:
     ranked = await store.search_ranked(query=query, metadata=MemoryMetadata(user_id=user), mode="text", limit=10)
     return [(found.item.content, round(found.score, 6)) for found in ranked]

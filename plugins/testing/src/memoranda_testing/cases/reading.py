@@ -6,7 +6,7 @@ from typing import Any
 
 from memoranda.errors import InputError
 from memoranda.items import AIMemory, HumanMemory, MemoryMetadata, MemoryStatus, ToolMemory
-from memoranda.store import BaseStore
+from memoranda.store import Store
 from memoranda_testing.case import Cases, moment, note
 from memoranda_testing.expect import contents, equal, raises, that
 
@@ -14,21 +14,21 @@ from memoranda_testing.expect import contents, equal, raises, that
 class OrderCases(Cases):
     """Searches return the newest first; of equal time, the last added first."""
 
-    async def test_search_returns_newest_first(self, store: BaseStore) -> None:
+    async def test_search_returns_newest_first(self, store: Store) -> None:
         """The order is that of created_at, not of adding."""
         scope = self.scope()
         for second in (2, 5, 1, 4, 3):
             await store.add(note(str(second), scope, second))
         equal(contents(await store.search(metadata=scope)), ["5", "4", "3", "2", "1"], "search, newest first")
 
-    async def test_microseconds_decide_the_order(self, store: BaseStore) -> None:
+    async def test_microseconds_decide_the_order(self, store: Store) -> None:
         """Times that differ by a microsecond are distinct."""
         scope = self.scope()
         for micro in (2, 0, 999_999, 1):
             await store.add(note(str(micro), scope, created_at=moment(7, micro)))
         equal(contents(await store.search(metadata=scope)), ["999999", "2", "1", "0"], "search by microsecond")
 
-    async def test_times_of_other_zones_are_ordered_by_time(self, store: BaseStore) -> None:
+    async def test_times_of_other_zones_are_ordered_by_time(self, store: Store) -> None:
         """A time with an offset stands where its moment stands, not where its text does."""
         scope = self.scope()
         await store.add(note("second", scope, created_at="2024-03-01T10:00:00+00:00"))
@@ -36,7 +36,7 @@ class OrderCases(Cases):
         await store.add(note("third", scope, created_at="2024-03-01T06:00:00-05:00"))
         equal(contents(await store.search(metadata=scope)), ["third", "second", "first"], "search over zones")
 
-    async def test_extreme_times_are_ordered(self, store: BaseStore) -> None:
+    async def test_extreme_times_are_ordered(self, store: Store) -> None:
         """Times from the year 1 to the year 9999 stand in the order of time."""
         scope = self.scope()
         times = ["0001-01-01", "0999-12-31", "1969-12-31T23:59:59.999999", "1970-01-01", "2038-01-20", "9999-12-31"]
@@ -44,7 +44,7 @@ class OrderCases(Cases):
             await store.add(note(text, scope, created_at=text))
         equal(contents(await store.search(metadata=scope)), times[::-1], "search over extreme times")
 
-    async def test_items_of_equal_time_come_last_added_first(self, store: BaseStore) -> None:
+    async def test_items_of_equal_time_come_last_added_first(self, store: Store) -> None:
         """Ties are broken by the order of adding."""
         scope = self.scope()
         for number in range(12):
@@ -52,14 +52,14 @@ class OrderCases(Cases):
         wanted = [str(number) for number in reversed(range(12))]
         equal(contents(await store.search(metadata=scope, limit=20)), wanted, "search among equal times")
 
-    async def test_a_limit_keeps_the_newest_among_ties(self, store: BaseStore) -> None:
+    async def test_a_limit_keeps_the_newest_among_ties(self, store: Store) -> None:
         """A limit that cuts through equal times keeps those added last."""
         scope = self.scope()
         for number in range(6):
             await store.add(note(str(number), scope, 9))
         equal(contents(await store.search(metadata=scope, limit=2)), ["5", "4"], "search with a limit among ties")
 
-    async def test_add_many_keeps_the_order_given(self, store: BaseStore) -> None:
+    async def test_add_many_keeps_the_order_given(self, store: Store) -> None:
         """Items of one add_many and equal time stand in the order in which they were given."""
         scope = self.scope()
         await store.add_many([note(str(number), scope, 9) for number in range(8)])
@@ -67,7 +67,7 @@ class OrderCases(Cases):
         wanted = [str(number) for number in reversed(range(9))]
         equal(contents(await store.search(metadata=scope)), wanted, "search after add_many")
 
-    async def test_a_replaced_item_keeps_its_place_among_ties(self, store: BaseStore) -> None:
+    async def test_a_replaced_item_keeps_its_place_among_ties(self, store: Store) -> None:
         """Replacing an item does not move it among items of the same time."""
         scope = self.scope()
         items = [note(str(number), scope, 9) for number in range(3)]
@@ -75,7 +75,7 @@ class OrderCases(Cases):
         await store.add(note("0 again", scope, 9, id=items[0].id))
         equal(contents(await store.search(metadata=scope)), ["2", "1", "0 again"], "search after a replacement")
 
-    async def test_a_new_time_moves_a_replaced_item(self, store: BaseStore) -> None:
+    async def test_a_new_time_moves_a_replaced_item(self, store: Store) -> None:
         """Replacing an item by one of another time puts it where that time stands."""
         scope = self.scope()
         items = [note(str(second), scope, second) for second in range(3)]
@@ -87,28 +87,28 @@ class OrderCases(Cases):
 class LimitCases(Cases):
     """A limit is the most to return."""
 
-    async def test_limits_cut_the_result(self, store: BaseStore) -> None:
+    async def test_limits_cut_the_result(self, store: Store) -> None:
         """0 returns nothing, n the newest n, one beyond the number of items all of them."""
         scope = self.scope()
         await store.add_many([note(str(second), scope, second) for second in range(5)])
         for limit, wanted in ((0, []), (1, ["4"]), (3, ["4", "3", "2"]), (5, list("43210")), (6, list("43210"))):
             equal(contents(await store.search(metadata=scope, limit=limit)), wanted, f"search with limit={limit}")
 
-    async def test_a_huge_limit_means_all(self, store: BaseStore) -> None:
+    async def test_a_huge_limit_means_all(self, store: Store) -> None:
         """A limit beyond every engine's integers is taken."""
         scope = self.scope()
         await store.add_many([note(str(second), scope, second) for second in range(3)])
         for limit in (2**31, 2**63, 10**40):
             equal(len(await store.search(metadata=scope, limit=limit)), 3, f"number found with limit={limit}")
 
-    async def test_the_default_limit_is_ten(self, store: BaseStore) -> None:
+    async def test_the_default_limit_is_ten(self, store: Store) -> None:
         """Without a limit, the newest ten are returned."""
         scope = self.scope()
         await store.add_many([note(str(second), scope, second) for second in range(12)])
         found = contents(await store.search(metadata=scope))
         equal(found, [str(second) for second in range(11, 1, -1)], "search without a limit")
 
-    async def test_a_negative_limit_is_refused(self, store: BaseStore) -> None:
+    async def test_a_negative_limit_is_refused(self, store: Store) -> None:
         """A negative limit is an InputError, also for a ranked search."""
         with raises(InputError, "search(limit=-1)") as raised:
             await store.search(limit=-1)
@@ -116,7 +116,7 @@ class LimitCases(Cases):
         with raises(ValueError, "search_ranked(limit=-1)"):
             await store.search_ranked(query="x", limit=-1, mode="text")
 
-    async def test_a_limit_that_is_no_number_is_refused(self, store: BaseStore) -> None:
+    async def test_a_limit_that_is_no_number_is_refused(self, store: Store) -> None:
         """A limit is a whole number."""
         for limit in ("3", 2.5, None, True, -(10**5000)):
             with raises(InputError, f"search with a limit of type {type(limit).__name__}"):
@@ -126,7 +126,7 @@ class LimitCases(Cases):
 class FilterCases(Cases):
     """None means any; every other value must match."""
 
-    async def test_memory_type_is_matched_exactly(self, store: BaseStore) -> None:
+    async def test_memory_type_is_matched_exactly(self, store: Store) -> None:
         """A filter by type returns those items alone; an unknown type finds none."""
         scope = self.scope()
         await store.add(HumanMemory(content="human", metadata=scope))
@@ -139,7 +139,7 @@ class FilterCases(Cases):
             equal(contents(found), wanted, f"search with memory_type={kind!r}")
         equal(len(await store.search(metadata=scope, memory_type=None)), 5, "number found with memory_type=None")
 
-    async def test_status_is_matched(self, store: BaseStore) -> None:
+    async def test_status_is_matched(self, store: Store) -> None:
         """A filter by status returns those items alone, given as the enumeration or as its text."""
         scope = self.scope()
         for status in MemoryStatus:
@@ -149,14 +149,14 @@ class FilterCases(Cases):
         found = await store.search(metadata=scope, status="draft")  # type: ignore[arg-type]  # text is taken too
         equal(contents(found), ["draft"], "search with status='draft'")
 
-    async def test_an_unknown_status_is_refused(self, store: BaseStore) -> None:
+    async def test_an_unknown_status_is_refused(self, store: Store) -> None:
         """A status that does not exist is an InputError."""
         # Python refuses to write out an integer of thousands of digits.
         for status in ("done", -(10**5000), 3, ["draft"]):
             with raises(InputError, f"search(status={type(status).__name__})"):
                 await store.search(status=status)  # type: ignore[arg-type]  # the mistake under test
 
-    async def test_each_metadata_field_is_matched(self, store: BaseStore) -> None:
+    async def test_each_metadata_field_is_matched(self, store: Store) -> None:
         """A filter names any of user, session, task and agent, and all that it names must match."""
         user = self.user()
         first = MemoryMetadata(user_id=user, session_id="s1", task_id="t1", agent_id="a1")
@@ -176,7 +176,7 @@ class FilterCases(Cases):
             equal(contents(found), wanted, f"search with {fields}")
         equal(await store.search(metadata=MemoryMetadata(user_id=self.user())), [], "search of another user")
 
-    async def test_the_empty_text_is_a_value(self, store: BaseStore) -> None:
+    async def test_the_empty_text_is_a_value(self, store: Store) -> None:
         """A filter by the empty text matches the empty text alone: not None, and not anything."""
         user = self.user()
 
@@ -190,7 +190,7 @@ class FilterCases(Cases):
             found = await store.search(metadata=scope(name, ""))
             equal(contents(found), [f"{name}=''"], f"search with {name}=''")
 
-    async def test_scope_fields_are_compared_exactly(self, store: BaseStore) -> None:
+    async def test_scope_fields_are_compared_exactly(self, store: Store) -> None:
         """Case, spaces, wildcards and composed characters count in ids of users and sessions."""
         user = self.user()
         sessions = ["s", "S", "s ", "%", "_", "é", "e\u0301", "s'", "0", "00"]
@@ -206,7 +206,7 @@ class FilterCases(Cases):
             found = await store.search(metadata=other)
             equal(contents(found), [other.user_id], f"search with user_id={other.user_id!r}")
 
-    async def test_extra_matches_as_a_subset(self, store: BaseStore) -> None:
+    async def test_extra_matches_as_a_subset(self, store: Store) -> None:
         """Every key that the filter names must be there with an equal value; further keys do not matter."""
         user = self.user()
         await store.add(note("both", MemoryMetadata(user_id=user, extra={"a": 1, "b": {"c": [1, 2]}}), 1))
@@ -224,7 +224,7 @@ class FilterCases(Cases):
             found = await store.search(metadata=MemoryMetadata(user_id=user, extra=extra))
             equal(contents(found), wanted, f"search with extra={extra}")
 
-    async def test_extra_compares_as_json_does(self, store: BaseStore) -> None:
+    async def test_extra_compares_as_json_does(self, store: Store) -> None:
         """true is not 1 and "1" is not 1, but 1 is 1.0; null is a value; objects ignore the order of their keys."""
         user = self.user()
         values: list[Any] = [True, 1, "1", None, [1], {"x": 1, "y": [True]}, False, 0, ""]
@@ -249,7 +249,7 @@ class FilterCases(Cases):
             matches = await store.search(metadata=MemoryMetadata(user_id=user, extra={"v": value}))
             equal(contents(matches), found, f"search with extra={{'v': {value!r}}}")
 
-    async def test_extra_compares_exactly(self, store: BaseStore) -> None:
+    async def test_extra_compares_exactly(self, store: Store) -> None:
         """Large integers are distinct to the last digit, and texts are literal: quotes, escapes, case."""
         user = self.user()
         values: list[Any] = [2**60, 2**60 + 1, 2**70, 2**70 + 1, 0.1, 1.5e300, -1]
@@ -276,7 +276,7 @@ class FilterCases(Cases):
             equal(contents(found), [str(position)], f"search with extra={{'v': {value!r}}}")
             equal(await store.count(metadata=MemoryMetadata(user_id=user, extra={"v": value})), 1, "count of the same")
 
-    async def test_nought_has_no_sign_in_a_filter(self, store: BaseStore) -> None:
+    async def test_nought_has_no_sign_in_a_filter(self, store: Store) -> None:
         """A filter compares numbers by value: 0, 0.0 and -0.0 all find each other, inside of lists and objects too."""
         user = self.user()
         noughts: list[Any] = [0, 0.0, -0.0]
@@ -288,7 +288,7 @@ class FilterCases(Cases):
                 found = await store.search(metadata=MemoryMetadata(user_id=user, extra=extra))
                 equal(contents(found), ["2", "1", "0"], f"search with extra={extra!r}")
 
-    async def test_extra_keys_are_literal(self, store: BaseStore) -> None:
+    async def test_extra_keys_are_literal(self, store: Store) -> None:
         """Dots, quotes, brackets and the empty text are part of a key's name."""
         user = self.user()
         keys = ["a.b", "a'b", 'a"b', "$", "[0]", "", "a b", "ключ", "a\\b", "%"]
@@ -299,7 +299,7 @@ class FilterCases(Cases):
             found = await store.search(metadata=MemoryMetadata(user_id=user, extra={key: 1}))
             equal(contents(found), [key], f"search with the extra key {key!r}")
 
-    async def test_filters_are_combined(self, store: BaseStore) -> None:
+    async def test_filters_are_combined(self, store: Store) -> None:
         """An item is found if it passes every condition, and the limit counts only those."""
         scope = self.scope(session_id="s")
         draft = MemoryStatus.DRAFT
@@ -312,16 +312,16 @@ class FilterCases(Cases):
         )
         equal([(item.content, item.created_at) for item in found], [("green tea", moment(1))], "combined filters")
 
-    async def test_a_filter_of_another_kind_is_refused(self, store: BaseStore) -> None:
+    async def test_a_filter_of_another_kind_is_refused(self, store: Store) -> None:
         """Metadata given as a dict is an InputError, not a filter that is passed over."""
         with raises(InputError, "search(metadata={...})"):
             await store.search(metadata={"user_id": "x"})  # type: ignore[arg-type]  # the mistake under test
 
-    async def test_get_returns_none_for_what_is_not_there(self, store: BaseStore) -> None:
+    async def test_get_returns_none_for_what_is_not_there(self, store: Store) -> None:
         """An unknown id is None, not an error."""
         equal(await store.get(self.user()), None, "get of an unknown id")
 
-    async def test_get_respects_a_metadata_filter(self, store: BaseStore) -> None:
+    async def test_get_respects_a_metadata_filter(self, store: Store) -> None:
         """Get with a filter returns the item only if it matches."""
         scope = self.scope(session_id="s", extra={"k": 1})
         item = note("mine", scope)

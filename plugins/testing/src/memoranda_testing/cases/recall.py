@@ -6,7 +6,7 @@ import uuid
 
 from memoranda.errors import InputError
 from memoranda.items import AIMemory, HumanMemory, MemoryItem, MemoryMetadata, SystemMemory
-from memoranda.store import BaseStore, Capability, SearchMode
+from memoranda.store import Capability, SearchMode, Store
 from memoranda_testing.case import Cases, moment
 from memoranda_testing.expect import contents, each_raises, equal, that
 
@@ -14,7 +14,7 @@ SAID = "My dog is called Bobdog"
 QUESTION = "What is my dog called?"
 
 
-def modes_of(store: BaseStore) -> list[SearchMode]:
+def modes_of(store: Store) -> list[SearchMode]:
     """Return the modes of ranked search that a store declares."""
     modes: list[SearchMode] = ["text", "semantic", "hybrid"]
     return [mode for mode in modes if Capability(mode) in store.capabilities]
@@ -26,12 +26,12 @@ class RecallCases(Cases):
     def _user(self, session: str) -> MemoryMetadata:
         return MemoryMetadata(user_id=f"user-{uuid.uuid4().hex}", session_id=session)
 
-    async def _tell(self, store: BaseStore, metadata: MemoryMetadata, *items: MemoryItem) -> None:
+    async def _tell(self, store: Store, metadata: MemoryMetadata, *items: MemoryItem) -> None:
         for second, item in enumerate(items):
             changed = item.model_copy(update={"metadata": metadata, "created_at": moment(second)})
             await store.add(changed)
 
-    async def test_a_handle_recalls_from_every_session_of_its_user(self, store: BaseStore) -> None:
+    async def test_a_handle_recalls_from_every_session_of_its_user(self, store: Store) -> None:
         """What was said in another session is recalled; what another user said never is."""
         monday = self._user("monday")
         await self._tell(store, monday, HumanMemory(content=SAID), AIMemory(content="A fine name"))
@@ -44,7 +44,7 @@ class RecallCases(Cases):
         alone = store.scoped(session_id=uuid.uuid4().hex)
         equal(await alone.recall(QUESTION), [], "recalled by a handle that names no user")
 
-    async def test_archived_items_are_recalled(self, store: BaseStore) -> None:
+    async def test_archived_items_are_recalled(self, store: Store) -> None:
         """Compaction hides an item from windows and searches; recall still finds it."""
         mine = self._user("s")
         await self._tell(store, mine, HumanMemory(content=SAID, archived_by="summary"), AIMemory(content="Noted"))
@@ -59,7 +59,7 @@ class RecallCases(Cases):
                 found = await handle.search(query="Bobdog", mode=mode, archived=archived, min_score=0.2)
                 equal(contents(found)[:1], expected, f"found in mode {mode!r} with archived={archived}")
 
-    async def test_recall_leaves_out_what_is_no_memory(self, store: BaseStore) -> None:
+    async def test_recall_leaves_out_what_is_no_memory(self, store: Store) -> None:
         """System items, the question itself and what the window shows are not recalled."""
         mine = self._user("s")
         await self._tell(
@@ -79,7 +79,7 @@ class RecallCases(Cases):
         equal(await handle.recall(QUESTION, limit=0), [], "with limit=0")
         equal(await handle.recall("  "), [], "of a blank question")
 
-    async def test_an_empty_question_recalls_what_is_worth_knowing(self, store: BaseStore) -> None:
+    async def test_an_empty_question_recalls_what_is_worth_knowing(self, store: Store) -> None:
         """An empty query asks for what is worth knowing anyway: the most telling statements of people first."""
         mine = self._user("s")
         telling = "I moved to Porto with my sister Ana in March"
@@ -91,7 +91,7 @@ class RecallCases(Cases):
         equal(sorted(found), sorted(item.content for item in said), "everything")
         equal(await handle.recall("", limit=0), [], "with limit=0")
 
-    async def test_a_question_about_nothing_known_recalls_nothing(self, store: BaseStore) -> None:
+    async def test_a_question_about_nothing_known_recalls_nothing(self, store: Store) -> None:
         """There is a floor of relevance."""
         mine = self._user("s")
         facts = ("refund_policy: 30 days", "I prefer a window seat on trains", "The report is due on Friday")
@@ -101,7 +101,7 @@ class RecallCases(Cases):
             equal(contents(await handle.recall(question)), [], f"recalled for {question!r}")
         equal(contents(await handle.recall("Which seat do I prefer?"))[:1], [facts[1]], "recalled")
 
-    async def test_a_floor_of_zero_recalls_all_that_is_related(self, store: BaseStore) -> None:
+    async def test_a_floor_of_zero_recalls_all_that_is_related(self, store: Store) -> None:
         """Without a floor of the caller's, what scores far below the best is left out; with 0, nothing related is."""
         mine = self._user("s")
         facts = ("the telescope on the roof showed the rings of saturn", "a telescope", "the roof", "two lemons")
@@ -117,7 +117,7 @@ class RecallCases(Cases):
         that(set(found) < set(all_found), "The floor of recall left nothing out.")
         equal(contents(await handle.recall(question, min_score=0, limit=2)), all_found[:2], "the first two of all")
 
-    async def test_a_verdict_says_how_far_memories_go(self, store: BaseStore) -> None:
+    async def test_a_verdict_says_how_far_memories_go(self, store: Store) -> None:
         """It comes with the memories and their scores, and counts what the window shows."""
         mine = self._user("s")
         facts = ("My sister Miriam lives in Lisbon", "I prefer a window seat on trains", "The report is due on Friday")
@@ -143,7 +143,7 @@ class RecallCases(Cases):
         blank = await handle.recall("  ", verdict=True)
         equal((blank.memories, blank.verdict), ((), "unknown"), "the verdict on a blank question")
 
-    async def test_scores_are_on_one_scale(self, store: BaseStore) -> None:
+    async def test_scores_are_on_one_scale(self, store: Store) -> None:
         """They run from 0 to 1, an item's own content scores high, and min_score leaves out what is below."""
         mine = self._user("s")
         facts = ("the telescope showed the rings of saturn", "a bicycle needs brake pads", "saffron and two lemons")
@@ -166,7 +166,7 @@ class RecallCases(Cases):
             unranked=handle.search(query="x", mode="substring", min_score=0.5),
         )
 
-    async def test_several_types_are_one_filter(self, store: BaseStore) -> None:
+    async def test_several_types_are_one_filter(self, store: Store) -> None:
         """An item of any of the types matches, in listings and in rankings."""
         mine = self._user("s")
         tea = "tea is served at four"

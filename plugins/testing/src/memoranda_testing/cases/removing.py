@@ -10,7 +10,7 @@ from typing import Any
 
 from memoranda.errors import InputError, UnsupportedError, VersionConflictError
 from memoranda.items import MemoryMetadata
-from memoranda.store import BaseStore, Capability, SearchMode
+from memoranda.store import Capability, SearchMode, Store
 from memoranda_testing.case import Cases, alone, needs, note
 from memoranda_testing.expect import contents, each_raises, equal, raises, same_item, that
 
@@ -18,7 +18,7 @@ from memoranda_testing.expect import contents, each_raises, equal, raises, same_
 class ClearCases(Cases):
     """Clearing removes what matches."""
 
-    async def test_clear_removes_what_matches_and_nothing_else(self, store: BaseStore) -> None:
+    async def test_clear_removes_what_matches_and_nothing_else(self, store: Store) -> None:
         """A filter by session clears that session; the number of removed items is returned."""
         user = self.user()
         first, second = (MemoryMetadata(user_id=user, session_id=name) for name in ("s1", "s2"))
@@ -29,7 +29,7 @@ class ClearCases(Cases):
         equal(contents(await store.search(metadata=MemoryMetadata(user_id=user))), ["c"], "what is left")
         equal(await store.clear(metadata=first), 0, "number cleared the second time")
 
-    async def test_clear_matches_extra_and_empty_texts(self, store: BaseStore) -> None:
+    async def test_clear_matches_extra_and_empty_texts(self, store: Store) -> None:
         """A clearing filter means what a searching filter means."""
         user = self.user()
         for content, metadata in (
@@ -44,7 +44,7 @@ class ClearCases(Cases):
         left = {item.content for item in await store.search(metadata=MemoryMetadata(user_id=user))}
         equal(left, {"none", "true"}, "what is left")
 
-    async def test_clear_matches_every_field_of_a_scope(self, store: BaseStore) -> None:
+    async def test_clear_matches_every_field_of_a_scope(self, store: Store) -> None:
         """Each field that is named narrows what is cleared, and so does each together with the others."""
         user = self.user()
         fields: dict[str, Any] = {"session_id": "s", "task_id": "t", "agent_id": "a"}
@@ -57,14 +57,14 @@ class ClearCases(Cases):
             other: dict[str, Any] = {name: "other"}
             equal(await store.clear(metadata=MemoryMetadata(user_id=user, **other)), 1, f"cleared by {name}")
 
-    async def test_clear_removes_archived_items(self, store: BaseStore) -> None:
+    async def test_clear_removes_archived_items(self, store: Store) -> None:
         """Items that searches no longer show are cleared with the others."""
         scope = self.scope()
         await store.add_many([note("a", scope, archived_by="summary"), note("b", scope)])
         equal(await store.clear(metadata=scope), 2, "number cleared")
         equal(await store.count(metadata=scope), 0, "count after clearing")
 
-    async def test_clear_by_an_empty_filter_is_refused(self, store: BaseStore) -> None:
+    async def test_clear_by_an_empty_filter_is_refused(self, store: Store) -> None:
         """MemoryMetadata() would clear everything, which is rarely meant: an InputError, and nothing is removed."""
         scope = self.scope()
         await store.add(note("kept", scope))
@@ -72,7 +72,7 @@ class ClearCases(Cases):
             await store.clear(metadata=MemoryMetadata())
         equal(await store.count(metadata=scope), 1, "count after a refused clear")
 
-    async def test_a_cleared_text_is_no_longer_found(self, store: BaseStore) -> None:
+    async def test_a_cleared_text_is_no_longer_found(self, store: Store) -> None:
         """Neither a substring search nor a ranked one finds what was cleared."""
         scope = self.scope()
         await store.add(note("ephemeral words", scope))
@@ -81,7 +81,7 @@ class ClearCases(Cases):
             found = await store.search(query="ephemeral", metadata=scope, mode=mode)
             equal(found, [], f"search mode {mode!r} after clearing")
 
-    async def test_a_cleared_id_can_be_added_again_by_its_owner(self, store: BaseStore) -> None:
+    async def test_a_cleared_id_can_be_added_again_by_its_owner(self, store: Store) -> None:
         """Adding brings the id back with the new content alone."""
         scope = self.scope()
         item = note("old", scope)
@@ -93,7 +93,7 @@ class ClearCases(Cases):
         equal(contents(await store.search(metadata=scope)), ["new"], "search after adding again")
 
     @alone
-    async def test_bare_clear_removes_everything(self, store: BaseStore) -> None:
+    async def test_bare_clear_removes_everything(self, store: Store) -> None:
         """Without a filter all items go, whatever their owner."""
         await store.add_many([note("a", self.scope()), note("b", self.scope()), note("c", MemoryMetadata())])
         equal(await store.clear(), 3, "number cleared")
@@ -101,7 +101,7 @@ class ClearCases(Cases):
         equal(await store.count(), 0, "count after clearing")
         equal(await store.clear(), 0, "number cleared the second time")
 
-    async def test_removing_without_the_capability_is_refused(self, store: BaseStore) -> None:
+    async def test_removing_without_the_capability_is_refused(self, store: Store) -> None:
         """A store that does not declare ``delete`` or ``purge`` says so with an UnsupportedError."""
         item = note("kept", self.scope())
         await store.add(item)
@@ -124,7 +124,7 @@ class DeleteCases(Cases):
     """Hiding and bringing back."""
 
     @needs(Capability.DELETE)
-    async def test_a_deleted_item_is_hidden_everywhere(self, store: BaseStore) -> None:
+    async def test_a_deleted_item_is_hidden_everywhere(self, store: Store) -> None:
         """get, search, ranked search, scan and count no longer show it; others stay."""
         scope = self.scope()
         gone, kept = note("gone tea", scope, 1), note("kept tea", scope, 2)
@@ -138,7 +138,7 @@ class DeleteCases(Cases):
         equal(await store.count(metadata=scope), 1, "count")
 
     @needs(Capability.DELETE)
-    async def test_deleted_items_are_counted_and_scanned_when_asked_for(self, store: BaseStore) -> None:
+    async def test_deleted_items_are_counted_and_scanned_when_asked_for(self, store: Store) -> None:
         """include_deleted shows what is hidden, in its place, and nothing of another user's."""
         scope = self.scope()
         items = [note(str(second), scope, second) for second in range(3)]
@@ -151,7 +151,7 @@ class DeleteCases(Cases):
         equal(contents(scanned), ["0", "1", "2"], "scan with what is hidden")
 
     @needs(Capability.DELETE)
-    async def test_delete_says_whether_there_was_an_item(self, store: BaseStore) -> None:
+    async def test_delete_says_whether_there_was_an_item(self, store: Store) -> None:
         """Deleting what is not there, was deleted before or does not match returns False."""
         scope = self.scope(session_id="s")
         item = note("x", scope)
@@ -164,7 +164,7 @@ class DeleteCases(Cases):
         equal(await store.delete(item.id), False, "delete of a deleted item")
 
     @needs(Capability.DELETE)
-    async def test_restore_brings_an_item_back_as_it_was(self, store: BaseStore) -> None:
+    async def test_restore_brings_an_item_back_as_it_was(self, store: Store) -> None:
         """Content, version and place are those from before, and its text is found again."""
         scope = self.scope()
         items = [note(f"tea {number}", scope, 9) for number in range(3)]
@@ -179,7 +179,7 @@ class DeleteCases(Cases):
         equal(contents(await store.search(metadata=scope)), ["tea 2", "tea 1", "tea 0"], "search after restoring")
 
     @needs(Capability.DELETE)
-    async def test_restore_by_filter_brings_back_all_that_match(self, store: BaseStore) -> None:
+    async def test_restore_by_filter_brings_back_all_that_match(self, store: Store) -> None:
         """What clear() hid comes back; what is not hidden does not count, and other scopes stay hidden."""
         user = self.user()
         first, second = (MemoryMetadata(user_id=user, session_id=name) for name in ("s1", "s2"))
@@ -191,7 +191,7 @@ class DeleteCases(Cases):
         equal(await store.count(metadata=second), 0, "count of what is still hidden")
 
     @needs(Capability.DELETE)
-    async def test_restore_of_one_id_respects_the_filter(self, store: BaseStore) -> None:
+    async def test_restore_of_one_id_respects_the_filter(self, store: Store) -> None:
         """An id that does not match the filter stays hidden; an unknown or visible id restores nothing."""
         scope = self.scope(session_id="s")
         item, visible = note("x", scope), note("y", scope)
@@ -203,7 +203,7 @@ class DeleteCases(Cases):
         equal(await store.restore(item.id, metadata=scope), 1, "restore by its own filter")
 
     @needs(Capability.DELETE)
-    async def test_adding_a_deleted_id_brings_it_back_with_the_new_content(self, store: BaseStore) -> None:
+    async def test_adding_a_deleted_id_brings_it_back_with_the_new_content(self, store: Store) -> None:
         """The id comes back with what was added, its version goes on, and nothing is left to restore."""
         scope = self.scope()
         item = note("old", scope)
@@ -216,7 +216,7 @@ class DeleteCases(Cases):
         equal(await store.count(metadata=scope, include_deleted=True), 1, "count with what is hidden")
 
     @needs(Capability.DELETE)
-    async def test_updating_a_deleted_item_is_refused(self, store: BaseStore) -> None:
+    async def test_updating_a_deleted_item_is_refused(self, store: Store) -> None:
         """For compare-and-set a hidden item is not there: its version conflicts, and version 0 makes it anew."""
         scope = self.scope()
         item = note("old", scope)
@@ -230,7 +230,7 @@ class DeleteCases(Cases):
 
     @alone
     @needs(Capability.DELETE)
-    async def test_bare_restore_undoes_a_bare_clear(self, store: BaseStore) -> None:
+    async def test_bare_restore_undoes_a_bare_clear(self, store: Store) -> None:
         """Everything that is hidden comes back."""
         await store.add_many([note("a", self.scope()), note("b", self.scope())])
         await store.clear()
@@ -242,7 +242,7 @@ class PurgeCases(Cases):
     """Removing for good."""
 
     @needs(Capability.PURGE)
-    async def test_purge_removes_for_good(self, store: BaseStore) -> None:
+    async def test_purge_removes_for_good(self, store: Store) -> None:
         """A purged item is in no read, no count and no bin; the number of purged items is returned."""
         scope = self.scope()
         items = [note("secret a", scope, 1), note("secret b", scope, 2), note("secret c", scope, 3, archived_by="s")]
@@ -257,7 +257,7 @@ class PurgeCases(Cases):
         equal(await store.purge(metadata=scope), 0, "number purged the second time")
 
     @needs(Capability.PURGE, Capability.DELETE)
-    async def test_purge_removes_hidden_items_too(self, store: BaseStore) -> None:
+    async def test_purge_removes_hidden_items_too(self, store: Store) -> None:
         """Items that were deleted or cleared are purged with the others and cannot be restored."""
         scope = self.scope()
         hidden, visible = note("hidden", scope), note("visible", scope)
@@ -267,7 +267,7 @@ class PurgeCases(Cases):
         equal(await store.restore(metadata=scope), 0, "number restored")
 
     @needs(Capability.PURGE, Capability.DELETE)
-    async def test_purge_of_the_bin_leaves_visible_items(self, store: BaseStore) -> None:
+    async def test_purge_of_the_bin_leaves_visible_items(self, store: Store) -> None:
         """deleted_only purges what is hidden and matches, nothing else."""
         scope, other = self.scope(), self.scope()
         items = [note("a", scope), note("b", scope), note("c", other)]
@@ -280,7 +280,7 @@ class PurgeCases(Cases):
         equal(await store.count(metadata=other, include_deleted=True), 1, "another scope's bin")
 
     @needs(Capability.PURGE)
-    async def test_purge_needs_to_be_told_what(self, store: BaseStore) -> None:
+    async def test_purge_needs_to_be_told_what(self, store: Store) -> None:
         """purge() without id, filter or deleted_only is an InputError, and so is an empty filter."""
         scope = self.scope()
         await store.add(note("kept", scope))
@@ -291,7 +291,7 @@ class PurgeCases(Cases):
         equal(await store.count(metadata=scope), 1, "count after refusals")
 
     @needs(Capability.PURGE)
-    async def test_purge_of_an_id_respects_the_filter(self, store: BaseStore) -> None:
+    async def test_purge_of_an_id_respects_the_filter(self, store: Store) -> None:
         """An id that does not match the filter stays."""
         scope = self.scope(session_id="s")
         item = note("x", scope)
@@ -300,7 +300,7 @@ class PurgeCases(Cases):
         equal(await store.purge(item.id, metadata=scope), 1, "purge by its own filter")
 
     @needs(Capability.PURGE)
-    async def test_a_purged_id_can_be_used_by_anyone(self, store: BaseStore) -> None:
+    async def test_a_purged_id_can_be_used_by_anyone(self, store: Store) -> None:
         """After a purge the id starts anew: another user may take it, at version 1."""
         item = note("mine", self.scope())
         await store.add(item)
@@ -311,7 +311,7 @@ class PurgeCases(Cases):
         same_item(await store.get(item.id), other, "the item of the new owner", version=1)
 
     @needs(Capability.PURGE)
-    async def test_nothing_of_what_is_purged_stays_in_memory(self, store: BaseStore) -> None:
+    async def test_nothing_of_what_is_purged_stays_in_memory(self, store: Store) -> None:
         """Nothing that a store keeps between calls, such as a ranking of many items, still has what was purged."""
         scope = self.scope(session_id="s")
         await store.add_many([note(f"tea {number}", scope, 1) for number in range(1_100)])
@@ -340,7 +340,7 @@ class PurgeCases(Cases):
                 holders = _holders_of(store, secret)
             equal(holders, [], f"what still holds an item that was purged by {way!r}")
 
-    async def _kept_and_read(self, store: BaseStore, secret: str, scope: MemoryMetadata) -> str:
+    async def _kept_and_read(self, store: Store, secret: str, scope: MemoryMetadata) -> str:
         """Store the newest item, read it in every way, and return its id."""
         item = note(f"tea and {secret}", scope, 2)
         await store.add(item)
@@ -356,7 +356,7 @@ class PurgeCases(Cases):
 
     @alone
     @needs(Capability.PURGE, Capability.DELETE)
-    async def test_bare_purge_of_the_bin_empties_it(self, store: BaseStore) -> None:
+    async def test_bare_purge_of_the_bin_empties_it(self, store: Store) -> None:
         """purge(deleted_only=True) removes everything hidden, whatever its owner."""
         items = [note("a", self.scope()), note("b", self.scope()), note("c", self.scope())]
         await store.add_many(items)
@@ -366,7 +366,7 @@ class PurgeCases(Cases):
         equal(await store.count(include_deleted=True), 1, "count after emptying the bin")
 
 
-def _holders_of(store: BaseStore, backwards: str) -> list[str]:
+def _holders_of(store: Store, backwards: str) -> list[str]:
     """Return the types of what holds the text of an item that ends like this, backwards, and belongs to the store.
 
     Single words may be held: they are those of everybody. What belongs to modules and classes is not looked at.

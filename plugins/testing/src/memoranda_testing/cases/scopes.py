@@ -9,7 +9,7 @@ from typing import Any
 
 from memoranda.errors import ConflictError, IdConflictError, InputError
 from memoranda.items import MemoryItem, MemoryMetadata
-from memoranda.store import BaseStore, Capability, SearchMode
+from memoranda.store import Capability, SearchMode, Store
 from memoranda_testing.case import Cases, needs, note
 from memoranda_testing.event_loop import some_turns
 from memoranda_testing.expect import contents, each_raises, equal, raises, same_item, that
@@ -18,7 +18,7 @@ from memoranda_testing.expect import contents, each_raises, equal, raises, same_
 class ScopeCases(Cases):
     """A handle that is bound to a scope."""
 
-    async def test_handles_of_one_scope_are_apart(self, store: BaseStore) -> None:
+    async def test_handles_of_one_scope_are_apart(self, store: Store) -> None:
         """A trust or an origin that one handle stamps is not that of another one of the same scope."""
         scope = self.scope()
         plain = store.scoped(user_id=str(scope.user_id))
@@ -30,7 +30,7 @@ class ScopeCases(Cases):
                 found = await store.get(item.id)
                 equal(found and (found.trust, found.origin), wanted, "the trust and origin of what a handle added")
 
-    async def test_a_handle_sees_what_others_change(self, store: BaseStore) -> None:
+    async def test_a_handle_sees_what_others_change(self, store: Store) -> None:
         """However long a handle has been held, it shows what the store and other handles have written since."""
         scope = self.scope(session_id="s")
         handle, other = [store.scoped(user_id=str(scope.user_id)) for _ in range(2)]
@@ -51,12 +51,12 @@ class ScopeCases(Cases):
             await change()
         equal(await self._held(handle, item.id), (None, [], [], 0, []), "what a handle shows in the end")
 
-    async def _held(self, handle: BaseStore, item_id: str) -> tuple[Any, ...]:
+    async def _held(self, handle: Store, item_id: str) -> tuple[Any, ...]:
         item, found = await handle.get(item_id), await handle.search(query="e", mode="substring")
         shown, window = [each async for each in handle.scan()], await handle.window()
         return item and item.content, contents(found), contents(shown), await handle.count(), contents(window)
 
-    async def test_a_read_under_way_shows_nothing_of_others(self, store: BaseStore) -> None:
+    async def test_a_read_under_way_shows_nothing_of_others(self, store: Store) -> None:
         """What is read may be removed meanwhile, and another user's items take its places: they are not shown."""
         mine, theirs = self.scope(extra={"n": 1}), self.scope(extra={"n": 1})
         where = {"extra.n": {"$gte": 1}}
@@ -92,7 +92,7 @@ class ScopeCases(Cases):
             equal([item for item in found if item.metadata.user_id != mine.user_id], [], "another user's items")
             await store.clear(metadata=theirs)
 
-    async def test_a_scope_stamps_what_is_added(self, store: BaseStore) -> None:
+    async def test_a_scope_stamps_what_is_added(self, store: Store) -> None:
         """Items without a user or session get those of the handle; the caller's item is not changed."""
         scope = self.scope(session_id="s")
         handle = store.scoped(user_id=str(scope.user_id), session_id="s")
@@ -108,7 +108,7 @@ class ScopeCases(Cases):
         equal(found and found.metadata, wanted, "the stamped metadata")
         equal(await store.count(metadata=scope), 3, "count in the scope")
 
-    async def test_a_scope_refuses_an_item_stamped_otherwise(self, store: BaseStore) -> None:
+    async def test_a_scope_refuses_an_item_stamped_otherwise(self, store: Store) -> None:
         """An item that names another user is an InputError and is not stored, alone or in a batch."""
         mine, theirs = self.scope(), self.scope()
         handle = store.scoped(user_id=str(mine.user_id))
@@ -123,7 +123,7 @@ class ScopeCases(Cases):
         equal(await store.get(item.id), None, "get of the refused item")
         equal(await store.count(metadata=mine), 0, "count of the handle's user")
 
-    async def test_a_scope_reads_only_its_own(self, store: BaseStore) -> None:
+    async def test_a_scope_reads_only_its_own(self, store: Store) -> None:
         """get, search, ranked search, count and scan of a handle know nothing of other scopes."""
         mine, theirs = self.scope(), self.scope()
         handle = store.scoped(user_id=str(mine.user_id))
@@ -137,7 +137,7 @@ class ScopeCases(Cases):
         equal(await handle.count(), 1, "count of a handle")
         equal(contents([item async for item in handle.scan()]), ["own tea"], "scan of a handle")
 
-    async def test_a_scope_cannot_take_over_an_id(self, store: BaseStore) -> None:
+    async def test_a_scope_cannot_take_over_an_id(self, store: Store) -> None:
         """The id of an item outside the scope is a conflict for every way of writing; that item stays."""
         scope = self.scope(session_id="s1")
         same_user = store.scoped(user_id=str(scope.user_id), session_id="s2")
@@ -157,7 +157,7 @@ class ScopeCases(Cases):
             )
         same_item(await store.get(item.id), item, "the item that was to be taken over", version=1)
 
-    async def test_an_item_cannot_be_moved_out_of_reach(self, store: BaseStore) -> None:
+    async def test_an_item_cannot_be_moved_out_of_reach(self, store: Store) -> None:
         """A handle replaces its own items and leaves them in its scope."""
         scope = self.scope(session_id="s1")
         handle = store.scoped(user_id=str(scope.user_id), session_id="s1")
@@ -169,7 +169,7 @@ class ScopeCases(Cases):
         with raises(InputError, "adding with another session"):
             await handle.add(MemoryItem(content="third", id=item.id, metadata=MemoryMetadata(session_id="s2")))
 
-    async def test_a_scope_clears_only_its_own(self, store: BaseStore) -> None:
+    async def test_a_scope_clears_only_its_own(self, store: Store) -> None:
         """A bare clear() of a handle clears its scope and nothing else; a filter narrows it further."""
         mine, theirs = self.scope(), self.scope()
         handle = store.scoped(user_id=str(mine.user_id))
@@ -181,7 +181,7 @@ class ScopeCases(Cases):
         equal(await handle.count(), 0, "count in the cleared scope")
         equal(contents(await store.search(metadata=theirs)), ["c"], "what lies outside")
 
-    async def test_a_filter_of_another_scope_is_refused(self, store: BaseStore) -> None:
+    async def test_a_filter_of_another_scope_is_refused(self, store: Store) -> None:
         """A filter that names another user than the handle is an InputError, for reading and for removing."""
         handle, other = store.scoped(user_id=self.user()), self.scope()
         item = note("theirs", other)
@@ -199,7 +199,7 @@ class ScopeCases(Cases):
             await anext(handle.scan(metadata=other))
         same_item(await store.get(item.id), item, "what lies outside", version=1)
 
-    async def test_an_empty_text_is_a_scope_of_its_own(self, store: BaseStore) -> None:
+    async def test_an_empty_text_is_a_scope_of_its_own(self, store: Store) -> None:
         """A handle bound to the empty text sees the empty text alone, neither None nor anything."""
         user = self.user()
         for session in (None, "", "x"):
@@ -209,7 +209,7 @@ class ScopeCases(Cases):
         equal(await handle.clear(), 1, "number cleared by a handle bound to the empty text")
         equal(await store.count(metadata=MemoryMetadata(user_id=user)), 2, "count of the others")
 
-    async def test_a_scope_needs_a_value(self, store: BaseStore) -> None:
+    async def test_a_scope_needs_a_value(self, store: Store) -> None:
         """scoped() and scoped(user_id=None) are InputErrors: a user that was not found is not any user."""
         with raises(InputError, "scoped()"):
             store.scoped()
@@ -218,7 +218,7 @@ class ScopeCases(Cases):
         with raises(InputError, "scoped(user_id='x', session_id=None)"):
             store.scoped(user_id="x", session_id=None)  # type: ignore[arg-type]  # the mistake under test
 
-    async def test_scopes_nest(self, store: BaseStore) -> None:
+    async def test_scopes_nest(self, store: Store) -> None:
         """A handle of a handle is bound by both and cannot leave the outer one."""
         user = self.user()
         outer = store.scoped(user_id=user)
@@ -231,11 +231,11 @@ class ScopeCases(Cases):
         with raises(InputError, "leaving the outer scope"):
             await outer.scoped(user_id=self.user()).search()
 
-    async def test_a_scope_has_the_capabilities_of_its_store(self, store: BaseStore) -> None:
+    async def test_a_scope_has_the_capabilities_of_its_store(self, store: Store) -> None:
         """A handle declares what the store underneath can do."""
         equal(store.scoped(user_id=self.user()).capabilities, store.capabilities, "capabilities of a handle")
 
-    async def test_closing_a_scope_leaves_the_store_open(self, store: BaseStore) -> None:
+    async def test_closing_a_scope_leaves_the_store_open(self, store: Store) -> None:
         """A handle has no life of its own: opening and closing it does nothing."""
         user = self.user()
         async with store.scoped(user_id=user) as handle:
@@ -245,7 +245,7 @@ class ScopeCases(Cases):
         equal(await store.count(metadata=MemoryMetadata(user_id=user)), 1, "count through the store")
 
     @needs(Capability.DELETE)
-    async def test_a_scope_hides_and_restores_only_its_own(self, store: BaseStore) -> None:
+    async def test_a_scope_hides_and_restores_only_its_own(self, store: Store) -> None:
         """delete and restore of a handle do not reach other scopes, by id or as a whole."""
         mine, theirs = self.scope(), self.scope()
         handle = store.scoped(user_id=str(mine.user_id))
@@ -262,7 +262,7 @@ class ScopeCases(Cases):
             await handle.delete(own.id, metadata=theirs)
 
     @needs(Capability.DELETE)
-    async def test_a_hidden_id_cannot_be_taken_over(self, store: BaseStore) -> None:
+    async def test_a_hidden_id_cannot_be_taken_over(self, store: Store) -> None:
         """An id stays its owner's while it is hidden: it can be restored as it was."""
         mine = self.scope()
         item = note("mine", mine)
@@ -279,7 +279,7 @@ class ScopeCases(Cases):
         same_item(await store.get(item.id), item, "the restored item", version=1)
 
     @needs(Capability.PURGE)
-    async def test_a_scope_purges_only_its_own(self, store: BaseStore) -> None:
+    async def test_a_scope_purges_only_its_own(self, store: Store) -> None:
         """A bare purge() of a handle removes its scope for good and nothing else."""
         mine, theirs = self.scope(), self.scope()
         handle = store.scoped(user_id=str(mine.user_id))

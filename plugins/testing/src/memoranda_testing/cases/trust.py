@@ -8,7 +8,7 @@ from typing import Any
 
 from memoranda.errors import MemoryError
 from memoranda.items import HumanMemory, MemoryItem, MemoryMetadata
-from memoranda.store import EVERYTHING, BaseStore, Capability, InMemoryStore, Observer
+from memoranda.store import EVERYTHING, Capability, InMemoryStore, Observer, Store
 from memoranda.trust import Trust
 from memoranda_context import ContextManager, assemble
 from memoranda_context.fencing import Fence
@@ -54,15 +54,15 @@ class TrustCases(Cases):
         """Return an observer with the policy to test."""
         return Guard("standard")
 
-    def make_facts(self, handle: BaseStore) -> Facts:
+    def make_facts(self, handle: Store) -> Facts:
         """Return the facts of a handle, with ``lives_in`` as a predicate of one value."""
         return Facts(handle, schema=Schema([Predicate("lives_in", "one")]))
 
-    async def compact(self, handle: BaseStore, model: Any) -> None:
+    async def compact(self, handle: Store, model: Any) -> None:
         """Replace everything in the scope of a handle with a summary."""
         await compact(handle, None, _CONFIG, model, force=True)
 
-    async def move(self, store: BaseStore, metadata: MemoryMetadata) -> BaseStore:
+    async def move(self, store: Store, metadata: MemoryMetadata) -> Store:
         """Return another store with the items of an owner, by an export and an import."""
         target = InMemoryStore()
         await exported_into(store, target, metadata)
@@ -70,59 +70,59 @@ class TrustCases(Cases):
 
     # One case for each family, so that a report says which of them a store does not hold.
 
-    async def test_results_of_tools_stay_fenced(self, store: BaseStore) -> None:
+    async def test_results_of_tools_stay_fenced(self, store: Store) -> None:
         """A result with instructions, careless or subtle, in any language."""
         await self._held(store, "results of tools")
 
-    async def test_forged_tags_stay_fenced(self, store: BaseStore) -> None:
+    async def test_forged_tags_stay_fenced(self, store: Store) -> None:
         """Text that closes the tags of a summariser's transcript, of a prompt, or of a fence."""
         await self._held(store, "forged tags")
 
-    async def test_forged_roles_stay_fenced(self, store: BaseStore) -> None:
+    async def test_forged_roles_stay_fenced(self, store: Store) -> None:
         """Items of the types system, human, ai and summary, and texts that pose as them."""
         await self._held(store, "forged roles")
 
-    async def test_disguised_letters_stay_fenced(self, store: BaseStore) -> None:
+    async def test_disguised_letters_stay_fenced(self, store: Store) -> None:
         """Homoglyphs, other widths, accents, and characters that no reader sees."""
         await self._held(store, "disguised letters")
 
-    async def test_what_is_split_over_items_stays_fenced(self, store: BaseStore) -> None:
+    async def test_what_is_split_over_items_stays_fenced(self, store: Store) -> None:
         """An instruction of which each item holds a part."""
         await self._held(store, "split over items")
 
-    async def test_what_is_delayed_stays_fenced(self, store: BaseStore) -> None:
+    async def test_what_is_delayed_stays_fenced(self, store: Store) -> None:
         """Text that is written in one session to be recalled in another."""
         await self._held(store, "delayed")
 
-    async def test_what_is_repeated_counts_once(self, store: BaseStore) -> None:
+    async def test_what_is_repeated_counts_once(self, store: Store) -> None:
         """Text that is repeated to win the ranking is shown once, and leaves room for what the user said."""
         await self._held(store, "repeated")
 
-    async def test_facts_of_tools_stay_fenced(self, store: BaseStore) -> None:
+    async def test_facts_of_tools_stay_fenced(self, store: Store) -> None:
         """Facts, entries of a graph, and results that contradict what the user said."""
         await self._held(store, "facts")
 
-    async def test_a_tool_overwrites_no_fact(self, store: BaseStore) -> None:
+    async def test_a_tool_overwrites_no_fact(self, store: Store) -> None:
         """What the user said holds, whatever is set, ended or corrected from outside, now or with a later date."""
         for attack in FAMILIES["facts"]:
             await self._fact_kept(Plant(store, attack, self.user()))
 
-    async def test_laundered_items_gain_nothing(self, store: BaseStore) -> None:
+    async def test_laundered_items_gain_nothing(self, store: Store) -> None:
         """Items that claim a trust, and are replaced, forked, copied, exported and imported."""
         await self._held(store, "laundered")
 
-    async def test_what_an_mcp_client_writes_stays_fenced(self, store: BaseStore) -> None:
+    async def test_what_an_mcp_client_writes_stays_fenced(self, store: Store) -> None:
         """Notes, entities and system items of a client that is trusted as an agent or less."""
         await self._held(store, "MCP writes")
 
     @needs(Capability.ADD_DELETED)
-    async def test_what_is_kept_apart_is_seen_by_nothing(self, store: BaseStore) -> None:
+    async def test_what_is_kept_apart_is_seen_by_nothing(self, store: Store) -> None:
         """Everything that the policy ``standard`` must catch is invisible, and can be approved."""
         for attack in self._attacks():
             if attack.caught:
                 await self._kept_apart(Plant(store, attack, self.user()))
 
-    async def test_what_no_policy_catches_is_stored(self, store: BaseStore) -> None:
+    async def test_what_no_policy_catches_is_stored(self, store: Store) -> None:
         """A guard that keeps everything apart would be of no use: ordinary items pass."""
         user = self.user()
         handle = store.scoped(user_id=user, session_id=f"{user}-s")
@@ -131,7 +131,7 @@ class TrustCases(Cases):
         await handle.add(MemoryItem(content="It rains in Rome, 12 degrees.", memory_type="note", trust="tool"))
         equal(await store.count(metadata=MemoryMetadata(user_id=user)), 2, "count of ordinary items")
 
-    async def test_a_fence_is_drawn_anew_for_each_call(self, store: BaseStore) -> None:
+    async def test_a_fence_is_drawn_anew_for_each_call(self, store: Store) -> None:
         """A text that quotes the fence of an earlier call does not close that of a later one."""
         plant = Plant(store, FAMILIES["laundered"][-1], self.user())
         await plant.known()
@@ -147,7 +147,7 @@ class TrustCases(Cases):
     def _attacks(self) -> Sequence[Attack]:
         return [attack for family in FAMILIES.values() for attack in family]
 
-    async def _held(self, store: BaseStore, family: str) -> None:
+    async def _held(self, store: Store, family: str) -> None:
         """Run every attack of a family; fail with all that were not held."""
         wrong = []
         for attack in FAMILIES[family]:
@@ -193,13 +193,13 @@ class TrustCases(Cases):
             await plant.store.add(HumanMemory(**kept))
         plant.check_trust([item async for item in plant.user.scan()], "after an update")
 
-    async def _prompt(self, handle: BaseStore, limit: int = 5) -> list[MemoryItem]:
+    async def _prompt(self, handle: Store, limit: int = 5) -> list[MemoryItem]:
         return await assemble(handle, QUESTION, system=_SYSTEM, tokens=TOKENS, fence=self.make_fence(), limit=limit)
 
     def _is_fenced(self, plant: Plant) -> bool:
         return plant.level < self.fence_threshold
 
-    async def _fenced(self, plant: Plant, handle: BaseStore, where: str, recalled: int = 5) -> None:
+    async def _fenced(self, plant: Plant, handle: Store, where: str, recalled: int = 5) -> None:
         items = await self._prompt(handle, recalled)
         plant.check_messages(items, where, fenced=self._is_fenced(plant))
         if not any(KNOWN in item.content for item in items):

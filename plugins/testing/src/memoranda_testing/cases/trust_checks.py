@@ -11,7 +11,7 @@ from typing import Any
 
 from memoranda.integrity import whole_groups
 from memoranda.items import AIMemory, HumanMemory, MemoryItem, MemoryMetadata, SummaryMemory, ToolMemory
-from memoranda.store import BaseStore, dump_item
+from memoranda.store import Store, dump_item
 from memoranda.trust import Trust, trust_of
 from memoranda_messages import to_anthropic, to_openai, to_responses
 from memoranda_testing.cases.trust_attacks import Attack, texts
@@ -29,7 +29,7 @@ _RECORDS = {"fact": "memoranda-fact/1", "graph": None}
 class Plant:
     """One attack on the memories of a user of its own."""
 
-    def __init__(self, store: BaseStore, attack: Attack, user: str) -> None:
+    def __init__(self, store: Store, attack: Attack, user: str) -> None:
         self.store = store
         self.attack = attack
         self.level = Trust(attack.trust)
@@ -39,7 +39,7 @@ class Plant:
         self.monday = store.scoped(user_id=user, session_id=f"{user}-monday")
         self.tuesday = store.scoped(user_id=user, session_id=f"{user}-tuesday")
 
-    def writer(self) -> BaseStore:
+    def writer(self) -> Store:
         """Return the handle that the attack writes through, which says whose words these are."""
         return self.store.scoped(
             user_id=str(self.owner.user_id),
@@ -48,7 +48,7 @@ class Plant:
             origin=self.attack.origin,
         )
 
-    def outside(self) -> BaseStore:
+    def outside(self) -> Store:
         """Return a handle for the user's facts that is trusted as the attack is."""
         return self.store.scoped(user_id=str(self.owner.user_id), trust=self.attack.trust, origin=self.attack.origin)
 
@@ -56,7 +56,7 @@ class Plant:
         """Store what the user said, which must stay readable."""
         await self.monday.add_many([HumanMemory(content=KNOWN), AIMemory(content="Noted, green.")])
 
-    async def write(self, writer: BaseStore | None = None) -> None:
+    async def write(self, writer: Store | None = None) -> None:
         """Write what the attack writes, through a handle; without one, a tool's result is known by its type alone."""
         by_type = writer is None and self.attack.kind == "result" and self.level is Trust.TOOL
         through = self.monday if by_type else writer or self.writer()
@@ -149,7 +149,7 @@ def strings(value: Any) -> Iterator[str]:
             yield from strings(inner)
 
 
-async def exported_into(source: BaseStore, target: BaseStore, metadata: MemoryMetadata) -> None:
+async def exported_into(source: Store, target: Store, metadata: MemoryMetadata) -> None:
     """Export the items of an owner, and import them into another store."""
     file = io.StringIO()
     await export(source, file, metadata=metadata)

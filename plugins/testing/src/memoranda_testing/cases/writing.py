@@ -6,7 +6,7 @@ import uuid
 
 from memoranda.errors import ConflictError, IdConflictError, InputError, VersionConflictError
 from memoranda.items import HumanMemory, MemoryMetadata
-from memoranda.store import BaseStore, Capability
+from memoranda.store import Capability, Store
 from memoranda_testing.case import Cases, made, needs, note
 from memoranda_testing.expect import contents, equal, raises, same_item, that
 
@@ -14,11 +14,11 @@ from memoranda_testing.expect import contents, equal, raises, same_item, that
 class AddCases(Cases):
     """Adding stores the item; an id that exists is replaced as a whole."""
 
-    async def test_add_returns_nothing(self, store: BaseStore) -> None:
+    async def test_add_returns_nothing(self, store: Store) -> None:
         """Add returns None; the version is on what is read."""
         equal(await store.add(note("x", self.scope())), None, "what add returned")  # type: ignore[func-returns-value]
 
-    async def test_versions_start_at_one_and_go_up_by_one(self, store: BaseStore) -> None:
+    async def test_versions_start_at_one_and_go_up_by_one(self, store: Store) -> None:
         """Each add of the same id raises the version by one, whatever version the item carries."""
         scope = self.scope()
         item = note("x", scope)
@@ -31,14 +31,14 @@ class AddCases(Cases):
         (listed,) = await store.search(metadata=scope)
         equal(listed.version, 4, "version in a search")
 
-    async def test_a_new_item_starts_at_version_one_whatever_it_carries(self, store: BaseStore) -> None:
+    async def test_a_new_item_starts_at_version_one_whatever_it_carries(self, store: Store) -> None:
         """The store gives the version, also to an item that was another store's."""
         item = note("imported", self.scope(), version=9)
         await store.add(item)
         found = await store.get(item.id)
         equal(found and found.version, 1, "version of an imported item")
 
-    async def test_replacing_replaces_every_field(self, store: BaseStore) -> None:
+    async def test_replacing_replaces_every_field(self, store: Store) -> None:
         """Nothing of the old item is left: type, status, metadata, times and further fields are the new ones."""
         scope = self.scope(session_id="s", task_id="t", extra={"old": 1})
         old = made(HumanMemory, content="old", name="Ada", metadata=scope, archived_by="summary", mood="calm")
@@ -50,7 +50,7 @@ class AddCases(Cases):
         equal(contents(await store.search(metadata=new.metadata)), ["new"], "search in the new scope")
         equal(await store.count(metadata=MemoryMetadata(user_id=scope.user_id)), 1, "count after a replacement")
 
-    async def test_add_refuses_the_id_of_another_user(self, store: BaseStore) -> None:
+    async def test_add_refuses_the_id_of_another_user(self, store: Store) -> None:
         """An id that belongs to another user is an IdConflictError, and that item stays untouched."""
         mine, theirs = note("mine", self.scope()), self.scope()
         await store.add(mine)
@@ -65,7 +65,7 @@ class AddCases(Cases):
         same_item(await store.get(mine.id), mine, "the item that was to be taken over", version=1)
         equal(await store.search(metadata=theirs), [], "search of the intruder")
 
-    async def test_add_refuses_an_id_that_belongs_to_nobody(self, store: BaseStore) -> None:
+    async def test_add_refuses_an_id_that_belongs_to_nobody(self, store: Store) -> None:
         """No user (None), the empty text and a named user are three different owners."""
         session = f"conform-{uuid.uuid4().hex}"
         owners = [
@@ -82,7 +82,7 @@ class AddCases(Cases):
                         await store.add(note("second", other, id=item.id))
             same_item(await store.get(item.id), item, "the first owner's item", version=1)
 
-    async def test_an_id_conflict_says_nothing_of_the_other_item(self, store: BaseStore) -> None:
+    async def test_an_id_conflict_says_nothing_of_the_other_item(self, store: Store) -> None:
         """The message names the id alone: it must not reveal the owner."""
         owner = self.scope(session_id="secret-session")
         item = note("secret content", owner)
@@ -94,7 +94,7 @@ class AddCases(Cases):
         for secret in (str(owner.user_id), "secret"):
             that(secret not in message, "The message of an id conflict tells of the other item.")
 
-    async def test_within_protects_what_lies_outside(self, store: BaseStore) -> None:
+    async def test_within_protects_what_lies_outside(self, store: Store) -> None:
         """With ``within``, an existing item outside that scope is refused and untouched, one inside is replaced."""
         scope = self.scope(session_id="s1")
         inside, outside = MemoryMetadata(session_id="s1"), MemoryMetadata(session_id="s2")
@@ -115,7 +115,7 @@ class AddCases(Cases):
 class AddManyCases(Cases):
     """Several items at once."""
 
-    async def test_add_many_stores_all(self, store: BaseStore) -> None:
+    async def test_add_many_stores_all(self, store: Store) -> None:
         """Every item is stored with version 1, from any iterable."""
         scope = self.scope()
         items = [note(str(number), scope, number) for number in range(4000)]
@@ -124,11 +124,11 @@ class AddManyCases(Cases):
         equal(contents(found), [str(number) for number in reversed(range(4000))], "search after add_many")
         equal({item.version for item in found}, {1}, "versions after add_many")
 
-    async def test_add_many_of_nothing_does_nothing(self, store: BaseStore) -> None:
+    async def test_add_many_of_nothing_does_nothing(self, store: Store) -> None:
         """An empty batch is no error."""
         equal(await store.add_many([]), None, "what add_many([]) returned")  # type: ignore[func-returns-value]
 
-    async def test_add_many_with_an_id_twice_keeps_the_last(self, store: BaseStore) -> None:
+    async def test_add_many_with_an_id_twice_keeps_the_last(self, store: Store) -> None:
         """An id that occurs twice is added and then replaced, as two calls of add would."""
         scope = self.scope()
         first = note("first", scope, 1)
@@ -137,7 +137,7 @@ class AddManyCases(Cases):
         equal(found and (found.content, found.version), ("second", 2), "the item that occurred twice")
         equal(contents(await store.search(metadata=scope)), ["other", "second"], "search after add_many")
 
-    async def test_add_many_checks_all_before_it_writes_any(self, store: BaseStore) -> None:
+    async def test_add_many_checks_all_before_it_writes_any(self, store: Store) -> None:
         """An item that cannot be stored keeps the whole batch out."""
         scope = self.scope()
         with raises(InputError, "add_many with a NUL in the third item"):
@@ -145,7 +145,7 @@ class AddManyCases(Cases):
         equal(await store.count(metadata=scope), 0, "count after a refused batch")
 
     @needs(Capability.ATOMIC)
-    async def test_add_many_is_all_or_none(self, store: BaseStore) -> None:
+    async def test_add_many_is_all_or_none(self, store: Store) -> None:
         """On an atomic store, a conflict in the batch leaves nothing of it behind and replaces nothing."""
         scope, owner = self.scope(), self.scope()
         taken, mine = note("theirs", owner), note("mine", scope)
@@ -163,7 +163,7 @@ class AddManyCases(Cases):
         same_item(await store.get(taken.id), taken, "the other user's item", version=1)
 
     @needs(Capability.ATOMIC)
-    async def test_add_many_refuses_one_id_for_two_users(self, store: BaseStore) -> None:
+    async def test_add_many_refuses_one_id_for_two_users(self, store: Store) -> None:
         """A batch that gives one new id to two users is a conflict and leaves nothing behind."""
         first, second = self.scope(), self.scope()
         item = note("first", first)
@@ -172,7 +172,7 @@ class AddManyCases(Cases):
         equal(await store.get(item.id), None, "get after a refused batch")
 
     @needs(Capability.ATOMIC)
-    async def test_add_many_within_a_scope_reaches_into_the_batch(self, store: BaseStore) -> None:
+    async def test_add_many_within_a_scope_reaches_into_the_batch(self, store: Store) -> None:
         """An id that occurs twice, first outside ``within``, is refused as two calls of add would refuse it."""
         scope = self.scope(session_id="s1", extra={"colour": "red"})
         first = note("first", scope)
@@ -189,7 +189,7 @@ class AddManyCases(Cases):
 class UpdateCases(Cases):
     """Compare-and-set on the version."""
 
-    async def test_update_returns_the_item_with_its_new_version(self, store: BaseStore) -> None:
+    async def test_update_returns_the_item_with_its_new_version(self, store: Store) -> None:
         """An item that was read can be changed; the result is what get returns."""
         item = note("first", self.scope())
         await store.add(item)
@@ -201,7 +201,7 @@ class UpdateCases(Cases):
         same_item(await store.get(item.id), read, "get after update", version=2)
         equal(read.version, 1, "the version of the caller's own item")
 
-    async def test_update_of_a_stale_version_is_refused(self, store: BaseStore) -> None:
+    async def test_update_of_a_stale_version_is_refused(self, store: Store) -> None:
         """A version that is behind or ahead is a VersionConflictError that says both, and changes nothing."""
         scope = self.scope()
         item = note("first", scope)
@@ -214,7 +214,7 @@ class UpdateCases(Cases):
         found = await store.get(item.id)
         equal(found and (found.content, found.version), ("second", 2), "the item after refused updates")
 
-    async def test_update_of_version_nought_makes_a_new_item(self, store: BaseStore) -> None:
+    async def test_update_of_version_nought_makes_a_new_item(self, store: Store) -> None:
         """Version 0 means that there must be no such item yet."""
         item = note("new", self.scope())
         updated = await store.update(item)
@@ -223,7 +223,7 @@ class UpdateCases(Cases):
         with raises(VersionConflictError, "update of version 0 over an existing item"):
             await store.update(item)
 
-    async def test_update_of_what_is_not_there_is_refused(self, store: BaseStore) -> None:
+    async def test_update_of_what_is_not_there_is_refused(self, store: Store) -> None:
         """A version above 0 of an unknown id is a VersionConflictError that found None; nothing is made."""
         item = note("gone", self.scope(), version=3)
         with raises(VersionConflictError, "update of an unknown id") as raised:
@@ -231,7 +231,7 @@ class UpdateCases(Cases):
         equal(raised.error.found, None, "the version found")
         equal(await store.get(item.id), None, "get after a refused update")
 
-    async def test_update_refuses_the_id_of_another_user(self, store: BaseStore) -> None:
+    async def test_update_refuses_the_id_of_another_user(self, store: Store) -> None:
         """Knowing id and version is not enough to take an item over."""
         item, intruder = note("mine", self.scope()), self.scope()
         await store.add(item)
@@ -240,7 +240,7 @@ class UpdateCases(Cases):
                 await store.update(note("taken", intruder, id=item.id, version=version))
         same_item(await store.get(item.id), item, "the item that was to be taken over", version=1)
 
-    async def test_update_refuses_what_lies_outside_within(self, store: BaseStore) -> None:
+    async def test_update_refuses_what_lies_outside_within(self, store: Store) -> None:
         """An item outside ``within`` raises IdConflictError, whatever its version."""
         scope = self.scope(session_id="s1")
         item = note("mine", scope)
@@ -251,7 +251,7 @@ class UpdateCases(Cases):
         updated = await store.update(note("y", scope, id=item.id, version=1), within=MemoryMetadata(session_id="s1"))
         equal(updated.version, 2, "the version after an update within its scope")
 
-    async def test_an_updated_item_keeps_its_place_among_ties(self, store: BaseStore) -> None:
+    async def test_an_updated_item_keeps_its_place_among_ties(self, store: Store) -> None:
         """Updating does not move an item among items of the same time."""
         scope = self.scope()
         items = [note(str(number), scope, 9) for number in range(3)]
@@ -259,7 +259,7 @@ class UpdateCases(Cases):
         await store.update(note("0 again", scope, 9, id=items[0].id, version=1))
         equal(contents(await store.search(metadata=scope)), ["2", "1", "0 again"], "search after an update")
 
-    async def test_update_many_changes_all(self, store: BaseStore) -> None:
+    async def test_update_many_changes_all(self, store: Store) -> None:
         """Items are returned in the order given, each with its new version; new and old ones may be mixed."""
         scope = self.scope()
         items = [note(str(number), scope, number) for number in range(3)]
@@ -272,7 +272,7 @@ class UpdateCases(Cases):
         equal(contents(await store.search(metadata=scope)), ["new", "2!", "1!", "0!"], "search after update_many")
         equal(await store.update_many([]), [], "what update_many([]) returned")
 
-    async def test_update_many_takes_many(self, store: BaseStore) -> None:
+    async def test_update_many_takes_many(self, store: Store) -> None:
         """A thousand items are compared and set at once."""
         scope = self.scope()
         made = await store.update_many([note(str(number), scope, number) for number in range(1000)])
@@ -280,7 +280,7 @@ class UpdateCases(Cases):
         equal([item.content for item in updated], [str(number) for number in reversed(range(1000))], "the order given")
         equal({item.version for item in updated}, {2}, "versions after a second update")
 
-    async def test_update_many_is_all_or_none(self, store: BaseStore) -> None:
+    async def test_update_many_is_all_or_none(self, store: Store) -> None:
         """One stale version, wherever it stands, keeps the whole batch out."""
         scope = self.scope()
         items = [note(str(number), scope, number) for number in range(3)]
@@ -295,7 +295,7 @@ class UpdateCases(Cases):
             found = await store.search(metadata=scope)
             equal([(item.content, item.version) for item in found], [("2", 1), ("1", 1), ("0", 1)], "after a refusal")
 
-    async def test_update_many_refuses_another_users_item_as_a_whole(self, store: BaseStore) -> None:
+    async def test_update_many_refuses_another_users_item_as_a_whole(self, store: Store) -> None:
         """One item of another user keeps the whole batch out."""
         scope = self.scope()
         mine, theirs = note("mine", scope), note("theirs", self.scope())
@@ -308,7 +308,7 @@ class UpdateCases(Cases):
         same_item(await store.get(theirs.id), theirs, "the other user's item", version=1)
 
     @needs(Capability.DELETE)
-    async def test_update_many_refuses_another_users_hidden_id_as_a_whole(self, store: BaseStore) -> None:
+    async def test_update_many_refuses_another_users_hidden_id_as_a_whole(self, store: Store) -> None:
         """An id that a deleted item of another user holds keeps the whole batch out."""
         scope = self.scope()
         mine, theirs = note("mine", scope), note("theirs", self.scope())
@@ -320,7 +320,7 @@ class UpdateCases(Cases):
         await store.restore(theirs.id)
         same_item(await store.get(theirs.id), theirs, "the other user's item", version=1)
 
-    async def test_update_many_refuses_an_id_twice(self, store: BaseStore) -> None:
+    async def test_update_many_refuses_an_id_twice(self, store: Store) -> None:
         """An id that occurs twice is an InputError and changes nothing."""
         scope = self.scope()
         item = note("x", scope)

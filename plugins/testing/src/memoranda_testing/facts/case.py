@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from memoranda.items import HumanMemory, MemoryItem
-from memoranda.store import BaseStore
+from memoranda.store import Store
 from memoranda_facts import Fact, Facts, Predicate, Schema
 from memoranda_testing.case import Cases
 
@@ -29,21 +29,21 @@ class FactsCases(Cases):
     facts_class: type[Facts] = Facts
     """The class that is tested."""
 
-    def handle(self, store: BaseStore) -> BaseStore:
+    def handle(self, store: Store) -> Store:
         """Return a handle of a new user."""
         return store.scoped(user_id=self.user())
 
     @staticmethod
-    def stranger(handle: BaseStore) -> BaseStore:
+    def stranger(handle: Store) -> Store:
         """Return a handle for what strangers say to the same user, such as the pages of a website."""
         return handle.scoped(session_id="website", trust="external", origin="website")
 
-    def facts(self, handle: BaseStore) -> Facts:
+    def facts(self, handle: Store) -> Facts:
         """Return the facts of a handle's user."""
         return self.facts_class(handle, schema=SCHEMA)
 
 
-async def said(handle: BaseStore, content: str, created_at: str = "2026-01-05T12:00:00+00:00") -> MemoryItem:
+async def said(handle: Store, content: str, created_at: str = "2026-01-05T12:00:00+00:00") -> MemoryItem:
     """Add a message of the user and return it."""
     item = HumanMemory(content=content, created_at=created_at)
     await handle.add(item)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 
 from memoranda.errors import ConflictError, InputError
-from memoranda.store import BaseStore
+from memoranda.store import Store
 from memoranda_facts import Candidate, Receipt, Source
 from memoranda_testing.expect import each_raises, equal, raises, that
 from memoranda_testing.facts.case import FactsCases, objects, said, states
@@ -14,7 +14,7 @@ from memoranda_testing.facts.case import FactsCases, objects, said, states
 class ChangeCases(FactsCases):
     """What changing facts promises."""
 
-    async def test_a_later_but_less_trusted_value_is_disputed(self, store: BaseStore) -> None:
+    async def test_a_later_but_less_trusted_value_is_disputed(self, store: Store) -> None:
         """Both are kept, the more trusted one first; with ``min_trust`` the other has no influence."""
         facts = self.facts(self.handle(store))
         await facts.set("Ada", "lives_in", "Paris", valid_from="2020", sources="manual", trust="user")
@@ -27,7 +27,7 @@ class ChangeCases(FactsCases):
         trusted = await facts.current(min_trust="user")
         equal(states(trusted), {"Paris": "holds"}, "what holds by trusted sources alone")
 
-    async def test_two_values_of_one_change_are_disputed(self, store: BaseStore) -> None:
+    async def test_two_values_of_one_change_are_disputed(self, store: Store) -> None:
         """Values with the same valid time that were recorded together have no order."""
         handle = self.handle(store)
         facts = self.facts(handle)
@@ -40,7 +40,7 @@ class ChangeCases(FactsCases):
         )
         equal(states(await facts.current()), {"Paris": "disputed", "Rome": "disputed"}, "states")
 
-    async def test_a_less_trusted_end_or_correction_only_disputes(self, store: BaseStore) -> None:
+    async def test_a_less_trusted_end_or_correction_only_disputes(self, store: Store) -> None:
         """What is less trusted than a fact cannot take it away."""
         facts = self.facts(self.handle(store))
         await facts.set("Ada", "lives_in", "Paris", valid_from="2020", sources="manual", trust="user")
@@ -56,7 +56,7 @@ class ChangeCases(FactsCases):
             await facts.undo(receipt)
             equal(states(await facts.current()), {"Paris": "holds"}, f"states after the {receipt.kind} was undone")
 
-    async def test_a_less_trusted_undo_only_disputes(self, store: BaseStore) -> None:
+    async def test_a_less_trusted_undo_only_disputes(self, store: Store) -> None:
         """A handle of a stranger takes back no change of the user; the user takes back both."""
         handle = self.handle(store)
         facts, stranger = self.facts(handle), self.facts(self.stranger(handle))
@@ -69,7 +69,7 @@ class ChangeCases(FactsCases):
         await facts.undo(change)
         equal(states(await facts.current()), {}, "states after the user's own undo")
 
-    async def test_a_less_trusted_merge_renames_nobody(self, store: BaseStore) -> None:
+    async def test_a_less_trusted_merge_renames_nobody(self, store: Store) -> None:
         """A stranger cannot make the user's subject another's, nor another's facts the user's."""
         handle = self.handle(store)
         facts, stranger = self.facts(handle), self.facts(self.stranger(handle))
@@ -82,7 +82,7 @@ class ChangeCases(FactsCases):
         await facts.set("Ada", "lives_in", "Rome", valid_from="2021", sources="manual", trust="user")
         equal(states(await facts.current("Ada")), {"Rome": "holds"}, "what holds of the user")
 
-    async def test_an_unreadable_item_hides_nothing(self, store: BaseStore) -> None:
+    async def test_an_unreadable_item_hides_nothing(self, store: Store) -> None:
         """Anybody may add an item of the type of facts. What no change can have written is passed over."""
         handle = self.handle(store)
         facts = self.facts(handle)
@@ -108,7 +108,7 @@ class ChangeCases(FactsCases):
         await self.facts(handle).set("Ada", "lives_in", "Rome", valid_from="2021", sources="manual")
         equal(states(await facts.current()), {"Rome": "holds"}, "what holds after another change")
 
-    async def test_a_correction_was_never_true(self, store: BaseStore) -> None:
+    async def test_a_correction_was_never_true(self, store: Store) -> None:
         """A corrected value did not hold at any time, and the right one holds instead; what was believed stays."""
         facts = self.facts(self.handle(store))
         wrong = await facts.set("Ada", "lives_in", "Pisa", valid_from="2020", sources="manual")
@@ -119,7 +119,7 @@ class ChangeCases(FactsCases):
         history = [(str(fact.object), fact.state) for fact in await facts.history("Ada", "lives_in")]
         equal(history, [("Pisa", "retracted"), ("Paris", "holds")], "the history")
 
-    async def test_every_kind_of_change_can_be_undone_and_done_again(self, store: BaseStore) -> None:
+    async def test_every_kind_of_change_can_be_undone_and_done_again(self, store: Store) -> None:
         """Undo leaves what there was before; undoing that leaves what there was after. Twice is once."""
         facts = self.facts(self.handle(store))
         await facts.set("Ada", "lives_in", "Paris", valid_from="2020", sources="manual")
@@ -153,7 +153,7 @@ class ChangeCases(FactsCases):
         with raises(InputError, "undoing what never was"):
             await facts.undo("no such change")
 
-    async def test_undo_leaves_later_changes(self, store: BaseStore) -> None:
+    async def test_undo_leaves_later_changes(self, store: Store) -> None:
         """Undoing an early change is as if it had never been recorded, and leaves those after it."""
         facts = self.facts(self.handle(store))
         first = await facts.set("Ada", "lives_in", "Paris", valid_from="2020", sources="manual")
@@ -162,7 +162,7 @@ class ChangeCases(FactsCases):
         equal(objects(await facts.current()), ["Rome"], "what holds now")
         equal(objects(await facts.at("2021")), [], "what held when the undone value did")
 
-    async def test_merged_names_are_one_subject(self, store: BaseStore) -> None:
+    async def test_merged_names_are_one_subject(self, store: Store) -> None:
         """The facts of both names are read as one subject's, and compete for its slots."""
         facts = self.facts(self.handle(store))
         await facts.set("Ada", "lives_in", "Paris", valid_from="2020", sources="manual")
@@ -178,7 +178,7 @@ class ChangeCases(FactsCases):
         with raises(InputError, "merging a subject with itself"):
             await facts.merge("Ada", "Ada", sources="manual")
 
-    async def test_the_same_key_is_written_once(self, store: BaseStore) -> None:
+    async def test_the_same_key_is_written_once(self, store: Store) -> None:
         """A change whose key is known returns the receipt of the first; so does the same rule on the same item."""
         handle = self.handle(store)
         facts, item = self.facts(handle), await said(handle, "I like tea.")
@@ -196,7 +196,7 @@ class ChangeCases(FactsCases):
         found = await self.facts(handle).history("Ada", "likes")
         equal([len(fact.entries) for fact in found], [1, 1], "the number of entries of each fact")
 
-    async def test_candidates_are_applied_once_even_after_an_undo(self, store: BaseStore) -> None:
+    async def test_candidates_are_applied_once_even_after_an_undo(self, store: Store) -> None:
         """What a rule found in an item stays undone when the item is extracted again."""
         handle = self.handle(store)
         facts, item = self.facts(handle), await said(handle, "I moved from Paris to Rome.")
@@ -211,7 +211,7 @@ class ChangeCases(FactsCases):
         that(not (await self.facts(handle).apply(candidates)).new, "The same candidates were applied twice.")
         equal(await facts.current(), [], "what holds after the undo")
 
-    async def test_a_proposed_correction_takes_only_what_it_is_about(self, store: BaseStore) -> None:
+    async def test_a_proposed_correction_takes_only_what_it_is_about(self, store: Store) -> None:
         """It replaces the one value that holds, or the one that it names; of many values it takes no other."""
         handle = self.handle(store)
         facts, item = self.facts(handle), await said(handle, "No, it was Rome, and I meant mint tea.")
@@ -229,7 +229,7 @@ class ChangeCases(FactsCases):
         equal(objects(await facts.at("2021", "Ada", "lives_in")), ["Rome"], "what was true instead")
         equal(sorted(objects(await facts.current("Ada", "likes"))), ["juice", "milk", "mint tea"], "what is liked")
 
-    async def test_expectations_are_compared_and_set(self, store: BaseStore) -> None:
+    async def test_expectations_are_compared_and_set(self, store: Store) -> None:
         """With ``expect``, a change is made only if exactly those facts hold; otherwise nothing is changed."""
         handle = self.handle(store)
         facts, other = self.facts(handle), self.facts(handle)
@@ -242,7 +242,7 @@ class ChangeCases(FactsCases):
             await facts.set("Ada", "lives_in", "Oslo", sources="manual", expect=[])
         equal(objects(await facts.current()), ["Rome"], "what holds")
 
-    async def test_what_makes_no_sense_is_refused(self, store: BaseStore) -> None:
+    async def test_what_makes_no_sense_is_refused(self, store: Store) -> None:
         """Nothing is written for input that no fact can have."""
         facts = self.facts(self.handle(store))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from typing import Any, Literal
 
-from memoranda.store import BaseStore
+from memoranda.store import Store
 from memoranda.trust import Trust
 from memoranda_facts import Fact, Facts
 from memoranda_testing.expect import equal
@@ -81,19 +81,19 @@ class _Player:
 class HistoryCases(FactsCases):
     """What any history comes to."""
 
-    async def test_histories_of_one_value_agree_with_the_oracle(self, store: BaseStore) -> None:
+    async def test_histories_of_one_value_agree_with_the_oracle(self, store: Store) -> None:
         """What held and what was believed is as the rules say, for every pair of moments."""
         await self._compare(store, "one")
 
-    async def test_histories_of_many_values_agree_with_the_oracle(self, store: BaseStore) -> None:
+    async def test_histories_of_many_values_agree_with_the_oracle(self, store: Store) -> None:
         """What held and what was believed is as the rules say, for every pair of moments."""
         await self._compare(store, "many")
 
-    async def test_histories_of_events_agree_with_the_oracle(self, store: BaseStore) -> None:
+    async def test_histories_of_events_agree_with_the_oracle(self, store: Store) -> None:
         """What happened and what was believed is as the rules say, for every pair of moments."""
         await self._compare(store, "event")
 
-    async def _compare(self, store: BaseStore, kind: Literal["one", "many", "event"]) -> None:
+    async def _compare(self, store: Store, kind: Literal["one", "many", "event"]) -> None:
         for number in range(60 if self.thorough else 3):
             source = random.Random(f"{self.seed} {kind} {number}")
             player = _Player(self.facts(self.handle(store)), kind, source)

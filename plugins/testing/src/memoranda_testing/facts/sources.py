@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from memoranda.items import AIMemory
-from memoranda.store import BaseStore, Capability
+from memoranda.store import Capability, Store
 from memoranda_facts import Source
 from memoranda_testing.case import needs
 from memoranda_testing.expect import equal, that
@@ -13,7 +13,7 @@ from memoranda_testing.facts.case import FactsCases, objects, said, states
 class SourceCases(FactsCases):
     """What sources promise."""
 
-    async def test_why_names_sources_rule_and_what_was_replaced(self, store: BaseStore) -> None:
+    async def test_why_names_sources_rule_and_what_was_replaced(self, store: Store) -> None:
         """``why`` returns the text of each source, the rule, what the fact replaced, and what decided."""
         handle = self.handle(store)
         facts = self.facts(handle)
@@ -30,7 +30,7 @@ class SourceCases(FactsCases):
         (past, _) = await facts.history("Ada", "lives_in")
         equal(objects((await facts.why(past.id)).replaced_by), ["Rome"], "what replaced the old value")
 
-    async def test_a_fact_is_trusted_as_its_least_trusted_source(self, store: BaseStore) -> None:
+    async def test_a_fact_is_trusted_as_its_least_trusted_source(self, store: Store) -> None:
         """Neither the caller nor the handle can give it more than its sources have."""
         handle = self.handle(store)
         mine, theirs = await said(handle, "I like tea."), AIMemory(content="You like milk.")
@@ -44,7 +44,7 @@ class SourceCases(FactsCases):
         equal(found, {"tea": "user", "milk": "agent", "both": "agent", "rum": "external"}, "trust by value")
 
     @needs(Capability.PURGE)
-    async def test_facts_go_with_their_sources(self, store: BaseStore) -> None:
+    async def test_facts_go_with_their_sources(self, store: Store) -> None:
         """When an item is purged, facts without other support go, with what was made from them; nothing is left."""
         handle = self.handle(store)
         facts = self.facts(handle)
@@ -68,7 +68,7 @@ class SourceCases(FactsCases):
         equal(await facts.why(child.entries[0]) is not None, True, "what depended on a purged fact")
 
     @needs(Capability.PURGE)
-    async def test_reconcile_says_what_it_took_back(self, store: BaseStore) -> None:
+    async def test_reconcile_says_what_it_took_back(self, store: Store) -> None:
         """The receipt lists the entries that were removed and the facts that do not hold any more."""
         handle = self.handle(store)
         facts, item = self.facts(handle), await said(handle, "I like xylophones.")
@@ -84,7 +84,7 @@ class SourceCases(FactsCases):
         that(again.entries != lost.entries, "The id of an entry that was purged was given again.")
 
     @needs(Capability.DELETE)
-    async def test_deleted_sources_take_facts_back_until_they_are_restored(self, store: BaseStore) -> None:
+    async def test_deleted_sources_take_facts_back_until_they_are_restored(self, store: Store) -> None:
         """Deleting an item can be undone, so what it supports is only taken back."""
         handle = self.handle(store)
         facts, item = self.facts(handle), await said(handle, "I like tea.")

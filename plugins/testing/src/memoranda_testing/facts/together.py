@@ -8,7 +8,7 @@ from contextlib import suppress
 
 from memoranda.errors import ConflictError
 from memoranda.items import MemoryItem
-from memoranda.store import BaseStore
+from memoranda.store import Store
 from memoranda_facts import Candidate, Receipt, Source
 from memoranda_testing.expect import equal, that
 from memoranda_testing.facts.case import FactsCases, objects, said
@@ -21,7 +21,7 @@ COUNTED = 3
 class ConcurrencyCases(FactsCases):
     """What several writers may rely on."""
 
-    async def test_concurrent_changes_of_a_slot_are_all_kept(self, store: BaseStore) -> None:
+    async def test_concurrent_changes_of_a_slot_are_all_kept(self, store: Store) -> None:
         """Whatever the number of writers on one slot, none of their changes is lost, and each has its own entry."""
         handle = self.handle(store)
         writers = [self.facts(handle) for _ in range(WRITERS)]
@@ -39,7 +39,7 @@ class ConcurrencyCases(FactsCases):
         times = [receipt.at for receipt in receipts]
         equal(len(set(times)), len(times), "the number of different recorded times")
 
-    async def test_of_several_with_the_same_expectation_one_succeeds(self, store: BaseStore) -> None:
+    async def test_of_several_with_the_same_expectation_one_succeeds(self, store: Store) -> None:
         """Writers that all expect an empty slot cannot all find one."""
         handle = self.handle(store)
         results = await asyncio.gather(
@@ -53,7 +53,7 @@ class ConcurrencyCases(FactsCases):
         equal(len(refused), WRITERS - 1, "the number of writers that were refused")
         equal(len(await self.facts(handle).current()), 1, "the number of values")
 
-    async def test_counting_with_expectations_loses_nothing(self, store: BaseStore) -> None:
+    async def test_counting_with_expectations_loses_nothing(self, store: Store) -> None:
         """Writers that read a number and expect it to hold when they set the next one count right together."""
         handle = self.handle(store)
 
@@ -69,7 +69,7 @@ class ConcurrencyCases(FactsCases):
         await asyncio.gather(*(count(COUNTED) for _ in range(WRITERS)))
         equal(objects(await self.facts(handle).current()), [str(WRITERS * COUNTED)], "the number that was reached")
 
-    async def test_a_change_is_one_new_item(self, store: BaseStore) -> None:
+    async def test_a_change_is_one_new_item(self, store: Store) -> None:
         """Every change adds a single item of type ``fact``, and no stored item is rewritten by it."""
         handle = self.handle(store)
         facts = self.facts(handle)
@@ -92,7 +92,7 @@ class ConcurrencyCases(FactsCases):
             that(item is not None and item.memory_type == "fact", "A change is no item of type fact.")
             await facts.undo(receipt)
 
-    async def test_an_interrupted_batch_is_finished_by_applying_it_again(self, store: BaseStore) -> None:
+    async def test_an_interrupted_batch_is_finished_by_applying_it_again(self, store: Store) -> None:
         """Of a batch that was written in part, the rest is written the next time, and nothing twice."""
         handle = self.handle(store)
         item = await said(handle, "I like tea, milk and rum.")

@@ -7,7 +7,7 @@ from __future__ import annotations
 import inspect
 import re
 
-from memoranda.store import BaseStore
+from memoranda.store import Store
 from memoranda_testing.model.steps import Call
 
 # By method and kind of difference: whose docstring the sentence is in, and the sentence. Where a kind is not named, it
@@ -98,7 +98,7 @@ def sentence(method: str, kind: str) -> str:
 
 
 def _first_sentence(method: str) -> str:
-    documented = " ".join((inspect.getdoc(getattr(BaseStore, method)) or "").split())
+    documented = " ".join((inspect.getdoc(getattr(Store, method)) or "").split())
     return re.split(r"(?<=\.) ", documented)[0]
 
 

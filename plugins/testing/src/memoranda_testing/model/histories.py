@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from random import Random
 
 from memoranda.items import MemoryMetadata
-from memoranda.store import BaseStore
+from memoranda.store import Store
 from memoranda_testing.case import Clock
 from memoranda_testing.expect import ExpectationError
 from memoranda_testing.model.answers import Answer
@@ -59,7 +59,7 @@ async def check_histories(
     return histories
 
 
-async def compare(store: BaseStore, seed: int, calls: int = 150) -> None:
+async def compare(store: Store, seed: int, calls: int = 150) -> None:
     """Play one history of random steps on a store that is empty and not shared, and leave what it stored.
 
     A backend's own tests may look at the store afterwards. Raises ExpectationError if an answer differs.

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from memoranda.items import MemoryMetadata
-from memoranda.store import BaseStore
+from memoranda.store import Store
 from memoranda_testing.model.contract import cause, sentence
 from memoranda_testing.model.player import made
 from memoranda_testing.model.program import call_text, composed, step_lines
@@ -75,7 +75,7 @@ def everyday(scope: MemoryMetadata) -> tuple[Call, ...]:
     )
 
 
-async def used(store: BaseStore, calls: Sequence[Call]) -> None:
+async def used(store: Store, calls: Sequence[Call]) -> None:
     """Open the store, make these calls, and close it."""
     await store.init()
     for call in calls:
@@ -87,14 +87,14 @@ async def used(store: BaseStore, calls: Sequence[Call]) -> None:
     await store.close()
 
 
-async def left_by(store: BaseStore, calls: Sequence[Call], seconds: float) -> list[str]:
+async def left_by(store: Store, calls: Sequence[Call], seconds: float) -> list[str]:
     """Open, use and close the store once more, and return what that leaves behind."""
     before = held()
     await used(store, calls)
     return await left_since(before, seconds)
 
 
-async def leak_report(store: BaseStore, left: Sequence[str], calls: Sequence[Call], seconds: float) -> str:
+async def leak_report(store: Store, left: Sequence[str], calls: Sequence[Call], seconds: float) -> str:
     """Describe what is left, with a program of the fewest calls that leave something."""
     least = calls
     for fewer in ((), *((call,) for call in calls)):

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from memoranda.items import MemoryItem, MemoryMetadata
-from memoranda.store import EVERYTHING, BaseStore, Capability, RankedItem, SearchMode, copy_item
+from memoranda.store import EVERYTHING, Capability, RankedItem, SearchMode, Store, copy_item
 from memoranda_testing.model.player import made
 from memoranda_testing.model.reference import Model
 from memoranda_testing.model.steps import Call
@@ -20,7 +20,7 @@ LONG = 2_000
 _PAGING = ("query", "mode", "limit", "offset")
 
 
-async def meaning_difference(store: BaseStore, model: Model, call: Call) -> str | None:
+async def meaning_difference(store: Store, model: Model, call: Call) -> str | None:
     """Return how a ranked search differs from the best of all items that match, as a sentence; None if it does not."""
     everything = {"query": call.arguments["query"], "mode": call.arguments["mode"], "limit": EVERYTHING}
     whole = Call("search_ranked", {**everything, "archived": None, "metadata": model.bounds})
@@ -43,7 +43,7 @@ async def meaning_difference(store: BaseStore, model: Model, call: Call) -> str 
 
 
 async def renewed_difference(
-    store: BaseStore, held: list[MemoryItem], owner: MemoryMetadata, searches: Iterable[tuple[str, SearchMode]]
+    store: Store, held: list[MemoryItem], owner: MemoryMetadata, searches: Iterable[tuple[str, SearchMode]]
 ) -> str | None:
     """Return how a ranked search differs from one over copies of the same items, of another user; None if none does.
 
@@ -95,6 +95,6 @@ def _copy_of(item: MemoryItem, owner: MemoryMetadata) -> MemoryItem:
     return copied
 
 
-async def _ranked(store: BaseStore, query: str, mode: SearchMode, metadata: MemoryMetadata) -> dict[str, RankedItem]:
+async def _ranked(store: Store, query: str, mode: SearchMode, metadata: MemoryMetadata) -> dict[str, RankedItem]:
     ranked = await store.search_ranked(query=query, mode=mode, metadata=metadata, archived=None, limit=EVERYTHING)
     return {each.item.id: each for each in ranked}

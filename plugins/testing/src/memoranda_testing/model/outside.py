@@ -12,7 +12,7 @@ from multiprocessing.connection import Connection
 from typing import Any, Self
 
 from memoranda.items import MemoryItem
-from memoranda.store import BaseStore, Capability
+from memoranda.store import Capability, Store
 from memoranda_testing.case import Clock
 
 
@@ -28,7 +28,7 @@ class Outside:
         self._pid = pid
 
     @classmethod
-    async def begin(cls, open_store: Callable[[], BaseStore | Awaitable[BaseStore]]) -> Self:
+    async def begin(cls, open_store: Callable[[], Store | Awaitable[Store]]) -> Self:
         """Start the process; it opens the store when it is asked."""
         ours, theirs = Pipe()
         return cls(ours, await asyncio.to_thread(_forked, open_store, ours, theirs))  # Where no event loop runs.
@@ -70,7 +70,7 @@ def _forked(open_store: Callable[[], Any], ours: Connection, theirs: Connection)
 
 async def _everything(open_store: Callable[[], Any], now: float | None) -> list[MemoryItem]:
     opened = open_store()
-    store: BaseStore = await opened if inspect.isawaitable(opened) else opened
+    store: Store = await opened if inspect.isawaitable(opened) else opened
     if now is not None:
         store.clock = Clock(now)
     await store.init()

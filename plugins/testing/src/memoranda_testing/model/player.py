@@ -10,7 +10,7 @@ from typing import Any
 
 from memoranda.errors import MemoryError
 from memoranda.items import MemoryItem
-from memoranda.store import BaseStore, Capability, copy_item
+from memoranda.store import Capability, Store, copy_item
 from memoranda_testing.case import Clock
 from memoranda_testing.model.answers import Answer, Difference, difference, seen, spoil
 from memoranda_testing.model.outside import Outside
@@ -46,10 +46,10 @@ class Failure:
 class Player:
     """Plays steps on the instances of a store and on the model beside it."""
 
-    instances: list[BaseStore]
+    instances: list[Store]
     clock: Clock
     patience: float = 30.0
-    reopen: Callable[[], Awaitable[BaseStore]] | None = None
+    reopen: Callable[[], Awaitable[Store]] | None = None
     outside: Outside | None = None
     model: Model = field(init=False)
     played: list[Step] = field(default_factory=list)
@@ -68,7 +68,7 @@ class Player:
         for store in self.instances:
             self._set_clock(store)
 
-    def _set_clock(self, store: BaseStore) -> None:
+    def _set_clock(self, store: Store) -> None:
         store.clock = self.clock
 
     async def play(self, step: Step) -> Failure | None:
@@ -311,7 +311,7 @@ def modelled(model: Model, call: Call) -> Answer:
         return Answer(errors=(type(error).__name__,))
 
 
-async def answered(store: BaseStore, call: Call, patience: float) -> Answer:
+async def answered(store: Store, call: Call, patience: float) -> Answer:
     """Return what the store answers; then change what the caller holds, which must not change the store."""
     arguments = {name: spelled_out(value) for name, value in call.arguments.items()}
     given = [seen(value) for value in arguments.values() if not _is_long(value)]
@@ -330,12 +330,12 @@ async def answered(store: BaseStore, call: Call, patience: float) -> Answer:
     return Answer(answer)
 
 
-async def made(store: BaseStore, call: Call, arguments: dict[str, Any] | None = None) -> Any:
+async def made(store: Store, call: Call, arguments: dict[str, Any] | None = None) -> Any:
     """Make the call on a store and return its result; what is yielded is collected in a list."""
     if arguments is None:
         arguments = {name: spelled_out(value) for name, value in call.arguments.items()}
     scope = call.scope
-    handle: BaseStore = store if scope is None else store.scoped(**scope_arguments(scope))
+    handle: Store = store if scope is None else store.scoped(**scope_arguments(scope))
     given = getattr(handle, call.method)(**arguments)
     if call.method in ("scan", "owners"):
         return [one async for one in given]

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from memoranda.items import BUILTIN_TYPES, SCOPE_FIELDS, MemoryItem, MemoryMetadata
-from memoranda.store import BaseStore
+from memoranda.store import Store
 from memoranda_testing.model.answers import Answer
 from memoranda_testing.model.player import Failure, scope_arguments
 from memoranda_testing.model.steps import (
@@ -162,7 +162,7 @@ def _compared(step: Call, failure: Failure) -> list[str]:
     return [*lines, f"assert {failure.difference.line}, found"] if failure.difference.line else lines
 
 
-def program(failure: Failure, store: BaseStore, answers: Sequence[Answer | None]) -> str:
+def program(failure: Failure, store: Store, answers: Sequence[Answer | None]) -> str:
     """Return the failure as a program; ``answers`` are what the model answers to each of its steps."""
     lines: list[str] = []
     for step, wanted in zip(failure.steps[:-1], answers, strict=False):
@@ -175,7 +175,7 @@ def program(failure: Failure, store: BaseStore, answers: Sequence[Answer | None]
     )
 
 
-def composed(store: BaseStore, lines: Sequence[str], *, has_clock: bool = False) -> str:
+def composed(store: Store, lines: Sequence[str], *, has_clock: bool = False) -> str:
     """Return a whole program around these lines, which use an open store."""
     kind, text = type(store), "\n".join(lines)
     has_clock = has_clock or "ttl=" in text or "refresh=" in text

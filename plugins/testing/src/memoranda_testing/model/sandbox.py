@@ -9,14 +9,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from memoranda.items import SCOPE_FIELDS, MemoryItem, MemoryMetadata
-from memoranda.store import BaseStore, Capability
+from memoranda.store import Capability, Store
 from memoranda_testing.case import Clock
 from memoranda_testing.expect import ExpectationError
 from memoranda_testing.model.outside import Outside
 from memoranda_testing.model.player import Failure, Player, replayed
 from memoranda_testing.model.steps import Call, Cancelled, Many, Step, Together
 
-OpenAnother = Callable[[], Awaitable[BaseStore]]
+OpenAnother = Callable[[], Awaitable[Store]]
 
 START = 2_000_000_000.0
 """The time that the clock of an exclusive store starts at."""
@@ -33,7 +33,7 @@ class Sandbox:
     written below one namespace, no call looks beyond it, and the clock is not moved.
     """
 
-    store: BaseStore
+    store: Store
     exclusive: bool = True
     fresh: OpenAnother | None = None
     reopen: OpenAnother | None = None

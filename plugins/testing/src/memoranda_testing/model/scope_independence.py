@@ -12,7 +12,7 @@ from random import Random
 from typing import Any
 
 from memoranda.items import MemoryItem, MemoryMetadata
-from memoranda.store import BaseStore, Capability, RankedItem, SearchMode
+from memoranda.store import Capability, RankedItem, SearchMode, Store
 from memoranda_testing.case import note
 from memoranda_testing.expect import shown
 from memoranda_testing.model import histories
@@ -131,7 +131,7 @@ def _id(event: Event, scope: MemoryMetadata) -> str:
     return f"{scope.user_id}/{event.number:02}"
 
 
-async def updated(store: BaseStore, item_id: str, content: str) -> None:
+async def updated(store: Store, item_id: str, content: str) -> None:
     """Give the item of this id other content, if there is one."""
     item = await store.get(item_id)
     if item is not None:
@@ -167,7 +167,7 @@ def _number(item: MemoryItem) -> str:
 class Trial:
     """Plays events on a store, each time in new scopes, and compares the answers."""
 
-    store: BaseStore
+    store: Store
     modes: Sequence[SearchMode]
     cast: Callable[[], Cast]
     tidy: Callable[[], Awaitable[None]]

@@ -1,0 +1,92 @@
+"""The layer of a scope: what it writes is stamped with the scope, and what it reads or removes lies within it."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+from memoranda.errors import InputError
+from memoranda.items import SCOPE_FIELDS, MemoryItem, MemoryMetadata
+from memoranda.store.checks import check_metadata
+from memoranda.store.codec import copy_item
+from memoranda.store.engine import Engine, Layer
+from memoranda.store.filters import metadata_matches
+from memoranda.store.owners import is_below
+from memoranda.store.query import Query
+from memoranda.store.writes import Write
+from memoranda.trust import Trust, trusted_as
+
+UNSET: Any = object()
+"""The default of scope arguments, since None there is a mistake and not "any"."""
+
+T = TypeVar("T")
+
+
+def scope_metadata(**named: Any) -> MemoryMetadata:
+    """Return the scope that these fields name. Raises InputError for an empty one and for a field that is None."""
+    given = {name: value for name, value in named.items() if value is not UNSET}
+    for name, value in given.items():
+        if value is None:
+            raise InputError(f"scoped({name}=None) would not bind {name}. Leave it out, or give a value.", field=name)
+    if not given:
+        raise InputError(f"scoped() needs at least one of {', '.join(SCOPE_FIELDS)} and namespace.", field="scope")
+    scope = MemoryMetadata(**given)
+    check_metadata(scope, "scope")
+    if "namespace" in given and not scope.namespace:
+        raise InputError(
+            "scoped(namespace=()) would not bind the namespace. Leave it out, or name a place.", field="namespace"
+        )
+    return scope
+
+
+class ScopeLayer(Layer):
+    """Binds to a scope. ``trust`` and ``origin``, where they are set, are stamped on what is written, too."""
+
+    def __init__(self, inner: Engine, scope: MemoryMetadata) -> None:
+        super().__init__(inner)
+        self.scope = scope
+        self.trust: Trust | None = None
+        self.origin: str | None = None
+
+    def narrow(self, query: Query[T]) -> Query[T]:
+        """Return the query within the scope."""
+        return query.narrowed(self.scope)
+
+    def change(self, write: Write) -> Write:
+        """Return the write within the scope."""
+        return write.narrowed(self.scope)
+
+    async def read(self, query: Query[T]) -> list[T]:
+        """Return what the query asks for; of items that are named by their ids, those within the scope."""
+        if query.ids is None:
+            return await self.inner.read(query.narrowed(self.scope))
+        found = await self.inner.read(query)
+        if query.form != "items":
+            return found
+        return [item for item in found if metadata_matches(self.scope, item.metadata)]  # type: ignore[attr-defined]
+
+    def item_in(self, item: MemoryItem) -> MemoryItem:
+        """Return a copy that carries the scope. Raises InputError for an item that is stamped otherwise."""
+        values = {}
+        for name in SCOPE_FIELDS:
+            bound, given = getattr(self.scope, name), getattr(item.metadata, name)
+            if bound is not None and given is not None and given != bound:
+                raise InputError(
+                    f"The item {item.id!r} is stamped with another {name} than this handle's scope; it was not stored.",
+                    field=f"metadata.{name}",
+                )
+            values[name] = given if bound is None else bound
+        place = item.metadata.namespace or self.scope.namespace
+        if not is_below(place, self.scope.namespace):
+            raise InputError(
+                f"The item {item.id!r} lies in another namespace than this handle's scope; it was not stored.",
+                field="metadata.namespace",
+            )
+        stamped = copy_item(item)
+        stamped.metadata.__dict__.update(values, namespace=place)  # The copy's own, and frozen for everyone else.
+        if self.trust is not None:
+            given = stamped.trust
+            stamped.__dict__["trust"] = str(self.trust if given is None else min(self.trust, trusted_as("", given)))
+            (stamped.__pydantic_extra__ or {}).pop("approval", None)  # What a handle with a trust writes approves none.
+        if self.origin is not None:
+            stamped.__dict__["origin"] = self.origin
+        return stamped
