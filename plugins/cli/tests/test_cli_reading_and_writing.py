@@ -229,3 +229,18 @@ def test_a_search_for_all_finds_archived_items(command: Command, tmp_path: Path,
 
     assert found() == {"new"}
     assert found("--all") == {"new", "old"}
+
+
+def test_get_takes_the_beginning_of_an_id_that_no_other_id_has(command: Command, tmp_path: Path) -> None:
+    url = f"shelf:///{tmp_path / 'memories'}"
+    for item_id, user in (("4c1fa", "ada"), ("4c1fb", "bob"), ("77aa", "ada")):
+        command("add", f"of {user}", "--id", item_id, "--user", user, "--store", url)
+
+    assert json.loads(command("get", "77", "--json", "--store", url).stdout)["id"] == "77aa"
+    assert json.loads(command("get", "4c1f", "--user", "bob", "--json", "--store", url).stdout)["id"] == "4c1fb"
+    several = command("get", "4c1", "--store", url)
+    assert several.exit_code == 2
+    assert "4c1fa, 4c1fb" in several.stderr
+    assert "of ada" not in several.stderr
+    assert command("get", "4c1fa", "--user", "bob", "--store", url).exit_code == 3
+    assert command("get", "9", "--store", url).exit_code == 3

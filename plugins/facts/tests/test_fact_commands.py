@@ -128,3 +128,34 @@ def test_facts_need_an_owner(command: Command, tmp_path: Path) -> None:
     result = command("facts", "list", "--store", f"shelf:///{tmp_path / 'memories'}")
     assert result.exit_code == 2
     assert "--user" in result.stderr
+
+
+def test_why_takes_a_subject_and_a_predicate(facts: Command) -> None:
+    facts("set", "Ada", "lives_in", "Paris", "--since", "2025-03")
+    facts("set", "Ada", "lives_in", "Oslo", "--since", "2026")
+
+    told = in_json(facts("why", "ada", "lives_in", "--json"))
+
+    assert told["fact"]["value"] == "Oslo"
+    assert [each["value"] for each in told["replaced"]] == ["Paris"]
+
+
+def test_why_of_what_holds_no_more_explains_the_last_value(facts: Command) -> None:
+    facts("set", "Ada", "lives_in", "Paris", "--since", "2025-03")
+    facts("end", "Ada", "lives_in")
+
+    assert in_json(facts("why", "Ada", "lives_in", "--json"))["fact"]["value"] == "Paris"
+
+
+def test_why_of_several_values_lists_them_and_of_none_says_so(facts: Command) -> None:
+    facts("set", "Ada", "likes", "jazz")
+    facts("set", "Ada", "likes", "tea")
+
+    several = facts("why", "Ada", "likes")
+    none = facts("why", "Ada", "lives_in")
+
+    assert (several.exit_code, none.exit_code) == (2, 3)
+    listed = facts("list").stdout
+    ids = [line.split()[0] for line in listed.splitlines() if "likes" in line]
+    assert all(each in several.stderr for each in ("jazz", "tea", *ids))
+    assert "Nothing is known about Ada lives_in" in none.stderr

@@ -41,20 +41,23 @@ Status = Annotated[
 
 @options.scoped
 def get(
-    item_id: Annotated[str, typer.Argument(metavar="ID", help="The item's id.")],
+    item_id: Annotated[str, typer.Argument(metavar="ID", help="The item's id, or how it begins.")],
     metadata: options.Owner = None,
     store: options.Store = None,
     store_options: options.StoreOptions = None,
     as_json: options.Json = False,
 ) -> None:
-    """Show one memory by its id; exit code 3 if there is none."""
+    """Show one memory by its id; exit code 3 if there is none.
+
+    The beginning of an id is enough if no other id begins like it; otherwise those that do are listed.
+    """
     from memoranda.store import dump_item
     from memoranda_cli.render import details
     from memoranda_cli.stores import opened, run
 
     async def found() -> MemoryItem | None:
         async with opened(store, store_options) as source:
-            return await source.get(item_id, metadata=metadata)
+            return await source.get(item_id, metadata=metadata) or await _beginning_with(source, item_id, metadata)
 
     item = run(found())
     if item is None:
@@ -63,6 +66,30 @@ def get(
         show_json(dump_item(item))
     else:
         show(details(item))
+
+
+_MOST_CANDIDATES = 10
+
+
+async def _beginning_with(store: BaseStore, prefix: str, metadata: options.Owner) -> MemoryItem | None:
+    """Return the one item whose id begins like this, or None. Raises CommandError if there are several."""
+    if not prefix:
+        return None
+    found: list[MemoryItem] = []
+    async for item in store.scan(metadata=metadata):
+        if item.id.startswith(prefix):
+            found.append(item)
+        if len(found) > _MOST_CANDIDATES:
+            break
+    if len(found) < 2:
+        return found[0] if found else None
+    ids = [item.id for item in found[:_MOST_CANDIDATES]]
+    more = " and others" if len(found) > len(ids) else ""
+    raise CommandError(
+        f"Several ids begin with {prefix!r}: {', '.join(ids)}{more}. Give more of one.",
+        ExitCode.USAGE,
+        {"candidates": ids},
+    )
 
 
 @options.filtered

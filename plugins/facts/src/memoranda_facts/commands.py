@@ -70,19 +70,27 @@ def list_(
 @app.command()
 @options.scoped
 def why(
-    fact_id: Id,
+    fact_id: Annotated[str, typer.Argument(metavar="ID|SUBJECT", help="A fact's id, or whom or what it is about.")],
+    predicate: Annotated[
+        str | None, typer.Argument(metavar="PREDICATE", help="With a subject: what is said of it, such as lives_in.")
+    ] = None,
     metadata: options.Owner = None,
     one: One = None,
     store: options.Store = None,
     store_options: options.StoreOptions = None,
     as_json: options.Json = False,
 ) -> None:
-    """Show what supports a fact, what proposed it, and what it replaced."""
+    """Show what supports a fact, what proposed it, and what it replaced.
+
+    With a subject and a predicate, that is the fact that holds now, or else the last one that did.
+    """
     from memoranda_cli.stores import run
 
     async def work() -> Why:
         async with _opened(store, store_options, metadata, one) as facts:
-            return await facts.why(await _found(facts, fact_id))
+            if predicate is None:
+                return await facts.why(await _found(facts, fact_id))
+            return await facts.why(await _found_of(facts, fact_id, predicate))
 
     _show_why(run(work()), as_json)
 
@@ -360,6 +368,27 @@ async def _found(facts: Facts, given: str) -> Fact:
             "There is no fact with this id; 'memoranda facts list --history' shows all.", ExitCode.NOT_FOUND
         )
     return fact
+
+
+async def _found_of(facts: Facts, subject: str, predicate: str) -> Fact:
+    """Return the fact that holds of a subject, or the last one that did. Raises CommandError if there are several."""
+    from memoranda_facts.records import short_id
+
+    held = await facts.state(subject=subject, predicate=predicate)
+    if len(held) > 1:
+        values = ", ".join(f"{fact.object} ({short_id(fact.id)})" for fact in held)
+        raise CommandError(
+            f"{subject} {predicate} has several values: {values}. Give the id of one.",
+            ExitCode.USAGE,
+            {"candidates": [fact.id for fact in held]},
+        )
+    past = held or await facts.history(subject, predicate)
+    if not past:
+        raise CommandError(
+            f"Nothing is known about {subject} {predicate}; 'memoranda facts list --history' shows all facts.",
+            ExitCode.NOT_FOUND,
+        )
+    return past[-1]
 
 
 def _when(fact: Fact) -> str:
