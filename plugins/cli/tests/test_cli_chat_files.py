@@ -297,7 +297,7 @@ USE = {"role": "assistant", "content": [{"type": "tool_use", "id": "1", "name": 
         (lines({"conversations": [{"from": "function_call", "value": "f()"}]}), [], "a call is JSON"),
         (lines({"conversations": [{"from": "martian", "value": "f()"}]}), [], "'martian' is not a known 'from'"),
         (lines({"conversations": SHAREGPT, "images": ["a.png"]}), [], "'images' is not a known key"),
-        (lines({"mapping": {}, "title": "Trip"}), [], "line 1 is no message"),
+        (lines({"mapping": {}, "title": "Trip"}), [], "line 1, entry 1: the conversation has no id"),
     ],
 )
 def test_what_is_not_understood_is_named_by_its_line_and_nothing_is_stored(

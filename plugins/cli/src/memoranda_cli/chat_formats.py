@@ -22,8 +22,18 @@ class FileFormat(StrEnum):
     OPENAI = "openai"
     ANTHROPIC = "anthropic"
     SHAREGPT = "sharegpt"
+    CHATGPT = "chatgpt"
+    CLAUDE = "claude"
+    OPENAI_AGENTS = "openai-agents"
+    MEM0 = "mem0"
+    LANGGRAPH = "langgraph"
     MEMORANDA = "memoranda"
 
+
+EXPORTS = frozenset(
+    {FileFormat.CHATGPT, FileFormat.CLAUDE, FileFormat.OPENAI_AGENTS, FileFormat.MEM0, FileFormat.LANGGRAPH}
+)
+"""The formats of other programs, which :mod:`memoranda_cli.sources` reads."""
 
 TIME_KEYS = ("created_at", "created", "timestamp", "create_time")
 """The keys of a message or a conversation that hold its time."""
@@ -212,12 +222,23 @@ def conversations(file: IO[str], name: str, in_format: FileFormat) -> Iterator[C
         yield Conversation(loose[0].line, loose, loose=True)
 
 
+def export_records(file: IO[str], name: str, in_format: FileFormat) -> Iterator[Record]:
+    """Yield the conversations or memories of an export. Raises InputError, naming the line, for what is none."""
+    for record in records(file, name):
+        problem = _unfit_export(record.value, in_format)
+        if problem is not None:
+            raise InputError(f"{name}, line {record.line} is not in the format {in_format}: {problem}.", field="file")
+        yield record
+
+
 def _problem(value: Any, in_format: FileFormat) -> str | None:
     """Return why a value is not in a format; None if it may be."""
     if in_format is FileFormat.MEMORANDA:
         if not isinstance(value, dict):
             return "a memory is a JSON object"
         return None if is_marked(value) or "memory_type" in value else "a memory needs 'memory_type'"
+    if in_format in EXPORTS:
+        return _unfit_export(value, in_format)
     shape, holder = SHAPES[in_format], _holder(value)
     if isinstance(value, dict) and holder is None:
         return shape.unfit_message(value)
@@ -231,6 +252,22 @@ def _problem(value: Any, in_format: FileFormat) -> str | None:
     return None if holder is None else shape.unfit_conversation(value)
 
 
+def _unfit_export(value: Any, in_format: FileFormat) -> str | None:
+    """Return why a value is no conversation or memory of an export; None if it may be one."""
+    held = value if isinstance(value, dict) else {}
+    if in_format is FileFormat.CHATGPT:
+        return None if isinstance(held.get("mapping"), dict) else "a conversation of ChatGPT needs 'mapping'"
+    if in_format is FileFormat.CLAUDE:
+        return None if isinstance(held.get("chat_messages"), list) else "a conversation of Claude needs 'chat_messages'"
+    if in_format is FileFormat.OPENAI_AGENTS:
+        return None if "agent_messages" in held else "a session needs 'agent_messages'; these are in a SQLite file"
+    if in_format is FileFormat.MEM0:
+        is_memory = isinstance(held.get("memory"), str) or isinstance(held.get("results"), list)
+        return None if is_memory else "a memory of mem0 needs 'memory'"
+    is_value = "value" in held and "key" in held and ("prefix" in held or "namespace" in held)
+    return None if is_value else "a value of LangGraph needs 'value', 'key' and 'namespace'"
+
+
 def _holder(value: Any) -> str | None:
     """Return the key under which a conversation has its messages."""
     return next((key for key in HOLDERS if key in value), None) if isinstance(value, dict) else None
@@ -239,10 +276,11 @@ def _holder(value: Any) -> str | None:
 def _why_unfit(reasons: Mapping[FileFormat, str | None]) -> str:
     """Return why a line fits no format: by the formats that it is close to, if there are any."""
     near = {each: reason for each, reason in reasons.items() if reason and " needs '" not in reason}
-    if not near or len(near) == len(reasons):
+    if not near or len(near) == len(reasons) - len(EXPORTS):
         return (
-            "is no message ('role' or 'from'), no conversation ('messages' or 'conversations') and no memory "
-            f"('memory_type'). Pass --format {_FORMATS} if it is one of these, to see what is missing."
+            "is no message ('role' or 'from'), no conversation ('messages', 'conversations', 'mapping' or "
+            "'chat_messages') and no memory ('memory_type' or 'memory'). "
+            f"Pass --format {_FORMATS} if it is one of these, to see what is missing."
         )
     by_reason: dict[str, set[FileFormat]] = {}
     for each, reason in near.items():

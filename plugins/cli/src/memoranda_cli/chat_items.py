@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import IO, TYPE_CHECKING, Any, NamedTuple
+from typing import IO, Any, NamedTuple
 
 from memoranda.errors import InputError
 from memoranda.items import MemoryMetadata, now_text, utc_text
@@ -22,12 +22,8 @@ from memoranda_cli.chat_formats import (
     FileFormat,
     conversations,
 )
-from memoranda_cli.sharegpt import messages_of
-from memoranda_messages import from_anthropic, from_openai
+from memoranda_cli.message_readers import READERS
 from memoranda_userdata import TIMES, Incoming, Stamp, lasting_id
-
-if TYPE_CHECKING:
-    from memoranda.items import MemoryItem
 
 _PLACE = re.compile(r"messages\[(\d+)\]\.?")
 _DIGITS = 8
@@ -85,7 +81,7 @@ def _items(
         about = [_about(message.value, f"messages[{at}]") for at, message in enumerate(conversation.messages)]
         begins = _about(conversation.beside, "").moment
         messages = [each.value for each in about]
-        items, shares = _READERS[in_format](messages, conversation.beside.get("system"), metadata)
+        items, shares = READERS[in_format](messages, conversation.beside.get("system"), metadata)
     except InputError as error:
         raise _located(error, conversation, name) from error
     moments = _in_order([each.moment for each in about], begins)
@@ -104,49 +100,6 @@ def _items(
         yield ChatItem(line, Incoming(item, undated=() if moment else TIMES))
 
 
-Read = tuple[list["MemoryItem"], list[int | None]]
-"""Items, and for each the position of its message; None if it stands beside the messages."""
-
-
-def _read_openai(messages: list[Any], system: Any, metadata: MemoryMetadata) -> Read:
-    return from_openai(messages, metadata=metadata), list(range(len(messages)))
-
-
-def _read_sharegpt(messages: list[Any], system: Any, metadata: MemoryMetadata) -> Read:
-    turns = messages_of(messages)
-    shares: list[int | None] = [at for at, turn in enumerate(turns) for _ in turn]
-    flat = [message for turn in turns for message in turn]
-    if system is not None and not isinstance(system, str):
-        raise InputError("system: text is needed here.", field="system")
-    first = [{"role": "system", "content": system}] if system else []
-    return from_openai([*first, *flat], metadata=metadata), [*([None] * len(first)), *shares]
-
-
-def _read_anthropic(messages: list[Any], system: Any, metadata: MemoryMetadata) -> Read:
-    items = from_anthropic(messages, system=system, metadata=metadata)
-    before = len(from_anthropic([], system=system))
-    shares: list[int | None] = [at for at, message in enumerate(messages) for _ in range(_parts(message))]
-    if len(shares) > len(items) - before:
-        # The opening that to_anthropic() puts before an assistant's first words is not a message.
-        shares.remove(next(at for at, message in enumerate(messages) if message["role"] != "system"))
-    return items, [*([None] * before), *shares]
-
-
-def _parts(message: Mapping[str, Any]) -> int:
-    """Return how many items an Anthropic message becomes: each result is one, and all other content is one."""
-    content = message.get("content")
-    blocks = content if isinstance(content, list) else []
-    results = sum(block.get("type") == "tool_result" for block in blocks)
-    return results + (len(blocks) > results) if results else 1
-
-
-_READERS = {
-    FileFormat.OPENAI: _read_openai,
-    FileFormat.ANTHROPIC: _read_anthropic,
-    FileFormat.SHAREGPT: _read_sharegpt,
-}
-
-
 class _About(NamedTuple):
     """A message without its id and time, and these two."""
 
@@ -157,13 +110,14 @@ class _About(NamedTuple):
 
 def _about(value: Mapping[str, Any], place: str) -> _About:
     rest = {key: each for key, each in value.items() if key not in ("id", *TIME_KEYS)}
-    moments = {_moment(value[key], f"{place}.{key}") for key in TIME_KEYS if value.get(key) is not None}
+    moments = {moment_text(value[key], f"{place}.{key}") for key in TIME_KEYS if value.get(key) is not None}
     if len(moments) > 1:
         raise InputError(f"{place}: it has two times that differ.", field=place)
-    return _About(rest, _id(value.get("id"), f"{place}.id"), moments.pop() if moments else None)
+    return _About(rest, id_text(value.get("id"), f"{place}.id"), moments.pop() if moments else None)
 
 
-def _id(value: Any, place: str) -> str | None:
+def id_text(value: Any, place: str) -> str | None:
+    """Return an id as text; None for none. Raises InputError if it is neither text nor a whole number."""
     if value is None or value == "":
         return None
     if isinstance(value, bool) or not isinstance(value, (str, int)):
@@ -171,7 +125,7 @@ def _id(value: Any, place: str) -> str | None:
     return str(value)
 
 
-def _moment(value: Any, place: str) -> str:
+def moment_text(value: Any, place: str) -> str:
     """Return a time that is ISO-8601 text or a number of seconds, or of a smaller unit, since 1970."""
     try:
         if isinstance(value, str) and not (value.isdecimal() and len(value) > _DIGITS):
@@ -202,13 +156,13 @@ def _user(beside: Mapping[str, Any], given: str | None, place: str) -> str | Non
     """Return the user that a conversation belongs to."""
     tags = beside.get("metadata")
     named = [beside.get(key) for key in USER_KEYS] + ([tags.get("user_id")] if isinstance(tags, dict) else [])
-    return _agreed([given, *(_id(each, f"{place}: user") for each in named)], "user", place)
+    return _agreed([given, *(id_text(each, f"{place}: user") for each in named)], "user", place)
 
 
 def _session(conversation: Conversation, given: str | None, place: str) -> str | None:
     """Return the session of a conversation: the one that is named, else the conversation's own id."""
-    named = [_id(conversation.beside.get(key), f"{place}: {key}") for key in SESSION_KEYS]
-    return _agreed([given, *named], "session", place) or _id(conversation.beside.get("id"), f"{place}: id")
+    named = [id_text(conversation.beside.get(key), f"{place}: {key}") for key in SESSION_KEYS]
+    return _agreed([given, *named], "session", place) or id_text(conversation.beside.get("id"), f"{place}: id")
 
 
 def _agreed(named: Sequence[str | None], what: str, place: str) -> str | None:

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-import shutil
-import sys
-import tempfile
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import IO, TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from memoranda.store import Capability
 from memoranda_cli import options
-from memoranda_cli.chat_formats import FileFormat, format_of
+from memoranda_cli.chat_formats import EXPORTS, FileFormat, export_records, format_of
 from memoranda_cli.chat_items import chat_items
+from memoranda_cli.exits import CommandError, ExitCode
 from memoranda_cli.interrupting import broken_off
-from memoranda_cli.terminal import progress, say, show_json
+from memoranda_cli.sources.attachments import Attachments
+from memoranda_cli.sources.files import readable
+from memoranda_cli.sources.items import Destination, export_items
+from memoranda_cli.sources.report import Report, listed
+from memoranda_cli.terminal import progress, say, show, show_json, table
 from memoranda_userdata import (
     Digest,
     Incoming,
@@ -25,8 +28,6 @@ from memoranda_userdata import (
     Stamp,
     Transfer,
     TransferCounts,
-    open_binary,
-    text_of,
 )
 
 if TYPE_CHECKING:
@@ -43,13 +44,16 @@ Policy = Annotated[
 
 
 def import_(
-    file: Annotated[str, typer.Argument(metavar="FILE", help="The file to read; '-' is standard input.")] = "-",
+    file: Annotated[
+        str, typer.Argument(metavar="FILE", help="The file or folder to read; '-' is standard input.")
+    ] = "-",
     in_format: Annotated[
         FileFormat | None,
         typer.Option(
             "--format",
             metavar="FORMAT",
-            help="openai, anthropic, sharegpt or memoranda; by default what every line fits.",
+            help="openai, anthropic, sharegpt, chatgpt, claude, openai-agents, mem0, langgraph or memoranda; by "
+            "default what every line fits.",
         ),
     ] = None,
     user: Annotated[
@@ -70,6 +74,10 @@ def import_(
     A chat file is JSON or JSON Lines: messages of OpenAI's or Anthropic's API, or ShareGPT conversations. Their order
     is that of the file, and each conversation gets a session of its own unless --session names it.
 
+    The exports of ChatGPT and Claude are read as they are: conversations.json, its folder or the zip archive. So are a
+    SQLite file with sessions of the OpenAI Agents SDK or with a LangGraph store, and what mem0's get_all() returned.
+    --dry-run lists what is understood, left out and refused, entry by entry; a row of a database counts as a line.
+
     The whole file is checked first: a line that is not understood is named by its number, and nothing is stored. Items
     that are already there and equal are left alone, so run the same line again to go on with an import that was
     interrupted. What is deleted in an export arrives deleted and is never shown. In the end every item is looked up
@@ -80,16 +88,44 @@ def import_(
     for option, given in (("--user", user), ("--session", session)):
         options.check_decoded(given or "", option)
     url = chosen_url(store)
-    with _readable(file) as (source, name):
+    with readable(file, in_format) as opened:
         counts = TransferCounts()
-        read = _File(source, name, Stamp(user, session), in_format or format_of(source, name))
+        found = opened.in_format or in_format or format_of(opened.text, opened.name)
+        stamp = Stamp(user, None if found in EXPORTS else session)  # The branches of a session have names of their own.
+        read = _File(opened.text, opened.name, stamp, found, session, opened.attachments, Report(collects=dry_run))
         with broken_off(counts):
             run((_tried if dry_run else _import)(url, store_options, read, policy, counts))
+    _show(read, counts, dry_run=dry_run, as_json=as_json)
+
+
+def _show(file: _File, counts: TransferCounts, *, dry_run: bool, as_json: bool) -> None:
+    report = file.report
+    document = {
+        "file": file.name,
+        "format": file.in_format,
+        "sessions": len(file.sessions),
+        **counts.as_json(),
+        "left_out": dict(report.left_out),
+        "dry_run": dry_run,
+    }
+    if dry_run and file.in_format in EXPORTS:
+        document["entries"] = [entry.as_json() for entry in report.entries]
+        if not as_json:
+            _show_lines(report)
+    if report.refused:
+        number = f"{report.refused:,} of {len(report.entries):,}"
+        raise CommandError(f"{number} are refused, so that nothing would be imported.", ExitCode.USAGE, document)
     if as_json:
-        about = {"file": name, "format": read.in_format, "sessions": len(read.sessions)}
-        show_json({**about, **counts.as_json(), "dry_run": dry_run})
-    else:
-        say(f"{'Would import' if dry_run else 'Imported'} {read}: {counts.sentence()}.")
+        show_json(document)
+        return
+    say(f"{'Would import' if dry_run else 'Imported'} {file}: {counts.sentence()}.")
+    if report.left_out and not dry_run:
+        say(f"Left out: {listed(report.left_out)}. --dry-run lists them entry by entry.")
+
+
+def _show_lines(report: Report) -> None:
+    rows = [(str(each.number), str(each.line), each.session or "", each.sentence()) for each in report.entries]
+    show(table("entry", "line", "session", "what becomes of it", rows=rows))
 
 
 @dataclass
@@ -97,6 +133,9 @@ class _File(ItemFile):
     """A file to import: an export, or a chat file of another format."""
 
     in_format: FileFormat
+    session: str | None
+    attachments: Attachments
+    report: Report
     sessions: set[tuple[str | None, str | None]] = field(default_factory=set)
 
     def __str__(self) -> str:
@@ -110,6 +149,12 @@ class _File(ItemFile):
     def items(self, store: Store) -> Iterator[tuple[int, Incoming]]:
         if self.in_format is FileFormat.MEMORANDA:
             return super().items(store)
+        if self.in_format in EXPORTS:
+            self.report.entries.clear()  # The file is read more than once.
+            stamp = Stamp(self.stamp.user, self.session)
+            destination = Destination(stamp, store.derived_id, Capability.FORK in store.capabilities)
+            found = export_records(self.text, self.name, self.in_format)
+            return export_items(found, self.name, self.in_format, destination, self.attachments, self.report)
         return chat_items(self.text, self.name, self.in_format, self.stamp, store.derived_id)
 
     def seal(self) -> dict[str, Any] | None:
@@ -168,24 +213,3 @@ async def _import(
 async def _checked(file: _File, transfer: Transfer, look: Callable[[list[Incoming]], Awaitable[None]]) -> int:
     with progress("checking", None) as advance:
         return await file.check(transfer, look, advance)
-
-
-@contextmanager
-def _readable(file: str) -> Iterator[tuple[IO[str], str]]:
-    """Give a text file that can be read twice, and its name for messages."""
-    name = "standard input" if file == "-" else file
-    with _binary(file) as source, text_of(source, name) as text:
-        yield text, name
-
-
-@contextmanager
-def _binary(file: str) -> Iterator[IO[bytes]]:
-    if file == "-":
-        # An export is UTF-8 through a pipe as well, whatever the terminal's encoding.
-        with tempfile.TemporaryFile() as spool:
-            shutil.copyfileobj(sys.stdin.buffer, spool)
-            spool.seek(0)
-            yield spool
-        return
-    with open_binary(file) as source:
-        yield source

@@ -71,7 +71,7 @@ def get(
 _MOST_CANDIDATES = 10
 
 
-async def _beginning_with(store: BaseStore, prefix: str, metadata: options.Owner) -> MemoryItem | None:
+async def _beginning_with(store: Store, prefix: str, metadata: options.Owner) -> MemoryItem | None:
     """Return the one item whose id begins like this, or None. Raises CommandError if there are several."""
     if not prefix:
         return None
