@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator
 from contextlib import AbstractAsyncContextManager, nullcontext
+from functools import cache
 from typing import TypeVar
 
 from memoranda.items import MemoryItem, Payload, PayloadChanges
@@ -77,14 +78,8 @@ class Layer(Engine):
 
     def __init__(self, inner: Engine) -> None:
         self.inner = inner
-        own = type(self)
-        changes = {"write": own.change is not Layer.change}
-        narrows = own.narrow is not Layer.narrow
-        for name in ("write", "read", "stream", "count", "owners", "changes", "snapshot", "packer"):
-            if getattr(own, name) is getattr(Layer, name) and not changes.get(name, narrows):
-                self.__dict__[name] = getattr(inner, name)
-        if own.prepare is Layer.prepare and own.item_in is Layer.item_in:
-            self.__dict__["prepare"] = inner.prepare
+        for name in passed_on(type(self)):
+            self.__dict__[name] = getattr(inner, name)
 
     @property
     def capabilities(self) -> frozenset[Capability]:  # type: ignore[override]  # read-only here
@@ -138,3 +133,15 @@ class Layer(Engine):
     def packer(self) -> Packer | None:
         """Return that of the engine inside."""
         return self.inner.packer()
+
+
+@cache
+def passed_on(layer: type[Layer]) -> tuple[str, ...]:
+    """Return the methods that a layer leaves to the engine inside: neither they nor their hooks are its own."""
+    hooks = {"write": "change", "prepare": "item_in", "snapshot": "snapshot", "packer": "packer"}
+    methods = ("write", "read", "stream", "count", "owners", "changes", "snapshot", "packer", "prepare")
+    return tuple(
+        name
+        for name in methods
+        if all(getattr(layer, each) is getattr(Layer, each) for each in (name, hooks.get(name, "narrow")))
+    )

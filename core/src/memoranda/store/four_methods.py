@@ -11,7 +11,7 @@ import threading
 from abc import abstractmethod
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 from memoranda.errors import UnsupportedError, VersionConflictError
 from memoranda.items import MemoryItem, MemoryMetadata, Payload, PayloadChanges
@@ -24,7 +24,7 @@ from memoranda.store.filters import Filter, Order, Page
 from memoranda.store.lifetimes import Lifetimes
 from memoranda.store.owners import Listing, Owner
 from memoranda.store.protocol import Capability, SearchMode
-from memoranda.store.query import Query
+from memoranda.store.query import Form, Query
 from memoranda.store.ranked import RankedItem, rank_items
 from memoranda.store.values import Value
 from memoranda.store.writes import Change, Packer, Write, Written, check_expected, check_owner, kept
@@ -86,24 +86,27 @@ class HookedEngine(Engine):
     async def read(self, query: Query[T]) -> list[T]:
         """Return what the store finds."""
         store = self._store
+        found: Any
         if query.ids is not None:
-            return cast(list[T], await self._of_ids(query))
-        if query.ranking is not None:
+            if len(query.ids) == 1 and query.form == "items":
+                item = await store._get(query.ids[0])
+                found = [] if item is None else [item]
+            else:
+                found = await self._of_ids(query.ids, query.form)
+        elif query.ranking is not None:
             text, mode = query.ranking
-            return cast(list[T], await store._rank(text, query.wanted, query.page.limit, mode))
-        if query.form == "payloads":
-            return cast(list[T], await store._payloads(query.wanted, query.page))
-        return cast(list[T], await store._search(query.wanted, query.page))
+            found = await store._rank(text, query.wanted, query.page.limit, mode)
+        elif query.form == "payloads":
+            found = await store._payloads(query.wanted, query.page)
+        else:
+            found = await store._search(query.wanted, query.page)
+        return found  # type: ignore[no-any-return]  # The form of the query says what it is.
 
-    async def _of_ids(self, query: Query[Any]) -> list[Any]:
-        ids = query.ids or ()
-        if query.form == "places":
+    async def _of_ids(self, ids: Sequence[str], form: Form) -> list[Any]:
+        if form == "places":
             found = [await self._store._place(item_id) for item_id in ids]
             return [place for place in found if place is not None]
-        if len(ids) != 1:
-            return await self._store._get_many(ids) if ids else []
-        item = await self._store._get(ids[0])
-        return [] if item is None else [item]
+        return await self._store._get_many(ids) if ids else []
 
     def stream(self, query: Query[MemoryItem]) -> AsyncGenerator[MemoryItem, None]:
         """Yield what the store yields."""

@@ -236,7 +236,7 @@ class Lifecycle(ABC):
     def _ensure_open(self) -> None:
         if self._state != "open":
             raise StoreClosedError(self.label, opened=self._state == "closed")
-        if self._living.lifetimes.in_use and self.access != "read":
+        if self._living.lifetimes.soonest is not None and self.access != "read":
             self._living.sweep_when_due()
 
     def _ensure_writable(self) -> None:

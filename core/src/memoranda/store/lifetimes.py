@@ -28,7 +28,8 @@ class Lifetimes:
 
     def __init__(self) -> None:
         self.in_use = False
-        self._soonest: str | None = None
+        self.soonest: str | None = None
+        """When the next item expires, as far as is known; None if none does."""
         self._offset = math.inf  # of the clock to the monotonic one, as it was trusted last
         self._jumped = math.inf  # when the clock was first seen far ahead of that
         self._looked = -math.inf
@@ -44,12 +45,12 @@ class Lifetimes:
         """Remember that something expires at this time."""
         if ends is not None:
             self.in_use = True
-            if self._soonest is None or ends < self._soonest:
-                self._soonest = ends
+            if self.soonest is None or ends < self.soonest:
+                self.soonest = ends
 
     def is_due(self, clock: Callable[[], float]) -> bool:
         """Return True if something may have expired that was not swept yet."""
-        return self._soonest is not None and self._soonest <= self.now(clock)
+        return self.soonest is not None and self.soonest <= self.now(clock)
 
     def is_to_sweep(self, clock: Callable[[], float]) -> bool:
         """Return True if something is due and the clock did not just jump ahead: one wrong reading removes nothing."""
@@ -71,7 +72,7 @@ class Lifetimes:
 
     def swept(self, soonest: str | None) -> None:
         """Remember what a sweep left, or what was there at the opening: when the next item expires."""
-        self._soonest = None
+        self.soonest = None
         self.note(soonest)
 
 

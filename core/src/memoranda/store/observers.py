@@ -24,10 +24,11 @@ class Observers:
     def __init__(self, outer: Observers | None = None) -> None:
         self._outer = outer
         self._observers: list[Observer] = []
-        self._handles: weakref.WeakSet[Observers] = weakref.WeakSet()
+        self._handles: weakref.WeakSet[Observers] | None = None
         self.active: bool = outer is not None and outer.active
         """True if one of them hears of more than removals. Every write looks at it, so that it is no property."""
-        if outer is not None:
+        if outer is not None and not self.active:
+            outer._handles = weakref.WeakSet() if outer._handles is None else outer._handles
             outer._handles.add(self)
 
     def __bool__(self) -> bool:
@@ -46,7 +47,7 @@ class Observers:
 
     def _activate(self) -> None:
         self.active = True
-        for handle in self._handles:
+        for handle in self._handles or ():
             handle._activate()
 
     def attach(self, store: object) -> None:
