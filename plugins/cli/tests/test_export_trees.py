@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import memoranda
 from memoranda import MemoryItem, MemoryMetadata
 from memoranda.integrity import pairs
-from memoranda.store import Store
+from memoranda.store import InMemoryStore, Store
 from memoranda_cli.chat_formats import FileFormat
 from memoranda_cli.json_records import Record
 from memoranda_cli.sources.attachments import Attachments
@@ -111,3 +111,80 @@ def test_every_message_of_a_tree_arrives_once_and_in_order(scheme: str, tree: di
             asyncio.run(check(f"sqlite:///{Path(folder) / 'agent.db'}", tree))
     else:
         asyncio.run(check("memory://", tree))
+
+
+KEYS = {
+    FileFormat.CHATGPT: ["mapping", "current_node", "conversation_id", "create_time"],
+    FileFormat.CLAUDE: ["chat_messages", "uuid", "created_at"],
+    FileFormat.MEM0: ["memory", "results", "id", "metadata", "role", "created_at", "expiration_date", "actor_id"],
+    FileFormat.LANGGRAPH: ["value", "key", "namespace", "prefix", "created_at", "expires_at", "ttl_minutes"],
+}
+INNER = ["parent", "message", "author", "role", "content", "content_type", "parts", "text", "metadata", "recipient"]
+INNER += [
+    "sender",
+    "type",
+    "name",
+    "input",
+    "attachments",
+    "files",
+    "extracted_content",
+    "asset_pointer",
+    "tool_use_id",
+]
+WORDS = st.sampled_from(
+    ["a", "user", "assistant", "human", "tool", "text", "tool_use", "tool_result", "image_asset_pointer", "2025-01-01"]
+)
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | WORDS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from([*INNER, "a", "b"]), inner, max_size=5),
+    max_leaves=12,
+)
+
+
+@pytest.mark.parametrize("in_format", list(KEYS))
+@settings(max_examples=settings.default.max_examples, deadline=None)
+@given(data=st.data())
+def test_whatever_an_export_holds_it_is_read_or_refused_in_a_sentence(
+    in_format: FileFormat, data: st.DataObject
+) -> None:
+    value = data.draw(st.dictionaries(st.sampled_from(KEYS[in_format]), VALUES, min_size=1))
+    if in_format is FileFormat.CHATGPT:
+        node = st.fixed_dictionaries(
+            {"parent": VALUES, "message": st.dictionaries(st.sampled_from(INNER), VALUES, max_size=6)}
+        )
+        value["mapping"] = data.draw(st.dictionaries(st.sampled_from("abc"), node | VALUES, max_size=3))
+    if in_format is FileFormat.CLAUDE:
+        message = st.dictionaries(st.sampled_from([*INNER, "uuid"]), VALUES, max_size=6)
+        value["chat_messages"] = data.draw(st.lists(message | VALUES, max_size=3))
+    report = Report(collects=True)
+    destination = Destination(Stamp("ada"), InMemoryStore().derived_id, forks=True)
+
+    found = list(export_items(iter([Record(1, value)]), "x", in_format, destination, Attachments(), report))
+
+    assert sum(entry.items for entry in report.entries if not entry.refused) == sum(
+        each.incoming.item.memory_type != "branch" for each in found
+    )
+    assert all(entry.refused.endswith(".") for entry in report.entries if entry.refused)
+
+
+@pytest.mark.parametrize(
+    ("in_format", "value"),
+    [
+        (FileFormat.CHATGPT, {"mapping": {"a": {"message": {"author": {"role": ["user"]}}}}, "id": "t"}),
+        (
+            FileFormat.CHATGPT,
+            {"mapping": {"a": {"message": {"author": {"role": "user"}, "content": {"content_type": []}}}}, "id": "t"},
+        ),
+        (FileFormat.CLAUDE, {"chat_messages": [{"sender": ["human"], "text": "x"}], "uuid": "t"}),
+        (FileFormat.LANGGRAPH, {"key": "k", "prefix": "a", "value": {"x": 1}, "expires_at": 1, "ttl_minutes": "soon"}),
+        (FileFormat.LANGGRAPH, {"key": "k", "prefix": "a", "value": {"x": float("nan")}}),
+        (FileFormat.MEM0, {"id": "m", "memory": "x", "metadata": {"x": float("inf")}}),
+        (FileFormat.MEM0, {"id": "m", "memory": "\ud800"}),
+    ],
+)
+def test_values_of_the_wrong_kind_are_refused_or_left_out(in_format: FileFormat, value: dict[str, Any]) -> None:
+    report = Report(collects=True)
+    destination = Destination(Stamp("ada"), InMemoryStore().derived_id, forks=True)
+
+    assert list(export_items(iter([Record(1, value)]), "x", in_format, destination, Attachments(), report)) == []
+    assert report.refused or report.left_out

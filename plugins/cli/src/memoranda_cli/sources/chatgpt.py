@@ -16,9 +16,9 @@ from memoranda_cli.message_readers import read_openai
 from memoranda_cli.sources.attachments import Attachments
 from memoranda_cli.sources.tree import Thread, Turn, in_order
 
-_ROLES = frozenset({"system", "user", "assistant", "tool"})
+_ROLES = ("system", "user", "assistant", "tool")
 _EVERYBODY = (None, "", "all", "user")
-_REASONING = frozenset({"thoughts", "reasoning_recap"})
+_REASONING = ("thoughts", "reasoning_recap")
 _TEXT_KEYS = ("text", "result", "user_profile", "user_instructions", "model_set_context")
 
 HIDDEN = "hidden instructions"

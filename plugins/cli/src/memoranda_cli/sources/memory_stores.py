@@ -105,7 +105,10 @@ def langgraph_item(row: Any, user: str | None, lasting_id: Callable[..., str]) -
     fields: dict[str, Any] = _times(row)
     if row.get("expires_at") is not None:
         fields["expires_at"] = moment_text(row["expires_at"], "expires_at")
-        fields["ttl"] = None if row.get("ttl_minutes") is None else float(row["ttl_minutes"]) * _MINUTE
+        minutes = row.get("ttl_minutes")
+        if minutes is not None and not isinstance(minutes, (int, float)):
+            raise InputError("ttl_minutes: this is a number.", field="ttl_minutes")
+        fields["ttl"] = None if minutes is None else minutes * _MINUTE
     return MemoryItem(
         id=lasting_id("langgraph", user, namespace, key),
         content="\n".join(_texts(value, "")),
