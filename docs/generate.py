@@ -91,7 +91,7 @@ def reads_the_scope(name: str) -> bool:
         store = memoranda.open(url)
     except MemoryError:
         store = memoranda.open(url, embeddings="hashing")
-    return type(store)._rank is BaseStore._rank
+    return getattr(type(store), "_rank", None) is BaseStore._rank
 
 
 def declared_by(name: str) -> tuple[frozenset[Capability], frozenset[Capability]]:
