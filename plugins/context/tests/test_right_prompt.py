@@ -58,6 +58,21 @@ async def test_all_that_was_ever_said_is_shown_where_it_fits(question: str, need
         assert sum(map(estimate_tokens, prompt)) <= 1_000
 
 
+@pytest.mark.parametrize("question", ["What do you know about me?", "Was it okay to thank you?"])
+async def test_thanks_and_agreement_are_no_memories(question: str) -> None:
+    async with memoranda.open("memory://") as store:
+        await told(store)
+        phrases = ("thx", "hm ok", "ok good", "Thanks!")
+        chat = store.scoped(user_id="nora", session_id="06")
+        await chat.add_many([HumanMemory(content=text) for text in phrases])
+
+        prompt = text_of(await assemble(store.scoped(user_id="nora", session_id="new"), question, tokens=1_000))
+
+        assert all(each in prompt for each in JANUARY)
+        lines = {line.removeprefix("- ").removeprefix("user: ") for line in prompt.splitlines()}
+        assert lines.isdisjoint(phrases)
+
+
 async def test_what_tells_of_a_life_is_shown_among_much_that_does_not() -> None:
     async with memoranda.open("memory://") as store:
         await told(store)

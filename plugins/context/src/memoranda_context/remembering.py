@@ -149,7 +149,7 @@ class Remembering:
     ) -> tuple[list[tuple[MemoryItem, MemoryItem]], int]:
         """Return what has room, each as it was read and as it is shown, and how much room is left."""
         telling = [each.item for each in found if each.score >= _LEAST_TELLING]
-        everything = [each.item for each in found]
+        everything = [each.item for each in found if not is_small_talk(each.item.content)]
         if is_all and sum(map(self.count, everything)) + 2 * len(everything) <= room:
             telling = everything
         most, seen = _most_characters(room), set(said)
@@ -306,7 +306,7 @@ def _words(item: MemoryItem) -> tuple[str, ...]:
 def _says_something(item: MemoryItem) -> bool:
     """Return True unless an item is an old question or an empty phrase: of use only beside what was said around it."""
     if item.memory_type == "human" and item.name is None:
-        return has_statement(item.content)
+        return has_statement(item.content) and not is_small_talk(item.content)
     if item.memory_type == "ai":
         return not is_chatter(item.content)
     return len(fold_words(item.content)) > 1 or item.memory_type != "human"
