@@ -102,3 +102,13 @@ async def test_a_conversation_shows_no_more_of_a_past_than_others_do() -> None:
     for reader in (memory, memory.scoped(session_id=branch), memory.scoped(user_id="ada")):
         shown = await reader.search(metadata=MemoryMetadata(session_id=branch))
         assert [item.content for item in shown] == ["bait"]
+
+
+async def test_the_record_of_a_fork_carries_the_trust_of_the_handle_that_forks() -> None:
+    store = InMemoryStore()
+    said = HumanMemory(content="a", metadata=ADA)
+    await store.add(said)
+    web = store.scoped(user_id="ada", trust="external", origin="https://shop.example")
+    await web.fork("s", at=said.id)
+    (record,) = [item async for item in store.scan(memory_type="branch")]
+    assert (record.trust, record.origin) == ("external", "https://shop.example")

@@ -19,7 +19,7 @@ import memoranda
 import memoranda_vector
 from memoranda import AIMemory, HumanMemory, MemoryItem, MemoryMetadata, MemoryStatus
 from memoranda.errors import BadVectorError, EmbeddingError, IdConflictError, InputError, UnsupportedError
-from memoranda.store import InMemoryStore
+from memoranda.store import InMemoryStore, Observer
 from memoranda_ranking import HashingEmbeddings, Weights, checked_vector, embed_query, likeness
 from memoranda_vector import Embeddings, VectorMemoryStore
 
@@ -292,6 +292,24 @@ async def test_given_vectors_need_no_embedder() -> None:
     await store.add_vectors([turn("a"), turn("b")], np.array([[0.0, 2.0], [3.0, 0.0]]))
     assert embeddings.asked == []
     assert contents(await store.search(query="?")) == ["b", "a"]
+
+
+async def test_vectors_that_come_with_items_stay_with_them_where_an_observer_withholds_one() -> None:
+    class Withholding(Observer):
+        def hides(self, item: MemoryItem) -> bool:
+            return item.content == "hide me"
+
+        def stand_in(self, item: MemoryItem) -> MemoryItem | None:
+            return HumanMemory(content="Something was withheld.", metadata=item.metadata)
+
+    store = VectorMemoryStore(HashingEmbeddings(16))
+    store.observe(Withholding())
+    vectors = [store.embeddings.embed(text) for text in ("hide me", "a red bicycle")]
+    await store.add_vectors([HumanMemory(content="hide me"), HumanMemory(content="a red bicycle")], vectors)
+
+    found = await store.search(query="a red bicycle", mode="semantic", limit=1)
+    assert [item.content for item in found] == ["a red bicycle"]
+    assert "hide me" not in [item.content for item in await store.search(limit=9)]
 
 
 @pytest.mark.parametrize(

@@ -364,7 +364,9 @@ class ScopedStore(Store):
     @property
     def unobserved(self) -> Engine:
         """What answers requests within the scope that observers are neither asked about nor told of."""
-        return ScopeLayer(self._living, self.scope)
+        layer = ScopeLayer(self._living, self.scope)
+        layer.trust, layer.origin = self.trust, self.origin
+        return layer
 
     def _reached(self, wanted: Filter) -> Filter:
         return super()._reached(wanted.narrowed(self.scope))

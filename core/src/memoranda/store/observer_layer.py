@@ -129,7 +129,8 @@ class ObserverLayer(Layer):
             elif item.id not in taken:
                 adds += [item, *self.observers.stand_ins(item)]
         new = frozenset(hidden - taken)
-        return write.but(adds=adds, hidden=write.hidden | new, new=new)
+        # Vectors that came with the batch are those of other items now: the engine makes them anew.
+        return write.but(adds=adds, hidden=write.hidden | new, new=new, vectors=None)
 
     async def _taken(self, ids: Collection[str], write: Write) -> set[str]:
         """Return which of these ids are held by an item that this store or handle reaches, deleted or not."""
