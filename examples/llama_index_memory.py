@@ -48,8 +48,8 @@ async def main() -> None:
         monday = memory(ada, "monday")
         await monday.aput(ChatMessage(role="user", content="What is my dog called?"))
         system, *_ = await monday.aget()
-        (line,) = [line for line in (system.content or "").splitlines() if "user: My dog" in line]
-        print("recalled on Monday:", line.partition("user: ")[2])
+        (line,) = [line for line in (system.content or "").splitlines() if line.startswith("- My dog")]
+        print("recalled on Monday:", line.removeprefix("- "))
 
 
 if __name__ == "__main__":
