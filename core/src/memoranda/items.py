@@ -306,6 +306,11 @@ class PayloadChanges(NamedTuple):
     rows: dict[int, Payload]
     gone: Collection[int] | None
 
+    @classmethod
+    def of_all(cls, payloads: Iterable[Payload]) -> PayloadChanges:
+        """Return all payloads, in their order, from where it cannot be told what has changed."""
+        return cls(None, dict(enumerate(payloads)), None)
+
 
 class SystemMemory(MemoryItem):
     """An instruction to the model. Views keep it whatever else they leave out."""

@@ -51,8 +51,7 @@ class Engine(ABC):
 
         An engine that cannot tell returns all.
         """
-        rows = (await self.read(payloads_where(query.wanted, AS_ADDED)))[::-1]
-        return PayloadChanges(None, dict(enumerate(rows)), None)
+        return PayloadChanges.of_all(reversed(await self.read(payloads_where(query.wanted, AS_ADDED))))
 
     def snapshot(self) -> AbstractAsyncContextManager[bool]:
         """Return a context in which every read of this task sees one state; it gives False if that cannot be had."""

@@ -24,10 +24,10 @@ from memoranda.store.filters import Filter, Order, Page
 from memoranda.store.lifetimes import Lifetimes
 from memoranda.store.owners import Listing, Owner
 from memoranda.store.protocol import Capability, SearchMode
-from memoranda.store.query import Form, Query
+from memoranda.store.query import AS_ADDED, Form, Query
 from memoranda.store.ranked import RankedItem, rank_items
 from memoranda.store.values import Value
-from memoranda.store.writes import Change, Packer, Write, Written, check_expected, check_owner, kept
+from memoranda.store.writes import NOTHING_CHANGED, Change, Packer, Write, Written, check_expected, check_owner, kept
 
 T = TypeVar("T")
 
@@ -63,7 +63,7 @@ class HookedEngine(Engine):
             return Written(0, await store._update_many(write.adds, write.within))
         if len(write.adds) == 1 and write.is_plain:
             await store._add(write.adds[0], write.within)
-            return Written()
+            return NOTHING_CHANGED
         return Written(await store._apply(write))
 
     async def _changed(self, change: Change) -> Written:
@@ -71,7 +71,7 @@ class HookedEngine(Engine):
         match change.action:
             case "pop":
                 popped = await store._pop(wanted, change.purge)
-                return Written() if popped is None else Written(1, [popped])
+                return NOTHING_CHANGED if popped is None else Written(1, [popped])
             case "touch":
                 return Written(await store._touch(change.ids or (), change.ttl, change.now, wanted.metadata))
             case "sweep":
@@ -279,8 +279,7 @@ class BaseStore(Store):
 
         A store that cannot tell returns all.
         """
-        rows = (await self._payloads(wanted, Page(order="added")))[::-1]
-        return PayloadChanges(None, dict(enumerate(rows)), None)
+        return PayloadChanges.of_all(reversed(await self._payloads(wanted, AS_ADDED)))
 
     async def _scan(self, wanted: Filter, include_deleted: bool, order: Order) -> AsyncGenerator[MemoryItem, None]:
         for item in reversed(await self._search(wanted, Page(order=order))):

@@ -95,8 +95,9 @@ class Lifecycle(ABC):
         self.bottom = bottom
         itself = weakref.proxy(self)
         self._branches = BranchLayer(bottom, lambda: itself._living.now())
-        soonest = lambda: itself._soonest_expiry()  # noqa: E731 - as the clock
-        self._living = LifetimeLayer(self._branches, self._writes, lambda: itself.clock(), soonest)
+        self._living = LifetimeLayer(
+            self._branches, self._writes, clock=lambda: itself.clock(), soonest=lambda: itself._soonest_expiry()
+        )
         self.engine = ObserverLayer(self._living, self._observers, weakref.ref(self))
 
     def __repr__(self) -> str:

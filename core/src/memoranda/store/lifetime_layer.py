@@ -31,8 +31,8 @@ logger = logging.getLogger(__name__)
 class LifetimeLayer(Layer):
     """Asks for nothing and pays for nothing until an item may expire: see :attr:`Lifetimes.in_use`.
 
-    ``soonest`` asks the engine when its next item expires. ``clock`` tells the present, in
-    seconds of Unix time. ``calls`` counts writes of several steps, which closing waits for.
+    ``calls`` counts writes of several steps, which closing waits for. ``clock`` tells the present, in seconds of Unix
+    time. ``soonest`` asks the engine when its next item expires.
     """
 
     def __init__(

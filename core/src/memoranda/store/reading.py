@@ -325,8 +325,8 @@ class Reading(Lifecycle):
         ``before`` is what that call returned; without one, all are returned. So are they where a store cannot tell.
         """
         if self._observers.active:
-            rows = await self.payloads(metadata=metadata, memory_type=memory_type, archived=archived)
-            return PayloadChanges(None, dict(enumerate(rows)), None)
+            shown = await self.payloads(metadata=metadata, memory_type=memory_type, archived=archived)
+            return PayloadChanges.of_all(shown)
         self._ensure_open()
         wanted = self._filter(metadata=metadata, memory_type=memory_type, archived=archived)
         return await self.engine.changes(payloads_where(_without_records(wanted), AS_ADDED), before and before.state)

@@ -16,10 +16,10 @@ from memoranda.loops import LoopLock
 from memoranda.offloading import AT_ONCE, import_in_thread, offload, ranking_weight
 from memoranda.store import RankedItem, SearchMode, copy_item
 from memoranda.store.backend import (
+    AS_ADDED,
     Entry,
     Expiry,
     Filter,
-    Page,
     ScopeIndex,
     items_of_ids,
     payloads_where,
@@ -130,7 +130,7 @@ class Ranking:
     async def _entries(self, scope: Scope, bounds: Filter) -> list[Entry]:
         """Return the items of a scope, oldest first, after opening those that have changed."""
         parts = self._store._divided(bounds)
-        payloads = (await self._store.below.read(payloads_where(parts.stored, Page(order="added"))))[::-1]
+        payloads = (await self._store.below.read(payloads_where(parts.stored, AS_ADDED)))[::-1]
         texts = [each.text for each in payloads]
         if texts == scope.texts and None not in texts:
             return scope.row  # As it is most often: nothing has changed since the last search.

@@ -17,7 +17,6 @@ from memoranda_facts.extraction.extractors import FactExtractor, installed_extra
 from memoranda_facts.extraction.predicates import everyday_schema
 from memoranda_facts.extraction.running import ExtractionRun
 from memoranda_facts.facts import Facts
-from memoranda_facts.log import root_of
 from memoranda_facts.outdated import Outdated
 
 logger = logging.getLogger(__name__)
@@ -134,7 +133,7 @@ def _extractor(value: object) -> FactExtractor:
 
 def _owned(handle: Store, owner: MemoryMetadata) -> Store:
     """Return a handle of an owner that writes facts with the trust of their sources, whatever the given one stamps."""
-    store: Store = root_of(handle)
+    store: Store = handle.root
     scope: dict[str, Any] = {"user_id": owner.user_id, "agent_id": owner.agent_id, "namespace": owner.namespace or None}
     return store.scoped(**{name: value for name, value in scope.items() if value is not None})
 

@@ -63,11 +63,6 @@ def owner_handle(store: Store) -> tuple[Store, MemoryMetadata]:
     return wide, MemoryMetadata(user_id=bounds.user_id, agent_id=bounds.agent_id, namespace=bounds.namespace)
 
 
-def root_of(store: Store) -> Any:
-    """Return the store that a handle was made from."""
-    return store.root
-
-
 class Log:
     """The logs of one owner."""
 
@@ -80,7 +75,7 @@ class Log:
         self._kept: OrderedDict[str, _Kept] = OrderedDict()
         self._locks: WeakKeyDictionary[Any, asyncio.Lock] = WeakKeyDictionary()
         # What a change is decided by is read where it is written, not from a replica that may be behind.
-        self._primary: Callable[[], AbstractContextManager[None]] = getattr(root_of(store), "on_primary", nullcontext)
+        self._primary: Callable[[], AbstractContextManager[None]] = getattr(store.root, "on_primary", nullcontext)
         self._hides = Capability.DELETE in self.store.capabilities
         self.may_have_deleted: Callable[[], bool] = lambda: True
         """Returns False as long as it is certain that nothing in the store was ever deleted."""

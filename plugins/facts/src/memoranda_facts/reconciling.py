@@ -15,7 +15,7 @@ from memoranda.items import MemoryMetadata
 from memoranda.store import Capability, Observer, Store
 from memoranda_facts.changes import Changes
 from memoranda_facts.knowledge import Knowledge
-from memoranda_facts.log import Logs, root_of
+from memoranda_facts.log import Logs
 from memoranda_facts.records import MANUAL, FactMemory, Record, Slot
 from memoranda_facts.results import Receipt
 from memoranda_facts.schema import Schema
@@ -77,7 +77,7 @@ _one_at_a_time = threading.Lock()  # Two threads that ask first must not each ge
 
 def watch_of(store: Store) -> RemovalWatch:
     """Return the watch of the store that a handle belongs to; it is put there on first use."""
-    root = root_of(store)
+    root = store.root
     with _one_at_a_time:
         if root not in _WATCHES:
             _WATCHES[root] = RemovalWatch()

@@ -12,10 +12,10 @@ from memoranda.errors import VersionConflictError
 from memoranda.items import MemoryItem, MemoryMetadata
 from memoranda.store import Capability, Observer, Store
 from memoranda.store.backend import (
+    AS_ADDED,
     EVERY_ITEM,
     Change,
     Filter,
-    Page,
     Value,
     Write,
     items_of_ids,
@@ -24,7 +24,6 @@ from memoranda.store.backend import (
 )
 from memoranda.store.records import writing_records
 
-_AS_ADDED = Page(order="added")
 _AT_ONCE = 200
 """How many ids are looked up at once."""
 
@@ -83,7 +82,7 @@ def _is_bare(wanted: Filter) -> bool:
 async def _receipts(root: Store, user_id: str | None) -> list[MemoryItem]:
     """Return the receipts of a user, or all of them, deleted ones too."""
     hides = Capability.DELETE in root.capabilities
-    records = items_where(_records(user_id, "receipt"), _AS_ADDED, deleted=hides)
+    records = items_where(_records(user_id, "receipt"), AS_ADDED, deleted=hides)
     return [item async for item in root.unobserved.stream(records)]
 
 
@@ -116,7 +115,7 @@ async def _about_to_go(
         filters = [wanted.also(Value("id", False, "$in", part)) for part in parts]
     gone: dict[str, MemoryItem | None] = {} if deleted_only else dict.fromkeys(ids or ())
     for each in filters:
-        there = store.unobserved.stream(items_where(each, _AS_ADDED, deleted=hides))
+        there = store.unobserved.stream(items_where(each, AS_ADDED, deleted=hides))
         found = {item.id: item async for item in there}
         if deleted_only:
             live = {item.id async for item in store.unobserved.stream(items_where(each))}

@@ -330,7 +330,7 @@ class RevisionsStore(AsOf, BaseStore):
     async def _revision_items(self, items: Sequence[MemoryItem]) -> list[MemoryItem]:
         found: list[MemoryItem] = []
         for revisions in _revisions_of(items):
-            found += (await self._below.read(items_where(revisions.also(*self._alive()), Page(order="added"))))[::-1]
+            found += (await self._below.read(items_where(revisions.also(*self._alive()), AS_ADDED)))[::-1]
         return found
 
     async def _revisions(self, items: Sequence[MemoryItem]) -> list[Revision]:
