@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -10,17 +9,26 @@ import pytest
 import memoranda
 from memoranda import HumanMemory, InputError
 from memoranda.errors import StoreClosedError, StoreNotFoundError, UnsupportedError
-from memoranda.store import InMemoryStore
+from memoranda.store import Store
+from memoranda.store.backend import Opened, Opening
+from memoranda.store.in_memory import InMemoryEngine
 
 
-class Absent(InMemoryStore):
-    """A store that is not there, beside one that is."""
+class AbsentEngine(InMemoryEngine):
+    """An engine that is not there, beside one that is."""
 
-    async def _exists(self) -> bool:
+    async def open(self, opening: Opening) -> Opened:
+        raise StoreNotFoundError(opening.label, ["memory://other"])
+
+    async def exists(self) -> bool:
         return False
 
-    async def _alike(self) -> Sequence[str]:
-        return ["memory://other"]
+
+class Absent(Store):
+    """A store whose engine is not there."""
+
+    def __init__(self) -> None:
+        super().__init__(AbsentEngine(self._text_ranker))
 
 
 async def test_a_store_in_memory_is_opened_before_it_is_used_as_every_other() -> None:

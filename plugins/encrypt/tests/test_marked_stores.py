@@ -24,6 +24,7 @@ from memoranda_encrypt import (
     decrypt,
     encrypt,
 )
+from memoranda_encrypt.marks import write_mark
 from memoranda_ranking import HashingEmbeddings
 from memoranda_sqlite import SQLiteMemoryStore
 from memoranda_vector import VectorMemoryStore
@@ -132,7 +133,7 @@ async def older(path: Path, ring: KeyRing, *plain: HumanMemory) -> None:
     async with EncryptedStore(inner, ring) as store:
         await store.add_many([said("sealed"), HumanMemory(id="ben", content="milk")])
         await inner._apply(Write(list(plain)))
-        await inner._set_mark(None)
+        await write_mark(inner, None)
 
 
 async def test_one_plain_item_never_makes_a_user_unreadable(

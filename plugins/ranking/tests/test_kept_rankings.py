@@ -11,7 +11,8 @@ import pytest
 
 from memoranda import HumanMemory, MemoryItem, MemoryMetadata
 from memoranda.store import InMemoryStore
-from memoranda.store.backend import Entry, Lifetimes
+from memoranda.store.backend import Entry
+from memoranda.store.lifetimes import Lifetimes
 from memoranda_ranking.scope_index import ScopeIndex
 
 ADA = MemoryMetadata(user_id="ada")

@@ -15,7 +15,8 @@ import pytest
 from memoranda import HumanMemory, MemoryMetadata
 from memoranda.embeddings import Embeddings
 from memoranda.store import SearchMode
-from memoranda.store.backend import Expiry, Filter, Lifetimes
+from memoranda.store.backend import Expiry, Filter
+from memoranda.store.lifetimes import Lifetimes
 from memoranda_ranking import HashingEmbeddings
 from memoranda_sql import Parameters
 from memoranda_sqlite import SQLiteMemoryStore, scope_cache

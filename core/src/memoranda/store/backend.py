@@ -28,7 +28,7 @@ from memoranda.store.conditions import (
     json_equal,
     metadata_conditions,
 )
-from memoranda.store.engine import Engine, Layer
+from memoranda.store.engine import Engine, Layer, Opened, Opening
 from memoranda.store.entry_index import differing
 from memoranda.store.fields import ItemFields, fields_of
 from memoranda.store.filters import (
@@ -43,7 +43,7 @@ from memoranda.store.filters import (
     names_nothing,
 )
 from memoranda.store.four_methods import one_thread_at_a_time
-from memoranda.store.lifetimes import Lifetimes, end_of_life, with_lifetime
+from memoranda.store.lifetimes import end_of_life, with_lifetime
 from memoranda.store.observers import Observers
 from memoranda.store.owners import Listing, is_below, key_bounds
 from memoranda.store.protocol import BASE_CAPABILITIES
@@ -65,7 +65,6 @@ from memoranda.store.writes import (
     Action,
     Change,
     Expected,
-    Packer,
     Write,
     Written,
     check_expected,
@@ -78,8 +77,8 @@ from memoranda.store.writes import (
 __all__ = [
     "AS_ADDED", "BASE_CAPABILITIES", "EVERY_ITEM", "ITEM_FIELDS", "MAX_KEY_BYTES", "OPERATORS", "Action", "Archived",
     "AtLeast", "Below", "Change", "Condition", "Contains", "Created", "Engine", "Entry", "Expected", "Expiry",
-    "ExtraEquals", "FieldEquals", "Filter", "InBranch", "InScope", "ItemFields", "Layer", "Lifetimes", "Listing",
-    "Observers", "Packer", "Page", "Past", "Query", "Ranking", "ScopeIndex", "Value", "Write", "Written",
+    "ExtraEquals", "FieldEquals", "Filter", "InBranch", "InScope", "ItemFields", "Layer", "Listing", "Observers",
+    "Opened", "Opening", "Page", "Past", "Query", "Ranking", "ScopeIndex", "Value", "Write", "Written",
     "as_one_session", "bare_item", "bare_metadata", "best_of", "check_clearing", "check_expected", "check_filter",
     "check_item", "check_metadata", "check_owner", "differing", "end_of_life", "extra_matches", "fields_of", "fold",
     "further_values", "in_order", "is_below", "items_of_ids", "items_where", "json_equal", "keep_trust", "kept",

@@ -17,7 +17,7 @@ from memoranda.offloading import offload, ranking_weight
 from memoranda.plugins.observers import Observer
 from memoranda.shapes import check_text, items_of, number, truth, whole_number
 from memoranda.store.branches import Branching
-from memoranda.store.engine import Engine
+from memoranda.store.engine import Layer
 from memoranda.store.filters import EVERYTHING, Filter, Kinds, Moment, Narrowing, Page, check_filter, merge_scope
 from memoranda.store.observer_layer import ObserverLayer
 from memoranda.store.observers import Observers
@@ -362,7 +362,7 @@ class ScopedStore(Store):
         return wide
 
     @property
-    def unobserved(self) -> Engine:
+    def unobserved(self) -> Layer:
         """What answers requests within the scope that observers are neither asked about nor told of."""
         layer = ScopeLayer(self._living, self.scope)
         layer.trust, layer.origin = self.trust, self.origin

@@ -3,18 +3,49 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, nullcontext
+from dataclasses import dataclass
 from functools import cache
 from typing import TypeVar
 
 from memoranda.items import MemoryItem, Payload, PayloadChanges
 from memoranda.store.owners import Listing, Owner
-from memoranda.store.protocol import Capability
+from memoranda.store.protocol import Access, Capability
 from memoranda.store.query import AS_ADDED, Query, payloads_where
+from memoranda.store.ranked import Ranker
 from memoranda.store.writes import Packer, Write, Written
 
 T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """What a store tells its engine when it opens it.
+
+    - ``label`` is how messages name the store: its URL without secrets.
+    - ``access`` is what the store is opened for. With ``read`` nothing is written, not even tables or indexes.
+    - ``item_types`` returns the classes that stored items are read as. They may be replaced while the store is open.
+    - ``ranker`` returns what ranks text, for an engine without an index of its own. It raises UnsupportedError if none
+      is installed.
+    """
+
+    label: str
+    access: Access
+    item_types: Callable[[], Mapping[str, type[MemoryItem]]]
+    ranker: Callable[[], Awaitable[Ranker]]
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """What an engine finds when it is opened.
+
+    - ``mark`` is the text that the last write of a mark left here (:class:`~memoranda.store.backend.Change`), or None.
+    - ``next_expiry`` is when the next item expires, deleted ones included; None if none does.
+    """
+
+    mark: str | None = None
+    next_expiry: str | None = None
 
 
 class Engine(ABC):
@@ -25,6 +56,28 @@ class Engine(ABC):
 
     capabilities: frozenset[Capability]
     """What this engine can do."""
+
+    packer: Packer | None = None
+    """Makes a list of rows of items, each with the id first; None if the engine takes items as they are.
+
+    With it, large batches of adds reach :meth:`write` as ``write.packed``, and no item is copied.
+    """
+
+    async def open(self, opening: Opening) -> Opened:
+        """Open the engine, make what it needs, and return what it holds. If this raises, nothing is left open.
+
+        A closed engine may be opened again. An engine that is ready as soon as it is made may be used without it. See
+        :meth:`memoranda.store.Store.init` for the errors; StoreNotFoundError is the engine's to raise, if there is
+        nothing to open and ``opening.access`` does not allow making it.
+        """
+        return Opened()
+
+    async def close(self) -> None:  # noqa: B027 - optional: not every engine holds something
+        """Wait for calls under way, then release everything, in whichever event loops."""
+
+    async def exists(self) -> bool:
+        """Return True if there is something to open. Nothing is made by asking."""
+        return True
 
     @abstractmethod
     async def write(self, write: Write) -> Written:
@@ -57,17 +110,6 @@ class Engine(ABC):
         """Return a context in which every read of this task sees one state; it gives False if that cannot be had."""
         return nullcontext(False)
 
-    def prepare(self, item: MemoryItem) -> MemoryItem:
-        """Return a checked item as a write must have it. Every item that is written was returned from here."""
-        return item
-
-    def packer(self) -> Packer | None:
-        """Return what makes a list of rows of prepared items, each with the id first; None where items stay whole.
-
-        With it, large batches of adds reach :meth:`write` as ``write.packed``, and no item is copied.
-        """
-        return None
-
 
 class Layer(Engine):
     """An engine around an engine: it changes some requests, and passes on the others as they are.
@@ -77,13 +119,19 @@ class Layer(Engine):
 
     def __init__(self, inner: Engine) -> None:
         self.inner = inner
+        self._prepare_inside = inner.prepare if isinstance(inner, Layer) else as_it_is
         for name in passed_on(type(self)):
-            self.__dict__[name] = getattr(inner, name)
+            self.__dict__[name] = self._prepare_inside if name == "prepare" else getattr(inner, name)
 
     @property
     def capabilities(self) -> frozenset[Capability]:  # type: ignore[override]  # read-only here
         """What the engine inside can do."""
         return self.inner.capabilities
+
+    @property
+    def packer(self) -> Packer | None:  # type: ignore[override]  # read-only here
+        """What makes rows for the engine inside."""
+        return self.inner.packer
 
     def narrow(self, query: Query[T]) -> Query[T]:
         """Return a query as the engine inside is to answer it."""
@@ -98,8 +146,20 @@ class Layer(Engine):
         return item
 
     def prepare(self, item: MemoryItem) -> MemoryItem:
-        """Return an item as this layer, and those inside, want it."""
-        return self.inner.prepare(self.item_in(item))
+        """Return a checked item as this layer and those inside it store it. A write holds only prepared items."""
+        return self._prepare_inside(self.item_in(item))
+
+    async def open(self, opening: Opening) -> Opened:
+        """Open the engine inside."""
+        return await self.inner.open(opening)
+
+    async def close(self) -> None:
+        """Close the engine inside."""
+        await self.inner.close()
+
+    async def exists(self) -> bool:
+        """Return True if the engine inside has something to open."""
+        return await self.inner.exists()
 
     async def write(self, write: Write) -> Written:
         """Carry out the write as this layer changes it."""
@@ -129,18 +189,20 @@ class Layer(Engine):
         """Return the context of the engine inside."""
         return self.inner.snapshot()
 
-    def packer(self) -> Packer | None:
-        """Return that of the engine inside."""
-        return self.inner.packer()
+
+def as_it_is(item: MemoryItem) -> MemoryItem:
+    """Return the item: what the innermost layer hands to its engine."""
+    return item
 
 
 @cache
 def passed_on(layer: type[Layer]) -> tuple[str, ...]:
     """Return the methods that a layer leaves to the engine inside: neither they nor their hooks are its own."""
-    hooks = {"write": "change", "prepare": "item_in", "snapshot": "snapshot", "packer": "packer"}
-    methods = ("write", "read", "stream", "count", "owners", "changes", "snapshot", "packer", "prepare")
+    hooks = {"write": "change", "prepare": "item_in"}
+    hooks |= dict.fromkeys(("read", "stream", "count", "owners", "changes"), "narrow")
+    methods = (*hooks, "open", "close", "exists", "snapshot")
     return tuple(
         name
         for name in methods
-        if all(getattr(layer, each) is getattr(Layer, each) for each in (name, hooks.get(name, "narrow")))
+        if all(getattr(layer, each) is getattr(Layer, each) for each in (name, hooks.get(name, name)))
     )

@@ -13,13 +13,13 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import Any, TypeVar
 
-from memoranda.errors import UnsupportedError, VersionConflictError
+from memoranda.errors import IdConflictError, StoreNotFoundError, UnsupportedError, VersionConflictError
 from memoranda.items import MemoryItem, MemoryMetadata, Payload, PayloadChanges
-from memoranda.loops import LoopLock, undivided
+from memoranda.loops import CallsUnderWay, LoopLock, undivided
 from memoranda.offloading import in_slices, offload, ranking_weight
 from memoranda.store.base import Store
 from memoranda.store.conditions import Expiry, FieldEquals
-from memoranda.store.engine import Engine
+from memoranda.store.engine import Engine, Opened, Opening
 from memoranda.store.filters import Filter, Order, Page
 from memoranda.store.lifetimes import Lifetimes
 from memoranda.store.owners import Listing, Owner
@@ -37,23 +37,72 @@ class HookedEngine(Engine):
 
     def __init__(self, store: BaseStore) -> None:
         self._store = store
+        self._calls = CallsUnderWay()
 
     @property
     def capabilities(self) -> frozenset[Capability]:  # type: ignore[override]  # read-only here
         """What the store declares."""
         return self._store.capabilities
 
-    def packer(self) -> Packer | None:
-        """Return the store's."""
+    @property
+    def packer(self) -> Packer | None:  # type: ignore[override]  # read-only here
+        """What the store has."""
         return self._store._packer()
+
+    async def open(self, opening: Opening) -> Opened:
+        """Open the store."""
+        store = self._store
+        if opening.access != "create" and not await store._exists():
+            raise StoreNotFoundError(opening.label, await store._alike())
+        await store._init()
+        try:
+            ends = await store._soonest_expiry() if Capability.TTL in store.capabilities else None
+            return Opened(await store._read_mark(), ends)
+        except BaseException:
+            await store._close()
+            raise
+
+    async def close(self) -> None:
+        """Wait for writes under way, and close the store."""
+        await self._calls.ended()
+        await self._store._close()
+
+    async def exists(self) -> bool:
+        """Return what the store finds."""
+        return await self._store._exists()
 
     async def write(self, write: Write) -> Written:
         """Carry out a write, alone where the store reads, compares and writes in several steps."""
-        with self._store._writes.call():
-            if not self._store._serialises_writes:
-                return await self._write(write)
-            async with self._store._write_lock.held():
-                return await self._write(write)
+        with self._calls.call():
+            if write.now and write.change is None:
+                return await self._in_the_present(write)
+            return await self._serialised(write)
+
+    async def _in_the_present(self, write: Write) -> Written:
+        """Carry out a write where items may have expired.
+
+        Another process may have stored an item that expires without this one's knowing, so a conflict is tried again.
+        """
+        await self._remove_expired(write.ids, write.now)
+        try:
+            return await self._serialised(write)
+        except (IdConflictError, VersionConflictError):
+            await self._store._sweep(_expired(write.ids, write.now))
+            return await self._serialised(write)
+
+    async def _remove_expired(self, ids: Sequence[str], now: str) -> None:
+        """Remove the items of these ids that have expired, if any may have: their ids are free."""
+        store, lifetimes = self._store, self._store._lifetimes
+        if Capability.PERSISTENT in self.capabilities and lifetimes.is_to_look_again(store.clock):
+            lifetimes.note(await store._soonest_expiry())
+        if lifetimes.is_due(store.clock):
+            await store._sweep(_expired(ids, now))
+
+    async def _serialised(self, write: Write) -> Written:
+        if not self._store._serialises_writes:
+            return await self._write(write)
+        async with self._store._write_lock.held():
+            return await self._write(write)
 
     async def _write(self, write: Write) -> Written:
         store = self._store
@@ -75,13 +124,20 @@ class HookedEngine(Engine):
             case "touch":
                 return Written(await store._touch(change.ids or (), change.ttl, change.now, wanted.metadata))
             case "sweep":
-                return Written(await store._sweep(wanted))
+                return Written(await store._sweep(wanted), next_expiry=await store._soonest_expiry())
+            case "mark":
+                await store._write_mark(change.text)
+                return NOTHING_CHANGED
         one = None if change.ids is None else change.ids[0]
         if change.action == "restore":
             return Written(await store._restore(one, wanted))
         if change.action == "purge":
             return Written(await store._purge(one, wanted, change.deleted_only))
-        return Written(await store._clear(wanted) if one is None else await store._delete(one, wanted.metadata))
+        if one is None:
+            return Written(await store._clear(wanted))
+        if store._lifetimes.in_use:
+            await self._remove_expired([one], store._living.now())
+        return Written(await store._delete(one, wanted.metadata))
 
     async def read(self, query: Query[T]) -> list[T]:
         """Return what the store finds."""
@@ -141,6 +197,7 @@ class BaseStore(Store):
         own = type(self)
         self._serialises_writes = own._update_many is BaseStore._update_many or own._apply is BaseStore._apply
         self._write_lock = LoopLock()
+        self._own_mark: str | None = None
         # Held by the thread whose step it is: see one_thread_at_a_time().
         self._turn = threading.RLock()
         super().__init__(HookedEngine(self))
@@ -159,7 +216,7 @@ class BaseStore(Store):
         return [(self, {"_rank": "rank"})]
 
     def _waits(self) -> bool:
-        return self._serialises_writes or super()._waits()
+        return self._serialises_writes or self._lifetimes.in_use or super()._waits()
 
     # What a backend writes
 
@@ -186,6 +243,32 @@ class BaseStore(Store):
         """Remove the items that match and return how many; with the capability ``delete`` they can be restored."""
 
     # What a backend may override
+
+    async def _exists(self) -> bool:
+        """Return True if there is something to open. An engine that has nothing to make is always there."""
+        return True
+
+    async def _alike(self) -> Sequence[str]:
+        """Return the URLs of stores beside this one, which is not there, whose names look like its name."""
+        return ()
+
+    async def _init(self) -> None:
+        """Open the store. If this raises, nothing may be left open."""
+
+    async def _close(self) -> None:
+        """Wait for calls under way and release everything."""
+
+    async def _soonest_expiry(self) -> str | None:
+        """Return when the next item expires, of all that are stored; None if none ever does."""
+        return None
+
+    async def _read_mark(self) -> str | None:
+        """Return the text that :meth:`_write_mark` was given last; a persistent store keeps it with its items."""
+        return self._own_mark
+
+    async def _write_mark(self, text: str | None) -> None:
+        """Keep a text beside the items, or remove it."""
+        self._own_mark = text
 
     async def _apply(self, write: Write) -> int:
         """Store a batch and return how many items were deleted; all or none, where the store is ``atomic``.
@@ -332,6 +415,11 @@ class BaseStore(Store):
         asked where the store has the capability ``fork``.
         """
         raise NotImplementedError
+
+
+def _expired(ids: Sequence[str], now: str) -> Filter:
+    """Return the filter of those of some items that have expired."""
+    return Filter(archived=None, further=(Expiry(now, expired=True), Value("id", False, "$in", list(ids))))
 
 
 StoreT = TypeVar("StoreT", bound=BaseStore)

@@ -26,7 +26,7 @@ from memoranda.offloading import (
 from memoranda.store.base import Store
 from memoranda.store.codec import copy_item, stored_copy
 from memoranda.store.conditions import Archived, Below, Expiry, InBranch, InScope
-from memoranda.store.engine import Engine
+from memoranda.store.engine import Engine, Opened, Opening
 from memoranda.store.entry_index import (
     BY,
     Entry,
@@ -82,6 +82,7 @@ class InMemoryEngine(Engine):
         self._hidden = EntryIndex()
         self._added = 0
         self._may_expire = False
+        self._mark: str | None = None
         self._rankings: dict[Hashable, ScopeIndex] = {}
         """What rankings keep of large scopes. It is dropped with each purge, which leaves nothing in memory."""
         # Held by the thread whose step it is: see undivided().
@@ -90,12 +91,18 @@ class InMemoryEngine(Engine):
     def __len__(self) -> int:
         return len(self._live)
 
+    async def open(self, opening: Opening) -> Opened:
+        """Return what is here. There is nothing to open."""
+        return Opened(self._mark, await self._next_expiry())
+
     # Writing
 
     async def write(self, write: Write) -> Written:
         """Carry out a write: one item in one step, a large batch made ready before that, while others go on."""
         if write.change is not None:
             return await self._changed(write.change)
+        if write.now and self._may_expire:
+            self._remove_expired(write)
         if len(write.adds) == 1 and write.is_plain:
             self._put_one(write.adds[0], write.within)
             return NOTHING_CHANGED
@@ -103,6 +110,16 @@ class InMemoryEngine(Engine):
         if not write.compared:
             return Written(batch.removed)
         return Written(0, await offload(len(batch.items), _item_copies, batch.items))
+
+    def _remove_expired(self, write: Write) -> None:
+        """Remove the items that hold an id of the write and have expired."""
+        with self._turn:
+            for index in (self._live, self._hidden):
+                held = [entry for item_id in set(write.ids) if (entry := index.get(item_id)) is not None]
+                expired = [entry for entry in held if (ends := entry.item.expires_at) and ends <= write.now]
+                if expired:
+                    index.take(sorted(expired))
+                    self._rankings.clear()
 
     def _put_one(self, item: MemoryItem, within: MemoryMetadata | None) -> None:
         with self._turn:
@@ -318,7 +335,11 @@ class InMemoryEngine(Engine):
             case "pop":
                 popped: Written = await self._pop(wanted, change.purge)
                 return popped
-        return Written(await self._purge(ids, wanted, change.deleted_only))
+            case "mark":
+                self._mark = change.text
+                return NOTHING_CHANGED
+        purged = await self._purge(ids, wanted, change.deleted_only)
+        return Written(purged, next_expiry=await self._next_expiry() if change.action == "sweep" else None)
 
     @undivided
     async def _purge(self, ids: Sequence[str] | None, wanted: Filter, deleted_only: bool) -> int:
@@ -371,7 +392,7 @@ class InMemoryEngine(Engine):
                 moved += 1
         return moved
 
-    async def soonest_expiry(self) -> str | None:
+    async def _next_expiry(self) -> str | None:
         """Return when the next item expires, hidden ones too; None if none ever does."""
         entries = [*self._live.candidates(None), *self._hidden.candidates(None)] if self._may_expire else []
         return await offload(filter_weight(len(entries)), _soonest, entries)
@@ -463,9 +484,6 @@ class InMemoryStore(Store):
     def steps(self) -> list[tuple[object, dict[str, str]]]:
         """Return what ranks, for telemetry."""
         return [(self._items, {"_rank": "rank"})]
-
-    async def _soonest_expiry(self) -> str | None:
-        return await self._items.soonest_expiry()
 
 
 class _SeenPayloads(NamedTuple):

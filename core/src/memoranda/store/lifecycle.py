@@ -8,23 +8,22 @@ import json
 import time
 import weakref
 from abc import ABC
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Literal, Self
 
 from memoranda.errors import (
     InputError,
     PluginNotFoundError,
     StoreClosedError,
-    StoreNotFoundError,
     UnsupportedError,
     WrappedStoreError,
     quoted,
 )
 from memoranda.items import BUILTIN_TYPES, MemoryItem, MemoryMetadata
-from memoranda.loops import CallsUnderWay, LoopLock
+from memoranda.loops import LoopLock
 from memoranda.plugins.observers import Observer
 from memoranda.store.branch_layer import BranchLayer
-from memoranda.store.engine import Engine
+from memoranda.store.engine import Engine, Layer, Opening
 from memoranda.store.filters import Filter, Order, check_order
 from memoranda.store.lifetime_layer import LifetimeLayer
 from memoranda.store.observer_layer import ObserverLayer
@@ -73,7 +72,7 @@ class Lifecycle(ABC):
     """The prefix of the wrapper that this store is opened for, such as ``"encrypted"``: what is added comes through it
     alone. None for a store that is used as it is."""
 
-    engine: Engine
+    engine: Layer
     """What answers the requests of this store: its layers, the outermost first."""
 
     bottom: Engine
@@ -89,15 +88,12 @@ class Lifecycle(ABC):
     def __init__(self, bottom: Engine) -> None:
         self._state: Literal["new", "open", "closed"] = "new" if self.needs_init else "open"
         self._observers = Observers()
-        self._writes = CallsUnderWay()
         self._lifecycle_lock = LoopLock()
         self._handles: weakref.WeakSet[Lifecycle] = weakref.WeakSet()
         self.bottom = bottom
         itself = weakref.proxy(self)
         self._branches = BranchLayer(bottom, lambda: itself._living.now())
-        self._living = LifetimeLayer(
-            self._branches, self._writes, clock=lambda: itself.clock(), soonest=lambda: itself._soonest_expiry()
-        )
+        self._living = LifetimeLayer(self._branches, clock=lambda: itself.clock())
         self.engine = ObserverLayer(self._living, self._observers, weakref.ref(self))
 
     def __repr__(self) -> str:
@@ -119,21 +115,23 @@ class Lifecycle(ABC):
         WrappedStoreError when it is only to be opened with a wrapper, such as encryption.
         """
         async with self._lifecycle_lock.held():
-            if self._state != "open" or not self.needs_init:
-                if self._state != "open" and self.access != "create" and not await self._exists():
-                    raise StoreNotFoundError(self.label, await self._alike())
-                await self._init()
+            if self._state != "open":
+                opened = await self.engine.open(self._opening())
+                self._mark_text = opened.mark
                 await self._check_wrapper()
-                if Capability.TTL in self.capabilities:
-                    await self._living.opened()
                 self._state = "open"
 
+    def _opening(self) -> Opening:
+        """Return what the engine is told. It does not keep the store alive."""
+        itself = weakref.proxy(self)
+        return Opening(self.label, self.access, lambda: itself.item_types, lambda: itself._text_ranker())
+
     async def _check_wrapper(self) -> None:
-        """Raise WrappedStoreError, with everything released, if the store says that it is opened with a wrapper."""
-        mark = None if self.wrapper is not None else await self._mark()
+        """Raise WrappedStoreError, with everything released, if the store is only to be opened with a wrapper."""
+        mark = None if self.wrapper is not None else self.wrapper_mark
         if mark is not None:
             self._state = "closed"
-            await self._close()
+            await self.engine.close()
             raise WrappedStoreError(self.label, mark["prefix"])
 
     async def close(self) -> None:
@@ -145,16 +143,14 @@ class Lifecycle(ABC):
             was_open, self._state = self._state == "open", "closed"
             if not was_open:
                 return
-            await self._living.ended()
-            await self._writes.ended()
-            await self._close()
+            await self.engine.close()
 
     async def exists(self) -> bool:
         """Return True if there is such a store, opened or not; nothing is made by asking.
 
         Raises StoreUnavailableError when the engine cannot be reached, and whatever else opening it would raise.
         """
-        return self._state == "open" or await self._exists()
+        return self._state == "open" or await self.engine.exists()
 
     def _expect_opening(self) -> None:
         """Refuse calls until ``init()`` or ``async with``, also where the engine is ready at once."""
@@ -167,45 +163,16 @@ class Lifecycle(ABC):
     async def __aexit__(self, *exc_info: object) -> None:
         await self.close()
 
-    async def _exists(self) -> bool:
-        """Return True if there is something to open. An engine that has nothing to make is always there."""
-        return True
-
-    async def _alike(self) -> Sequence[str]:
-        """Return the URLs of stores beside this one, which is not there, whose names look like its name."""
-        return ()
-
-    async def _init(self) -> None:  # noqa: B027 - optional: not every engine needs opening
-        """Open the engine. If this raises, nothing may be left open."""
-
-    async def _close(self) -> None:  # noqa: B027 - as above
-        """Wait for calls under way and release the engine."""
-
-    async def _soonest_expiry(self) -> str | None:
-        """Return when the next item expires, of all that are stored; None if none ever does."""
-        return None
-
     # What a wrapper notes
 
-    async def _mark(self) -> dict[str, Any] | None:
-        """Return what a wrapper has noted in the store: its ``prefix``, and what else it needs to know; None if none.
+    @property
+    def wrapper_mark(self) -> dict[str, Any] | None:
+        """What a wrapper had noted in the store when it was opened: its ``prefix``, and what else it needs to know.
 
-        It is no item, so that nothing that is read or removed reaches it.
+        None if there is no note. It is no item, so that nothing that is read or removed reaches it. A wrapper writes it
+        as a change ``mark``, in JSON.
         """
-        text = await self._read_mark()
-        return None if text is None else json.loads(text)
-
-    async def _set_mark(self, mark: Mapping[str, Any] | None) -> None:
-        """Note that the store is only to be opened with a wrapper; None takes that back."""
-        await self._write_mark(None if mark is None else json.dumps(mark, sort_keys=True))
-
-    async def _read_mark(self) -> str | None:
-        """Return the text that :meth:`_write_mark` was given last; a persistent engine keeps it with its items."""
-        return self._mark_text
-
-    async def _write_mark(self, text: str | None) -> None:
-        """Keep a text beside the items, or remove it."""
-        self._mark_text = text
+        return None if self._mark_text is None else json.loads(self._mark_text)
 
     # Requests and their checks
 
@@ -226,7 +193,7 @@ class Lifecycle(ABC):
         return self._state == "open"
 
     @property
-    def unobserved(self) -> Engine:
+    def unobserved(self) -> Layer:
         """What answers requests that observers are neither asked about nor told of, such as those of their own."""
         return self._living
 

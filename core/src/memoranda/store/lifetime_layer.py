@@ -4,24 +4,27 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+import math
+import time
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from memoranda.errors import IdConflictError, MemoryError, VersionConflictError
+from memoranda.errors import MemoryError
 from memoranda.items import MemoryMetadata
-from memoranda.loops import CallsUnderWay
 from memoranda.store.conditions import Condition, Expiry
-from memoranda.store.engine import Engine, Layer
+from memoranda.store.engine import Engine, Layer, Opened, Opening
 from memoranda.store.filters import Filter
 from memoranda.store.lifetimes import Lifetimes, end_of_life
 from memoranda.store.protocol import Capability
 from memoranda.store.query import Query
-from memoranda.store.values import Value
 from memoranda.store.writes import Change, Write, Written
 
-SWEEP_AGAIN = 60.0
+SWEEP_AGAIN_SECONDS = 60.0
 """After how many seconds a sweep that failed is tried again."""
+
+LOOK_SECONDS = 60.0
+"""How often a persistent engine is swept without knowing that anything expires: other processes write to it, too."""
 
 T = TypeVar("T")
 
@@ -31,34 +34,36 @@ logger = logging.getLogger(__name__)
 class LifetimeLayer(Layer):
     """Asks for nothing and pays for nothing until an item may expire: see :attr:`Lifetimes.in_use`.
 
-    ``calls`` counts writes of several steps, which closing waits for. ``clock`` tells the present, in seconds of Unix
-    time. ``soonest`` asks the engine when its next item expires.
+    ``clock`` tells the present, in seconds of Unix time.
     """
 
-    def __init__(
-        self, inner: Engine, calls: CallsUnderWay, clock: Callable[[], float], soonest: Callable[[], Any]
-    ) -> None:
+    def __init__(self, inner: Engine, clock: Callable[[], float]) -> None:
         super().__init__(inner)
         self.lifetimes = Lifetimes()
         self._clock = clock
-        self._soonest = soonest
-        self._calls = calls
         self._sweeping: asyncio.Task[None] | None = None
+        self._look_at = math.inf
 
     def now(self) -> str:
         """Return the present as items carry times."""
         return self.lifetimes.now(self._clock)
 
-    async def opened(self) -> None:
-        """Look what expires next in an engine that was just opened."""
-        # Of what others keep there, one cannot know whether it will expire.
-        self.lifetimes.in_use = Capability.PERSISTENT in self.capabilities
-        self.lifetimes.swept(await self._soonest())
+    async def open(self, opening: Opening) -> Opened:
+        """Open the engine inside, and remember what expires next."""
+        opened = await self.inner.open(opening)
+        if Capability.TTL in self.capabilities:
+            # Other processes may write items that expire, so reads always check.
+            self.lifetimes.in_use = Capability.PERSISTENT in self.capabilities
+            self.lifetimes.swept(opened.next_expiry)
+            if self.lifetimes.in_use:
+                self._look_at = time.monotonic() + LOOK_SECONDS
+        return opened
 
-    async def ended(self) -> None:
-        """Wait for a sweep that is under way in this loop."""
+    async def close(self) -> None:
+        """Wait for a sweep that is under way in this loop, and close the engine inside."""
         if self._sweeping is not None and self._sweeping.get_loop() is asyncio.get_running_loop():
             await asyncio.wait([self._sweeping])
+        await self.inner.close()
 
     def alive(self, wanted: Filter) -> Filter:
         """Return a filter without what has expired."""
@@ -85,39 +90,33 @@ class LifetimeLayer(Layer):
         return found
 
     async def write(self, write: Write) -> Written:
-        """Carry out a write, after removing expired items that still hold its ids.
-
-        Another process may have stored an item that expires without this one's knowing, so a conflict is tried again.
-        """
+        """Carry out a write, which sees the present: an expired item holds no id, and is no end of a conversation."""
         if write.change is not None:
             return await self._changed(write, write.change)
         if not self.lifetimes.in_use:
             return await self.inner.write(write)
-        expected = write.expected
-        if expected is not None:
-            write = write.but(expected=replace(expected, conversation=self.alive(expected.conversation)))
-        ids = write.ids
-        with self._calls.call():
-            await self._make_room(ids)
-            try:
-                return await self.inner.write(write)
-            except (IdConflictError, VersionConflictError):
-                await self._sweep_ids(ids)
-                return await self.inner.write(write)
+        if not write.now:
+            write = write.but(now=self.now())
+        if write.expected is not None:
+            expected = replace(write.expected, conversation=self.alive(write.expected.conversation))
+            write = write.but(expected=expected)
+        if time.monotonic() >= self._look_at:
+            # Another process may have stored what it did not live to sweep.
+            self._look_at = time.monotonic() + LOOK_SECONDS
+            self.lifetimes.note(write.now)
+        return await self.inner.write(write)
 
     async def _changed(self, write: Write, change: Change) -> Written:
         if change.action == "touch":
             if change.ttl is not None:
                 self.lifetimes.note(end_of_life(change.now, change.ttl))
             return await self.inner.write(write)
-        if not self.lifetimes.in_use:
+        if not self.lifetimes.in_use or change.action == "mark":
             return await self.inner.write(write)
+        if change.action == "sweep":
+            return Written(await self.sweep(change.wanted))
         if change.action == "purge":
             await self.sweep(self.expired(metadata=change.wanted.metadata))
-        elif change.action == "delete" and change.ids is not None:
-            await self._make_room(change.ids)
-        elif change.action == "sweep":
-            return Written(await self.sweep(change.wanted))
         return await self.inner.write(write.but(change=replace(change, wanted=self.alive(change.wanted))))
 
     # Sweeping
@@ -127,8 +126,15 @@ class LifetimeLayer(Layer):
         return Filter(metadata=metadata, archived=None, further=(Expiry(self.now(), expired=True), *further))
 
     async def sweep(self, wanted: Filter) -> int:
-        """Remove expired items for good: those that match, hidden ones too."""
-        return (await self.inner.write(Write(change=Change("sweep", wanted)))).changed
+        """Remove expired items for good, and return how many: those that match, hidden ones too."""
+        before, self.lifetimes.soonest = self.lifetimes.soonest, None  # What is noted meanwhile counts.
+        try:
+            swept = await self.inner.write(Write(change=Change("sweep", wanted)))
+        except BaseException:
+            self.lifetimes.note(before)
+            raise
+        self.lifetimes.note(swept.next_expiry)
+        return swept.changed
 
     def sweep_when_due(self) -> None:
         """Remove what has expired while others go on, if it is time to, and that is not under way."""
@@ -137,21 +143,10 @@ class LifetimeLayer(Layer):
         if self._sweeping is None or self._sweeping.done():
             self._sweeping = asyncio.get_running_loop().create_task(self._sweep_all())
 
-    async def _make_room(self, ids: Sequence[str]) -> None:
-        """Remove the items of these ids that have expired, if any may have: their ids are free."""
-        if Capability.PERSISTENT in self.capabilities and self.lifetimes.is_to_look_again(self._clock):
-            self.lifetimes.note(await self._soonest())
-        if self.lifetimes.is_due(self._clock):
-            await self._sweep_ids(ids)
-
-    async def _sweep_ids(self, ids: Sequence[str]) -> None:
-        await self.sweep(self.expired(Value("id", False, "$in", list(ids))))
-
     async def _sweep_all(self) -> None:
         try:
             await self.sweep(self.expired())
-            self.lifetimes.swept(await self._soonest())
         except MemoryError as error:
             # No caller waits for it, and expired items are not shown; a later call tries again.
             logger.debug("Expired items were not removed: %s.", type(error).__name__)
-            self.lifetimes.swept(end_of_life(self.now(), SWEEP_AGAIN))
+            self.lifetimes.swept(end_of_life(self.now(), SWEEP_AGAIN_SECONDS))

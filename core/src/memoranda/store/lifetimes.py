@@ -71,7 +71,7 @@ class Lifetimes:
         return True
 
     def swept(self, soonest: str | None) -> None:
-        """Remember what a sweep left, or what was there at the opening: when the next item expires."""
+        """Remember when the next item expires, and nothing that was noted before."""
         self.soonest = None
         self.note(soonest)
 

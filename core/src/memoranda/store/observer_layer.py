@@ -30,7 +30,7 @@ class ObserverLayer(Layer):
 
     def prepare(self, item: MemoryItem) -> MemoryItem:
         """Return an item as those inside want it; where observers may still change it, that comes after them."""
-        return item if self.observers.active else self.inner.prepare(item)
+        return item if self.observers.active else self._prepare_inside(item)
 
     async def write(self, write: Write) -> Written:
         """Carry out a write as the observers want it."""
@@ -68,7 +68,7 @@ class ObserverLayer(Layer):
         if change.action == "purge":
             await self.observers.wait("purging", self._store(), change.wanted, change.ids, change.deleted_only)
         written = await self.inner.write(write)
-        if change.action in ("restore", "sweep", "touch"):
+        if change.action in ("restore", "sweep", "touch", "mark"):
             return written
         # A search for one thing tells nothing if there was none; clearing and purging always tell.
         if written.changed or (change.action != "pop" and change.ids is None) or change.action == "purge":
@@ -84,7 +84,7 @@ class ObserverLayer(Layer):
         """Return the write with its items as the observers want them stored."""
         known, accept = await self._known(write), self._store()._rechecked
         asked = [item if id(item) in known else accept(self._changed_by_observers(item)) for item in write.adds]
-        return write.but(adds=[self.inner.prepare(item) for item in asked], owned=False)
+        return write.but(adds=[self._prepare_inside(item) for item in asked], owned=False)
 
     def _changed_by_observers(self, item: MemoryItem) -> MemoryItem:
         changed = self.observers.before_add(item)

@@ -35,7 +35,7 @@ class Expected:
 Packer = Callable[[Sequence[MemoryItem]], list[Any]]
 
 
-Action = Literal["delete", "restore", "purge", "sweep", "pop", "touch"]
+Action = Literal["delete", "restore", "purge", "sweep", "pop", "touch", "mark"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,8 @@ class Change:
     ``delete`` hides items where the engine has the capability ``delete``, and removes them elsewhere; ``restore`` shows
     them again; ``purge`` removes them for good, hidden ones too, or with ``deleted_only`` those alone. ``sweep`` is a
     purge of what has expired. ``pop`` takes the item that was added last, for good with ``purge``. ``touch`` gives the
-    items ``ttl`` seconds from ``now`` on, or their own ttl once more; their versions stay.
+    items ``ttl`` seconds from ``now`` on, or their own ttl once more; their versions stay. ``mark`` concerns no item:
+    it keeps ``text`` beside them, or with None removes it, for the next :class:`~memoranda.store.backend.Opened`.
     """
 
     action: Action
@@ -55,6 +56,7 @@ class Change:
     purge: bool = False
     ttl: float | None = None
     now: str = ""
+    text: str | None = None
 
     def narrowed(self, scope: MemoryMetadata) -> Change:
         """Return this change within a scope. Raises InputError when the two contradict each other."""
@@ -65,11 +67,12 @@ class Written(NamedTuple):
     """What came of a write: how many stored items were removed or changed, and the items that it returns.
 
     Those are what a compared write has stored, or what was popped; where observers were asked, all that is shown of a
-    batch.
+    batch. After a ``sweep``, ``next_expiry`` is when the next of the items that are left expires.
     """
 
     changed: int = 0
     items: Sequence[MemoryItem] = ()
+    next_expiry: str | None = None
 
 
 NOTHING_CHANGED = Written()
@@ -84,10 +87,11 @@ class Write(NamedTuple):
     ``new``, or VersionConflictError is raised: ask :meth:`must_be_new`. ``expected`` is checked before anything is
     written, and no other :class:`Expected` write to that conversation may come in between. ``owned`` says that the
     engine may keep the adds without copying them.
-    ``packed`` are rows instead of adds, made by :meth:`memoranda.store.engine.Engine.packer`. With ``compared`` each
+    ``packed`` are rows instead of adds, made by :attr:`memoranda.store.engine.Engine.packer`. With ``compared`` each
     item replaces the version that it carries, and is returned; version 0 means that none is shown under its id.
-    ``vectors`` are those of the adds, for an engine that keeps some and need not make them. A ``change`` of stored
-    items comes alone.
+    ``vectors`` are those of the adds, for an engine that keeps some and need not make them. ``now`` is the present
+    where items may expire: what has expired by then holds no id, so a write removes it before it takes its place.
+    A ``change`` of stored items comes alone.
     """
 
     adds: Sequence[MemoryItem] = ()
@@ -104,6 +108,7 @@ class Write(NamedTuple):
     compared: bool = False
     vectors: Any = None
     change: Change | None = None
+    now: str = ""
 
     @property
     def is_plain(self) -> bool:

@@ -49,7 +49,8 @@ class Writing(Lifecycle):
             check_filter(within, "within")
         accepted = self._validated(item, None if ttl is None else self._lifetime(ttl))
         bounds = self._within if within is None else within
-        await self._submit(Write([accepted], bounds, keep_created=keep_created))
+        now = self._living.now() if self._living.lifetimes.in_use else ""
+        await self._submit(Write([accepted], bounds, keep_created=keep_created, now=now))
 
     async def add_many(
         self,
@@ -72,7 +73,7 @@ class Writing(Lifecycle):
         """
         self._ensure_open()
         check_filter(within, "within")
-        given, pack = each(items, "items", "memory items"), self.engine.packer()
+        given, pack = each(items, "items", "memory items"), self.engine.packer
         if pack is not None and len(given) > AT_ONCE and not self._observers and not deleted:
             rows = await self._packed(given, ttl, pack)
             await self._submit(Write(within=within, keep_created=keep_created, packed=rows))
@@ -239,7 +240,7 @@ class Writing(Lifecycle):
             item = (life or self._lifetime(None)).given_to(item)
             self._check_life(item)
         item = self.engine.prepare(item)
-        # Where a write waits for others, or for expired items, the caller may change an item meanwhile.
+        # Where a write waits before it takes an item, the caller may change it meanwhile.
         return copy_item(item) if item is given and not copied and self._waits() else item
 
     def _rechecked(self, item: MemoryItem) -> MemoryItem:
@@ -250,7 +251,7 @@ class Writing(Lifecycle):
 
     def _waits(self) -> bool:
         """Return True if an item may wait for something between the call that brings it and its being written."""
-        return self._living.lifetimes.in_use or self._observers.active
+        return self._observers.active
 
     def _typed(self, item: MemoryItem) -> MemoryItem:
         """Return the item as the class that it will be read as, so that everything stored can be read.

@@ -10,7 +10,7 @@ from operator import itemgetter
 from typing import Any, NamedTuple
 
 from memoranda.embeddings import Embeddings
-from memoranda.errors import InputError, StoreClosedError
+from memoranda.errors import InputError, StoreClosedError, StoreNotFoundError
 from memoranda.items import BUILTIN_TYPES, SCOPE_FIELDS, MemoryItem
 from memoranda.offloading import AT_ONCE, offload
 from memoranda.store import BaseStore, Capability, Store, copy_item
@@ -160,7 +160,12 @@ class SealedStore(BaseStore):
         return await self.inner.exists()
 
     async def _alike(self) -> Sequence[str]:
-        return await self.inner._alike()
+        try:
+            await self.inner.init()
+        except StoreNotFoundError as error:
+            return error.alike
+        await self.inner.close()  # Another process has made it meanwhile.
+        return ()
 
     def _prepare(self) -> None:
         """Let the inner store follow this one, and read items as built-in classes, which need no validation."""

@@ -24,7 +24,7 @@ from memoranda.store.backend import (
 )
 from memoranda_encrypt.items import Draft
 from memoranda_encrypt.keyring import GRACE, KeyRing
-from memoranda_encrypt.marks import PREFIX, kinds_of_items, set_mark
+from memoranda_encrypt.marks import PREFIX, kinds_of_items, set_mark, write_mark
 from memoranda_encrypt.sealing import is_sealed, key_id_of, sealed_text
 from memoranda_encrypt.store import EncryptedStore
 
@@ -103,7 +103,7 @@ async def decrypt(inner: Store, ring: KeyRing, *, progress: Progress | None = No
             return is_sealed(stored) and bool(await store._all_opened([stored]))
 
         done = await _converted(store, Filter(archived=None), is_readable, _unsealed, progress)
-        await inner._set_mark(None)
+        await write_mark(inner, None)
         inner.wrapper = None
         return Converted(done)
 

@@ -5,16 +5,14 @@ The inner store keeps it beside its items, and refuses to be opened without encr
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from contextlib import aclosing
 from typing import Any, Literal
 
 from memoranda.offloading import offload
 from memoranda.store import Capability, Store
-from memoranda.store.backend import (
-    AS_ADDED,
-    Filter,
-    items_where,
-)
+from memoranda.store.backend import AS_ADDED, EVERY_ITEM, Change, Filter, Write, items_where
 from memoranda_encrypt.errors import KeyRingError, PlainStoreError
 from memoranda_encrypt.keyring import KeyRing
 from memoranda_encrypt.sealing import is_plain, is_sealed, key_id_of, sealed_text
@@ -34,7 +32,7 @@ async def admitted(inner: Store, ring: KeyRing, label: str, unsealed: Unsealed) 
     Raises KeyRingError for another ring than that of its items, and PlainStoreError for a store whose items are all
     plain, unless these are to be read.
     """
-    mark = await inner._mark()
+    mark = inner.wrapper_mark
     if mark is None:
         return await _first_admitted(inner, ring, label, unsealed)
     if not ring.exists:
@@ -68,8 +66,13 @@ _GIVE_THE_RING = "Give the path of the ring that the store was made with."
 async def set_mark(inner: Store, ring: KeyRing, *, plain: bool) -> None:
     """Let a store say that it is encrypted with a ring, and if some of its items are not."""
     mark: dict[str, Any] = {"prefix": PREFIX, _RING: ring.fingerprint, _PLAIN: plain}
-    if await inner._mark() != mark:
-        await inner._set_mark(mark)
+    await write_mark(inner, mark)
+
+
+async def write_mark(inner: Store, mark: Mapping[str, Any] | None) -> None:
+    """Let a store say that it is only to be opened with a wrapper, which ``prefix`` names; None takes that back."""
+    text = None if mark is None else json.dumps(mark, sort_keys=True)
+    await inner.bottom.write(Write(change=Change("mark", EVERY_ITEM, text=text)))
 
 
 async def _check_no_sealed(inner: Store, reason: str) -> None:

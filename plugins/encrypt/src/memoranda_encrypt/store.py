@@ -12,6 +12,7 @@ from memoranda.store import Finding, Order, Owner, RankedItem, SearchMode, Store
 from memoranda.store.backend import (
     AS_ADDED,
     Change,
+    Expiry,
     Filter,
     Listing,
     Page,
@@ -171,7 +172,10 @@ class EncryptedStore(SealedWriting):
         return next(iter(await self.below.read(place_of(item_id))), None)
 
     async def _soonest_expiry(self) -> str | None:
-        return await self.inner._soonest_expiry()
+        if self.access == "read":
+            return None  # Nothing is swept.
+        no_item = Filter(archived=None, further=(Expiry("0001-01-01T00:00:00.000000+00:00", expired=True),))
+        return (await self.below.write(Write(change=Change("sweep", no_item)))).next_expiry
 
     # Removing
 

@@ -117,4 +117,4 @@ class StepwiseStore(BaseStore):
         return await self._changed(Change("touch", wanted, ids, ttl=ttl, now=now))
 
     async def _soonest_expiry(self) -> str | None:
-        return await self.items.soonest_expiry()
+        return (await self.items.open(self._opening())).next_expiry

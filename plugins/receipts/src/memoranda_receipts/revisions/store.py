@@ -7,6 +7,7 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from typing import TypeVar
 
+from memoranda.errors import StoreNotFoundError
 from memoranda.items import MemoryItem, MemoryMetadata, Payload
 from memoranda.store import BaseStore, Capability, InMemoryStore, Order, Owner, RankedItem, Ranker, SearchMode, Store
 from memoranda.store.backend import (
@@ -95,7 +96,12 @@ class RevisionsStore(AsOf, BaseStore):
         return await self._inner.exists()
 
     async def _alike(self) -> Sequence[str]:
-        return await self._inner._alike()
+        try:
+            await self._inner.init()
+        except StoreNotFoundError as error:
+            return error.alike
+        await self._inner.close()  # Another process has made it meanwhile.
+        return ()
 
     def derived_id(self, text: str, *, digits: int = 32) -> str:
         """Return an id that is made from a text, as the store underneath makes it: it may be encrypted."""
@@ -244,7 +250,10 @@ class RevisionsStore(AsOf, BaseStore):
         return await self._change("sweep", wanted.also(NO_REVISION))
 
     async def _soonest_expiry(self) -> str | None:
-        return await self._inner._soonest_expiry()
+        if self.access == "read":
+            return None  # Nothing is swept.
+        no_item = Filter(archived=None, further=(Expiry("0001-01-01T00:00:00.000000+00:00", expired=True),))
+        return (await self._below.write(Write(change=Change("sweep", no_item)))).next_expiry
 
     def _note(self, revisions: Iterable[MemoryItem]) -> None:
         for revision in revisions:
