@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from memoranda import MemoryItem, MemoryMetadata
 from memoranda.errors import IdConflictError, InputError, StoreClosedError
 from memoranda.store import InMemoryStore
-from memoranda.store.backend import Contains
+from memoranda.store.backend import EVERY_ITEM, Change, Contains, Write
 from memoranda_testing import StoreConformance
 
 
@@ -148,3 +148,15 @@ async def test_a_batch_that_leaves_its_bounds_halfway_changes_nothing() -> None:
     with pytest.raises(IdConflictError):
         await store.add_many(batch, within=MemoryMetadata(session_id="here"))
     assert await store.count() == 0
+
+
+async def test_a_change_of_several_ids_takes_them_in_any_order() -> None:
+    """An id that is named twice, or is not there, is no item more."""
+    store = InMemoryStore()
+    names = [f"{number}" for number in range(5)]
+    await store.add_many([MemoryItem(id=name, content=name) for name in names])
+
+    purged = await store.engine.write(Write(change=Change("purge", EVERY_ITEM, ["3", "0", "9", "3", "1"])))
+
+    assert purged.changed == 3
+    assert [each.id async for each in store.scan()] == ["2", "4"]

@@ -174,6 +174,19 @@ class TurnConflictError(ConflictError):
         self.found = found
 
 
+class NotGrantedError(StoreError, PermissionError):
+    """Whoever uses a handle may not do this in a space; nothing was read or changed."""
+
+    def __init__(self, who: str, space: str, may: str) -> None:
+        super().__init__(
+            f"{who} may not {may} the space {space!r}. Nothing was read or changed; ask somebody who manages it for a "
+            f"grant."
+        )
+        self.who = who
+        self.space = space
+        self.may = may
+
+
 class CorruptStoreError(StoreError):
     """The content of the engine cannot be read as memories."""
 

@@ -186,6 +186,7 @@ class SyncStore:
     close = _blocking(Store.close)
     exists = _blocking(Store.exists)
     scoped = _binding(Store.scoped)
+    space = _binding(Store.space)
 
     add = _blocking(Store.add)
     add_many = _blocking(Store.add_many)

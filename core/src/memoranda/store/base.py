@@ -8,7 +8,8 @@ The docstrings of :class:`Store` are the contract. Every sentence in them has a 
 from __future__ import annotations
 
 import weakref
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
+from functools import partial
 from typing import Any, Literal, Unpack, overload
 
 from memoranda.errors import InputError
@@ -19,6 +20,7 @@ from memoranda.shapes import check_text, items_of, number, truth, whole_number
 from memoranda.store.branches import Branching
 from memoranda.store.engine import Layer
 from memoranda.store.filters import EVERYTHING, Filter, Kinds, Moment, Narrowing, Page, check_filter, merge_scope
+from memoranda.store.granting import Surroundings, granting
 from memoranda.store.observer_layer import ObserverLayer
 from memoranda.store.observers import Observers
 from memoranda.store.protocol import Capability, SearchMode
@@ -28,6 +30,7 @@ from memoranda.store.reading import Reading
 from memoranda.store.records import writing_records
 from memoranda.store.removing import Removing
 from memoranda.store.scope_layer import UNSET, ScopeLayer, scope_metadata
+from memoranda.store.spaces import Spaces, checked_spaces, space_owner
 from memoranda.store.values import NO_RECORDS, Value, moment_text
 from memoranda.store.writing import Writing
 from memoranda.trust import Trust, check_trust, trust_of
@@ -60,12 +63,17 @@ class Store(Writing, Reading, Removing, Branching):
         namespace: tuple[str, ...] = UNSET,
         trust: str | None = None,
         origin: str | None = None,
+        spaces: Spaces | Iterable[str] | None = None,
     ) -> ScopedStore:
         """Return a handle that is bound to a scope: see :class:`memoranda.store.ScopedStore`.
 
         A namespace binds to that place and all that lies below it. ``trust`` and ``origin`` are stamped on what the
         handle adds; an item that says a lower trust keeps it. Raises InputError without any field of the scope, and for
         one that is None: a user that was not found is not "any".
+
+        With ``spaces``, ``get``, ``search``, ``recall`` and ``count`` also reach the spaces that are granted to the
+        handle's user or agent when the call begins: all of them (``"granted"``), or those in a list. Needs
+        memoranda-spaces; raises PluginNotFoundError without it.
         """
         scope = scope_metadata(
             user_id=user_id, session_id=session_id, task_id=task_id, agent_id=agent_id, namespace=namespace
@@ -76,8 +84,25 @@ class Store(Writing, Reading, Removing, Branching):
             handle.trust = given if handle.trust is None else min(given, handle.trust)
         if origin is not None:
             handle.origin = handle.origin or check_text(origin, "origin")
+        if spaces is not None:
+            handle._reach(checked_spaces(spaces))
         handle._observers.attach(handle)
         return handle
+
+    def space(self, name: str) -> ScopedStore:
+        """Return a handle that is bound to a space, as :meth:`scoped` returns one that is bound to a user.
+
+        That of a store is the operator's. That of a handle does what is granted to the handle's user or agent, asked
+        anew at every call, and raises NotGrantedError otherwise. Raises InputError for what is no name of a space.
+        """
+        handle = self._scoped(MemoryMetadata(user_id=space_owner(name)))
+        handle._observers.attach(handle)
+        return handle
+
+    @property
+    def own(self) -> Store:
+        """This handle without the spaces that it reaches; of a store, or a handle without any, itself."""
+        return self
 
     async def approve(self, item_id: str, *, trust: str, by: str) -> MemoryItem:
         """Set how far an item is trusted, and return it. Nothing else raises an item's trust.
@@ -190,7 +215,7 @@ class Store(Writing, Reading, Removing, Branching):
         much = min(most + len(shown), EVERYTHING)
         ranked = await self.engine.read(best_of("", wanted, much, "text")) if most else []
         if most and not ranked:  # A scope that is too large to be ranked as a whole is found by words alone.
-            newest = await self.engine.read(items_where(wanted, Page(limit=NEWEST_TOLD)))
+            newest = await self.engine.read(items_where(wanted, Page(limit=NEWEST_TOLD), reach="granted"))
             weight = ranking_weight(len(newest), (item.content for item in newest))
             own = (await self._text_ranker()).index()
             ranked = await offload(weight, rank_items, own, "", newest, None, much)
@@ -279,6 +304,12 @@ class ScopedStore(Store):
     needs_init = False
     _bounded = True
 
+    spaces: Spaces | None = None
+    """Which spaces this handle reaches beside its scope; None for none."""
+
+    _layer_around: Callable[[Surroundings], Engine] | None = None
+    """What makes the layer around that of the scope: it looks up grants. None for a handle without grants."""
+
     def __init__(self, store: Store, scope: MemoryMetadata) -> None:
         root = store.root
         # A handle of a handle is bound to both; two that contradict each other are refused here and not at every call.
@@ -290,6 +321,7 @@ class ScopedStore(Store):
         # A handle of a handle speaks for the same writer.
         if isinstance(store, ScopedStore):
             self.trust, self.origin = store.trust, store.origin
+            self._surround(store.spaces, store._layer_around)
         self.item_types = store.item_types
         self.reranker = store.reranker
         self.access = store.access
@@ -303,6 +335,48 @@ class ScopedStore(Store):
         self._observers = observers
         self._bound = ScopeLayer(ObserverLayer(self._living, observers, weakref.ref(self)), self.scope)
         self.engine = self._bound
+
+    def _reach(self, spaces: Spaces) -> None:
+        """Reach spaces, too."""
+        self._surround(spaces, granting(self._root).reading_layer)
+
+    def _surround(self, spaces: Spaces | None, layer: Callable[[Surroundings], Engine] | None) -> None:
+        """Stand on a layer around that of the scope, which looks up grants; None for none."""
+        self.spaces, self._layer_around = spaces, layer
+        self.engine = self._surrounded(self._bound)
+
+    def _surrounded(self, bound: ScopeLayer) -> Engine:
+        if self._layer_around is None:
+            return bound
+        return self._layer_around(Surroundings(bound, self._living, self.spaces, self._root._check_life))
+
+    def space(self, name: str) -> ScopedStore:
+        """Return a handle of a space that does what is granted to this one's user or agent: see :meth:`Store.space`."""
+        handle: ScopedStore = self._root._scoped(MemoryMetadata(user_id=space_owner(name)))
+        handle._bind(self._observers)
+        handle.reranker = self.reranker
+        granted = granting(self._root)
+        handle.trust, handle.origin = granted.stamps(self.scope, self.trust)
+        handle._surround(None, partial(granted.space_layer, self.scope))
+        handle._observers.attach(handle)
+        return handle
+
+    @property
+    def own(self) -> Store:
+        """This handle without the spaces that it reaches."""
+        if self.spaces is None:
+            return self
+        return self._copied(self.scope, None)
+
+    def _copied(self, scope: MemoryMetadata, spaces: Spaces | None) -> ScopedStore:
+        """Return a handle of another scope with the same observers, for the same writer."""
+        copied: ScopedStore = self._root._scoped(scope)
+        copied._bind(self._observers)
+        copied.reranker = self.reranker
+        copied.trust, copied.origin = self.trust, self.origin
+        if spaces is not None or self.spaces is None:
+            copied._surround(spaces, self._layer_around)
+        return copied
 
     def __repr__(self) -> str:
         names = [name for name in SCOPE_FIELDS if getattr(self.scope, name) is not None]
@@ -355,18 +429,14 @@ class ScopedStore(Store):
         """Return the handle of the same user without this one's session and task: see `of_owner`."""
         if self.scope.user_id is None or (self.scope.session_id is None and self.scope.task_id is None):
             return self
-        wide = self._root._scoped(self.scope.model_copy(update={"session_id": None, "task_id": None}))
-        wide._bind(self._observers)
-        wide.reranker = self.reranker
-        wide.trust, wide.origin = self.trust, self.origin
-        return wide
+        return self._copied(self.scope.model_copy(update={"session_id": None, "task_id": None}), self.spaces)
 
     @property
     def unobserved(self) -> Layer:
         """What answers requests within the scope that observers are neither asked about nor told of."""
         layer = ScopeLayer(self._living, self.scope)
         layer.trust, layer.origin = self.trust, self.origin
-        return layer
+        return self._surrounded(layer)
 
     def _reached(self, wanted: Filter) -> Filter:
         return super()._reached(wanted.narrowed(self.scope))

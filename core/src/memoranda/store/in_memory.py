@@ -426,7 +426,7 @@ class InMemoryEngine(Engine):
         """Return the entries of an index that may match, oldest first, as they are now."""
         if ids is None:
             return index.candidates(wanted.metadata).copy()
-        return [entry for item_id in ids if (entry := index.get(item_id)) is not None]
+        return sorted([entry for item_id in dict.fromkeys(ids) if (entry := index.get(item_id)) is not None])
 
     def _put(self, item: MemoryItem) -> None:
         """Keep the item instead of the one with its id."""

@@ -10,6 +10,7 @@ from memoranda.store.conditions import Condition
 from memoranda.store.filters import Filter, Page
 from memoranda.store.protocol import SearchMode
 from memoranda.store.ranked import RankedItem
+from memoranda.store.spaces import Reach
 
 T = TypeVar("T")
 
@@ -32,7 +33,8 @@ class Query(NamedTuple, Generic[T]):
     """What a read asks for: the items that match, or those of some ids, a page of them, newest or best first.
 
     With ``ids`` the items come in any order, whatever the filter; those that are not there are left out. ``deleted``
-    includes deleted items where the read allows that. The type says what the read returns: see :data:`Form`.
+    includes deleted items where the read allows that. The type says what the read returns: see :data:`Form`. ``reach``
+    says whether spaces that were granted to a handle are meant, too; what is about one conversation never means them.
     """
 
     wanted: Filter = EVERY_ITEM
@@ -41,6 +43,7 @@ class Query(NamedTuple, Generic[T]):
     deleted: bool = False
     ranking: Ranking | None = None
     form: Form = "items"
+    reach: Reach = "own"
 
     def narrowed(self, scope: MemoryMetadata) -> Query[T]:
         """Return this query within a scope. Raises InputError when the two contradict each other."""
@@ -52,14 +55,16 @@ class Query(NamedTuple, Generic[T]):
         return self._replace(wanted=self.wanted.also(*conditions))
 
 
-def items_where(wanted: Filter, page: Page = FIRST_PAGE, *, deleted: bool = False) -> Query[MemoryItem]:
+def items_where(
+    wanted: Filter, page: Page = FIRST_PAGE, *, deleted: bool = False, reach: Reach = "own"
+) -> Query[MemoryItem]:
     """Return the query of a page of the items that match."""
-    return Query(wanted, page, None, deleted)
+    return Query(wanted, page, None, deleted, reach=reach)
 
 
-def items_of_ids(ids: Sequence[str]) -> Query[MemoryItem]:
+def items_of_ids(ids: Sequence[str], reach: Reach = "own") -> Query[MemoryItem]:
     """Return the query of the items that are shown under these ids."""
-    return Query(EVERY_ITEM, FIRST_PAGE, ids)
+    return Query(EVERY_ITEM, FIRST_PAGE, ids, reach=reach)
 
 
 def payloads_where(wanted: Filter, page: Page) -> Query[Payload]:
@@ -68,8 +73,8 @@ def payloads_where(wanted: Filter, page: Page) -> Query[Payload]:
 
 
 def best_of(text: str, wanted: Filter, limit: int, mode: SearchMode) -> Query[RankedItem]:
-    """Return the query of the items that match and answer a question best."""
-    return Query(wanted, Page(limit), ranking=Ranking(text, mode), form="ranked")
+    """Return the query of the items that match and answer a question best, wherever the handle may look."""
+    return Query(wanted, Page(limit), ranking=Ranking(text, mode), form="ranked", reach="granted")
 
 
 def place_of(item_id: str) -> Query[int]:

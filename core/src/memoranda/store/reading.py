@@ -27,6 +27,7 @@ from memoranda.store.owners import Owner, OwnerField, check_listing
 from memoranda.store.protocol import Capability, SearchMode
 from memoranda.store.query import AS_ADDED, EVERY_ITEM, best_of, items_of_ids, items_where, payloads_where
 from memoranda.store.ranked import RERANKED, TIMED, RankedItem, reranked
+from memoranda.store.spaces import Reach
 from memoranda.store.values import NO_RECORDS
 from memoranda.store.window import read_window
 from memoranda.store.writes import HEAD_ONLY, Change, Write
@@ -49,7 +50,7 @@ class Reading(Lifecycle):
         check_text(item_id, "item_id")
         if metadata is not None:
             check_filter(metadata)
-        found = await self.engine.read(items_of_ids((item_id,)))
+        found = await self.engine.read(items_of_ids((item_id,), "granted"))
         if not found or (metadata is not None and not metadata_matches(metadata, found[0].metadata)):
             return None
         return found[0] if refresh is False else (await self._refreshed(found, refresh))[0]
@@ -66,7 +67,7 @@ class Reading(Lifecycle):
         wanted = list(dict.fromkeys(check_text(item_id, "ids") for item_id in each(ids, "ids", "ids")))
         if not wanted:
             return []
-        held = await self.engine.read(items_of_ids(wanted))
+        held = await self.engine.read(items_of_ids(wanted, "granted"))
         found = await offload(filter_weight(len(held)), _in_order_of, wanted, held, metadata)
         return await self._refreshed(found, refresh)
 
@@ -109,10 +110,18 @@ class Reading(Lifecycle):
         wanted = self._filter(
             query=said, metadata=metadata, memory_type=memory_type, status=status, archived=archived, **narrowing
         )
-        return await self._listed(query, wanted, page, mode, refresh, min_score, current)
+        return await self._listed(query, wanted, page, mode, refresh, min_score, current, "granted")
 
     async def _listed(
-        self, query: str, wanted: Filter, page: Page, mode: SearchMode, refresh: bool, min_score: float, current: bool
+        self,
+        query: str,
+        wanted: Filter,
+        page: Page,
+        mode: SearchMode,
+        refresh: bool,
+        min_score: float,
+        current: bool,
+        reach: Reach = "own",
     ) -> list[MemoryItem]:
         """Return the items that match, newest first; where the mode ranks and there is a query, best first."""
         floor = number(min_score, "min_score", most=1)
@@ -121,7 +130,8 @@ class Reading(Lifecycle):
         elif floor:
             raise InputError("min_score needs a query and a mode that ranks.", field="min_score")
         else:
-            found = await self.engine.read(items_where(_without_records(wanted), page)) if page.limit else []
+            asked = items_where(_without_records(wanted), page, reach=reach)
+            found = await self.engine.read(asked) if page.limit else []
             self._observers.searched(query, found)
         return found if refresh is False else await self._refreshed(found, refresh)
 
@@ -347,7 +357,7 @@ class Reading(Lifecycle):
         """Return the number of items, archived ones included; with ``include_deleted`` also deleted ones."""
         self._ensure_open()
         wanted = self._filter(metadata=metadata, archived=None, **narrowing)
-        return await self.engine.count(items_where(wanted, deleted=include_deleted))
+        return await self.engine.count(items_where(wanted, deleted=include_deleted, reach="granted"))
 
     async def scan(
         self,

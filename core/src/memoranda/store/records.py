@@ -19,6 +19,9 @@ from memoranda.items import MemoryItem
 
 RECORD_MAKERS: Mapping[str, str] = {
     "fact-mark": "only the extraction of facts notes what it has read",
+    "grant": "only somebody who manages a space gives one",
+    "derivation": "only the layer of spaces notes what was made from a space",
+    "publication": "only publishing an item makes one",
     "langgraph.checkpoint": "only LangGraph's checkpointer makes one",
     "langgraph.write": "only LangGraph's checkpointer makes one",
     "quarantined": "only the guard keeps an item apart",

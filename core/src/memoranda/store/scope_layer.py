@@ -12,6 +12,7 @@ from memoranda.store.engine import Engine, Layer
 from memoranda.store.filters import metadata_matches
 from memoranda.store.owners import is_below
 from memoranda.store.query import Query
+from memoranda.store.spaces import check_user
 from memoranda.store.writes import Write
 from memoranda.trust import Trust, trusted_as
 
@@ -27,6 +28,8 @@ def scope_metadata(**named: Any) -> MemoryMetadata:
     for name, value in given.items():
         if value is None:
             raise InputError(f"scoped({name}=None) would not bind {name}. Leave it out, or give a value.", field=name)
+    if isinstance(given.get("user_id"), str):
+        check_user(given["user_id"])
     if not given:
         raise InputError(f"scoped() needs at least one of {', '.join(SCOPE_FIELDS)} and namespace.", field="scope")
     scope = MemoryMetadata(**given)
@@ -75,6 +78,8 @@ class ScopeLayer(Layer):
                     field=f"metadata.{name}",
                 )
             values[name] = given if bound is None else bound
+        if self.scope.user_id is None and values["user_id"] is not None:
+            check_user(values["user_id"], "metadata.user_id")
         place = item.metadata.namespace or self.scope.namespace
         if not is_below(place, self.scope.namespace):
             raise InputError(

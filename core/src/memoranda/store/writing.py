@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+from abc import abstractmethod
 from collections.abc import Collection, Iterable, Sequence
 from functools import cache
 from typing import Any
@@ -25,6 +26,10 @@ from memoranda.store.writes import Change, Expected, Packer, Write, conversation
 class Writing(Lifecycle):
     """What a store's writing methods promise."""
 
+    @abstractmethod
+    def space(self, name: str) -> Writing:
+        """Return a handle that is bound to a space."""
+
     async def add(
         self,
         item: MemoryItem,
@@ -32,6 +37,7 @@ class Writing(Lifecycle):
         within: MemoryMetadata | None = None,
         ttl: float | None = None,
         keep_created: bool = False,
+        space: str | None = None,
     ) -> None:
         """Store the item. When this returns, it is stored: a persistent store still has it after a crash.
 
@@ -43,8 +49,13 @@ class Writing(Lifecycle):
         ``ttl`` (seconds; capability ``ttl``), or else the item's own ``ttl``, makes the item vanish by itself: from
         that moment on, by the store's ``clock``, it is as if it had been purged. Raises InputError, naming the field,
         for what no store can hold, and for records, which only their makers write: see :mod:`memoranda.store.records`.
+
+        ``space`` stores it in a space instead, as :meth:`memoranda.store.Store.space` allows it.
         """
         self._ensure_open()
+        if space is not None:
+            await self.space(space).add(item, within=within, ttl=ttl, keep_created=keep_created)
+            return
         if within is not None:
             check_filter(within, "within")
         accepted = self._validated(item, None if ttl is None else self._lifetime(ttl))
@@ -60,6 +71,7 @@ class Writing(Lifecycle):
         ttl: float | None = None,
         deleted: Collection[str] = (),
         keep_created: bool = False,
+        space: str | None = None,
     ) -> None:
         """Store several items, in their order, as :meth:`add` does each.
 
@@ -72,6 +84,10 @@ class Writing(Lifecycle):
         InputError. Observers may change these items before they are stored, and get no notice of them afterwards.
         """
         self._ensure_open()
+        if space is not None:
+            place = self.space(space)
+            await place.add_many(items, within=within, ttl=ttl, deleted=deleted, keep_created=keep_created)
+            return
         check_filter(within, "within")
         given, pack = each(items, "items", "memory items"), self.engine.packer
         if pack is not None and len(given) > AT_ONCE and not self._observers and not deleted:

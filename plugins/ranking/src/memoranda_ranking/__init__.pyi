@@ -11,6 +11,7 @@ from memoranda_ranking.embedding import embed_query as embed_query
 from memoranda_ranking.embedding import embed_texts as embed_texts
 from memoranda_ranking.embedding import has_text as has_text
 from memoranda_ranking.embedding import long_texts as long_texts
+from memoranda_ranking.embedding import one_embedding as one_embedding
 from memoranda_ranking.embedding import provided_vectors as provided_vectors
 from memoranda_ranking.fusion import likeness as likeness
 from memoranda_ranking.kept_scopes import KeptScopes as KeptScopes

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from itertools import islice
 from math import copysign, sqrt
 from statistics import fmean
@@ -94,6 +96,21 @@ _PAUSE_SECONDS = 60.0
 """Seconds before an embedder that failed on these texts is asked for them again."""
 
 
+_asked: ContextVar[dict[tuple[int, str], tuple[array[float], float]] | None] = ContextVar(
+    "memoranda_query_vectors", default=None
+)
+
+
+@contextmanager
+def one_embedding() -> Iterator[None]:
+    """Ask an embedder for a query once, however many places are searched for it meanwhile."""
+    token = _asked.set({})
+    try:
+        yield
+    finally:
+        _asked.reset(token)
+
+
 async def embed_query(embeddings: Embeddings, query: str) -> tuple[array[float], float]:
     """Return the vector of a query, and the highest similarity that texts have which have nothing to do with it.
 
@@ -105,6 +122,16 @@ async def embed_query(embeddings: Embeddings, query: str) -> tuple[array[float],
 
     Raises what :func:`embed_texts` does.
     """
+    known = _asked.get()
+    key = (id(embeddings), query)
+    if known is None:
+        return await _embedded_query(embeddings, query)
+    if key not in known:
+        known[key] = await _embedded_query(embeddings, query)
+    return known[key]
+
+
+async def _embedded_query(embeddings: Embeddings, query: str) -> tuple[array[float], float]:
     vector = None
     if not _is_measured(embeddings) and _embeds_many(embeddings):
         alike = type(embeddings).aembed_query is Embeddings.aembed_query

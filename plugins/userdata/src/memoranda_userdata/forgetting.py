@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from memoranda.items import MemoryMetadata, now_text
 from memoranda.store import Capability, Erasing
+from memoranda.store.spaces import DIRECTORY, space_of
 
 if TYPE_CHECKING:
     from memoranda.store import Store
@@ -37,7 +38,8 @@ class Receipt:
 
     ``keys_destroyed`` is the number of the user's keys that were destroyed, so that no backup can be read either; None
     if the store is not encrypted. ``unreadable`` counts items that no search shows, since their key is gone already: a
-    restored backup brings back such items.
+    restored backup brings back such items. ``grants`` are the spaces that were granted to the user, or to whom a
+    forgotten space was granted; the grants are removed, and the user's publications go with their originals.
     """
 
     user_id: str
@@ -50,6 +52,7 @@ class Receipt:
     pending: str = ""
     keys_destroyed: int | None = None
     unreadable: int = 0
+    grants: list[str] = field(default_factory=list)
     at: str = field(default_factory=now_text)
 
     @property
@@ -88,15 +91,19 @@ async def count_user(store: Store, name: str, user: str) -> Receipt:
     everything = await store.count(metadata=owner, include_deleted=True) if hides else found
     method = "purge" if Capability.PURGE in store.capabilities else "clear"
     unreadable = await store.count_unreadable(user) if isinstance(store, HoldsUnreadable) else 0
-    return Receipt(user, name, found, everything - found, method, unreadable=unreadable)
+    granted = await _grants(store, user)
+    return Receipt(user, name, found, everything - found, method, unreadable=unreadable, grants=granted)
 
 
 async def erase_user(store: Store, receipt: Receipt) -> None:
     """Erase what a store holds of the user of a receipt, search again, and complete the receipt."""
     owner = MemoryMetadata(user_id=receipt.user_id)
+    remove_all = store.purge if receipt.method == "purge" else store.clear
     if receipt.held:
-        remove = store.purge if receipt.method == "purge" else store.clear
-        receipt.removed = await remove(metadata=owner)
+        receipt.removed = await remove_all(metadata=owner)
+    directory = _directory_of(receipt.user_id)
+    if await store.count(metadata=directory):
+        await remove_all(metadata=directory)
     if isinstance(store, KeyPerUser):
         receipt.keys_destroyed = (receipt.keys_destroyed or 0) + await store.destroy_keys(receipt.user_id)
     receipt.left = await _traces(store, owner)
@@ -117,6 +124,22 @@ async def similar_users(store: Store, user_id: str, *, deleted: bool = False) ->
     return get_close_matches(user_id, known) or [name for name in known if name.casefold() == user_id.casefold()]
 
 
+def _directory_of(user: str) -> MemoryMetadata:
+    """Return where the directory of spaces has what concerns a user, or a space."""
+    owner = MemoryMetadata(user_id=user)
+    space = space_of(owner)
+    if space is not None:
+        return MemoryMetadata(user_id=DIRECTORY, task_id=space)
+    return MemoryMetadata(user_id=DIRECTORY, session_id=f"user:{user}")
+
+
+async def _grants(store: Store, user: str) -> list[str]:
+    """Return the spaces that are granted to a user, or to whom a space is granted."""
+    other = "session_id" if space_of(MemoryMetadata(user_id=user)) else "task_id"
+    found = store.scan(metadata=_directory_of(user), memory_type="grant", archived=True)
+    return sorted({str(getattr(item.metadata, other)) async for item in found})
+
+
 async def _traces(store: Store, owner: MemoryMetadata) -> dict[str, int]:
     """Look for the user in every way that finds items, and return how many each still finds."""
     left = {
@@ -126,6 +149,8 @@ async def _traces(store: Store, owner: MemoryMetadata) -> dict[str, int]:
     }
     if Capability.DELETE in store.capabilities:
         left["deleted"] = sum([1 async for _ in store.scan(metadata=owner, include_deleted=True)]) - left["scanned"]
+    if owner.user_id is not None:
+        left["granted"] = await store.count(metadata=_directory_of(owner.user_id))
     if isinstance(store, HoldsUnreadable) and owner.user_id is not None:
         left["unreadable"] = await store.count_unreadable(owner.user_id)
     for mode in (Capability.TEXT, Capability.SEMANTIC, Capability.HYBRID):

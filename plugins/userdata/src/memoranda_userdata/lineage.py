@@ -16,6 +16,7 @@ from memoranda.items import MemoryItem, MemoryMetadata, now_text
 from memoranda.store import Capability
 from memoranda.store.backend import moment_text
 from memoranda.store.records import writing_records
+from memoranda.store.spaces import DIRECTORY
 from memoranda.trust import origin_of
 from memoranda_userdata.transfer import hidden_ids
 
@@ -78,8 +79,8 @@ def sources_of(item: MemoryItem) -> list[str]:
 async def descendants(store: Store, item: MemoryItem | str) -> list[MemoryItem]:
     """Return everything that was made from an item, at any remove, oldest first.
 
-    All items of its user are read. An id that the store does not have, such as a purged item's, is looked for among all
-    that the store or handle reaches.
+    All items of its user are read; in a store with spaces, those of all users and spaces that the store or handle
+    reaches. An id that the store does not have, such as a purged item's, is looked for among all of these, too.
     """
     found = await store.get(item) if isinstance(item, str) else item
     root = item if isinstance(item, str) else item.id
@@ -189,7 +190,8 @@ async def erase(store: Store, ids: Iterable[str]) -> Erasure:
 
 
 async def _of_user(store: Store, item: MemoryItem | None) -> list[MemoryItem]:
-    if item is None:
+    shares = store.bounds is None and await store.count(metadata=MemoryMetadata(user_id=DIRECTORY)) > 0
+    if item is None or shares:
         return [found async for found in store.scan()]
     user = item.metadata.user_id
     if user is None:

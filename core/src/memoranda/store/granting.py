@@ -1,0 +1,53 @@
+"""What a handle needs to look up grants: the plugin that knows them, and what its layers stand on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple, Protocol
+
+from memoranda.items import MemoryItem, MemoryMetadata
+from memoranda.plugins.registry import default_registry
+from memoranda.store.engine import Engine
+from memoranda.store.scope_layer import ScopeLayer
+from memoranda.store.spaces import Spaces
+from memoranda.trust import Trust
+
+
+class Surroundings(NamedTuple):
+    """What a layer around a scope is given.
+
+    ``own`` is the layer of the scope. ``beside`` answers requests in any scope, without observers. ``spaces`` are those
+    that the handle reaches. ``expires`` takes note of an item that is given an end on its way.
+    """
+
+    own: ScopeLayer
+    beside: Engine
+    spaces: Spaces | None
+    expires: Callable[[MemoryItem], None]
+
+
+class Granting(Protocol):
+    """The plugin that knows what is granted, such as memoranda-spaces. It observes the store."""
+
+    def reading_layer(self, around: Surroundings) -> Engine:
+        """Return the layer of a handle that reads spaces beside its own scope."""
+        ...
+
+    def space_layer(self, of: MemoryMetadata, around: Surroundings) -> Engine:
+        """Return the layer of a handle that is bound to a space; ``of`` is the scope of whoever uses it."""
+        ...
+
+    def stamps(self, of: MemoryMetadata, trust: Trust | None) -> tuple[Trust, str]:
+        """Return the trust and the origin of what somebody writes into a space."""
+        ...
+
+
+def granting(root: Any) -> Granting:
+    """Return the observer of a store that knows grants. Raises PluginNotFoundError if none is installed."""
+    for observer in root.observers:
+        if hasattr(observer, "reading_layer"):
+            known: Granting = observer
+            return known
+    made: Any = default_registry().observer("spaces")
+    root.observe(made)
+    return granting(root)
