@@ -29,6 +29,7 @@ def test_a_healthy_store_is_said_to_be_well(command: Command, url: str) -> None:
 
     findings = {finding["name"]: finding for finding in json.loads(result.stdout)["findings"]}
     assert findings["opening"]["ok"]
+    assert findings["layers"]["detail"] == "observers, lifetimes, branches, and the engine"
     assert findings["dust"]["ok"]
     assert findings["items"]["detail"] == "8 items read, 8 counted"
     assert findings["archive"]["ok"]

@@ -7,7 +7,7 @@ written and read, and the rules of ownership and versions.
 
 from __future__ import annotations
 
-from memoranda.store.base import of_owner, steps_of
+from memoranda.store.base import of_owner
 from memoranda.store.branch_layer import as_one_session
 from memoranda.store.checks import MAX_KEY_BYTES, check_item, check_metadata, storable
 from memoranda.store.codec import bare_item, bare_metadata, further_values, left_out, make_item, make_metadata, readable
@@ -84,5 +84,5 @@ __all__ = [
     "further_values", "in_order", "is_below", "items_of_ids", "items_where", "json_equal", "keep_trust", "kept",
     "key_bounds", "left_out", "make_item", "make_metadata", "merge_scope", "metadata_conditions", "metadata_matches",
     "moment_text", "names_nothing", "of_owner", "one_thread_at_a_time", "payloads_where", "place_of", "readable",
-    "scope_metadata", "steps_of", "storable", "successor", "value_conditions", "with_lifetime",
+    "scope_metadata", "storable", "successor", "value_conditions", "with_lifetime",
 ]  # fmt: skip

@@ -265,15 +265,6 @@ def of_owner(store: Store) -> Store:
     return store._of_owner()
 
 
-def steps_of(store: Store) -> list[tuple[object, dict[str, str]]]:
-    """Return the objects that do a part of a call of an open store, with the methods that do it, each named.
-
-    A store names its own in a method ``steps()``. For telemetry.
-    """
-    own: list[tuple[object, dict[str, str]]] = getattr(store, "steps", list)()
-    return [*own, (store._living, {"sweep": "sweep"})]
-
-
 def check_approver(store: Store, by: str) -> None:
     """Raise InputError unless an approval has a name, and a handle that may decide; see :func:`check_reviewer`."""
     check_reviewer(store)

@@ -29,6 +29,8 @@ T = TypeVar("T")
 class BranchLayer(Layer):
     """Reads of a forked session show what it shares with others. ``now`` tells the present: records may expire."""
 
+    name = "branches"
+
     def __init__(self, inner: Engine, now: Callable[[], str]) -> None:
         super().__init__(inner)
         self._now = now

@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass
 from functools import cache
-from typing import TypeVar
+from typing import ClassVar, TypeVar
 
 from memoranda.items import MemoryItem, Payload, PayloadChanges
 from memoranda.store.owners import Listing, Owner
@@ -111,13 +111,33 @@ class Engine(ABC):
         return nullcontext(False)
 
 
+LAYER_ORDER = ("scope", "observers", "lifetimes", "branches", "telemetry", "", "revisions", "encryption")
+"""The order of layers by their names, the outermost first. Layers of other names stand where there is none."""
+
+
 class Layer(Engine):
     """An engine around an engine: it changes some requests, and passes on the others as they are.
 
-    What a layer does not change costs nothing: the method is that of the engine inside.
+    What a layer does not change costs nothing: the method is that of the engine inside. A plugin's layer is put into a
+    store by :func:`memoranda.store.layers.add_layer`.
     """
 
+    name: ClassVar[str]
+    """What the layer is called; it has its place in a store by that: see :data:`LAYER_ORDER`."""
+
+    inner: Engine
+    """The engine inside."""
+
     def __init__(self, inner: Engine) -> None:
+        self.stand_on(inner)
+
+    @classmethod
+    def place(cls) -> int:
+        """Return how far inside of a store this layer stands, of all that there may be."""
+        return LAYER_ORDER.index(cls.name if cls.name in LAYER_ORDER else "")
+
+    def stand_on(self, inner: Engine) -> None:
+        """Make this the engine inside."""
         self.inner = inner
         self._prepare_inside = inner.prepare if isinstance(inner, Layer) else as_it_is
         for name in passed_on(type(self)):

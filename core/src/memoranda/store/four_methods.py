@@ -211,10 +211,6 @@ class BaseStore(Store):
         """Return the condition of what has not expired, if anything may have."""
         return [Expiry(self._living.now())] if self._lifetimes.in_use else []
 
-    def steps(self) -> list[tuple[object, dict[str, str]]]:
-        """Return the objects that do a part of a call, with the methods that do it, each named, for telemetry."""
-        return [(self, {"_rank": "rank"})]
-
     def _waits(self) -> bool:
         return self._serialises_writes or self._lifetimes.in_use or super()._waits()
 

@@ -481,10 +481,6 @@ class InMemoryStore(Store):
     def __bool__(self) -> bool:
         return True  # An empty store is still a store.
 
-    def steps(self) -> list[tuple[object, dict[str, str]]]:
-        """Return what ranks, for telemetry."""
-        return [(self._items, {"_rank": "rank"})]
-
 
 class _SeenPayloads(NamedTuple):
     """What payloads were asked for, and the entries among which they were looked for."""

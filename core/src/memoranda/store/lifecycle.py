@@ -8,7 +8,7 @@ import json
 import time
 import weakref
 from abc import ABC
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Literal, Self
 
 from memoranda.errors import (
@@ -23,6 +23,7 @@ from memoranda.items import BUILTIN_TYPES, MemoryItem, MemoryMetadata
 from memoranda.loops import LoopLock
 from memoranda.plugins.observers import Observer
 from memoranda.store.branch_layer import BranchLayer
+from memoranda.store.calls import Around
 from memoranda.store.engine import Engine, Layer, Opening
 from memoranda.store.filters import Filter, Order, check_order
 from memoranda.store.lifetime_layer import LifetimeLayer
@@ -36,8 +37,8 @@ from memoranda.store.writes import Write, Written
 class Lifecycle(ABC):
     """The state of a store, and the layers between it and its engine, the outermost first: ``engine``.
 
-    Observers are asked first, then comes what lifetimes do, and then branches: see the modules of these layers. A
-    scoped handle has a layer of its scope around them.
+    Observers are asked first, then comes what lifetimes do, then branches, and then what plugins bring: see the modules
+    of these layers. A scoped handle has a layer of its scope around them.
     """
 
     capabilities: frozenset[Capability] = BASE_CAPABILITIES
@@ -78,6 +79,9 @@ class Lifecycle(ABC):
     bottom: Engine
     """What keeps the items, below all layers. For whatever stands around a store, such as encryption."""
 
+    measured_by: Sequence[Around] = ()
+    """What is told of the public calls of this store or handle: see :func:`memoranda.store.calls.measure`."""
+
     _has_found_ranker: ClassVar[bool] = False
     _label = ""
     _mark_text: str | None = None
@@ -103,6 +107,14 @@ class Lifecycle(ABC):
     def label(self) -> str:
         """How messages name this store: the URL that it was opened with, without its secrets, or else its repr."""
         return self._label or repr(self)
+
+    @property
+    def layers(self) -> list[Layer]:
+        """The layers between this store or handle and its engine, the outermost first."""
+        found = [self.engine]
+        while isinstance(found[-1].inner, Layer):
+            found.append(found[-1].inner)
+        return found
 
     # Opening and closing
 

@@ -37,6 +37,8 @@ class LifetimeLayer(Layer):
     ``clock`` tells the present, in seconds of Unix time.
     """
 
+    name = "lifetimes"
+
     def __init__(self, inner: Engine, clock: Callable[[], float]) -> None:
         super().__init__(inner)
         self.lifetimes = Lifetimes()

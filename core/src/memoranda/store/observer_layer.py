@@ -23,6 +23,8 @@ logger = logging.getLogger(__name__)
 class ObserverLayer(Layer):
     """Carries the observers of one store or handle, which ``store`` gives: nothing is called without it."""
 
+    name = "observers"
+
     def __init__(self, inner: Engine, observers: Observers, store: Callable[[], Any]) -> None:
         super().__init__(inner)
         self.observers = observers

@@ -44,6 +44,8 @@ def scope_metadata(**named: Any) -> MemoryMetadata:
 class ScopeLayer(Layer):
     """Binds to a scope. ``trust`` and ``origin``, where they are set, are stamped on what is written, too."""
 
+    name = "scope"
+
     def __init__(self, inner: Engine, scope: MemoryMetadata) -> None:
         super().__init__(inner)
         self.scope = scope

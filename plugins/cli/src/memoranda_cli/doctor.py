@@ -73,12 +73,21 @@ async def _examined(url: str, store_options: list[str] | None, repair: bool) -> 
         async with opened(url, store_options, "change" if repair else "read") as store:
             took = (time.perf_counter() - started) * 1000
             findings = [Finding("opening", True, f"{store.label} in {took:.0f} ms")]
-            if isinstance(store, Examinable):
-                findings += await store.doctor(repair=repair)
+            findings += await own_findings(store, repair=repair)
             with progress("reading every item", await store.count()) as advance:
                 return [*findings, *await item_findings(store, advance)]
     except StoreUnavailableError as error:
         return [Finding("opening", False, str(error), _remedy(url))]
+
+
+async def own_findings(store: Store, *, repair: bool = False) -> list[Finding]:
+    """Return the layers of a store in their order, and what the store and each of them find when they look."""
+    layers = ", ".join(layer.name for layer in store.layers)
+    findings = [Finding("layers", True, f"{layers}, and the engine")]
+    for part in (store, *store.layers):
+        if isinstance(part, Examinable):
+            findings += await part.doctor(repair=repair)
+    return findings
 
 
 def _remedy(url: str) -> str:

@@ -10,6 +10,7 @@ from memoranda.integrity import call_ids
 from memoranda.items import MemoryItem
 from memoranda.shapes import check_text, number, truth, whole_number
 from memoranda.store import Store
+from memoranda.store.calls import report_call
 from memoranda.tokens import TokenCounter, estimate_tokens
 from memoranda.trust import Trust, check_trust
 from memoranda.windowing import rounds_of, rounds_within, stays
@@ -76,10 +77,9 @@ async def assemble(
     """
     options: dict[str, Any] = {"limit": limit, "counter": counter, "fence": fence, "min_trust": min_trust}
     options |= {"memories": memories, "min_score": min_score}
-    # A handle that is measured reports the assembly, too.
-    call = getattr(handle, "report_call", lambda function, *given, **named: function(handle, *given, **named))
     options |= {"system": system, "tokens": tokens, "facts": facts, "receipt": receipt}
-    context: AssembledContext = await call(assemble_context, question, **options)
+    # A handle that is measured reports the assembly, too.
+    context = await report_call(handle, assemble_context, question, **options)
     return context.parts.items()
 
 

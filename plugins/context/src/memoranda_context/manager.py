@@ -16,6 +16,7 @@ from memoranda.integrity import whole_groups
 from memoranda.items import HumanMemory, MemoryItem, MemoryMetadata, SystemMemory
 from memoranda.shapes import check_text, items_of, number, truth, whole_number, wrong
 from memoranda.store.base import Store
+from memoranda.store.calls import report_call
 from memoranda.store.filters import EVERYTHING
 from memoranda.store.protocol import Capability, MemoryStore
 from memoranda.store.short_term import Conversation
@@ -150,11 +151,7 @@ class ContextManager:
             return await self._assembled(question, short_term_manager, conversation, metadata, token_budget)
 
         # A store that is measured reports the assembly, too.
-        report = getattr(self.long_term, "report_call", None)
-        return cast(
-            AssembledContext,
-            await (assemble_context(None, input_query) if report is None else report(assemble_context, input_query)),
-        )
+        return await report_call(self.long_term, assemble_context, input_query)
 
     async def _assembled(
         self,

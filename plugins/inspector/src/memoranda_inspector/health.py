@@ -10,8 +10,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from memoranda.errors import MemoryError
-from memoranda.store import Examinable, Finding, Store
-from memoranda_cli.doctor import item_findings, plugin_findings
+from memoranda.store import Finding, Store
+from memoranda_cli.doctor import item_findings, own_findings, plugin_findings
 from memoranda_inspector.pages import in_page, rendered
 
 WAIT = 1.0  # How many seconds a page waits for the end of a check before it shows what was found so far.
@@ -39,9 +39,8 @@ class HealthCheck:
         try:
             self.total = await self._store.count()
             self.findings += await item_findings(self._store, self._advance)
-            if isinstance(self._store, Examinable):
-                self.doing = "The store is checking itself"
-                self.findings += await self._store.doctor()
+            self.doing = "The store is checking itself"
+            self.findings += await own_findings(self._store)
         except Exception as error:  # noqa: BLE001  # its message may quote what is stored
             said = str(error) if isinstance(error, MemoryError) else f"It failed with {type(error).__name__}."
             self.findings.append(Finding("check", False, said, "Run it again."))

@@ -6,7 +6,7 @@ import asyncio
 import hashlib
 import json
 import weakref
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from time import perf_counter
 from typing import Any
@@ -17,8 +17,10 @@ from opentelemetry.trace import SpanKind
 from memoranda import __version__
 from memoranda.items import MemoryItem, MemoryMetadata
 from memoranda.store import Capability, RankedItem, Recalled, Store, namespace_key
-from memoranda.store.backend import steps_of
-from memoranda_measuring import Call, Measuring
+from memoranda.store.calls import Call, End
+from memoranda.store.layers import add_layer
+from memoranda.store.steps import WATCHING, Begin
+from memoranda_measuring import Measuring
 from memoranda_otel import conventions, settings
 from memoranda_otel.conventions import (
     BACKEND,
@@ -30,10 +32,10 @@ from memoranda_otel.conventions import (
     SCOPE_KIND,
     STORE_ID,
 )
+from memoranda_otel.layer import TelemetryLayer
 from memoranda_otel.metrics import measurements_for, system_of
-from memoranda_otel.operations import OPENING, Operation, operation_of, purges
+from memoranda_otel.operations import Operation, operation_of, purges
 from memoranda_otel.spans import PlainSpan, Spans, enter, fail, leave
-from memoranda_otel.steps import Begin, End, report_steps
 
 LOOK_AGAIN = 64
 """After how many calls that go nowhere providers are looked for again, which takes as long as a call."""
@@ -62,6 +64,9 @@ class Described:
     store_id: str
     scope: MemoryMetadata | None
     kind: str
+
+    begin: Begin
+    """Begins the span of a step."""
 
     bases: dict[tuple[str, str], dict[str, Any]]
 
@@ -119,6 +124,7 @@ class OpenTelemetry(Measuring):
     def attached(self, store: Any) -> None:
         """Report the calls of a store or handle."""
         super().attached(store)
+        self._watch(store)
         self._look()
 
     def _look(self) -> None:
@@ -137,24 +143,26 @@ class OpenTelemetry(Measuring):
             return None
         described = self._description(call.store)
         operation = operation_of(call)
-        span = token = None
+        span = token = watched = None
         if parent is not None:
             attributes = described.attributes_of(operation.name, call.operation)
             span = spans.start(operation.name, operation.kind, attributes, parent)
             # What a stream yields is used by its reader between the items: its span is no parent of that.
-            token = None if call.streams else enter(span)
+            if not call.streams:
+                token = enter(span)
+                watched = WATCHING.set(described.begin)
         begun = perf_counter() if measures else 0.0
 
         def end(result: Any, error: BaseException | None) -> None:
             if token is not None:
                 leave(token)
+            if watched is not None:
+                WATCHING.reset(watched)
             count = operation.count(call, result) if error is None else None
             if measures:
                 self._measure(call, operation, described.backend, perf_counter() - begun, count, result, error)
             if span is not None:
                 self._finish(span, call, operation, described, result, error, count)
-            if operation is OPENING:
-                self._opened(call.store)
 
         return end
 
@@ -238,26 +246,25 @@ class OpenTelemetry(Measuring):
         label = getattr(root, "label", "")
         digest = hashlib.sha256(f"{label} {id(root) if '://' not in label else ''}".encode()).hexdigest()
         scope = store.bounds if isinstance(store, Store) else None
-        described = Described(backend, f"{backend}-{digest[:12]}", scope, scope_kind(scope), {})
+        described = Described(
+            backend, f"{backend}-{digest[:12]}", scope, scope_kind(scope), self._beginning(backend), {}
+        )
         if isinstance(root, Store) and root not in self._measurements.stores:
             self._measurements.stores[root] = {BACKEND: backend, STORE_ID: described.store_id}
-            self._opened(root)
         return described
 
-    def _opened(self, store: Any) -> None:
-        """Have the parts of an open store report their steps."""
-        if isinstance(store, Store) and store.is_open:
-            for part, names in steps_of(store):
-                report_steps(part, names, self._beginning(store))
+    def _watch(self, store: Store) -> None:
+        """Put a layer into a store that tells what its engine does, unless one does so already."""
+        known = [layer.observer for layer in store.layers if isinstance(layer, TelemetryLayer)]
+        if self not in known:
+            backend = backend_of(store.root)
+            add_layer(store, TelemetryLayer, self, self._beginning(backend), self._expiry(backend))
 
-    def _beginning(self, store: Store) -> Begin:
-        backend = backend_of(store)
+    def _expiry(self, backend: str) -> Callable[[int], None]:
+        return lambda items: self._measurements.count("expired", conventions.DELETE, backend, items)
 
+    def _beginning(self, backend: str) -> Begin:
         def begin(step: str) -> End | None:
-            if step == "sweep":
-                return lambda result, error: self._measurements.count(
-                    "expired", conventions.DELETE, backend, result or 0
-                )
             parent = self._spans.step_parent()
             if parent is None:
                 return None

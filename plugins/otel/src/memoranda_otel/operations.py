@@ -9,7 +9,7 @@ from typing import Any, Literal
 from opentelemetry.trace import SpanKind
 
 from memoranda.store import Store
-from memoranda_measuring import Call
+from memoranda.store.calls import Call
 from memoranda_otel.conventions import CREATE, CREATE_STORE, DELETE, DELETE_STORE, SEARCH, UPDATE, UPSERT
 
 Counts = Literal["read", "written", "removed", "touched", ""]

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 import asyncpg
 
 from memoranda.errors import StoreClosedError
+from memoranda.store.steps import step
 from memoranda_loops import PerLoop, hang_up, run_in
 
 Connection = Any  # asyncpg ships no types
@@ -27,8 +28,9 @@ _LONG_IDLE = 1.0
 class Connections(Protocol):
     """A source of connections."""
 
-    async def acquire(self, deadline: float) -> Connection:
+    def acquire(self, deadline: float) -> Awaitable[Connection]:
         """Return a connection for one call; raises TimeoutError at the deadline (of the loop's clock)."""
+        ...
 
     async def release(self, connection: Connection, *, broken: bool) -> None:
         """Give a connection back; a broken one is dropped."""
@@ -120,6 +122,7 @@ class OwnPool:
         while home.size < count and self._has_room(home):
             home.keep(await self._opened(home, deadline))
 
+    @step("pool")
     async def acquire(self, deadline: float) -> Connection:
         """Return an idle connection of this event loop, a new one, or the next one released.
 
@@ -347,6 +350,7 @@ class GivenPool:
         self._out = 0
         self._all_back: asyncio.Future[None] | None = None
 
+    @step("pool")
     async def acquire(self, deadline: float) -> Connection:
         """Take a connection from the pool."""
         timeout = max(0.0, deadline - asyncio.get_running_loop().time())

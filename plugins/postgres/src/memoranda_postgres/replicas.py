@@ -120,10 +120,6 @@ class ReplicatedServer(Server):
     def _is_direct(self) -> bool:
         return False  # There may be a pooler in front of a replica only.
 
-    def steps(self) -> list[tuple[object, dict[str, str]]]:
-        """Return those of the primary and of every replica."""
-        return super().steps() + [step for replica in self._replicas for step in replica.server.steps()]
-
     async def open(self) -> None:
         """Connect to the primary alone, so that an unreachable replica stops nothing."""
         await super().open()

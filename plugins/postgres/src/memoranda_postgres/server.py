@@ -19,6 +19,7 @@ import asyncpg
 
 from memoranda.errors import InputError, StoreClosedError, StoreMisuseError
 from memoranda.store import Store
+from memoranda.store.steps import step
 from memoranda_postgres.connections import Connection, Connections, GivenPool, OwnPool
 from memoranda_postgres.dialect import PostgresDialect
 from memoranda_postgres.faults import FOREIGN, LOST, NOT_DONE, READ_ONLY, location, may_retry, translated
@@ -134,10 +135,6 @@ class Server:
     def gauges(self) -> dict[str, int]:
         """Return what is known of the connections to the primary."""
         return {} if self._connections is None else self._connections.gauges()
-
-    def steps(self) -> list[tuple[object, dict[str, str]]]:
-        """Return what waits for a connection, and what runs statements on it."""
-        return [(self, {"_done": "statement"}), (self._connections, {"acquire": "pool"})]
 
     def check_process(self, store: Store) -> None:
         """Raise StoreMisuseError in a forked child."""
@@ -321,6 +318,7 @@ class Server:
             raise
         await connection.execute("COMMIT", timeout=self.timeout)
 
+    @step("statement")
     async def _done(self, connection: Connection, work: Callable[[Connection], Awaitable[T]]) -> T:
         """Do the work on a connection; without prepared statements, in a transaction of its own."""
         if not self._hosts.several:

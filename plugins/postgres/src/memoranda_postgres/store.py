@@ -278,11 +278,6 @@ class PostgresMemoryStore(ReadingStore):
         own = {"writer.queue": self._writer.waiting, "index.backlog": self._filler.waiting}
         return self._server.gauges() | own
 
-    def steps(self) -> list[tuple[object, dict[str, str]]]:
-        """Return the objects that do a part of a call of the open store, with the methods that do it, each named."""
-        own = {"_rank": "rank"} | ({} if self._vectors is None else {"_embedded": "embed"})
-        return [(self, own), (self._retrieval, {"_with_vector": "embed"}), *self._server.steps()]
-
     # Writing
 
     async def _add(self, item: MemoryItem, within: MemoryMetadata | None) -> None:

@@ -17,6 +17,7 @@ from memoranda.embeddings import Embeddings
 from memoranda.errors import BadVectorError, EmbeddingError, MemoryError
 from memoranda.offloading import offload, word_weight
 from memoranda.shapes import whole_number
+from memoranda.store.steps import step
 from memoranda_ranking.vectors import checked_vector, cosines, pack_vector
 from memoranda_text.passage_splitting import divided, is_short
 from memoranda_text.terms import query_terms
@@ -221,6 +222,7 @@ def _all_checked(vectors: Sequence[Sequence[float]], dimension: int) -> list[arr
     return [checked_vector(vector, dimension) for vector in vectors]
 
 
+@step("embed")
 async def provided_vectors(
     embeddings: Embeddings, texts: Sequence[str], *, query: bool = False
 ) -> Sequence[Sequence[float]]:

@@ -21,6 +21,7 @@ from redis.backoff import EqualJitterBackoff, NoBackoff
 
 from memoranda.errors import CorruptStoreError, StoreClosedError, StoreError, StoreUnavailableError
 from memoranda.shapes import seconds, whole_number
+from memoranda.store.steps import step
 from memoranda.urls import together
 from memoranda_loops import PerLoop, hang_up
 from memoranda_redis._address import Address
@@ -319,6 +320,7 @@ class RedisConnection:
         """
         await self._clients.close()
 
+    @step("statement")
     async def run(
         self, script: Script, keys: Sequence[str], arguments: Sequence[Any] = (), *, patience: float = 0.0
     ) -> Any:
@@ -329,6 +331,7 @@ class RedisConnection:
         client = await self._connected()
         return await self._within(client, self._evaluate(client, script, keys, arguments), patience)
 
+    @step("statement")
     async def command(self, *words: Any) -> Any:
         """Run one command and return the reply."""
         client = await self._connected()

@@ -165,10 +165,6 @@ class RedisMemoryStore(Writing, Removing):
         """Return how many connections are in use, in any thread."""
         return self._connection.gauges()
 
-    def steps(self) -> list[tuple[object, dict[str, str]]]:
-        """Return the objects that do a part of a call, with the methods that do it, each named."""
-        return [(self, {"_rank": "rank"}), (self._connection, {"run": "statement", "command": "statement"})]
-
     # Health
 
     async def doctor(self, repair: bool = False) -> list[Finding]:

@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 
 from memoranda.errors import StoreClosedError
 from memoranda.loops import CallsUnderWay
+from memoranda.store.steps import step
 from memoranda_sqlite.erasing import Eraser
 from memoranda_sqlite.faults import DRIVER_ERRORS, tolerantly
 from memoranda_sqlite.files import Database
@@ -106,6 +107,7 @@ class Connections:
         except DRIVER_ERRORS as error:
             raise self.database.explained_reading(error) from error
 
+    @step("statement")
     async def read(self, work: Work[Result]) -> Result:
         """Run a function that reads on a thread."""
         self.filler.reads += 1

@@ -186,13 +186,6 @@ class SQLiteMemoryStore(BaseStore):
             return {}
         return {"writer.queue": connections.writer.waiting, "index.backlog": connections.filler.waiting}
 
-    def steps(self) -> list[tuple[object, dict[str, str]]]:
-        """Return the objects that do a part of a call of the open store, with the methods that do it, each named."""
-        connections = self._opened()
-        writes = {"upsert": "statement", "call": "statement"}
-        embeds = [] if self._vectors is None else [(self._vectors, {"embedded": "embed", "query_vector": "embed"})]
-        return [(self, {"_rank": "rank"}), (connections, {"read": "statement"}), (connections.writer, writes), *embeds]
-
     # Writing
 
     async def _add(self, item: MemoryItem, within: MemoryMetadata | None) -> None:

@@ -20,6 +20,7 @@ from itertools import groupby
 from typing import Any, TypeVar
 
 from memoranda.errors import IdConflictError, MemoryError, StoreClosedError
+from memoranda.store.steps import step
 from memoranda_sql import Statement
 from memoranda_sqlite.erasing import Eraser
 from memoranda_sqlite.faults import is_busy
@@ -116,6 +117,7 @@ class Writer:
         """How many requests no transaction has taken yet."""
         return len(self._queue)
 
+    @step("statement")
     def upsert(
         self, upsert: Upsert, rows: Sequence[BoundRow], vectors: Sequence[Sequence[Any]] = ()
     ) -> asyncio.Future[None]:
@@ -125,6 +127,7 @@ class Writer:
         """
         return self._queued(Upserts(upsert, rows, vectors))
 
+    @step("statement")
     async def call(self, work: Callable[[sqlite3.Connection], Result], stored: int = 0) -> Result:
         """Run a function in a transaction; if it raises, nothing it did is kept. It may be run twice.
 

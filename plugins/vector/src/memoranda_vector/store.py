@@ -130,10 +130,6 @@ class VectorMemoryStore(BaseStore):
     def __repr__(self) -> str:
         return f"VectorMemoryStore(items={len(self)}, dimension={self._embeddings.dimension})"
 
-    def steps(self) -> list[tuple[object, dict[str, str]]]:
-        """Return the objects that do a part of a call, with the methods that do it, each named, for telemetry."""
-        return [(self, {"_rank": "rank", "_vectors_of": "embed"}), (self._searcher, {"_query_vector": "embed"})]
-
     # Writing
 
     async def add_vectors(

@@ -1,0 +1,50 @@
+"""The steps of a request: waiting for a connection, a statement, embedding.
+
+An engine marks the methods that do them with :func:`step`. They are told to whatever watches the request.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from contextvars import ContextVar
+from functools import wraps
+from typing import ParamSpec, TypeVar
+
+from memoranda.store.calls import End
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+Begin = Callable[[str], End | None]
+"""Called with the name of a step before it begins; returns what to call when it has ended, or None to ignore it."""
+
+WATCHING: ContextVar[Begin | None] = ContextVar("memoranda_steps", default=None)
+"""What the steps of this task are told to. Whoever measures a call sets it meanwhile."""
+
+
+def step(name: str) -> Callable[[Callable[P, Awaitable[T]]], Callable[P, Awaitable[T]]]:
+    """Decorate an async method of an engine that does a part of a request, such as a statement."""
+
+    def decorated(method: Callable[P, Awaitable[T]]) -> Callable[P, Awaitable[T]]:
+        @wraps(method)
+        def call(*given: P.args, **named: P.kwargs) -> Awaitable[T]:
+            begin = WATCHING.get()
+            return method(*given, **named) if begin is None else told(begin, name, method(*given, **named))
+
+        return call
+
+    return decorated
+
+
+async def told(begin: Begin, name: str, work: Awaitable[T]) -> T:
+    """Wait for a piece of work, and return its result; it is told as a step."""
+    end = begin(name)
+    if end is None:
+        return await work
+    try:
+        result = await work
+    except BaseException as error:
+        end(None, error)
+        raise
+    end(result, None)
+    return result
