@@ -298,7 +298,7 @@ class ScopedStore(Store):
     spaces: Spaces | None = None
     """Which spaces this handle reaches beside its scope; None for none."""
 
-    _layer_around: Callable[[Surroundings], Engine] | None = None
+    _layer_around: Callable[[Surroundings], Layer] | None = None
     """What makes the layer around that of the scope: it looks up grants. None for a handle without grants."""
 
     def __init__(self, store: Store, scope: MemoryMetadata) -> None:
@@ -331,12 +331,12 @@ class ScopedStore(Store):
         """Reach spaces, too."""
         self._surround(spaces, granting(self._root).reading_layer)
 
-    def _surround(self, spaces: Spaces | None, layer: Callable[[Surroundings], Engine] | None) -> None:
+    def _surround(self, spaces: Spaces | None, layer: Callable[[Surroundings], Layer] | None) -> None:
         """Stand on a layer around that of the scope, which looks up grants; None for none."""
         self.spaces, self._layer_around = spaces, layer
         self.engine = self._surrounded(self._bound)
 
-    def _surrounded(self, bound: ScopeLayer) -> Engine:
+    def _surrounded(self, bound: ScopeLayer) -> Layer:
         if self._layer_around is None:
             return bound
         return self._layer_around(Surroundings(bound, self._living, self.spaces, self._root._check_life))

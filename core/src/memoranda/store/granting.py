@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, Protocol
 
 from memoranda.items import MemoryItem, MemoryMetadata
 from memoranda.plugins.registry import default_registry
-from memoranda.store.engine import Engine
+from memoranda.store.engine import Layer
 from memoranda.store.scope_layer import ScopeLayer
 from memoranda.store.spaces import Spaces
 from memoranda.trust import Trust
@@ -21,7 +21,7 @@ class Surroundings(NamedTuple):
     """
 
     own: ScopeLayer
-    beside: Engine
+    beside: Layer
     spaces: Spaces | None
     expires: Callable[[MemoryItem], None]
 
@@ -29,11 +29,11 @@ class Surroundings(NamedTuple):
 class Granting(Protocol):
     """The plugin that knows what is granted, such as memoranda-spaces. It observes the store."""
 
-    def reading_layer(self, around: Surroundings) -> Engine:
+    def reading_layer(self, around: Surroundings) -> Layer:
         """Return the layer of a handle that reads spaces beside its own scope."""
         ...
 
-    def space_layer(self, of: MemoryMetadata, around: Surroundings) -> Engine:
+    def space_layer(self, of: MemoryMetadata, around: Surroundings) -> Layer:
         """Return the layer of a handle that is bound to a space; ``of`` is the scope of whoever uses it."""
         ...
 
