@@ -25,9 +25,9 @@ def server(folder: str) -> StdioServerParameters:
 
 
 async def fake_model(client: Client, said: str) -> str:
-    """Answer like a model with tools: store statements, and search before answering a question."""
+    """Answer like a model with tools: store statements, and recall before answering a question."""
     if said.endswith("?"):
-        found = (await client.call_tool("search", {"query": said})).structured_content["memories"]
+        found = (await client.call_tool("recall", {"query": said})).structured_content["memories"]
         return found[0]["content"] if found else "I do not know."
     await client.call_tool("remember", {"content": said, "tags": ["preference"]})
     return "I will remember that."

@@ -58,21 +58,32 @@ async def call(client: Client, tool: str, **arguments: Any) -> Any:
 
 async def test_every_tool_of_the_server_works(store: Store, user: str) -> None:
     scoped = store.scoped(user_id=user)
-    async with Client(make_server(ScopedMemory(scoped, scoped, Rights(allow_purge=True, graph=True)))) as client:
+    async with Client(make_server(ScopedMemory(scoped, scoped, Rights(allow_purge=True, facts=True)))) as client:
         memory = await call(client, "remember", content="Ada takes tea.", tags=["food"], ttl_seconds=3600)
-        assert (await call(client, "search", query="tea", tags=["food"]))["memories"][0]["id"] == memory["id"]
-        assert len((await call(client, "recall", since="2000-01-01T00:00:00Z"))["memories"]) == 1
-        changed = await call(client, "update", id=memory["id"], version=1, content="Ada takes coffee.")
+        assert (await call(client, "recall", query="tea", tags=["food"]))["memories"][0]["id"] == memory["id"]
+        assert len((await call(client, "list_memories", since="2000-01-01T00:00:00Z"))["memories"]) == 1
+        changed = await call(client, "update_memory", id=memory["id"], version=1, content="Ada takes coffee.")
         assert changed["version"] == 2
         await call(client, "forget", ids=[memory["id"]])
-        assert (await call(client, "recent"))["memories"] == []
-        assert len((await call(client, "undo_forget"))["memories"]) == 1
+        assert (await call(client, "list_memories"))["memories"] == []
+        assert len((await call(client, "forget", undo=True))["restored"]) == 1
         for number in range(25):
             await call(client, "remember", content=f"turn {number}", said_by="user", conversation="long")
-        asked = await call(client, "summarise_due", conversation="long")
+        asked = await call(client, "summarize_conversation", conversation="long")
         answer = {"conversation": "long", "ticket": asked["ticket"], "summary": "They took turns."}
-        assert (await call(client, "summarise_due", **answer))["archived"] == 21
+        assert (await call(client, "summarize_conversation", **answer))["archived"] == 21
         assert "They took turns." in (await call(client, "context", conversation="long"))["context"]
+        await call(client, "set_fact", subject="Ada", predicate="lives_in", value="Paris")
+        (home,) = (await call(client, "look_up_facts", query="Where does Ada live?"))["facts"]
+        await call(client, "end_fact", id=home["id"])
+        await call(client, "forget", ids=[memory["id"]], purge=True)
+        listed = [resource.uri for resource in (await client.list_resources()).resources]
+        assert "memory://conversations/long" in listed
+
+
+async def test_every_tool_of_the_graph_works(store: Store, user: str) -> None:
+    scoped = store.scoped(user_id=user)
+    async with Client(make_server(ScopedMemory(scoped, scoped, Rights(graph=True)))) as client:
         entities = [{"name": name, "entityType": "person", "observations": []} for name in ("Ada", "Grace")]
         relation = {"from": "Ada", "to": "Grace", "relationType": "knows"}
         await call(client, "create_entities", entities=entities)
@@ -84,9 +95,6 @@ async def test_every_tool_of_the_server_works(store: Store, user: str) -> None:
         assert graph["relations"] == [relation]
         await call(client, "delete_entities", entityNames=["Grace"])
         assert (await call(client, "read_graph"))["relations"] == []
-        await call(client, "forget", ids=[memory["id"]], purge=True)
-        listed = [resource.uri for resource in (await client.list_resources()).resources]
-        assert "memory://conversations/long" in listed
 
 
 async def test_the_memory_tool_keeps_files_and_their_history(store: Store, user: str) -> None:

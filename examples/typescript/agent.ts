@@ -14,13 +14,13 @@ import type { Tool } from "@modelcontextprotocol/sdk/types.js";
 type Message = { role: "user" | "assistant" | "tool"; content: string };
 type Reply = { text: string } | { tool: string; arguments: Record<string, unknown> };
 
-/** Stands for a provider's API: searches once, then answers with what it was shown. */
+/** Stands for a provider's API: recalls once, then answers with what it was shown. */
 function model(messages: Message[], tools: Tool[]): Reply {
   const [prompt, ...rest] = messages;
   const said = prompt?.content.trimEnd().split("\n").at(-1) ?? "";
   if (!said.endsWith("?")) return { text: "I will remember that." };
-  if (rest.length === 0 && tools.some((tool) => tool.name === "search")) {
-    return { tool: "search", arguments: { query: said, limit: 3 } };
+  if (rest.length === 0 && tools.some((tool) => tool.name === "recall")) {
+    return { tool: "recall", arguments: { query: said, limit: 3 } };
   }
   const home = /lives in ([^(\n]+)/.exec(prompt?.content ?? "");
   return { text: home ? `You live in ${home[1]?.trim()}.` : "I do not know." };

@@ -28,10 +28,8 @@ async def store() -> AsyncIterator[InMemoryStore]:
         yield store
 
 
-@pytest_asyncio.fixture
-async def ada(store: InMemoryStore) -> AsyncIterator[Client]:
-    """A client at Ada's memory, in this process."""
-    memory = memory_for(store, "ada", Rights(allow_purge=True, graph=True))
+async def clients(memory: ScopedMemory) -> AsyncIterator[Client]:
+    """Yield one client at a memory, in this process."""
     # A client is closed in the task that opened it, and a fixture is not one task.
     connected: asyncio.Future[Client] = asyncio.get_running_loop().create_future()
     over = asyncio.Event()
@@ -46,6 +44,20 @@ async def ada(store: InMemoryStore) -> AsyncIterator[Client]:
     over.set()
     await holding
     await memory.subscriptions.close()
+
+
+@pytest_asyncio.fixture
+async def ada(store: InMemoryStore) -> AsyncIterator[Client]:
+    """A client at Ada's memory."""
+    async for client in clients(memory_for(store, "ada", Rights(allow_purge=True))):
+        yield client
+
+
+@pytest_asyncio.fixture
+async def graph(store: InMemoryStore) -> AsyncIterator[Client]:
+    """A client at Ada's knowledge graph."""
+    async for client in clients(memory_for(store, "ada", Rights(graph=True))):
+        yield client
 
 
 @pytest.fixture

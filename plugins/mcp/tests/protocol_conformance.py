@@ -51,7 +51,7 @@ async def serve_and_run(folder: Path) -> int:
     """Serve a store in memory, and return how many scenarios failed."""
     async with InMemoryStore() as store:
         scoped = store.scoped(user_id="ada")
-        app = make_server(ScopedMemory(scoped, scoped, Rights(graph=True))).streamable_http_app()
+        app = make_server(ScopedMemory(scoped, scoped, Rights(facts=True))).streamable_http_app()
         server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="warning"))
         serving = asyncio.create_task(server.serve())
         while not server.started:

@@ -10,7 +10,7 @@ from memoranda.store import InMemoryStore
 from memoranda_facts import Facts
 from memoranda_mcp import Rights, ScopedMemory, make_server
 
-FOUR = ["remember_fact", "correct_fact", "end_fact", "recall_facts"]
+THREE = ["look_up_facts", "set_fact", "end_fact"]
 
 
 def memory_for(store: InMemoryStore, user: str, rights: Rights, **scope: str) -> ScopedMemory:
@@ -27,21 +27,30 @@ async def call(client: Client, name: str, **arguments: Any) -> dict[str, Any]:
 
 async def test_an_assistant_remembers_recalls_corrects_and_ends_facts(store: InMemoryStore) -> None:
     async with Client(make_server(memory_for(store, "ada", Rights(facts=True), session_id="s"))) as client:
-        await call(client, "remember_fact", subject="Ada", predicate="lives_in", value="Pariss", since="2026-03")
-        (fact,) = (await call(client, "recall_facts"))["facts"]
+        await call(client, "set_fact", subject="Ada", predicate="lives_in", value="Pariss", since="2026-03")
+        (fact,) = (await call(client, "look_up_facts"))["facts"]
         assert (fact["value"], fact["since"], fact["state"], fact["trust"]) == ("Pariss", "2026-03", "holds", "agent")
-        await call(client, "correct_fact", id=fact["id"], value="Paris")
-        (fact,) = (await call(client, "recall_facts", query="Where does Ada live?"))["facts"]
-        assert fact["value"] == "Paris"
+        right = {"subject": "Ada", "predicate": "lives_in", "value": "Paris"}
+        await call(client, "set_fact", **right, corrects=fact["id"])
+        (fact,) = (await call(client, "look_up_facts", query="Where does Ada live?"))["facts"]
+        assert (fact["value"], fact["since"]) == ("Paris", "2026-03")
         await call(client, "end_fact", id=fact["id"])
-        assert (await call(client, "recall_facts"))["facts"] == []
+        assert (await call(client, "look_up_facts"))["facts"] == []
+
+
+async def test_what_never_was_true_does_not_hold_at_any_time(store: InMemoryStore) -> None:
+    async with Client(make_server(memory_for(store, "ada", Rights(facts=True)))) as client:
+        await call(client, "set_fact", subject="Ada", predicate="lives_in", value="Rome", since="2026-03")
+        (fact,) = (await call(client, "look_up_facts", at="2026-04"))["facts"]
+        await call(client, "end_fact", id=fact["id"], never_true=True)
+        assert (await call(client, "look_up_facts", at="2026-04"))["facts"] == []
 
 
 async def test_the_tools_are_there_only_if_asked_for_and_a_reader_only_reads(store: InMemoryStore) -> None:
     for rights, expected in (
         (Rights(), []),
-        (Rights(facts=True), FOUR),
-        (Rights(facts=True, read_only=True), ["recall_facts"]),
+        (Rights(facts=True), THREE),
+        (Rights(facts=True, read_only=True), ["look_up_facts"]),
     ):
         async with Client(make_server(memory_for(store, "ada", rights))) as client:
             named = [tool.name for tool in (await client.list_tools()).tools]
@@ -51,17 +60,23 @@ async def test_the_tools_are_there_only_if_asked_for_and_a_reader_only_reads(sto
 async def test_facts_are_the_users_in_every_conversation_and_no_one_elses(store: InMemoryStore) -> None:
     await Facts(store.scoped(user_id="ada")).set("Ada", "likes", "jazz", sources="manual")
     async with Client(make_server(memory_for(store, "ada", Rights(facts=True), session_id="other"))) as ada:
-        assert [fact["value"] for fact in (await call(ada, "recall_facts"))["facts"]] == ["jazz"]
+        assert [fact["value"] for fact in (await call(ada, "look_up_facts"))["facts"]] == ["jazz"]
     async with Client(make_server(memory_for(store, "bob", Rights(facts=True)))) as bob:
-        assert (await call(bob, "recall_facts"))["facts"] == []
+        assert (await call(bob, "look_up_facts"))["facts"] == []
 
 
 async def test_mistakes_are_explained(store: InMemoryStore) -> None:
+    home = (await Facts(store.scoped(user_id="ada")).set("Ada", "lives_in", "Rome", sources="manual")).entries[0]
+    jazz = {"subject": "Ada", "predicate": "likes", "value": "jazz"}
     async with Client(make_server(memory_for(store, "ada", Rights(facts=True)))) as client:
         for name, arguments, sentence in (
-            ("end_fact", {"id": "none"}, "no fact with this id"),
-            ("remember_fact", {"subject": "Ada"}, "`predicate` is missing"),
-            ("remember_fact", {"subject": "Ada", "predicate": "x", "value": "y", "since": "soon"}, "valid_from"),
+            ("end_fact", {"id": "none"}, "Ids come from look_up_facts"),
+            ("end_fact", {"id": "none", "never_true": True, "at": "2026"}, "Leave `at` out"),
+            ("set_fact", {**jazz, "corrects": "none"}, "no fact with this id"),
+            ("set_fact", {**jazz, "corrects": home, "since": "2026"}, "Leave `since` out"),
+            ("set_fact", {**jazz, "corrects": home}, "not about this subject and predicate"),
+            ("set_fact", {"subject": "Ada"}, "`predicate` is missing"),
+            ("set_fact", {"subject": "Ada", "predicate": "x", "value": "y", "since": "soon"}, "valid_from"),
         ):
             refused = await client.call_tool(name, arguments)
             assert refused.is_error

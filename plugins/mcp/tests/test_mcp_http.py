@@ -52,7 +52,7 @@ async def client_of(url: str, token: str, mode: Any = "auto") -> AsyncIterator[C
 
 
 async def contents(client: Client) -> list[str]:
-    result = await client.call_tool("recent", {})
+    result = await client.call_tool("list_memories", {})
     return [memory["content"] for memory in result.structured_content["memories"]]
 
 
@@ -113,8 +113,8 @@ def test_a_server_listens_on_this_machine_alone_and_never_without_tokens(started
         assert ADA not in done.stderr
         return done.stderr
 
-    assert "needs to know who is who" in said()
-    assert "this machine alone" in said("--host", "0.0.0.0", MEMORANDA_MCP_TOKEN=ADA)
+    assert "has to know its users" in said()
+    assert "this machine only" in said("--host", "0.0.0.0", MEMORANDA_MCP_TOKEN=ADA)
 
 
 def test_tokens_that_protect_nothing_are_refused(tmp_path: Path) -> None:

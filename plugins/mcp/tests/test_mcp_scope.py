@@ -31,22 +31,23 @@ def hers() -> MemoryItem:
 
 
 CALLS: list[tuple[str, dict[str, Any]]] = [
-    ("get", {"id": "grace-1"}),
-    ("update", {"id": "grace-1", "version": 1, "content": "mine"}),
+    ("list_memories", {"ids": ["grace-1"]}),
+    ("update_memory", {"id": "grace-1", "version": 1, "content": "mine"}),
     ("forget", {"ids": ["grace-1"]}),
     ("forget", {"ids": ["grace-1"], "purge": True}),
-    ("undo_forget", {"ids": ["grace-1"]}),
-    ("search", {"query": "secret"}),
-    ("search", {"query": "secret", "mode": "substring", "conversation": "talk"}),
-    ("search", {"query": "secret", "tags": ["x"]}),
-    ("search", {"query": "secret", "user_id": "grace"}),
-    ("search", {"query": "secret", "metadata": {"user_id": "grace"}}),
-    ("recall", {"since": "2000-01-01T00:00:00Z"}),
-    ("recent", {"conversation": "talk"}),
+    ("forget", {"ids": ["grace-1"], "undo": True}),
+    ("recall", {"query": "secret"}),
+    ("recall", {"query": "secret", "mode": "text", "conversation": "talk"}),
+    ("recall", {"query": "secret", "tags": ["x"]}),
+    ("recall", {"query": "secret", "user_id": "grace"}),
+    ("recall", {"query": "secret", "metadata": {"user_id": "grace"}}),
+    ("list_memories", {"since": "2000-01-01T00:00:00Z"}),
+    ("list_memories", {"conversation": "talk"}),
+    ("list_memories", {"containing": "secret", "conversation": "talk"}),
     ("remember", {"content": "x", "user_id": "grace"}),
     ("remember", {"content": "x", "conversation": "talk"}),
     ("context", {"question": "secret", "conversation": "talk"}),
-    ("summarise_due", {"conversation": "talk"}),
+    ("summarize_conversation", {"conversation": "talk"}),
 ]
 
 
@@ -75,7 +76,6 @@ async def test_resources_and_prompts_show_nothing_of_another(
             await ada.read_resource(uri)
     assert [resource.uri for resource in (await ada.list_resources()).resources] == [
         "memory://recent",
-        "memory://knowledge-graph",
     ]
     assert SECRET not in str((await ada.read_resource("memory://recent")).contents)
     assert SECRET not in str(await ada.get_prompt("what_do_you_know_about_me", {"topic": "secret"}))
@@ -85,11 +85,14 @@ async def test_a_server_of_one_conversation_stays_in_it(store: InMemoryStore) ->
     await store.scoped(user_id="ada", session_id="other").add(HumanMemory(id="other", content="said elsewhere"))
     memory = ScopedMemory(store.scoped(user_id="ada", session_id="this"), store.scoped(user_id="ada"))
     async with Client(make_server(memory)) as client:
-        refused = await client.call_tool("recent", {"conversation": "other"})
-        assert refused.is_error
-        assert "bound to one conversation" in str(refused.content)
-        assert (await client.call_tool("get", {"id": "other"})).is_error
-        assert (await client.call_tool("recent", {})).structured_content["memories"] == []
+        for tool, arguments in (("list_memories", {}), ("recall", {"query": "said"})):
+            refused = await client.call_tool(tool, {**arguments, "conversation": "other"})
+            assert refused.is_error
+            assert "bound to one conversation" in str(refused.content)
+            assert (await client.call_tool(tool, arguments)).structured_content["memories"] == []
+        assert (await client.call_tool("list_memories", {"ids": ["other"]})).structured_content["not_found"] == [
+            "other"
+        ]
         mine = (await client.call_tool("remember", {"content": "here", "conversation": "this"})).structured_content
         assert mine["conversation"] == "this"
 
@@ -108,7 +111,7 @@ async def test_several_people_in_one_store_never_meet(said: list[tuple[str, str,
         for user in {user for user, _, _ in said}:
             own = sorted(content for owner, content, _ in said if owner == user)
             async with Client(make_server(memory_for(store, user))) as client:
-                shown = (await client.call_tool("recent", {"limit": 100})).structured_content["memories"]
+                shown = (await client.call_tool("list_memories", {"limit": 100})).structured_content["memories"]
                 assert sorted(memory["content"] for memory in shown) == own
                 listed = {resource.uri for resource in (await client.list_resources()).resources}
                 talks = {address("conversations", talk) for owner, _, talk in said if owner == user}

@@ -26,7 +26,7 @@ async def everything(client: Client) -> list[str]:
     found: list[str] = []
     arguments: dict[str, Any] = {"limit": 100}
     while True:
-        page = given(await client.call_tool("recent", arguments))
+        page = given(await client.call_tool("list_memories", arguments))
         found += [memory["content"] for memory in page["memories"]]
         if page["next_cursor"] is None:
             return found
@@ -41,7 +41,7 @@ async def test_an_assistant_remembers_over_standard_input_and_output(started: St
     async with Client(started(), mode=mode) as client:
         assert await everything(client) == ["Ada plays the harp."]
         names = {tool.name for tool in (await client.list_tools()).tools}
-        assert {"remember", "search", "recall", "recent", "get", "update", "forget", "context"} <= names
+        assert {"remember", "recall", "list_memories", "update_memory", "forget", "context"} <= names
     async with Client(started(user="grace"), mode=mode) as client:
         assert await everything(client) == []
 
@@ -70,7 +70,8 @@ async def test_two_servers_on_one_file_lose_nothing(started: Started) -> None:
         assert sorted(await everything(one)) == sorted(await everything(other)) == wanted
         memory = given(await one.call_tool("remember", {"content": "shared"}))
         changes = [
-            client.call_tool("update", {"id": memory["id"], "version": 1, "content": "x"}) for client in (one, other)
+            client.call_tool("update_memory", {"id": memory["id"], "version": 1, "content": "x"})
+            for client in (one, other)
         ]
         assert sorted(result.is_error for result in await asyncio.gather(*changes)) == [False, True]
 
@@ -113,15 +114,16 @@ async def test_what_was_acknowledged_outlives_a_killed_server(started: Started) 
 
 HOSTILE: list[tuple[str, dict[str, Any], str]] = [
     ("remember", {"content": "x" * 20_000_000}, "at most 200000 characters"),
-    ("search", {"query": "x" * 20_000_000}, "at most 10000 characters"),
+    ("recall", {"query": "x" * 20_000_000}, "at most 10000 characters"),
     ("remember", {"content": "a\0b"}, "NUL"),
     ("remember", {"content": "x", "conversation": "a\0b"}, "NUL"),
-    ("get", {"id": "../../etc/passwd"}, "no memory with this id"),
-    ("get", {"id": "a\0b"}, "NUL"),
-    ("recall", {"since": "yesterday"}, "since"),
-    ("recent", {"limit": 10**30}, "less than or equal to 100"),
-    ("recent", {"cursor": "eyJvZmZzZXQiOiAtMX0"}, "cursor"),
-    ("recent", {"cursor": "ü"}, "cursor"),
+    ("update_memory", {"id": "../../etc/passwd", "version": 1, "content": "x"}, "no memory with this id"),
+    ("list_memories", {"ids": ["a\0b"]}, "NUL"),
+    ("list_memories", {"since": "yesterday"}, "since"),
+    ("recall", {"query": "x", "since": "yesterday"}, "since"),
+    ("list_memories", {"limit": 10**30}, "less than or equal to 100"),
+    ("list_memories", {"cursor": "eyJvZmZzZXQiOiAtMX0"}, "cursor"),
+    ("list_memories", {"cursor": "ü"}, "cursor"),
     ("remember", {}, "`content` is missing"),
     ("remember", {"content": {"nested": []}}, "`content`"),
     ("remember", {"content": "x", "importance": 5}, "`importance`"),
@@ -154,7 +156,7 @@ def test_a_server_without_an_owner_is_refused(started: Started) -> None:
         [parameters.command, *arguments], env=parameters.env, capture_output=True, text=True, timeout=240, check=False
     )
     assert done.returncode == 2
-    assert "Say whose they are: --user" in done.stderr
+    assert "Name the owner: --user" in done.stderr
     assert done.stdout == ""
 
 
@@ -172,7 +174,7 @@ async def test_a_store_that_is_only_read_is_not_made(started: Started, tmp_path:
         )
     )
     assert done.returncode != 0
-    assert "There is no" in done.stderr
+    assert "memory.db does not exist" in done.stderr
     assert not (tmp_path / "memory.db").exists()
 
 

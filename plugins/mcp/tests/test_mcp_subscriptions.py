@@ -36,18 +36,19 @@ async def test_a_change_through_this_server_is_heard_at_once(store: InMemoryStor
     uri = f"memory://items/{memory['id']}"
     async with ada.listen(resource_subscriptions=[uri]) as subscription:
         await ada.call_tool("remember", {"content": "something else"})
-        await ada.call_tool("update", {"id": memory["id"], "version": 1, "content": "coffee"})
+        await ada.call_tool("update_memory", {"id": memory["id"], "version": 1, "content": "coffee"})
         assert await asyncio.wait_for(heard(subscription), 240) == uri
 
 
 @pytest.mark.parametrize("uri", ["memory://recent", "memory://conversations/talk", "memory://knowledge-graph"])
-async def test_lists_conversations_and_the_graph_can_be_subscribed_to(ada: Client, uri: str) -> None:
+async def test_lists_conversations_and_the_graph_can_be_subscribed_to(ada: Client, graph: Client, uri: str) -> None:
     entity = {"name": "Ada", "entityType": "person", "observations": []}
-    async with ada.listen(resource_subscriptions=[uri]) as subscription:
-        if "graph" in uri:
-            await ada.call_tool("create_entities", {"entities": [entity]})
+    client = graph if "graph" in uri else ada
+    async with client.listen(resource_subscriptions=[uri]) as subscription:
+        if client is graph:
+            await client.call_tool("create_entities", {"entities": [entity]})
         else:
-            await ada.call_tool("remember", {"content": "tea", "said_by": "user", "conversation": "talk"})
+            await client.call_tool("remember", {"content": "tea", "said_by": "user", "conversation": "talk"})
         assert await asyncio.wait_for(heard(subscription), 240) == uri
 
 
@@ -65,7 +66,7 @@ async def test_nobody_hears_of_another_persons_changes(store: InMemoryStore) -> 
         hers = (await grace.call_tool("remember", {"content": "hers"})).structured_content
         uris = [f"memory://items/{hers['id']}", "memory://recent"]
         async with ada.listen(resource_subscriptions=uris) as subscription:
-            await grace.call_tool("update", {"id": hers["id"], "version": 1, "content": "hers still"})
+            await grace.call_tool("update_memory", {"id": hers["id"], "version": 1, "content": "hers still"})
             await memories["ada"].subscriptions.check()
             await ada.call_tool("remember", {"content": "mine"})
             assert await asyncio.wait_for(heard(subscription), 240) == "memory://recent"

@@ -49,53 +49,107 @@ async def test_what_is_remembered_is_stored_with_its_labels_in_the_scope(ada: Cl
 async def test_a_search_says_how_well_each_memory_answers_and_why(ada: Client) -> None:
     await remember(ada, "Ada takes tea without milk.")
     await remember(ada, "The train leaves at nine.")
-    found = given(await ada.call_tool("search", {"query": "does she take milk in her tea?"}))
+    found = given(await ada.call_tool("recall", {"query": "does she take milk in her tea?"}))
     first = found["memories"][0]
     assert first["content"] == "Ada takes tea without milk."
     assert first["score"] > 0
     assert first["why"]
     assert set(first["words"]) >= {"milk", "tea"}
+    assert found["verdict"] == "known"
 
 
-async def test_a_search_offers_the_modes_that_the_store_has(ada: Client) -> None:
-    search = next(tool for tool in (await ada.list_tools()).tools if tool.name == "search")
-    assert search.input_schema["properties"]["mode"]["enum"] == ["text", "substring"]
+async def test_what_nothing_answers_is_said_to_be_unknown(ada: Client) -> None:
+    await remember(ada, "Ada takes tea without milk.")
+    found = given(await ada.call_tool("recall", {"query": "the password of the router"}))
+    assert (found["memories"], found["verdict"]) == ([], "unknown")
+    assert "router" in found["unsupported"]
+
+
+async def test_a_recall_finds_what_the_store_recalls(ada: Client, store: InMemoryStore) -> None:
+    for number in range(30):
+        await remember(ada, f"Ada's cup of tea number {number}", conversation=f"day {number % 4}")
+    query = "Which cup of tea did Ada like?"
+    found = given(await ada.call_tool("recall", {"query": query, "limit": 15}))["memories"]
+    recalled = await store.scoped(user_id="ada").recall(query)
+    assert [memory["id"] for memory in found] == [item.id for item in recalled]
+
+
+async def test_a_recall_keeps_to_a_time_span_and_a_conversation(ada: Client, store: InMemoryStore) -> None:
+    for month in (1, 2, 3):
+        chat = store.scoped(user_id="ada", session_id=f"talk {month}")
+        await chat.add(HumanMemory(content=f"I had tea {month}.", created_at=f"2026-0{month}-15T00:00:00Z"))
+    asked = {"query": "tea", "since": "2026-02-01T00:00:00Z"}
+    found = given(await ada.call_tool("recall", asked))["memories"]
+    assert {memory["content"] for memory in found} == {"I had tea 2.", "I had tea 3."}
+    (only,) = given(await ada.call_tool("recall", {**asked, "conversation": "talk 2"}))["memories"]
+    assert only["content"] == "I had tea 2."
+
+
+async def test_a_recall_offers_the_modes_that_the_store_has(ada: Client) -> None:
+    recall = next(tool for tool in (await ada.list_tools()).tools if tool.name == "recall")
+    assert recall.input_schema["properties"]["mode"]["enum"] == ["text"]
+    await remember(ada, "Ada takes tea.")
+    found = given(await ada.call_tool("recall", {"query": "tea", "mode": "text"}))
+    assert [memory["content"] for memory in found["memories"]] == ["Ada takes tea."]
+    assert found["verdict"] is None
+    assert "cannot rank by semantic" in told(await ada.call_tool("recall", {"query": "x", "mode": "semantic"}))
+
+
+async def test_an_exact_wording_is_listed(ada: Client) -> None:
     await remember(ada, "100% certain")
-    found = given(await ada.call_tool("search", {"query": "0% cer", "mode": "substring"}))
+    await remember(ada, "100 percent sure")
+    found = given(await ada.call_tool("list_memories", {"containing": "0% CER"}))
     assert [memory["content"] for memory in found["memories"]] == ["100% certain"]
-    assert "cannot search by semantic" in told(await ada.call_tool("search", {"query": "x", "mode": "semantic"}))
+
+
+async def test_memories_are_listed_by_their_ids_in_their_order(ada: Client) -> None:
+    ids = [(await remember(ada, content))["id"] for content in ("one", "two")]
+    listed = given(await ada.call_tool("list_memories", {"ids": [*ids, "nobody", ids[0]]}))
+    assert [memory["content"] for memory in listed["memories"]] == ["one", "two"]
+    assert listed["not_found"] == ["nobody"]
+    assert "leave `tags` out" in told(await ada.call_tool("list_memories", {"ids": ids, "tags": ["x"]}))
 
 
 async def test_only_what_has_all_tags_is_found(ada: Client) -> None:
     await remember(ada, "tea at work", tags=["food", "work"])
     await remember(ada, "tea at home", tags=["food"])
-    found = given(await ada.call_tool("search", {"query": "tea", "tags": ["food", "work"]}))
+    found = given(await ada.call_tool("recall", {"query": "tea", "tags": ["food", "work"]}))
     assert [memory["content"] for memory in found["memories"]] == ["tea at work"]
 
 
-async def test_a_time_span_is_recalled_newest_first(ada: Client, store: InMemoryStore) -> None:
+async def test_a_time_span_is_listed_newest_first(ada: Client, store: InMemoryStore) -> None:
     scoped = store.scoped(user_id="ada")
     for month in (1, 2, 3, 4):
         await scoped.add(MemoryItem(content=f"month {month}", created_at=f"2026-0{month}-15T00:00:00Z"))
     span = {"since": "2026-02-01T00:00:00Z", "until": "2026-04-01T00:00:00Z"}
-    assert [m["content"] for m in given(await ada.call_tool("recall", span))["memories"]] == ["month 3", "month 2"]
-    assert "needs `since`, `until` or both" in told(await ada.call_tool("recall", {}))
+    listed = given(await ada.call_tool("list_memories", span))["memories"]
+    assert [memory["content"] for memory in listed] == ["month 3", "month 2"]
 
 
-@pytest.mark.parametrize("tool", ["recent", "recall", "search"])
-async def test_pages_hold_everything_once_though_more_is_remembered_meanwhile(ada: Client, tool: str) -> None:
+@pytest.mark.parametrize(
+    ("tool", "asked", "grows"),
+    [
+        ("list_memories", {}, True),
+        ("list_memories", {"until": LATER}, False),
+        ("list_memories", {"containing": "number"}, False),
+        ("recall", {"query": "number"}, False),
+        ("recall", {"query": "number", "mode": "text"}, False),
+    ],
+)
+async def test_pages_hold_everything_once_though_more_is_remembered_meanwhile(
+    ada: Client, tool: str, asked: dict[str, Any], grows: bool
+) -> None:
     wanted = {f"tea number {number}" for number in range(25)}
     for content in sorted(wanted):
         await remember(ada, content)
-    arguments: dict[str, Any] = {"limit": 10}
-    arguments |= {"recent": {}, "recall": {"until": LATER}, "search": {"query": "number"}}[tool]
+    arguments = {"limit": 10, **asked}
     seen: list[str] = []
     while True:
         page = given(await ada.call_tool(tool, arguments))
         seen += [memory["content"] for memory in page["memories"]]
         if page["next_cursor"] is None:
             break
-        if tool == "recent":
+        if grows:
             await remember(ada, "something new")
         arguments["cursor"] = page["next_cursor"]
     assert sorted(seen) == sorted(wanted)
@@ -109,7 +163,7 @@ async def test_pages_hold_what_is_said_to_be_of_the_future(ada: Client, store: I
     seen: list[str] = []
     cursor: dict[str, str] = {}
     while True:
-        page = given(await ada.call_tool("recent", {"limit": 2, **cursor}))
+        page = given(await ada.call_tool("list_memories", {"limit": 2, **cursor}))
         seen += [memory["content"] for memory in page["memories"]]
         if page["next_cursor"] is None:
             break
@@ -120,30 +174,39 @@ async def test_pages_hold_what_is_said_to_be_of_the_future(ada: Client, store: I
 async def test_an_update_changes_what_was_read_and_nothing_newer(ada: Client) -> None:
     memory = await remember(ada, "Ada takes tea.", tags=["food"])
     changed = given(
-        await ada.call_tool("update", {"id": memory["id"], "version": 1, "content": "Ada takes coffee.", "tags": []})
+        await ada.call_tool(
+            "update_memory", {"id": memory["id"], "version": 1, "content": "Ada takes coffee.", "tags": []}
+        )
     )
     assert (changed["content"], changed["version"], changed["tags"]) == ("Ada takes coffee.", 2, [])
-    late = told(await ada.call_tool("update", {"id": memory["id"], "version": 1, "content": "Ada takes water."}))
+    late = told(await ada.call_tool("update_memory", {"id": memory["id"], "version": 1, "content": "Ada takes water."}))
     assert "the store has version 2" in late
-    assert given(await ada.call_tool("get", {"id": memory["id"]}))["content"] == "Ada takes coffee."
+    (now,) = given(await ada.call_tool("list_memories", {"ids": [memory["id"]]}))["memories"]
+    assert now["content"] == "Ada takes coffee."
 
 
 async def test_what_was_forgotten_can_be_brought_back(ada: Client) -> None:
     ids = [(await remember(ada, content))["id"] for content in ("one", "two", "three")]
     first = given(await ada.call_tool("forget", {"ids": [ids[0], "nobody"]}))
-    assert first == {"forgotten": [ids[0]], "not_found": ["nobody"], "can_be_undone": True}
+    assert first == {"forgotten": [ids[0]], "restored": [], "not_found": ["nobody"], "can_be_undone": True}
     await ada.call_tool("forget", {"ids": ids[1:]})
-    assert given(await ada.call_tool("recent", {}))["memories"] == []
-    back = given(await ada.call_tool("undo_forget", {}))
-    assert {memory["content"] for memory in back["memories"]} == {"two", "three"}
-    assert given(await ada.call_tool("undo_forget", {"ids": [ids[0]]}))["memories"][0]["content"] == "one"
-    assert "nothing to bring back" in told(await ada.call_tool("undo_forget", {}))
+    assert given(await ada.call_tool("list_memories", {}))["memories"] == []
+    back = given(await ada.call_tool("forget", {"undo": True}))
+    assert {memory["content"] for memory in back["restored"]} == {"two", "three"}
+    named = given(await ada.call_tool("forget", {"ids": [ids[0]], "undo": True}))
+    assert [memory["content"] for memory in named["restored"]] == ["one"]
+    assert "nothing to bring back" in told(await ada.call_tool("forget", {"undo": True}))
+
+
+async def test_forget_needs_ids_and_undoes_no_purge(ada: Client) -> None:
+    assert "`ids` is missing" in told(await ada.call_tool("forget", {}))
+    assert "do not go together" in told(await ada.call_tool("forget", {"undo": True, "purge": True}))
 
 
 async def test_only_what_this_server_forgot_is_brought_back(ada: Client, store: InMemoryStore) -> None:
     memory = await remember(ada, "deleted by somebody else")
     await store.delete(memory["id"])
-    assert given(await ada.call_tool("undo_forget", {"ids": [memory["id"]]}))["not_found"] == [memory["id"]]
+    assert given(await ada.call_tool("forget", {"ids": [memory["id"]], "undo": True}))["not_found"] == [memory["id"]]
 
 
 async def test_a_purge_leaves_nothing_and_needs_the_right(ada: Client, store: InMemoryStore) -> None:
@@ -161,7 +224,7 @@ async def test_a_purge_leaves_nothing_and_needs_the_right(ada: Client, store: In
 async def test_a_server_that_only_reads_has_no_tool_that_writes(store: InMemoryStore) -> None:
     async with Client(make_server(memory_for(store, "ada", Rights(read_only=True, allow_purge=True)))) as reader:
         tools = (await reader.list_tools()).tools
-        assert {tool.name for tool in tools} == {"search", "recall", "recent", "get", "context"}
+        assert {tool.name for tool in tools} == {"context", "recall", "list_memories"}
         assert all(tool.annotations is not None and tool.annotations.read_only_hint for tool in tools)
         with pytest.raises(MCPError, match="There is no tool of this name"):
             await reader.call_tool("remember", {"content": "x"})
@@ -173,7 +236,7 @@ async def test_every_tool_says_whether_it_destroys(ada: Client) -> None:
         for tool in (await ada.list_tools()).tools
         if tool.annotations is not None and tool.annotations.destructive_hint
     }
-    assert {"update", "forget"} <= destroying
+    assert {"update_memory", "forget"} <= destroying
     assert "remember" not in destroying
 
 
@@ -203,25 +266,26 @@ async def test_a_context_of_a_conversation_is_the_prompt_that_an_agent_sends(ada
 async def test_a_long_conversation_is_summarised_by_the_assistant_itself(ada: Client) -> None:
     for number in range(25):
         await remember(ada, f"turn {number}", said_by="user", conversation="long")
-    asked = given(await ada.call_tool("summarise_due", {"conversation": "long"}))
+    asked = given(await ada.call_tool("summarize_conversation", {"conversation": "long"}))
     assert (asked["due"], asked["done"]) == (True, False)
     assert "turn 3" in asked["prompt"]
     answer = {"conversation": "long", "ticket": asked["ticket"], "summary": "They took 21 turns."}
-    done = given(await ada.call_tool("summarise_due", answer))
+    done = given(await ada.call_tool("summarize_conversation", answer))
     assert (done["done"], done["archived"]) == (True, 21)
-    page = given(await ada.call_tool("recent", {"conversation": "long"}))
+    page = given(await ada.call_tool("list_memories", {"conversation": "long"}))
     assert len(page["memories"]) == 5
-    assert given(await ada.call_tool("summarise_due", {"conversation": "long"}))["due"] is False
+    assert given(await ada.call_tool("summarize_conversation", {"conversation": "long"}))["due"] is False
 
 
 async def test_an_answer_to_what_is_no_longer_the_prompt_changes_nothing(ada: Client) -> None:
     for number in range(25):
         await remember(ada, f"turn {number}", said_by="user", conversation="long")
-    asked = given(await ada.call_tool("summarise_due", {"conversation": "long"}))
+    asked = given(await ada.call_tool("summarize_conversation", {"conversation": "long"}))
     await remember(ada, "one more turn", said_by="user", conversation="long")
     late = given(
         await ada.call_tool(
-            "summarise_due", {"conversation": "long", "ticket": asked["ticket"], "summary": "They took 21 turns."}
+            "summarize_conversation",
+            {"conversation": "long", "ticket": asked["ticket"], "summary": "They took 21 turns."},
         )
     )
     assert late["done"] is False
@@ -237,7 +301,7 @@ async def test_a_long_call_says_how_far_it_is(ada: Client) -> None:
 
     for number in range(25):
         await remember(ada, f"turn {number}", said_by="user", conversation="long")
-    await ada.call_tool("summarise_due", {"conversation": "long"}, progress_callback=hear)
+    await ada.call_tool("summarize_conversation", {"conversation": "long"}, progress_callback=hear)
     assert [progress for progress, _, _ in heard] == [0, 1]
 
 
@@ -287,7 +351,7 @@ async def test_resources_are_listed_in_pages_and_read_by_their_addresses(ada: Cl
         cursor = page.next_cursor
         if cursor is None:
             break
-    assert len(uris) == len(set(uris)) == 2 + 3 + 121
+    assert len(uris) == len(set(uris)) == 1 + 3 + 121
     for uri in uris:
         assert (await ada.read_resource(uri)).contents
     assert "memory 119" in (await ada.read_resource("memory://conversations/talk%2F2")).contents[0].text  # type: ignore[union-attr]
@@ -298,7 +362,7 @@ async def test_the_record_of_a_branch_cannot_be_changed(ada: Client, store: InMe
     await store.add(said)
     branch = await store.fork("s", at=said.id)
 
-    refused = told(await ada.call_tool("update", {"id": branch, "version": 1, "content": "x", "tags": ["y"]}))
+    refused = told(await ada.call_tool("update_memory", {"id": branch, "version": 1, "content": "x", "tags": ["y"]}))
 
     assert "only fork() makes" in refused
     record = await store.get(branch)

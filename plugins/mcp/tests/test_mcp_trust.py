@@ -19,12 +19,12 @@ def given(result: Any) -> Any:
 
 
 async def test_what_a_client_writes_is_trusted_as_an_agents_whatever_speaker_it_names(
-    ada: Client, store: InMemoryStore
+    ada: Client, graph: Client, store: InMemoryStore
 ) -> None:
     for speaker in ("note", "user", "assistant"):
         await ada.call_tool("remember", {"content": f"by the {speaker}", "said_by": speaker})
     entity = {"name": "Ada", "entityType": "person", "observations": ["likes tea"]}
-    await ada.call_tool("create_entities", {"entities": [entity]})
+    await graph.call_tool("create_entities", {"entities": [entity]})
 
     found = [item async for item in store.scan()]
 
@@ -36,7 +36,7 @@ async def test_what_a_client_writes_is_trusted_as_an_agents_whatever_speaker_it_
 async def test_an_update_by_a_client_lowers_the_trust(ada: Client, store: InMemoryStore) -> None:
     await store.scoped(user_id="ada").add(HumanMemory(id="1", content="I like tea."))
 
-    await ada.call_tool("update", {"id": "1", "version": 1, "content": "I like wine."})
+    await ada.call_tool("update_memory", {"id": "1", "version": 1, "content": "I like wine."})
 
     item = await store.get("1")
     assert item is not None
@@ -59,9 +59,10 @@ async def test_reads_take_a_trust_and_show_it(ada: Client, store: InMemoryStore)
     )
 
     for tool, arguments in (
-        ("search", {"query": "tea"}),
-        ("recent", {}),
-        ("recall", {"since": "2020-01-01T00:00:00Z"}),
+        ("recall", {"query": "tea"}),
+        ("recall", {"query": "tea", "mode": "text"}),
+        ("list_memories", {}),
+        ("list_memories", {"since": "2020-01-01T00:00:00Z", "containing": "tea"}),
     ):
         every = given(await ada.call_tool(tool, arguments))["memories"]
         trusted = given(await ada.call_tool(tool, {**arguments, "min_trust": "user"}))["memories"]

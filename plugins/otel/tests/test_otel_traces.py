@@ -38,7 +38,7 @@ async def test_the_mcp_server_joins_the_trace_of_its_caller(telemetry: Any) -> N
     async with Client(make_server(memory)) as client:
         with turn(telemetry) as span:
             await client.call_tool("remember", {"content": "I like tea."})
-            await client.call_tool("search", {"query": "tea"})
+            await client.call_tool("recall", {"query": "tea"})
     await memory.subscriptions.close()
     assert {each.name for each in telemetry.calls} >= {"upsert_memory", "search_memory"}
     assert traces(telemetry) == {span.get_span_context().trace_id}

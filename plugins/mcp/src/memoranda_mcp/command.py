@@ -70,11 +70,11 @@ def mcp(
     ] = False,
     graph: Annotated[
         bool,
-        typer.Option("--graph", help="Also the tools of a knowledge graph.", rich_help_panel=RIGHTS),
+        typer.Option("--graph", help="Serve the tools of server-memory instead.", rich_help_panel=RIGHTS),
     ] = False,
     facts: Annotated[
         bool,
-        typer.Option("--facts", help="Also the tools for facts: what is true now.", rich_help_panel=RIGHTS),
+        typer.Option("--facts", help="Also serve tools for facts: what is true now.", rich_help_panel=RIGHTS),
     ] = False,
     receipts: Annotated[
         bool,

@@ -49,12 +49,25 @@ ORIGIN = "mcp"
 
 @dataclass(frozen=True, slots=True)
 class Rights:
-    """What the server lets an assistant do. Only the options that it was started with say so."""
+    """What the server lets an assistant do. Only the options that it was started with say so.
+
+    With ``graph`` it has the nine tools of server-memory and no others, so that it can take that server's place. Raises
+    InputError for a graph with other rights to write, which it would have no tools for.
+    """
 
     read_only: bool = False
     allow_purge: bool = False
     graph: bool = False
     facts: bool = False
+
+    def __post_init__(self) -> None:
+        if self.graph and (self.facts or self.allow_purge):
+            other = "facts" if self.facts else "allow_purge"
+            raise InputError(
+                f"A server for a graph has the nine tools of server-memory alone, and none for {other!r}. Start "
+                "another server for that; both may use one store.",
+                field=other,
+            )
 
 
 @dataclass(slots=True)
@@ -100,6 +113,18 @@ class ScopedMemory:
             )
         return MemoryMetadata(session_id=conversation)
 
+    def bounds(self, conversation: str | None) -> MemoryMetadata | None:
+        """Return the filter that keeps a recall, which otherwise reaches all of a user's sessions, in this scope.
+
+        Raises InputError as within() does.
+        """
+        self.within(conversation)
+        scope = self.store.scope
+        session = scope.session_id if conversation is None else conversation
+        if session is None and scope.task_id is None:
+            return None
+        return MemoryMetadata(session_id=session, task_id=scope.task_id)
+
     def place_of(self, uri: str) -> tuple[str, str]:
         """Return the kind and the name of a resource that is offered here, there now or later.
 
@@ -135,7 +160,7 @@ class ScopedMemory:
         item = await self.store.get(item_id)
         if item is None:
             raise InputError(
-                "There is no memory with this id here. Ids come from search, recall and recent, and must be copied "
+                "There is no memory with this id here. Ids come from recall and list_memories, and must be copied "
                 "exactly.",
                 field="id",
             )

@@ -51,8 +51,8 @@ class Prompts:
         about = f" about {topic}" if topic else ""
         question = (
             f"What do you know about me{f', concerning {topic}' if topic else ''}? Tell me in your own words, grouped "
-            "by subject, and say what is uncertain or old. If something is wrong I will tell you, and you can correct "
-            "it with update or forget."
+            "by subject, and say what is uncertain or old. If something is wrong I will tell you, so that you can "
+            "correct it."
         )
         manager = ContextManager(long_term=memory.store, token_budget=TOKENS, fence=Fence())
         with protocol_errors():

@@ -33,7 +33,9 @@ class Memory(Outcome):
     id: str
     content: str
     kind: str = Field(description="note, user, assistant, tool, summary, graph, …")
-    version: int = Field(description="Give it to update, which changes a memory only if it was not changed meanwhile.")
+    version: int = Field(
+        description="Give it to update_memory, which changes nothing if the memory was changed meanwhile."
+    )
     created_at: str
     updated_at: str
     tags: list[str] = Field(default=[])

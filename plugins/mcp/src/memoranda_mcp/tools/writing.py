@@ -1,4 +1,4 @@
-"""The tools that write: remember, update, forget, undo_forget."""
+"""The tools that write: remember, update_memory, forget."""
 
 from __future__ import annotations
 
@@ -36,11 +36,12 @@ class RememberArguments(Arguments):
     conversation: Annotated[Id | None, Field(description="The conversation that it is part of, if any.")] = None
 
 
-@tool("Remember something")
+@tool("Store a new memory")
 async def remember(memory: ScopedMemory, given: RememberArguments, report: Report) -> Memory:
-    """Remember a fact, a preference, a decision or a plan, so that you know it in later conversations.
+    """Store a note for later conversations: an event, a plan, a decision, a reminder, or how to do things from now on.
 
-    Write one thing at a time, as a sentence that is clear without this conversation.
+    Write one thing at a time, as a sentence that is clear without this conversation. Also saves the words of a
+    conversation, as a message of the user or the assistant.
     """
     metadata = memory.within(given.conversation) or MemoryMetadata()
     item = _SPEAKERS[given.said_by](
@@ -53,7 +54,7 @@ async def remember(memory: ScopedMemory, given: RememberArguments, report: Repor
 
 
 class UpdateArguments(Arguments):
-    """What update takes."""
+    """What update_memory takes."""
 
     id: Id
     version: Annotated[int, Field(ge=1, description="The version that you read. If it changed since, nothing is done.")]
@@ -62,15 +63,15 @@ class UpdateArguments(Arguments):
     importance: Importance | None = None
 
 
-@tool("Correct a memory", destroys=True)
-async def update(memory: ScopedMemory, given: UpdateArguments, report: Report) -> Memory:
-    """Change the text, the tags or the importance of a memory that is no longer right.
+@tool("Edit a memory", destroys=True)
+async def update_memory(memory: ScopedMemory, given: UpdateArguments, report: Report) -> Memory:
+    """Edit a stored note: rewrite its text, or change its tags or importance.
 
     Read it first and give the version that you saw: if it was changed meanwhile, nothing is done and you must read
     it again.
     """
     if given.content is None and given.tags is None and given.importance is None:
-        raise InputError("update needs something to change: `content`, `tags` or `importance`.")
+        raise InputError("update_memory needs something to change: `content`, `tags` or `importance`.")
     item = await memory.find(given.id)
     _refuse_special(item)
     if item.version != given.version:
@@ -91,32 +92,45 @@ async def update(memory: ScopedMemory, given: UpdateArguments, report: Report) -
 class ForgetArguments(Arguments):
     """What forget takes."""
 
-    ids: Annotated[list[Id], Field(min_length=1, max_length=100, description="The ids of the memories to forget.")]
+    ids: Annotated[
+        list[Id] | None,
+        Field(
+            min_length=1,
+            max_length=100,
+            description="The ids of the memories. With `undo`, leave them out for those of the last call.",
+        ),
+    ] = None
+    undo: Annotated[bool, Field(description="Bring back what forget removed, instead of removing it.")] = False
 
 
 class PurgeArguments(ForgetArguments):
     """What forget takes where memories may be removed for good."""
 
-    purge: Annotated[bool, Field(description="Remove them for good, with every trace. This cannot be taken back.")] = (
-        False
-    )
+    purge: Annotated[bool, Field(description="Remove them for good, with every trace. This cannot be undone.")] = False
 
 
 class Forgotten(Outcome):
-    """What was forgotten."""
+    """What was forgotten, or brought back."""
 
-    forgotten: list[str]
-    not_found: list[str]
-    can_be_undone: bool
+    forgotten: list[str] = Field(default=[])
+    restored: list[Memory] = Field(default=[], description="What `undo` brought back.")
+    not_found: list[str] = Field(default=[])
+    can_be_undone: bool = False
 
 
 @tool("Forget memories", destroys=True, repeatable=True)
 async def forget(memory: ScopedMemory, given: ForgetArguments, report: Report) -> Forgotten:
-    """Forget memories by their ids, because they are wrong or the person asks for it.
+    """Delete memories by their ids, because they are wrong or the person asks you to forget or remove them.
 
-    undo_forget brings them back as long as this server runs.
+    With `undo`, restore what was deleted by mistake: it brings memories back as long as this server runs.
     """
     purge = isinstance(given, PurgeArguments) and given.purge
+    if given.undo:
+        if purge:
+            raise InputError("`undo` and `purge` do not go together: what is purged cannot be brought back.")
+        return await _restored(memory, given.ids)
+    if given.ids is None:
+        raise InputError("`ids` is missing: the memories to forget. Only `undo` can do without.", field="ids")
     if purge and not memory.rights.allow_purge:
         raise InputError("This server removes nothing for good; it was started without --allow-purge.")
     there = await memory.store.get_many(given.ids)
@@ -132,55 +146,51 @@ async def forget(memory: ScopedMemory, given: ForgetArguments, report: Report) -
     return Forgotten(forgotten=gone, not_found=missing, can_be_undone=bool(gone) and undoable)
 
 
-class UndoArguments(Arguments):
-    """What undo_forget takes."""
-
-    ids: Annotated[
-        list[Id] | None, Field(max_length=100, description="Which to bring back; leave it out for the last forget.")
-    ] = None
-
-
-class Restored(Outcome):
-    """What is remembered again."""
-
-    memories: list[Memory]
-    not_found: list[str]
-
-
-@tool("Take a forget back", repeatable=True)
-async def undo_forget(memory: ScopedMemory, given: UndoArguments, report: Report) -> Restored:
-    """Bring back what forget removed since this server was started: the last ones, or those that you name."""
-    known = {item_id for ids in memory.forgotten for item_id in ids}
-    if given.ids is None:
-        if not memory.forgotten:
-            raise InputError("Nothing was forgotten since this server was started; there is nothing to bring back.")
+async def _restored(memory: ScopedMemory, ids: list[str] | None) -> Forgotten:
+    """Bring back what this server forgot: the last ones, or those that are named."""
+    known = {item_id for call in memory.forgotten for item_id in call}
+    if ids is not None:
+        wanted = list(dict.fromkeys(ids))
+    elif memory.forgotten:
         wanted = list(memory.forgotten[-1])
     else:
-        wanted = list(dict.fromkeys(given.ids))
+        raise InputError("Nothing was forgotten since this server was started; there is nothing to bring back.")
     back = [item_id for item_id in wanted if item_id in known and await memory.store.restore(item_id)]
-    memory.forgotten[:] = [left for ids in memory.forgotten if (left := tuple(i for i in ids if i not in wanted))]
+    memory.forgotten[:] = [left for call in memory.forgotten if (left := tuple(i for i in call if i not in wanted))]
     await memory.subscriptions.check()
     items = await memory.store.get_many(back)
-    return Restored(memories=[memory_of(item) for item in items], not_found=[i for i in wanted if i not in back])
+    return Forgotten(restored=[memory_of(item) for item in items], not_found=[i for i in wanted if i not in back])
 
 
 def _refuse_special(item: MemoryItem) -> None:
     """Refuse what only its own tools change: parts of the graph, and entries in the log of a fact."""
     if item.memory_type in ("fact", "fact-mark"):
         raise InputError(
-            "This is an entry of a fact, which only its own tools change (correct_fact, end_fact). Nothing was changed."
+            "This is an entry of a fact, which only its own tools change (set_fact, end_fact). Nothing was changed."
         )
     if item.memory_type == GRAPH_KIND:
         raise InputError(
             "This is part of the knowledge graph, which only its own tools change (add_observations, "
-            "delete_observations, delete_entities, delete_relations). Nothing was changed."
+            "delete_observations, delete_entities, delete_relations) on a server with --graph. Nothing was changed."
         )
 
 
 forget_or_purge = replace(
     forget,
-    description=f"{forget.description} With purge they are removed for good, which nothing brings back: only if the "
-    "person asks for exactly that.",
+    description=f"{forget.description} With `purge` they are erased for good: only if the person asks for that.",
     arguments=PurgeArguments,
 )
 """The tool ``forget`` of a server that may remove memories for good."""
+
+remember_anything = replace(
+    remember,
+    description=f"{remember.description} Note what is true of a person, too: where they live, what they like or need.",
+)
+"""The tool ``remember`` of a server without tools for facts."""
+
+remember_beside_facts = replace(
+    remember,
+    description=f"{remember.description} For what is true of a person or a thing, such as where they live or what they "
+    "like, use set_fact instead.",
+)
+"""The tool ``remember`` of a server that has tools for facts."""

@@ -22,8 +22,8 @@ _CONFIG = SummaryConfig(
 )
 
 
-class SummariseArguments(Arguments):
-    """What summarise_due takes."""
+class SummarizeArguments(Arguments):
+    """What summarize_conversation takes."""
 
     conversation: Annotated[
         Id | None, Field(description="Which conversation; only a server that is bound to one can do without.")
@@ -32,7 +32,7 @@ class SummariseArguments(Arguments):
     summary: Annotated[Content | None, Field(description="Your answer to the prompt that the ticket came with.")] = None
 
 
-class Summarised(Outcome):
+class Summarized(Outcome):
     """If a summary was due, and if it was written."""
 
     due: bool
@@ -67,15 +67,15 @@ def _ticket(prompt: str) -> str:
     return hashlib.sha256(prompt.encode()).hexdigest()[:32]
 
 
-@tool("Summarise a long conversation")
-async def summarise_due(memory: ScopedMemory, given: SummariseArguments, report: Report) -> Summarised:
-    """Find out if a conversation has grown so long that its older part should be summarised.
+@tool("Shorten a long conversation")
+async def summarize_conversation(memory: ScopedMemory, given: SummarizeArguments, report: Report) -> Summarized:
+    """Shorten a long conversation: a summary takes the place of its older messages, once it has grown too long.
 
-    If so you get a prompt and a ticket: answer the prompt and call again with both. The summary then stands for
-    what it was made of, which stays readable with get.
+    If a summary is due you get a prompt and a ticket: answer the prompt and call again with both. What the summary
+    stands for stays readable by its ids with list_memories.
     """
     if given.conversation is None and memory.store.scope.session_id is None:
-        raise InputError("summarise_due needs a `conversation`: what is noted outside of one is not summarised.")
+        raise InputError("summarize_conversation needs a `conversation`: notes outside of one are not summarized.")
     if (given.summary is None) is not (given.ticket is None):
         raise InputError("`summary` and `ticket` go together: the answer, and what came with its prompt.")
     metadata = memory.within(given.conversation)
@@ -83,8 +83,8 @@ async def summarise_due(memory: ScopedMemory, given: SummariseArguments, report:
     planned = await plan(memory.store, metadata, _CONFIG)
     if not planned.older:
         counted = f"{planned.trigger.message_count} messages, about {planned.trigger.estimated_tokens} tokens"
-        return Summarised(due=False, done=False, reason=f"Nothing is due: {counted}.")
-    await report(1, 2, f"summarising {len(planned.older)} memories")
+        return Summarized(due=False, done=False, reason=f"Nothing is due: {counted}.")
+    await report(1, 2, f"summarizing {len(planned.older)} memories")
     assistant = _Assistant(given.ticket, given.summary)
     try:
         result = await compact(memory.store, metadata, _CONFIG, memory.summarizer or assistant)
@@ -92,7 +92,7 @@ async def summarise_due(memory: ScopedMemory, given: SummariseArguments, report:
         if assistant.unanswered is None:
             raise
         changed = " The conversation has gone on since your ticket was made; answer anew." if given.ticket else ""
-        return Summarised(
+        return Summarized(
             due=True,
             done=False,
             reason=f"A summary is due: {planned.trigger.reason}.{changed}",
@@ -101,7 +101,7 @@ async def summarise_due(memory: ScopedMemory, given: SummariseArguments, report:
         )
     await memory.subscriptions.check()
     await report(2, 2, "done")
-    return Summarised(
+    return Summarized(
         due=True,
         done=result.compacted,
         reason=result.trigger.reason or "Another process has just done it.",
