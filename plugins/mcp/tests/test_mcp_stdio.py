@@ -178,7 +178,6 @@ async def test_a_store_that_is_only_read_is_not_made(started: Started, tmp_path:
     assert not (tmp_path / "memory.db").exists()
 
 
-@pytest.mark.rare
 async def test_a_call_that_is_cancelled_ends_and_the_server_goes_on(started: Started) -> None:
     async with Client(started()) as client:
         with pytest.raises((MCPError, TimeoutError)):

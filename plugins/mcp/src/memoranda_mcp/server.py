@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable
 from typing import Any
 
+import anyio.lowlevel
 import mcp_types as types
 from mcp.server import Server
 from mcp.shared.exceptions import MCPError
@@ -125,6 +127,11 @@ class _Service:
         except MemoryError as error:
             return _failed(str(error))
         except MCPError:
+            raise
+        except asyncio.CancelledError:
+            # A request that is cancelled ends its own scope alone. The error that asyncio.gather() raises then may be
+            # one that the scope does not know as its own, and that would end the server.
+            await anyio.lowlevel.checkpoint_if_cancelled()
             raise
         except Exception as error:
             # The message of an engine or a plugin may quote what is stored.
