@@ -218,6 +218,7 @@ class SyncStore:
             current: bool = False,
             verdict: Literal[False] = False,
             now: Moment | None = None,
+            shared: bool = False,
             **narrowing: Unpack[Narrowing],
         ) -> list[MemoryItem]: ...
 
@@ -234,6 +235,7 @@ class SyncStore:
             current: bool = False,
             verdict: Literal[True],
             now: Moment | None = None,
+            shared: bool = False,
             **narrowing: Unpack[Narrowing],
         ) -> Recalled: ...
 

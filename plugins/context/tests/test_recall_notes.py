@@ -23,6 +23,16 @@ async def test_notes_have_the_memories_with_their_dates_and_say_what_they_are() 
         assert [item.id for item in notes.items] == [dog.id]
 
 
+async def test_whoever_changes_the_items_of_notes_changes_nothing_that_is_stored() -> None:
+    async with InMemoryStore() as store:
+        await store.add(HumanMemory(content="My dog is called Bobdog."))
+
+        (item,) = (await recall_notes(store, QUESTION)).items
+        item.content = "My dog is called Rex."
+
+        assert "Bobdog" in (await recall_notes(store, QUESTION)).text
+
+
 async def test_notes_without_memories_are_empty() -> None:
     async with InMemoryStore() as store:
         notes = await recall_notes(store, QUESTION)

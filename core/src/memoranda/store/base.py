@@ -136,6 +136,7 @@ class Store(Writing, Reading, Removing, Branching):
         current: bool = False,
         verdict: Literal[False] = False,
         now: Moment | None = None,
+        shared: bool = False,
         **narrowing: Unpack[Narrowing],
     ) -> list[MemoryItem]: ...
 
@@ -152,6 +153,7 @@ class Store(Writing, Reading, Removing, Branching):
         current: bool = False,
         verdict: Literal[True],
         now: Moment | None = None,
+        shared: bool = False,
         **narrowing: Unpack[Narrowing],
     ) -> Recalled: ...
 
@@ -167,6 +169,7 @@ class Store(Writing, Reading, Removing, Branching):
         current: bool = False,
         verdict: bool = False,
         now: Moment | None = None,
+        shared: bool = False,
         **narrowing: Unpack[Narrowing],
     ) -> list[MemoryItem] | Recalled:
         """Return the memories that answer a query, best first; an empty list if none is relevant.
@@ -190,6 +193,9 @@ class Store(Writing, Reading, Removing, Branching):
 
         With ``verdict``, returns a :class:`memoranda.store.Recalled` instead: the memories with their scores, whether
         they answer the query, and the words of it that nothing supports. What is in ``window`` counts for that.
+
+        The items are the caller's own copies. With ``shared`` they may be the store's, which is quicker; nobody may
+        change them then.
         """
         self._ensure_open()
         shown = {item.id for item in items_of(window, "window")}
@@ -200,20 +206,21 @@ class Store(Writing, Reading, Removing, Branching):
         wanted = reached._filter(metadata=metadata, memory_type=memory_type, archived=None, **narrowing)
         reached._bounds(metadata)  # Another user than the handle's is refused, whatever the limit.
         truth(current, "current")
+        truth(shared, "shared")
         asked_at = None if now is None else moment_text(now, "now")
         found = Recalled((), "unknown")
         if not query:
-            found = await reached._told(wanted.also(*_NEVER, *NO_RECORDS), most, shown, least or 0.0)
+            found = await reached._told(wanted.also(*_NEVER, *NO_RECORDS), most, shown, least or 0.0, shared)
         elif query.strip() and (most or truth(verdict, "verdict")):
             wanted = wanted.also(*_NEVER, *NO_RECORDS, Value("content", False, "$ne", query))
-            found = await reached._recalled(query, wanted, most, shown, least, current, asked_at)
+            found = await reached._recalled(query, wanted, most, shown, least, current, asked_at, shared)
         return found if verdict else [each.item for each in found]
 
-    async def _told(self, wanted: Filter, most: int, shown: Collection[str], least: float) -> Recalled:
+    async def _told(self, wanted: Filter, most: int, shown: Collection[str], least: float, shared: bool) -> Recalled:
         """Return what is worth knowing whatever is asked."""
         self._require(Capability.TEXT)
         much = min(most + len(shown), EVERYTHING)
-        ranked = await self.engine.read(best_of("", wanted, much, "text")) if most else []
+        ranked = await self.engine.read(best_of("", wanted, much, "text", shared=shared)) if most else []
         if most and not ranked:  # A scope that is too large to be ranked as a whole is found by words alone.
             newest = await self.engine.read(items_where(wanted, Page(limit=NEWEST_TOLD), reach="granted"))
             weight = ranking_weight(len(newest), (item.content for item in newest))
@@ -232,12 +239,13 @@ class Store(Writing, Reading, Removing, Branching):
         least: float | None,
         current: bool,
         now: str | None,
+        shared: bool,
     ) -> Recalled:
         """Return the best memories that are not shown already, and the verdict on all that was found."""
         mode: SearchMode = "hybrid" if Capability.HYBRID in self.capabilities else "text"
         self._require(Capability(mode))
         much = min(max(most + len(shown), RERANKED), EVERYTHING)
-        ranked = await self._best(query, wanted, much, mode, now)
+        ranked = await self._best(query, wanted, much, mode, now, shared=shared)
         verdict, unsupported = judged(await self._text_ranker(), query, ranked[:RERANKED])
         kept = await self._reordered(query, above_floor(ranked, least, verdict), current)
         memories = tuple(found for found in kept if found.item.id not in shown)[:most]
@@ -294,7 +302,6 @@ class ScopedStore(Store):
 
     needs_init = False
     _bounded = True
-
     spaces: Spaces | None = None
     """Which spaces this handle reaches beside its scope; None for none."""
 

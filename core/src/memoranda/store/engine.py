@@ -85,7 +85,7 @@ class Engine(ABC):
 
     @abstractmethod
     async def read(self, query: Query[T]) -> list[T]:
-        """Return what a query asks for. Items are the caller's own copies."""
+        """Return what a query asks for. Items are the caller's own copies, unless the query says ``shared``."""
 
     @abstractmethod
     def stream(self, query: Query[MemoryItem]) -> AsyncGenerator[MemoryItem, None]:

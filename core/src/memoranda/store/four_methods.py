@@ -151,7 +151,8 @@ class HookedEngine(Engine):
                 found = await self._of_ids(query.ids, query.form)
         elif query.ranking is not None:
             text, mode = query.ranking
-            found = await store._rank(text, query.wanted, query.page.limit, mode)
+            rank = store._rank_shared if query.shared else store._rank
+            found = await rank(text, query.wanted, query.page.limit, mode)
         elif query.form == "payloads":
             found = await store._payloads(query.wanted, query.page)
         else:
@@ -340,6 +341,10 @@ class BaseStore(Store):
         index = (await self._text_ranker()).index()
         weight = ranking_weight(len(scope), (item.content for item in scope))
         return await offload(weight, rank_items, index, query, scope, chosen, limit)
+
+    async def _rank_shared(self, query: str, wanted: Filter, limit: int, mode: SearchMode) -> list[RankedItem]:
+        """Rank for a reader that changes nothing: a store that keeps items may give those."""
+        return await self._rank(query, wanted, limit, mode)
 
     async def _get_many(self, ids: Sequence[str]) -> list[MemoryItem]:
         """Return copies of those of the items that are there, in any order."""

@@ -6,7 +6,7 @@ import threading
 import weakref
 from collections.abc import AsyncGenerator, Awaitable, Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import fields, replace
-from itertools import count, islice
+from itertools import count, filterfalse, islice
 from operator import attrgetter, is_
 from typing import Any, NamedTuple, TypeVar
 
@@ -60,6 +60,7 @@ _ROOM = 1 << 40
 _MOST_RANKINGS = 128
 """How many scopes keep their ranker's index between two searches."""
 
+_TERMS = attrgetter("terms")
 _REST_OF_A_RESULT = attrgetter(*(field.name for field in fields(RankedItem)[1:]))
 """All but the item, which is copied. A third of the time of dataclasses.replace()."""
 
@@ -210,7 +211,7 @@ class InMemoryEngine(Engine):
             else:
                 found = await self._of_ids(ids, query.form)
         elif query.ranking is not None:
-            found = await self._rank(query.ranking.text, query.wanted, query.page.limit)
+            found = await self._rank(query.ranking.text, query.wanted, query.page.limit, query.shared)
         elif query.form == "payloads":
             found = await self._payloads(query.wanted, query.page)
         else:
@@ -260,13 +261,13 @@ class InMemoryEngine(Engine):
         return _sorted(matching(self._live.candidates(wanted.metadata), wanted), page)
 
     @undivided
-    async def _rank(self, query: str, wanted: Filter, limit: int) -> list[RankedItem]:
+    async def _rank(self, query: str, wanted: Filter, limit: int, shared: bool) -> list[RankedItem]:
         entries, wanted = self._looked_at(self._live, wanted)
         row = entries.copy()
         ranker = await self._ranker()
         index = self._index_of(wanted.scope(), ranker) if isinstance(entries, EntryList) else ranker.index()
-        weight = ranking_weight(len(row), (entry.item.content for entry in row if not entry.terms))
-        return await offload(weight, _ranked, query, row, wanted, limit, index)
+        weight = ranking_weight(len(row), (entry.item.content for entry in filterfalse(_TERMS, row)))
+        return await offload(weight, _ranked, query, row, wanted, limit, index, shared)
 
     def _index_of(self, scope: Filter, ranker: Ranker) -> ScopeIndex:
         """Return the index of a scope: a new one unless the scope depends on the names of its owners alone.
@@ -561,10 +562,14 @@ def _sorted_copies(entries: Iterable[Entry], wanted: Filter, page: Page) -> list
     return _copies(_sorted(matching(entries, wanted), page))
 
 
-def _ranked(query: str, row: Sequence[Entry], wanted: Filter, limit: int, index: ScopeIndex) -> list[RankedItem]:
+def _ranked(
+    query: str, row: Sequence[Entry], wanted: Filter, limit: int, index: ScopeIndex, shared: bool
+) -> list[RankedItem]:
     """Rank what a scope held, oldest first, as the base class does it; but only what is found needs to be copied."""
     scope = wanted.scope()
     # What belongs to the scope is asked only for the rest.
     chosen = None if scope == wanted else wanted.sought()
     ranked = index.rank(query, row, belongs=scope.matches, wanted=chosen, limit=limit)
+    if shared:
+        return ranked
     return [RankedItem(copy_item(found.item), *_REST_OF_A_RESULT(found)) for found in ranked]

@@ -88,9 +88,14 @@ class Observers:
             self._tell(lambda observer: observer.added([copy_item(item) for item in items]))
 
     def searched(self, query: str, items: Sequence[MemoryItem]) -> None:
-        """Tell all of a search."""
+        """Tell of a search all that listen to searches: each is given copies of its own."""
+
+        def tell(observer: Observer) -> None:
+            if getattr(type(observer), "searched", None) is not Observer.searched:
+                observer.searched(query, [copy_item(item) for item in items])
+
         if self:
-            self._tell(lambda observer: observer.searched(query, [copy_item(item) for item in items]))
+            self._tell(tell)
 
     def cleared(self, metadata: MemoryMetadata | None, removed: int) -> None:
         """Tell all of a removal."""

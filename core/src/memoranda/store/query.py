@@ -33,8 +33,9 @@ class Query(NamedTuple, Generic[T]):
     """What a read asks for: the items that match, or those of some ids, a page of them, newest or best first.
 
     With ``ids`` the items come in any order, whatever the filter; those that are not there are left out. ``deleted``
-    includes deleted items where the read allows that. The type says what the read returns: see :data:`Form`. ``reach``
-    says whether spaces that were granted to a handle are meant, too; what is about one conversation never means them.
+    includes deleted items where the read allows that. ``shared`` says that nobody will change what is read: an engine
+    may give items that it keeps for itself. The type says what the read returns: see :data:`Form`. ``reach`` says
+    whether spaces that were granted to a handle are meant, too; what is about one conversation never means them.
     """
 
     wanted: Filter = EVERY_ITEM
@@ -44,6 +45,7 @@ class Query(NamedTuple, Generic[T]):
     ranking: Ranking | None = None
     form: Form = "items"
     reach: Reach = "own"
+    shared: bool = False
 
     def narrowed(self, scope: MemoryMetadata) -> Query[T]:
         """Return this query within a scope. Raises InputError when the two contradict each other."""
@@ -72,9 +74,9 @@ def payloads_where(wanted: Filter, page: Page) -> Query[Payload]:
     return Query(wanted, page, form="payloads")
 
 
-def best_of(text: str, wanted: Filter, limit: int, mode: SearchMode) -> Query[RankedItem]:
+def best_of(text: str, wanted: Filter, limit: int, mode: SearchMode, *, shared: bool = False) -> Query[RankedItem]:
     """Return the query of the items that match and answer a question best, wherever the handle may look."""
-    return Query(wanted, Page(limit), ranking=Ranking(text, mode), form="ranked", reach="granted")
+    return Query(wanted, Page(limit), ranking=Ranking(text, mode), form="ranked", reach="granted", shared=shared)
 
 
 def place_of(item_id: str) -> Query[int]:

@@ -191,14 +191,16 @@ class Reading(Lifecycle):
         self._observers.searched(query, [found.item for found in ranked])
         return ranked
 
-    async def _best(self, query: str, wanted: Filter, much: int, mode: SearchMode, now: str | None) -> list[RankedItem]:
+    async def _best(
+        self, query: str, wanted: Filter, much: int, mode: SearchMode, now: str | None, *, shared: bool = False
+    ) -> list[RankedItem]:
         """Return the best results; if the query names a time, seen from now, those of that time have their places."""
         by_time = None if mode == "semantic" else getattr(await self._text_ranker(), "by_time", None)
         timed = None if by_time is None else by_time(query, now or self._living.now())
         if timed is None:
-            return await self.engine.read(best_of(query, wanted, much, mode))
+            return await self.engine.read(best_of(query, wanted, much, mode, shared=shared))
         # Those of that time may come later.
-        ranked = await self.engine.read(best_of(query, wanted, max(much, TIMED), mode))
+        ranked = await self.engine.read(best_of(query, wanted, max(much, TIMED), mode, shared=shared))
         return [*timed(ranked[:TIMED]), *ranked[TIMED:]][:much]
 
     async def _reordered(self, query: str, ranked: list[RankedItem], current: bool) -> list[RankedItem]:

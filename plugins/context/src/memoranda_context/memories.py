@@ -51,9 +51,7 @@ async def prompt_memories(
     if limit is None and min_score is None:
         room = shares.told(used, is_cut=is_cut)
         told = await remembering.told(room, [*conversation, *repeated], places=places, is_cut=is_cut)
-    remarks = await remarks_of(told)
-    told_now = remarked(told, remarks)
-    used += sum(map(remembering.count, told_now))
+    used += sum(map(remembering.count, told))
     found = await remembering.found(
         question,
         min(shares.found(used, is_cut=is_cut), shares.most_memories),
@@ -64,5 +62,6 @@ async def prompt_memories(
         window=conversation,
         shown=[*conversation, *told],
     )
-    remarks |= await remarks_of(found.shown)
-    return PromptMemories(told_now, remarked(found.shown, remarks), found, remarks)
+    # One question for all: what remarks take is found out when the prompt is fitted into its budget.
+    remarks = await remarks_of([*told, *found.shown])
+    return PromptMemories(remarked(told, remarks), remarked(found.shown, remarks), found, remarks)

@@ -8,7 +8,7 @@ from typing import Any
 
 from memoranda.items import HumanMemory, MemoryItem
 from memoranda.shapes import truth, whole_number
-from memoranda.store import Store
+from memoranda.store import Store, copy_item
 from memoranda.tokens import TokenCounter, estimate_tokens
 from memoranda.trust import Trust, check_trust
 from memoranda_context.fencing import Admission, Fence, checked_fence
@@ -72,7 +72,8 @@ async def recall_notes(
     )
     fetched = _fetched(profile, memories, admission)
     parts = Fitting(fetched, None, budget, count, len(memories.long_term)).context().parts
-    return Notes(parts.notes(), (*parts.told, *parts.long_term))
+    # The items were read as the store's own.
+    return Notes(parts.notes(), tuple(map(copy_item, (*parts.told, *parts.long_term))))
 
 
 def _fetched(profile: str, memories: PromptMemories, admission: Admission) -> Fetched:

@@ -38,6 +38,7 @@ RECENT_HEADING = "# Recent activity"
 NOT_MENTIONED = "Words of the question that no memory has: "
 
 _SPEAKERS = {"human": "user", "ai": "assistant", "item": "note"}
+_PLAIN_TYPES = ("human", "ai")
 _SOMEONE_ELSE = "someone else"
 """Who speaks in an item that is a person's and that its user did not write."""
 
@@ -330,6 +331,8 @@ def told_entry(item: MemoryItem) -> str:
 
 def _who(item: MemoryItem) -> str:
     """Return who speaks in an item, in the words of a prompt: the user, an assistant, a tool or a note."""
+    if item.name is None and item.trust is None and not item.__pydantic_extra__ and item.memory_type in _PLAIN_TYPES:
+        return _SPEAKERS[item.memory_type]
     if item.memory_type == "human" and trust_of(item).rank < Trust.USER.rank:
         return _SOMEONE_ELSE
     return speaker(item, _SPEAKERS)

@@ -11,15 +11,14 @@ from memoranda.items import MemoryItem
 from memoranda.store import RankedItem, Recalled, Store
 from memoranda.tokens import CHARACTERS_OF_A_TOKEN, TokenCounter
 from memoranda.trust import Trust, trust_of
-from memoranda_context.chatter import is_chatter
 from memoranda_context.excerpts import excerpt
 from memoranda_context.fencing import Admission
+from memoranda_context.gists import gist_of
 from memoranda_text import (
     MANY_TOLD,
     MUCH_TOLD,
     asks_about_self,
     fold_words,
-    has_statement,
     is_request,
     is_small_talk,
     query_terms,
@@ -42,7 +41,7 @@ _MOST_READ = 240
 _USUALLY_LONGER = 3
 """How many times as long as the shortest usual one a statement usually is: no more are read if these fill the room."""
 
-_LONG_ONES = 2
+_LONG_ONES = 1.5
 """How many times as long as any others the most telling ones may be."""
 
 _NEARLY_FULL = 32
@@ -108,7 +107,7 @@ class Remembering:
         limit = min(room // _TOKENS_OF_A_STATEMENT, MANY_TOLD)
         if limit <= 0:
             return []
-        said_already = {_words(item) for item in said}
+        said_already = {gist_of(item).words for item in said}
         kept, is_enough = await self._told_of(
             max(limit // _USUALLY_LONGER, 1), limit, room, said_already, places, is_cut
         )
@@ -122,7 +121,7 @@ class Remembering:
         number: int,
         most: int,
         room: int,
-        said: Collection[tuple[str, ...]],
+        said: Collection[int],
         places: Sequence[dict[str, Any]],
         is_cut: bool,
     ) -> tuple[list[tuple[MemoryItem, MemoryItem]], bool]:
@@ -141,23 +140,26 @@ class Remembering:
     async def _recall_told(self, limit: int, place: dict[str, Any]) -> tuple[RankedItem, ...]:
         wanted = self.wanted | place
         wanted["min_trust"] = max(wanted.get("min_trust", Trust.AGENT), Trust.AGENT)
-        found = await self.handle.recall("", limit=limit, memory_type=_TELLING_TYPES, verdict=True, **wanted)
+        found = await self.handle.recall(
+            "", limit=limit, memory_type=_TELLING_TYPES, verdict=True, shared=True, **wanted
+        )
         return found.memories
 
     def _told_within(
-        self, found: Sequence[RankedItem], room: int, said: Collection[tuple[str, ...]], *, is_all: bool
+        self, found: Sequence[RankedItem], room: int, said: Collection[int], *, is_all: bool
     ) -> tuple[list[tuple[MemoryItem, MemoryItem]], int]:
         """Return what has room, each as it was read and as it is shown, and how much room is left."""
         telling = [each.item for each in found if each.score >= _LEAST_TELLING]
-        everything = [each.item for each in found if not is_small_talk(each.item.content)]
-        if is_all and sum(map(self.count, everything)) + 2 * len(everything) <= room:
-            telling = everything
+        if is_all:
+            everything = [each.item for each in found if not gist_of(each.item).is_small_talk]
+            if sum(map(self.count, everything)) + 2 * len(everything) <= room:
+                telling = everything
         most, seen = _most_characters(room), set(said)
         kept: list[tuple[MemoryItem, MemoryItem]] = []
         for item in telling:
             shown = _statement(item, most)
             cost = self.count(shown) + 1
-            if cost > room or (words := _words(item)) in seen:
+            if cost > room or (words := gist_of(item).words) in seen:
                 continue
             kept.append((item, shown))
             seen.add(words)
@@ -181,7 +183,7 @@ class Remembering:
         ``room`` is what they may take, ``few`` what is enough where nothing asks for them. ``window`` is the
         conversation beside them, ``is_cut`` says that it is longer than its room, and ``shown`` is all that is shown.
         """
-        already = {item.id: _words(item) for item in shown}
+        already = {item.id: gist_of(item).words for item in shown}
         most = min(room // _TOKENS_OF_A_MEMORY + len(already), _MOST_READ) if limit is None else limit
         if most <= 0 or is_small_talk(question):
             return Memories()
@@ -190,7 +192,7 @@ class Remembering:
         async def read(number: int) -> list[MemoryItem]:
             floor = 0.0 if min_score is None else min_score
             options: dict[str, Any] = {"limit": number, "min_score": floor, "window": window, **self.wanted}
-            last[:] = [await self.handle.recall(question, verdict=True, **options)]
+            last[:] = [await self.handle.recall(question, verdict=True, shared=True, **options)]
             return [each.item for each in last[0] if each.item.id not in already]
 
         def chosen(admitted: list[MemoryItem]) -> tuple[Memories, bool]:
@@ -213,7 +215,7 @@ class Remembering:
     def _usually_enough(self, room: int) -> int:
         """Return how many memories usually fill a room, by what was read before: the most telling are long ones."""
         usual = max(sum(self.sizes) // max(len(self.sizes), 1), _TOKENS_OF_A_MEMORY)
-        return _LONG_ONES * room // usual if self.sizes else room // _TOKENS_OF_A_MEMORY
+        return int(_LONG_ONES * room / usual) if self.sizes else room // _TOKENS_OF_A_MEMORY
 
     def _unsupported(self, question: str, recalled: Recalled, asks_for_much: bool) -> tuple[str, ...]:
         """Return the words that a prompt should say nothing is known about: those of a question alone."""
@@ -223,7 +225,7 @@ class Remembering:
         return tuple(word for word in recalled.unsupported if not stated.issuperset(fold_words(word)))
 
     def _choose(
-        self, memories: Memories, ranked: Sequence[RankedItem], room: int, least: float, seen: set[tuple[str, ...]]
+        self, memories: Memories, ranked: Sequence[RankedItem], room: int, least: float, seen: set[int]
     ) -> bool:
         """Choose what is shown of the best, and note why the others are not; what was ``seen`` is said already.
 
@@ -232,21 +234,22 @@ class Remembering:
         least = max(least, _BESIDE_THE_BEST * ranked[0].score if ranked else 0.0)
         most, left = _most_characters(room), room
         for each in ranked:
-            shown = excerpt(each.item, each.passage, most)
+            item = each.item
+            shown = item if len(item.content) <= most else excerpt(item, each.passage, most)
             cost = self.count(shown) + _TOKENS_OF_A_SPEAKER
-            # What costs least to find out comes first: most that is found has no room.
-            reason = TOO_LITTLE if each.score < least else DOES_NOT_FIT if cost > left else ""
-            words = () if reason else _words(each.item)
-            if words and words in seen:
-                reason = REPEATED
-            elif words and not _says_something(each.item):
-                reason = EMPTY
-            if reason:
-                memories.left_out.append((each.item, reason))
-                continue
-            seen.add(words)
-            left -= cost
-            memories.shown.append(shown)
+            gist = gist_of(item)
+            if each.score < least:
+                memories.left_out.append((item, TOO_LITTLE))
+            elif cost > left:
+                memories.left_out.append((item, DOES_NOT_FIT))
+            elif gist.words in seen:
+                memories.left_out.append((item, REPEATED))
+            elif not gist.says_something:
+                memories.left_out.append((item, EMPTY))
+            else:
+                seen.add(gist.words)
+                left -= cost
+                memories.shown.append(shown)
         return _is_full(left, room) or (bool(ranked) and ranked[-1].score < least)
 
 
@@ -296,17 +299,3 @@ def _is_a_topic(question: str, recalled: Recalled) -> bool:
 
 def _most_characters(room: int) -> int:
     return max(_SHORT, CHARACTERS_OF_A_TOKEN * room // _MOST_OF_THE_ROOM)
-
-
-def _words(item: MemoryItem) -> tuple[str, ...]:
-    """Return what two items have in common that say the same."""
-    return (item.name or "", *fold_words(item.content))
-
-
-def _says_something(item: MemoryItem) -> bool:
-    """Return True unless an item is an old question or an empty phrase: of use only beside what was said around it."""
-    if item.memory_type == "human" and item.name is None:
-        return has_statement(item.content) and not is_small_talk(item.content)
-    if item.memory_type == "ai":
-        return not is_chatter(item.content)
-    return len(fold_words(item.content)) > 1 or item.memory_type != "human"

@@ -37,6 +37,8 @@ class Facts(Reconciling):
     """
 
     _slot_index: SlotIndex | None = None
+    _lines: tuple[tuple[Knowledge, str, str, int, TokenCounter], list[str]] | None = None
+    """The last profile, and what it was made of: one prompt after the other asks for it."""
 
     async def why(self, fact: Fact | str) -> Why:
         """Return the sources of a fact with their text, the rule that proposed it, what it replaced, and what decided.
@@ -128,7 +130,11 @@ class Facts(Reconciling):
         knowledge = await self._knowledge(at, min_trust)
         most = whole_number(tokens, "tokens")
         user = self._log.owner.user_id or self._log.owner.agent_id
-        return profile_lines(knowledge, user, self._moment(knowledge, at), most, counter or estimate_tokens)
+        moment, count = self._moment(knowledge, at), counter or estimate_tokens
+        asked = knowledge, *knowledge.span(moment), most, count
+        if self._lines is None or self._lines[0] != asked:
+            self._lines = asked, profile_lines(knowledge, user, moment, most, count)
+        return list(self._lines[1])
 
     async def outdated(
         self, item_ids: Iterable[str], *, min_trust: str | None = Trust.AGENT, at: Moment | None = None

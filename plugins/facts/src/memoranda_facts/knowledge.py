@@ -110,6 +110,7 @@ class Knowledge:
         self.depending = [record for record in self.records if record.depends_on]
         self._places: dict[str, Key] | None = None
         self._view: tuple[str, str, list[Fact]] | None = None
+        self._sources: dict[str, list[tuple[int, Timeline]]] | None = None
         self._has_merges = any(record.predicate == SAME_AS for record in self.records)
 
     def with_new(self, records: Iterable[Record]) -> Knowledge | None:
@@ -132,7 +133,7 @@ class Knowledge:
             changed[key].append(record)
         grown.timelines = {**self.timelines, **{key: grown._timeline(log) for key, log in changed.items()}}
         grown.depending = [*self.depending, *(record for record in new if record.depends_on)]
-        grown._view = None
+        grown._view = grown._sources = None
         if self._places is not None:
             grown._places = {**_places(changed), **self._places}
         return grown
@@ -179,6 +180,22 @@ class Knowledge:
             found = [self.settled(fact, moment) for fact in found]
         self._view = since, until, found
         return found
+
+    def span(self, moment: str) -> tuple[str, str]:
+        """Return since when and until when nothing begins or ends to hold, around a moment."""
+        self.at(moment)
+        assert self._view is not None, "at() has set it"
+        return self._view[:2]
+
+    def saying(self, item_ids: Iterable[str]) -> list[Timeline]:
+        """Return the timelines that have a value, held or past, that one of some items says."""
+        if self._sources is None:
+            self._sources = {}
+            for place, timeline in enumerate(self.timelines.values()):
+                for item_id in timeline.sources() if timeline.predicate != SAME_AS else ():
+                    self._sources.setdefault(item_id, []).append((place, timeline))
+        found = dict(pair for item_id in item_ids for pair in self._sources.get(item_id, ()))
+        return [found[place] for place in sorted(found)]
 
     def of_slot(self, key: Key, moment: str, *, history: bool = False) -> list[Fact]:
         """Return the facts of a slot at a moment; with ``history``, all that it ever had, as they stand then."""

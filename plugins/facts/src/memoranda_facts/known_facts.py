@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from memoranda.errors import InputError, PluginLoadError
 from memoranda.items import MemoryMetadata
@@ -42,7 +42,7 @@ class KnownFacts(Observer):
     def __init__(self, value: str | FactExtractor = "rules") -> None:
         self._extractor = None if value == STORED else _extractor(value)
         self._schema = everyday_schema()
-        self._kept: OrderedDict[MemoryMetadata, Facts] = OrderedDict()
+        self._kept: OrderedDict[MemoryMetadata, _Reading] = OrderedDict()
 
     async def known(
         self,
@@ -80,25 +80,34 @@ class KnownFacts(Observer):
         """Return the facts of a user after reading what was added since; None where there is no user."""
         if owner is None or owner.user_id is None:
             return None
-        facts = self._facts_of(handle, owner)
-        if handle.access == "read" or self._extractor is None:
+        facts, run = self._reading_of(handle, owner)
+        if handle.access == "read" or run is None:
             return facts
         try:
-            await ExtractionRun(facts, self._extractor).read_on()
+            await run.read_on()
         except Exception as error:  # A prompt without the newest facts is better than none.
             logger.error("Facts could not be extracted: %s. They are tried again.", type(error).__name__)
             logger.debug("What was raised:", exc_info=error)
         return facts
 
-    def _facts_of(self, handle: Store, owner: MemoryMetadata) -> Facts:
+    def _reading_of(self, handle: Store, owner: MemoryMetadata) -> _Reading:
         theirs = MemoryMetadata(user_id=owner.user_id, agent_id=owner.agent_id, namespace=owner.namespace)
-        facts = self._kept.get(theirs)
-        if facts is None:
-            facts = self._kept[theirs] = _FactsAsRead(_owned(handle, theirs), schema=self._schema)
+        reading = self._kept.get(theirs)
+        if reading is None:
+            facts = _FactsAsRead(_owned(handle, theirs), schema=self._schema)
+            run = None if self._extractor is None else ExtractionRun(facts, self._extractor)
+            reading = self._kept[theirs] = _Reading(facts, run)
             if len(self._kept) > _KEPT_USERS:
                 self._kept.popitem(last=False)
         self._kept.move_to_end(theirs)
-        return facts
+        return reading
+
+
+class _Reading(NamedTuple):
+    """The facts of a user, and what reads on for them, if anything does."""
+
+    facts: Facts
+    run: ExtractionRun | None
 
 
 class _FactsAsRead(Facts):

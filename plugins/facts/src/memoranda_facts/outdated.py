@@ -8,7 +8,6 @@ from typing import Literal
 
 from memoranda_facts.dates import in_short
 from memoranda_facts.knowledge import Knowledge
-from memoranda_facts.records import SAME_AS
 from memoranda_facts.results import Fact
 from memoranda_facts.timeline import Timeline
 from memoranda_facts.values import same_text
@@ -56,9 +55,7 @@ def outdated(knowledge: Knowledge, item_ids: Collection[str], now: str) -> dict[
     asked = set(item_ids)
     found: dict[str, list[Outdated]] = {}
     says_more: set[str] = set()
-    for timeline in knowledge.timelines.values():
-        if timeline.predicate == SAME_AS or asked.isdisjoint(_sources(timeline)):
-            continue
+    for timeline in knowledge.saying(item_ids):
         holding = timeline.at(now)
         says_more.update(source.item_id for fact in holding for source in fact.sources)
         for fact in timeline.history(now):
@@ -69,12 +66,6 @@ def outdated(knowledge: Knowledge, item_ids: Collection[str], now: str) -> dict[
     return {
         item_id: [replace(each, is_part=item_id in says_more) for each in remarks] for item_id, remarks in found.items()
     }
-
-
-def _sources(timeline: Timeline) -> set[str]:
-    asserted = [*timeline.assertions, *timeline.retracted]
-    records = [record for each in asserted for record in (each.record, *each.support)]
-    return {source.item_id for record in records for source in record.sources}
 
 
 def _is_said_again(fact: Fact, holding: list[Fact]) -> bool:

@@ -6,7 +6,7 @@ from memoranda.errors import InputError
 from memoranda.loops import LoopLock
 from memoranda.offloading import offload
 from memoranda.store import Store
-from memoranda.trust import check_trust
+from memoranda.trust import Trust, check_trust
 from memoranda_facts.dates import Moment, last_moment_of
 from memoranda_facts.knowledge import Knowledge, Names
 from memoranda_facts.log import Log
@@ -27,6 +27,8 @@ class FactReading:
         self._following = LoopLock()
         self._names: Names | None = None
         self._dependents: list[Record] | None = None
+        self._trusted: tuple[Knowledge, Trust | None, Knowledge] | None = None
+        """What was last known from sources of a trust, and of which knowledge that is a part."""
 
     async def current(
         self, subject: str | None = None, predicate: str | None = None, *, min_trust: str | None = None
@@ -92,13 +94,18 @@ class FactReading:
         newest = await self._knowledge_of_rows()
         if upto is None and least is None:
             return newest
+        if upto is None and self._trusted is not None and self._trusted[:2] == (newest, least):
+            return self._trusted[2]
         records = [
             record
             for record in newest.records
             if (upto is None or record.at <= upto)
             and (least is None or record.kind in ("undo", "forget") or least <= record.trust)
         ]
-        return Knowledge(records, self.schema, earlier=newest)
+        found = Knowledge(records, self.schema, earlier=newest)
+        if upto is None:
+            self._trusted = newest, least, found
+        return found
 
     async def _knowledge_of_rows(self) -> Knowledge:
         """Return what is known now; it is computed again only where the stored entries have changed."""

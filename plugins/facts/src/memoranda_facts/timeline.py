@@ -135,6 +135,12 @@ class Timeline:
         parts = [(run.start, run.stop) for run in self.runs] + [part for run in self.runs for part in run.disputed]
         self.edges = sorted({edge for part in parts for edge in part})
 
+    def sources(self) -> set[str]:
+        """Return the ids of the items that say any of its values, those that were taken back too."""
+        asserted = [*self.assertions, *self.retracted]
+        records = [record for each in asserted for record in (each.record, *each.support)]
+        return {source.item_id for record in records for source in record.sources}
+
     def at(self, moment: str) -> list[Fact]:
         """Return the facts of a moment, of disputed ones the most trusted and then the latest first."""
         found = [run for run in self.runs if run.start <= moment < run.stop]

@@ -21,6 +21,9 @@ from memoranda_text.terms import index_words
 _DIVIDED_AT_ONCE = 500
 """How many texts are divided into words in one go."""
 
+_MOST_KEPT = 8
+"""For how many conditions it is kept what passes them."""
+
 Kind = tuple[str, str | None, str | None]
 
 _FIELDS_OF_A_KIND = ("memory_type", "session_id")
@@ -36,19 +39,30 @@ class _InOrder:
         _, firsts, self._kinds = np.unique(np.array(kinds, np.int64), return_index=True, return_inverse=True)
         self._firsts: list[int] = firsts.tolist()
         """The place of one item of each kind."""
+        self._passing: dict[str, list[bool]] = {}
+        """Which places pass the conditions on kinds that were asked for."""
 
     def chosen(self, wanted: Matching | None) -> Callable[[int], bool] | None:
         """Return what tells which places hold wanted items; None if all do."""
         items = self.items
         if wanted is None or not isinstance(wanted, Filter):
             return None if wanted is None else lambda place: wanted(items[place])
-        of_kind = [each.test() for each in wanted.conditions if _is_of_kind(each)]
+        of_kind = [each for each in wanted.conditions if _is_of_kind(each)]
+        asked = repr(of_kind)  # What a condition asks for may be a list, which has no hash.
         others = [each.test() for each in wanted.conditions if not _is_of_kind(each)]
-        kinds = [all(test(items[place]) for test in of_kind) for place in self._firsts]
-        passing: list[bool] = np.array(kinds, np.bool_)[self._kinds].tolist()
+        if asked not in self._passing:
+            if len(self._passing) == _MOST_KEPT:
+                self._passing.clear()
+            self._passing[asked] = self._passing_of([each.test() for each in of_kind])
+        passing = self._passing[asked]
         if not others:
             return passing.__getitem__
         return lambda place: passing[place] and all(test(items[place]) for test in others)
+
+    def _passing_of(self, tests: Sequence[Matching]) -> list[bool]:
+        kinds = [all(test(self.items[place]) for test in tests) for place in self._firsts]
+        passing: list[bool] = np.array(kinds, np.bool_)[self._kinds].tolist()
+        return passing
 
 
 def _kind_of(item: MemoryItem) -> Kind:

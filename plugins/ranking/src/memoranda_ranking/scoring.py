@@ -386,13 +386,20 @@ class WordScores:
 
     def found_in(self, items: Sequence[int]) -> list[tuple[str, ...]]:
         """Return the terms that occur in each of some items themselves."""
-        of, chosen = self.layout.item_at[self.place], np.zeros(len(self.layout), np.bool_)
-        chosen[items] = True
-        there = chosen[of]
-        found: dict[int, list[int]] = {item: [] for item in items}
-        for item, term in zip(of[there].tolist(), self.term[there].tolist(), strict=True):
-            found[item].append(term)
-        return [tuple(self.query.terms[term] for term in dict.fromkeys(found[item])) for item in items]
+        term, item = np.divmod(self._terms_of_items(), len(self.layout))
+        # Many items have the same terms: each set of them is a number, whose bits stand for the terms.
+        sets = np.zeros((len(self.layout), -(-len(self.query.terms) // _BITS)), np.int64)
+        np.add.at(sets, (item, term // _BITS), np.int64(1) << (term % _BITS))
+        numbered = list(map(tuple, sets[list(items)].tolist()))
+        terms = {
+            each: tuple(word for at, word in enumerate(self.query.terms) if each[at // _BITS] >> at % _BITS & 1)
+            for each in set(numbered)
+        }
+        return [terms[each] for each in numbered]
+
+
+_BITS = 62
+"""How many terms one number stands for."""
 
 
 @lru_cache(maxsize=4096)

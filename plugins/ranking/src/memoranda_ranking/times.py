@@ -23,6 +23,7 @@ MERGED = 200
 """Of how many of the best results those of the named time are taken."""
 
 _YEAR = re.compile(r"(?:19|20)\d\d")
+_FIGURE = re.compile(r"\d")
 _DAY = re.compile(r"(0?[1-9]|[12]\d|3[01])(?:st|nd|rd|th|er|re|de|ste|e|го)?")
 _BETWEEN = frozenset({"of", "the", "de", "del", "di", "do", "van", "го", "к", "in"})
 """What may stand between the parts of a date."""
@@ -117,11 +118,24 @@ def _numbered(column: str) -> dict[str, int]:
     }
 
 
+@cache
+def _time_words() -> frozenset[str]:
+    """Return all words, of whatever language, one of which stands where a time is named in words."""
+    return frozenset(
+        word
+        for each in _languages().values()
+        for words in (each.months, each.seasons, each.units, each.yesterday, each.today)
+        for word in words
+    )
+
+
 def named_times(query: str, now: date) -> list[Named]:
     """Return the times that a query names, seen from a day. There are none in most queries."""
+    words = fold_words(query)
+    if query.isascii() and _time_words().isdisjoint(words) and not _FIGURE.search(query):
+        return []
     spoken = query_language(query)
     languages = _languages()
-    words = fold_words(query)
     found = [*_in_figures(query, spoken), *_in_east_asian(query, now), *_dates(words, spoken, query)]
     for name, language in languages.items():
         found += [*_relative(words, language, now), *_seasons(words, language, now, spoken in (name, None))]

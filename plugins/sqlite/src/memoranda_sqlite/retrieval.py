@@ -11,7 +11,6 @@ from itertools import islice
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from memoranda.errors import CorruptStoreError, NoVectorsError, OtherModelError, StoreUnavailableError
 from memoranda.items import MemoryItem
@@ -54,6 +53,9 @@ Found = tuple[int, Callable[[MemoryItem], RankedItem]]
 _MOST_KEPT = 8
 """For how many filters it is kept what matches them."""
 
+_MOST_ITEMS_KEPT, _MOST_CHARACTERS_KEPT = 2_000, 2_000
+"""How many items of a scope are kept for readers that change nothing, and how long one of them may be."""
+
 _ASKED_ONE_BY_ONE = 500
 """How many places are looked at by themselves, which is quick where most of a scope match."""
 
@@ -83,9 +85,20 @@ class Retrieval:
         self._scopes.forget()
 
     async def rank(
-        self, connections: Connections, query: str, wanted: Filter, limit: int, mode: SearchMode, types: Types
+        self,
+        connections: Connections,
+        query: str,
+        wanted: Filter,
+        limit: int,
+        mode: SearchMode,
+        types: Types,
+        *,
+        shared: bool = False,
     ) -> list[RankedItem]:
-        """Return the items that answer the query best, by the means that a mode names."""
+        """Return the items that answer the query best, by the means that a mode names.
+
+        Where they are ``shared``, they are kept for the next search.
+        """
         vector, unrelated = None, 0.0
         if mode != "text":
             vector, unrelated = await self._query_vector(connections, query, wanted)
@@ -100,7 +113,7 @@ class Retrieval:
         def work(connection: sqlite3.Connection) -> list[RankedItem]:
             with one_snapshot(connection), self._scopes.of(connection, asked.scope, filler.held_off) as scope:
                 found = self._found(connection, scope, asked, by_words=mode != "semantic")
-                return _items(connection, found, types)
+                return _items(connection, found, types, scope.items if shared else {})
 
         if filler.waiting > _MOST_WAITING and mode != "semantic" and await connections.read(needs_index):
             with suppress(StoreUnavailableError):  # A full disk or a locked file can still be read.
@@ -148,9 +161,7 @@ class Retrieval:
         matching = self._matching(connection, scope, others)
         if not of_content:
             return matching.__getitem__
-        further = _Matching(
-            connection, self._statements, Filter(archived=None, further=of_content), scope.arrays.layout.numbers
-        )
+        further = _Matching(connection, self._statements, Filter(archived=None, further=of_content), scope)
         return lambda place: matching[place] and further(place)
 
     def _matching(self, connection: sqlite3.Connection, scope: Scope, wanted: Filter) -> list[bool]:
@@ -243,9 +254,10 @@ class _Matching:
     """Tells which places of a layout match a filter: asks for the first ones one by one, then for all at once."""
 
     def __init__(
-        self, connection: sqlite3.Connection, statements: SQLiteStatements, wanted: Filter, numbers: NDArray[np.int64]
+        self, connection: sqlite3.Connection, statements: SQLiteStatements, wanted: Filter, scope: Scope
     ) -> None:
-        self._connection, self._numbers = connection, numbers
+        self._connection, self._numbers = connection, scope.arrays.layout.numbers
+        self._items, self._matches = scope.items, wanted.matches
         parameters = Parameters(statements.dialect)
         self._where = statements.conditions(parameters, wanted)
         self._values = parameters.values
@@ -255,10 +267,13 @@ class _Matching:
     def __call__(self, place: int) -> bool:
         if self._found is not None:
             return self._found[place]
+        number = int(self._numbers[place])
+        item = self._items.get(number)
+        if item is not None:
+            return self._matches(item)
         self._asked += 1
         if self._asked <= _ASKED_ONE_BY_ONE:
             text = f"SELECT 1 FROM {TABLE} NOT INDEXED WHERE {self._where} AND rowid = ?"
-            number = int(self._numbers[place])
             return self._connection.execute(text, (*self._values, number)).fetchone() is not None
         text = f"SELECT json_group_array(rowid) FROM {TABLE} WHERE {self._where}"
         (numbers,) = self._connection.execute(text, self._values).fetchone()
@@ -274,12 +289,21 @@ def _by_score(scored: Scored, nearest: Callable[[int, str], str]) -> Callable[[M
     return lambda item: scored.ranked(item, nearest(scored.item, item.content))
 
 
-def _items(connection: sqlite3.Connection, found: Collection[Found], types: Types) -> list[RankedItem]:
-    """Return the results of rows; those that cannot be read are left out, and logged."""
-    text = f"SELECT rowid, {', '.join(ITEM_COLUMNS)} FROM {TABLE} WHERE rowid IN (SELECT value FROM json_each(?))"
-    rows = connection.execute(text, (json.dumps([number for number, _ in found]),))
-    items = {number: _readable(row, types) for number, *row in rows}
-    results = [(items.get(number), make) for number, make in found]
+def _items(
+    connection: sqlite3.Connection, found: Collection[Found], types: Types, kept: dict[int, MemoryItem]
+) -> list[RankedItem]:
+    """Return the results of rows; those that cannot be read are left out, and logged. ``kept`` is added to."""
+    items = {number: kept.get(number) for number, _ in found}
+    missing = [number for number, item in items.items() if item is None]
+    if missing:
+        text = f"SELECT rowid, {', '.join(ITEM_COLUMNS)} FROM {TABLE} WHERE rowid IN (SELECT value FROM json_each(?))"
+        read = connection.execute(text, (json.dumps(missing),))
+        items.update((number, _readable(row, types)) for number, *row in read)
+        if len(kept) > _MOST_ITEMS_KEPT:
+            kept.clear()
+        short = [(number, items[number]) for number in missing]
+        kept.update((number, item) for number, item in short if item and len(item.content) <= _MOST_CHARACTERS_KEPT)
+    results = [(items[number], make) for number, make in found]
     return [make(item) for item, make in results if item is not None]
 
 

@@ -15,6 +15,7 @@ from dataclasses import replace
 from itertools import chain
 from typing import Any
 
+from memoranda.items import MemoryItem
 from memoranda.offloading import give_way
 from memoranda.store.backend import Expiry, Filter
 from memoranda_ranking import Added, KeptScopes, Passage, ScopeArrays, conversation_name, name_in, speaker_of
@@ -60,11 +61,14 @@ class Scope:
         self.is_whole = True
         self._passage, self._dimension = passage, dimension
         self.arrays = ScopeArrays(passage, dimension)
+        self.items: dict[int, MemoryItem] = {}
+        """Some of the items, by the numbers of their rows: prompt after prompt shows the same. Nobody changes them."""
 
     def start_anew(self) -> None:
         """Forget all rows."""
         self.state = None
         self.arrays = ScopeArrays(self._passage, self._dimension)
+        self.items = {}
 
 
 class ScopeCache:
@@ -154,6 +158,8 @@ class ScopeCache:
             # The plus keeps the planner from reading what all scopes have added, where this one has less in all.
             few = _READ_TIME * changes.added < len(scope.arrays)
             now += self._rows(connection, scope, wanted, f"AND {'' if few else '+'}rowid > ?", changes.after)
+        for number in changes.old:
+            scope.items.pop(number, None)
         scope.arrays.remove(changes.old)
         scope.arrays.add(now if scope.is_whole or self._dimension else [])
         return not scope.arrays.is_worn and (not scope.is_whole or len(scope.arrays) <= WHOLE_SCOPE)

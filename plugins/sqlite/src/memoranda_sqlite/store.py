@@ -384,12 +384,20 @@ class SQLiteMemoryStore(BaseStore):
         return await self._opened().read(lambda connection: payload_changes(connection, _STATEMENTS, wanted, since))
 
     async def _rank(self, query: str, wanted: Filter, limit: int, mode: SearchMode) -> list[RankedItem]:
+        return await self._ranked_by(query, wanted, limit, mode, shared=False)
+
+    async def _rank_shared(self, query: str, wanted: Filter, limit: int, mode: SearchMode) -> list[RankedItem]:
+        return await self._ranked_by(query, wanted, limit, mode, shared=True)
+
+    async def _ranked_by(
+        self, query: str, wanted: Filter, limit: int, mode: SearchMode, *, shared: bool
+    ) -> list[RankedItem]:
         connections = self._opened()
         retrieval = await self._ranking()
         if not await connections.filler.has_present_terms() and mode != "semantic":
             return await super()._rank(query, wanted, limit, mode)
         with self._calls.call():
-            return await retrieval.rank(connections, query, wanted, limit, mode, self.item_types)
+            return await retrieval.rank(connections, query, wanted, limit, mode, self.item_types, shared=shared)
 
     async def _ranking(self) -> Retrieval:
         if self._retrieval is None:

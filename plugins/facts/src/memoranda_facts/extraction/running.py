@@ -14,7 +14,8 @@ from inspect import signature
 from itertools import groupby
 
 from memoranda.errors import InputError
-from memoranda.items import MemoryItem, MemoryMetadata
+from memoranda.items import MemoryItem, MemoryMetadata, PayloadChanges
+from memoranda.loops import LoopLock
 from memoranda_facts.candidates import Candidate
 from memoranda_facts.extraction.extractors import (
     Extraction,
@@ -64,6 +65,8 @@ class ExtractionRun:
         self._store, owner = owner_handle(facts.store)
         self._marks = Marks(self._store, owner, extractor.name)
         self.mark: Mark | None = None
+        self._seen: PayloadChanges | None = None
+        self._reading = LoopLock()
 
     async def waiting(self) -> int:
         """Return how many utterances have not been read, as far as the mark says."""
@@ -94,6 +97,26 @@ class ExtractionRun:
 
     async def read_on(self) -> ExtractionReport:
         """Like :meth:`run`, but where only a few items are new, look at those alone and not at all that were read."""
+        async with self._reading.held():
+            try:
+                report = await self._read_news() if await self._has_news() else ExtractionReport()
+            except BaseException:
+                self._seen = None
+                raise
+            if report.unread:  # They are tried again the next time.
+                self._seen = None
+            return report
+
+    async def _has_news(self) -> bool:
+        """Return False if nothing was added or changed since the last time. A store that cannot tell is looked at."""
+        before = self._seen
+        if before is not None and before.state is None:
+            return True
+        changes = await self._store.payload_changes(before, memory_type=_READ, archived=None)
+        self._seen = changes._replace(rows={})
+        return before is None or changes.gone is None or bool(changes.rows)
+
+    async def _read_news(self) -> ExtractionReport:
         report, mark = ExtractionReport(), await self._marks.load()
         newest = await self._store.search(memory_type=_READ, limit=_LOOKED_BACK, order="added", archived=None)
         if newest and newest[0].id in mark.through[:1] and not mark.unread:

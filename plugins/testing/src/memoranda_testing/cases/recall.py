@@ -117,6 +117,19 @@ class RecallCases(Cases):
         that(set(found) < set(all_found), "The floor of recall left nothing out.")
         equal(contents(await handle.recall(question, min_score=0, limit=2)), all_found[:2], "the first two of all")
 
+    async def test_shared_memories_follow_what_is_stored(self, store: Store) -> None:
+        """They are what is stored now, and whoever asks for memories of their own can change those alone."""
+        mine = self._user("s")
+        await self._tell(store, mine, HumanMemory(content="My sister Miriam lives in Lisbon"))
+        handle, question = store.scoped(user_id=str(mine.user_id)), "Where does my sister Miriam live?"
+        own = (await handle.recall(question))[0]
+        own.content = "My sister Miriam lives nowhere"
+        equal(contents(await handle.recall(question, shared=True)), ["My sister Miriam lives in Lisbon"], "shared")
+        await self._tell(store, mine, own.model_copy(update={"content": "My sister Miriam lives in Porto"}))
+        equal(contents(await handle.recall(question, shared=True)), ["My sister Miriam lives in Porto"], "replaced")
+        await handle.clear()
+        equal(await handle.recall(question, shared=True), [], "shared after clear()")
+
     async def test_a_verdict_says_how_far_memories_go(self, store: Store) -> None:
         """It comes with the memories and their scores, and counts what the window shows."""
         mine = self._user("s")
