@@ -1,4 +1,4 @@
-"""Memoranda's summary template that extracts facts with their sources."""
+"""Memoranda's summary template that extracts key points with their sources."""
 
 from __future__ import annotations
 

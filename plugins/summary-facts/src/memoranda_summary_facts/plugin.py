@@ -13,6 +13,6 @@ def memoranda_templates() -> list[TemplateSpec]:
             "facts",
             target="memoranda_summary_facts.template:FactsTemplate",
             api=1,
-            summary="Factual statements and verified information, each with its source",
+            summary="Key points: factual statements and verified information, each with its source",
         )
     ]

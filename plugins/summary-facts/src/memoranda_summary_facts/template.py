@@ -1,4 +1,4 @@
-"""Facts of a conversation, one item each, with the messages that state them."""
+"""Key points of a conversation, one item each, with the messages that state them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,10 @@ entry of this transcript. If there are no facts, answer with the single word NON
 
 
 class FactsTemplate(Template):
-    """Factual statements and verified information, one item per fact, with the messages that it comes from."""
+    """Key points: factual statements and verified information, one item each, with the messages that state it.
+
+    They are summaries. Values that change over time, with their history, are the facts of ``memoranda-facts``.
+    """
 
     name = "facts"
     instructions = _INSTRUCTIONS
@@ -34,19 +37,19 @@ class FactsTemplate(Template):
     lasting = True
 
     def parse(self, answer: str, transcript: Transcript) -> list[SummaryMemory]:
-        """Return one item per fact, in the order of the answer, each fact once with all of its sources.
+        """Return one item per key point, in the order of the answer, each once with all of its sources.
 
-        A fact that names only sources which were not given is left out. Raises SummaryError when that leaves nothing.
+        One that names only sources which were not given is left out. Raises SummaryError when that leaves nothing.
         """
-        facts: dict[str, SummaryMemory] = {}
+        points: dict[str, SummaryMemory] = {}
         for entry in entries(answer, transcript):
-            fact = self.item(entry.text, entry.sources)
-            first = facts.setdefault(self.identity(fact), fact)
-            if first is not fact:
-                stated = {*first.sources, *fact.sources}
+            point = self.item(entry.text, entry.sources)
+            first = points.setdefault(self.identity(point), point)
+            if first is not point:
+                stated = {*first.sources, *point.sources}
                 first.sources = [source for source in transcript.sources if source in stated]
-        return list(facts.values())
+        return list(points.values())
 
     def identity(self, item: SummaryMemory) -> str:
-        """Return the fact without regard to case, spacing, typographic variants and the full stop at its end."""
+        """Return the key point without regard to case, spacing, typographic variants and the full stop at its end."""
         return normalised(item.content)

@@ -106,10 +106,10 @@ async def compact(
 
     The conversation is everything in the scope that ``metadata`` names (None: the whole store or scoped handle). The
     summaries take its place in searches and views, before the recent items that are kept; the sources stay readable by
-    their ids. A summary is trusted as the least trusted item that the model read for it. Facts and traits that the
-    scope already knows are not stored again; an earlier summary is summarised along with the rest and archived with it.
-    ``force`` compacts below the thresholds too. Lasting summaries do not count towards the thresholds, since compaction
-    cannot make them fewer. The other arguments are those of :func:`memoranda_summary.check_trigger` and
+    their ids. A summary is trusted as the least trusted item that the model read for it. Key points and traits that
+    the scope already has are not stored again; an earlier summary is summarised along with the rest and archived with
+    it. ``force`` compacts below the thresholds too. Lasting summaries do not count towards the thresholds, since
+    compaction cannot make them fewer. The other arguments are those of :func:`memoranda_summary.check_trigger` and
     :func:`memoranda_summary.generate_summary`.
 
     Whole rounds are summarised: at least ``keep_recent`` items are kept, and with them all of the round that the first
@@ -247,7 +247,7 @@ def _new_summaries(
     archived = {item.id for item in older}
     known = [item for item in shown if item.id not in left_behind and item.id not in archived]
     found = list(_found(answers, older, known)) or [_placeholder(names[0], older)]
-    found.sort(key=lambda pair: pair[0].lasting)  # A fact stands for less than a summary of the whole does.
+    found.sort(key=lambda pair: pair[0].lasting)  # A key point stands for less than a summary of the whole does.
     moment, written = _moment(older, planned.turns), now_text()
     made = []
     for position, (item, identity) in enumerate(found):

@@ -107,9 +107,9 @@ class Prompter:
     async def answer(self, items: Sequence[MemoryItem]) -> TemplateAnswer:
         """Return the answer on items given oldest first, each result of a tool behind its call.
 
-        What is longer than one prompt is asked for in parts. Things that last, such as facts, are put together from
-        them; a summary is made of the summaries of the parts, as often as it takes. Raises SummaryError when that does
-        not get shorter, or when the model fails on any part.
+        What is longer than one prompt is asked for in parts. Items that last, such as key points, are put together
+        from them; a summary is made of the summaries of the parts, as often as it takes. Raises SummaryError when that
+        does not get shorter, or when the model fails on any part.
         """
         parts = await offload(len(items), self._parts, items)
         origins: dict[str, Sequence[str]] = {}

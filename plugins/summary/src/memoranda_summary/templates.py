@@ -41,7 +41,7 @@ class Template(ABC):
     contract: str = ""
 
     lasting: ClassVar[bool] = False
-    """True if its items stay for good, as facts do; others become part of the next summary."""
+    """True if its items stay for good, as key points do; others become part of the next summary."""
 
     def build_prompt(self, transcript: Transcript, instructions: str | None = None) -> str:
         """Return the whole prompt: instructions, fenced transcript, contract.

@@ -26,9 +26,9 @@ async def expand(
     """Return the items that a summary stands for, in the order in which they were said.
 
     Where those are summaries themselves, what they stand for is returned instead, down to the messages; with
-    ``deep=False`` only the direct sources are. A fact or trait stands for the items that it was found in; the id that
-    archived items carry as ``archived_by`` stands for all of them. Items that were removed since are left out. Raises
-    SummaryError when there is no such summary within ``metadata``.
+    ``deep=False`` only the direct sources are. A key point or trait stands for the items that it was found in; the id
+    that archived items carry as ``archived_by`` stands for all of them. Items that were removed since are left out.
+    Raises SummaryError when there is no such summary within ``metadata``.
     """
     check_store(store)
     summary = await _summary(store, summary_id, metadata)
