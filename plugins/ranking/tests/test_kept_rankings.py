@@ -12,7 +12,7 @@ import pytest
 from memoranda import HumanMemory, MemoryItem, MemoryMetadata
 from memoranda.store import InMemoryStore
 from memoranda.store.backend import Entry
-from memoranda.store.lifetimes import Lifetimes
+from memoranda.store.lifetime_layer import Lifetimes
 from memoranda_ranking.scope_index import ScopeIndex
 
 ADA = MemoryMetadata(user_id="ada")

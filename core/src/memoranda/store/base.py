@@ -326,7 +326,8 @@ class ScopedStore(Store):
         self._label = store._label
         self._handles = root._handles
         self._handles.add(self)
-        self.clock = lambda: root.clock()
+        # Whether it is open, and what an item is read as, is the store's to say: bound here, since every call asks.
+        self.__dict__.update(_ensure_open=root._ensure_open, _typed=root._typed)
 
     def _bind(self, observers: Observers) -> None:
         """Stand on the layers of the store, with these observers and the scope."""
@@ -439,9 +440,6 @@ class ScopedStore(Store):
     def _reached(self, wanted: Filter) -> Filter:
         return super()._reached(wanted.narrowed(self.scope))
 
-    def _ensure_open(self) -> None:
-        self._root._ensure_open()
-
     def _bounds(self, metadata: MemoryMetadata | None) -> MemoryMetadata | None:
         return self._root._bounds(merge_scope(metadata, self.scope))
 
@@ -450,9 +448,6 @@ class ScopedStore(Store):
 
     async def _text_ranker(self) -> Ranker:
         return await self._root._text_ranker()
-
-    def _typed(self, item: MemoryItem) -> MemoryItem:
-        return self._root._typed(item)
 
     async def get(
         self, item_id: str, *, metadata: MemoryMetadata | None = None, refresh: bool = False

@@ -6,9 +6,9 @@ never looked up. See :class:`memoranda.items.BranchMemory`.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
 from dataclasses import replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from memoranda.errors import InputError
 from memoranda.items import BranchMemory, MemoryItem, MemoryMetadata, Payload, PayloadChanges
@@ -35,11 +35,14 @@ class BranchLayer(Layer):
         super().__init__(inner)
         self._now = now
 
-    async def read(self, query: Query[T]) -> list[T]:
+    def read(self, query: Query[T]) -> Coroutine[Any, Any, list[T]]:
         """Return what the query asks for; of a forked session, with its past."""
         if query.ids is None and names_branch(query):
-            query = await self._with_past(query)
-        return await self.inner.read(query)
+            return self._read_with_past(query)
+        return self.inner.read(query)
+
+    async def _read_with_past(self, query: Query[T]) -> list[T]:
+        return await self.inner.read(await self._with_past(query))
 
     async def stream(self, query: Query[MemoryItem]) -> AsyncGenerator[MemoryItem, None]:
         """Yield all items that match; the record of a branch names the last items of its past that are yielded."""

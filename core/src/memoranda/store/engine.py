@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass
 from functools import cache
-from typing import ClassVar, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from memoranda.items import MemoryItem, Payload, PayloadChanges
 from memoranda.store.owners import Listing, Owner
@@ -81,7 +81,11 @@ class Engine(ABC):
 
     @abstractmethod
     async def write(self, write: Write) -> Written:
-        """Carry out a write, and return what came of it; all of it or nothing, where the engine is ``atomic``."""
+        """Carry out a write, and return what came of it; all of it or nothing, where the engine is ``atomic``.
+
+        Take what is needed from the items before the first ``await``: the caller may change them afterwards, unless
+        ``write.owned``.
+        """
 
     @abstractmethod
     async def read(self, query: Query[T]) -> list[T]:
@@ -139,7 +143,9 @@ class Layer(Engine):
     def stand_on(self, inner: Engine) -> None:
         """Make this the engine inside."""
         self.inner = inner
-        self._prepare_inside = inner.prepare if isinstance(inner, Layer) else as_it_is
+        self._prepare_inside: Callable[[MemoryItem], MemoryItem] = (
+            inner.prepare if isinstance(inner, Layer) else as_it_is
+        )
         for name in passed_on(type(self)):
             self.__dict__[name] = self._prepare_inside if name == "prepare" else getattr(inner, name)
 
@@ -169,41 +175,43 @@ class Layer(Engine):
         """Return a checked item as this layer and those inside it store it. A write holds only prepared items."""
         return self._prepare_inside(self.item_in(item))
 
-    async def open(self, opening: Opening) -> Opened:
+    # What a layer only passes on needs no coroutine of its own: it returns that of the engine inside.
+
+    def open(self, opening: Opening) -> Coroutine[Any, Any, Opened]:
         """Open the engine inside."""
-        return await self.inner.open(opening)
+        return self.inner.open(opening)
 
-    async def close(self) -> None:
+    def close(self) -> Coroutine[Any, Any, None]:
         """Close the engine inside."""
-        await self.inner.close()
+        return self.inner.close()
 
-    async def exists(self) -> bool:
+    def exists(self) -> Coroutine[Any, Any, bool]:
         """Return True if the engine inside has something to open."""
-        return await self.inner.exists()
+        return self.inner.exists()
 
-    async def write(self, write: Write) -> Written:
+    def write(self, write: Write) -> Coroutine[Any, Any, Written]:
         """Carry out the write as this layer changes it."""
-        return await self.inner.write(self.change(write))
+        return self.inner.write(self.change(write))
 
-    async def read(self, query: Query[T]) -> list[T]:
+    def read(self, query: Query[T]) -> Coroutine[Any, Any, list[T]]:
         """Return what the query asks for, as this layer narrows it."""
-        return await self.inner.read(self.narrow(query))
+        return self.inner.read(self.narrow(query))
 
     def stream(self, query: Query[MemoryItem]) -> AsyncGenerator[MemoryItem, None]:
         """Yield what matches the query, as this layer narrows it."""
         return self.inner.stream(self.narrow(query))
 
-    async def count(self, query: Query[MemoryItem]) -> int:
+    def count(self, query: Query[MemoryItem]) -> Coroutine[Any, Any, int]:
         """Return how many items match the query, as this layer narrows it."""
-        return await self.inner.count(self.narrow(query))
+        return self.inner.count(self.narrow(query))
 
     def owners(self, listing: Listing, query: Query[MemoryItem]) -> AsyncGenerator[Owner, None]:
         """Yield the owners of what matches the query, as this layer narrows it."""
         return self.inner.owners(listing, self.narrow(query))
 
-    async def changes(self, query: Query[Payload], since: object) -> PayloadChanges:
+    def changes(self, query: Query[Payload], since: object) -> Coroutine[Any, Any, PayloadChanges]:
         """Return how what matches the query, as this layer narrows it, differs from what it was."""
-        return await self.inner.changes(self.narrow(query), since)
+        return self.inner.changes(self.narrow(query), since)
 
     def snapshot(self) -> AbstractAsyncContextManager[bool]:
         """Return the context of the engine inside."""

@@ -21,7 +21,7 @@ from memoranda.store.base import Store
 from memoranda.store.conditions import Expiry, FieldEquals
 from memoranda.store.engine import Engine, Opened, Opening
 from memoranda.store.filters import Filter, Order, Page
-from memoranda.store.lifetimes import Lifetimes
+from memoranda.store.lifetime_layer import Lifetimes
 from memoranda.store.owners import Listing, Owner
 from memoranda.store.protocol import Capability, SearchMode
 from memoranda.store.query import AS_ADDED, Form, Query

@@ -5,10 +5,9 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-import time
 import weakref
 from abc import ABC
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any, ClassVar, Literal, Self
 
 from memoranda.errors import (
@@ -62,9 +61,6 @@ class Lifecycle(ABC):
     needs_init: ClassVar[bool] = True
     """True if the store must be opened by ``init()`` or ``async with`` before its first use."""
 
-    clock: Callable[[], float] = staticmethod(time.time)
-    """Tells the present, in seconds of Unix time, by which items expire."""
-
     access: Access = "create"
     """What the store is opened for; set before that, as :func:`memoranda.open` does. Where it is ``read``, nothing is
     written, not even tables or indexes, and every call that would write is an UnsupportedError."""
@@ -97,7 +93,7 @@ class Lifecycle(ABC):
         self.bottom = bottom
         itself = weakref.proxy(self)
         self._branches = BranchLayer(bottom, lambda: itself._living.now())
-        self._living = LifetimeLayer(self._branches, clock=lambda: itself.clock())
+        self._living = LifetimeLayer(self._branches)
         self.engine = ObserverLayer(self._living, self._observers, weakref.ref(self))
 
     def __repr__(self) -> str:
@@ -115,6 +111,15 @@ class Lifecycle(ABC):
         while isinstance(found[-1].inner, Layer):
             found.append(found[-1].inner)
         return found
+
+    @property
+    def clock(self) -> Callable[[], float]:
+        """Tells the present, in seconds of Unix time, by which items expire. Set it to have another clock."""
+        return self._living.clock
+
+    @clock.setter
+    def clock(self, clock: Callable[[], float]) -> None:
+        self._living.clock = clock
 
     # Opening and closing
 
@@ -188,11 +193,11 @@ class Lifecycle(ABC):
 
     # Requests and their checks
 
-    async def _submit(self, write: Write) -> Written:
+    def _submit(self, write: Write) -> Coroutine[Any, Any, Written]:
         """Carry out a write through all layers."""
         if self.access == "read":
             self._ensure_writable()
-        return await self.engine.write(write)
+        return self.engine.write(write)
 
     @property
     def observers(self) -> list[Observer]:

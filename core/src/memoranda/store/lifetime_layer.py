@@ -6,8 +6,9 @@ import asyncio
 import logging
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 from memoranda.errors import MemoryError
@@ -15,7 +16,7 @@ from memoranda.items import MemoryMetadata
 from memoranda.store.conditions import Condition, Expiry
 from memoranda.store.engine import Engine, Layer, Opened, Opening
 from memoranda.store.filters import Filter
-from memoranda.store.lifetimes import Lifetimes, end_of_life
+from memoranda.store.lifetimes import end_of_life
 from memoranda.store.protocol import Capability
 from memoranda.store.query import Query
 from memoranda.store.writes import Change, Write, Written
@@ -31,24 +32,88 @@ T = TypeVar("T")
 logger = logging.getLogger(__name__)
 
 
+LOOK_AGAIN_SECONDS = 0.25
+"""After how many seconds one asks again what expires next: another process may have stored it."""
+
+CONFIRMED_SECONDS = 5.0
+"""A clock that jumps ahead by more seconds than these must stay there as long before anything is removed by it."""
+
+
+class Lifetimes:
+    """The present by a store's clock, and what is known of the items that will expire.
+
+    The clock alone decides what is over, as it is now. ``in_use`` is whether any item may expire at all; a store that
+    knows of none need not ask for the time.
+    """
+
+    def __init__(self) -> None:
+        self.in_use = False
+        self.soonest: str | None = None
+        """When the next item expires, as far as is known; None if none does."""
+        self._offset = math.inf  # of the clock to the monotonic one, as it was trusted last
+        self._jumped = math.inf  # when the clock was first seen far ahead of that
+        self._looked = -math.inf
+
+    def now(self, clock: Callable[[], float]) -> str:
+        """Return the present as items carry times."""
+        present = clock()
+        if self._offset == math.inf:
+            self._offset = present - time.monotonic()
+        return datetime.fromtimestamp(present, UTC).isoformat(timespec="microseconds")
+
+    def note(self, ends: str | None) -> None:
+        """Remember that something expires at this time."""
+        if ends is not None:
+            self.in_use = True
+            if self.soonest is None or ends < self.soonest:
+                self.soonest = ends
+
+    def is_due(self, clock: Callable[[], float]) -> bool:
+        """Return True if something may have expired that was not swept yet."""
+        return self.soonest is not None and self.soonest <= self.now(clock)
+
+    def is_to_sweep(self, clock: Callable[[], float]) -> bool:
+        """Return True if something is due and the clock did not just jump ahead: one wrong reading removes nothing."""
+        is_due, moment = self.is_due(clock), time.monotonic()
+        offset = clock() - moment
+        if is_due and offset - self._offset > CONFIRMED_SECONDS > moment - self._jumped:
+            self._jumped = min(self._jumped, moment)
+            return False
+        self._offset, self._jumped = offset if is_due else min(offset, self._offset), math.inf
+        return is_due
+
+    def is_to_look_again(self, clock: Callable[[], float]) -> bool:
+        """Return True if it is time to look for expiring items that other processes may have stored."""
+        present = clock()
+        if not self.in_use or abs(present - self._looked) < LOOK_AGAIN_SECONDS:
+            return False
+        self._looked = present
+        return True
+
+    def swept(self, soonest: str | None) -> None:
+        """Remember when the next item expires, and nothing that was noted before."""
+        self.soonest = None
+        self.note(soonest)
+
+
 class LifetimeLayer(Layer):
     """Asks for nothing and pays for nothing until an item may expire: see :attr:`Lifetimes.in_use`.
 
-    ``clock`` tells the present, in seconds of Unix time.
+    ``clock`` tells the present, in seconds of Unix time: the store's clock.
     """
 
     name = "lifetimes"
 
-    def __init__(self, inner: Engine, clock: Callable[[], float]) -> None:
+    def __init__(self, inner: Engine) -> None:
         super().__init__(inner)
         self.lifetimes = Lifetimes()
-        self._clock = clock
+        self.clock: Callable[[], float] = time.time
         self._sweeping: asyncio.Task[None] | None = None
         self._look_at = math.inf
 
     def now(self) -> str:
         """Return the present as items carry times."""
-        return self.lifetimes.now(self._clock)
+        return self.lifetimes.now(self.clock)
 
     async def open(self, opening: Opening) -> Opened:
         """Open the engine inside, and remember what expires next."""
@@ -79,10 +144,13 @@ class LifetimeLayer(Layer):
         wanted = self.alive(query.wanted)
         return query if wanted is query.wanted else query._replace(wanted=wanted)
 
-    async def read(self, query: Query[T]) -> list[T]:
+    def read(self, query: Query[T]) -> Coroutine[Any, Any, list[T]]:
         """Return what the query asks for; of items that are named by their ids, those that have not expired."""
         if query.ids is None:
-            return await self.inner.read(self.narrow(query))
+            return self.inner.read(self.narrow(query))
+        return self._of_ids(query)
+
+    async def _of_ids(self, query: Query[T]) -> list[T]:
         found: list[Any] = await self.inner.read(query)
         if query.form != "items":
             return found
@@ -91,12 +159,12 @@ class LifetimeLayer(Layer):
                 return list(filter(Expiry(self.now()).matches, found))
         return found
 
-    async def write(self, write: Write) -> Written:
+    def write(self, write: Write) -> Coroutine[Any, Any, Written]:
         """Carry out a write, which sees the present: an expired item holds no id, and is no end of a conversation."""
         if write.change is not None:
-            return await self._changed(write, write.change)
+            return self._changed(write, write.change)
         if not self.lifetimes.in_use:
-            return await self.inner.write(write)
+            return self.inner.write(write)
         if not write.now:
             write = write.but(now=self.now())
         if write.expected is not None:
@@ -106,7 +174,7 @@ class LifetimeLayer(Layer):
             # Another process may have stored what it did not live to sweep.
             self._look_at = time.monotonic() + LOOK_SECONDS
             self.lifetimes.note(write.now)
-        return await self.inner.write(write)
+        return self.inner.write(write)
 
     async def _changed(self, write: Write, change: Change) -> Written:
         if change.action == "touch":
@@ -140,7 +208,7 @@ class LifetimeLayer(Layer):
 
     def sweep_when_due(self) -> None:
         """Remove what has expired while others go on, if it is time to, and that is not under way."""
-        if not self.lifetimes.in_use or not self.lifetimes.is_to_sweep(self._clock):
+        if not self.lifetimes.in_use or not self.lifetimes.is_to_sweep(self.clock):
             return
         if self._sweeping is None or self._sweeping.done():
             self._sweeping = asyncio.get_running_loop().create_task(self._sweep_all())

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Coroutine
 from typing import Any
 
 from memoranda.errors import InputError, UnsupportedError, VersionConflictError
 from memoranda.items import MemoryItem
 from memoranda.store.codec import dump_item
-from memoranda.store.engine import Engine, Layer
+from memoranda.store.engine import Engine, Layer, as_it_is
 from memoranda.store.filters import Filter
 from memoranda.store.observers import Observers
 from memoranda.store.protocol import Capability
@@ -30,16 +30,25 @@ class ObserverLayer(Layer):
         self.observers = observers
         self._store = store
 
+    def stand_on(self, inner: Engine) -> None:
+        """Make this the engine inside."""
+        super().stand_on(inner)
+        if self._prepare_inside is as_it_is:
+            self.__dict__["prepare"] = as_it_is
+
     def prepare(self, item: MemoryItem) -> MemoryItem:
         """Return an item as those inside want it; where observers may still change it, that comes after them."""
         return item if self.observers.active else self._prepare_inside(item)
 
-    async def write(self, write: Write) -> Written:
+    def write(self, write: Write) -> Coroutine[Any, Any, Written]:
         """Carry out a write as the observers want it."""
         if write.change is not None:
-            return await self._changed(write, write.change)
+            return self._changed(write, write.change)
         if not self.observers.active and not write.deletes:
-            return await self.inner.write(write)
+            return self.inner.write(write)
+        return self._batch(write)
+
+    async def _batch(self, write: Write) -> Written:
         if write.purge and write.deletes:
             within = Filter(metadata=write.within, archived=None)
             await self.observers.wait("purging", self._store(), within, write.deletes, False)

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Coroutine
 from typing import Any, TypeVar
 
 from memoranda.errors import InputError
 from memoranda.items import SCOPE_FIELDS, MemoryItem, MemoryMetadata
 from memoranda.store.checks import check_metadata
 from memoranda.store.codec import copy_item
-from memoranda.store.engine import Engine, Layer
+from memoranda.store.engine import Engine, Layer, as_it_is
 from memoranda.store.filters import metadata_matches
 from memoranda.store.owners import is_below
 from memoranda.store.query import Query
 from memoranda.store.spaces import check_user
-from memoranda.store.writes import Write
+from memoranda.store.writes import Write, Written
 from memoranda.trust import Trust, trusted_as
 
 UNSET: Any = object()
@@ -56,21 +57,29 @@ class ScopeLayer(Layer):
         """Return the query within the scope."""
         return query.narrowed(self.scope)
 
-    def change(self, write: Write) -> Write:
-        """Return the write within the scope."""
-        return write.narrowed(self.scope)
+    def write(self, write: Write) -> Coroutine[Any, Any, Written]:
+        """Carry out the write within the scope, which most writes name already."""
+        if write.within is self.scope and write.expected is None and write.change is None:
+            return self.inner.write(write)
+        return self.inner.write(write.narrowed(self.scope))
 
-    async def read(self, query: Query[T]) -> list[T]:
+    def read(self, query: Query[T]) -> Coroutine[Any, Any, list[T]]:
         """Return what the query asks for; of items that are named by their ids, those within the scope."""
         if query.ids is None:
-            return await self.inner.read(query.narrowed(self.scope))
+            return self.inner.read(query.narrowed(self.scope))
+        return self._of_ids(query)
+
+    async def _of_ids(self, query: Query[T]) -> list[T]:
         found = await self.inner.read(query)
         if query.form != "items":
             return found
         return [item for item in found if metadata_matches(self.scope, item.metadata)]  # type: ignore[attr-defined]
 
-    def item_in(self, item: MemoryItem) -> MemoryItem:
-        """Return a copy that carries the scope. Raises InputError for an item that is stamped otherwise."""
+    def prepare(self, item: MemoryItem) -> MemoryItem:
+        """Return a copy that carries the scope, as the layers inside store it.
+
+        Raises InputError for an item that is stamped otherwise.
+        """
         values = {}
         for name in SCOPE_FIELDS:
             bound, given = getattr(self.scope, name), getattr(item.metadata, name)
@@ -83,7 +92,7 @@ class ScopeLayer(Layer):
         if self.scope.user_id is None and values["user_id"] is not None:
             check_user(values["user_id"], "metadata.user_id")
         place = item.metadata.namespace or self.scope.namespace
-        if not is_below(place, self.scope.namespace):
+        if self.scope.namespace and not is_below(place, self.scope.namespace):
             raise InputError(
                 f"The item {item.id!r} lies in another namespace than this handle's scope; it was not stored.",
                 field="metadata.namespace",
@@ -96,4 +105,5 @@ class ScopeLayer(Layer):
             (stamped.__pydantic_extra__ or {}).pop("approval", None)  # What a handle with a trust writes approves none.
         if self.origin is not None:
             stamped.__dict__["origin"] = self.origin
-        return stamped
+        inside = self._prepare_inside
+        return stamped if inside is as_it_is else inside(stamped)

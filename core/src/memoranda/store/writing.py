@@ -19,7 +19,7 @@ from memoranda.store.filters import Filter, check_filter
 from memoranda.store.lifecycle import Lifecycle
 from memoranda.store.lifetimes import BatchLifetime
 from memoranda.store.protocol import Capability
-from memoranda.store.records import check_record
+from memoranda.store.records import RECORD_MAKERS, check_record
 from memoranda.store.writes import Change, Expected, Packer, Write, conversation_filter
 
 
@@ -60,7 +60,8 @@ class Writing(Lifecycle):
             check_filter(within, "within")
         accepted = self._validated(item, None if ttl is None else self._lifetime(ttl))
         bounds = self._within if within is None else within
-        now = self._living.now() if self._living.lifetimes.in_use else ""
+        living = self._living
+        now = living.lifetimes.now(living.clock) if living.lifetimes.in_use else ""
         await self._submit(Write([accepted], bounds, keep_created=keep_created, now=now))
 
     async def add_many(
@@ -251,7 +252,8 @@ class Writing(Lifecycle):
     def _validated(self, given: MemoryItem, life: BatchLifetime | None, *, copied: bool = False) -> MemoryItem:
         """Return the item checked, of the class that it is read as, and prepared by the layers."""
         item = self._typed(storable(given))
-        check_record(item)
+        if item.memory_type in RECORD_MAKERS:
+            check_record(item)
         if life is not None or item.ttl is not None or item.expires_at is not None:
             item = (life or self._lifetime(None)).given_to(item)
             self._check_life(item)
