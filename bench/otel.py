@@ -22,7 +22,7 @@ from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, ParentBased
 
 from memoranda import HumanMemory
 from memoranda.store import InMemoryStore, Observer
-from memoranda_measuring import Call, Measuring
+from memoranda_otel.measuring import Call, Measuring
 from memoranda_otel import OpenTelemetry
 
 ROUNDS = 300

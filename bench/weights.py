@@ -28,7 +28,7 @@ from retrieval import UNANSWERED, Remembered, conversations, items_of
 from memoranda import MemoryItem
 from memoranda.embeddings import Embeddings
 from memoranda.plugins import default_registry
-from memoranda_ranking import (
+from memoranda_backend.ranking import (
     Passage,
     Weights,
     cosines,
@@ -43,7 +43,7 @@ from memoranda_ranking import (
     rank_hybrid,
     taking_part,
 )
-from memoranda_text.stemming import stemmer_of
+from memoranda_backend.text.stemming import stemmer_of
 
 Evidence = list[set[str]]
 """For each turn that answers a question, the items that hold it."""

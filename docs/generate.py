@@ -19,7 +19,7 @@ from memoranda.plugins import CommandSpec, default_registry
 from memoranda.store import BaseStore, Capability
 from memoranda_cli.app import app
 from memoranda_cli.commands import SECTIONS
-from memoranda_cli.exits import MEANINGS
+from memoranda_commands.exits import MEANINGS
 
 PAGES = Path(__file__).parent / "pages" / "reference"
 
@@ -68,7 +68,7 @@ def capabilities_page() -> str:
         "- ○ with an embedder; PostgreSQL also needs the extension `vector`",
         "- ◐ without an index: a ranked text search reads every item of the user or session you name, so name one",
         "",
-        "`text` needs `memoranda-ranking`, which every backend package installs. The core does not install it: without",
+        "`text` needs `memoranda-backend`, which every backend package installs. The core does not install it: without",
         "it, a text search on `memory://` raises an `UnsupportedError` that says what to install.",
         "",
         f"| capability | what it gives | {' | '.join(STORES)} |",

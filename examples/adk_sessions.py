@@ -1,6 +1,6 @@
 """An agent of Google's Agent Development Kit that remembers across restarts, with a model that needs no key.
 
-    pip install -r requirements.txt ./plugins/adk
+    pip install -r requirements.txt ./plugins/frameworks/adk
     python examples/adk_sessions.py
 
 It prints:

@@ -1,6 +1,6 @@
 """A worker that repeatedly compacts every session that has grown too long.
 
-    pip install -r requirements.txt ./plugins/openai
+    pip install -r requirements.txt ./plugins/features/openai
     python examples/compaction_worker.py --once
     python examples/compaction_worker.py --every 60
 

@@ -1,6 +1,6 @@
 """A chain of LangChain whose history survives restarts, and a retriever over all sessions. No key.
 
-    pip install -r requirements.txt ./plugins/langchain
+    pip install -r requirements.txt ./plugins/frameworks/langchain
     python examples/langchain_history.py
 
 It prints:

@@ -1,6 +1,6 @@
 """An agent of the OpenAI Agents SDK that remembers across restarts, with a model that needs no key.
 
-    pip install -r requirements.txt ./plugins/openai-agents
+    pip install -r requirements.txt ./plugins/frameworks/openai-agents
     python examples/openai_agents_session.py
 
 It prints:

@@ -1,6 +1,6 @@
 """An agent of Strands that remembers across restarts, with a model that needs no key.
 
-    pip install -r requirements.txt ./plugins/strands
+    pip install -r requirements.txt ./plugins/frameworks/strands
     python examples/strands_sessions.py
 
 It prints:

@@ -45,7 +45,7 @@ async def check(urls: list[str], *, plain: bool) -> None:
     import memoranda
     from memoranda.store import copy_item, dump_item, load_item
     from memoranda.store.backend import check_item
-    from memoranda_sql import pack, unpack
+    from memoranda_backend.sql import pack, unpack
     from memoranda_testing.expect import ExpectationError, same_item
 
     values: dict[str, Any] = dict(VALUES) if plain else {**VALUES, "due": "2024-02-29T12:30:00Z"}

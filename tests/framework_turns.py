@@ -24,7 +24,7 @@ from memoranda_messages import (
     to_openai,
     to_responses,
 )
-from memoranda_sessions import Conversation
+from memoranda_messages.sessions import Conversation
 from provider_rules import check_anthropic, check_chat, check_responses
 
 USER, APP, CHAT = "ada", "shop", "chat"

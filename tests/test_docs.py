@@ -43,7 +43,7 @@ PAGES = sorted(
     [
         ROOT / "README.md",
         ROOT / "core" / "README.md",
-        *ROOT.glob("plugins/*/README.md"),
+        *ROOT.glob("plugins/*/*/README.md"),
         *DOCS.rglob("*.md"),
     ]
 )
@@ -217,7 +217,7 @@ def test_a_page_imports_from_the_faces_of_rooms(page: Path) -> None:
 
 def test_every_variable_that_is_read_is_on_the_page_of_the_environment() -> None:
     page = (DOCS / "help" / "environment.md").read_text(encoding="utf-8")
-    sources = [*ROOT.glob("core/src/**/*.py*"), *ROOT.glob("plugins/*/src/**/*.py*")]
+    sources = [*ROOT.glob("core/src/**/*.py*"), *ROOT.glob("plugins/*/*/src/**/*.py*")]
     named = {
         name
         for path in sources
@@ -230,7 +230,7 @@ def test_every_variable_that_is_read_is_on_the_page_of_the_environment() -> None
 
 
 @pytest.mark.parametrize(
-    "settings", sorted(ROOT.glob("*/pyproject.toml")) + sorted(ROOT.glob("plugins/*/pyproject.toml"))
+    "settings", sorted(ROOT.glob("*/pyproject.toml")) + sorted(ROOT.glob("plugins/*/*/pyproject.toml"))
 )
 def test_a_distribution_says_what_it_is_about(settings: Path) -> None:
     project = tomllib.loads(settings.read_text(encoding="utf-8"))["project"]

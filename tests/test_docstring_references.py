@@ -14,7 +14,7 @@ from memoranda.plugins.installing import NEEDS
 
 ROOT = Path(__file__).parents[1]
 ROLE = re.compile(r":(?:class|func|meth|attr|mod|data|exc|obj):`~?([\w.]+)`")
-PACKAGES = [ROOT / "core" / "src", *sorted(ROOT.glob("plugins/*/src"))]
+PACKAGES = [ROOT / "core" / "src", *sorted(ROOT.glob("plugins/*/*/src"))]
 
 
 @cache

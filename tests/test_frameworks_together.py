@@ -34,7 +34,7 @@ from framework_turns import (
     handle,
 )
 from memoranda.store import InMemoryStore, Store
-from memoranda_sessions import Conversation
+from memoranda_messages.sessions import Conversation
 from memoranda_summary import SummaryConfig
 from memoranda_userdata import forget
 

@@ -34,7 +34,7 @@ from memoranda_guard import Fence, Guard, QuarantinedMemory, approve, quarantine
 from memoranda_guard.quarantine import FORMAT, WITHHELD
 from memoranda_messages import to_anthropic, to_openai
 from memoranda_postgres import PostgresMemoryStore
-from memoranda_ranking import HashingEmbeddings
+from memoranda_backend.ranking import HashingEmbeddings
 from memoranda_receipts.revisions.records import OF, VERSION
 from memoranda_redis import RedisMemoryStore
 from memoranda_sqlite import SQLiteMemoryStore

@@ -18,7 +18,7 @@ from memoranda_cli.chat_formats import FileFormat
 from memoranda_cli.chat_items import chat_items
 from memoranda_encrypt import KeyRing, LocalMasterKey
 from memoranda_mcp.graph import Graph
-from memoranda_sessions import Records
+from memoranda_messages.sessions import Records
 from memoranda_summary import SummaryConfig, compact
 from memoranda_userdata import Stamp, import_
 

@@ -12,7 +12,7 @@ from strands.types.session import Session, SessionAgent, SessionMessage, Session
 from memoranda.store import InMemoryStore, Store
 from memoranda_adk import MemorandaSessionService
 from memoranda_encrypt import EncryptedStore, KeyRing, LocalMasterKey
-from memoranda_sessions import DerivedIds
+from memoranda_messages.sessions import DerivedIds
 from memoranda_strands import MemorandaMemoryStore, MemorandaSessionRepository
 
 SAID: Any = {"role": "user", "content": [{"text": "The flat is in Oslo."}]}

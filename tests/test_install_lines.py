@@ -26,7 +26,7 @@ from memoranda.plugins.installing import NEEDS, OURS
 ROOT = Path(__file__).parents[1]
 STANDARD = "-r requirements.txt"
 TEXTS = [
-    *(path for pattern in ("*.md", "docs/**/*.md", "core/*.md", "plugins/*/*.md") for path in ROOT.glob(pattern)),
+    *(path for pattern in ("*.md", "docs/**/*.md", "core/*.md", "plugins/*/*/*.md") for path in ROOT.glob(pattern)),
     *(path for path in (ROOT / "examples").rglob("*") if path.suffix in (".md", ".py") or path.name == "Dockerfile"),
 ]
 INSTALLATION = re.compile(r"(?<![\w\"'{])pip install ((?:[^`|\n&\\]|\\\n)+?(?:\n[^`|\n&]+(?=`))?)(?=[`|\n&]|$)")
@@ -145,8 +145,8 @@ def test_lines_are_found_wherever_they_stand() -> None:
     assert {"docs", "examples", "plugins", "README.md", "the message about memoranda-mcp"} <= {
         place.partition("/")[0] for place in LINES.values()
     }
-    assert f"{STANDARD} ./plugins/testing" in lines_of(ROOT / "docs" / "pages" / "tutorials" / "write-a-backend.md")
-    assert any("'plugins/redis[test]'" in line for line in lines_of(ROOT / "CONTRIBUTING.md"))
+    assert f"{STANDARD} ./plugins/programs/testing" in lines_of(ROOT / "docs" / "pages" / "tutorials" / "write-a-backend.md")
+    assert any("'plugins/backends/redis[test]'" in line for line in lines_of(ROOT / "CONTRIBUTING.md"))
 
 
 @pytest.mark.parametrize("line", LINES, ids=NAMES)

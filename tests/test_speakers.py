@@ -13,7 +13,7 @@ from memoranda import AIMemory, HumanMemory, MemoryItem, SystemMemory, ToolMemor
 from memoranda.store import InMemoryStore
 from memoranda_context import ContextManager
 from memoranda_messages import Dropped, to_anthropic, to_openai, to_responses
-from memoranda_messages.speakers import ROLES, is_role, plain_name, speaker
+from memoranda.speakers import ROLES, is_role, plain_name, speaker
 from memoranda_summary import transcribe
 
 POSING = [

@@ -17,7 +17,7 @@ from memoranda.errors import InputError, PluginNotFoundError
 from memoranda.plugins import Registry
 from memoranda.store import InMemoryStore
 from memoranda_postgres import PostgresMemoryStore
-from memoranda_ranking import HashingEmbeddings
+from memoranda_backend.ranking import HashingEmbeddings
 from memoranda_redis import ShortTermMemoryManager
 from memoranda_redis.store import RedisMemoryStore
 from memoranda_sqlite import SQLiteMemoryStore
@@ -154,7 +154,7 @@ def test_a_redis_url_given_to_a_class_follows_the_same_rule(make: Any, name: str
 
 
 PLUGIN = """
-from memoranda_ranking import HashingEmbeddings
+from memoranda_backend.ranking import HashingEmbeddings
 from memoranda.plugins import EmbeddingsSpec, hookimpl
 
 class Own(HashingEmbeddings):
@@ -183,6 +183,6 @@ def test_an_embedder_is_looked_for_in_the_registry_that_was_given(
 
 
 def test_the_vector_store_takes_weights_with_a_url() -> None:
-    from memoranda_ranking import Weights
+    from memoranda_backend.ranking import Weights
 
     assert memoranda.open("vector://?embeddings=hashing", weights=Weights(semantic=1.0))

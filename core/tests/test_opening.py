@@ -170,7 +170,7 @@ async def test_observers_see_the_outermost_wrapper(registry: Registry) -> None:
 
 @pytest.mark.parametrize(("url", "options"), [("memory://", {"encrypt": True}), ("encrypted+memory://", {})])
 def test_a_wrapper_that_is_missing_says_what_to_install(url: str, options: dict[str, Any]) -> None:
-    with pytest.raises((InputError, UnknownSchemeError), match="plugins/encrypt"):
+    with pytest.raises((InputError, UnknownSchemeError), match="plugins/features/encrypt"):
         memoranda.open(url, registry=Registry([], allow=None), **options)
 
 
@@ -245,7 +245,7 @@ async def test_text_search_without_a_ranker_says_what_to_install(monkeypatch: py
     await store.add(HumanMemory(content="tea"))
 
     with pytest.raises(
-        UnsupportedError, match=r"without a ranker\. Try: pip install \./plugins/text \./plugins/ranking"
+        UnsupportedError, match=r"without a ranker\. Try: pip install \./plugins/libraries/backend \./plugins/libraries/backend"
     ):
         await store.search(query="tea", mode="text")
     assert len(await store.search(query="tea")) == 1

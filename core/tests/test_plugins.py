@@ -293,7 +293,7 @@ def test_an_unknown_scheme_says_what_to_install() -> None:
 
     with pytest.raises(
         UnknownSchemeError,
-        match=r"pip install \./plugins/loops \./plugins/text \./plugins/ranking \./plugins/sql \./plugins/postgres",
+        match=r"pip install \./plugins/loops \./plugins/libraries/backend \./plugins/libraries/backend \./plugins/libraries/backend \./plugins/backends/postgres",
     ) as caught:
         registry.backend("postgresql")
     assert isinstance(caught.value, LookupError)
@@ -309,7 +309,7 @@ def test_a_plugin_that_failed_is_mentioned_where_it_is_missed(make_plugin: MakeP
 def test_a_name_that_nobody_has_lists_those_that_exist() -> None:
     with pytest.raises(PluginNotFoundError, match=r"No token counter is called 'spy'\. Installed: estimate"):
         Registry([], allow=None).find(TokenCounterSpec, "spy")
-    with pytest.raises(PluginNotFoundError, match=r"pip install .*\./plugins/summary-facts"):
+    with pytest.raises(PluginNotFoundError, match=r"pip install .*\./plugins/summaries/facts"):
         Registry([], allow=None).find(TemplateSpec, "facts")
 
 
@@ -423,7 +423,7 @@ def test_what_a_plugin_prints_is_kept_out_of_the_output(
 
 
 EMBEDDER = """
-    from memoranda_ranking import HashingEmbeddings
+    from memoranda_backend.ranking import HashingEmbeddings
     from memoranda.plugins import EmbeddingsSpec, hookimpl
 
     class Named(HashingEmbeddings):

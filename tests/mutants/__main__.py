@@ -26,7 +26,7 @@ from outcomes import Result, all_mutants, equivalents, known, read_results, repo
 from targets import ROOT, TARGETS, Target
 
 FOLDER = ROOT / ".nox" / "mutants-found"  # Not the folder of the session, which nox makes anew each time.
-KIT = ROOT / "plugins" / "testing" / "src"
+KIT = ROOT / "plugins" / "programs" / "testing" / "src"
 SAMPLE, SAMPLE_ENDS = 110.0, 170.0
 """Seconds in which a sample begins with further mutants, and after which it waits for none."""
 TIMEOUT = {"default": 900.0, "thorough": 3_600.0}

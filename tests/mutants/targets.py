@@ -11,9 +11,9 @@ from typing import Any
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "docs" / "examples" / "memoranda-jsonl" / "src"
-DICT_STORE = ROOT / "plugins" / "testing" / "tests"
-SQLITE = ROOT / "plugins" / "sqlite" / "src"
-VECTOR = ROOT / "plugins" / "vector" / "src"
+DICT_STORE = ROOT / "plugins" / "programs" / "testing" / "tests"
+SQLITE = ROOT / "plugins" / "backends" / "sqlite" / "src"
+VECTOR = ROOT / "plugins" / "backends" / "vector" / "src"
 
 sys.path[:0] = [str(EXAMPLE), str(DICT_STORE)]
 
@@ -35,7 +35,7 @@ def _sqlite(folder: Path) -> Any:
 
 
 def _sqlite_with_vectors(folder: Path) -> Any:
-    embeddings = import_module("memoranda_ranking").HashingEmbeddings(64)
+    embeddings = import_module("memoranda_backend.ranking").HashingEmbeddings(64)
     return import_module("memoranda_sqlite").SQLiteMemoryStore(folder / "memories.db", embeddings=embeddings)
 
 
@@ -44,7 +44,7 @@ def _sqlite_in_memory(folder: Path) -> Any:
 
 
 def _vector(folder: Path) -> Any:
-    return import_module("memoranda_vector").VectorMemoryStore(import_module("memoranda_ranking").HashingEmbeddings(64))
+    return import_module("memoranda_vector").VectorMemoryStore(import_module("memoranda_backend.ranking").HashingEmbeddings(64))
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from memoranda.errors import InputError, MemoryError, PluginError
 from memoranda.items import MemoryItem
 
 OWN_RANKER = "text"
-"""The ranker of memoranda-ranking. Any other replaces it."""
+"""The ranker of memoranda-backend. Any other replaces it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,183 @@
+"""Converting items to rows and back.
+
+The ids of the scope have columns of their own, and most items have no other metadata: theirs is empty then. Otherwise
+``metadata`` is complete, in the form that JSONB compares.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from memoranda.items import BUILTIN_TYPES, SCOPE_FIELDS, AIMemory, MemoryItem, MemoryMetadata, ids_of, utc_text
+from memoranda.shapes import json_text
+from memoranda.store import namespace_key
+from memoranda.store.backend import bare_metadata
+from memoranda_postgres.terms import stored_folding
+from memoranda_backend.sql import ITEM_COLUMNS, further_text, pack, unpack
+
+READ_COLUMNS = (*ITEM_COLUMNS, *SCOPE_FIELDS)
+"""The columns that :func:`item_of` reads, in its order; statements that return items select these first."""
+
+CALENDAR_ENDS = ("0001-01-01T00:00:00.000000+00:00", "9999-12-31T23:59:59.999999+00:00")
+"""Times that the driver would encode as infinite ones; a statement takes them as text, and COPY cannot."""
+
+_WITHOUT_CALLS = further_text(AIMemory(content=""))
+
+# JSONB would return a float that is written with an exponent as a whole number.
+_EXPONENT = re.compile(r"\d[eE][+-]?\d")
+
+
+class PackedRow(NamedTuple):
+    """The columns of an item that follow from it alone, in the order of ``insert_columns``.
+
+    ``metadata`` is in the form that JSONB compares; ``exact_metadata`` is its text where JSONB would return another.
+    """
+
+    id: str
+    content: str
+    memory_type: str
+    status: str
+    metadata: str
+    extra_json: str
+    created_at: str
+    updated_at: str | None
+    user_id: str | None
+    session_id: str | None
+    task_id: str | None
+    agent_id: str | None
+    namespace: str
+    archived: bool
+    expires_at: str
+    exact_metadata: str | None
+    folded: str | None
+
+    def with_created(self, created_at: str) -> PackedRow:
+        """Return the row with another time of creation."""
+        return self._replace(created_at=created_at, updated_at=self.updated_at or self.created_at)
+
+    @property
+    def scope(self) -> MemoryMetadata:
+        """The item's metadata."""
+        text = self.metadata if self.exact_metadata is None else self.exact_metadata
+        return item_of((*self[:4], text, "{}", *[self.created_at] * 2, 0, *self[8:12])).metadata
+
+
+class Addition(NamedTuple):
+    """An item to be written: its row, and the scope fields in which a row of the same id must equal it.
+
+    ``within`` is set only where fields cannot express the scope. ``times`` is how often the batch has the item. A
+    ``deleted`` item is hidden from the start. ``moment`` is the item's time where ``created_at`` is not in the stored
+    form.
+    """
+
+    row: PackedRow
+    token: int
+    fields: tuple[str, ...] = ()
+    within: MemoryMetadata | None = None
+    vectors: Sequence[Sequence[float]] | None = None
+    times: int = 1
+    number: int | None = None
+    deleted: bool = False
+    moment: str | None = None
+
+
+def jsonb_text(text: str) -> str:
+    """Return JSON text as JSONB keeps it without loss: large floats are written out with their decimal point.
+
+    JSONB stores numbers as decimals. Written out, a float stays a float and equals the same numbers as in Python.
+    """
+    return _exact(json.loads(text)) if _EXPONENT.search(text) else text
+
+
+def _exact(value: Any) -> str:
+    if isinstance(value, float) and abs(value) >= 1e16:
+        return f"{int(value)}.0"
+    if isinstance(value, Mapping):
+        return "{" + ",".join(f"{json_text(key)}:{_exact(inner)}" for key, inner in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ",".join(map(_exact, value)) + "]"
+    return json_text(value)
+
+
+def kept_by_jsonb(value: Any) -> bool:
+    """Return True if JSONB returns a value unchanged: it sorts the keys of objects, and its zero has no sign."""
+    if isinstance(value, float):
+        return value != 0 or math.copysign(1, value) > 0
+    if isinstance(value, Mapping):
+        keys = [key.encode() for key in value]
+        return keys == sorted(keys, key=lambda key: (len(key), key)) and all(map(kept_by_jsonb, value.values()))
+    return not isinstance(value, list | tuple) or all(map(kept_by_jsonb, value))
+
+
+def moment_of(created_at: str) -> str:
+    """Return the time of a row as the server can read it, even if its text was written by hand."""
+    try:
+        return created_at if utc_text(created_at) == created_at else "-infinity"
+    except ValueError:
+        return "-infinity"
+
+
+def owner_of(user_id: str | None) -> str:
+    """Return the partition key of a user; items without a user need one too, since a key cannot be NULL."""
+    return "" if user_id is None else f"u{user_id}"
+
+
+def item_of(row: Sequence[Any], types: Mapping[str, type[MemoryItem]] = BUILTIN_TYPES) -> MemoryItem:
+    """Return the item of a row that begins with ``READ_COLUMNS``. Raises CorruptStoreError if it cannot be read."""
+    # Unpacked at once, since this runs for every row that is read.
+    item_id, content, memory_type, status, text, extra, created, updated, version, user, session, task, agent, *_ = row
+    metadata: MemoryMetadata | str = text
+    if text == "{}":
+        metadata = bare_metadata(
+            {
+                "user_id": user,
+                "session_id": session,
+                "task_id": task,
+                "agent_id": agent,
+                "namespace": (),
+                "extra": {},
+            }
+        )
+    return unpack((item_id, content, memory_type, status, metadata, extra, created, updated, version), types)
+
+
+def packed(item: MemoryItem) -> PackedRow:
+    """Return the row of an item that was checked."""
+    held = item.__dict__
+    metadata = held["metadata"].__dict__
+    content, created_at, updated_at = held["content"], held["created_at"], held["updated_at"]
+    text, place, exact = "{}", "", None
+    if metadata["extra"] or metadata["namespace"]:
+        written = pack(item).metadata
+        text, place = jsonb_text(written), namespace_key(metadata["namespace"]) if metadata["namespace"] else ""
+        exact = None if kept_by_jsonb(metadata["extra"]) else written
+    extra_json = further_text(item)
+    user_id, session_id, task_id, agent_id = ids_of(metadata)
+    return PackedRow(
+        held["id"],
+        content,
+        held["memory_type"],
+        held["status"].value,
+        text,
+        "{}" if extra_json == _WITHOUT_CALLS else extra_json,
+        created_at,
+        None if updated_at == created_at else updated_at,
+        user_id,
+        session_id,
+        task_id,
+        agent_id,
+        place,
+        held["archived_by"] is not None,
+        held["expires_at"] or "",
+        exact,
+        None if content.isascii() else stored_folding(content),
+    )
+
+
+def all_packed(items: Sequence[MemoryItem]) -> list[PackedRow]:
+    """Return the rows of items that were checked."""
+    return [packed(item) for item in items]

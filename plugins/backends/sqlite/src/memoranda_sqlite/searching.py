@@ -1,0 +1,187 @@
+"""Search by filter and substring: a page of the newest rows that match.
+
+A short search runs in the event loop, and any other on a thread. A substring is looked up in the trigram index, whose
+candidates are checked against the rows, or the rows themselves are read: both give the same result. The choice only
+decides how long it takes, which is never much longer than reading the scope, however many rows others store.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+from memoranda.items import MemoryMetadata
+from memoranda.store import EVERYTHING
+from memoranda.store.backend import Contains, Filter, Page, names_nothing
+from memoranda_backend.sql import ITEM_COLUMNS, Parameters
+from memoranda_sqlite.connections import Connections
+from memoranda_sqlite.faults import primary_code
+from memoranda_sqlite.reading import MOST_ASKED, one_snapshot
+from memoranda_sqlite.statements import SQLiteStatements, is_place, names_user_and_session
+from memoranda_sqlite.tables import TABLE
+from memoranda_sqlite.text_index import trigram_query
+from memoranda_sqlite.values import GUARD
+
+T = TypeVar("T")
+
+DIRECT_LIMIT = 200
+"""The most items that are read in the event loop; reading more takes a while even where SQLite is quick."""
+
+_TEXT_PATIENCE = 2
+"""The ``most_asked`` of a read in the event loop that compares text: a hundred or two hundred rows."""
+
+MOST_CANDIDATES = 20_000
+"""With more candidates than this, the text is so common that reading the newest rows is faster."""
+
+SMALL_SCOPE = 1_000
+"""A scope of up to this many rows is read itself, however many rows other scopes have."""
+
+MOST_COMPARED = 20_000
+"""How many rows of a user and of a session are counted at most to find out which has fewer."""
+
+_THROUGH_USERS = SQLiteStatements(through_users=True)
+_INDEXED = """
+SELECT rowid FROM memoranda_trigrams WHERE memoranda_trigrams MATCH ?
+UNION ALL SELECT item FROM memoranda_stale
+"""
+
+
+async def search_page(
+    opened: Callable[[], Connections],
+    statements: SQLiteStatements,
+    wanted: Filter,
+    page: Page,
+    of_rows: Callable[[list[Any]], list[T]],
+    columns: Sequence[str] = ITEM_COLUMNS,
+) -> list[T]:
+    """Return a page of what matches, as ``of_rows`` makes it from its rows without the unreadable ones."""
+    asked = page
+    while True:
+        rows = _rows_at_once(opened(), statements, wanted, asked, columns)
+        if rows is not None:
+            found, read = of_rows(rows), len(rows)
+        else:
+            found, read = await _read_on_thread(opened(), statements, wanted, asked, of_rows, columns)
+        if len(found) >= page.limit or read < asked.limit:
+            return found[: page.limit] if len(found) > page.limit else found
+        # Further rows replace the unreadable ones.
+        asked = Page(min(asked.limit + page.limit - len(found), EVERYTHING), page.offset, page.order)
+
+
+def _rows_at_once(
+    connections: Connections, statements: SQLiteStatements, wanted: Filter, page: Page, columns: Sequence[str]
+) -> list[Any] | None:
+    """Return a page of the rows that match, or None if a thread is to look for them."""
+    if page.end > DIRECT_LIMIT:
+        return None
+    # The newest rows come first, so this also answers searches for common text; for rare text it gives up early.
+    patience = _TEXT_PATIENCE if wanted.folded else MOST_ASKED
+    return connections.rows_at_once(*statements.search(wanted, page, columns), patience)
+
+
+async def _read_on_thread(
+    connections: Connections,
+    statements: SQLiteStatements,
+    wanted: Filter,
+    page: Page,
+    of_rows: Callable[[list[Any]], list[T]],
+    columns: Sequence[str],
+) -> tuple[list[T], int]:
+    """Return a page of what matches, and the number of rows it was made from."""
+    connections.filler.searched()
+    indexed = connections.filler.available
+
+    def work(connection: sqlite3.Connection) -> tuple[list[T], int]:
+        rows = find_rows(connection, statements, wanted, page, columns, indexed=indexed)
+        return of_rows(rows), len(rows)
+
+    return await connections.read(work)
+
+
+def find_rows(
+    connection: sqlite3.Connection,
+    statements: SQLiteStatements,
+    wanted: Filter,
+    page: Page,
+    columns: Sequence[str] = ITEM_COLUMNS,
+    *,
+    indexed: bool,
+) -> list[Any]:
+    """Return a page of the rows that match the filter, newest first: these columns of each."""
+    if names_user_and_session(wanted) and _user_has_fewer(connection, statements, wanted):
+        statements = _THROUGH_USERS
+    query = trigram_query(wanted.folded) if indexed else None
+    if query is None:
+        text, values = statements.search(wanted, page, columns)
+        if GUARD in text and is_place(wanted) and _is_most(connection, statements, wanted):
+            text, values = statements.throughout(wanted, page, columns)
+        return _rows(connection, text, values)
+    # One snapshot for all statements: in between, rows may be moved into the index.
+    with one_snapshot(connection):
+        candidates = (
+            None if _is_small(connection, statements, wanted) else _candidates(connection, statements, wanted, query)
+        )
+        if candidates is None:
+            return connection.execute(*statements.search(wanted, page, columns)).fetchall()
+        return connection.execute(*statements.among(wanted, json.dumps(candidates), page, columns)).fetchall()
+
+
+def _rows(connection: sqlite3.Connection, text: str, values: Sequence[Any]) -> list[Any]:
+    """Return all rows of a statement. It first runs without its guard, which most files never need."""
+    if GUARD in text:
+        try:
+            return connection.execute(text.replace(GUARD, "1"), values).fetchall()
+        except sqlite3.OperationalError as error:
+            if primary_code(error) != sqlite3.SQLITE_ERROR:
+                raise
+    return connection.execute(text, values).fetchall()
+
+
+def _is_most(connection: sqlite3.Connection, statements: SQLiteStatements, wanted: Filter) -> bool:
+    """Return True if more than half of all rows are in the scope: reading all is faster than an index then."""
+    (last,) = connection.execute(f"SELECT max(rowid) FROM {TABLE}").fetchone()
+    half = int(last or 0) // 2 + 1
+    (found,) = connection.execute(*statements.count_up_to(wanted.scope(), half)).fetchone()
+    return int(found) >= half
+
+
+def _candidates(
+    connection: sqlite3.Connection, statements: SQLiteStatements, wanted: Filter, query: str
+) -> list[int] | None:
+    """Return the numbers of all rows that may contain the text, or None if they are too many.
+
+    Rows that wait for the index are read in the order of the file.
+    """
+    parameters = Parameters(statements.dialect)
+    parameters.add(query)
+    waiting = statements.condition(parameters, Contains(wanted.folded))
+    text = (
+        f"{_INDEXED} UNION ALL SELECT rowid FROM {TABLE} NOT INDEXED "
+        f"WHERE rowid > (SELECT value FROM memoranda_meta WHERE key = 'indexed') AND {waiting} "
+        f"LIMIT {MOST_CANDIDATES + 1}"
+    )
+    found = [number for (number,) in connection.execute(text, parameters.values)]
+    return None if len(found) > MOST_CANDIDATES else found
+
+
+def _is_small(connection: sqlite3.Connection, statements: SQLiteStatements, wanted: Filter) -> bool:
+    """Return True if a scope is named and has so few rows that reading it is faster than looking for candidates."""
+    if wanted.metadata is None or names_nothing(wanted.metadata):
+        return False
+    (found,) = connection.execute(*statements.count_up_to(wanted.scope(), SMALL_SCOPE + 1)).fetchone()
+    return int(found) <= SMALL_SCOPE
+
+
+def _user_has_fewer(connection: sqlite3.Connection, statements: SQLiteStatements, wanted: Filter) -> bool:
+    """Return True if the user has fewer rows than all sessions of this name, which many users may share."""
+    assert wanted.metadata is not None
+    one = [MemoryMetadata(user_id=wanted.metadata.user_id), MemoryMetadata(session_id=wanted.metadata.session_id)]
+    of_user, of_session = (
+        connection.execute(
+            *statements.count_up_to(Filter(metadata=metadata, archived=wanted.archived), MOST_COMPARED)
+        ).fetchone()[0]
+        for metadata in one
+    )
+    return int(of_user) < int(of_session)

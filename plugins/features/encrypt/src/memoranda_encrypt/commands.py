@@ -1,0 +1,205 @@
+"""``memoranda keys``, ``encrypt`` and ``decrypt``. Only the command imports this module."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from memoranda_commands import options
+from memoranda_commands.exits import CommandError, ExitCode
+from memoranda_commands.terminal import agree, items_text, progress, say, show, show_json, table
+from memoranda_encrypt import conversion, marks
+from memoranda_encrypt.keyring import KeyInfo, KeyRing
+from memoranda_encrypt.masters import LocalMasterKey
+from memoranda_encrypt.opening import ring_of
+from memoranda_encrypt.store import EncryptedStore
+
+if TYPE_CHECKING:
+    from memoranda.store import Progress, Store
+
+keys = typer.Typer(
+    add_completion=False, no_args_is_help=True, help="Make, list, rotate and destroy the keys of encrypted stores."
+)
+
+Keys = Annotated[
+    str | None, typer.Option("--keys", metavar="FILE", help="The key ring; otherwise that of MEMORANDA_KEYS.")
+]
+MasterKeyFile = Annotated[
+    str | None,
+    typer.Option("--master-key", metavar="FILE", help="The master key; otherwise that of the environment."),
+]
+User = Annotated[str | None, typer.Option("--user", "-u", metavar="USER", help="Only the keys of this user.")]
+
+
+@keys.command()
+def new(
+    file: Annotated[str, typer.Argument(metavar="FILE", help="The file to make. Keep it apart from all backups.")],
+) -> None:
+    """Make a file with a new master key, readable by its owner only."""
+    LocalMasterKey.make_file(file)
+    say(
+        f"{file} holds a new master key. Without it, nothing that it protects can be read: keep a copy in a safe place."
+    )
+
+
+@keys.command("list")
+def list_(keys_file: Keys = None, master_key: MasterKeyFile = None, as_json: options.Json = False) -> None:
+    """Show the data keys of a ring: whose they are, and if they are active, retired or destroyed."""
+    found = _existing(keys_file, master_key).list()
+    if as_json:
+        show_json({"keys": [asdict(each) for each in found]})
+        return
+    if found:
+        columns = (("key", {"no_wrap": True}), "user", "state", "since", "master key")
+        show(
+            table(*columns, rows=[(each.id, _whose(each), each.state, each.changed_at, each.master) for each in found])
+        )
+    say(f"{len(found):,} keys.")
+
+
+@keys.command()
+def rotate(
+    user: User = None,
+    new_master_key: Annotated[
+        str | None,
+        typer.Option("--new-master-key", metavar="FILE", help="Only wrap the keys anew, with this master key."),
+    ] = None,
+    keys_file: Keys = None,
+    master_key: MasterKeyFile = None,
+    store: options.Store = None,
+    store_options: options.StoreOptions = None,
+    as_json: options.Json = False,
+) -> None:
+    """Give users new data keys and encrypt their items with them, or wrap all keys with a new master key.
+
+    Readers and writers go on meanwhile. If it is interrupted, run it again: it goes on where it was.
+    """
+    if new_master_key is not None:
+        ring = _existing(keys_file, master_key)
+        fresh = KeyRing(LocalMasterKey.from_file(new_master_key), ring.path, retired_masters=[ring.master])
+        fresh.open(create=False)
+        count = fresh.rewrap()
+        fresh.close()
+        if as_json:
+            show_json({"rewrapped": count})
+        else:
+            say(f"{count:,} keys are wrapped with the new master key. Destroy the old one.")
+        return
+    ring = _existing(keys_file, master_key)
+
+    async def work(inner: Store, advance: Progress) -> conversion.Converted:
+        async with EncryptedStore(inner, ring) as encrypted:
+            return await conversion.rotate(encrypted, user, progress=advance)
+
+    done = _converted(store, store_options, "rotating", work)
+    if as_json:
+        show_json(asdict(done))
+    else:
+        say(f"{items_text(done.items)} encrypted with new keys; {done.keys:,} old keys destroyed.")
+
+
+@keys.command()
+def destroy(
+    user: Annotated[str, typer.Argument(metavar="USER", help="The user's id.")],
+    yes: options.Yes = False,
+    keys_file: Keys = None,
+    master_key: MasterKeyFile = None,
+    as_json: options.Json = False,
+) -> None:
+    """Destroy the keys of a user. No item of theirs can be read again, in any store, backup or export of ciphertext."""
+    ring = _existing(keys_file, master_key)
+    count = len([each for each in ring.list() if each.user_id == user and each.state != "destroyed"])
+    if not count:
+        raise CommandError(f"The key ring {ring.label} has no key of {user!r}.", ExitCode.NOT_FOUND)
+    agree(f"Destroy {count:,} keys of {user!r}? Nothing can bring them back.", yes=yes)
+    destroyed = ring.destroy(user)
+    if as_json:
+        show_json({"user_id": user, "keys_destroyed": destroyed})
+    else:
+        say(f"{destroyed:,} keys of {user!r} are destroyed.")
+
+
+def encrypt(
+    keys_file: Keys = None,
+    master_key: MasterKeyFile = None,
+    store: options.Store = None,
+    store_options: options.StoreOptions = None,
+    as_json: options.Json = False,
+) -> None:
+    """Encrypt an existing store in place. If it is interrupted, run it again: it goes on where it was.
+
+    Afterwards, open the store as encrypted+URL. Backups that were made before are as readable as they were.
+    """
+    ring = ring_of(keys_file, master_key)
+    done = _converted(
+        store, store_options, "encrypting", lambda inner, advance: conversion.encrypt(inner, ring, progress=advance)
+    )
+    _report(done, "encrypted", as_json)
+
+
+def decrypt(
+    keys_file: Keys = None,
+    master_key: MasterKeyFile = None,
+    yes: options.Yes = False,
+    store: options.Store = None,
+    store_options: options.StoreOptions = None,
+    as_json: options.Json = False,
+) -> None:
+    """Decrypt a store in place. If it is interrupted, run it again: it goes on where it was."""
+    ring = _existing(keys_file, master_key)
+    agree("Store everything in clear text again?", yes=yes)
+    done = _converted(
+        store, store_options, "decrypting", lambda inner, advance: conversion.decrypt(inner, ring, progress=advance)
+    )
+    _report(done, "decrypted", as_json)
+
+
+def _existing(keys_file: str | None, master_key: str | None) -> KeyRing:
+    ring = ring_of(keys_file, master_key)
+    ring.open(create=False)
+    return ring
+
+
+def _converted(
+    store: str | None,
+    store_options: list[str] | None,
+    what: str,
+    work: Callable[..., object],
+) -> conversion.Converted:
+    """Open the inner store of a URL, with or without the prefix, and convert it with a bar."""
+    from memoranda_commands.stores import chosen_url, run, unopened
+
+    url = chosen_url(store).removeprefix(f"{marks.PREFIX}+")
+
+    async def converted() -> conversion.Converted:
+        inner = unopened(url, store_options, "change")
+        inner.wrapper = marks.PREFIX
+        async with inner:
+            with progress(what, await inner.count()) as advance:
+                last = 0
+
+                def note(done: int, total: int) -> None:
+                    nonlocal last
+                    advance(done - last)
+                    last = done
+
+                result: conversion.Converted = await work(inner, note)  # type: ignore[misc]
+                return result
+
+    return run(converted())
+
+
+def _report(done: conversion.Converted, what: str, as_json: bool) -> None:
+    if as_json:
+        show_json(asdict(done))
+    else:
+        say(f"{items_text(done.items)} {what}.{f' {done.pending}' if done.pending else ''}")
+
+
+def _whose(key: KeyInfo) -> str:
+    if key.state == "destroyed":
+        return "(destroyed)"
+    return "(items without a user)" if key.user_id is None else key.user_id

@@ -1,0 +1,295 @@
+"""Ranked search: a scope is decrypted into memory, and ranked there by memoranda-backend.
+
+What was decrypted is kept for the next search of the scope, up to a number of letters. Each search asks the inner store
+for the sealed texts of the scope, and opens those that are new: one that is the same says the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from memoranda.items import MemoryItem
+from memoranda.loops import LoopLock
+from memoranda.offloading import AT_ONCE, import_in_thread, offload, ranking_weight
+from memoranda.store import RankedItem, SearchMode, copy_item
+from memoranda.store.backend import (
+    AS_ADDED,
+    Entry,
+    Expiry,
+    Filter,
+    ScopeIndex,
+    items_of_ids,
+    payloads_where,
+)
+
+if TYPE_CHECKING:
+    from memoranda_encrypt.writing import SealedWriting
+    from memoranda_backend.ranking import ScopeArrays, Weights
+
+MOST_LETTERS = 32 << 20
+"""How many letters of decrypted content are kept for all scopes together. A larger scope is kept alone."""
+
+
+class Scope:
+    """The decrypted items of a scope, and the indexes of them. Only the search that holds the lock may use it."""
+
+    def __init__(self) -> None:
+        self.lock = LoopLock()
+        self.start_anew()
+
+    def start_anew(self) -> None:
+        """Forget all items."""
+        self.entries: dict[str, tuple[str | None, Entry]] = {}
+        """By the id of an item: the sealed text that was opened, and what it says."""
+        self.vectors: dict[int, bytes] = {}
+        """The packed vectors of entries, by number; empty for what has none."""
+        self.texts: list[str | None] = []
+        """The sealed texts of the last search, in the order of adding."""
+        self.row: list[Entry] = []
+        self.following = 1
+        self.letters = 0
+        self.index: ScopeIndex | None = None
+        self.arrays: ScopeArrays | None = None
+        self.in_arrays: dict[int, Entry] = {}
+
+    def numbered(self, ids: Sequence[str]) -> dict[str, int]:
+        """Return a number for each item, in the order of adding; those that are known keep theirs if they can."""
+        numbers: dict[str, int] = {}
+        last, following = 0, self.following
+        for item_id in ids:
+            held = self.entries.get(item_id)
+            number = following if held is None else held[1].added
+            if number <= last:
+                return self._numbered_anew(ids)  # One that was added earlier came back.
+            numbers[item_id] = last = number
+            following = max(following, number + 1)
+        self.following = following
+        return numbers
+
+    def _numbered_anew(self, ids: Sequence[str]) -> dict[str, int]:
+        numbers = {item_id: number for number, item_id in enumerate(ids, 1)}
+        known = {item_id: held for item_id, held in self.entries.items() if item_id in numbers}
+        vectors = {
+            numbers[each]: self.vectors[held[1].added] for each, held in known.items() if held[1].added in self.vectors
+        }
+        self.start_anew()
+        self.entries = {each: (text, entry._replace(added=numbers[each])) for each, (text, entry) in known.items()}
+        self.vectors, self.following = vectors, len(ids) + 1
+        return numbers
+
+
+class Ranking:
+    """Ranks for one encrypted store."""
+
+    def __init__(self, store: SealedWriting) -> None:
+        self._store = store
+        self._scopes: dict[tuple[str, ...], Scope] = {}
+
+    def forget(self) -> None:
+        """Drop all that was decrypted."""
+        self._scopes = {}
+
+    async def rank(self, query: str, wanted: Filter, limit: int, mode: SearchMode) -> list[RankedItem]:
+        """Return the items that answer the query best, by the means that a mode names."""
+        await import_in_thread("memoranda_backend.ranking.ranking")
+        bounds = wanted.scope()
+        scope = self._scope(tuple([repr(each) for each in bounds.conditions if type(each) is not Expiry]))
+        async with scope.lock.held():
+            try:
+                entries = await self._entries(scope, bounds)
+                sought = wanted.sought()
+                chosen = sought if sought.conditions else None
+                if mode == "text":
+                    ranked = await self._by_words(scope, entries, query, chosen, limit)
+                else:
+                    ranked = await self._by_meaning(scope, entries, query, chosen, limit, words=mode == "hybrid")
+            except BaseException:
+                scope.start_anew()
+                raise
+            self._bound(scope)
+        return await self._current(ranked)
+
+    def _scope(self, key: tuple[str, ...]) -> Scope:
+        scope = self._scopes.pop(key, None) or Scope()
+        self._scopes[key] = scope  # The most recently searched one is last.
+        return scope
+
+    def _bound(self, last: Scope) -> None:
+        """Drop the scopes that were searched longest ago while all have too many letters."""
+        held = sum(scope.letters for scope in self._scopes.values())
+        for key, scope in list(self._scopes.items()):
+            if held <= MOST_LETTERS:
+                break
+            if scope is not last:
+                held -= scope.letters
+                del self._scopes[key]
+
+    async def _entries(self, scope: Scope, bounds: Filter) -> list[Entry]:
+        """Return the items of a scope, oldest first, after opening those that have changed."""
+        parts = self._store._divided(bounds)
+        payloads = (await self._store.below.read(payloads_where(parts.stored, AS_ADDED)))[::-1]
+        texts = [each.text for each in payloads]
+        if texts == scope.texts and None not in texts:
+            return scope.row  # As it is most often: nothing has changed since the last search.
+        known = scope.entries
+        changed = [each.item_id for each in payloads if known.get(each.item_id, ("", None))[0] != each.text]
+        opened: dict[str, tuple[MemoryItem, MemoryItem]] = {}
+        for start in range(0, len(changed), AT_ONCE):
+            found = await self._store.below.read(items_of_ids(changed[start : start + AT_ONCE]))
+            by_id = {each.id: each for each in found}
+            for item in await self._store._all_opened(found, keep=True):
+                opened[item.id] = by_id[item.id], item
+        there = [each.item_id for each in payloads if each.item_id in opened or each.item_id in known]
+        numbers = scope.numbered(there)
+        entries: dict[str, tuple[str | None, Entry]] = {}
+        for item_id, number in numbers.items():
+            if item_id in opened:
+                stored, item = opened[item_id]
+                entries[item_id] = stored.payload, Entry(item.created_at, number, item, [])
+            else:
+                entries[item_id] = scope.entries[item_id]
+        scope.entries = entries
+        scope.letters = sum([len(entry.item.content) for _, entry in entries.values()])
+        if self._store._vectors is not None:
+            await self._note_vectors(scope, {numbers[item_id]: pair for item_id, pair in opened.items()})
+        rest = parts.rest
+        scope.row = sorted([entry for _, entry in entries.values() if rest is None or rest.matches(entry.item)])
+        scope.texts = texts if len(there) == len(texts) else []
+        return scope.row
+
+    async def _by_words(
+        self, scope: Scope, entries: list[Entry], query: str, chosen: Callable[[MemoryItem], bool] | None, limit: int
+    ) -> list[RankedItem]:
+        if scope.index is None:
+            scope.index = (await self._store._text_ranker()).index()
+        weight = ranking_weight(len(entries), (entry.item.content for entry in entries if not entry.terms))
+        return await offload(weight, _ranked, scope.index, query, entries, chosen, limit)
+
+    # Meaning
+
+    async def _note_vectors(self, scope: Scope, changed: dict[int, tuple[MemoryItem, MemoryItem]]) -> None:
+        """Open the vectors of changed items, and make those that were not stored, or by another model."""
+        sealer = self._store._vectors
+        assert sealer is not None, "only asked where there is an embedder"
+        numbers = {entry.added for _, entry in scope.entries.values()}
+        scope.vectors = {number: held for number, held in scope.vectors.items() if number in numbers}
+        missing: dict[int, str] = {}
+        for number, (stored, item) in changed.items():
+            vectors = sealer.opened(stored, self._store.ring)
+            if vectors is None:
+                missing[number] = item.content
+            else:
+                scope.vectors[number] = vectors
+        for _, entry in scope.entries.values():
+            if entry.added not in scope.vectors and entry.added not in missing:
+                missing[entry.added] = entry.item.content
+        texts = {number: text for number, text in missing.items() if text.strip()}
+        scope.vectors.update(dict.fromkeys(missing, b""))
+        scope.vectors.update(zip(texts, await sealer.embedded(list(texts.values())), strict=True))
+        scope.letters += sum(map(len, scope.vectors.values()))
+
+    async def _by_meaning(
+        self,
+        scope: Scope,
+        entries: list[Entry],
+        query: str,
+        chosen: Callable[[MemoryItem], bool] | None,
+        limit: int,
+        *,
+        words: bool,
+    ) -> list[RankedItem]:
+        from memoranda_backend.ranking import HEARD, query_without_names, taking_part
+
+        sealer = self._store._vectors
+        assert sealer is not None, "a mode without its capability is refused before"
+        heard = [(entry.item.name, entry.item.content) for entry in entries[-HEARD:][::-1]]
+        vector, unrelated = await sealer.query(query_without_names(query, taking_part(query, heard)))
+        if not entries:
+            return []
+
+        def work() -> list[RankedItem]:
+            arrays = self._arrays(scope, entries, sealer.weights.passage, sealer.dimension)
+            return _ranked_by_meaning(
+                arrays, entries, query, vector, chosen, limit, sealer.weights, unrelated, words=words
+            )
+
+        return await offload(AT_ONCE + 1, work)
+
+    @staticmethod
+    def _arrays(scope: Scope, entries: Sequence[Entry], passage: float, dimension: int) -> ScopeArrays:
+        """Return the arrays of these entries, after adding what is new and removing what is gone."""
+        from memoranda_backend.ranking import Added, ScopeArrays, passage_of
+
+        now = {entry.added: entry for entry in entries}
+        arrays, held = scope.arrays, scope.in_arrays
+        if arrays is None or arrays.is_worn:
+            arrays, held = ScopeArrays(passage, dimension), {}
+        arrays.remove([number for number, entry in held.items() if now.get(number) is not entry])
+        new = [entry for number, entry in now.items() if held.get(number) is not entry]
+        arrays.add([Added(each.added, passage_of(each.item), scope.vectors.get(each.added, b"")) for each in new])
+        scope.arrays, scope.in_arrays = arrays, now
+        return arrays
+
+    async def _current(self, ranked: list[RankedItem]) -> list[RankedItem]:
+        """Return results whose items are the caller's own, with the lifetimes that they have now."""
+        mortal = [
+            found.item.id for found in ranked if found.item.expires_at is not None or self._store._lifetimes.in_use
+        ]
+        ends = (
+            {item.id: (item.ttl, item.expires_at) for item in await self._store.below.read(items_of_ids(mortal))}
+            if mortal
+            else {}
+        )
+        results = []
+        for found in ranked:
+            item = copy_item(found.item)
+            if item.id in ends:
+                item.__dict__["ttl"], item.__dict__["expires_at"] = ends[item.id]
+            results.append(replace(found, item=item))
+        return results
+
+
+def _ranked(
+    index: ScopeIndex, query: str, entries: Sequence[Entry], chosen: Callable[[MemoryItem], bool] | None, limit: int
+) -> list[RankedItem]:
+    return index.rank(query, entries, belongs=lambda item: True, wanted=chosen, limit=limit)
+
+
+def _ranked_by_meaning(
+    arrays: ScopeArrays,
+    entries: Sequence[Entry],
+    query: str,
+    vector: Sequence[float],
+    chosen: Callable[[MemoryItem], bool] | None,
+    limit: int,
+    weights: Weights,
+    unrelated: float,
+    *,
+    words: bool,
+) -> list[RankedItem]:
+    from memoranda_backend.ranking import likeness, nearest_first, passage_at, rank
+
+    items = {entry.added: entry.item for entry in entries}
+    numbers = arrays.layout.numbers.tolist()
+    near = arrays.similarities(vector, weights.damping)
+    wanted = None if chosen is None else [chosen(items[number]) for number in numbers].__getitem__
+
+    def nearest(place: int, content: str) -> str:
+        part = arrays.nearest_part(place, vector)
+        return passage_at(content, *part) if part[1] > 1 else ""
+
+    if words:
+        scored = rank(arrays, query, weights, near=near, wanted=wanted, limit=limit, unrelated=unrelated)
+        return [
+            each.ranked(items[numbers[each.item]], nearest(each.item, items[numbers[each.item]].content))
+            for each in scored
+        ]
+    scores = likeness(near, unrelated)
+    found = []
+    for place in islice(nearest_first(arrays, near, wanted), limit):
+        item, score = items[numbers[place]], float(scores[place])
+        found.append(RankedItem(item, score, {"semantic": score}, passage=nearest(place, item.content), meaning=1.0))
+    return found

@@ -1,0 +1,483 @@
+"""``memoranda facts``. Only the command imports this module."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from memoranda.errors import InputError
+from memoranda_commands import options
+from memoranda_commands.characters import visible
+from memoranda_commands.exits import CommandError, ExitCode
+from memoranda_commands.terminal import blocks, is_narrow, progress, say, show, show_json, table
+
+if TYPE_CHECKING:
+    from memoranda.store import Access
+    from memoranda_facts import Fact, Facts, Receipt, Why
+    from memoranda_facts.extraction import ExtractionReport, FactExtractor
+
+app = typer.Typer(add_completion=False, no_args_is_help=True, help="What is true now, since when and why.")
+
+MODEL = "The model"
+
+One = Annotated[
+    list[str] | None,
+    typer.Option("--one", metavar="NAME", help="A predicate with one value at a time, besides lives_in and the like."),
+]
+Id = Annotated[str, typer.Argument(metavar="ID", help="A fact's id, as 'facts list' shows it.")]
+Subject = Annotated[str, typer.Argument(metavar="SUBJECT", help="Who or what it is about.")]
+PredicateName = Annotated[str, typer.Argument(metavar="PREDICATE", help="What is said of it, such as lives_in.")]
+From = Annotated[
+    list[str] | None,
+    typer.Option("--source", metavar="ID", help="An item that says so; may be repeated. By default it is your word."),
+]
+
+
+@app.command("list")
+@options.scoped
+def list_(
+    subject: Annotated[str | None, typer.Argument(metavar="SUBJECT", help="Only of this subject.")] = None,
+    predicate: Annotated[str | None, typer.Argument(metavar="PREDICATE", help="Only of this predicate.")] = None,
+    metadata: options.Owner = None,
+    at: Annotated[
+        str | None, typer.Option("--at", metavar="DATE", help="What held then: 2026, 2026-03 or an ISO-8601 time.")
+    ] = None,
+    known: Annotated[str | None, typer.Option("--known", metavar="DATE", help="As it was known then.")] = None,
+    history: Annotated[bool, typer.Option("--history", help="Ended, superseded and retracted values, too.")] = False,
+    one: One = None,
+    store: options.Store = None,
+    store_options: options.StoreOptions = None,
+    as_json: options.Json = False,
+) -> None:
+    """List what holds now, or held at a date."""
+    from memoranda_commands.stores import run
+
+    if history and (at or known):
+        raise InputError("--history shows all times; leave --at and --known out.", field="history")
+
+    async def work() -> list[Fact]:
+        async with _opened(store, store_options, metadata, one) as facts:
+            if history:
+                return await facts.history(subject, predicate)
+            return await facts.state(valid=at, known=known, subject=subject, predicate=predicate)
+
+    _show_facts(run(work()), as_json)
+
+
+@app.command()
+@options.scoped
+def why(
+    fact_id: Annotated[str, typer.Argument(metavar="ID|SUBJECT", help="A fact's id, or whom or what it is about.")],
+    predicate: Annotated[
+        str | None, typer.Argument(metavar="PREDICATE", help="With a subject: what is said of it, such as lives_in.")
+    ] = None,
+    metadata: options.Owner = None,
+    one: One = None,
+    store: options.Store = None,
+    store_options: options.StoreOptions = None,
+    as_json: options.Json = False,
+) -> None:
+    """Show what supports a fact, what proposed it, and what it replaced.
+
+    With a subject and a predicate, that is the fact that holds now, or else the last one that did.
+    """
+    from memoranda_commands.stores import run
+
+    async def work() -> Why:
+        async with _opened(store, store_options, metadata, one) as facts:
+            if predicate is None:
+                return await facts.why(await _found(facts, fact_id))
+            return await facts.why(await _found_of(facts, fact_id, predicate))
+
+    _show_why(run(work()), as_json)
+
+
+@app.command("set")
+@options.scoped
+def set_(
+    subject: Subject,
+    predicate: PredicateName,
+    value: Annotated[str, typer.Argument(metavar="VALUE", help="The value.")],
+    metadata: options.Owner = None,
+    since: Annotated[str | None, typer.Option("--since", metavar="DATE", help="Since when it holds.")] = None,
+    until: Annotated[str | None, typer.Option("--until", metavar="DATE", help="Until when it held.")] = None,
+    source: From = None,
+    one: One = None,
+    store: options.Store = None,
+    store_options: options.StoreOptions = None,
+    as_json: options.Json = False,
+) -> None:
+    """Record a fact."""
+    from memoranda_commands.stores import run
+
+    async def work() -> Receipt:
+        async with _opened(store, store_options, metadata, one, "create") as facts:
+            return await facts.set(
+                subject, predicate, value, valid_from=since, valid_to=until, sources=source or "manual"
+            )
+
+    _show_receipt(run(work()), as_json)
+
+
+@app.command()
+@options.scoped
+def end(
+    subject: Subject,
+    predicate: PredicateName,
+    value: Annotated[
+        str | None, typer.Argument(metavar="VALUE", help="Which value ended; by default all of them.")
+    ] = None,
+    metadata: options.Owner = None,
+    at: Annotated[str | None, typer.Option("--at", metavar="DATE", help="When it ended; by default now.")] = None,
+    source: From = None,
+    one: One = None,
+    store: options.Store = None,
+    store_options: options.StoreOptions = None,
+    as_json: options.Json = False,
+) -> None:
+    """Record that a fact stopped being true."""
+    from memoranda_commands.stores import run
+
+    async def work() -> Receipt:
+        async with _opened(store, store_options, metadata, one, "change") as facts:
+            return await facts.end(subject, predicate, value, at=at, sources=source or "manual")
+
+    _show_receipt(run(work()), as_json)
+
+
+@app.command()
+@options.scoped
+def correct(
+    fact_id: Id,
+    value: Annotated[str | None, typer.Argument(metavar="VALUE", help="What was true instead, if known.")] = None,
+    metadata: options.Owner = None,
+    source: From = None,
+    one: One = None,
+    store: options.Store = None,
+    store_options: options.StoreOptions = None,
+    as_json: options.Json = False,
+) -> None:
+    """Record that a fact was never true."""
+    from memoranda_commands.stores import run
+
+    async def work() -> Receipt:
+        async with _opened(store, store_options, metadata, one, "change") as facts:
+            return await facts.correct(await _found(facts, fact_id), value, sources=source or "manual")
+
+    _show_receipt(run(work()), as_json)
+
+
+@app.command()
+@options.scoped
+def undo(
+    change: Annotated[str, typer.Argument(metavar="ID", help="A change's id, or a fact's: what recorded it.")],
+    metadata: options.Owner = None,
+    one: One = None,
+    store: options.Store = None,
+    store_options: options.StoreOptions = None,
+    as_json: options.Json = False,
+) -> None:
+    """Undo a change, as if it had never been recorded. An undo can be undone, too."""
+    from memoranda_commands.stores import run
+
+    async def work() -> Receipt:
+        async with _opened(store, store_options, metadata, one, "change") as facts:
+            return await facts.undo(change)
+
+    try:
+        receipt = run(work())
+    except InputError as error:
+        raise CommandError(str(error), ExitCode.NOT_FOUND) from error
+    _show_receipt(receipt, as_json)
+
+
+@app.command()
+@options.scoped
+def profile(
+    metadata: options.Owner = None,
+    tokens: Annotated[int, typer.Option("--tokens", min=1, help="The most estimated tokens.")] = 200,
+    one: One = None,
+    store: options.Store = None,
+    store_options: options.StoreOptions = None,
+    as_json: options.Json = False,
+) -> None:
+    """Print what holds now as a compact text, for a prompt."""
+    from memoranda_commands.stores import run
+
+    async def work() -> str:
+        async with _opened(store, store_options, metadata, one) as facts:
+            return await facts.profile(tokens=tokens)
+
+    text = run(work())
+    if as_json:
+        show_json({"profile": text})
+    elif text:
+        from rich.text import Text
+
+        show(Text(visible(text)))
+    else:
+        say("Nothing is known yet.")
+
+
+@app.command()
+@options.scoped
+def extract(
+    metadata: options.Owner = None,
+    extractor: Annotated[str, typer.Option("--extractor", metavar="NAME", help="An installed extractor.")] = "rules",
+    model: Annotated[
+        str | None, typer.Option("--model", metavar="NAME", help="The model to ask.", rich_help_panel=MODEL)
+    ] = None,
+    base_url: Annotated[
+        str | None,
+        typer.Option(
+            "--base-url",
+            metavar="URL",
+            help="An OpenAI-compatible service; its key is read from OPENAI_API_KEY.",
+            rich_help_panel=MODEL,
+        ),
+    ] = None,
+    price: Annotated[
+        str | None,
+        typer.Option(
+            "--price",
+            metavar="IN,OUT",
+            help="What a million tokens cost, to show what was spent: 0.25,2.",
+            rich_help_panel=MODEL,
+        ),
+    ] = None,
+    one: One = None,
+    dry_run: options.DryRun = False,
+    store: options.Store = None,
+    store_options: options.StoreOptions = None,
+    as_json: options.Json = False,
+) -> None:
+    """Read what was said and not read yet, and record the facts in it. It can be stopped, and goes on there."""
+    from memoranda_commands.stores import run
+    from memoranda_facts.extraction import ExtractionReport, ExtractionRun, installed_extractor
+
+    prices = _prices(price)
+    named: dict[str, Any] = {"model": model, "base_url": base_url}
+    if model is not None and extractor == "rules":
+        extractor = "model"
+    made = installed_extractor(extractor, **{name: value for name, value in named.items() if value is not None})
+
+    async def work() -> tuple[ExtractionReport, int]:
+        async with _opened(store, store_options, metadata, one, "read" if dry_run else "change") as facts:
+            reading = ExtractionRun(facts, made)
+            waiting = await reading.waiting()
+            if dry_run:
+                return ExtractionReport(), waiting
+            try:
+                with progress("reading", waiting) as done:
+                    return await reading.run(lambda more, _: done(more)), 0
+            finally:
+                await _closed(made)
+
+    report, waiting = run(work())
+    _show_report(report, waiting, dry_run, prices, as_json)
+
+
+async def _closed(extractor: FactExtractor) -> None:
+    close = getattr(extractor, "aclose", None)
+    if close is not None:
+        await close()
+
+
+def _prices(given: str | None) -> tuple[float, float] | None:
+    if given is None:
+        return None
+    try:
+        into, out = (float(part) for part in given.split(","))
+    except ValueError:
+        raise InputError("--price takes two numbers, such as 0.25,2.", field="price") from None
+    return into, out
+
+
+def _show_report(
+    report: ExtractionReport, waiting: int, dry_run: bool, prices: tuple[float, float] | None, as_json: bool
+) -> None:
+    usage = report.usage
+    cost = None
+    if prices is not None:
+        cost = round((usage.input_tokens * prices[0] + usage.output_tokens * prices[1]) / 1_000_000, 6)
+    if as_json:
+        show_json(
+            {
+                "dry_run": dry_run,
+                "waiting": waiting,
+                "read": report.read,
+                "proposed": report.proposed,
+                "applied": report.applied,
+                "unread": report.unread,
+                "rejected": dict(report.rejected),
+                "requests": usage.requests,
+                "input_tokens": usage.input_tokens,
+                "output_tokens": usage.output_tokens,
+                "cost": cost,
+                "changes": report.changes,
+            }
+        )
+        return
+    if dry_run:
+        say(f"{_counted(waiting, 'utterance')} would be read.")
+        return
+    say(f"Read: {_counted(report.read, 'utterance')}. New: {_counted(report.applied, 'fact')}.")
+    if usage.requests:
+        spent = "" if cost is None else f", {cost:,.4f} in all"
+        tokens = f"{usage.input_tokens:,} tokens in, {usage.output_tokens:,} out"
+        say(f"{_counted(usage.requests, 'request')}: {tokens}{spent}.")
+    for reason, number in report.rejected.most_common():
+        say(f"Refused: {_counted(number, 'proposal')} ({reason}).")
+    if report.unread:
+        say(f"Not readable: {_counted(report.unread, 'utterance')}; the next run tries again.")
+
+
+def _counted(number: int, what: str) -> str:
+    return f"1 {what}" if number == 1 else f"{number:,} {what}s"
+
+
+@asynccontextmanager
+async def _opened(
+    url: str | None, store_options: list[str] | None, metadata: Any, one: list[str] | None, access: Access = "read"
+) -> AsyncIterator[Facts]:
+    """Open the facts of the owner that the options name."""
+    from memoranda_commands.stores import opened
+    from memoranda_facts import Facts
+    from memoranda_facts.extraction import everyday_schema
+
+    if metadata is None or not (metadata.user_id or metadata.agent_id or metadata.namespace):
+        raise InputError("Facts belong to a user: name them with --user ID.", field="user")
+    if metadata.session_id is not None or metadata.task_id is not None or metadata.extra:
+        raise InputError(
+            "Facts belong to a user, not to one conversation: leave --session, --task and --extra out.", field="session"
+        )
+    named = {name: getattr(metadata, name) for name in ("user_id", "agent_id", "namespace")}
+    async with opened(url, store_options, access) as store:
+        handle = store.scoped(**{name: value for name, value in named.items() if value})
+        yield Facts(handle, schema=everyday_schema(one or ()))
+
+
+async def _found(facts: Facts, given: str) -> Fact:
+    """Return the fact of an id, given in full or in short."""
+    fact = await facts.get(given)
+    if fact is None:
+        raise CommandError(
+            "There is no fact with this id; 'memoranda facts list --history' shows all.", ExitCode.NOT_FOUND
+        )
+    return fact
+
+
+async def _found_of(facts: Facts, subject: str, predicate: str) -> Fact:
+    """Return the fact that holds of a subject, or the last one that did. Raises CommandError if there are several."""
+    from memoranda_facts.records import short_id
+
+    held = await facts.state(subject=subject, predicate=predicate)
+    if len(held) > 1:
+        values = ", ".join(f"{fact.object} ({short_id(fact.id)})" for fact in held)
+        raise CommandError(
+            f"{subject} {predicate} has several values: {values}. Give the id of one.",
+            ExitCode.USAGE,
+            {"candidates": [fact.id for fact in held]},
+        )
+    past = held or await facts.history(subject, predicate)
+    if not past:
+        raise CommandError(
+            f"Nothing is known about {subject} {predicate}; 'memoranda facts list --history' shows all facts.",
+            ExitCode.NOT_FOUND,
+        )
+    return past[-1]
+
+
+def _when(fact: Fact) -> str:
+    since = "" if fact.valid_from in (None, "..") else _day(fact.valid_from)
+    return f"{since} – {_day(fact.valid_to)}" if fact.valid_to is not None else since
+
+
+def _day(moment: str | None) -> str:
+    """Return a moment as people read it: coarse dates as they are, times as their day."""
+    return (moment or "")[:10]
+
+
+def _show_facts(found: list[Fact], as_json: bool) -> None:
+    from memoranda_facts.records import short_id
+    from memoranda_facts.tools import described
+
+    if as_json:
+        show_json({"facts": [described(fact) for fact in found]})
+        return
+    if not found:
+        say("Nothing is known.")
+        return
+    rows = [
+        (short_id(fact.id), fact.subject, fact.predicate, str(fact.object), _when(fact), _state(fact)) for fact in found
+    ]
+    if is_narrow():
+        show(blocks((mark, when, state, f"{who} {what}: {value}") for mark, who, what, value, when, state in rows))
+        return
+    whole = {"no_wrap": True}
+    show(table(("id", whole), "subject", "predicate", "value", ("since", whole), ("", whole), rows=rows))
+
+
+def _state(fact: Fact) -> str:
+    return "" if fact.state == "holds" else fact.state
+
+
+def _show_why(told: Why, as_json: bool) -> None:
+    from rich.text import Text
+
+    from memoranda_facts.records import short_id
+    from memoranda_facts.tools import described
+
+    groups = {"replaced": told.replaced, "replaced by": told.replaced_by, "against": told.against}
+    if as_json:
+        show_json(
+            {
+                "fact": described(told.fact),
+                "rule": told.rule,
+                "decided_by": told.decided_by,
+                "sources": [
+                    {"item": each.source.item_id or None, "text": each.text, "rule": each.rule} for each in told.sources
+                ],
+                **{name.replace(" ", "_"): [described(fact) for fact in facts] for name, facts in groups.items()},
+            }
+        )
+        return
+    lines = [Text(visible(str(told.fact)), style="bold"), Text(f"  {told.fact.state}: {visible(told.decided_by)}")]
+    for each in told.sources:
+        place = f"item {each.source.item_id}" if each.source.item_id else "entered by hand"
+        lines.append(Text(f"  {visible(place)}, by {visible(each.rule)}"))
+        if each.text is not None:
+            lines.append(Text(f"    “{visible(each.text)}”"))
+    for name, facts in groups.items():
+        lines += [Text(f"  {name}: {visible(str(fact))} ({short_id(fact.id)})") for fact in facts]
+    show(*lines)
+
+
+def _show_receipt(receipt: Receipt, as_json: bool) -> None:
+    if as_json:
+        show_json(
+            {
+                "change": receipt.id,
+                "kind": receipt.kind,
+                "entries": list(receipt.entries),
+                "replaced": list(receipt.replaced),
+                "disputed": list(receipt.disputed),
+                "unsure": list(receipt.unsure),
+                "new": receipt.new,
+            }
+        )
+        return
+    if not receipt.new:
+        say("Nothing was changed: it was recorded before.")
+        return
+    for ids, one, several in (
+        (receipt.replaced, "does not hold any more", "do not hold any more"),
+        (receipt.disputed, "is disputed", "are disputed"),
+        (receipt.unsure, "is unsure", "are unsure"),
+    ):
+        if ids:
+            say(f"1 fact {one}." if len(ids) == 1 else f"{len(ids)} facts {several}.")
+    say(f"Done; memoranda facts undo {receipt.id} takes it back.")

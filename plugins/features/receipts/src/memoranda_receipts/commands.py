@@ -1,0 +1,236 @@
+"""``memoranda receipts list``, ``show``, ``replay`` and ``diff``. Only the command imports this module."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from memoranda_commands import options
+from memoranda_commands.characters import preview, visible
+from memoranda_commands.exits import CommandError, ExitCode
+from memoranda_commands.terminal import say, show, show_json, table
+from memoranda_receipts.receipts import NoReceiptError, Receipts, short_id
+
+if TYPE_CHECKING:
+    from memoranda_receipts import Diff, Receipt, Replay
+
+app = typer.Typer(add_completion=False, no_args_is_help=True, help="What models were shown, replayed and compared.")
+
+Id = Annotated[str, typer.Argument(metavar="RECEIPT", help="A receipt's id, or its beginning.")]
+
+
+class Format(StrEnum):
+    """How a context is written."""
+
+    TEXT = "text"
+    OPENAI = "openai"
+    RESPONSES = "responses"
+    ANTHROPIC = "anthropic"
+    ITEMS = "items"
+    PROMPT = "prompt"
+
+
+@app.command("list")
+@options.scoped
+def list_(
+    metadata: options.Owner = None,
+    item: Annotated[
+        str | None, typer.Option("--item", metavar="ID", help="Only those that showed this item: who has seen it?")
+    ] = None,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=0, help="So many of the newest.")] = 20,
+    store: options.Store = None,
+    store_options: options.StoreOptions = None,
+    as_json: options.Json = False,
+) -> None:
+    """List receipts, newest first."""
+    from memoranda_commands.stores import run
+
+    async def work() -> list[Receipt]:
+        async with _opened(store, store_options, metadata) as receipts:
+            return await receipts.list(limit=limit, item=item)
+
+    found = run(work())
+    if as_json:
+        show_json({"receipts": [_summary(receipt) for receipt in found]})
+        return
+    if found:
+        columns = (("receipt", {"no_wrap": True}), "time (UTC)", "kind", "items", "left out", "model", "answer")
+        show(table(*columns, rows=[_row(receipt) for receipt in found]))
+    say(f"{len(found)} receipt{'' if len(found) == 1 else 's'}.")
+
+
+@app.command("show")
+@options.scoped
+def show_(
+    receipt: Id,
+    metadata: options.Owner = None,
+    store: options.Store = None,
+    store_options: options.StoreOptions = None,
+    as_json: options.Json = False,
+) -> None:
+    """Show what a receipt says: items, versions and hashes in order, added texts, and what was left out."""
+    from memoranda_commands.stores import run
+
+    async def work() -> Receipt:
+        async with _opened(store, store_options, metadata) as receipts:
+            return await receipts.get(receipt)
+
+    found = run(work())
+    if as_json:
+        show_json(found.as_json())
+        return
+    rows = [
+        ("time (UTC)", found.at[:19].replace("T", " ")),
+        ("kind", found.kind),
+        *((name, str(value)) for name, value in found.parameters.items()),
+        ("counted by", found.counter),
+        *([("tokens in all", str(found.tokens))] if found.tokens is not None else []),
+        *((f"left out: {reason}", _counted(found, reason)) for reason in found.left_out),
+        *([("model", found.model)] if found.model else []),
+        *([("answer", found.answer)] if found.answer else []),
+        *((f"added text {number}", preview(text, 60)) for number, text in enumerate(found.texts, 1)),
+    ]
+    show(table("", "", rows=rows))
+    items = [(entry.id, str(entry.version), entry.role, entry.hash[:12]) for entry in found.shown]
+    show(table(("item", {"no_wrap": True}), "version", "role", "hash", rows=items))
+
+
+@app.command()
+@options.scoped
+def replay(
+    receipt: Id,
+    metadata: options.Owner = None,
+    form: Annotated[
+        Format,
+        typer.Option("--format", "-f", metavar="FORM", help="text, openai, responses, anthropic, items or prompt."),
+    ] = Format.TEXT,
+    store: options.Store = None,
+    store_options: options.StoreOptions = None,
+    as_json: options.Json = False,
+) -> None:
+    """Show a context again: the same messages, or what has changed since and the rest.
+
+    With --format, the messages are printed byte for byte as JSON, or with --format prompt as one text.
+    """
+    from memoranda_commands.stores import run
+
+    async def work() -> Replay:
+        async with _opened(store, store_options, metadata) as receipts:
+            return await receipts.replay(receipt)
+
+    found = run(work())
+    if as_json:
+        show_json(
+            {
+                "receipt": found.receipt.id,
+                "exact": found.exact,
+                "changes": [{"id": each.id, "change": each.change, "role": each.role} for each in found.changes],
+                "messages": found.messages(Format.OPENAI if form is Format.TEXT else form),
+            }
+        )
+        return
+    if form is Format.TEXT:
+        from memoranda_commands.render import conversation
+
+        show(conversation(found.items))
+    else:
+        typer.echo(found.bytes(form))
+    for change in found.changes:
+        say(f"The item {change}.")
+    if found.exact:
+        say("This is what the model was shown.")
+    else:
+        say(f"{len(found.missing)} of {len(found.receipt.shown)} items cannot be shown as they were.")
+
+
+@app.command()
+@options.scoped
+def diff(
+    earlier: Id,
+    later: Id,
+    metadata: options.Owner = None,
+    store: options.Store = None,
+    store_options: options.StoreOptions = None,
+    as_json: options.Json = False,
+) -> None:
+    """Show what entered and left between two receipts, and by which rule."""
+    from memoranda_commands.stores import run
+
+    async def work() -> tuple[Diff, dict[str, str]]:
+        async with _opened(store, store_options, metadata) as receipts:
+            found = await receipts.diff(earlier, later)
+            said = await receipts.contents(earlier, [each.id for each in found.left])
+            return found, said | await receipts.contents(later, [each.id for each in found.entered])
+
+    found, contents = run(work())
+    if as_json:
+        show_json(
+            {
+                "entered": [{"id": each.id, "rule": each.rule, "role": each.role} for each in found.entered],
+                "left": [{"id": each.id, "rule": each.rule, "role": each.role} for each in found.left],
+                "changed": list(found.changed),
+                "settings": {name: list(values) for name, values in found.settings.items()},
+                "texts_differ": found.texts_differ,
+            }
+        )
+        return
+    rows = [("left", each.id, each.rule, preview(contents.get(each.id, ""), 40)) for each in found.left]
+    rows += [("entered", each.id, each.rule, preview(contents.get(each.id, ""), 40)) for each in found.entered]
+    rows += [("changed", item_id, "shown in another version", "") for item_id in found.changed]
+    if rows:
+        show(table("", ("item", {"no_wrap": True}), "rule", "content", rows=rows))
+    for name, (before, after) in found.settings.items():
+        say(f"{visible(name)}: {before} before, {after} after.")
+    if found.texts_differ:
+        say("The texts around the items differ.")
+    if found.same:
+        say("Both show the same.")
+
+
+@asynccontextmanager
+async def _opened(url: str | None, store_options: list[str] | None, metadata: Any) -> AsyncIterator[Receipts]:
+    """Open the receipts of the owner that the options name, or of all."""
+    from memoranda_commands.stores import opened
+
+    async with opened(url, store_options) as store:
+        names = ("user_id", "session_id", "task_id", "agent_id", "namespace")
+        scope = {name: value for name in names if metadata is not None and (value := getattr(metadata, name))}
+        try:
+            yield Receipts(store.scoped(**scope) if scope else store)
+        except NoReceiptError as error:
+            raise CommandError(f"{error} 'memoranda receipts list' shows all.", ExitCode.NOT_FOUND) from error
+
+
+def _summary(receipt: Receipt) -> dict[str, Any]:
+    return {
+        "id": receipt.id,
+        "at": receipt.at,
+        "kind": receipt.kind,
+        "items": len(receipt.shown),
+        "left_out": dict(receipt.left_out),
+        "model": receipt.model,
+        "answer": receipt.answer,
+    }
+
+
+def _row(receipt: Receipt) -> tuple[str, ...]:
+    left = ", ".join(f"{_counted(receipt, reason)} {reason}" for reason in receipt.left_out)
+    when = receipt.at[:19].replace("T", " ")
+    return (
+        short_id(receipt),
+        when,
+        receipt.kind,
+        str(len(receipt.shown)),
+        left,
+        receipt.model or "",
+        receipt.answer or "",
+    )
+
+
+def _counted(receipt: Receipt, reason: str) -> str:
+    """Return how many items were left out for a reason; a window does not read all of them."""
+    return f"{receipt.left_out[reason]}{' or more' if reason == receipt.unread else ''}"

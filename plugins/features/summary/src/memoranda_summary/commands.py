@@ -1,0 +1,268 @@
+"""``memoranda summarize``, ``compact``, ``expand`` and ``undo``. Only the command imports this module."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from memoranda.errors import SummaryError
+from memoranda_commands import options
+from memoranda_commands.characters import visible
+from memoranda_commands.exits import CommandError, ExitCode
+from memoranda_commands.interrupting import uncertain
+from memoranda_commands.terminal import progress, say, show, show_json
+
+if TYPE_CHECKING:
+    from memoranda.items import MemoryItem
+    from memoranda_summary import CompactionResult, SummaryConfig, SummaryResult, TriggerResult
+
+MODEL = "The model"
+
+Template = Annotated[
+    list[str] | None,
+    typer.Option("--template", "-t", metavar="NAME", help="An installed template; may be repeated. [conversation]"),
+]
+Keep = Annotated[
+    int, typer.Option("--keep", min=0, help="How many of the newest items to leave as they are, at least.")
+]
+Longest = Annotated[
+    int | None,
+    typer.Option(
+        "--max-prompt-tokens",
+        min=1,
+        help="The most estimated tokens of a prompt; a longer one is split into parts.",
+        rich_help_panel=MODEL,
+    ),
+]
+Model = Annotated[str | None, typer.Option("--model", metavar="NAME", help="The model's name.", rich_help_panel=MODEL)]
+BaseUrl = Annotated[
+    str | None,
+    typer.Option(
+        "--base-url",
+        metavar="URL",
+        help="An OpenAI-compatible service; its key is read from OPENAI_API_KEY.",
+        rich_help_panel=MODEL,
+    ),
+]
+Command = Annotated[
+    str | None,
+    typer.Option(
+        "--command",
+        metavar="LINE",
+        help="A command that reads the prompt and writes the answer, instead of a service.",
+        rich_help_panel=MODEL,
+    ),
+]
+
+
+@options.scoped
+def summarize(
+    metadata: options.Owner = None,
+    template: Template = None,
+    keep: Keep = 4,
+    model: Model = None,
+    base_url: BaseUrl = None,
+    command: Command = None,
+    max_prompt_tokens: Longest = None,
+    store: options.Store = None,
+    store_options: options.StoreOptions = None,
+    as_json: options.Json = False,
+) -> None:
+    """Summarize a conversation and print the summaries; nothing is stored."""
+    from memoranda.windowing import as_said
+    from memoranda_commands.stores import opened, run
+    from memoranda_summary import generate_summary
+    from memoranda_summary.models import chosen_model
+
+    config = _config(template, keep, max_prompt_tokens=max_prompt_tokens)
+
+    async def work() -> SummaryResult:
+        async with chosen_model(base_url, model, command) as summarizer:
+            async with opened(store, store_options) as source:
+                items = as_said([item async for item in source.scan(metadata=metadata, archived=False, order="added")])
+            with progress("asking the model", None):
+                return await generate_summary(items, config, summarizer)
+
+    result = run(work())
+    if as_json:
+        kept = [item.id for item in result.compressed_items]
+        show_json({"summaries": result.summaries, "original_count": result.original_count, "kept": kept})
+        return
+    if not result.summaries:
+        say(f"There is nothing to summarize: {result.original_count} items, and the newest {keep} are kept.")
+    for name, text in result.summaries.items():
+        _show_summary(name, text)
+
+
+@options.scoped
+def compact(
+    metadata: options.Owner = None,
+    template: Template = None,
+    keep: Keep = 4,
+    messages: Annotated[int, typer.Option("--messages", min=0, help="Compact above so many messages.")] = 20,
+    tokens: Annotated[int, typer.Option("--tokens", min=0, help="Compact above so many estimated tokens.")] = 4000,
+    force: Annotated[bool, typer.Option("--force", help="Compact below the thresholds, too.")] = False,
+    dry_run: options.DryRun = False,
+    model: Model = None,
+    base_url: BaseUrl = None,
+    command: Command = None,
+    max_prompt_tokens: Longest = None,
+    store: options.Store = None,
+    store_options: options.StoreOptions = None,
+    as_json: options.Json = False,
+) -> None:
+    """Replace the older part of a conversation with a summary, if it has grown too long.
+
+    Whole rounds are summarized. They are archived, not removed: 'memoranda undo' brings them back.
+    """
+    from memoranda_commands.stores import opened, run
+    from memoranda_summary import compact as swap
+    from memoranda_summary.models import chosen_model
+
+    config = _config(
+        template, keep, message_threshold=messages, token_threshold=tokens, max_prompt_tokens=max_prompt_tokens
+    )
+    if dry_run:
+        run(_preview(store, store_options, metadata, config, force, as_json))
+        return
+
+    async def work() -> CompactionResult:
+        async with (
+            chosen_model(base_url, model, command) as summarizer,
+            opened(store, store_options, "change") as target,
+        ):
+            with progress("asking the model", None):
+                return await swap(target, metadata, config, summarizer, force=force)
+
+    with uncertain(
+        "The summary is stored and its sources archived, or nothing was changed; 'memoranda history' shows which."
+    ):
+        result = run(work())
+    _show_compaction(result, as_json)
+
+
+async def _preview(
+    url: str | None, store_options: list[str] | None, metadata: Any, config: SummaryConfig, force: bool, as_json: bool
+) -> None:
+    from memoranda_commands.stores import opened
+    from memoranda_summary import plan
+
+    async with opened(url, store_options) as source:
+        planned = await plan(source, metadata, config, force=force)
+    trigger = planned.trigger
+    if as_json:
+        show_json({"compacted": False, "dry_run": True, "items": len(planned.older), "trigger": _trigger_json(trigger)})
+        return
+    if not planned.older:
+        say(_nothing_due(trigger))
+        return
+    say(f"{len(planned.older)} items would be summarized, since {trigger.reason or '--force was given'}.")
+
+
+def _show_compaction(result: CompactionResult, as_json: bool) -> None:
+    if as_json:
+        show_json(
+            {
+                "compacted": result.compacted,
+                "summary_id": result.summary_id,
+                "summaries": [summary.id for summary in result.summaries],
+                "archived": list(result.archived),
+                "dry_run": False,
+                "trigger": _trigger_json(result.trigger),
+            }
+        )
+    elif not result.compacted:
+        say(_nothing_due(result.trigger))
+    else:
+        for summary in result.summaries:
+            _show_summary(summary.id, summary.content)
+        say(f"{len(result.archived)} items are archived; memoranda undo {result.summary_id} brings them back.")
+
+
+def _nothing_due(trigger: TriggerResult) -> str:
+    counted = f"{trigger.message_count} messages, about {trigger.estimated_tokens} tokens"
+    why = "; all of it is summarized already, or is part of what is kept" if trigger.triggered else ""
+    return f"Nothing is due: {counted}{why}."
+
+
+def _trigger_json(trigger: TriggerResult) -> dict[str, Any]:
+    return {
+        "triggered": trigger.triggered,
+        "reason": trigger.reason,
+        "message_count": trigger.message_count,
+        "estimated_tokens": trigger.estimated_tokens,
+    }
+
+
+@options.scoped
+def expand(
+    summary_id: Annotated[str, typer.Argument(metavar="ID", help="A summary's id.")],
+    metadata: options.Owner = None,
+    store: options.Store = None,
+    store_options: options.StoreOptions = None,
+    as_json: options.Json = False,
+) -> None:
+    """Show the items that a summary stands for. Nothing is changed."""
+    from memoranda.store import dump_item
+    from memoranda_commands.render import conversation
+    from memoranda_commands.stores import opened, run
+    from memoranda_summary import expand as sources_of
+
+    async def work() -> list[MemoryItem]:
+        async with opened(store, store_options) as source:
+            with _not_found():
+                return await sources_of(source, summary_id, metadata=metadata)
+
+    items = run(work())
+    if as_json:
+        show_json({"items": [dump_item(item) for item in items]})
+    else:
+        show(conversation(items, times=True))
+
+
+@options.scoped
+def undo(
+    summary_id: Annotated[str, typer.Argument(metavar="ID", help="A summary's id.")],
+    metadata: options.Owner = None,
+    store: options.Store = None,
+    store_options: options.StoreOptions = None,
+    as_json: options.Json = False,
+) -> None:
+    """Undo a summary: remove it, and show the items again that it stood for."""
+    from memoranda_commands.stores import opened, run
+    from memoranda_summary import undo as take_back
+
+    async def work() -> list[MemoryItem]:
+        async with opened(store, store_options, "change") as target:
+            with _not_found():
+                return await take_back(target, summary_id, metadata=metadata)
+
+    back = run(work())
+    if as_json:
+        show_json({"restored": [item.id for item in back]})
+    else:
+        say(f"{len(back)} items are shown again.")
+
+
+@contextmanager
+def _not_found() -> Iterator[None]:
+    """Give the error for an id that is not a summary's the exit code for what was not found."""
+    try:
+        yield
+    except SummaryError as error:
+        raise CommandError(str(error), ExitCode.NOT_FOUND) from error
+
+
+def _config(template: list[str] | None, keep: int, **limits: Any) -> SummaryConfig:
+    from memoranda_summary import SummaryConfig
+
+    return SummaryConfig(templates=tuple(template or ("conversation",)), keep_recent=keep, **limits)
+
+
+def _show_summary(name: str, text: str) -> None:
+    from rich.text import Text
+
+    show(Text(visible(name), style="bold"), Text(visible(text)), Text())

@@ -1,0 +1,142 @@
+"""The input, the results and the weights of a ranking."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from math import inf
+from typing import NamedTuple
+
+from memoranda.errors import InputError
+from memoranda.items import MemoryItem
+from memoranda.store import RankedItem
+from memoranda_backend.text.passage_splitting import passage_at
+
+_SILENCE = timedelta(hours=4)
+SILENCE = _SILENCE // timedelta(microseconds=1)
+"""After how many microseconds without a turn a conversation is another one."""
+
+
+class Passage(NamedTuple):
+    """One item as ranking sees it.
+
+    ``session`` names the conversation that the item belongs to. Neighbours and the session's bonus stay within one
+    sitting of it, which hours of silence end. ``date`` is ISO-8601 text. ``terms`` are the item's own
+    :func:`~memoranda_backend.ranking.index_words`, where a backend keeps them; without them the text is divided on every query,
+    which is most of the work.
+    """
+
+    key: str
+    text: str
+    speaker: str = ""
+    date: str = ""
+    session: str = ""
+    terms: Sequence[str] | None = None
+
+
+def are_apart(one: Passage, following: Passage) -> bool:
+    """Return True if two consecutive passages are of different sessions or have hours of silence between them."""
+    if one.session == following.session and one.date[:13] != following.date[:13]:
+        try:
+            return datetime.fromisoformat(following.date) - datetime.fromisoformat(one.date) > _SILENCE
+        except (TypeError, ValueError):  # No time, or one without its zone.
+            return one.date[:10] != following.date[:10]
+    return one.session != following.session
+
+
+class Scored(NamedTuple):
+    """A key with its score and why: what the score is made of, and the terms of the query that the item itself holds.
+
+    ``part`` says which of how many passages of a long text was found, and ``by_meaning`` that it was rather found by
+    its vectors. ``item`` is its place in the layout. The score runs from 0 to 1.
+    """
+
+    key: str
+    score: float
+    parts: Mapping[str, float]
+    terms: tuple[str, ...] = ()
+    part: tuple[int, int] = (0, 1)
+    item: int = 0
+    by_meaning: bool = False
+    share: float = 0.0
+    """The share that meaning has in the ranking."""
+    evidence: float = 0.0
+    missing: tuple[str, ...] = ()
+    """How much the scope supports the query, and the words that nothing in it has: see :mod:`verdict`."""
+
+    def ranked(self, item: MemoryItem, nearest: str = "") -> RankedItem:
+        """Return the item of this key, with its score and why; ``nearest`` is its passage of the nearest meaning."""
+        passage = nearest if self.by_meaning or self.part[1] == 1 else passage_at(item.content, *self.part)
+        return RankedItem(item, self.score, self.parts, self.terms, passage, self.share, self.evidence, self.missing)
+
+
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """How much each thing counts in a text ranking. The defaults are modest and suit conversations.
+
+    Set ``before`` and ``after`` to 0 for items that are not turns of a conversation.
+    """
+
+    before: float = 0.5
+    """A term in the turn before, against 1 for a term in the item itself."""
+    after: float = 0.3
+    """A term in the turn after."""
+    fading: float = 0.5
+    """Each further turn counts this much of the one before it."""
+    reach: int = 3
+    """How many turns on each side count."""
+    answer: float = 0.5
+    """How much more the turn before counts when it asks something, since this item may be the answer."""
+    same_speaker: float = 0.5
+    """How much of this counts between turns that one speaker says one after the other, where it is known who speaks."""
+    coherence: float = 0.3
+    """How much more often than by chance the terms of a query must stand near each other for neighbours to count in
+    full; where they do not, a quarter of it counts. 0: they always count in full."""
+    own: float = 0.8
+    """What an item has by its own terms alone, relative to the best of these, counts at least this much; more where
+    neighbours count less."""
+    speaker: float = 1.0
+    """A term that is the speaker's name."""
+    date: float = 1.0
+    """A term that is part of the item's date, where the query speaks of a date."""
+    saturation: float = 1.2
+    """BM25's k1: how soon further occurrences of a term stop counting."""
+    length: float = 0.5
+    """BM25's b: how much long passages are held back, from 0 to 1."""
+    passage: int = 60
+    """About how many terms a passage has: an item of more is scored by the best of several. 0: no item is divided."""
+    damping: float = 0.15
+    """How much an item is held back for having many passages: its score is divided by their number to this power."""
+    letters: float = 0.5
+    """A term of which only the letters are found, against 1 for a term that is found as it is."""
+    semantic: float | None = None
+    """The part that meaning has in a hybrid ranking; the words have the rest. None measures it on the scope's own
+    items: see :mod:`memoranda_backend.ranking.calibration`."""
+    asked_speaker: float = 0.25
+    """Bonus when the query names who speaks here, or is in the first person and the user speaks, or, where nobody is
+    known, the item does not call by name whom the query names; like all bonuses, relative to the best, which has 1."""
+    session: float = 0.2
+    """Bonus for the other items of a session, as a part of the relevance of its best one."""
+    time: float = 0.15
+    """Bonus for an item that mentions a time when the query asks for one."""
+    statement: float = 0.1
+    """Bonus for an item that does not end in a question."""
+
+    standing: float = 0.2
+    """How good an instruction or a preference must be, as a part of the best, to have the tenth place if no other is
+    among the first ten; 0 keeps no place."""
+
+    def __post_init__(self) -> None:
+        for name in self.__slots__:
+            value = getattr(self, name)
+            # Not shapes.number: the error shows the field with its class and names it as the caller wrote it.
+            if not (isinstance(value, (int, float)) and 0 <= value < inf) and (name, value) != ("semantic", None):
+                raise InputError(f"Weights.{name} must be a number of at least 0, not {value!r}.", field=name)
+        if (self.semantic or 0) > 1 or self.length > 1 or self.own > 1:
+            raise InputError("Weights.semantic, length and own are parts of a whole: at most 1.", field="semantic")
+
+    def faded(self) -> list[tuple[int, float, float]]:
+        """Return each distance, and how much of a turn's terms counts for the turn so far after and before it."""
+        faded = [(far, self.fading ** (far - 1)) for far in range(1, self.reach + 1)]
+        return [(far, self.before * share, self.after * share) for far, share in faded]

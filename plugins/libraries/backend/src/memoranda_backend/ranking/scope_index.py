@@ -1,0 +1,161 @@
+"""The index of a scope whose items are held in memory, for stores without an index of their own."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from memoranda.items import MemoryItem
+from memoranda.offloading import give_way
+from memoranda.store import RankedItem
+from memoranda.store.backend import AtLeast, Condition, Entry, FieldEquals, Filter, Value, differing
+from memoranda_backend.ranking.passages import Weights
+from memoranda_backend.ranking.ranking import rank
+from memoranda_backend.ranking.scope_arrays import Added, Layout, ScopeArrays
+from memoranda_backend.ranking.turns import passage_of
+from memoranda_backend.text.terms import index_words
+
+_DIVIDED_AT_ONCE = 500
+"""How many texts are divided into words in one go."""
+
+_MOST_KEPT = 8
+"""For how many conditions it is kept what passes them."""
+
+Kind = tuple[str, str | None, str | None]
+
+_FIELDS_OF_A_KIND = ("memory_type", "session_id")
+
+Matching = Callable[[MemoryItem], bool]
+
+
+class _InOrder:
+    """The items in the order of a layout."""
+
+    def __init__(self, layout: Layout, items: list[MemoryItem], kinds: list[int]) -> None:
+        self.layout, self.items = layout, items
+        _, firsts, self._kinds = np.unique(np.array(kinds, np.int64), return_index=True, return_inverse=True)
+        self._firsts: list[int] = firsts.tolist()
+        """The place of one item of each kind."""
+        self._passing: dict[str, list[bool]] = {}
+        """Which places pass the conditions on kinds that were asked for."""
+
+    def chosen(self, wanted: Matching | None) -> Callable[[int], bool] | None:
+        """Return what tells which places hold wanted items; None if all do."""
+        items = self.items
+        if wanted is None or not isinstance(wanted, Filter):
+            return None if wanted is None else lambda place: wanted(items[place])
+        of_kind = [each for each in wanted.conditions if _is_of_kind(each)]
+        asked = repr(of_kind)  # What a condition asks for may be a list, which has no hash.
+        others = [each.test() for each in wanted.conditions if not _is_of_kind(each)]
+        if asked not in self._passing:
+            if len(self._passing) == _MOST_KEPT:
+                self._passing.clear()
+            self._passing[asked] = self._passing_of([each.test() for each in of_kind])
+        passing = self._passing[asked]
+        if not others:
+            return passing.__getitem__
+        return lambda place: passing[place] and all(test(items[place]) for test in others)
+
+    def _passing_of(self, tests: Sequence[Matching]) -> list[bool]:
+        kinds = [all(test(self.items[place]) for test in tests) for place in self._firsts]
+        passing: list[bool] = np.array(kinds, np.bool_)[self._kinds].tolist()
+        return passing
+
+
+def _kind_of(item: MemoryItem) -> Kind:
+    """Return what many items have in common: the type, the trust and the session."""
+    held = item.__dict__
+    return held["memory_type"], held["trust"], held["metadata"].__dict__["session_id"]
+
+
+def _is_of_kind(condition: Condition) -> bool:
+    """Return True if a condition has one answer for all items of a kind."""
+    if isinstance(condition, Value):
+        return not condition.in_extra and condition.name in _FIELDS_OF_A_KIND
+    return isinstance(condition, AtLeast) or (isinstance(condition, FieldEquals) and condition.field == "memory_type")
+
+
+class ScopeIndex:
+    """The items of a scope as they were at the last look; a further look takes note of what has changed."""
+
+    def __init__(self) -> None:
+        self._start_anew()
+        self._make_lock()
+
+    def _make_lock(self) -> None:
+        self._lock = threading.Lock()
+        self._process = os.getpid()
+
+    def _start_anew(self) -> None:
+        self._row: Sequence[Entry] = ()
+        self._entries: dict[int, Entry] = {}
+        self._kinds: dict[int, int] = {}
+        self._known_kinds: dict[Kind, int] = {}
+        self._arrays = ScopeArrays(Weights().passage)
+        self._in_order: _InOrder | None = None
+
+    def rank(
+        self,
+        query: str,
+        entries: Sequence[Entry],
+        *,
+        belongs: Matching,
+        wanted: Matching | None,
+        limit: int,
+    ) -> list[RankedItem]:
+        """Rank the entries that belong to the scope; see :class:`memoranda.store.backend.ScopeIndex`."""
+        if self._process != os.getpid():  # After a fork, the thread that holds the lock may not exist here.
+            self._make_lock()
+            self._start_anew()
+        with self._lock:
+            self._look(entries, belongs)
+            kept = self._kept_order()
+            scored = rank(self._arrays, query, Weights(), wanted=kept.chosen(wanted), limit=limit)
+            return [found.ranked(kept.items[found.item]) for found in scored]
+
+    def _kept_order(self) -> _InOrder:
+        layout = self._arrays.layout
+        if self._in_order is None or self._in_order.layout is not layout:
+            numbers = layout.numbers.tolist()
+            items, kinds = [self._entries[number].item for number in numbers], [self._kinds[each] for each in numbers]
+            self._in_order = _InOrder(layout, items, kinds)
+        return self._in_order
+
+    def _look(self, row: Sequence[Entry], belongs: Matching) -> None:
+        """Take note of what there is now: those of the entries, oldest first, that belong to the scope.
+
+        Whether one does depends on the entry alone, which is another after every change.
+        """
+        was, now = differing(self._row, row)
+        gone = [entry.added for entry in was]
+        try:
+            self._arrays.remove(gone)
+            for number in gone:
+                self._entries.pop(number, None)
+                self._kinds.pop(number, None)
+            if self._arrays.is_worn:
+                self._start_anew()
+                now = list(row)
+            new = [entry for entry in now if belongs(entry.item)]
+            self._entries.update((entry.added, entry) for entry in new)
+            known = self._known_kinds
+            self._kinds.update((entry.added, known.setdefault(_kind_of(entry.item), len(known))) for entry in new)
+            for start in range(0, len(new), _DIVIDED_AT_ONCE):
+                if start:
+                    give_way()
+                some = new[start : start + _DIVIDED_AT_ONCE]
+                self._arrays.add([Added(entry.added, passage_of(entry.item, _terms(entry))) for entry in some])
+        except BaseException:  # Half of a look is worse than none.
+            self._start_anew()
+            raise
+        self._row = row
+
+
+def _terms(entry: Entry) -> list[str]:
+    """Return the terms of an entry's item. Several threads may ask."""
+    if not entry.terms:
+        entry.terms[:] = index_words(entry.item.content)
+    return entry.terms

@@ -1,0 +1,44 @@
+"""The forms of a word are found without stemming the whole vocabulary, and none of them is missed."""
+
+from __future__ import annotations
+
+from itertools import count
+
+import pytest
+
+from memoranda_backend.text.forms import WordForms
+from memoranda_backend.text.stemming import stemmer_of
+from memoranda_backend.text.terms import fold_words
+
+WORDS = {
+    "english": "go goes going gone went walk walks walked walking happily happiness child children relational",
+    "german": "Haus Häuser Häusern Hauses Apfel Äpfel aepfel laufen läuft gelaufen Nachbar Nachbarn quer Treue",
+    "dutch": "huis huizen lopen loopt gelopen buur buren fiets fietsen",
+    "spanish": "casa casas vecino vecinos vecinas comprar comprado compraron jugaban jugar",
+    "french": "maison maisons voisin voisins voisine acheter acheté achetées jouer jouaient",
+    "italian": "casa case vicino vicini comprare comprato giocavano giocare",
+    "portuguese": "casa casas vizinho vizinhos comprar comprou jogavam jogar",
+    "swedish": "hus husen huset granne grannar köpa köpte cykel cyklar",
+    "finnish": "talo talot talossa talosta naapuri naapurin naapureiden ostaa ostin",
+    "turkish": "ev evler evleri komşu komşular komşuların kitap kitabı",
+    "russian": "дом дома домов сосед соседа соседи купить купил купила велосипед велосипеды",
+    "arabic": "بيت البيت والبيت بيوت كتاب الكتاب كتابي وكتاب مدينة المدينة",
+    "tamil": "வீடு வீடுகள் வீட்டில் புத்தகம் புத்தகங்கள்",
+}
+
+
+@pytest.mark.parametrize("language", WORDS)
+def test_the_words_of_a_stem_are_those_that_stemming_all_of_them_finds(language: str) -> None:
+    stem = stemmer_of(language)
+    vocabulary = dict(zip(dict.fromkeys(fold_words(" ".join(WORDS.values()))), count(), strict=False))
+    forms = WordForms()
+    for word in fold_words(WORDS[language]):
+        expected = {number for other, number in vocabulary.items() if stem(other) == stem(word)}
+        assert set(forms.of(vocabulary, stem(word), language, (word,))) == expected, word
+
+
+def test_words_that_come_later_are_found() -> None:
+    forms, vocabulary = WordForms(), {"walk": 0}
+    assert forms.of(vocabulary, "walk", "english") == [0]
+    vocabulary["walked"] = 1
+    assert forms.of(vocabulary, "walk", "english") == [0, 1]

@@ -1,0 +1,239 @@
+"""The command itself: finds the commands, prints the overview, and turns errors into sentences and exit codes."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from difflib import get_close_matches
+from functools import cache
+from typing import Annotated, Any, NoReturn
+
+import typer
+from typer.core import TyperGroup
+
+from memoranda import __version__
+from memoranda.errors import MemoryError, PluginError, PluginLoadError, PluginNotFoundError
+from memoranda.plugins import CommandSpec
+from memoranda.plugins.installing import COMMAND_OFFERED_BY
+from memoranda_commands.characters import accept_all_characters
+from memoranda_cli.commands import COMMANDS, SECTIONS
+from memoranda_commands.exits import MEANINGS, CommandError, ExitCode, code_of
+from memoranda_cli.help_page import Command, Group, UsageError, UsageProblem, bold, entry
+from memoranda_commands.terminal import did_you_mean, say, show_json, wrapped
+
+_BUILT_IN = {spec.name: spec for spec in COMMANDS}
+
+
+class Commands(TyperGroup):
+    """The group of all commands: the built-in ones, and those that plugins add."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Return the names of all commands."""
+        return [spec.name for spec in _all_specs()]
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """Return the command of this name, or None. Only its own module is imported."""
+        try:
+            spec = _BUILT_IN.get(cmd_name) or _plugin_commands().get(cmd_name)
+            return None if spec is None else _loaded(spec)
+        except MemoryError:
+            if ctx.resilient_parsing:  # A broken plugin must not break a shell's completion.
+                return None
+            raise
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Find the command that a line begins with. An unknown name is answered with similar ones."""
+        name = args[0]
+        if not name.startswith("-") and self.get_command(ctx, name) is None:
+            if name in COMMAND_OFFERED_BY:
+                raise CommandError(f"The command {name!r} is not available. {_remedy(name)}", ExitCode.NOT_FOUND)
+            alike = get_close_matches(name, self.list_commands(ctx), cutoff=0.65)
+            raise UsageError(f"No such command {name!r}.{did_you_mean(alike)}", ctx)
+        return super().resolve_command(ctx, args)
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Take ``--debug`` from wherever it stands before a ``--``: people add it to the line that just failed."""
+        accept_all_characters()
+        end = args.index("--") if "--" in args else len(args)
+        ctx.meta["memoranda.json"] = "--json" in args[:end]
+        if "--debug" in args[:end]:
+            ctx.meta["memoranda.debug"] = True
+            args = [arg for position, arg in enumerate(args) if position >= end or arg != "--debug"]
+        try:
+            parsed: list[str] = super().parse_args(ctx, args)
+        except UsageProblem as problem:
+            self._refuse_usage(ctx, problem)
+        return parsed
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command. Every error becomes a sentence and an exit code, and with --json a document."""
+        try:
+            return super().invoke(ctx)
+        except (typer.Exit, typer.Abort):
+            raise
+        except UsageProblem as problem:
+            self._refuse_usage(ctx, problem)
+        except KeyboardInterrupt as interrupted:
+            message = str(interrupted) or "Interrupted."
+            _fail(ctx, message, ExitCode.INTERRUPTED, getattr(interrupted, "document", {}))
+        except BrokenPipeError:
+            # The reader of our output has closed it. Nothing more may be written, not even at exit.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            raise typer.Exit(ExitCode.FAILED) from None
+        except MemoryError as error:
+            if ctx.meta.get("memoranda.debug"):
+                raise
+            _fail(ctx, str(error), code_of(error), getattr(error, "document", {}))
+        except Exception as error:  # a traceback is shown only with --debug
+            if ctx.meta.get("memoranda.debug"):
+                raise
+            reason = " ".join(str(error).split())
+            if isinstance(error, OSError) and error.filename:
+                reason = f"{error.filename}: {error.strerror}"
+            message = f"{type(error).__name__}: {reason or 'no reason given'}. Add --debug to see where it happened."
+            _fail(ctx, message, ExitCode.FAILED)
+
+    def _refuse_usage(self, ctx: Any, problem: Any) -> NoReturn:
+        """Refuse a line that cannot be understood: with --json by a document, otherwise typer prints the error."""
+        if ctx.meta.get("memoranda.json"):
+            _fail(ctx, problem.format_message(), ExitCode.USAGE)
+        raise problem
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Write the overview as plain text: a table library would take longer to load than everything else."""
+        formatter.write(_overview(ctx.command_path, bold))
+
+
+def _all_specs() -> list[CommandSpec]:
+    return [*COMMANDS, *_plugin_commands().values()]
+
+
+def _plugin_commands() -> dict[str, CommandSpec]:
+    """Return the commands that plugins add. Plugins are loaded only for a command that is not built in."""
+    from memoranda.plugins import default_registry
+
+    return {spec.name: spec for spec in default_registry().specs(CommandSpec) if spec.name not in _BUILT_IN}
+
+
+def _remedy(name: str) -> str:
+    """Return what to do about a command whose plugin is missing or broken."""
+    from memoranda.plugins import default_registry
+
+    try:
+        default_registry().find(CommandSpec, name)
+    except PluginNotFoundError as error:
+        return error.remedy
+    return ""
+
+
+def _loaded(spec: CommandSpec) -> Any:
+    """Import a command and return it as typer runs it."""
+    from memoranda.plugins import default_registry
+
+    return _command(spec, default_registry().load(spec))
+
+
+@cache
+def _command(spec: CommandSpec, target: Any) -> Any:
+    """Return what typer runs; it is asked for more than once for each line, and takes a while to make."""
+    if isinstance(target, typer.Typer):
+        group = target
+        _make_plain(group)
+    elif callable(target):
+        group = typer.Typer(add_completion=False)
+        group.command(spec.name, cls=Command)(target)
+    else:
+        raise PluginLoadError(spec.name, f"{spec.target} is neither a function nor a typer.Typer.")
+    try:
+        command = typer.main.get_command(group)
+    except Exception as error:  # a signature that typer cannot read is the plugin's failure
+        raise PluginLoadError(spec.name, f"its options cannot be read: {error}") from error
+    command.name = spec.name
+    command.epilog = "\n".join(f"$ memoranda {line}" for line in spec.examples) or command.epilog
+    return command
+
+
+def _make_plain(group: typer.Typer) -> None:
+    """Give a group, its commands and the groups inside it plain help."""
+    group.info.cls = Group
+    for info in group.registered_commands:
+        info.cls = Command
+    for inner in group.registered_groups:
+        if inner.typer_instance is not None:
+            _make_plain(inner.typer_instance)
+
+
+def _overview(program: str, styled: Any) -> str:
+    width = shutil.get_terminal_size().columns
+    about = ": memory for agents. It stores conversations, and shows a model only what it may see."
+    usage = f" {program} COMMAND ..."
+    lines = [
+        "",
+        wrapped(f"{program}{about}", width).replace(program, styled(program), 1),
+        "",
+        f"{styled('Usage:')}{usage}",
+        wrapped(f"       {program} COMMAND --help explains one, with examples.", width, "       "),
+    ]
+    try:
+        specs = _all_specs()
+    except PluginError:
+        specs = list(COMMANDS)
+    longest = max(len(spec.name) for spec in specs)
+    for section in [*SECTIONS, *sorted({spec.section for spec in specs} - set(SECTIONS))]:
+        lines += ["", styled(section)]
+        lines += [entry(spec.name, longest, spec.summary, width) for spec in specs if spec.section == section]
+    store = "--store URL on every command, else the environment's MEMORANDA_URL, else a file in your data folder."
+    urls = "URLs look like sqlite:///agent.db, postgresql://user@host/db, redis://host, memory://"
+    lines += [
+        "",
+        styled("The store"),
+        wrapped(f"  {store}", width, "  "),
+        wrapped(f"  {urls}", width, "  "),
+        "",
+        styled("Options"),
+        *(entry(name, 20, meaning, width) for name, meaning in _OPTIONS.items()),
+        "",
+        styled("Exit codes"),
+        *(entry(str(code.value), 3, meaning, width) for code, meaning in MEANINGS.items()),
+        "",
+    ]
+    return "\n".join(lines)
+
+
+_OPTIONS = {
+    "--version": "Show the version.",
+    "--debug": "Show where an error happened.",
+    "--json": "On every command: print one JSON document, for an error, too.",
+    "--install-completion": "Let your shell complete commands and options.",
+    "--help": "Show this.",
+}
+
+
+def _fail(ctx: Any, message: str, code: ExitCode, document: dict[str, Any] | None = None) -> NoReturn:
+    """End the command with a sentence on standard error, and with --json one document that holds it as well."""
+    if ctx.meta.get("memoranda.json"):
+        show_json({"error": message, "exit_code": int(code), **(document or {})})
+    say(f"memoranda: {message}")
+    raise typer.Exit(code)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"memoranda {__version__}")
+        raise typer.Exit
+
+
+app = typer.Typer(cls=Commands, pretty_exceptions_enable=False)
+
+
+@app.callback(invoke_without_command=True)
+def memoranda(
+    ctx: typer.Context,
+    version: Annotated[
+        bool, typer.Option("--version", help="Show the version.", callback=_show_version, is_eager=True)
+    ] = False,
+) -> None:
+    """Memory for agents."""
+    if ctx.invoked_subcommand is None:
+        typer.echo(ctx.get_help())

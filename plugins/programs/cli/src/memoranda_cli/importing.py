@@ -1,0 +1,215 @@
+"""``memoranda import``: read and check a whole file before anything of it is stored."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from memoranda.store import Capability
+from memoranda_commands import options
+from memoranda_cli.chat_formats import EXPORTS, FileFormat, export_records, format_of
+from memoranda_cli.chat_items import chat_items
+from memoranda_commands.exits import CommandError, ExitCode
+from memoranda_commands.interrupting import broken_off
+from memoranda_cli.sources.attachments import Attachments
+from memoranda_cli.sources.files import readable
+from memoranda_cli.sources.items import Destination, export_items
+from memoranda_cli.sources.report import Report, listed
+from memoranda_commands.terminal import progress, say, show, show_json, table
+from memoranda_userdata import (
+    Digest,
+    Incoming,
+    ItemFile,
+    OnConflict,
+    Stamp,
+    Transfer,
+    TransferCounts,
+)
+
+if TYPE_CHECKING:
+    from memoranda.store import Store
+
+Policy = Annotated[
+    OnConflict,
+    typer.Option(
+        "--on-conflict",
+        metavar="POLICY",
+        help="fail, skip or overwrite: what to do with an id that another item has in the store.",
+    ),
+]
+
+
+def import_(
+    file: Annotated[
+        str, typer.Argument(metavar="FILE", help="The file or folder to read; '-' is standard input.")
+    ] = "-",
+    in_format: Annotated[
+        FileFormat | None,
+        typer.Option(
+            "--format",
+            metavar="FORMAT",
+            help="openai, anthropic, sharegpt, chatgpt, claude, openai-agents, mem0, langgraph or memoranda; by "
+            "default what every line fits.",
+        ),
+    ] = None,
+    user: Annotated[
+        str | None, typer.Option("--user", "-u", metavar="ID", help="Whose it is.", rich_help_panel=options.OWNER)
+    ] = None,
+    session: Annotated[
+        str | None,
+        typer.Option("--session", metavar="ID", help="Which conversation it is.", rich_help_panel=options.OWNER),
+    ] = None,
+    policy: Policy = OnConflict.FAIL,
+    dry_run: options.DryRun = False,
+    store: options.Store = None,
+    store_options: options.StoreOptions = None,
+    as_json: options.Json = False,
+) -> None:
+    """Read memories from an export, or conversations from a chat file.
+
+    A chat file is JSON or JSON Lines: messages of OpenAI's or Anthropic's API, or ShareGPT conversations. Their order
+    is that of the file, and each conversation gets a session of its own unless --session names it.
+
+    The exports of ChatGPT and Claude are read as they are: conversations.json, its folder or the zip archive. So are a
+    SQLite file with sessions of the OpenAI Agents SDK or with a LangGraph store, and what mem0's get_all() returned.
+    --dry-run lists what is understood, left out and refused, entry by entry; a row of a database counts as a line.
+
+    The whole file is checked first: a line that is not understood is named by its number, and nothing is stored. Items
+    that are already there and equal are left alone, so run the same line again to go on with an import that was
+    interrupted. What is deleted in an export arrives deleted and is never shown. In the end every item is looked up
+    and compared.
+    """
+    from memoranda_commands.stores import chosen_url, run
+
+    for option, given in (("--user", user), ("--session", session)):
+        options.check_decoded(given or "", option)
+    url = chosen_url(store)
+    with readable(file, in_format) as opened:
+        counts = TransferCounts()
+        found = opened.in_format or in_format or format_of(opened.text, opened.name)
+        stamp = Stamp(user, None if found in EXPORTS else session)  # The branches of a session have names of their own.
+        read = _File(opened.text, opened.name, stamp, found, session, opened.attachments, Report(collects=dry_run))
+        with broken_off(counts):
+            run((_tried if dry_run else _import)(url, store_options, read, policy, counts))
+    _show(read, counts, dry_run=dry_run, as_json=as_json)
+
+
+def _show(file: _File, counts: TransferCounts, *, dry_run: bool, as_json: bool) -> None:
+    report = file.report
+    document = {
+        "file": file.name,
+        "format": file.in_format,
+        "sessions": len(file.sessions),
+        **counts.as_json(),
+        "left_out": dict(report.left_out),
+        "dry_run": dry_run,
+    }
+    if dry_run and file.in_format in EXPORTS:
+        document["entries"] = [entry.as_json() for entry in report.entries]
+        if not as_json:
+            _show_lines(report)
+    if report.refused:
+        number = f"{report.refused:,} of {len(report.entries):,}"
+        raise CommandError(f"{number} are refused, so that nothing would be imported.", ExitCode.USAGE, document)
+    if as_json:
+        show_json(document)
+        return
+    say(f"{'Would import' if dry_run else 'Imported'} {file}: {counts.sentence()}.")
+    if report.left_out and not dry_run:
+        say(f"Left out: {listed(report.left_out)}. --dry-run lists them entry by entry.")
+
+
+def _show_lines(report: Report) -> None:
+    rows = [(str(each.number), str(each.line), each.session or "", each.sentence()) for each in report.entries]
+    show(table("entry", "line", "session", "what becomes of it", rows=rows))
+
+
+@dataclass
+class _File(ItemFile):
+    """A file to import: an export, or a chat file of another format."""
+
+    in_format: FileFormat
+    session: str | None
+    attachments: Attachments
+    report: Report
+    sessions: set[tuple[str | None, str | None]] = field(default_factory=set)
+
+    def __str__(self) -> str:
+        if self.in_format is FileFormat.MEMORANDA:
+            return self.name
+        if len(self.sessions) == 1:
+            ((_, session),) = self.sessions
+            return f"{self.name} ({self.in_format}) as session {session}"
+        return f"{self.name} ({self.in_format}) as {len(self.sessions):,} sessions"
+
+    def items(self, store: Store) -> Iterator[tuple[int, Incoming]]:
+        if self.in_format is FileFormat.MEMORANDA:
+            return super().items(store)
+        if self.in_format in EXPORTS:
+            self.report.entries.clear()  # The file is read more than once.
+            stamp = Stamp(self.stamp.user, self.session)
+            destination = Destination(stamp, store.derived_id, Capability.FORK in store.capabilities)
+            found = export_records(self.text, self.name, self.in_format)
+            return export_items(found, self.name, self.in_format, destination, self.attachments, self.report)
+        return chat_items(self.text, self.name, self.in_format, self.stamp, store.derived_id)
+
+    def seal(self) -> dict[str, Any] | None:
+        return super().seal() if self.in_format is FileFormat.MEMORANDA else None
+
+    def batches(self, store: Store, digest: Digest | None = None) -> Iterator[list[Incoming]]:
+        for batch in super().batches(store, digest):
+            owners = [incoming.item.metadata for incoming in batch]
+            self.sessions.update((owner.user_id, owner.session_id) for owner in owners)
+            yield batch
+
+
+@asynccontextmanager
+async def trial(
+    url: str, store_options: list[str] | None, policy: OnConflict, counts: TransferCounts
+) -> AsyncGenerator[Transfer, None]:
+    """Give a transfer that stores nothing. Its store is opened for reading, and only if it exists."""
+    from memoranda_commands.stores import unopened
+
+    store = unopened(url, store_options)
+    if not await store.exists():
+        yield Transfer(store, policy, counts, empty=True)
+        return
+    async with store:
+        transfer = Transfer(store, policy, counts)
+        await transfer.begin()
+        yield transfer
+
+
+async def _tried(
+    url: str, store_options: list[str] | None, file: _File, policy: OnConflict, counts: TransferCounts
+) -> None:
+    async with trial(url, store_options, policy, counts) as transfer:
+        await _checked(file, transfer, transfer.plan)
+
+
+async def _import(
+    url: str, store_options: list[str] | None, file: _File, policy: OnConflict, counts: TransferCounts
+) -> None:
+    from memoranda_commands.stores import opened, unopened
+
+    total = None
+    if not await unopened(url, store_options).exists():
+        # A file that is refused leaves no new store behind.
+        async with trial(url, store_options, policy, counts) as transfer:
+            total = await _checked(file, transfer, transfer.check)
+    async with opened(url, store_options, "create") as store:
+        transfer = Transfer(store, policy, counts)
+        await transfer.begin()
+        if total is None:
+            total = await _checked(file, transfer, transfer.check)
+        with progress("importing", total) as advance:
+            await file.put(transfer, advance)
+
+
+async def _checked(file: _File, transfer: Transfer, look: Callable[[list[Incoming]], Awaitable[None]]) -> int:
+    with progress("checking", None) as advance:
+        return await file.check(transfer, look, advance)

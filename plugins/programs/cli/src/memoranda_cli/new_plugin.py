@@ -1,0 +1,237 @@
+"""``memoranda new-plugin``: write a whole distribution that installs, is found, and passes its tests."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import shutil
+import tempfile
+from collections.abc import Iterator
+from difflib import get_close_matches
+from enum import StrEnum
+from importlib.metadata import distribution
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Annotated, NamedTuple
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
+
+import typer
+
+from memoranda import __version__
+from memoranda.errors import InputError
+from memoranda.plugins import API_VERSION, HOOKS, KINDS, Spec, hookspecs, how_to_install
+from memoranda.plugins.installing import NEEDS
+from memoranda_commands import options
+from memoranda_commands.exits import CommandError, ExitCode
+from memoranda_commands.terminal import did_you_mean, say, show_json
+
+_NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
+
+
+class Kind(StrEnum):
+    """What the plugin offers. The folder of the same name in ``scaffold`` holds what only this kind has."""
+
+    BACKEND = "backend"
+    TEMPLATE = "template"
+    SUMMARIZER = "summarizer"
+    FACT_EXTRACTOR = "fact-extractor"
+    EMBEDDINGS = "embeddings"
+    TOKEN_COUNTER = "token-counter"
+    ITEM_TYPE = "item-type"
+    COMMAND = "command"
+    RANKER = "ranker"
+    RERANKER = "reranker"
+    OBSERVER = "observer"
+
+
+_ALSO_CALLED = {"embedder": Kind.EMBEDDINGS, "store": Kind.BACKEND}
+
+
+def kind_of(word: str) -> Kind:
+    """Return the kind that a word names: in the singular or plural, with a hyphen or a space."""
+    name = word.lower().replace(" ", "-").removesuffix("s")
+    named = {kind.value.removesuffix("s"): kind for kind in Kind} | _ALSO_CALLED
+    if name not in named:
+        alike = did_you_mean([named[found].value for found in get_close_matches(name, named, 1)])
+        raise typer.BadParameter(f"{word!r} is not a kind of plugin.{alike} The kinds: {', '.join(Kind)}.")
+    return named[name]
+
+
+class _Offer(NamedTuple):
+    """What a plugin of a kind offers: its spec, the module and the name of its target, and a description."""
+
+    spec: type[Spec]
+    module: str
+    target: str
+    description: str
+
+
+_OFFERS = {
+    Kind.BACKEND: _Offer(hookspecs.Backend, "store", "{}Store", "memoranda's memories in a JSON file"),
+    Kind.TEMPLATE: _Offer(
+        hookspecs.TemplateSpec, "template", "{}Template", "The open questions of a conversation, for memoranda"
+    ),
+    Kind.SUMMARIZER: _Offer(hookspecs.SummarizerSpec, "summarizer", "{}Summarizer", "A summarizer for memoranda"),
+    Kind.FACT_EXTRACTOR: _Offer(
+        hookspecs.FactExtractorSpec, "extractor", "{}Extractor", "A fact extractor for memoranda"
+    ),
+    Kind.EMBEDDINGS: _Offer(hookspecs.EmbeddingsSpec, "embeddings", "{}Embeddings", "An embedder for memoranda"),
+    Kind.TOKEN_COUNTER: _Offer(hookspecs.TokenCounterSpec, "counter", "count_tokens", "A token counter for memoranda"),
+    Kind.ITEM_TYPE: _Offer(hookspecs.ItemTypeSpec, "items", "{}Memory", "Tasks as memoranda's memories"),
+    Kind.COMMAND: _Offer(hookspecs.CommandSpec, "command", "run", "Count the words of each speaker."),
+    Kind.RANKER: _Offer(hookspecs.RankerSpec, "ranker", "{}Ranker", "A ranker of text for memoranda"),
+    Kind.RERANKER: _Offer(hookspecs.RerankerSpec, "reranker", "{}Reranker", "A reranker for memoranda"),
+    Kind.OBSERVER: _Offer(
+        hookspecs.ObserverSpec, "observer", "{}Observer", "Takes API keys out of what memoranda stores"
+    ),
+}
+
+_NEEDS = {Kind.TEMPLATE: ("memoranda-summary",), Kind.FACT_EXTRACTOR: ("memoranda-facts",)}
+"""The distributions that a kind imports besides the core."""
+
+_KIT = ("memoranda-testing",)
+_TEST_NEEDS = {Kind.COMMAND: (*_KIT, "memoranda-cli")}
+"""The distributions that the tests of a kind need beyond these, where that is not the kit alone."""
+
+CLONE_FOLDERS = (
+    "core",
+    *(f"plugins/{name}" for name in dict.fromkeys((*NEEDS["cli"], *NEEDS["testing"], "cli", "testing"))),
+)
+"""What a clone of memoranda has to install for a new plugin and its tests, until a release is on the package index."""
+
+_TESTING = """In a clone of memoranda, with this plugin's folder as PLUGIN:
+   `pip install -r requirements.txt ./plugins/programs/testing -e 'PLUGIN[test]'`.
+   Then `pytest tests` here; or `MEMORANDA_CLONE=FOLDER nox`, with the folder of the clone."""
+"""How to run the tests of a new plugin, for its README."""
+
+
+def new_plugin(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Its name: lower case, such as paper or my-engine.")],
+    kind: Annotated[
+        Kind, typer.Option("--kind", "-k", metavar="KIND", parser=kind_of, help=f"What it offers: {', '.join(Kind)}.")
+    ] = Kind.BACKEND,
+    folder: Annotated[
+        Path | None, typer.Option("--folder", metavar="FOLDER", help="Where to write it. [memoranda-NAME]")
+    ] = None,
+    as_json: options.Json = False,
+) -> None:
+    """Write a whole plugin that passes its tests, to start your own from.
+
+    A backend comes as a store over a JSON file, with the conformance kit as its tests; every other kind as a small
+    example that works.
+    """
+    name = name.removeprefix("memoranda-")
+    if not _NAME.fullmatch(name):
+        raise InputError(
+            f"{name!r} is not a name for a plugin: use lower-case letters, digits and single hyphens.", field="name"
+        )
+    target = folder or Path(f"memoranda-{name}")
+    if target.exists() and (not target.is_dir() or any(target.iterdir())):
+        raise CommandError(f"{target} exists already; choose another --folder.", ExitCode.CONFLICT)
+    if not target.absolute().parent.is_dir():
+        raise CommandError(f"There is no folder {str(target.absolute().parent)!r}.", ExitCode.NOT_FOUND)
+    written = _write(target, kind, _words(name, kind))
+    if as_json:
+        show_json({"folder": str(target), "kind": kind.value, "files": [str(path) for path in written]})
+        return
+    for path in written:
+        typer.echo(str(target / path))
+    _say_what_is_next(target, kind)
+
+
+def _say_what_is_next(target: Path, kind: Kind) -> None:
+    """Print the line that installs and tests the plugin, with what is missing from the clone that we came from."""
+    needed = (*_NEEDS.get(kind, ()), *_TEST_NEEDS.get(kind, _KIT))
+    missing = _missing(needed)
+    clone = _clone()
+    if missing and clone is None:
+        for name in needed:
+            if name.removeprefix("memoranda-") in missing:
+                say(f"It needs {name}: {how_to_install(name)}")
+    requirements = [] if clone is None else [shlex.quote(str(clone / "plugins" / name)) for name in missing]
+    installing = " ".join(["pip install", *requirements, "-e '.[test]'"])
+    say(f"Next: cd {shlex.quote(str(target))} && {installing} && pytest tests && memoranda plugins")
+
+
+def _missing(distributions: tuple[str, ...]) -> list[str]:
+    """Return the folders of these distributions, and of all that they need, that are not installed."""
+    names = [name.removeprefix("memoranda-") for name in distributions]
+    needed = dict.fromkeys(folder for name in names for folder in (*NEEDS[name], name))
+    return [folder for folder in needed if find_spec(f"memoranda_{folder.replace('-', '_')}") is None]
+
+
+def _clone() -> Path | None:
+    """Return the folder of the clone that this installation came from, or None if it came from elsewhere."""
+    recorded = distribution("memoranda").read_text("direct_url.json")
+    if recorded is None:
+        return None
+    folder = Path(url2pathname(urlsplit(json.loads(recorded)["url"]).path)).parent
+    return folder if (folder / "plugins" / "programs" / "testing" / "pyproject.toml").is_file() else None
+
+
+def _words(name: str, kind: Kind) -> dict[str, str]:
+    major, minor = __version__.split(".")[:2]
+    core, next_core = f"{major}.{minor}", f"{major}.{int(minor) + 1}" if major == "0" else str(int(major) + 1)
+    offer = _OFFERS[kind]
+
+    def required(distributions: tuple[str, ...]) -> str:
+        return ", ".join(f'"{name}>={core},<{next_core}"' for name in distributions)
+
+    capitalised = "".join(part.capitalize() for part in name.split("-"))
+    return {
+        "name": name,
+        "distribution": f"memoranda-{name}",
+        "package": f"memoranda_{name.replace('-', '_')}",
+        "class": capitalised,
+        "description": offer.description,
+        "spec": offer.spec.__name__,
+        "hook": next(hook for hook, spec in HOOKS.items() if spec is offer.spec),
+        "called": KINDS[offer.spec],
+        "module": offer.module,
+        "offered": offer.target.format(capitalised),
+        "api": str(API_VERSION),
+        "testing": _TESTING,
+        "folders": ",\n    ".join(f'"{folder}"' for folder in CLONE_FOLDERS),
+        "needs": required(("memoranda", *_NEEDS.get(kind, ()))),
+        "test_needs": required(_TEST_NEEDS.get(kind, _KIT)),
+    }
+
+
+def _write(target: Path, kind: Kind, words: dict[str, str]) -> list[Path]:
+    """Write all files beside the target first, so that it appears whole or not at all."""
+    scaffold = files("memoranda_cli") / "scaffold"
+    building = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.absolute().parent))
+    written = set()
+    try:
+        building.chmod(0o755)
+        for part in ("common", kind.value):  # A file of the kind replaces a common one of the same name.
+            for relative, source in _files(scaffold / part):
+                path = Path(*(_filled(piece, words) for piece in relative))
+                (building / path).parent.mkdir(parents=True, exist_ok=True)
+                (building / path).write_text(_filled(source.read_text("utf-8"), words), encoding="utf-8")
+                written.add(path)
+        if target.exists():
+            target.rmdir()
+        building.rename(target)
+    except BaseException:
+        shutil.rmtree(building, ignore_errors=True)
+        raise
+    return sorted(written)
+
+
+def _files(folder: Traversable, above: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Traversable]]:
+    """Yield every template file with its path, without the ending that keeps tools from reading it as code."""
+    for entry in sorted(folder.iterdir(), key=lambda entry: entry.name):
+        if entry.is_dir():
+            yield from _files(entry, (*above, entry.name))
+        elif entry.name.endswith(".in"):
+            yield (*above, entry.name.removesuffix(".in")), entry
+
+
+def _filled(text: str, words: dict[str, str]) -> str:
+    text = text.replace("__package__", words["package"])
+    return re.sub(r"\{\{(\w+)\}\}", lambda found: words[found[1]], text)

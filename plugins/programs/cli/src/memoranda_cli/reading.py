@@ -1,0 +1,328 @@
+"""``memoranda get``, ``search`` and ``history``: read what is stored."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from memoranda_commands import options
+from memoranda_commands.exits import CommandError, ExitCode
+from memoranda_commands.terminal import did_you_mean, say, show, show_json
+
+if TYPE_CHECKING:
+    from memoranda.items import MemoryItem
+    from memoranda.store import RankedItem, Store
+
+
+class Mode(StrEnum):
+    """How a query is understood."""
+
+    SUBSTRING = "substring"
+    TEXT = "text"
+    SEMANTIC = "semantic"
+    HYBRID = "hybrid"
+
+
+class Order(StrEnum):
+    """The time that decides which items are newest."""
+
+    CREATED = "created"
+    ADDED = "added"
+    UPDATED = "updated"
+
+
+Type = Annotated[str | None, typer.Option("--type", help="Only items of this type.", rich_help_panel=options.FILTERS)]
+Status = Annotated[
+    str | None, typer.Option("--status", help="Only items of this status.", rich_help_panel=options.FILTERS)
+]
+
+
+@options.scoped
+def get(
+    item_id: Annotated[str, typer.Argument(metavar="ID", help="The item's id, or how it begins.")],
+    metadata: options.Owner = None,
+    store: options.Store = None,
+    store_options: options.StoreOptions = None,
+    as_json: options.Json = False,
+) -> None:
+    """Show one memory by its id; exit code 3 if there is none.
+
+    The beginning of an id is enough if no other id begins like it; otherwise those that do are listed.
+    """
+    from memoranda.store import dump_item
+    from memoranda_commands.render import details
+    from memoranda_commands.stores import opened, run
+
+    async def found() -> MemoryItem | None:
+        async with opened(store, store_options) as source:
+            return await source.get(item_id, metadata=metadata) or await _beginning_with(source, item_id, metadata)
+
+    item = run(found())
+    if item is None:
+        raise CommandError(f"There is no item {item_id!r} here; 'memoranda search' finds ids.", ExitCode.NOT_FOUND)
+    if as_json:
+        show_json(dump_item(item))
+    else:
+        show(details(item))
+
+
+_MOST_CANDIDATES = 10
+
+
+async def _beginning_with(store: Store, prefix: str, metadata: options.Owner) -> MemoryItem | None:
+    """Return the one item whose id begins like this, or None. Raises CommandError if there are several."""
+    if not prefix:
+        return None
+    found: list[MemoryItem] = []
+    async for item in store.scan(metadata=metadata):
+        if item.id.startswith(prefix):
+            found.append(item)
+        if len(found) > _MOST_CANDIDATES:
+            break
+    if len(found) < 2:
+        return found[0] if found else None
+    ids = [item.id for item in found[:_MOST_CANDIDATES]]
+    more = " and others" if len(found) > len(ids) else ""
+    raise CommandError(
+        f"Several ids begin with {prefix!r}: {', '.join(ids)}{more}. Give more of one.",
+        ExitCode.USAGE,
+        {"candidates": ids},
+    )
+
+
+@options.filtered
+@options.scoped
+def search(
+    words: Annotated[
+        list[str] | None, typer.Argument(metavar="QUERY", help="What to look for; without it, all items.")
+    ] = None,
+    mode: Annotated[
+        Mode | None,
+        typer.Option(
+            "--mode",
+            "-m",
+            metavar="MODE",
+            help="substring is literal; text, semantic and hybrid rank. The default is the store's own.",
+        ),
+    ] = None,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=0, help="The most to show.")] = 10,
+    offset: Annotated[int, typer.Option("--offset", min=0, help="Skip so many first.")] = 0,
+    order: Annotated[
+        Order, typer.Option("--order", help="The order of a search that does not rank.", rich_help_panel=options.OUTPUT)
+    ] = Order.CREATED,
+    everything: Annotated[
+        bool, typer.Option("--all", "-a", help="Also what a summary replaced.", rich_help_panel=options.FILTERS)
+    ] = False,
+    current: Annotated[
+        bool,
+        typer.Option("--current", help="Of ranked items that say the same with different values, the newest first."),
+    ] = False,
+    explain: Annotated[
+        bool,
+        typer.Option("--explain", "-e", help="Print what words and meaning count for.", rich_help_panel=options.OUTPUT),
+    ] = False,
+    memory_type: Type = None,
+    status: Status = None,
+    which: options.Which = None,
+    metadata: options.Owner = None,
+    store: options.Store = None,
+    store_options: options.StoreOptions = None,
+    as_json: options.Json = False,
+) -> None:
+    """Find memories by words, meaning, owner, type or status.
+
+    Without --mode most stores look for the query as a substring and show the newest first. The modes text, semantic
+    and hybrid rank: they take the query as a question and show the best first, with scores from 0 to 1. Items that a
+    summary replaced are archived; --all finds them, too.
+    """
+    from memoranda_commands.render import ranked_results, results
+    from memoranda_commands.stores import run
+
+    filters: dict[str, Any] = {
+        "metadata": metadata,
+        "memory_type": memory_type,
+        "status": status,
+        "archived": None if everything else False,
+        "limit": limit,
+        "offset": offset,
+        "current": current,
+        **which,
+    }
+    ranked, items = run(_search(store, store_options, " ".join(words or ()), mode, order, filters))
+    if as_json:
+        show_json(_ranked_json(ranked) if ranked is not None else _items_json(items))
+    elif ranked or items:
+        show(ranked_results(ranked) if ranked is not None else results(items))
+    if explain and not as_json:
+        say(_shares(ranked))
+    if not ranked and not items and not as_json:
+        say(f"Nothing was found.{run(_meant(store, store_options, metadata))}")
+    elif not as_json and len(ranked or items) == limit:
+        which_ones = f"the first {limit}" if not offset else f"{limit} after the first {offset}"
+        say(f"These are {which_ones}; --limit and --offset show more.")
+
+
+async def _search(
+    url: str | None,
+    store_options: list[str] | None,
+    query: str,
+    mode: Mode | None,
+    order: Order,
+    filters: dict[str, Any],
+) -> tuple[list[RankedItem] | None, list[MemoryItem]]:
+    from inspect import signature
+
+    from memoranda.errors import NoVectorsError
+    from memoranda.store import Reindexable
+    from memoranda_commands.stores import chosen_url, opened
+
+    url = chosen_url(url)
+    asked = mode.value if mode else ""
+    picked = False
+    async with opened(url, store_options) as store:
+        lacking = asked in ("semantic", "hybrid") and asked not in store.capabilities
+        takes_one = "embeddings" in signature(getattr(type(store), "from_url", type(store))).parameters
+        if lacking and takes_one and _installed_embedders():
+            # A search by meaning that names no embedder uses the one that is installed.
+            store_options, picked = [*(store_options or ()), "embeddings=auto"], True
+    try:
+        async with opened(url, store_options) as store:
+            if not picked or asked in store.capabilities:  # PostgreSQL cannot compare before it has a table of vectors.
+                return await _found(store, query, mode, order, filters)
+    except NoVectorsError:
+        if not picked:
+            raise
+    say("No vectors yet: making them once, for all items.")
+    async with opened(url, store_options, "change") as store:
+        if isinstance(store, Reindexable):
+            await store.reindex()
+        return await _found(store, query, mode, order, filters)
+
+
+async def _found(
+    store: Store, query: str, mode: Mode | None, order: Order, filters: dict[str, Any]
+) -> tuple[list[RankedItem] | None, list[MemoryItem]]:
+    """Return what a store finds, with scores if the mode ranks."""
+    asked: Any = mode.value if mode else store.default_mode
+    if asked != "substring" and asked not in store.capabilities:
+        raise _without_embedder(asked)
+    if not query or asked == "substring":
+        how: Any = mode.value if mode else None
+        return None, await store.search(query=query, mode=how, order=order.value, **filters)
+    return await store.search_ranked(query=query, mode=asked, **filters), []
+
+
+async def _meant(url: str | None, store_options: list[str] | None, metadata: options.Owner) -> str:
+    """Return a question that offers similar user ids if the store knows none of this name; empty otherwise."""
+    from memoranda.items import MemoryMetadata
+    from memoranda.opening import default_url
+    from memoranda_commands.stores import opened
+    from memoranda_userdata import similar_users
+
+    user = metadata.user_id if metadata is not None else None
+    if user is None:
+        return ""
+    async with opened(url or default_url(make=False), store_options) as store:
+        if await store.count(metadata=MemoryMetadata(user_id=user)):
+            return ""
+        return f" The store knows no user {user!r}.{did_you_mean(await similar_users(store, user))}"
+
+
+def _installed_embedders() -> list[str]:
+    from memoranda.plugins import EmbeddingsSpec, default_registry
+
+    return sorted(spec.name for spec in default_registry().specs(EmbeddingsSpec))
+
+
+def _without_embedder(mode: str) -> CommandError:
+    """Return the error for a search by meaning in a store without an embedder; it says how to name one."""
+    from memoranda.plugins import how_to_install
+
+    names = _installed_embedders()
+    if names:
+        how = (
+            f"Give it one: --option embeddings={names[0]}. Installed: {', '.join(names)}. 'memoranda reindex' with the "
+        )
+        how += "same option makes the vectors of what is stored."
+    else:
+        how = f"None is installed. Try: {how_to_install('memoranda-openai')}"
+    return CommandError(
+        f"--mode {mode} compares meanings, for which the store needs an embedder. {how}", ExitCode.UNSUPPORTED
+    )
+
+
+@options.filtered
+@options.scoped
+def history(
+    limit: Annotated[int, typer.Option("--limit", "-n", min=0, help="Only the newest so many.")] = 50,
+    everything: Annotated[bool, typer.Option("--all", "-a", help="All items, archived ones too.")] = False,
+    ids: Annotated[bool, typer.Option("--ids", help="Show the items' ids.", rich_help_panel=options.OUTPUT)] = False,
+    memory_type: Type = None,
+    status: Status = None,
+    which: options.Which = None,
+    metadata: options.Owner = None,
+    store: options.Store = None,
+    store_options: options.StoreOptions = None,
+    as_json: options.Json = False,
+) -> None:
+    """Read a conversation, oldest first.
+
+    Tool calls without results are shown, too; 'memoranda context' shows what a model would get.
+    """
+    from memoranda_commands.render import conversation
+    from memoranda_commands.stores import opened, run
+
+    async def read() -> list[MemoryItem]:
+        async with opened(store, store_options) as source:
+            wanted: dict[str, Any] = {"metadata": metadata, "memory_type": memory_type, "status": status, **which}
+            if everything:
+                return [item async for item in source.scan(order="added", **wanted)]
+            newest = await source.search(limit=limit, order="added", mode="substring", **wanted)
+            return newest[::-1]
+
+    items = run(read())
+    if as_json:
+        show_json(_items_json(items))
+    elif items:
+        show(conversation(items, times=True, ids=ids))
+        if not everything and len(items) == limit:
+            say(f"These are the newest {limit}; --limit or --all shows more.")
+    else:
+        say(f"There is nothing here.{run(_meant(store, store_options, metadata))}")
+
+
+def _shares(ranked: list[RankedItem] | None) -> str:
+    """Return what words and meaning count for in a ranking."""
+    if not ranked:
+        return "Nothing was ranked: --mode text, semantic and hybrid do."
+    share = ranked[0].meaning
+    if 0 < share < 1:
+        return (
+            f"Words count for {1 - share:.0%} and meaning for {share:.0%}, for this query: the store measures how much "
+            "each of them finds among the items it searches."
+        )
+    return f"{'Meaning' if share else 'Words'} alone ranked these."
+
+
+def _items_json(items: list[MemoryItem]) -> list[dict[str, Any]]:
+    from memoranda.store import dump_item
+
+    return [dump_item(item) for item in items]
+
+
+def _ranked_json(ranked: list[RankedItem]) -> list[dict[str, Any]]:
+    from memoranda.store import dump_item
+
+    return [
+        {
+            "item": dump_item(found.item),
+            "score": found.score,
+            "parts": dict(found.parts),
+            "terms": list(found.terms),
+            "meaning": found.meaning,
+            **({"passage": found.passage} if found.passage else {}),
+        }
+        for found in ranked
+    ]

@@ -1,0 +1,178 @@
+"""``memoranda stats`` and ``owners``: how much is stored, of what kind, and whose."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from memoranda.errors import InputError
+from memoranda_commands import options
+from memoranda_commands.characters import visible
+from memoranda_commands.terminal import is_narrow, progress, say, show, show_json, table
+
+if TYPE_CHECKING:
+    from memoranda.items import MemoryItem
+    from memoranda.store import Owner
+
+
+@dataclass(slots=True)
+class Numbers:
+    """The counts of a store."""
+
+    items: int = 0
+    archived: int = 0
+    deleted: int | None = None
+    characters: int = 0
+    oldest: str | None = None
+    newest: str | None = None
+    types: Counter[str] = field(default_factory=Counter)
+    statuses: Counter[str] = field(default_factory=Counter)
+    users: Counter[str] = field(default_factory=Counter)
+    sessions: Counter[tuple[str, str]] = field(default_factory=Counter)
+    capabilities: list[str] = field(default_factory=list)
+
+    def take(self, item: MemoryItem) -> None:
+        """Count one item; items come oldest first."""
+        self.items += 1
+        self.archived += item.archived_by is not None
+        self.characters += len(item.content)
+        self.oldest = self.oldest or item.created_at
+        self.newest = item.created_at
+        self.types[item.memory_type] += 1
+        self.statuses[item.status.value] += 1
+        if item.metadata.user_id is not None:
+            self.users[item.metadata.user_id] += 1
+        if item.metadata.session_id is not None:
+            self.sessions[item.metadata.user_id or "", item.metadata.session_id] += 1
+
+
+@options.scoped
+def stats(
+    metadata: options.Owner = None,
+    top: Annotated[int, typer.Option("--top", min=0, help="How many of the busiest users to name.")] = 5,
+    store: options.Store = None,
+    store_options: options.StoreOptions = None,
+    as_json: options.Json = False,
+) -> None:
+    """Count what is stored, by type, status and owner."""
+    from memoranda_commands.stores import run
+
+    numbers = run(_counted(store, store_options, metadata))
+    if as_json:
+        show_json(_as_json(numbers, top))
+    else:
+        _show(numbers, top)
+
+
+async def _counted(url: str | None, store_options: list[str] | None, metadata: Any) -> Numbers:
+    from memoranda.store import Capability
+    from memoranda_commands.stores import opened
+
+    numbers = Numbers()
+    async with opened(url, store_options) as store:
+        numbers.capabilities = sorted(capability.value for capability in store.capabilities)
+        total = await store.count(metadata=metadata)
+        with progress("counting", total) as advance:
+            async for item in store.scan(metadata=metadata):
+                numbers.take(item)
+                advance(1)
+        if Capability.DELETE in store.capabilities:
+            numbers.deleted = await store.count(metadata=metadata, include_deleted=True) - numbers.items
+    return numbers
+
+
+def _as_json(numbers: Numbers, top: int) -> dict[str, Any]:
+    return {
+        "items": numbers.items,
+        "archived": numbers.archived,
+        "deleted": numbers.deleted,
+        "characters": numbers.characters,
+        "oldest": numbers.oldest,
+        "newest": numbers.newest,
+        "types": dict(numbers.types.most_common()),
+        "statuses": dict(numbers.statuses.most_common()),
+        "users": len(numbers.users),
+        "sessions": len(numbers.sessions),
+        "busiest_users": dict(numbers.users.most_common(top)),
+        "capabilities": numbers.capabilities,
+    }
+
+
+def _show(numbers: Numbers, top: int) -> None:
+    def listed(counts: Counter[str]) -> str:
+        return ", ".join(f"{name} {count:,}" for name, count in counts.most_common()) or "–"
+
+    deleted = "this store removes for good" if numbers.deleted is None else f"{numbers.deleted:,}"
+    busiest = Counter(dict(numbers.users.most_common(top)))
+    rows = [
+        ("items", f"{numbers.items:,}"),
+        ("of them archived", f"{numbers.archived:,}"),
+        ("deleted besides", deleted),
+        ("characters", f"{numbers.characters:,}"),
+        ("oldest", (numbers.oldest or "–")[:19]),
+        ("newest", (numbers.newest or "–")[:19]),
+        ("types", listed(numbers.types)),
+        ("statuses", listed(numbers.statuses)),
+        ("users", f"{len(numbers.users):,}"),
+        ("sessions", f"{len(numbers.sessions):,}"),
+        ("busiest users", listed(busiest)),
+        ("the store offers", ", ".join(numbers.capabilities)),
+    ]
+    show(table(("", {"no_wrap": True, "style": "bold"}), "", rows=[(name, visible(value)) for name, value in rows]))
+
+
+_FIELDS = {name: f"{name}_id" for name in ("user", "session", "task", "agent")} | {"namespace": "namespace"}
+"""The fields that name an owner, by their names on the command line."""
+
+
+@options.scoped
+def owners(
+    by: Annotated[str, typer.Argument(metavar="BY", help="user, session, task, agent or namespace.")] = "user",
+    metadata: options.Owner = None,
+    depth: Annotated[int | None, typer.Option("--depth", min=1, help="Group namespaces by so many names.")] = None,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=0, help="The most to show.")] = 50,
+    offset: Annotated[int, typer.Option("--offset", min=0, help="Skip so many first.")] = 0,
+    store: options.Store = None,
+    store_options: options.StoreOptions = None,
+    as_json: options.Json = False,
+) -> None:
+    """List the owners, in order: how many items each has, and the times of the first and the last."""
+    from memoranda_commands.stores import opened, run
+
+    if by not in _FIELDS:
+        raise InputError(f"Nothing is owned by a {by!r}; choose one of {', '.join(_FIELDS)}.", field="by")
+    field = _FIELDS[by]
+
+    async def read() -> list[Owner]:
+        async with opened(store, store_options) as source:
+            found = source.owners(field, within=metadata, depth=depth, limit=limit, offset=offset)  # type: ignore[arg-type]  # one of its names
+            return [owner async for owner in found]
+
+    found = run(read())
+    if as_json:
+        show_json(
+            [{"value": owner.value, "count": owner.count, "first": owner.first, "last": owner.last} for owner in found]
+        )
+    elif found:
+        rows = [
+            (visible(_named(owner)), f"{owner.count:,}", _minute(owner.first), _minute(owner.last)) for owner in found
+        ]
+        show(table(by, ("items", {"justify": "right"}), "first (UTC)", "last (UTC)", rows=rows))
+        if len(found) == limit:
+            say(f"These are {limit}; --limit and --offset show more.")
+    else:
+        say(f"No {by} has any items here.")
+
+
+def _named(owner: Owner) -> str:
+    from memoranda.store import namespace_key
+
+    return owner.value if isinstance(owner.value, str) else namespace_key(owner.value).removesuffix("/")
+
+
+def _minute(moment: str) -> str:
+    """Return a time to the minute, or to the day where there is no room."""
+    return moment[: 10 if is_narrow() else 16].replace("T", " ")

@@ -1,0 +1,250 @@
+"""The pages that only read."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, PlainTextResponse, RedirectResponse, Response
+
+from memoranda.errors import InputError
+from memoranda.items import MemoryItem, MemoryMetadata
+from memoranda.store import Owner as Listed
+from memoranda.store import Store, dump_item
+from memoranda_inspector.context import (
+    EVERY,
+    FORMATS,
+    LOOKED_AT,
+    NO,
+    Setting,
+    View,
+    assembled_view,
+    differences,
+    why_unseen,
+    window_view,
+)
+from memoranda_inspector.conversation import PAGE, entry_of, read_conversation
+from memoranda_inspector.embedded_copy import EmbeddedCopy, installed_embedders
+from memoranda_inspector.pages import decimal_of, form_of, in_page, number_of, rendered
+from memoranda_inspector.receipt_pages import ReceiptPages
+from memoranda_inspector.scopes import Owner, Owners
+from memoranda_inspector.searching import MOVABLE, modes_of, modes_with, search, weights_of
+from memoranda_inspector.text import SHOWN_ALONE, json_text, shortened, shown_name
+from memoranda_backend.ranking import PRIOR, Weights
+from memoranda_summary import expand
+
+OWNERS_SHOWN = 50
+PAYLOAD_SHOWN = 200_000
+KINDS = {"user_id": "Users", "session_id": "Sessions", "agent_id": "Agents"}
+_MOST_OWNERS = 100_000_000
+
+
+class ReadingPages:
+    """Owners, conversations, what a model gets, and searches."""
+
+    def __init__(
+        self,
+        store: Store,
+        owners: Owners,
+        soul: Path | None,
+        shared: dict[str, Any],
+        receipts: ReceiptPages | None = None,
+    ) -> None:
+        self._receipts = receipts
+        self._store = store
+        self._owners = owners
+        self._soul = soul
+        self._shared = shared
+        self._copy = EmbeddedCopy(store)
+
+    async def owners(self, request: Request) -> Response:
+        """List the owners. The search is a form, so that no name appears in an address."""
+        form = await form_of(request) if request.method == "POST" else {}
+        given = {**request.query_params, **form}
+        by = given.get("by", "user_id")
+        if by not in KINDS:
+            raise InputError("There are users, sessions and agents.", field="by")
+        wanted, offset = given.get("find", "").strip(), number_of(given, "offset", 0, _MOST_OWNERS)
+        found, more = await self._listed(by, wanted, offset)
+        rows = [(self._owners.named(MemoryMetadata.model_validate({by: owner.value})), owner) for owner in found]
+        values = {"owner": None, "by": by, "kinds": KINDS, "rows": rows, "find": wanted, "offset": offset, "more": more}
+        part = "_owners.html" if in_page(request) else "owners.html"
+        return rendered(part, {**self._shared, **values, "page_size": OWNERS_SHOWN})
+
+    async def _listed(self, by: str, wanted: str, offset: int) -> tuple[list[Listed], bool]:
+        size = OWNERS_SHOWN + 1
+        if not wanted:
+            found = [owner async for owner in self._store.owners(by, limit=size, offset=offset)]  # type: ignore[arg-type]  # checked by the caller
+        else:
+            found, passed, sought = [], 0, wanted.casefold()
+            async for owner in self._store.owners(by):  # type: ignore[arg-type]  # checked by the caller
+                called = str(owner.value)
+                if sought in called.casefold() or sought in shown_name(called, 2000).casefold():
+                    passed += 1
+                    if passed > offset:
+                        found.append(owner)
+                    if len(found) == size:
+                        break
+        return found[:OWNERS_SHOWN], len(found) == size
+
+    async def everybody(self, request: Request) -> Response:
+        """Choose all owners together, which only its own form can do."""
+        await form_of(request)
+        return RedirectResponse(self._owners.named(None).address, status_code=303)
+
+    async def conversation(self, request: Request) -> Response:
+        """Show a conversation, newest page first."""
+        owner = self._owners.chosen(request)
+        values = await self._conversation(request, owner)
+        total = await self._store.count(metadata=owner.metadata)
+        narrower = owner.metadata is not None and owner.metadata.session_id is None
+        return self._page("conversation.html", owner, **values, has_sessions=narrower, total=total)
+
+    async def sessions(self, request: Request) -> Response:
+        """List the sessions of an owner. This may take longer than the rest of the page, so it is loaded on its own."""
+        owner = self._owners.chosen(request)
+        within = owner.metadata or MemoryMetadata()
+        sessions: list[tuple[Owner, Listed]] = []
+        async for found in self._store.owners("session_id", within=owner.metadata, limit=OWNERS_SHOWN):
+            narrower = within.model_copy(update={"session_id": found.value})
+            sessions.append((self._owners.named(narrower), found))
+        return self._page("_sessions.html" if in_page(request) else "sessions.html", owner, sessions=sessions)
+
+    async def live(self, request: Request) -> Response:
+        """Answer a page that polls: with nothing, unless something changed."""
+        owner = self._owners.chosen(request)
+        values = await self._conversation(request, owner)
+        if values["conversation"].mark == request.query_params.get("mark"):
+            return Response(status_code=204)
+        return self._page("_conversation.html", owner, **values)
+
+    async def _conversation(self, request: Request, owner: Owner) -> dict[str, Any]:
+        asked = request.query_params
+        archived, deleted = asked.get("archived") == "1", asked.get("deleted") == "1"
+        offset = number_of(asked, "offset", 0, _MOST_OWNERS)
+        conversation = await read_conversation(
+            self._store, owner.metadata, offset=offset, archived=archived, deleted=deleted
+        )
+        if self._receipts is not None:
+            conversation = await self._receipts.placed(conversation, owner)
+        return {"conversation": conversation, "archived": archived, "deleted": deleted, "page_size": PAGE}
+
+    async def item(self, request: Request) -> Response:
+        """Show all of one item."""
+        owner = self._owners.chosen(request)
+        item = await self._item(request, owner)
+        fields = dump_item(item)
+        content, hidden = shortened(fields.pop("content"), SHOWN_ALONE)
+        written = json_text(fields)
+        values = {"entry": entry_of(item), "content": content, "hidden": hidden, "fields": written[:PAYLOAD_SHOWN]}
+        values |= {"unseen": await why_unseen(self._store, item, Setting()), "setting": Setting()}
+        values["seen_by"] = [] if self._receipts is None else await self._receipts.seen(owner, item)
+        return self._page("item.html", owner, **values)
+
+    async def text(self, request: Request) -> Response:
+        """Send the whole text of an item as a download."""
+        item = await self._item(request, self._owners.chosen(request))
+        headers = {"Content-Disposition": 'attachment; filename="item.txt"'}
+        return PlainTextResponse(item.content.encode("utf-8", "replace"), headers=headers)
+
+    async def sources(self, request: Request) -> Response:
+        """Show what a summary stands for."""
+        owner = self._owners.chosen(request)
+        item_id = owner.item_id(request.path_params["item"])
+        found = await expand(self._store, item_id, metadata=owner.metadata, deep=False)
+        entries = [entry_of(item, "archived" if item.archived_by else "") for item in found]
+        return self._page("_sources.html", owner, entries=entries)
+
+    async def context(self, request: Request) -> Response:
+        """Show what a model would get with one setting, or with two beside each other."""
+        owner = self._owners.chosen(request)
+        form = await form_of(request) if request.method == "POST" else {}
+        views = await self._views(owner, form)
+        shown_form = form.get("format", "openai")
+        payloads = {name: json_text(view.payload(shown_form)) for name, view in views.items()}
+        values = {
+            "views": views,
+            "payloads": {name: (text[:PAYLOAD_SHOWN], len(text)) for name, text in payloads.items()},
+            "form": form,
+            "format": shown_form,
+            "formats": FORMATS,
+            "question": form.get("question", ""),
+            "filter": form.get("filter", ""),
+            "page_size": LOOKED_AT,
+            "difference": differences(*views.values()) if len(views) == 2 else None,
+            # The settings themselves are not drawn again while they are moved.
+            "templates": [] if in_page(request) else await self._templates(owner),
+            "defaults": Setting(),
+        }
+        part = "_answer.html" if in_page(request) else "context.html"
+        return self._page(part, owner, **values)
+
+    async def payload(self, request: Request) -> Response:
+        """Send what a provider would be sent, as a file."""
+        form = await form_of(request)
+        views = await self._views(self._owners.chosen(request), form)
+        headers = {"Content-Disposition": 'attachment; filename="payload.json"'}
+        return JSONResponse(views["A"].payload(form.get("format", "openai")), headers=headers)
+
+    async def _views(self, owner: Owner, form: dict[str, str]) -> dict[str, View]:
+        question, newer = form.get("question", "").strip(), number_of(form, "newer", 0, _MOST_OWNERS)
+        views = {}
+        for name in ("A", "B") if form.get("compare") == "1" else ("A",):
+            view = await window_view(self._store, owner.metadata, _setting(form, name.lower()), newer)
+            if question:
+                view = await assembled_view(self._store, owner.metadata, view, question, self._soul)
+            views[name] = view
+        return views
+
+    async def _templates(self, owner: Owner) -> list[str]:
+        """Return which summaries can be chosen: those of every template that the owner's are made by."""
+        summaries = await self._store.search(
+            metadata=owner.metadata, memory_type="summary", limit=200, mode="substring"
+        )
+        return [EVERY, NO, *sorted({str(getattr(item, "template", "")) for item in summaries} - {"", EVERY, NO})]
+
+    async def search(self, request: Request) -> Response:
+        """Search, and show why each result stands where it stands."""
+        owner = self._owners.chosen(request)
+        form = await form_of(request) if request.method == "POST" else {}
+        usual = {name: getattr(Weights(), name) for name in MOVABLE} | {"semantic": round(PRIOR.semantic, 2)}
+        chosen = {name: decimal_of(form, name, value, 1.0) for name, value in usual.items()}
+        weights = weights_of({name: value for name, value in chosen.items() if value != usual[name]})
+        modes, copied_modes = modes_of(self._store), modes_with(installed_embedders(self._store))
+        mode, query = form.get("mode", modes[0]), form.get("query", "")
+        plain_mode, _, embedder = mode.partition(" with ")
+        copied = mode in copied_modes and query.strip()
+        async with self._copy.of(owner.metadata, embedder) if copied else nullcontext(self._store) as searched:
+            results = await search(searched, owner.metadata, query, plain_mode if copied else mode, weights)
+        values = {
+            "results": results,
+            "query": query,
+            "mode": mode,
+            "modes": modes,
+            "copied_modes": copied_modes,
+            "weights": {name: (chosen[name], value) for name, value in usual.items()},
+            "moved": chosen != usual,
+        }
+        part = "_results.html" if in_page(request) else "search.html"
+        return self._page(part, owner, **values)
+
+    async def _item(self, request: Request, owner: Owner) -> MemoryItem:
+        item = await self._store.get(owner.item_id(request.path_params["item"]), metadata=owner.metadata)
+        if item is None:
+            raise InputError("There is no such item here, or it is deleted.", field="item")
+        return item
+
+    def _page(self, template: str, owner: Owner, **values: Any) -> Response:
+        return rendered(template, {**self._shared, "owner": owner, **values})
+
+
+def _setting(form: dict[str, str], prefix: str) -> Setting:
+    usual = Setting()
+    unbounded = {name for name in ("rounds", "tokens") if form.get(f"{prefix}_{name}_off") == "1"}
+    return Setting(
+        None if "rounds" in unbounded else number_of(form, f"{prefix}_rounds", usual.rounds or 0, 1000),
+        None if "tokens" in unbounded else number_of(form, f"{prefix}_tokens", usual.tokens or 0, 1_000_000),
+        form.get(f"{prefix}_template", EVERY),
+    )
