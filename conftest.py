@@ -69,7 +69,7 @@ SLOW_ON_SERVERS = frozenset(
     }
 )
 """Cases that take many seconds on a server. By default they run on stores in memory and in files."""
-SERVER_SUITES = tuple(f"plugins/{name}/tests/" for name in ("postgres", "redis"))
+SERVER_SUITES = tuple(f"plugins/backends/{name}/tests/" for name in ("postgres", "redis"))
 LEFT_OUT = "memoranda_left_out"
 IN_USE = pytest.StashKey[dict[str, list[str]]]()
 SERVERS = "memoranda_servers"

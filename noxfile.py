@@ -32,13 +32,24 @@ from packaging.requirements import Requirement
 from packaging.version import Version
 
 ROOT = Path(__file__).parent
-PLUGINS = sorted(path.parent.name for path in ROOT.glob("plugins/*/pyproject.toml"))
-DISTRIBUTIONS = ["core", *(f"plugins/{plugin}" for plugin in PLUGINS)]
+PLUGINS = sorted(str(path.parent.relative_to(ROOT)) for path in ROOT.glob("plugins/*/*/pyproject.toml"))
+DISTRIBUTIONS = ["core", *PLUGINS]
+FOLDERS = {
+    tomllib.loads((ROOT / folder / "pyproject.toml").read_text())["project"]["name"]: folder for folder in DISTRIBUTIONS
+}
+"""The folder of each distribution."""
+
+
+def session_name(distribution: str) -> str:
+    """Return the name of the session that tests a distribution."""
+    (package,) = (path.name for path in (ROOT / distribution / "src").iterdir() if (path / "__init__.py").is_file())
+    return "core" if package == "memoranda" else package.removeprefix("memoranda_")
+
+
 # Plugins for frameworks, which ask for newer releases of what they share with the others than those need.
-CHATS = [f"plugins/{name}" for name in ("adk", "agent-framework", "langchain", "llama-index", "strands")]
-NEWER = ("anthropic", "langgraph", "mcp", "openai-agents", "otel", "pydantic-ai")
-FRAMEWORKS = [*(f"plugins/{name}" for name in NEWER), *CHATS]
-ADAPTERS = [*CHATS, *(f"plugins/{name}" for name in ("langgraph", "openai-agents", "pydantic-ai"))]
+FRAMEWORKS = [*(plugin for plugin in PLUGINS if plugin.startswith("plugins/frameworks/")), FOLDERS["memoranda-mcp"]]
+FRAMEWORKS += [FOLDERS["memoranda-otel"]]
+ADAPTERS = [plugin for plugin in PLUGINS if plugin.startswith("plugins/frameworks/") and "anthropic" not in plugin]
 # What takes longest comes first, so that the workers end together; of the core there are many tests, all of them short.
 SUITES = ["tests", *(f"{distribution}/tests" for distribution in reversed(DISTRIBUTIONS))]
 PYTHONS = ["3.11", "3.12", "3.13", "3.14"]
@@ -53,14 +64,17 @@ EVERYTHING = "--everything"
 IN_MEMORY = 8 << 30
 """How many bytes of memory must be free for the files of tests to lie there."""
 SCALE = [
-    *(f"plugins/postgres/tests/test_postgres_{name}.py" for name in ("pooler", "replicas", "failover", "locking")),
-    "plugins/redis/tests/test_redis_cluster.py",
+    *(
+        f"plugins/backends/postgres/tests/test_postgres_{name}.py"
+        for name in ("pooler", "replicas", "failover", "locking")
+    ),
+    "plugins/backends/redis/tests/test_redis_cluster.py",
     "tests/test_many_processes.py",
 ]
 # It looks after the servers of one of these tests; etcd, in which it agrees, is the system's or Debian's.
 PATRONI = ["patroni[etcd3]>=4.1", "psycopg[binary]>=3.2"]
 # They need a browser, and are collected only where they are asked for by name.
-BROWSER_TESTS = "plugins/inspector/tests/browser"
+BROWSER_TESTS = "plugins/programs/inspector/tests/browser"
 
 if os.environ.pop("PYTHONDONTWRITEBYTECODE", None):
     # Hundreds of tests start a process, and each would compile all that it imports. The sources stay as clean as asked.
@@ -171,7 +185,7 @@ def wheels(session: nox.Session) -> None:
         rows = json.loads(str(session.run(*listing, env=environment, external=True, silent=True)))
     broken = [f"{row['name']}: {row['reason']}" for row in rows if row["status"] != "ok"]
     # Libraries and the kit are no plugins: they have no entry point.
-    plugins = [path for path in ROOT.glob("plugins/*/pyproject.toml") if "[project.entry-points." in path.read_text()]
+    plugins = [path for path in ROOT.glob("plugins/*/*/pyproject.toml") if "[project.entry-points." in path.read_text()]
     if broken or len(rows) != len(plugins) + 1:
         session.error(f"{len(rows)} plugins were found, these among them broken: {'; '.join(broken) or 'none'}.")
 
@@ -179,14 +193,14 @@ def wheels(session: nox.Session) -> None:
 @nox.session
 def thirdparty(session: nox.Session) -> None:
     """Install and test the example plugin as a stranger would."""
-    session.install(*paths("plugins/testing", ()), *paths("plugins/cli", ()), str(EXAMPLE))
+    session.install(*paths(FOLDERS["memoranda-testing"], ()), *paths(FOLDERS["memoranda-cli"], ()), str(EXAMPLE))
     with session.chdir(EXAMPLE):
         run_pytest(session, "tests")
     session.run("memoranda", "plugins")
 
 
 @nox.session
-@nox.parametrize("distribution", [nox.param(path, id=path.rpartition("/")[2]) for path in DISTRIBUTIONS])
+@nox.parametrize("distribution", [nox.param(path, id=session_name(path)) for path in DISTRIBUTIONS])
 def alone(session: nox.Session, distribution: str) -> None:
     """Use a distribution with nothing but what it asks for beside it: import all it offers, and list it."""
     session.install(*paths(distribution, ()))
@@ -210,14 +224,16 @@ print(package.__name__, "offers", len(names), "names; plugins:", *sorted(rows))
 @nox.session(default=False)
 def browser(session: nox.Session) -> None:
     """Test the inspector in a real browser: a Chromium on the PATH, else npm's; only on request."""
-    session.install(*paths("plugins/inspector", ("test", "browser")), *group("test"))
+    session.install(*paths(FOLDERS["memoranda-inspector"], ("test", "browser")), *group("test"))
     run_pytest(session, BROWSER_TESTS)
 
 
 @nox.session(default=False)
 def pictures(session: nox.Session) -> None:
     """Take the pictures of the inspector for the documentation."""
-    session.install(*paths("plugins/inspector", ("test", "browser")), "-e", "plugins/embed-static")
+    session.install(
+        *paths(FOLDERS["memoranda-inspector"], ("test", "browser")), "-e", FOLDERS["memoranda-embed-static"]
+    )
     session.run("python", f"{BROWSER_TESTS}/pictures.py")
 
 
@@ -235,7 +251,7 @@ def test_suite(session: nox.Session, distribution: str) -> None:
 
 def install_suite(session: nox.Session, distribution: str) -> None:
     """Install a distribution and what its tests need."""
-    kit = paths("plugins/testing", ()) if distribution == "core" else []
+    kit = paths(FOLDERS["memoranda-testing"], ()) if distribution == "core" else []
     session.install(*paths(distribution, () if distribution == "core" else ("test",)), *kit, *group("test"))
 
 
@@ -254,16 +270,10 @@ def needs(distribution: str, extras: Sequence[str]) -> list[str]:
         # Extras that name each other are not followed: a test session asks for all of them.
         optional = project.get("optional-dependencies", {}).values() if extras and path != "core" else ()
         for requirement in (Requirement(line) for lines in (project["dependencies"], *optional) for line in lines):
-            plugin = requirement.name.removeprefix("memoranda-")
-            needed = "core" if requirement.name == "memoranda" else f"plugins/{plugin}"
-            if needed in DISTRIBUTIONS and needed not in found:
+            needed = FOLDERS.get(requirement.name)
+            if needed is not None and needed not in found:
                 found.append(needed)
     return found
-
-
-def session_name(distribution: str) -> str:
-    """Return the name of the session that tests a distribution."""
-    return distribution.rpartition("/")[2].replace("-", "_")
 
 
 def add_test_session(name: str, summary: str, run: Callable[[nox.Session], None]) -> None:
@@ -318,7 +328,7 @@ def oldest(session: nox.Session) -> None:
     options = [*WORKERS, "-o", "filterwarnings=default"]
     if EVERYTHING in session.posargs:
         # What the kit makes of wrong stores does not depend on any of them.
-        left_out = "--ignore=plugins/testing/tests/test_conformance_kit.py"
+        left_out = "--ignore=plugins/programs/testing/tests/test_conformance_kit.py"
         run_pytest(session, *options, left_out, *(f"{each}/tests" for each in tested))
     else:
         # One test in forty-eight and at least one of every class and module, the same ones each time.
@@ -326,7 +336,7 @@ def oldest(session: nox.Session) -> None:
 
 
 @nox.session(name="oldest-framework", default=False)
-@nox.parametrize("distribution", [nox.param(path, id=path.rpartition("/")[2]) for path in ADAPTERS])
+@nox.parametrize("distribution", [nox.param(path, id=session_name(path)) for path in ADAPTERS])
 def oldest_framework(session: nox.Session, distribution: str) -> None:
     """Test an adapter with the oldest release of its framework that its bounds allow."""
     constraints = Path(session.create_tmp()) / "oldest.txt"
@@ -352,9 +362,9 @@ LANGGRAPH_CONFORMANCE = "langgraph-checkpoint-conformance==0.0.2"
 @nox.session(name="langgraph-suite")
 def langgraph_suite(session: nox.Session) -> None:
     """Run LangGraph's own tests on our store and checkpointer: a sample, or all that apply."""
-    suite = (ROOT / "plugins/langgraph/tests/upstream").resolve()
+    suite = (ROOT / "plugins/frameworks/langgraph/tests/upstream").resolve()
     needed = [*LANGGRAPH_TESTS, LANGGRAPH_CONFORMANCE, "psycopg[binary]>=3.2", "pytest-mock"]
-    session.install(*paths("plugins/langgraph", ("test",)), *needed, *group("test"))
+    session.install(*paths(FOLDERS["memoranda-langgraph"], ("test",)), *needed, *group("test"))
     whole = EVERYTHING in session.posargs
     further = [argument for argument in session.posargs if argument != EVERYTHING]
     environment = {"PYTHONPATH": os.pathsep.join([str(suite), *filter(None, [os.environ.get("PYTHONPATH")])])}
@@ -371,7 +381,7 @@ def langgraph_suite(session: nox.Session) -> None:
                 *(f"tests/{module}" for module in modules), env=environment,
             )  # fmt: skip
     ours = ["test_checkpointer_conformance.py", "test_upstream_rule.py"]
-    run_pytest(session, *WORKERS, *(f"plugins/langgraph/tests/{name}" for name in ours))
+    run_pytest(session, *WORKERS, *(f"plugins/frameworks/langgraph/tests/{name}" for name in ours))
 
 
 AGENTS_SDK = "openai-agents[encrypt,sqlalchemy]==0.24.0"
@@ -387,9 +397,9 @@ AGENTS_SDK_TESTS = [
 @nox.session(name="openai-agents-suite")
 def openai_agents_suite(session: nox.Session) -> None:
     """Run the Agents SDK's own tests of sessions on ours: those of its main one, or all that apply."""
-    tests = Path("plugins/openai-agents/tests").resolve()
+    tests = Path("plugins/frameworks/openai-agents/tests").resolve()
     needed = ["aiosqlite", "inline-snapshot", "pytest-mock"]
-    session.install(*paths("plugins/openai-agents", ("test",)), AGENTS_SDK, *needed, *group("test"))
+    session.install(*paths(FOLDERS["memoranda-openai-agents"], ("test",)), AGENTS_SDK, *needed, *group("test"))
     source = unpacked_sdist(session, AGENTS_SDK)
     wanted = AGENTS_SDK_TESTS if EVERYTHING in session.posargs else AGENTS_SDK_TESTS[:3]
     report = f"--junitxml={REPORTS / 'openai-agents-suite.xml'}"
@@ -409,23 +419,25 @@ LANGCHAIN_CORE = "langchain-core==1.7.2"
 @nox.session(name="langchain-suite", default=False)
 def langchain_suite(session: nox.Session) -> None:
     """Run LangChain's own tests of histories on ours, and its tests for retrievers of integrations."""
-    suite = ["plugins/langchain/tests/langchain_suite.py", "--suite"]
-    session.install(*paths("plugins/langchain", ("test",)), LANGCHAIN_CORE, "langchain-tests", *group("test"))
+    suite = ["plugins/frameworks/langchain/tests/langchain_suite.py", "--suite"]
+    session.install(
+        *paths(FOLDERS["memoranda-langchain"], ("test",)), LANGCHAIN_CORE, "langchain-tests", *group("test")
+    )
     session.run("python", *suite, str(unpacked_sdist(session, LANGCHAIN_CORE)), *session.posargs)
 
 
 @nox.session(name="llama-index-suite", default=False)
 def llama_index_suite(session: nox.Session) -> None:
     """Run LlamaIndex's own tests of chat stores and memory on ours: give a copy of them, `-- --suite PATH`."""
-    session.install(*paths("plugins/llama-index", ("test",)), "aiosqlite", *group("test"))
-    session.run("python", "plugins/llama-index/tests/llama_index_suite.py", *session.posargs)
+    session.install(*paths(FOLDERS["memoranda-llama-index"], ("test",)), "aiosqlite", *group("test"))
+    session.run("python", "plugins/frameworks/llama-index/tests/llama_index_suite.py", *session.posargs)
 
 
 @nox.session(name="agent-framework-suite", default=False)
 def agent_framework_suite(session: nox.Session) -> None:
     """Run the Agent Framework's own tests of sessions on ours: give a copy of them, `-- --suite PATH`."""
-    session.install(*paths("plugins/agent-framework", ("test",)), *group("test"))
-    session.run("python", "plugins/agent-framework/tests/agent_framework_suite.py", *session.posargs)
+    session.install(*paths(FOLDERS["memoranda-agent-framework"], ("test",)), *group("test"))
+    session.run("python", "plugins/frameworks/agent-framework/tests/agent_framework_suite.py", *session.posargs)
 
 
 @nox.session(name="adk-suite", default=False)
@@ -433,8 +445,8 @@ def adk_suite(session: nox.Session) -> None:
     """Run ADK's own contract tests of session services on ours: give a copy of its repository, `-- --suite PATH`."""
     # What the services import that ADK's registry has beside ours, and its tests.
     needed = ["google-adk[db]", "redis", "pytest-mock"]
-    session.install(*paths("plugins/adk", ("test",)), *needed, *group("test"))
-    session.run("python", "plugins/adk/tests/adk_suite.py", *session.posargs)
+    session.install(*paths(FOLDERS["memoranda-adk"], ("test",)), *needed, *group("test"))
+    session.run("python", "plugins/frameworks/adk/tests/adk_suite.py", *session.posargs)
 
 
 STRANDS = "strands-agents==1.62.0"
@@ -443,8 +455,8 @@ STRANDS = "strands-agents==1.62.0"
 @nox.session(name="strands-suite", default=False)
 def strands_suite(session: nox.Session) -> None:
     """Run Strands' own tests of its session manager on our repository, on each engine."""
-    session.install(*paths("plugins/strands", ("test",)), STRANDS, "moto", *group("test"))
-    suite = ["plugins/strands/tests/strands_suite.py", "--suite", str(unpacked_sdist(session, STRANDS))]
+    session.install(*paths(FOLDERS["memoranda-strands"], ("test",)), STRANDS, "moto", *group("test"))
+    suite = ["plugins/frameworks/strands/tests/strands_suite.py", "--suite", str(unpacked_sdist(session, STRANDS))]
     for engine in ("memory", "sqlite", "postgres"):
         session.run("python", *suite, "--engine", engine, *session.posargs)
 
@@ -453,21 +465,21 @@ def strands_suite(session: nox.Session) -> None:
 def pydantic_ai_harness(session: nox.Session) -> None:
     """Test the memory files of the newest harness with the release of Pydantic AI that it asks for."""
     install_harness(session)
-    run_pytest(session, "plugins/pydantic-ai/tests")
+    run_pytest(session, "plugins/frameworks/pydantic-ai/tests")
 
 
 @nox.session(name="harness-suite", default=False)
 def harness_suite(session: nox.Session) -> None:
     """Run the harness's own tests of memory stores on ours: give a copy of its repository, `-- --suite PATH`."""
     install_harness(session)
-    session.run("python", "plugins/pydantic-ai/tests/harness_suite.py", *session.posargs)
+    session.run("python", "plugins/frameworks/pydantic-ai/tests/harness_suite.py", *session.posargs)
 
 
 def install_harness(session: nox.Session) -> None:
     """Install the newest harness, which goes together with one release of Pydantic AI."""
-    servers = paths("plugins/testing", ("postgres", "redis"))
+    servers = paths(FOLDERS["memoranda-testing"], ("postgres", "redis"))
     newest = "pydantic-ai-harness>=0.62"
-    session.install(*servers, *paths("plugins/pydantic-ai", ("harness",)), newest, *group("test"))
+    session.install(*servers, *paths(FOLDERS["memoranda-pydantic-ai"], ("harness",)), newest, *group("test"))
 
 
 @nox.session
@@ -476,7 +488,7 @@ def recipes(session: nox.Session) -> None:
     told = Path("examples/recipes/crewai_storage.py").read_text(encoding="utf-8")
     (line,) = re.findall(r"^ +pip install (.+)$", told, re.MULTILINE)
     session.install(*shlex.split(line))
-    session.install(*paths("plugins/testing", ()), *group("test"))
+    session.install(*paths(FOLDERS["memoranda-testing"], ()), *group("test"))
     run_pytest(session, "tests/test_framework_examples.py", "-k", "crewai")
 
 
@@ -511,14 +523,14 @@ ANTHROPIC_SDK = "2.8.0"
 def anthropic_suite(session: nox.Session) -> None:
     """Run the tests of the SDK's memory tool, from its source distribution, against ours."""
     install_everything(session, *group("test"), f"anthropic=={ANTHROPIC_SDK}", "pip")
-    session.run("python", "plugins/anthropic/tests/their_suite.py", ANTHROPIC_SDK)
+    session.run("python", "plugins/frameworks/anthropic/tests/their_suite.py", ANTHROPIC_SDK)
 
 
 @nox.session(default=False)
 def mcp_conformance(session: nox.Session) -> None:
     """Run the protocol's own conformance suite against the MCP server; npm fetches it."""
     install_everything(session, *group("test"))
-    session.run("python", "plugins/mcp/tests/protocol_conformance.py")
+    session.run("python", "plugins/programs/mcp/tests/protocol_conformance.py")
 
 
 @nox.session(default=False)
@@ -580,7 +592,7 @@ def runs(python: str) -> bool:
 
 def install_everything(session: nox.Session, *extra: str) -> None:
     """Install all distributions with what their tests need, the servers included."""
-    ours = ["-e", "core", *(part for plugin in PLUGINS for part in ("-e", f"plugins/{plugin}[test]"))]
+    ours = ["-e", "core", *(part for plugin in PLUGINS for part in ("-e", f"{plugin}[test]"))]
     session.install(*ours, *extra)
 
 

@@ -22,8 +22,8 @@ from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, ParentBased
 
 from memoranda import HumanMemory
 from memoranda.store import InMemoryStore, Observer
-from memoranda_otel.measuring import Call, Measuring
 from memoranda_otel import OpenTelemetry
+from memoranda_otel.measuring import Call, Measuring
 
 ROUNDS = 300
 CALLS = 50

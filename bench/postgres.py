@@ -22,8 +22,8 @@ import asyncpg
 from harness import Line, growth, interleaved, line, report
 
 from memoranda import HumanMemory, MemoryItem, MemoryMetadata
-from memoranda_postgres import PostgresMemoryStore
 from memoranda_backend.sql import pack
+from memoranda_postgres import PostgresMemoryStore
 from memoranda_testing.servers import fresh_database, postgres_server
 from servers import system_postgres_server
 

@@ -34,8 +34,8 @@ from harness import Measured, interleaved, line, report, run
 
 from memoranda import HumanMemory, MemoryItem, MemoryMetadata, Store
 from memoranda.store import InMemoryStore
-from memoranda_postgres import PostgresMemoryStore
 from memoranda_backend.ranking import HashingEmbeddings
+from memoranda_postgres import PostgresMemoryStore
 from memoranda_sqlite import SQLiteMemoryStore
 from memoranda_testing.servers import postgres_server
 from memoranda_vector import VectorMemoryStore

@@ -23,7 +23,7 @@ from memoranda_commands.exits import MEANINGS
 
 PAGES = Path(__file__).parent / "pages" / "reference"
 
-DOCUMENTED = ("cli", "context", "eval", "facts", "guard", "summary")
+DOCUMENTED = ("cli", "context", "facts", "guard", "summary")
 """The plugins whose commands are on the page of the command: those of the standard set."""
 
 STORES = {

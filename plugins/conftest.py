@@ -22,7 +22,7 @@ INHERITED = (
 )
 OURS = ("MEMORANDA_URL", "MEMORANDA_PLUGINS", "MEMORANDA_MODEL", "OPENAI_API_KEY", "OPENAI_BASE_URL")
 
-SHELF = Path(__file__).parent / "cli" / "tests" / "shelf"
+SHELF = Path(__file__).parent / "programs" / "cli" / "tests" / "shelf"
 """The folder of a plugin for tests of the command: a store that outlives a process, and commands."""
 
 

@@ -20,38 +20,25 @@ from memoranda.store.engine import Engine
 
 ROOT = Path(__file__).resolve().parent.parent
 CORE = ROOT / "core" / "src" / "memoranda"
-SOURCES = [CORE.parent, *sorted(ROOT.glob("plugins/*/src"))]
+SOURCES = [CORE.parent, *sorted(ROOT.glob("plugins/*/*/src"))]
 
-LAYERS = (
-    {"core"},
-    {"text", "messages", "userdata", "loops", "measuring"},
-    {"ranking", "sessions"},
-    {"sql"},
-    {
-        *("sqlite", "postgres", "redis", "vector", "context", "summary", "openai", "embed-static", "redact"),
-        *("facts", "guard", "encrypt", "otel", "receipts"),
-        *("summary-conversation", "summary-facts", "summary-profiles"),
-    },
-    {
-        *("cli", "mcp", "inspector", "eval", "testing", "openai-agents", "langgraph", "pydantic-ai", "anthropic"),
-        *("adk", "agent-framework", "langchain", "llama-index", "strands"),
-    },
-)
-"""Which distributions make up each layer. One imports what lies below it, and never its neighbours."""
+LAYERS = (("core",), ("libraries",), ("backends", "summaries", "features"), ("frameworks", "programs"))
+"""The folders of each layer, from below. A distribution imports what lies below it, and never its neighbours."""
+
+PACKAGES = {
+    package.name: "core" if package.parent == CORE.parent else package.relative_to(ROOT / "plugins").parts[0]
+    for source in SOURCES
+    for package in source.iterdir()
+    if (package / "__init__.py").is_file()
+}
+"""The folder of each package's layer."""
 
 BETWEEN_NEIGHBOURS = {
     *((f"memoranda_summary_{name}", "memoranda_summary") for name in ("conversation", "facts", "profiles")),
-    ("memoranda_inspector", "memoranda_cli"),
-    ("memoranda_eval", "memoranda_cli"),
-    # Extras: a name of one is offered by the other as well, the command runs the kit, the inspector shows more.
+    # Extras: a name of one is offered by the other as well, and the command runs the kit.
     ("memoranda_vector", "memoranda_openai"),
     ("memoranda_cli", "memoranda_testing"),
-    ("memoranda_inspector", "memoranda_facts"),
-    ("memoranda_inspector", "memoranda_receipts"),
 }
-
-COMMANDS = {f"memoranda_{name}.commands" for name in ("summary", "context", "facts", "guard", "encrypt", "receipts")}
-"""Modules of features that belong to the layer of programs: the command alone imports them."""
 
 ENGINE_METHODS = 10
 """How many methods a backend may write, all of them public."""
@@ -133,7 +120,9 @@ def test_no_two_rooms_of_the_core_import_each_other(trees: dict[str, ast.Module]
         pytest.fail(f"These rooms import each other: {' -> '.join(error.args[1])}")
 
 
-@pytest.mark.parametrize("pure", ["items", "windowing", "integrity", "tokens", "tool_calls", "history", "plugins"])
+@pytest.mark.parametrize(
+    "pure", ["items", "windowing", "integrity", "tokens", "tool_calls", "history", "speakers", "plugins"]
+)
 def test_what_a_memory_is_and_what_may_be_shown_knows_no_store(trees: dict[str, ast.Module], pure: str) -> None:
     known = set(trees)
     for name, tree in trees.items():
@@ -143,13 +132,20 @@ def test_what_a_memory_is_and_what_may_be_shown_knows_no_store(trees: dict[str, 
 
 def layer_of(package: str) -> int:
     """Return the number of the layer that a package belongs to, from the core up."""
-    distribution = "core" if package == "memoranda" else package.removeprefix("memoranda_").replace("_", "-")
-    return next(number for number, layer in enumerate(LAYERS) if distribution in layer)
+    return next(number for number, layer in enumerate(LAYERS) if PACKAGES[package] in layer)
 
 
-def test_every_distribution_has_a_layer() -> None:
-    found = {"core", *(path.parent.name for path in ROOT.glob("plugins/*/pyproject.toml"))}
-    assert set().union(*LAYERS) == found
+def test_every_folder_of_plugins_is_part_of_a_layer() -> None:
+    found = {path.name for path in (ROOT / "plugins").iterdir() if path.is_dir() and not path.name.startswith("_")}
+    assert found | {"core"} == {folder for layer in LAYERS for folder in layer}
+    assert set(PACKAGES.values()) == found | {"core"}
+
+
+def test_every_distribution_is_named_after_its_folder() -> None:
+    for path in ROOT.glob("plugins/*/*/pyproject.toml"):
+        name = f"memoranda-{'summary-' * (path.parts[-3] == 'summaries')}{path.parent.name}"
+        assert tomllib.loads(path.read_text())["project"]["name"] == name
+        assert [folder.name for folder in (path.parent / "src").iterdir()] == [name.replace("-", "_")]
 
 
 def test_every_distribution_imports_only_what_lies_below_it(trees: dict[str, ast.Module]) -> None:
@@ -159,38 +155,40 @@ def test_every_distribution_imports_only_what_lies_below_it(trees: dict[str, ast
         importer = name.partition(".")[0]
         if importer == "memoranda":
             continue  # The test below is stricter.
-        own_layer = len(LAYERS) if name in COMMANDS else layer_of(importer)
         for other in {module.partition(".")[0] for module in imported(tree, known)}:
-            if other.startswith("memoranda_") and other != importer and layer_of(other) >= own_layer:
+            if other.startswith("memoranda_") and other != importer and layer_of(other) >= layer_of(importer):
                 sideways.add((importer, other))
-    assert sideways <= BETWEEN_NEIGHBOURS
+    assert sideways == BETWEEN_NEIGHBOURS
 
 
 def test_only_the_command_imports_the_commands_of_features(trees: dict[str, ast.Module]) -> None:
+    """It imports them by name, when they are run: a feature that is used as a library does not import typer."""
     known = set(trees)
-    found = {(name, other) for name, tree in trees.items() for other in imported(tree, known) if other in COMMANDS}
+    commands = {name for name in known if name.endswith(".commands") and not name.startswith("memoranda_cli.")}
+    found = {(name, other) for name, tree in trees.items() for other in imported(tree, known) if other in commands}
     assert found == set()
 
 
 def test_every_distribution_depends_on_what_it_imports_and_an_error_names_it(trees: dict[str, ast.Module]) -> None:
     """A clone has no index to fetch a missing distribution from, so the advice lists them all."""
     known = set(trees)
-    for path in sorted(ROOT.glob("plugins/*/pyproject.toml")):
+    for path in sorted(ROOT.glob("plugins/*/*/pyproject.toml")):
         project = tomllib.loads(path.read_text())["project"]
         package = project["name"].replace("-", "_")
         needed = {Requirement(line).name for line in project["dependencies"]}
         used = {
             module.partition(".")[0].replace("_", "-")
             for name, tree in trees.items()
-            if name.partition(".")[0] == package and name not in COMMANDS
+            if name.partition(".")[0] == package
             for module in imported(tree, known)
             if module.startswith("memoranda_") and module.partition(".")[0] != package
         }
         optional = {other.replace("_", "-") for importer, other in BETWEEN_NEIGHBOURS if importer == package}
-        assert used - optional <= needed, path.parent.name
+        assert used - optional - {"memoranda-facts", "memoranda-receipts"} <= needed, path.parent.name
         direct = {name.removeprefix("memoranda-") for name in needed if name.startswith("memoranda-")}
         whole = direct.union(*(NEEDS.get(name, ()) for name in direct))
-        assert set(NEEDS.get(path.parent.name, ())) == whole, path.parent.name
+        name = project["name"].removeprefix("memoranda-")
+        assert set(NEEDS.get(name, ())) == whole, name
 
 
 def test_the_core_imports_no_plugin_but_the_command_it_starts(trees: dict[str, ast.Module]) -> None:
@@ -244,7 +242,7 @@ def test_distributions_keep_their_hands_off_the_private_names_of_others(trees: d
 
 
 def test_every_distribution_is_typed_licensed_and_described() -> None:
-    for project in [ROOT / "core", *(path.parent for path in ROOT.glob("plugins/*/pyproject.toml"))]:
+    for project in [ROOT / "core", *(path.parent for path in ROOT.glob("plugins/*/*/pyproject.toml"))]:
         assert list(project.glob("src/*/py.typed")), project
         assert (project / "LICENSE").is_file(), project
         assert len((project / "README.md").read_text().splitlines()) > 5, project
@@ -378,7 +376,7 @@ def test_nothing_carries_the_name_that_was_given_up() -> None:
 def test_the_page_on_architecture_lists_the_rooms_and_what_they_import(trees: dict[str, ast.Module]) -> None:
     """Every room stands below what it imports. What all may use, and what starts the command, are not rooms."""
     known = set(trees)
-    not_rooms = {"__main__", "errors", "lazy", "loops", "offloading", "urls"}
+    not_rooms = {"__main__", "errors", "lazy", "loops", "offloading", "per_loop", "urls"}
     found: dict[str, set[str]] = {}
     for name, tree in trees.items():
         if name.startswith("memoranda.") and (room := name.split(".")[1]) not in not_rooms:

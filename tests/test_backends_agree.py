@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from memoranda import MemoryItem, MemoryMetadata, MemoryStatus, Store
 from memoranda.errors import ConflictError, MemoryError
 from memoranda.store import InMemoryStore, dump_item, load_item
-from memoranda_postgres import PostgresMemoryStore
 from memoranda_backend.ranking import HashingEmbeddings
+from memoranda_postgres import PostgresMemoryStore
 from memoranda_redis.store import RedisMemoryStore
 from memoranda_sqlite import SQLiteMemoryStore
 from memoranda_testing.servers import postgres_server, redis_server

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import ast
 import re
+import tomllib
 from functools import cache
 from pathlib import Path
 from pkgutil import resolve_name
 
 import pytest
-
-from memoranda.plugins.installing import NEEDS
+from packaging.requirements import Requirement
 
 ROOT = Path(__file__).parents[1]
 ROLE = re.compile(r":(?:class|func|meth|attr|mod|data|exc|obj):`~?([\w.]+)`")
-PACKAGES = [ROOT / "core" / "src", *sorted(ROOT.glob("plugins/*/*/src"))]
+SOURCES = {
+    tomllib.loads(settings.read_text(encoding="utf-8"))["project"]["name"]: settings.parent / "src"
+    for settings in (ROOT / "core" / "pyproject.toml", *sorted(ROOT.glob("plugins/*/*/pyproject.toml")))
+}
+"""The sources of each distribution."""
 
 
 @cache
@@ -32,6 +36,14 @@ def names_in(source: Path) -> frozenset[str]:
     return frozenset(found)
 
 
+@cache
+def needed(source: Path) -> frozenset[Path]:
+    """Return the sources of the distributions that one needs, and of those that they need, itself included."""
+    project = tomllib.loads((source.parent / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    ours = [SOURCES[name] for line in project["dependencies"] if (name := Requirement(line).name) in SOURCES]
+    return frozenset({source}).union(*map(needed, ours))
+
+
 def exists(reference: str, source: Path) -> bool:
     """Whether a whole path can be imported; a shorter name is one of its distribution, or of those that it needs."""
     if reference.startswith("memoranda"):
@@ -40,11 +52,10 @@ def exists(reference: str, source: Path) -> bool:
         except (ImportError, AttributeError):
             return False
         return True
-    needed = [ROOT / "plugins" / name / "src" for name in NEEDS.get(source.parent.name, ())]
-    return any(reference.rpartition(".")[2] in names_in(each) for each in (source, PACKAGES[0], *needed))
+    return any(reference.rpartition(".")[2] in names_in(each) for each in needed(source))
 
 
-@pytest.mark.parametrize("source", PACKAGES, ids=lambda path: path.parent.name)
+@pytest.mark.parametrize("source", SOURCES.values(), ids=SOURCES)
 def test_references_in_the_sources_lead_somewhere(source: Path) -> None:
     dangling = [
         f"{path.relative_to(ROOT)}: {reference}"

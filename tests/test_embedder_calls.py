@@ -13,9 +13,9 @@ import memoranda
 from memoranda import HumanMemory, MemoryItem, MemoryStatus, Store
 from memoranda.embeddings import Embeddings
 from memoranda.store import Capability, SearchMode
+from memoranda_backend.ranking import HashingEmbeddings
 from memoranda_encrypt import KeyRing, LocalMasterKey
 from memoranda_postgres import PostgresMemoryStore
-from memoranda_backend.ranking import HashingEmbeddings
 from memoranda_sqlite import SQLiteMemoryStore
 from memoranda_summary import SummaryConfig, compact
 from memoranda_testing.servers import postgres_server

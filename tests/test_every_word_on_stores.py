@@ -14,14 +14,12 @@ import pytest
 
 import memoranda
 from memoranda import HumanMemory, MemoryMetadata, Store
-from memoranda_encrypt import KeyRing, LocalMasterKey
 from memoranda_backend.ranking import HashingEmbeddings, is_unspaced
+from memoranda_encrypt import KeyRing, LocalMasterKey
 from memoranda_testing.servers import postgres_server, redis_server
 
-SENTENCES = [
-    line.split(" | ")
-    for line in (Path(__file__).parents[1] / "plugins/libraries/backend/tests/sentences.txt").read_text("utf-8").splitlines()
-]
+BACKEND_TESTS = Path(__file__).parents[1] / "plugins" / "libraries" / "backend" / "tests"
+SENTENCES = [line.split(" | ") for line in (BACKEND_TESTS / "sentences.txt").read_text("utf-8").splitlines()]
 GERMAN = ["Wir haben das gestern schon besprochen", "Und was hat er dann zu dir gesagt?", "Das weiß ich nicht mehr"]
 STORES = ("memory", "sqlite", "postgres", "redis", "vector", "encrypted")
 _PIECE = re.compile(r"[^\s.,:;!?(){}\[\]<>=*&|~+/'\"-]+")

@@ -12,10 +12,10 @@ import pytest_asyncio
 
 from memoranda import AIMemory, HumanMemory, MemoryMetadata
 from memoranda.store import Store
+from memoranda_backend.ranking import HashingEmbeddings
 from memoranda_facts import Facts
 from memoranda_facts.extraction import BackgroundExtraction, ExtractionRun, RuleExtractor, everyday_schema
 from memoranda_postgres import PostgresMemoryStore
-from memoranda_backend.ranking import HashingEmbeddings
 from memoranda_redis import RedisMemoryStore
 from memoranda_sqlite import SQLiteMemoryStore
 from memoranda_testing.servers import postgres_server, redis_server

@@ -15,9 +15,9 @@ import redis.asyncio
 import memoranda
 from memoranda import HumanMemory
 from memoranda.store import Store
+from memoranda_backend.ranking import HashingEmbeddings
 from memoranda_facts import Facts, Source
 from memoranda_postgres import PostgresMemoryStore
-from memoranda_backend.ranking import HashingEmbeddings
 from memoranda_redis import RedisMemoryStore
 from memoranda_sqlite import SQLiteMemoryStore
 from memoranda_testing.facts import FactsConformance

@@ -28,13 +28,13 @@ from memoranda import (
 )
 from memoranda.store import InMemoryStore, Observer, Store, dump_item
 from memoranda.sync import open as open_sync
+from memoranda_backend.ranking import HashingEmbeddings
 from memoranda_context import assemble
 from memoranda_encrypt import KeyRing, LocalMasterKey
 from memoranda_guard import Fence, Guard, QuarantinedMemory, approve, quarantined, reject
 from memoranda_guard.quarantine import FORMAT, WITHHELD
 from memoranda_messages import to_anthropic, to_openai
 from memoranda_postgres import PostgresMemoryStore
-from memoranda_backend.ranking import HashingEmbeddings
 from memoranda_receipts.revisions.records import OF, VERSION
 from memoranda_redis import RedisMemoryStore
 from memoranda_sqlite import SQLiteMemoryStore

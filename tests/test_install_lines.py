@@ -36,6 +36,11 @@ GROUPS = ("--group", "test", "--group", "lint", "--group", "types")
 ADDED_LATER = (
     *("encrypt", "inspector", "mcp", "otel", "postgres", "receipts", "redis", "summary-facts", "testing", "vector"),
 )
+FOLDERS = {
+    tomllib.loads(path.read_text(encoding="utf-8"))["project"]["name"]: path.parent.relative_to(ROOT).as_posix()
+    for path in (ROOT / "core" / "pyproject.toml", *ROOT.glob("plugins/*/*/pyproject.toml"))
+}
+"""The folder of each distribution of ours."""
 
 
 def lines_of(path: Path) -> list[str]:
@@ -74,7 +79,7 @@ def needed(folder: str, extras: set[str]) -> dict[str, set[str]]:
 
 def folder_of(distribution: str) -> str:
     """Return the folder of a distribution of ours."""
-    return "core" if distribution == "memoranda" else f"plugins/{distribution.removeprefix('memoranda-')}"
+    return FOLDERS[distribution]
 
 
 def told() -> dict[str, str]:
@@ -145,7 +150,9 @@ def test_lines_are_found_wherever_they_stand() -> None:
     assert {"docs", "examples", "plugins", "README.md", "the message about memoranda-mcp"} <= {
         place.partition("/")[0] for place in LINES.values()
     }
-    assert f"{STANDARD} ./plugins/programs/testing" in lines_of(ROOT / "docs" / "pages" / "tutorials" / "write-a-backend.md")
+    assert f"{STANDARD} ./plugins/programs/testing" in lines_of(
+        ROOT / "docs" / "pages" / "tutorials" / "write-a-backend.md"
+    )
     assert any("'plugins/backends/redis[test]'" in line for line in lines_of(ROOT / "CONTRIBUTING.md"))
 
 
@@ -185,7 +192,7 @@ def test_the_clone_is_one_workspace(uv: str, tmp_path: Path) -> None:
 
 def test_the_standard_set_has_all_that_other_packages_need() -> None:
     """So that a plugin is added by its folder alone."""
-    assert {f"plugins/{folder}" for group in NEEDS.values() for folder in group} <= set(folders(STANDARD))
+    assert {folder_of(f"memoranda-{name}") for group in NEEDS.values() for name in group} <= set(folders(STANDARD))
 
 
 def test_a_release_has_the_same_standard_set() -> None:
@@ -205,6 +212,6 @@ def test_pip_adds_plugins_by_their_folders_after_the_standard_set(tmp_path: Path
     run(pip, "install", "--quiet", *shlex.split(STANDARD))
     run(programs(tmp_path) / "memoranda", "demo", "--store", "memory://")
     for folder in ADDED_LATER:
-        run(pip, "install", "--quiet", f"./plugins/{folder}")
+        run(pip, "install", "--quiet", f"./{folder_of(f'memoranda-{folder}')}")
 
     run(programs(tmp_path) / "memoranda", "plugins")

@@ -11,8 +11,8 @@ import pytest
 
 from memoranda import Store
 from memoranda.store import InMemoryStore
-from memoranda_postgres import PostgresMemoryStore
 from memoranda_backend.ranking import HashingEmbeddings
+from memoranda_postgres import PostgresMemoryStore
 from memoranda_redis.store import RedisMemoryStore
 from memoranda_sqlite import SQLiteMemoryStore
 from memoranda_testing.cases.ranked import TextRankingCases

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from memoranda import MemoryItem, MemoryMetadata, Store
 from memoranda.store import Capability, InMemoryStore, SearchMode
-from memoranda_postgres import PostgresMemoryStore
 from memoranda_backend.ranking import HashingEmbeddings, index_terms, query_terms
+from memoranda_postgres import PostgresMemoryStore
 from memoranda_redis.store import RedisMemoryStore
 from memoranda_sqlite import SQLiteMemoryStore
 from memoranda_testing.servers import postgres_server, redis_server

@@ -10,9 +10,9 @@ import pytest
 
 from memoranda import HumanMemory, MemoryMetadata, Store
 from memoranda.store import SearchMode
+from memoranda_backend.ranking import HashingEmbeddings
 from memoranda_postgres import PostgresMemoryStore
 from memoranda_postgres import vectors as postgres_vectors
-from memoranda_backend.ranking import HashingEmbeddings
 from memoranda_sqlite import SQLiteMemoryStore
 from memoranda_testing.servers import postgres_server
 from memoranda_vector import VectorMemoryStore

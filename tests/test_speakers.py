@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memoranda import AIMemory, HumanMemory, MemoryItem, SystemMemory, ToolMemory
+from memoranda.speakers import ROLES, is_role, plain_name, speaker
 from memoranda.store import InMemoryStore
 from memoranda_context import ContextManager
 from memoranda_messages import Dropped, to_anthropic, to_openai, to_responses
-from memoranda.speakers import ROLES, is_role, plain_name, speaker
 from memoranda_summary import transcribe
 
 POSING = [

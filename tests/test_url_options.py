@@ -16,8 +16,8 @@ import memoranda
 from memoranda.errors import InputError, PluginNotFoundError
 from memoranda.plugins import Registry
 from memoranda.store import InMemoryStore
-from memoranda_postgres import PostgresMemoryStore
 from memoranda_backend.ranking import HashingEmbeddings
+from memoranda_postgres import PostgresMemoryStore
 from memoranda_redis import ShortTermMemoryManager
 from memoranda_redis.store import RedisMemoryStore
 from memoranda_sqlite import SQLiteMemoryStore
@@ -88,7 +88,7 @@ def registry() -> Registry:
         [
             *(
                 EntryPoint(name, f"memoranda_{name}.plugin", "memoranda")
-                for name in ("ranking", "sqlite", "postgres", "redis")
+                for name in ("backend", "sqlite", "postgres", "redis")
             ),
             EntryPoint("vector", "memoranda_vector.plugin", "memoranda"),
             EntryPoint("jsonl", "memoranda_jsonl.plugin", "memoranda"),

@@ -15,8 +15,8 @@ import memoranda.sync
 from memoranda import HumanMemory
 from memoranda.errors import StoreClosedError
 from memoranda.loops import LoopLock
-from memoranda.store import InMemoryStore
 from memoranda.per_loop import PerLoop
+from memoranda.store import InMemoryStore
 from memoranda_testing.stepwise import StepwiseStore
 
 

@@ -232,7 +232,7 @@ def test_a_reranker_of_the_backend_stays_unless_another_is_given(registry: Regis
 
 
 async def test_a_ranker_that_is_broken_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
-    broken = Registry([EntryPoint("ranking", "no_such_ranking_module", "memoranda")], allow=None)
+    broken = Registry([EntryPoint("backend", "no_such_ranking_module", "memoranda")], allow=None)
     monkeypatch.setattr("memoranda.plugins.default_registry", lambda: broken)
 
     with pytest.raises(UnsupportedError, match=r"without a ranker\."):
@@ -245,7 +245,8 @@ async def test_text_search_without_a_ranker_says_what_to_install(monkeypatch: py
     await store.add(HumanMemory(content="tea"))
 
     with pytest.raises(
-        UnsupportedError, match=r"without a ranker\. Try: pip install \./plugins/libraries/backend \./plugins/libraries/backend"
+        UnsupportedError,
+        match=r"without a ranker\. Try: pip install \./plugins/libraries/backend",
     ):
         await store.search(query="tea", mode="text")
     assert len(await store.search(query="tea")) == 1

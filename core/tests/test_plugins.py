@@ -293,7 +293,7 @@ def test_an_unknown_scheme_says_what_to_install() -> None:
 
     with pytest.raises(
         UnknownSchemeError,
-        match=r"pip install \./plugins/loops \./plugins/libraries/backend \./plugins/libraries/backend \./plugins/libraries/backend \./plugins/backends/postgres",
+        match=r"pip install \./plugins/libraries/backend \./plugins/backends/postgres",
     ) as caught:
         registry.backend("postgresql")
     assert isinstance(caught.value, LookupError)

@@ -49,4 +49,4 @@ def test_a_name_of_another_distribution_says_where_to_find_it(name: str, distrib
         getattr(memoranda, name)
 
     assert distribution.replace("-", "_") in str(caught.value)
-    assert f"./plugins/{distribution.removeprefix('memoranda-')} (in a clone" in str(caught.value)
+    assert f"/{distribution.removeprefix('memoranda-')} (in a clone" in str(caught.value)

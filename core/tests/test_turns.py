@@ -18,8 +18,8 @@ from memoranda.store import BaseStore, InMemoryStore, Owner
 from memoranda.store.backend import BASE_CAPABILITIES, Filter, Page
 from memoranda.store.ranked import installed_ranker
 from memoranda_backend.ranking import HashingEmbeddings, Passage, rank_text
-from memoranda_testing.event_loop import longest_block
 from memoranda_backend.text import index_words
+from memoranda_testing.event_loop import longest_block
 
 ADA = MemoryMetadata(user_id="ada")
 SOME = MemoryMetadata(user_id="ada", extra={"kept": True})

@@ -44,7 +44,9 @@ def _sqlite_in_memory(folder: Path) -> Any:
 
 
 def _vector(folder: Path) -> Any:
-    return import_module("memoranda_vector").VectorMemoryStore(import_module("memoranda_backend.ranking").HashingEmbeddings(64))
+    return import_module("memoranda_vector").VectorMemoryStore(
+        import_module("memoranda_backend.ranking").HashingEmbeddings(64)
+    )
 
 
 @dataclass(frozen=True)

@@ -8,14 +8,19 @@ nox.options.default_venv_backend = "uv|virtualenv"
 
 # Until a release is on the package index, memoranda's distributions come from the checkout that this example is in.
 CHECKOUT = Path(__file__).parents[3]
-LIBRARIES = ("messages", "ranking", "context", "summary")
-"""The plugins that the command and the kit import."""
+NEEDED = (
+    "core",
+    *(f"plugins/libraries/{name}" for name in ("backend", "messages", "commands")),
+    *(f"plugins/features/{name}" for name in ("context", "facts", "guard", "summary", "userdata")),
+    "plugins/backends/sqlite",
+)
+"""What the command and the kit import."""
 
 
 def install(session: nox.Session, program: str, requirement: str) -> None:
     """Install the core, a program of memoranda's with what it needs, and this plugin."""
-    ours = [CHECKOUT / "core", *(CHECKOUT / "plugins" / name for name in (*LIBRARIES, program))]
-    session.install(*map(str, ours), requirement)
+    ours = [str(CHECKOUT / folder) for folder in (*NEEDED, f"plugins/programs/{program}")]
+    session.install(*ours, requirement)
 
 
 @nox.session

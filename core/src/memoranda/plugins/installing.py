@@ -20,70 +20,84 @@ class _Distribution(NamedTuple):
     offers: str = ""
     """URL schemes, templates, embedders, item types, observers and integrations, by name."""
     public: str = ""
-    """Names that users may look for in ``memoranda`` instead."""
+    """Names that users may look for in ``memoranda`` instead, after a dot where they are in a module of the package."""
     commands: str = ""
     """Commands of ``memoranda``. They may have the name of something else: ``facts`` is also a template."""
     options: str = ""
     """Options of ``memoranda.open`` that attach an observer. Their names, too, may be those of something else."""
 
 
-_RECALLING = "messages text ranking context"
-
 _DISTRIBUTIONS = {
-    "adk": _Distribution(needs="messages sessions text", offers="adk-sessions adk-memory"),
-    "agent-framework": _Distribution(f"{_RECALLING} sessions", "agent-framework-history agent-framework-recall"),
-    "anthropic": _Distribution(offers="anthropic"),
-    "cli": _Distribution(needs="messages text ranking context summary userdata"),
-    "context": _Distribution(needs="messages text ranking", public="ContextManager context", commands="context"),
-    "embed-static": _Distribution(offers="static minilm"),
-    "encrypt": _Distribution(needs="text ranking", offers="encrypt encrypted", commands="keys encrypt decrypt"),
-    "eval": _Distribution(needs="messages text ranking context summary userdata cli sql sqlite", commands="eval"),
-    "facts": _Distribution(
-        needs="messages text ranking", offers="fact", public="Facts", commands="facts", options="facts"
+    "adk": _Distribution(needs="backend messages", offers="adk-sessions adk-memory"),
+    "agent-framework": _Distribution(
+        needs="backend messages commands context", offers="agent-framework-history agent-framework-recall"
     ),
-    "guard": _Distribution(offers="guard quarantined", commands="quarantine"),
-    "inspector": _Distribution(needs="messages text ranking context guard summary userdata cli", commands="inspect"),
-    "langgraph": _Distribution(needs="messages sessions text ranking", offers="langgraph-store langgraph-checkpointer"),
-    "langchain": _Distribution(needs="messages sessions", offers="langchain-history langchain-retriever"),
-    "llama-index": _Distribution(f"{_RECALLING} sessions", "llama-index-chat-store llama-index-memory-block"),
-    "mcp": _Distribution(needs="messages text ranking context facts guard summary userdata cli", commands="mcp"),
-    "loops": _Distribution(public="loops"),
-    "measuring": _Distribution(public="measuring"),
+    "anthropic": _Distribution(offers="anthropic"),
+    "backend": _Distribution(offers="text hashing", public="backend text ranking sql ranking.HashingEmbeddings"),
+    "cli": _Distribution(needs="backend messages commands userdata context summary sqlite"),
+    "commands": _Distribution(public="commands"),
+    "context": _Distribution(needs="backend messages commands", public="ContextManager context", commands="context"),
+    "embed-static": _Distribution(offers="static minilm"),
+    "encrypt": _Distribution(needs="backend commands", offers="encrypt encrypted", commands="keys encrypt decrypt"),
+    "facts": _Distribution(
+        needs="backend messages commands", offers="fact", public="Facts", commands="facts", options="facts"
+    ),
+    "guard": _Distribution(needs="commands", offers="guard quarantined redact", commands="quarantine"),
+    "inspector": _Distribution(
+        needs="backend messages commands userdata context guard summary sqlite cli", commands="inspect"
+    ),
+    "langgraph": _Distribution(needs="backend messages", offers="langgraph-store langgraph-checkpointer"),
+    "langchain": _Distribution(needs="messages", offers="langchain-history langchain-retriever"),
+    "llama-index": _Distribution(
+        needs="backend messages commands context", offers="llama-index-chat-store llama-index-memory-block"
+    ),
+    "mcp": _Distribution(
+        needs="backend messages commands userdata context facts guard summary sqlite cli", commands="mcp"
+    ),
     "messages": _Distribution(
         public="messages to_openai from_openai to_anthropic from_anthropic to_responses from_responses"
     ),
-    "openai": _Distribution(needs="text ranking", offers="openai"),
-    "openai-agents": _Distribution(needs="messages sessions summary", offers="openai-agents"),
-    "otel": _Distribution(needs="measuring", offers="otel"),
-    "postgres": _Distribution(
-        needs="loops text ranking sql", offers="postgresql postgres", public="PostgresMemoryStore"
-    ),
-    "pydantic-ai": _Distribution(needs="messages sessions", offers="pydantic-ai"),
-    "ranking": _Distribution(needs="text", offers="text hashing", public="ranking HashingEmbeddings"),
+    "openai": _Distribution(needs="backend", offers="openai"),
+    "openai-agents": _Distribution(needs="messages commands summary", offers="openai-agents"),
+    "otel": _Distribution(offers="otel"),
+    "postgres": _Distribution(needs="backend", offers="postgresql postgres", public="PostgresMemoryStore"),
+    "pydantic-ai": _Distribution(needs="messages", offers="pydantic-ai"),
     "receipts": _Distribution(
-        needs="messages", offers="receipts receipt revisions revision", public="Receipts", commands="receipts"
+        needs="messages commands", offers="receipts receipt revisions revision", public="Receipts", commands="receipts"
     ),
-    "redact": _Distribution(offers="redact"),
     "redis": _Distribution(
-        needs="messages loops text ranking",
+        needs="backend messages",
         offers="redis rediss redis+cluster rediss+cluster episodic",
         public="ShortTermMemoryManager EpisodicMemory get_short_term_memory",
     ),
-    "sessions": _Distribution(needs="messages", public="sessions"),
-    "sql": _Distribution(needs="text ranking", public="sql"),
-    "sqlite": _Distribution(needs="text ranking sql", offers="sqlite", public="SQLiteMemoryStore"),
-    "strands": _Distribution(needs="messages sessions", offers="strands-sessions strands-memory"),
+    "sqlite": _Distribution(needs="backend", offers="sqlite", public="SQLiteMemoryStore"),
+    "strands": _Distribution(needs="messages", offers="strands-sessions strands-memory"),
     "summary": _Distribution(
-        needs="messages",
+        needs="messages commands",
         public="summary Summarizer SummaryConfig SummaryResult SummaryTemplate TriggerResult check_trigger compact "
         "expand generate_summary undo",
         commands="summarize compact expand undo",
     ),
-    **{f"summary-{kind}": _Distribution("messages summary", kind) for kind in ("conversation", "facts", "profiles")},
-    "testing": _Distribution(needs="messages text ranking context facts guard summary userdata"),
-    "text": _Distribution(public="text"),
+    **{
+        f"summary-{kind}": _Distribution("messages commands summary", kind)
+        for kind in ("conversation", "facts", "profiles")
+    },
+    "testing": _Distribution(needs="backend messages commands userdata context facts guard summary"),
     "userdata": _Distribution(public="userdata forget export import_ Receipt"),
-    "vector": _Distribution(needs="text ranking", offers="vector", public="VectorMemoryStore OpenAIEmbeddings"),
+    "vector": _Distribution(needs="backend", offers="vector", public="VectorMemoryStore OpenAIEmbeddings"),
+}
+
+_LAYERS = {
+    "frameworks": "adk agent-framework anthropic langchain langgraph llama-index openai-agents pydantic-ai strands",
+    "libraries": "backend commands messages",
+    "programs": "cli inspector mcp testing",
+    "features": "context embed-static encrypt facts guard openai otel receipts summary userdata",
+    "backends": "postgres redis sqlite vector",
+}
+"""The folders of plugins/, and the distributions in each; summary templates are in another."""
+
+FOLDERS = {name: f"plugins/{layer}/{name}" for layer, names in _LAYERS.items() for name in names.split()} | {
+    f"summary-{kind}": f"plugins/summaries/{kind}" for kind in ("conversation", "facts", "profiles")
 }
 
 OURS = frozenset({CORE, *(f"memoranda-{folder}" for folder in _DISTRIBUTIONS)})
@@ -113,7 +127,7 @@ def how_to_install(distribution: str, extra: str | None = None) -> str:
     name = distribution.removeprefix(f"{CORE}-")
     if name == CORE:
         return "pip install ./core (in a clone of memoranda)"
-    paths = [f"./plugins/{folder}" for folder in (*NEEDS.get(name, ()), name)]
+    paths = [f"./{FOLDERS[needed]}" for needed in (*NEEDS.get(name, ()), name)]
     if extra is not None:
         paths[-1] = f"'{paths[-1]}[{extra}]'"  # Quoted, since a shell takes brackets for a pattern.
     return f"pip install {' '.join(paths)} (in a clone of memoranda)"
@@ -122,8 +136,10 @@ def how_to_install(distribution: str, extra: str | None = None) -> str:
 def where_to_import(name: str) -> str:
     """Return where to import a public name of another distribution from, and how to install it; else empty text."""
     for folder, ours in _DISTRIBUTIONS.items():
-        if name in ours.public.split():
-            package = f"memoranda_{folder}"
-            what = f"Import {package}" if name == folder else f"It is in {package}: import it there"
-            return f"{what}; if that is not installed: {how_to_install(f'memoranda-{folder}')}"
+        for public in ours.public.split():
+            module, _, last = public.rpartition(".")
+            if last == name:
+                package = ".".join(filter(None, (f"memoranda_{folder}", module)))
+                what = f"Import {package}" if name == folder else f"It is in {package}: import it there"
+                return f"{what}; if that is not installed: {how_to_install(f'memoranda-{folder}')}"
     return ""

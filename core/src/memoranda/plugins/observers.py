@@ -15,8 +15,8 @@ class Observer:
     others is logged and changes nothing, since the store has already done its work. One that waits for :meth:`cleared`
     alone sets ``only_removals = True``: a store is as fast as without it. A purge waits for an async ``purged()``, and
     before it for ``purging(store, wanted, ids, deleted_only)``, with the item itself if it is gone already. One with a
-    method ``attached(store)`` is given the store and each handle of it, as ``memoranda_otel.measuring`` needs them. One that
-    knows something of users has async ``known(handle, owner, *, tokens, counter, min_trust, at)`` and
+    method ``attached(store)`` is given the store and each handle of it, as ``memoranda_otel.measuring`` needs
+    them. One that knows something of users has async ``known(handle, owner, *, tokens, counter, min_trust, at)`` and
     ``outdated(handle, owner, ids, *, min_trust, at)``: they answer :meth:`memoranda.store.Store.known` and
     ``outdated``.
     """

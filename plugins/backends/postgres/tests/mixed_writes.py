@@ -14,8 +14,8 @@ from collections.abc import Awaitable, Callable
 
 from memoranda import HumanMemory, MemoryMetadata
 from memoranda.errors import IdConflictError, TurnConflictError, VersionConflictError
-from memoranda_postgres import PostgresMemoryStore
 from memoranda_backend.ranking import HashingEmbeddings
+from memoranda_postgres import PostgresMemoryStore
 
 WRITERS = 16
 CALLS = 25

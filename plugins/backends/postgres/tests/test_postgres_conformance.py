@@ -9,8 +9,8 @@ import asyncpg
 import pytest
 import pytest_asyncio
 
-from memoranda_postgres import PostgresMemoryStore
 from memoranda_backend.ranking import HashingEmbeddings
+from memoranda_postgres import PostgresMemoryStore
 from memoranda_testing import StoreConformance, TrustConformance
 
 Reopen = Callable[[], Awaitable[PostgresMemoryStore]]

@@ -14,8 +14,8 @@ import pytest
 
 from memoranda import HumanMemory, MemoryMetadata
 from memoranda.errors import OtherModelError
-from memoranda_postgres import PostgresMemoryStore
 from memoranda_backend.ranking import HashingEmbeddings
+from memoranda_postgres import PostgresMemoryStore
 
 # Long, and other modules see most faults first: a sample runs by default.
 pytestmark = pytest.mark.rare("postgres locking")

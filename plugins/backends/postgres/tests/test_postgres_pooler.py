@@ -13,9 +13,9 @@ import pytest_asyncio
 
 from memoranda import HumanMemory, MemoryMetadata
 from memoranda.errors import StoreError, StoreUnavailableError
+from memoranda_backend.ranking import HashingEmbeddings
 from memoranda_postgres import PostgresMemoryStore
 from memoranda_postgres.pooler import Pooler, look_for_pooler, pooler_finding
-from memoranda_backend.ranking import HashingEmbeddings
 from memoranda_testing import StoreConformance
 from memoranda_testing.servers import MissingServerError
 from servers import PgBouncer, pgbouncer

@@ -14,7 +14,6 @@ from memoranda import HumanMemory, MemoryMetadata
 from memoranda.store.lifetime_layer import Lifetimes
 from memoranda_postgres import PostgresMemoryStore, scope_cache, term_index
 from memoranda_postgres.scope_cache import lists_open_transactions
-from memoranda_backend.ranking import HashingEmbeddings
 
 ADA = MemoryMetadata(user_id="ada")
 WORDS = ("amber", "birch", "cedar", "delta", "ember", "fjord", "green", "tea")

@@ -18,11 +18,11 @@ import pytest_asyncio
 import memoranda
 from memoranda import HumanMemory, MemoryMetadata
 from memoranda.errors import StoreError
+from memoranda_backend.ranking import terms_fingerprint
 from memoranda_postgres import PostgresMemoryStore, filling, schema, scope_cache, term_index
 from memoranda_postgres.dialect import PostgresDialect, PostgresStatements
 from memoranda_postgres.server import Server, ServerOptions
 from memoranda_postgres.term_index import TermIndex
-from memoranda_backend.ranking import terms_fingerprint
 
 ADA, BOB = MemoryMetadata(user_id="ada"), MemoryMetadata(user_id="bob")
 COUNT = 2_400

@@ -16,8 +16,8 @@ from memoranda import HumanMemory, MemoryItem, MemoryMetadata
 from memoranda.embeddings import Embeddings
 from memoranda.errors import EmbeddingError, OtherModelError, UnsupportedError
 from memoranda.store import Capability
-from memoranda_postgres import PostgresMemoryStore, scope_cache, term_index, vectors
 from memoranda_backend.ranking import HEARD, HashingEmbeddings
+from memoranda_postgres import PostgresMemoryStore, scope_cache, term_index, vectors
 
 ALICE = MemoryMetadata(user_id="alice", session_id="s")
 SENTENCES = [

@@ -13,8 +13,8 @@ import pytest
 import memoranda
 from memoranda import HumanMemory, MemoryMetadata
 from memoranda.store import Access, Store
-from memoranda_sqlite import SQLiteMemoryStore, text_index
 from memoranda_backend.text import terms_fingerprint
+from memoranda_sqlite import SQLiteMemoryStore, text_index
 
 USERS = [f"user{number}" for number in range(6)]
 LETTERS = "bcdfghklmnprstvz"

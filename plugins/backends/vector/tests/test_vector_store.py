@@ -516,7 +516,8 @@ async def test_the_approximate_index_follows_changes() -> None:
 def test_the_approximate_index_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "usearch.index", None)
     with pytest.raises(
-        UnsupportedError, match=r"pip install \./plugins/libraries/backend \./plugins/libraries/backend '\./plugins/backends/vector\[ann\]'"
+        UnsupportedError,
+        match=r"pip install \./plugins/libraries/backend '\./plugins/backends/vector\[ann\]'",
     ):
         VectorMemoryStore(HashingEmbeddings(), ann=True)
 
@@ -525,7 +526,10 @@ def test_the_embedder_of_another_distribution_says_what_to_install(monkeypatch: 
     monkeypatch.setitem(sys.modules, "memoranda_openai", None)
     monkeypatch.delitem(sys.modules, "memoranda_openai.embeddings", raising=False)
     monkeypatch.delitem(vars(memoranda_vector), "OpenAIEmbeddings", raising=False)
-    with pytest.raises(ModuleNotFoundError, match=r"pip install \./plugins/libraries/backend \./plugins/libraries/backend \./plugins/features/openai"):
+    with pytest.raises(
+        ModuleNotFoundError,
+        match=r"pip install \./plugins/libraries/backend \./plugins/features/openai",
+    ):
         _ = memoranda_vector.OpenAIEmbeddings
 
 

@@ -19,8 +19,6 @@ from tokenizers import Tokenizer
 import memoranda
 from memoranda import HumanMemory, MemoryMetadata
 from memoranda.errors import EmbeddingError
-from memoranda_embed_static import StaticEmbeddings
-from memoranda_embed_static.minilm import MiniLMEmbeddings
 from memoranda_backend.ranking import (
     Passage,
     Weights,
@@ -31,6 +29,8 @@ from memoranda_backend.ranking import (
     rank_hybrid,
     rank_text,
 )
+from memoranda_embed_static import StaticEmbeddings
+from memoranda_embed_static.minilm import MiniLMEmbeddings
 
 OWNER = MemoryMetadata(user_id="ada")
 

@@ -9,9 +9,9 @@ from typing import Any
 import memoranda
 from memoranda import AIMemory, HumanMemory, MemoryMetadata, ToolMemory
 from memoranda.store import Store
+from memoranda_backend.ranking import HashingEmbeddings, pack_vector
 from memoranda_encrypt import KeyRing, LocalMasterKey
 from memoranda_facts import FactMemory
-from memoranda_backend.ranking import HashingEmbeddings, pack_vector
 from memoranda_testing.servers import postgres_server, redis_server
 
 CANARY = "quokkawombat"

@@ -14,8 +14,8 @@ import pytest_asyncio
 
 import memoranda
 from memoranda.store import InMemoryStore
-from memoranda_encrypt import EncryptedStore, KeyRing, LocalMasterKey
 from memoranda_backend.ranking import HashingEmbeddings
+from memoranda_encrypt import EncryptedStore, KeyRing, LocalMasterKey
 from memoranda_sqlite import SQLiteMemoryStore
 from memoranda_testing import Reopen, StoreConformance, TrustConformance
 from memoranda_testing.facts import FactsConformance

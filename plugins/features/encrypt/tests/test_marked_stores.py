@@ -14,6 +14,7 @@ from memoranda import HumanMemory, MemoryMetadata
 from memoranda.errors import WrappedStoreError
 from memoranda.store import InMemoryStore, Store
 from memoranda.store.backend import Write
+from memoranda_backend.ranking import HashingEmbeddings
 from memoranda_encrypt import (
     EncryptedStore,
     KeyRing,
@@ -25,7 +26,6 @@ from memoranda_encrypt import (
     encrypt,
 )
 from memoranda_encrypt.marks import write_mark
-from memoranda_backend.ranking import HashingEmbeddings
 from memoranda_sqlite import SQLiteMemoryStore
 from memoranda_vector import VectorMemoryStore
 from servers import LASTING_ENGINES, Engines

@@ -12,8 +12,8 @@ import memoranda
 from memoranda import HumanMemory, MemoryMetadata
 from memoranda.errors import InputError
 from memoranda.store import InMemoryStore
-from memoranda_encrypt import EncryptedStore, KeyRing, KeyRingError, LocalMasterKey, MasterKey
 from memoranda_backend.ranking import HashingEmbeddings
+from memoranda_encrypt import EncryptedStore, KeyRing, KeyRingError, LocalMasterKey, MasterKey
 
 
 def said(content: str, **owner: Any) -> HumanMemory:

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from memoranda import AIMemory, HumanMemory, MemoryItem, MemoryMetadata
 from memoranda.store import InMemoryStore, copy_item
 from memoranda.store.backend import Write
+from memoranda_backend.ranking import HashingEmbeddings
 from memoranda_encrypt import (
     DamagedItemError,
     EncryptedStore,
@@ -24,7 +25,6 @@ from memoranda_encrypt import (
     NotSealedError,
     UnsealingError,
 )
-from memoranda_backend.ranking import HashingEmbeddings
 from memoranda_sqlite import SQLiteMemoryStore
 from memoranda_vector import VectorMemoryStore
 

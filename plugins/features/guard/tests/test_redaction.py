@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 import memoranda
 from memoranda import AIMemory, HumanMemory, InputError, MemoryItem, MemoryMetadata, SummaryMemory, ToolMemory
 from memoranda.store import InMemoryStore
-from memoranda_messages import from_anthropic, to_anthropic
 from memoranda_guard.redactor import Redactor
+from memoranda_messages import from_anthropic, to_anthropic
 
 
 @pytest.fixture

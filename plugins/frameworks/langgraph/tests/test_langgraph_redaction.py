@@ -9,8 +9,8 @@ from typing import Any
 from langgraph.checkpoint.base import empty_checkpoint
 
 from memoranda.store import InMemoryStore
-from memoranda_langgraph import MemorandaSaver, MemorandaStore
 from memoranda_guard import Redactor
+from memoranda_langgraph import MemorandaSaver, MemorandaStore
 
 LOOKS_LIKE_A_PHONE = ["12345678-1234-4123-9123-abcdefabcdef", "+49 170 1234567", "4915112345678", "a:0049151234567"]
 

@@ -23,8 +23,8 @@ from pydantic_ai.messages import (
 
 from memoranda.store import Store
 from memoranda_messages import from_openai, to_anthropic, to_openai
-from memoranda_pydantic_ai import MemorandaConversationStore
 from memoranda_messages.sessions import Conversation as Session
+from memoranda_pydantic_ai import MemorandaConversationStore
 from memoranda_summary import SummaryConfig, compact
 
 IMAGE = BinaryContent.narrow_type(BinaryContent(bytes(range(256)), media_type="image/png"))

@@ -13,7 +13,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memoranda_backend.ranking import Passage, Weights, date_terms, index_words, query_date_terms, query_terms, rank_text
+from memoranda_backend.ranking import (
+    Passage,
+    Weights,
+    date_terms,
+    index_words,
+    query_date_terms,
+    query_terms,
+    rank_text,
+)
 from memoranda_backend.ranking.names import ASSISTANTS, UNKNOWN, asked_person, is_role
 from memoranda_backend.ranking.participants import called_names, capitalised, turns_of_callers
 from memoranda_backend.ranking.passages import are_apart

@@ -52,8 +52,8 @@ def test_what_is_missing_is_installed_from_the_clone_by_the_next_line(
 
     (line,) = told.splitlines()
     assert line.startswith("Next: cd memoranda-pen && pip install /")
-    assert f"{CLONE / 'plugins' / 'facts'} " in line
-    assert f"{CLONE / 'plugins' / 'testing'} -e '.[test]' && pytest tests" in line
+    assert f"{CLONE / 'plugins' / 'features' / 'facts'} " in line
+    assert f"{CLONE / 'plugins' / 'programs' / 'testing'} -e '.[test]' && pytest tests" in line
 
 
 def test_without_the_clone_what_is_missing_is_named_before_the_next_line(

@@ -12,8 +12,8 @@ import pytest
 
 from memoranda import __version__
 from memoranda_cli.commands import COMMANDS
-from memoranda_commands.exits import MEANINGS
 from memoranda_cli.new_plugin import Kind
+from memoranda_commands.exits import MEANINGS
 
 Command = Callable[..., Any]
 

@@ -11,8 +11,8 @@ from typer.testing import CliRunner
 
 from memoranda import MemoryMetadata
 from memoranda.plugins import default_registry
-from memoranda_commands import options
 from memoranda_cli.commands import COMMANDS
+from memoranda_commands import options
 
 SCOPE = ["user", "session", "task", "agent", "extra"]
 

@@ -12,13 +12,13 @@ import pytest
 import memoranda
 from memoranda import AIMemory, HumanMemory, MemoryItem, MemoryMetadata, ToolMemory
 from memoranda.store import Store
+from memoranda_backend.ranking import Weights
 from memoranda_cli.demo import LATER_QUESTION
 from memoranda_context import assemble
 from memoranda_guard import Guard
 from memoranda_inspector.demo import KITCHEN, TRIP, fill
 from memoranda_inspector.searching import modes_of, search
 from memoranda_messages import to_anthropic, to_openai, to_responses
-from memoranda_backend.ranking import Weights
 
 
 def payload_of(page: str, name: str = "A") -> Any:

@@ -8,11 +8,11 @@ from datetime import date
 from typing import Any
 
 from memoranda.store.backend import Filter
+from memoranda_backend.ranking import Passage
+from memoranda_backend.sql.candidates import Around, Best, Frequencies, Nearest, OnDay, Question, WithLetters
 from memoranda_postgres.dialect import MOMENT
 from memoranda_postgres.terms import FOLDED
 from memoranda_postgres.text_search import Hit, TextSearch
-from memoranda_backend.ranking import Passage
-from memoranda_backend.sql.candidates import Around, Best, Frequencies, Nearest, OnDay, Question, WithLetters
 
 
 class CandidateReader:

@@ -13,8 +13,8 @@ from typing import Any, Protocol
 import asyncpg
 
 from memoranda.errors import StoreClosedError
-from memoranda.store.steps import step
 from memoranda.per_loop import PerLoop, hang_up, run_in
+from memoranda.store.steps import step
 
 Connection = Any  # asyncpg ships no types
 

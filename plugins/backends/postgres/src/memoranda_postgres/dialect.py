@@ -11,10 +11,10 @@ from memoranda.shapes import json_text
 from memoranda.store import Order
 from memoranda.store.backend import Condition, Filter, InScope, Listing, Page, Value, key_bounds
 from memoranda.trust import Trust
+from memoranda_backend.sql import Change, Dialect, Parameters, Statement, Statements, trust_text
 from memoranda_postgres.rows import READ_COLUMNS, jsonb_text, owner_of
 from memoranda_postgres.terms import FOLDED
 from memoranda_postgres.values import UPDATED, value_condition
-from memoranda_backend.sql import Change, Dialect, Parameters, Statement, Statements, trust_text
 
 SEQUENCE = "added"
 

@@ -6,6 +6,8 @@ from typing import Any
 
 from memoranda.items import SCOPE_FIELDS
 from memoranda.store import Finding
+from memoranda_backend.ranking import WHITESPACE, terms_fingerprint
+from memoranda_backend.sql.candidates import WHOLE_SCOPE
 from memoranda_postgres.connections import Connection
 from memoranda_postgres.dialect import MOMENT, PostgresStatements
 from memoranda_postgres.pooler import pooler_finding
@@ -23,8 +25,6 @@ from memoranda_postgres.server import Server
 from memoranda_postgres.tables import indexes, trigram_index
 from memoranda_postgres.term_index import TermIndex
 from memoranda_postgres.vectors import Vectors
-from memoranda_backend.ranking import WHITESPACE, terms_fingerprint
-from memoranda_backend.sql.candidates import WHOLE_SCOPE
 
 
 async def examine(

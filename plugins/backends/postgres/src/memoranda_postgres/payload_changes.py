@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 from memoranda.errors import CorruptStoreError
 from memoranda.items import Payload, PayloadChanges
 from memoranda.store.backend import Expiry, Filter, left_out
+from memoranda_backend.sql import PAYLOAD_COLUMNS, Parameters, unpack_payload
 from memoranda_postgres.dialect import SEQUENCE, PostgresStatements
 from memoranda_postgres.marks import MARK, SNAPSHOT, lists_open_transactions
 from memoranda_postgres.server import Server
-from memoranda_backend.sql import PAYLOAD_COLUMNS, Parameters, unpack_payload
 
 
 class _Seen(NamedTuple):

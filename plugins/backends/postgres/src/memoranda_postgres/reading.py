@@ -10,13 +10,13 @@ from typing import Any
 from memoranda.items import MemoryItem, Payload, PayloadChanges, utc_text
 from memoranda.store import BaseStore, Order, Owner, namespace_of
 from memoranda.store.backend import Filter, InBranch, Listing, Page, readable
+from memoranda_backend.sql import PAYLOAD_COLUMNS, unpack_payload
 from memoranda_postgres.dialect import PostgresStatements
 from memoranda_postgres.payload_changes import payload_changes
 from memoranda_postgres.rows import READ_COLUMNS, item_of, moment_of
 from memoranda_postgres.schema import Layout
 from memoranda_postgres.server import Server
 from memoranda_postgres.terms import user_of
-from memoranda_backend.sql import PAYLOAD_COLUMNS, unpack_payload
 
 _PAGE = 500
 

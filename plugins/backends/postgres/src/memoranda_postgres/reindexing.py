@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any
 
 from memoranda.embeddings import Embeddings
+from memoranda_backend.ranking import Weights, embed_passages, has_text, normalised, terms_fingerprint
 from memoranda_postgres.connections import Connection
 from memoranda_postgres.dialect import PostgresStatements
 from memoranda_postgres.retrieval import named_model
@@ -17,7 +18,6 @@ from memoranda_postgres.server import Server
 from memoranda_postgres.term_index import TermIndex, made_entries
 from memoranda_postgres.terms import TERM_KEYS, stored_folding
 from memoranda_postgres.vectors import Vectors
-from memoranda_backend.ranking import Weights, embed_passages, has_text, normalised, terms_fingerprint
 
 logger = logging.getLogger(__name__)
 

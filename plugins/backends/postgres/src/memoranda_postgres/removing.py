@@ -8,10 +8,10 @@ from typing import Any
 
 from memoranda.items import MemoryMetadata
 from memoranda.store.backend import Filter, Page
+from memoranda_backend.sql import Change
 from memoranda_postgres.connections import Connection
 from memoranda_postgres.dialect import PostgresStatements
 from memoranda_postgres.server import Server
-from memoranda_backend.sql import Change
 
 _PORTION = 10_000
 _CONTENTS = "id, content, version"

@@ -18,15 +18,6 @@ from memoranda.items import MemoryItem
 from memoranda.offloading import offload
 from memoranda.store import RankedItem, SearchMode
 from memoranda.store.backend import Filter, readable
-from memoranda_postgres.candidates import CandidateReader
-from memoranda_postgres.dialect import SEQUENCE, PostgresStatements
-from memoranda_postgres.passage_vectors import Nearness
-from memoranda_postgres.rows import item_of
-from memoranda_postgres.scope_cache import Scope, ScopeCache
-from memoranda_postgres.server import Server
-from memoranda_postgres.term_index import TermIndex
-from memoranda_postgres.text_search import READ_HIT, Hit, TextSearch, version_of
-from memoranda_postgres.vectors import Vectors
 from memoranda_backend.ranking import (
     ScopeArrays,
     Scored,
@@ -42,6 +33,15 @@ from memoranda_backend.ranking import (
 )
 from memoranda_backend.sql import Parameters
 from memoranda_backend.sql.candidates import WHOLE_SCOPE, gather, gathered_async
+from memoranda_postgres.candidates import CandidateReader
+from memoranda_postgres.dialect import SEQUENCE, PostgresStatements
+from memoranda_postgres.passage_vectors import Nearness
+from memoranda_postgres.rows import item_of
+from memoranda_postgres.scope_cache import Scope, ScopeCache
+from memoranda_postgres.server import Server
+from memoranda_postgres.term_index import TermIndex
+from memoranda_postgres.text_search import READ_HIT, Hit, TextSearch, version_of
+from memoranda_postgres.vectors import Vectors
 
 _GONE = 20
 """How many of the best items may be gone by the time they are read."""

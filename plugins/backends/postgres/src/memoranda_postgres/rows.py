@@ -16,8 +16,8 @@ from memoranda.items import BUILTIN_TYPES, SCOPE_FIELDS, AIMemory, MemoryItem, M
 from memoranda.shapes import json_text
 from memoranda.store import namespace_key
 from memoranda.store.backend import bare_metadata
-from memoranda_postgres.terms import stored_folding
 from memoranda_backend.sql import ITEM_COLUMNS, further_text, pack, unpack
+from memoranda_postgres.terms import stored_folding
 
 READ_COLUMNS = (*ITEM_COLUMNS, *SCOPE_FIELDS)
 """The columns that :func:`item_of` reads, in its order; statements that return items select these first."""

@@ -11,6 +11,7 @@ from typing import Any
 import asyncpg
 
 from memoranda.errors import InputError, SchemaTooNewError, StoreError
+from memoranda_backend.ranking import terms_fingerprint
 from memoranda_postgres.connections import Connection
 from memoranda_postgres.dialect import PostgresDialect
 from memoranda_postgres.server import UNHURRIED, Server
@@ -24,7 +25,6 @@ from memoranda_postgres.tables import (
     trigram_index,
 )
 from memoranda_postgres.terms import TERM_KEYS
-from memoranda_backend.ranking import terms_fingerprint
 
 logger = logging.getLogger(__name__)
 

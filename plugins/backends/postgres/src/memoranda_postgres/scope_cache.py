@@ -22,10 +22,6 @@ import numpy as np
 from memoranda.loops import LoopLock
 from memoranda.offloading import offload, ranking_weight
 from memoranda.store.backend import Expiry, Filter
-from memoranda_postgres.dialect import SEQUENCE, PostgresStatements
-from memoranda_postgres.marks import MARK, SNAPSHOT, lists_open_transactions
-from memoranda_postgres.server import Server
-from memoranda_postgres.vectors import Vectors
 from memoranda_backend.ranking import (
     HEARD,
     Added,
@@ -39,6 +35,10 @@ from memoranda_backend.ranking import (
 )
 from memoranda_backend.sql import Parameters
 from memoranda_backend.sql.candidates import WHOLE_SCOPE
+from memoranda_postgres.dialect import SEQUENCE, PostgresStatements
+from memoranda_postgres.marks import MARK, SNAPSHOT, lists_open_transactions
+from memoranda_postgres.server import Server
+from memoranda_postgres.vectors import Vectors
 
 MOST_BYTES = 256 << 20
 """About how many bytes are kept for all scopes; the least recently searched ones are dropped. A larger scope is kept

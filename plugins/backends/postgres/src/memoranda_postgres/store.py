@@ -18,6 +18,7 @@ from memoranda.plugins import embedder
 from memoranda.shapes import seconds, whole_number
 from memoranda.store import Capability, Finding, RankedItem, SearchMode, copy_item
 from memoranda.store.backend import BASE_CAPABILITIES, Filter, Write
+from memoranda_backend.ranking import embed_passages, has_text, normalised
 from memoranda_postgres.conditional_writes import ConditionalWrites
 from memoranda_postgres.dialect import PostgresDialect, PostgresStatements
 from memoranda_postgres.expiry import ExpiryWriter
@@ -35,7 +36,6 @@ from memoranda_postgres.server import Server, ServerOptions
 from memoranda_postgres.term_index import TermIndex
 from memoranda_postgres.vectors import Vectors
 from memoranda_postgres.writing import Writer
-from memoranda_backend.ranking import embed_passages, has_text, normalised
 
 if TYPE_CHECKING:
     from memoranda.embeddings import Embeddings

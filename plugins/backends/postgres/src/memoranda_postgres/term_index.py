@@ -16,12 +16,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from memoranda.store.backend import Filter
+from memoranda_backend.sql import Parameters
+from memoranda_backend.sql.candidates import WHOLE_SCOPE, Sought
 from memoranda_postgres.dialect import SEQUENCE, PostgresStatements
 from memoranda_postgres.schema import add_terms
 from memoranda_postgres.server import Server
 from memoranda_postgres.terms import has_term, keys_text
-from memoranda_backend.sql import Parameters
-from memoranda_backend.sql.candidates import WHOLE_SCOPE, Sought
 
 Entry = tuple[int, int, str]
 """The number of an item, its version, and the keys of its terms."""

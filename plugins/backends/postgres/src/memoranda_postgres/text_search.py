@@ -11,14 +11,14 @@ from typing import Any, NamedTuple
 
 from memoranda.offloading import offload, ranking_weight
 from memoranda.store.backend import Filter, Page
+from memoranda_backend.ranking import HEARD, LONGEST_LABEL, Passage, index_terms, index_words, name_in, taking_part
+from memoranda_backend.sql import Parameters
+from memoranda_backend.sql.candidates import WHOLE_SCOPE, Sought
 from memoranda_postgres.dialect import MOMENT, PostgresStatements
 from memoranda_postgres.scope_cache import passage_of_row
 from memoranda_postgres.server import Server
 from memoranda_postgres.term_index import TermIndex
 from memoranda_postgres.terms import term_key
-from memoranda_backend.ranking import HEARD, LONGEST_LABEL, Passage, index_terms, index_words, name_in, taking_part
-from memoranda_backend.sql import Parameters
-from memoranda_backend.sql.candidates import WHOLE_SCOPE, Sought
 
 MARK = "id || ' ' || xmin::text || ' ' || version::text"
 _PASSAGE_COLUMNS = "id, content, extra_json, memory_type, created_at, user_id, session_id, task_id"

@@ -7,12 +7,12 @@ from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
+from memoranda_backend.ranking import has_text
 from memoranda_postgres.connections import Connection
 from memoranda_postgres.dialect import PostgresStatements
 from memoranda_postgres.rows import Addition, PackedRow, owner_of
 from memoranda_postgres.server import Server
 from memoranda_postgres.vectors import Vectors
-from memoranda_backend.ranking import has_text
 
 MOST_ROWS = 500
 """How many rows one statement writes at most; encoding and sending them blocks the event loop for milliseconds."""

@@ -12,8 +12,8 @@ from typing import Any
 from memoranda.items import SCOPE_FIELDS
 from memoranda.shapes import json_text
 from memoranda.store.backend import Value
-from memoranda_postgres.rows import jsonb_text, moment_of
 from memoranda_backend.sql import Parameters
+from memoranda_postgres.rows import jsonb_text, moment_of
 
 ByIds = Callable[[str], str]
 """Returns the condition that finds the rows of an array of ids, given its placeholder."""

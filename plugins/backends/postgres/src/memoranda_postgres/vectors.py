@@ -16,6 +16,8 @@ from typing import Any
 
 from memoranda.embeddings import Embeddings
 from memoranda.store.backend import Filter
+from memoranda_backend.ranking import WHITESPACE, Weights, divided
+from memoranda_backend.sql import Parameters
 from memoranda_postgres.connections import Connection
 from memoranda_postgres.dialect import MOMENT, PostgresStatements
 from memoranda_postgres.passage_vectors import (
@@ -31,8 +33,6 @@ from memoranda_postgres.passage_vectors import (
 )
 from memoranda_postgres.rows import READ_COLUMNS
 from memoranda_postgres.server import UNHURRIED, Server
-from memoranda_backend.ranking import WHITESPACE, Weights, divided
-from memoranda_backend.sql import Parameters
 
 EXACT_BELOW = 20_000
 """Scopes of up to this many items are compared one by one, which is exact and takes milliseconds."""

@@ -12,8 +12,8 @@ from zoneinfo import ZoneInfo
 from memoranda.errors import CorruptStoreError, InputError
 from memoranda.items import SCOPE_FIELDS, MemoryItem, MemoryMetadata, MemoryStatus, utc_text
 from memoranda.shapes import check_text, checked_json, json_text
-from memoranda.store.backend import ItemFields, bare_item, check_metadata, make_metadata
 from memoranda.speakers import is_role, plain_name, speaker
+from memoranda.store.backend import ItemFields, bare_item, check_metadata, make_metadata
 
 # Every character that some reader takes for a line end, and all other control characters except the tab.
 _CONTROL = re.compile("[\x00-\x08\x0a-\x1f\x7f-\x9f\u2028\u2029]+")

@@ -11,10 +11,10 @@ from typing import Any, Self
 
 from memoranda.errors import InputError, StoreUnavailableError
 from memoranda.items import MemoryItem, MemoryMetadata, utc_text
+from memoranda.per_loop import PerLoop
 from memoranda.shapes import check_text, number, whole_number
 from memoranda.store import Finding, Observer
 from memoranda.store.backend import Observers, check_item
-from memoranda.per_loop import PerLoop
 from memoranda_redis._address import DEFAULT_URL, Address
 from memoranda_redis._connection import RedisConnection
 from memoranda_redis._episodic_entries import ALL, READ, WRITE, examine_entries, recall

@@ -195,7 +195,10 @@ def is_text(value: Any) -> bool:
 
 
 def replacing(stored: Any, stored_type: Any, version: int, new: str, new_type: str) -> str:
-    """Return what :func:`memoranda_backend.sql.replacing_text` does; an old row that is no text leaves the new one as it is."""
+    """Return what :func:`memoranda_backend.sql.replacing_text` does.
+
+    An old row that is no text leaves the new one as it is.
+    """
     try:
         return replacing_text(stored.decode(), stored_type, version, new, new_type)
     except (UnicodeDecodeError, AttributeError):

@@ -8,8 +8,8 @@ from memoranda.lazy import lazy_names
 
 if TYPE_CHECKING:
     from memoranda.embeddings import Embeddings
-    from memoranda_openai.embeddings import OpenAIEmbeddings as OpenAIEmbeddings
     from memoranda_backend.ranking import HashingEmbeddings
+    from memoranda_openai.embeddings import OpenAIEmbeddings as OpenAIEmbeddings
     from memoranda_vector.store import VectorMemoryStore
 
 # OpenAIEmbeddings is offered too, but it is another distribution's: a star import must not need that.

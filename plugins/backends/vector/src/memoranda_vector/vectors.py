@@ -58,7 +58,10 @@ async def embed_matrix(embeddings: Embeddings, texts: Sequence[str]) -> Matrix:
 
 
 async def embed_one(embeddings: Embeddings, text: str) -> Matrix:
-    """Return the vector of one text, of length one or zero. Raises what ``memoranda_backend.ranking.embed_texts`` does."""
+    """Return the vector of one text, of length one or zero.
+
+    Raises what ``memoranda_backend.ranking.embed_texts`` does.
+    """
     dimension = embeddings.dimension
     if not has_text(text):
         return np.zeros(dimension, dtype=np.float32)

@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from memoranda.items import MemoryItem
-from memoranda_context.chatter import is_chatter
 from memoranda_backend.text import fold_words, has_statement, is_small_talk
+from memoranda_context.chatter import is_chatter
 
 _MOST_KEPT = 1 << 15
 

@@ -16,6 +16,7 @@ from typing import Any, Literal
 
 from memoranda.errors import InputError
 from memoranda.items import HumanMemory, MemoryItem, SystemMemory
+from memoranda.speakers import is_role, plain_name, speaker
 from memoranda.tokens import TokenCounter, estimate_tokens
 from memoranda.trust import Trust, trust_of
 from memoranda_context.counting import text_tokens
@@ -26,7 +27,6 @@ from memoranda_messages.memory_section import MEMORIES, MEMORIES_END, without_se
 from memoranda_messages.prompt_text import indented, one_line, prompt_text
 from memoranda_messages.request import Dropped
 from memoranda_messages.responses import to_responses
-from memoranda.speakers import is_role, plain_name, speaker
 
 Source = Literal["soul", "query", "profile", "told", "conversation", "recent", "long-term"]
 

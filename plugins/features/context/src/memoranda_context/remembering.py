@@ -11,9 +11,6 @@ from memoranda.items import MemoryItem
 from memoranda.store import RankedItem, Recalled, Store
 from memoranda.tokens import CHARACTERS_OF_A_TOKEN, TokenCounter
 from memoranda.trust import Trust, trust_of
-from memoranda_context.excerpts import excerpt
-from memoranda_context.fencing import Admission
-from memoranda_context.gists import gist_of
 from memoranda_backend.text import (
     MANY_TOLD,
     MUCH_TOLD,
@@ -24,6 +21,9 @@ from memoranda_backend.text import (
     query_terms,
     statements,
 )
+from memoranda_context.excerpts import excerpt
+from memoranda_context.fencing import Admission
+from memoranda_context.gists import gist_of
 
 _TELLING_TYPES = ("human", "item")
 """The types of items that people write, or that are written down for them."""

@@ -26,8 +26,8 @@ from memoranda.store.backend import (
 )
 
 if TYPE_CHECKING:
-    from memoranda_encrypt.writing import SealedWriting
     from memoranda_backend.ranking import ScopeArrays, Weights
+    from memoranda_encrypt.writing import SealedWriting
 
 MOST_LETTERS = 32 << 20
 """How many letters of decrypted content are kept for all scopes together. A larger scope is kept alone."""

@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from memoranda.embeddings import Embeddings
 from memoranda.items import MemoryItem
 from memoranda.offloading import offload
+from memoranda_backend.ranking import Weights, embed_passages, embed_query, has_text, pack_vector
 from memoranda_encrypt.items import Draft, open_vectors
 from memoranda_encrypt.keyring import KeyRing
 from memoranda_encrypt.sealing import key_id_of, sealed_text
-from memoranda_backend.ranking import Weights, embed_passages, embed_query, has_text, pack_vector
 
 
 class VectorSealer:

@@ -7,12 +7,12 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import NamedTuple
 
+from memoranda_backend.text import index_terms
 from memoranda_facts.knowledge import Key, Knowledge, Names
 from memoranda_facts.results import Fact
 from memoranda_facts.schema import Schema
 from memoranda_facts.timeline import Timeline
 from memoranda_facts.values import Ref, same_text
-from memoranda_backend.text import index_terms
 
 _WORD = re.compile(r"[^\W_]+")
 

@@ -11,13 +11,13 @@ from memoranda.offloading import import_in_thread
 from memoranda.store import Store
 from memoranda.tokens import TokenCounter, estimate_tokens
 from memoranda.trust import Trust
+from memoranda_backend.text import index_terms, query_language, query_words
 from memoranda_facts.dates import EVER, in_short
 from memoranda_facts.fact_index import FactIndex, words_of
 from memoranda_facts.records import short_id
 from memoranda_facts.results import Fact
 from memoranda_facts.schema import Schema
 from memoranda_facts.values import same_text
-from memoranda_backend.text import index_terms, query_language, query_words
 
 _FIRST_LOOK = 4
 """How many entries are ranked first for each fact that is wanted; several entries may be one fact, or none any more."""

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from memoranda_guard.policy import Outcome, Policy, Rule
     from memoranda_guard.quarantine import NotQuarantinedError, QuarantinedMemory, approve, quarantined, reject
     from memoranda_guard.reading import load_policy
+    from memoranda_guard.redactor import Redactor
 
 __all__ = [
     "Fence",
@@ -20,6 +21,7 @@ __all__ = [
     "Outcome",
     "Policy",
     "QuarantinedMemory",
+    "Redactor",
     "RefusedError",
     "Rule",
     "approve",
@@ -36,5 +38,6 @@ __getattr__, __dir__ = lazy_names(
         "policy": ["Outcome", "Policy", "Rule"],
         "quarantine": ["NotQuarantinedError", "QuarantinedMemory", "approve", "quarantined", "reject"],
         "reading": ["load_policy"],
+        "redactor": ["Redactor"],
     },
 )

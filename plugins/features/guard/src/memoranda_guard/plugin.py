@@ -7,7 +7,7 @@ from memoranda.plugins import CommandSpec, ItemTypeSpec, ObserverSpec, hookimpl
 
 @hookimpl
 def memoranda_observers() -> list[ObserverSpec]:
-    """Offer the guard."""
+    """Offer the guard, and the redaction of personal data."""
     return [
         ObserverSpec(
             "guard",
@@ -15,7 +15,13 @@ def memoranda_observers() -> list[ObserverSpec]:
             api=1,
             summary="Judges every item by a policy before it is stored.",
             required=True,
-        )
+        ),
+        ObserverSpec(
+            "redact",
+            target="memoranda_guard.redactor:Redactor",
+            api=1,
+            summary="Hashes e-mail addresses and phone numbers before an item is stored.",
+        ),
     ]
 
 

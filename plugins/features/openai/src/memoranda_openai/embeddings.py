@@ -10,8 +10,8 @@ from weakref import WeakKeyDictionary
 from memoranda.embeddings import Embeddings
 from memoranda.errors import BadVectorError, EmbeddingError, EmbeddingUnavailableError
 from memoranda.shapes import whole_number
-from memoranda_openai.service import Failures, Service
 from memoranda_backend.ranking import checked_vector
+from memoranda_openai.service import Failures, Service
 
 _FAILURES = Failures(EmbeddingUnavailableError, EmbeddingError)
 

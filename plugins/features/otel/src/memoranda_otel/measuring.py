@@ -7,6 +7,8 @@ from abc import ABC, abstractmethod
 from memoranda.store import Observer, Store
 from memoranda.store.calls import Call, End, measure
 
+__all__ = ["Call", "Measuring"]
+
 
 class Measuring(Observer, ABC):
     """An observer that measures: it is told of calls, and of nothing else.

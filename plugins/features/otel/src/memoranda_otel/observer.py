@@ -20,7 +20,6 @@ from memoranda.store import Capability, RankedItem, Recalled, Store, namespace_k
 from memoranda.store.calls import Call, End
 from memoranda.store.layers import add_layer
 from memoranda.store.steps import WATCHING, Begin
-from memoranda_otel.measuring import Measuring
 from memoranda_otel import conventions, settings
 from memoranda_otel.conventions import (
     BACKEND,
@@ -33,6 +32,7 @@ from memoranda_otel.conventions import (
     STORE_ID,
 )
 from memoranda_otel.layer import TelemetryLayer
+from memoranda_otel.measuring import Measuring
 from memoranda_otel.metrics import measurements_for, system_of
 from memoranda_otel.operations import Operation, operation_of, purges
 from memoranda_otel.spans import PlainSpan, Spans, enter, fail, leave

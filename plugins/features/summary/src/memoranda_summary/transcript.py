@@ -13,8 +13,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from memoranda.items import MemoryItem
-from memoranda.tool_calls import call_arguments, call_name
 from memoranda.speakers import plain_name, speaker
+from memoranda.tool_calls import call_arguments, call_name
 
 _CONTINUED = "\n    | "
 _PREFIXES = ("msg", "turn", "entry", "line")

@@ -18,8 +18,8 @@ from google.genai import types
 from pydantic_core import to_json
 
 from memoranda.items import MemoryItem, utc_text
-from memoranda.store import Store
 from memoranda.speakers import may_speak_as, type_of_role
+from memoranda.store import Store
 from memoranda_messages.sessions import Fields, JsonObject, MessageFormat, Outgoing, Part, Result
 
 FORMAT = "adk"

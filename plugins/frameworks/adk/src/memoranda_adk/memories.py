@@ -16,8 +16,8 @@ from memoranda.items import MemoryItem, MemoryMetadata
 from memoranda.store import Capability, Store
 from memoranda.sync import SyncStore
 from memoranda_adk.events import FORMAT, USER, EventFormat, item_id
-from memoranda_messages.sessions import awaitable_store, finished, replaced, retried, seen_by
 from memoranda_backend.text import index_terms, query_terms
+from memoranda_messages.sessions import awaitable_store, finished, replaced, retried, seen_by
 
 MARK = "adk_memory"
 """The key of ``metadata.extra`` with the name of the app that has an item in its memory; empty for a deleted one."""

@@ -59,8 +59,8 @@ class MemorandaSessionService(BaseSessionService):
       Sessions of different apps are apart, even if they have the same id.
     - A session that another framework wrote can be read and continued. What its model said gets the author ``agent``,
       by default the name of the app.
-    - ``ttl``, ``min_trust``, ``fence`` and ``receipt`` are those of :class:`memoranda_messages.sessions.Conversation`. All but
-      the first apply to what :meth:`get_session` returns.
+    - ``ttl``, ``min_trust``, ``fence`` and ``receipt`` are those of :class:`memoranda_messages.sessions.Conversation`.
+      All but the first apply to what :meth:`get_session` returns.
     """
 
     def __init__(

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Literal
 from langgraph.store.base import IndexConfig, ensure_embeddings, get_text_at_path, tokenize_path
 
 from memoranda.errors import BadVectorError, InputError
-from memoranda_langgraph.encoding import packed, unpacked
 from memoranda_backend.ranking import checked_vector
+from memoranda_langgraph.encoding import packed, unpacked
 
 if TYPE_CHECKING:
     from langgraph.store.base import Embeddings

@@ -17,8 +17,8 @@ from memoranda.tool_calls import call_arguments, call_name
 from memoranda_messages import Dropped, agrees, from_responses, to_responses
 from memoranda_messages.payload_json import decode_payload, encode_payload
 from memoranda_messages.responses import REASONING, lone_reasoning
-from memoranda_messages.shapes import parsed
 from memoranda_messages.sessions.agreement import is_same_unknown, unknown_fields
+from memoranda_messages.shapes import parsed
 
 if TYPE_CHECKING:
     from agents import TResponseInputItem

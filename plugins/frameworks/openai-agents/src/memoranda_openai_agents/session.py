@@ -15,9 +15,9 @@ from memoranda.items import MemoryMetadata
 from memoranda.offloading import filter_weight, offload
 from memoranda.store import Store
 from memoranda_messages import Dropped
+from memoranda_messages.sessions import Conversation, Fence, finished, warn_of
 from memoranda_openai_agents.sdk_items import memory_items, reasoning_without_outcome, sdk_items, single_sdk_item
 from memoranda_openai_agents.settings import ShownLimit, ShownSettings
-from memoranda_messages.sessions import Conversation, Fence, finished, warn_of
 from memoranda_summary import CompactionResult, SummaryConfig, compact
 
 if TYPE_CHECKING:

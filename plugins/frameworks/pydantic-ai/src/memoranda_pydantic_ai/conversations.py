@@ -23,6 +23,7 @@ from memoranda.errors import CorruptStoreError, UnsupportedError, VersionConflic
 from memoranda.items import MemoryItem, MemoryMetadata
 from memoranda.store import EVERYTHING, Capability, Store
 from memoranda_messages import Dropped
+from memoranda_messages.sessions import Conversation, finished, write_records
 from memoranda_pydantic_ai.entries import (
     CONVERSATION,
     FAMILY,
@@ -35,7 +36,6 @@ from memoranda_pydantic_ai.entries import (
     is_gone,
     own_entries,
 )
-from memoranda_messages.sessions import Conversation, finished, write_records
 
 _AROUND = 16
 """How many more items than entries are read at once, since some entries consist of several."""

@@ -26,9 +26,9 @@ from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse
 from memoranda.items import MemoryItem, MemoryMetadata, utc_text
 from memoranda.store import Store
 from memoranda_messages import Dropped
-from memoranda_pydantic_ai.messages import FORMAT, PydanticAIFormat
 from memoranda_messages.sessions import RECORD, Record, Records, warn_of
 from memoranda_messages.sessions.outgoing import runs
+from memoranda_pydantic_ai.messages import FORMAT, PydanticAIFormat
 
 CONVERSATION = "conversation"
 FAMILY = "family"

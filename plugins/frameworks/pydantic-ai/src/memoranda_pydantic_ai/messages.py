@@ -25,8 +25,8 @@ from pydantic_ai.messages import (
     VideoUrl,
 )
 
-from memoranda_messages.shapes import parsed
 from memoranda_messages.sessions import Fields, JsonObject, MessageFormat, Outgoing, Part, Result
+from memoranda_messages.shapes import parsed
 
 FORMAT = "pydantic-ai"
 

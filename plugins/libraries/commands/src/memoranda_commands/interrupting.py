@@ -8,13 +8,7 @@ import signal
 import threading
 from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, TypeVar
-
-from memoranda.errors import MemoryError
-from memoranda_commands.exits import CommandError, code_of
-
-if TYPE_CHECKING:
-    from memoranda_userdata import TransferCounts
+from typing import Any, TypeVar
 
 T = TypeVar("T")
 
@@ -37,20 +31,6 @@ def uncertain(message: str) -> Iterator[None]:
         yield
     except KeyboardInterrupt:
         raise Interrupted(f"Interrupted. {message}") from None
-
-
-@contextmanager
-def broken_off(counts: TransferCounts) -> Iterator[None]:
-    """Say how far a transfer came, if Ctrl-C or an error ends the block."""
-    try:
-        yield
-    except KeyboardInterrupt:
-        raise Interrupted(f"Interrupted {counts.interruption()}", counts.as_json()) from None
-    except MemoryError as error:
-        if not counts.total and not counts.under_way:
-            raise
-        message = f"{error} This was {counts.interruption()}"
-        raise CommandError(message, code_of(error), counts.as_json()) from error
 
 
 def run(work: Coroutine[Any, Any, T]) -> T:

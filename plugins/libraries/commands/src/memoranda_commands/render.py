@@ -7,11 +7,11 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from memoranda.items import SCOPE_FIELDS
+from memoranda.speakers import speaker as who_speaks
 from memoranda.store import dump_item
 from memoranda.tool_calls import call_arguments, call_name
 from memoranda_commands.characters import preview, visible
 from memoranda_commands.terminal import blocks, console, is_narrow, table
-from memoranda.speakers import speaker as who_speaks
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

@@ -9,6 +9,7 @@ from typing import Any
 from memoranda.errors import InputError
 from memoranda.items import MemoryItem, MemoryMetadata
 from memoranda.shapes import owner_of, wrong
+from memoranda.speakers import is_role, plain_name
 from memoranda.tool_calls import call_arguments, call_name
 from memoranda_messages import shapes
 from memoranda_messages.payloads import (
@@ -30,7 +31,6 @@ from memoranda_messages.request import (
     with_first_ids,
 )
 from memoranda_messages.shapes import JsonObject, calls_of, is_foreign, joined_text, parsed
-from memoranda.speakers import is_role, plain_name
 
 FORMAT = "openai"
 _TYPES = {

@@ -10,9 +10,9 @@ import re
 from collections.abc import Sequence
 
 from memoranda.items import MemoryItem
+from memoranda.speakers import speaker
 from memoranda.tool_calls import call_arguments, call_name
 from memoranda_messages.request import results_behind_calls
-from memoranda.speakers import speaker
 
 CONVERSATION_HEADING = "# Conversation"
 REQUEST_HEADING = "# Request"

@@ -13,9 +13,9 @@ import typer
 from memoranda.errors import InputError
 from memoranda.plugins import Backend
 from memoranda.urls import redacted, scheme_of
+from memoranda_cli.measuring import Cost, measured
 from memoranda_commands import options
 from memoranda_commands.exits import CommandError, ExitCode
-from memoranda_cli.measuring import Cost, measured
 from memoranda_commands.terminal import say, show, show_json, table
 from memoranda_userdata import whole_file
 

@@ -42,6 +42,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "doctor": ("doctor", "doctor --repair --store sqlite:///agent.db"),
     "reindex": ("reindex --store sqlite:///agent.db", "reindex --option embeddings=hashing"),
     "bench": ("bench --sizes 1000,10000 --plot cost.svg", "bench redis://localhost --calls 50"),
+    "eval": ("eval questions.jsonl --store sqlite:///agent.db", "eval --make questions.jsonl --user ada"),
     "new-plugin": ("new-plugin paper", "new-plugin my-model --kind summarizer"),
     "conform": ("conform memory://", "conform sqlite:///test.db --only scope"),
 }
@@ -75,6 +76,12 @@ COMMANDS: tuple[CommandSpec, ...] = (
     _command(UPKEEP, "doctor", "doctor:doctor", "Check a store's health; --repair fixes what it can."),
     _command(UPKEEP, "reindex", "doctor:reindex", "Build a store's search indexes again."),
     _command(UPKEEP, "bench", "bench:bench", "Measure a store, and plot how its cost grows with its size."),
+    _command(
+        UPKEEP,
+        "eval",
+        "evaluation.command:evaluation",
+        "Measure if search finds the right memories, by questions of your own.",
+    ),
     _command(AUTHORS, "new-plugin", "new_plugin:new_plugin", "Write a whole plugin that passes its tests."),
     _command(AUTHORS, "conform", "conform:conform", "Test a store against everything the protocol promises."),
 )

@@ -10,10 +10,10 @@ import typer
 
 from memoranda.store import Capability
 from memoranda.urls import redacted
+from memoranda_cli.importing import Policy, trial
+from memoranda_cli.transfers import broken_off
 from memoranda_commands import options
 from memoranda_commands.exits import CommandError, ExitCode
-from memoranda_cli.importing import Policy, trial
-from memoranda_commands.interrupting import broken_off
 from memoranda_commands.terminal import progress, say, show_json
 from memoranda_userdata import (
     BATCH,

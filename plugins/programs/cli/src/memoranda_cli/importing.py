@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from memoranda.store import Capability
-from memoranda_commands import options
 from memoranda_cli.chat_formats import EXPORTS, FileFormat, export_records, format_of
 from memoranda_cli.chat_items import chat_items
-from memoranda_commands.exits import CommandError, ExitCode
-from memoranda_commands.interrupting import broken_off
 from memoranda_cli.sources.attachments import Attachments
 from memoranda_cli.sources.files import readable
 from memoranda_cli.sources.items import Destination, export_items
 from memoranda_cli.sources.report import Report, listed
+from memoranda_cli.transfers import broken_off
+from memoranda_commands import options
+from memoranda_commands.exits import CommandError, ExitCode
 from memoranda_commands.terminal import progress, say, show, show_json, table
 from memoranda_userdata import (
     Digest,

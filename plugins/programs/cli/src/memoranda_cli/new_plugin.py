@@ -24,7 +24,7 @@ import typer
 from memoranda import __version__
 from memoranda.errors import InputError
 from memoranda.plugins import API_VERSION, HOOKS, KINDS, Spec, hookspecs, how_to_install
-from memoranda.plugins.installing import NEEDS
+from memoranda.plugins.installing import FOLDERS, NEEDS
 from memoranda_commands import options
 from memoranda_commands.exits import CommandError, ExitCode
 from memoranda_commands.terminal import did_you_mean, say, show_json
@@ -99,7 +99,7 @@ _TEST_NEEDS = {Kind.COMMAND: (*_KIT, "memoranda-cli")}
 
 CLONE_FOLDERS = (
     "core",
-    *(f"plugins/{name}" for name in dict.fromkeys((*NEEDS["cli"], *NEEDS["testing"], "cli", "testing"))),
+    *(FOLDERS[name] for name in dict.fromkeys((*NEEDS["cli"], *NEEDS["testing"], "cli", "testing"))),
 )
 """What a clone of memoranda has to install for a new plugin and its tests, until a release is on the package index."""
 
@@ -152,7 +152,7 @@ def _say_what_is_next(target: Path, kind: Kind) -> None:
         for name in needed:
             if name.removeprefix("memoranda-") in missing:
                 say(f"It needs {name}: {how_to_install(name)}")
-    requirements = [] if clone is None else [shlex.quote(str(clone / "plugins" / name)) for name in missing]
+    requirements = [] if clone is None else [shlex.quote(str(clone / FOLDERS[name])) for name in missing]
     installing = " ".join(["pip install", *requirements, "-e '.[test]'"])
     say(f"Next: cd {shlex.quote(str(target))} && {installing} && pytest tests && memoranda plugins")
 

@@ -7,8 +7,8 @@ import pytest
 from memoranda import AIMemory, HumanMemory, MemoryMetadata, SystemMemory
 from memoranda.errors import InputError
 from memoranda.store import InMemoryStore, Store
-from memoranda_cli.evaluation import evaluate, make_questions
 from memoranda_backend.ranking import query_terms
+from memoranda_cli.evaluation import evaluate, make_questions
 
 ADA = MemoryMetadata(user_id="ada")
 

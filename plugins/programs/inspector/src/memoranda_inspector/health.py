@@ -11,7 +11,7 @@ from starlette.responses import Response
 
 from memoranda.errors import MemoryError
 from memoranda.store import Finding, Store
-from memoranda_cli.doctor import item_findings, own_findings, plugin_findings
+from memoranda_commands.findings import item_findings, own_findings, plugin_findings
 from memoranda_inspector.pages import in_page, rendered
 
 WAIT = 1.0  # How many seconds a page waits for the end of a check before it shows what was found so far.

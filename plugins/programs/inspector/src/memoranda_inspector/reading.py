@@ -13,6 +13,7 @@ from memoranda.errors import InputError
 from memoranda.items import MemoryItem, MemoryMetadata
 from memoranda.store import Owner as Listed
 from memoranda.store import Store, dump_item
+from memoranda_backend.ranking import PRIOR, Weights
 from memoranda_inspector.context import (
     EVERY,
     FORMATS,
@@ -32,7 +33,6 @@ from memoranda_inspector.receipt_pages import ReceiptPages
 from memoranda_inspector.scopes import Owner, Owners
 from memoranda_inspector.searching import MOVABLE, modes_of, modes_with, search, weights_of
 from memoranda_inspector.text import SHOWN_ALONE, json_text, shortened, shown_name
-from memoranda_backend.ranking import PRIOR, Weights
 from memoranda_summary import expand
 
 OWNERS_SHOWN = 50

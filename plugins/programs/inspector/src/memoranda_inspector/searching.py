@@ -11,7 +11,6 @@ from typing import Any, cast
 from memoranda.errors import InputError
 from memoranda.items import MemoryItem, MemoryMetadata
 from memoranda.store import Capability, RankedItem, SearchMode, Store
-from memoranda_commands.characters import visible
 from memoranda_backend.ranking import (
     Passage,
     Weights,
@@ -26,6 +25,7 @@ from memoranda_backend.ranking import (
     rank_hybrid,
 )
 from memoranda_backend.text.stemming import stemmer_of
+from memoranda_commands.characters import visible
 
 LIMIT = 20
 REACH = 5_000

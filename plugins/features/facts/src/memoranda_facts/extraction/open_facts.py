@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from memoranda_backend.text import fold_words, index_terms
 from memoranda_facts.candidates import Candidate
 from memoranda_facts.dates import EVER, start_of
 from memoranda_facts.results import Fact
 from memoranda_facts.values import same_text
-from memoranda_backend.text import fold_words, index_terms
 
 _NOT_NAMING = frozenset(
     (

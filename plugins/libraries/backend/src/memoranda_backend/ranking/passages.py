@@ -23,8 +23,8 @@ class Passage(NamedTuple):
 
     ``session`` names the conversation that the item belongs to. Neighbours and the session's bonus stay within one
     sitting of it, which hours of silence end. ``date`` is ISO-8601 text. ``terms`` are the item's own
-    :func:`~memoranda_backend.ranking.index_words`, where a backend keeps them; without them the text is divided on every query,
-    which is most of the work.
+    :func:`~memoranda_backend.ranking.index_words`, where a backend keeps them; without them the text is divided on
+    every query, which is most of the work.
     """
 
     key: str

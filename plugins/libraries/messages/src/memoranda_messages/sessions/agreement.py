@@ -23,9 +23,9 @@ from typing import Any
 
 from memoranda.items import MemoryItem
 from memoranda.shapes import json_text
+from memoranda.speakers import may_speak_as, type_of_role
 from memoranda_messages import Part, agrees
 from memoranda_messages.payloads import OUTPUTS
-from memoranda.speakers import may_speak_as, type_of_role
 
 Fields = dict[str, Any]
 

@@ -17,8 +17,8 @@ no other framework is to see) and ``content``; ``tool_calls``, a list of ``{"id"
 - ``id``, ``created_at``, ``group``, ``origin``: as an item has them; without an ``id`` it gets a new one.
 
 Give all texts, calls and results that a model would be shown, whoever the object says to speak. A stored message is
-returned only if it brings in nothing that its items do not say (see :mod:`memoranda_messages.sessions.agreement`). If an item
-was changed since, or its payload says something else, its message is written from the fields.
+returned only if it brings in nothing that its items do not say (see :mod:`memoranda_messages.sessions.agreement`). If
+an item was changed since, or its payload says something else, its message is written from the fields.
 """
 
 from __future__ import annotations

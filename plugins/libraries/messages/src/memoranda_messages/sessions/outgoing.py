@@ -8,12 +8,12 @@ from collections.abc import Set as AbstractSet
 from typing import Any, Literal, NamedTuple, TypeVar
 
 from memoranda.items import MemoryItem
+from memoranda.speakers import is_role, plain_name
 from memoranda.tool_calls import call_arguments, call_name
 from memoranda_messages import Dropped
 from memoranda_messages.parts import Part
 from memoranda_messages.request import spoken
 from memoranda_messages.shapes import calls_of
-from memoranda.speakers import is_role, plain_name
 
 Role = Literal["human", "ai", "tool", "system"]
 T = TypeVar("T")

@@ -82,10 +82,10 @@ def evaluation(
     into that one under made-up users, and removed in the end.
     """
     from memoranda_cli.bench import check_plot
-    from memoranda_commands.stores import run
     from memoranda_cli.evaluation.making import PROXY
     from memoranda_cli.evaluation.printing import plotted
     from memoranda_cli.evaluation.questions import read_questions
+    from memoranda_commands.stores import run
     from memoranda_userdata import whole_file
 
     if (file is None) == (make is None):
@@ -210,9 +210,9 @@ async def _make(
     store_options: list[str] | None,
 ) -> list[EvalQuestion]:
     """Write a file of questions about a store's own items."""
-    from memoranda_commands.stores import opened
     from memoranda_cli.evaluation.making import PROXY, make_questions
     from memoranda_cli.evaluation.questions import question_lines
+    from memoranda_commands.stores import opened
     from memoranda_userdata import whole_file
 
     async with opened(url, store_options) as store:

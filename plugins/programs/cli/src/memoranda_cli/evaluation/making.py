@@ -10,8 +10,8 @@ from itertools import pairwise
 from memoranda.errors import InputError
 from memoranda.items import MemoryItem, MemoryMetadata
 from memoranda.store import Store
-from memoranda_cli.evaluation.questions import EvalQuestion
 from memoranda_backend.ranking import conversation_key, query_language, query_words
+from memoranda_cli.evaluation.questions import EvalQuestion
 
 PROXY = (
     "A proxy, made without a model: each question is an item with its rarest words removed, and words of the turns "

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from memoranda_commands.characters import preview, visible
-from memoranda_cli.plot import svg_plot
-from memoranda_commands.terminal import table
 from memoranda_cli.evaluation.evaluating import Report
 from memoranda_cli.evaluation.questions import EvalQuestion, QuestionFile
+from memoranda_cli.plot import svg_plot
+from memoranda_commands.characters import preview, visible
+from memoranda_commands.terminal import table
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

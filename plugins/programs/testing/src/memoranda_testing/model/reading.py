@@ -15,9 +15,9 @@ from memoranda.store.ranked import BESIDE_THE_BEST, DEPTH, RERANKED
 from memoranda.tokens import estimate_tokens
 from memoranda.windowing import as_said, last_rounds, newest, rounds_within
 from memoranda_backend.ranking import by_time, conversation_key, judge, passage_of, rank_text
+from memoranda_backend.text.superseding import newest_first
 from memoranda_testing.model.handle import Handle
 from memoranda_testing.model.state import Refused, as_scanned, shown
-from memoranda_backend.text.superseding import newest_first
 
 
 class Reading(Handle):
