@@ -12,6 +12,7 @@ import pytest
 
 from memoranda import HumanMemory, MemoryMetadata
 from memoranda.store.lifetime_layer import Lifetimes
+from memoranda_backend.ranking import HashingEmbeddings
 from memoranda_postgres import PostgresMemoryStore, scope_cache, term_index
 from memoranda_postgres.scope_cache import lists_open_transactions
 
