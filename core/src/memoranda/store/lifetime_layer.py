@@ -148,12 +148,12 @@ class LifetimeLayer(Layer):
         """Return what the query asks for; of items that are named by their ids, those that have not expired."""
         if query.ids is None:
             return self.inner.read(self.narrow(query))
-        return self._of_ids(query)
+        if query.form != "items" or not self.lifetimes.in_use:
+            return self.inner.read(query)
+        return self._unexpired(query)
 
-    async def _of_ids(self, query: Query[T]) -> list[T]:
+    async def _unexpired(self, query: Query[T]) -> list[T]:
         found: list[Any] = await self.inner.read(query)
-        if query.form != "items":
-            return found
         for item in found:
             if item.expires_at is not None:
                 return list(filter(Expiry(self.now()).matches, found))

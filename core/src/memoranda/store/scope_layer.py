@@ -67,12 +67,10 @@ class ScopeLayer(Layer):
         """Return what the query asks for; of items that are named by their ids, those within the scope."""
         if query.ids is None:
             return self.inner.read(query.narrowed(self.scope))
-        return self._of_ids(query)
+        return self.inner.read(query) if query.form != "items" else self._within_scope(query)
 
-    async def _of_ids(self, query: Query[T]) -> list[T]:
+    async def _within_scope(self, query: Query[T]) -> list[T]:
         found = await self.inner.read(query)
-        if query.form != "items":
-            return found
         return [item for item in found if metadata_matches(self.scope, item.metadata)]  # type: ignore[attr-defined]
 
     def prepare(self, item: MemoryItem) -> MemoryItem:
