@@ -113,7 +113,7 @@ class Weights:
     semantic: float | None = None
     """The part that meaning has in a hybrid ranking; the words have the rest. None measures it on the scope's own
     items: see :mod:`memoranda_backend.ranking.calibration`."""
-    asked_speaker: float = 0.25
+    asked_speaker: float = 0.35
     """Bonus when the query names who speaks here, or is in the first person and the user speaks, or, where nobody is
     known, the item does not call by name whom the query names; like all bonuses, relative to the best, which has 1."""
     session: float = 0.2
