@@ -327,3 +327,23 @@ async def test_a_remark_on_a_sentence_that_is_half_true_says_which_half() -> Non
         await nora.add_many([said, HumanMemory(content="I moved to Porto.")])
         remarks = await nora.outdated([said.id])
     assert remarks[said.id].startswith("lives in Lisbon is no longer true: Porto since ")
+
+
+async def test_memories_of_adk_and_strands_say_what_holds_no_longer() -> None:
+    from memoranda_adk import MemorandaMemoryService
+    from memoranda_strands import MemorandaMemoryStore
+
+    async with memoranda.open("memory://", facts="rules") as store:
+        ada = store.scoped(user_id="ada", session_id="old")
+        await ada.add(HumanMemory(content="I live in Lisbon", created_at="2026-01-10T10:00:00Z"))
+        await ada.add(HumanMemory(content="I moved to Porto", created_at="2026-03-10T10:00:00Z"))
+
+        strands = await MemorandaMemoryStore(store.scoped(user_id="ada"), everything=True).search("Lisbon")
+        adk = await MemorandaMemoryService(store, everything=True).search_memory(
+            app_name="app", user_id="ada", query="Lisbon"
+        )
+
+    remarked = "I live in Lisbon (no longer true: Porto since 2026-03-10)"
+    assert strands[0].content == remarked
+    assert adk.memories[0].content.parts is not None
+    assert adk.memories[0].content.parts[0].text == remarked

@@ -343,3 +343,12 @@ async def test_room_that_longer_memories_left_empty_is_filled_with_shorter_ones(
         prompt = await assemble(store.scoped(user_id="ada", session_id="new"), "Which bicycle is red?", tokens=2_000)
         assert sum(map(estimate_tokens, prompt)) > 1_850
         assert len(store.read) > 2
+
+
+async def test_a_small_budget_is_not_left_empty_where_nothing_answers() -> None:
+    async with memoranda.open("memory://") as store:
+        await told(store)
+        asked = await assemble(store.scoped(user_id="nora", session_id="new"), "Where is Xaver's zeppelin?", tokens=110)
+
+    assert "Miso died" in text_of(asked)
+    assert sum(map(estimate_tokens, asked)) <= 110

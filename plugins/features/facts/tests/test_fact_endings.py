@@ -214,3 +214,21 @@ async def test_an_extractor_is_told_what_holds_if_it_takes_that() -> None:
     handle = InMemoryStore().scoped(user_id="nora")
     await handle.add(HumanMemory(content="I live in Lisbon."))
     assert (await ExtractionRun(Facts(handle), Silent()).run()).read == 1
+
+
+@pytest.mark.parametrize(
+    ("texts", "values"),
+    [
+        (
+            ["I take 10 mg of lisinopril every morning", "My doctor upped the lisinopril to 20 mg"],
+            ["20 mg", "lisinopril"],
+        ),
+        (["I'm on sertraline 50 mg", "They bumped me up to 100 mg of sertraline"], ["100 mg", "sertraline"]),
+        (["I take 10 mg of lisinopril", "I stopped taking lisinopril"], []),
+        (["I take 10 mg of lisinopril", "Should I up the lisinopril to 40 mg?"], ["10 mg", "lisinopril"]),
+        (["I pay 900 euros in rent", "The rent went up to 950 euros"], ["950 euros"]),
+        (["My salary is $60k", "They raised my salary to $70k"], ["$70k"]),
+    ],
+)
+async def test_a_new_amount_ends_the_old_one(texts: list[str], values: list[str]) -> None:
+    assert await holding(*texts) == values

@@ -114,3 +114,24 @@ def test_advice_needs_no_evidence_at_all() -> None:
     ranked = [RankedItem(item, 0.1, {"semantic": 0.1}, evidence=0.0, missing=("stay", "kyoto"))]
     assert judge("Where should I stay in Kyoto?", ranked)[0] == "near"
     assert judge("Where is the tower of Kyoto?", ranked)[0] == "unknown"
+
+
+@pytest.mark.parametrize(
+    ("told", "question", "unsupported"),
+    [
+        ("Mi hermana Lucía vive en Valencia", "¿Cuántos hijos tiene Lucía?", ("hijos",)),
+        ("Meine Schwester Lucia wohnt in Köln", "Kann meine Schwester Lucia tanzen?", ("tanzen",)),
+        ("Ma sœur Lucie habite à Lyon", "Que veut ma sœur Lucie ?", ()),
+        ("Mia sorella Lucia vive a Torino", "Cosa fa mia sorella Lucia?", ()),
+        ("Moja siostra Zofia mieszka w Krakowie", "Gdzie jest moja siostra Zofia?", ()),
+        ("My sister Lucy lives in Leeds", "How many cats does my sister Lucy have?", ("cats",)),
+    ],
+)
+async def test_verbs_that_only_help_are_never_reported_as_unsupported(
+    told: str, question: str, unsupported: tuple[str, ...]
+) -> None:
+    async with InMemoryStore() as store:
+        await store.scoped(user_id="ada").add(HumanMemory(content=told))
+        found = await store.scoped(user_id="ada").recall(question, verdict=True, min_score=0)
+
+    assert found.unsupported == unsupported

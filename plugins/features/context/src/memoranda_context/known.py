@@ -1,11 +1,10 @@
-"""What is known of the user, and what holds no longer of what was said: the answers of a store's observers."""
+"""What is known of the user: the answers of a store's observers."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
-from memoranda.items import MemoryItem
 from memoranda.store import Store
 from memoranda.tokens import TokenCounter
 
@@ -23,18 +22,3 @@ async def known_profile(handle: Store, room: int, counter: TokenCounter, wanted:
     """Return what is known as lines, for a budget of so many tokens; empty if nothing is."""
     most = known_tokens(room)
     return "\n".join(await handle.known(tokens=most, counter=counter, **wanted)) if most > 0 else ""
-
-
-def remarked(items: Sequence[MemoryItem], remarks: Mapping[str, str]) -> list[MemoryItem]:
-    """Return items to show, each that says what holds no longer with the remark on it behind its words."""
-    return [
-        item.model_copy(update={"content": item.content + in_brackets(remarks[item.id])})
-        if item.id in remarks
-        else item
-        for item in items
-    ]
-
-
-def in_brackets(remark: str) -> str:
-    """Return a remark as it stands behind the words of an item."""
-    return f" ({' '.join(remark.split())})"

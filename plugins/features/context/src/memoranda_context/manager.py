@@ -25,13 +25,14 @@ from memoranda.trust import Trust, check_trust, trust_of
 from memoranda.windowing import as_said, newest
 from memoranda_context.fencing import MOST_READ, Admission, Fence, checked_fence, trusted
 from memoranda_context.fitting import Fetched, Fitting
-from memoranda_context.known import known_profile, known_tokens, remarked
+from memoranda_context.known import known_profile, known_tokens
 from memoranda_context.memories import prompt_memories
 from memoranda_context.merging import merged
 from memoranda_context.prompt import AssembledContext, Parts
 from memoranda_context.receipts import Shown, root_of
 from memoranda_context.remembering import Remembering
 from memoranda_context.shares import Shares
+from memoranda_messages.remarks import remarked
 
 logger = logging.getLogger(__name__)
 

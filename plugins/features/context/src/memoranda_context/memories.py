@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from memoranda.items import MemoryItem
-from memoranda_context.known import remarked
+from memoranda_backend.text import is_small_talk
 from memoranda_context.remembering import Memories, Remembering
 from memoranda_context.shares import Shares
+from memoranda_messages.remarks import remarked
 
 RemarksOf = Callable[[Sequence[MemoryItem]], Awaitable[dict[str, str]]]
 """Returns the remarks on those of some items that hold no longer, by id."""
@@ -48,7 +49,8 @@ async def prompt_memories(
     question alone. ``repeated`` is what else the prompt says, such as its question.
     """
     told: list[MemoryItem] = []
-    if limit is None and min_score is None:
+    thrifty = limit is not None or min_score is not None
+    if not thrifty:
         room = shares.told(used, is_cut=is_cut)
         told = await remembering.told(room, [*conversation, *repeated], places=places, is_cut=is_cut)
     used += sum(map(remembering.count, told))
@@ -62,6 +64,10 @@ async def prompt_memories(
         window=conversation,
         shown=[*conversation, *told],
     )
+    if not told and not found.shown and not thrifty and not is_small_talk(question):
+        # A small budget, and nothing that answers: what is worth knowing anyway may take all of it.
+        room = min(shares.found(used, is_cut=is_cut), shares.most_memories)
+        told = await remembering.told(room, [*conversation, *repeated], places=places, is_cut=is_cut)
     # One question for all: what remarks take is found out when the prompt is fitted into its budget.
     remarks = await remarks_of([*told, *found.shown])
     return PromptMemories(remarked(told, remarks), remarked(found.shown, remarks), found, remarks)

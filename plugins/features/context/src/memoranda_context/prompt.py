@@ -20,11 +20,11 @@ from memoranda.speakers import is_role, plain_name, speaker
 from memoranda.tokens import TokenCounter, estimate_tokens
 from memoranda.trust import Trust, trust_of
 from memoranda_context.counting import text_tokens
-from memoranda_context.known import in_brackets
 from memoranda_messages.anthropic import to_anthropic
 from memoranda_messages.chat import to_openai
 from memoranda_messages.memory_section import MEMORIES, MEMORIES_END, without_section_tags
 from memoranda_messages.prompt_text import indented, one_line, prompt_text
+from memoranda_messages.remarks import in_brackets
 from memoranda_messages.request import Dropped
 from memoranda_messages.responses import to_responses
 

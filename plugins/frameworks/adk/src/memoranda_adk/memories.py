@@ -17,6 +17,7 @@ from memoranda.store import Capability, Store
 from memoranda.sync import SyncStore
 from memoranda_adk.events import FORMAT, USER, EventFormat, item_id
 from memoranda_backend.text import index_terms, query_terms
+from memoranda_messages.remarks import remarked
 from memoranda_messages.sessions import awaitable_store, finished, replaced, retried, seen_by
 
 MARK = "adk_memory"
@@ -89,14 +90,19 @@ class MemorandaMemoryService(BaseMemoryService):
         """Return the memories that answer a query, best first; ``custom_metadata`` has the session of each.
 
         Without an embedder, only those are returned that have a word of the query themselves, in any of its forms: what
-        was said right beside them is not.
+        was said right beside them is not. A memory that holds no longer says so.
         """
         mine = self._store.scoped(user_id=user_id)
         where = None if self._everything else {MARK: app_name}
         found = await mine.recall(query, limit=self._limit, memory_type=_SPOKEN, where=where)
         if Capability.HYBRID not in mine.capabilities:
             found = _matching(found, query)
-        entries = [(item, entry) for item in found for entry in _entries(item, app_name)]
+        told = remarked(found, await mine.outdated([item.id for item in found]))
+        entries = [
+            (item, entry)
+            for item, remarked_item in zip(found, told, strict=True)
+            for entry in _entries(remarked_item, app_name)
+        ]
         shown = list({item.id: item for item, _ in entries}.values())
         asked: dict[str, Any] = {"owner": mine.bounds, "asked": {"query": query, "limit": self._limit}}
         sources = [("long-term", item) for item in shown]

@@ -16,6 +16,7 @@ from memoranda.store import Store
 from memoranda.sync import SyncStore
 from memoranda_messages import PlainTool
 from memoranda_messages.payload_json import encode_payload
+from memoranda_messages.remarks import remarked
 from memoranda_messages.sessions import awaitable_store, finished
 from memoranda_strands.messages import SessionMessageFormat
 from memoranda_strands.tools import as_tools
@@ -65,13 +66,14 @@ class MemorandaMemoryStore(MemoryStore):
         return f"MemorandaMemoryStore({self._store!r}, {self.name!r})"
 
     async def search(self, query: str, options: SearchOptions | None = None) -> list[MemoryEntry]:
-        """Return the memories that answer a query, best first."""
+        """Return the memories that answer a query, best first; one that holds no longer says so."""
         most = (options or {}).get("max_search_results") or self.max_search_results
         found = await self._store.recall(query, limit=most, where=self._where)
         asked: dict[str, Any] = {"owner": self._store.bounds, "asked": {"query": query, "limit": most}}
         sources = [("long-term", item) for item in found]
         await self._store.shown(found, receipt=self._receipt, kind="recall", sources=sources, **asked)
-        return [_entry(item) for item in found]
+        remarks = await self._store.outdated([item.id for item in found])
+        return [_entry(item) for item in remarked(found, remarks)]
 
     async def add(self, content: str, metadata: dict[str, Any] | None = None) -> str:
         """Store a memory and return its id; the same content again is stored once, with the latest metadata."""

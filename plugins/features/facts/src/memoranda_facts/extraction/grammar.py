@@ -72,7 +72,16 @@ _PHRASES = {name: _list(name) for name in words() if name != "NOT_NAME"} | {
     rf"in (?i:{_MONTH_NAME})|"
     r"back in|(?:about |over )?(?:[a-z]+|\d+) (?:day|week|month|year)s? ago)\b)",
     "DONE": r"\b(?! (?:with|if|when)\b| in (?:the|a|my|this) (?:dream|film|movie|story|game|book|novel|play|show)\b)",
-    "DRUG": rf"[a-z]*(?:{_DRUG_ENDINGS})(?: \d+ ?(?:mg|ml))?",
+    "AMOUNT": r"(?:[$€£] ?)?\d+(?:[.,]\d+)*(?:k\b)?(?: ?(?:[$€£]|euros?|dollars?|pounds?|francs?|kg|kilos?|lbs?))?"
+    r"(?: (?:a|per) (?:month|week|year|hour))?",
+    "DOSE": r"\d+(?:[.,]\d+)? ?(?:mg|ml|mcg|µg|IU)\b"
+    r"(?: (?:a|per) (?:day|week)| (?:once|twice) (?:a day|daily)| daily)?",
+    "DOSED": r"(?=\s*(?:[,;:!?)…–—\x00]|\.(?!\w)|$)|\s+(?:and|but|so|because|since|now|every|each|once|twice|daily|"
+    r"in the|at|before|after|with|for|from|last|this|yesterday|today|on|these days)\b)",
+    "MEDICINE": r"(?!(?:the|my|a|an|it|this|that|water|more|less)\b)[A-Za-z][a-z-]{3,}(?: D3?)?",
+    "WHO_DOSES": r"(?:(?:[Tt]he |[Mm]y )?(?:[Dd]octor|[Dd]oc|GP|[A-Z]?[a-z]+(?:ologist|iatrist))(?: [A-Z]\w+)?|"
+    r"[Hh]e|[Ss]he|[Tt]hey|I|[Ww]e)",
+    "DRUG": rf"[a-z]*(?:{_DRUG_ENDINGS})",
     "HAVING": rf"(?: have| has|['’]ve|['’]s){_ADVERBS}",
     "HIS": "(?:my|his|her|their)",
     "LASTED": r"(?: for (?:about |over |almost |the (?:last|past) )?(?P<lasted>(?:\d+|a|two|three|four|five|six|seven|"

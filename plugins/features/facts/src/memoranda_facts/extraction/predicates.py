@@ -24,7 +24,8 @@ _ONE = (
     *("lives_in", "job", "employer", "marital_status", *PARTNERS, "diet", "age", "birthday", "born_on", "born_in"),
     *("nationality", "studies_at", "mother", "father", "boss", "manager", "name", "email", "phone", "drives"),
     *("hometown", "major", "job_title", "address", "time_zone", "timezone", "blood_type", "shoe_size", "religion"),
-    *("favorite_*", "when_*"),
+    *("rent", "salary", "weight", "mortgage", "pay"),
+    *("favorite_*", "when_*", "dose_of_*"),
 )
 _EVENTS = ("visited", "joined", "graduated_from")
 _PINNED = ("name", "lives_in", "job", "employer", "marital_status", *PARTNERS, "diet", "condition", "allergic_to")
@@ -39,7 +40,7 @@ _ALIASES = {
 
 def has_one_value(predicate: str) -> bool:
     """Return True if a new value of a predicate ends the one before."""
-    return predicate in _ONE or predicate.startswith(("favorite_", "when_"))
+    return predicate in _ONE or predicate.startswith(("favorite_", "when_", "dose_of_"))
 
 
 def everyday_schema(one: Iterable[str] = ()) -> Schema:

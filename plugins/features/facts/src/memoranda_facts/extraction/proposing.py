@@ -148,14 +148,17 @@ class Statement:
             return
         value, end = named
         date, end = _date(self.match, end, self.said.at)
-        found = [each for each in known.of(subject, given.predicates) if _is_ended(each, given, value)]
+        if given.predicate == "dose_of" and value is not None:
+            found = known.of(subject, (f"dose_of_{value.lower().split()[0]}",))
+        else:
+            found = [each for each in known.of(subject, given.predicates) if _is_ended(each, given, value)]
         if given.ends == "only" and len(found) > 1:
             found = []
         for each in found:
             late = date is not None and end_of(date) > each.start
             made = self._candidate(subject, each.predicate, each.value, end)
             yield replace(made, kind="end", valid_to=date if late else self.said.at)
-        if not found and not given.known and value is not None:
+        if not found and not given.known and value is not None and given.predicate != "dose_of":
             made = self._candidate(subject, given.predicate, value, end)
             yield replace(made, kind="end", valid_to=date or self.said.at)
 
@@ -202,7 +205,7 @@ def _predicate(given: Given, match: re.Match[str]) -> str:
     if given.predicate == "relation":
         relation = _WHICH_SIBLING.sub("", match.group("relation").lower())
         return _SAME_RELATION.get(relation, relation).replace("-", "_").replace(" ", "_")
-    if given.predicate in ("favorite", "attribute", "when"):
+    if given.predicate in ("favorite", "attribute", "when", "dose_of"):
         kind = match.group("kind").lower().replace(" ", "_")
         return kind if given.predicate == "attribute" else f"{given.predicate}_{kind}"
     return given.predicate

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from memoranda.store import RankedItem, Verdict
 from memoranda.store.ranked import RELEVANT, best_score
 from memoranda_backend.ranking.names import is_role, speaker_of
-from memoranda_backend.text.languages import PERSONS_OF
+from memoranda_backend.text.languages import AUXILIARIES, PERSONS_OF
 from memoranda_backend.text.terms import fold_words, query_language, query_words
 
 _HEARD = 0.3
@@ -138,6 +138,7 @@ def _written(query: str, words: Iterable[Iterable[str]]) -> list[str]:
     found = []
     for written in dict.fromkeys(_WORD.findall(query)):
         parts = [part for part in fold_words(written) if len(part) > 1 or len(written) == 1]
-        if written not in verbs and parts and wanted.issuperset(parts):
+        says_nothing = written in verbs or AUXILIARIES.issuperset(parts)
+        if parts and not says_nothing and wanted.issuperset(parts):
             found.append(written)
     return found

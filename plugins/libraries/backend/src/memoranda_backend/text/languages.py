@@ -30,6 +30,16 @@ PERSONS_OF = {
 }
 """Words of the first and of the second person; those of the language "-" hold for all that have no list."""
 
+AUXILIARIES = frozenset(
+    word
+    for words in (
+        *(line.partition(":")[2] for line in lines_of("auxiliaries.txt")),
+        *(line.split("|")[1] for line in lines_of("asking.txt")),
+    )
+    for word in words.split()
+)
+"""Words of all languages that say nothing by themselves in a question: "can", "hace", "viele", and those that ask."""
+
 STANDING_OF = {
     language: words.split() for language, _, words in (line.partition(":") for line in lines_of("standing.txt"))
 }
