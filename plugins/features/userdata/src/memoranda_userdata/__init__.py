@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from memoranda.store.lineage import Erasure, erase, hidden_ids
 from memoranda_userdata.export_format import Digest, Line, is_marked, lasting_id, parsed, read_lines
 from memoranda_userdata.exporting import Exported, export, export_lines
 from memoranda_userdata.files import FileError, whole_file
@@ -9,16 +10,14 @@ from memoranda_userdata.forgetting import KeyPerUser, Receipt, count_user, erase
 from memoranda_userdata.importing import ItemFile, import_, open_binary, text_of
 from memoranda_userdata.incoming import TIMES, Incoming, OnConflict, Stamp, state_of
 from memoranda_userdata.lineage import (
-    Erasure,
     Revocation,
     descendants,
-    erase,
     find_revoked,
     revoke,
     take_back,
     undo_revocation,
 )
-from memoranda_userdata.transfer import BATCH, Arrivals, Transfer, TransferCounts, hidden_ids, hidden_items
+from memoranda_userdata.transfer import BATCH, Arrivals, Transfer, TransferCounts, hidden_items
 
 __all__ = [
     "BATCH", "TIMES", "Arrivals", "Digest", "Erasure", "Exported", "FileError", "Incoming", "ItemFile", "KeyPerUser",

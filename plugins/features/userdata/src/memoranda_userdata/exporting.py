@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
+from memoranda.store.lineage import hidden_ids
 from memoranda_userdata.export_format import Digest, footer, header, line_of
 from memoranda_userdata.files import whole_file
-from memoranda_userdata.transfer import hidden_ids
 
 if TYPE_CHECKING:
     from memoranda.items import MemoryMetadata

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from memoranda.errors import ConflictError, MemoryError, VersionConflictError
 from memoranda.items import BranchMemory, utc_text
 from memoranda.store import Capability, Observer
+from memoranda.store.lineage import hidden_ids
 from memoranda.store.records import copying_records
 from memoranda_userdata.export_format import Digest, fingerprint
 from memoranda_userdata.incoming import Incoming, OnConflict, StoredState, is_over, state_of
@@ -263,15 +264,6 @@ class Arrivals:
         for incoming in batch:
             self.digest.take(incoming.item, hidden=incoming.hidden)
             self.states[incoming.item.id] = state_of(incoming)
-
-
-async def hidden_ids(store: Store, metadata: Any = None) -> set[str]:
-    """Return the ids of the items that the store hides."""
-    # In this order, so that an item that is added meanwhile is not taken for a hidden one.
-    found = {item.id async for item in store.scan(metadata=metadata, include_deleted=True)}
-    async for item in store.scan(metadata=metadata):
-        found.discard(item.id)
-    return found
 
 
 async def hidden_items(store: Store, metadata: Any = None) -> AsyncGenerator[MemoryItem, None]:
