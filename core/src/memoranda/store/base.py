@@ -361,7 +361,7 @@ class ScopedStore(Store):
         return handle
 
     @property
-    def own(self) -> Store:
+    def own(self) -> ScopedStore:
         """This handle without the spaces that it reaches."""
         if self.spaces is None:
             return self

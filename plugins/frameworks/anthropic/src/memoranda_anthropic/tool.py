@@ -154,13 +154,13 @@ async def _folder(store: Store) -> Folder:
 
 def _bound(store: Store, scope: dict[str, Any]) -> ScopedStore:
     if scope:
-        return store.scoped(**scope)
+        return store.scoped(**scope).own
     if not isinstance(store, ScopedStore):
         raise InputError(
             "The memory tool needs to know whose files it stores: give user_id=…, or a store that is already scoped.",
             field="user_id",
         )
-    return store
+    return store.own
 
 
 @contextmanager

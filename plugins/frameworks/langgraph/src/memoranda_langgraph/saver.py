@@ -55,7 +55,7 @@ class MemorandaSaver(BaseCheckpointSaver[str]):
                 field="allowed_types",
             )
         super().__init__(serde=serde or CheckpointSerializer(allowed_types))
-        self._store = awaitable_store(store)
+        self._store = awaitable_store(store).own
         self._threads = Threads(self._store)
 
     def __repr__(self) -> str:

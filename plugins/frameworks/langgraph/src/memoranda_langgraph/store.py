@@ -82,7 +82,7 @@ class MemorandaStore(LangGraphStore):
     ) -> None:
         super().__init__()
         self._min_trust = None if min_trust is None else check_trust(min_trust, "min_trust")
-        self._store = awaitable_store(store)
+        self._store = awaitable_store(store).own
         self._scope = HandleScope(self._store)
         self._index = SemanticIndex(index) if index else None
         self.index_config = index

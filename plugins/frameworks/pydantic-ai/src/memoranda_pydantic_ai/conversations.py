@@ -74,7 +74,7 @@ class MemorandaConversationStore(ConversationStore):
         for needed in (Capability.ATOMIC, Capability.PURGE):
             if needed not in store.capabilities:
                 raise UnsupportedError(store.label, needed, remedy="Conversations need a store that has it.")
-        self._items = store
+        self._items = store.own
         self._receipt = receipt
         self._layout = Layout(store)
         self._place = (store.bounds or MemoryMetadata()).namespace

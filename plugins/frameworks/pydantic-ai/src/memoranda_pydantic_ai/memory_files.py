@@ -49,7 +49,7 @@ class MemorandaMemoryStore:
         for needed in (Capability.ATOMIC, Capability.PURGE):
             if needed not in store.capabilities:
                 raise UnsupportedError(store.label, needed, remedy="Memory files need a store that has it.")
-        self._items = store
+        self._items = store.own
         self._records = Records(store, "pydantic-ai-harness")
         self._top = (*(store.bounds or MemoryMetadata()).namespace, "memory")
         self._is_open = False

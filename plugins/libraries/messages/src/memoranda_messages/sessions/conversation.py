@@ -65,8 +65,8 @@ class Conversation:
     ) -> None:
         named = {"session_id": session_id, "user_id": user_id, "agent_id": app}
         self.session_id = session_id
-        self.store = store
-        self.items = store.scoped(**{name: value for name, value in named.items() if value is not None})  # type: ignore[arg-type]  # texts
+        self.store = store.own  # A conversation is nobody else's, whatever spaces the handle reaches.
+        self.items = self.store.scoped(**{name: value for name, value in named.items() if value is not None})  # type: ignore[arg-type]  # texts
         self._ttl = ttl
         self._min_trust = None if min_trust is None else check_trust(min_trust, "min_trust")
         self._fence = fence

@@ -49,7 +49,7 @@ class Records:
 
     def __init__(self, store: Store, framework: str) -> None:
         bounds = store.bounds or MemoryMetadata()
-        self._store = store
+        self._store = store.own
         self._bounds = bounds
         self._framework = framework
         self._ids = DerivedIds(store, framework)

@@ -38,8 +38,8 @@ class ScopedState:
 
     def __init__(self, store: Store, framework: str, app: str, user_id: str, session_id: str) -> None:
         self.app, self.user_id, self.session_id = app, user_id, session_id
-        self._store = store
-        of_app = store.scoped(agent_id=app)
+        self._store = store.own
+        of_app = self._store.scoped(agent_id=app)
         of_user = of_app.scoped(user_id=user_id)
         self._records = {
             SESSION: Records(of_user.scoped(session_id=session_id), framework),
@@ -82,7 +82,7 @@ async def states_of(
     store: Store, framework: str, app: str, user_id: str | None, limit: int | None = None, offset: int = 0
 ) -> list[StoredState]:
     """Return the states of an app's sessions, or of those of one user: the last changed first."""
-    of_app = store.scoped(agent_id=app)
+    of_app = store.own.scoped(agent_id=app)
     records = Records(of_app if user_id is None else of_app.scoped(user_id=user_id), framework)
     found = await records.list(SESSION, limit=limit, offset=offset)
     users = {record.value["user_id"]: record for record in await records.list(USER)}

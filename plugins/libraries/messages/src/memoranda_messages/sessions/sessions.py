@@ -56,7 +56,7 @@ class Sessions:
     ) -> None:
         if min_trust is not None:
             check_trust(min_trust, "min_trust")
-        self.store = awaitable_store(store)
+        self.store = awaitable_store(store).own
         self.dropped: list[Dropped] = []
         self._ttl = ttl
         self._view: dict[str, Any] = {"min_trust": min_trust, "fence": fence, "receipt": receipt}
