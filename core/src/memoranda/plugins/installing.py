@@ -70,6 +70,9 @@ _DISTRIBUTIONS = {
         offers="redis rediss redis+cluster rediss+cluster episodic",
         public="ShortTermMemoryManager EpisodicMemory get_short_term_memory",
     ),
+    "spaces": _Distribution(
+        needs="backend commands", offers="spaces", public="spaces Grants", commands="spaces grants"
+    ),
     "sqlite": _Distribution(needs="backend", offers="sqlite", public="SQLiteMemoryStore"),
     "strands": _Distribution(needs="messages", offers="strands-sessions strands-memory"),
     "summary": _Distribution(
@@ -91,7 +94,7 @@ _LAYERS = {
     "frameworks": "adk agent-framework anthropic langchain langgraph llama-index openai-agents pydantic-ai strands",
     "libraries": "backend commands messages",
     "programs": "cli inspector mcp testing",
-    "features": "context embed-static encrypt facts guard openai otel receipts summary userdata",
+    "features": "context embed-static encrypt facts guard openai otel receipts spaces summary userdata",
     "backends": "postgres redis sqlite vector",
 }
 """The folders of plugins/, and the distributions in each; summary templates are in another."""

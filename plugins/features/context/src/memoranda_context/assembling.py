@@ -220,7 +220,7 @@ class Assembly:
         if not rounds_of(fitting):
             # A long result of a tool: a prompt without the round that it belongs to would be about nothing.
             fitting = rounds_within(said, max(shares.free - shares.question, 0), self.count)
-        there = await self.handle.count(where={"memory_type": "human"}, **self.wanted)
+        there = await self.handle.own.count(where={"memory_type": "human"}, **self.wanted)
         before = there - sum(item.memory_type == "human" for item in fitting)
         if not is_cut and (before <= 0 or any(item.memory_type == "summary" for item in said)):
             return said, before > 0

@@ -17,6 +17,7 @@ from typing import Any, Literal
 from memoranda.errors import InputError
 from memoranda.items import HumanMemory, MemoryItem, SystemMemory
 from memoranda.speakers import is_role, plain_name, speaker
+from memoranda.store.spaces import space_of
 from memoranda.tokens import TokenCounter, estimate_tokens
 from memoranda.trust import Trust, trust_of
 from memoranda_context.counting import text_tokens
@@ -177,11 +178,14 @@ class Parts:
         return sections
 
     def _by_day(self, heading: str, items: Sequence[MemoryItem], write: Entry) -> str:
-        """Return a section of entries, with each day once."""
+        """Return a section of entries, with each day once; what lies in a space says so beside it."""
         lines, day = [heading], ""
         for item in items:
-            if item.created_at[:10] != day:
-                day = item.created_at[:10]
+            said = item.created_at[:10]
+            if (space := space_of(item)) is not None:
+                said += f", in the space {space}"
+            if said != day:
+                day = said
                 lines.append(day)
             lines.append(self.entry(item, write))
         return "\n".join(lines)

@@ -140,7 +140,7 @@ class Remembering:
     async def _recall_told(self, limit: int, place: dict[str, Any]) -> tuple[RankedItem, ...]:
         wanted = self.wanted | place
         wanted["min_trust"] = max(wanted.get("min_trust", Trust.AGENT), Trust.AGENT)
-        found = await self.handle.recall(
+        found = await self.handle.own.recall(
             "", limit=limit, memory_type=_TELLING_TYPES, verdict=True, shared=True, **wanted
         )
         return found.memories

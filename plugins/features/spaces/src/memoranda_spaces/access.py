@@ -1,0 +1,84 @@
+"""What somebody may do now, looked up in the directory whenever it is asked."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from memoranda.errors import NotGrantedError
+from memoranda.items import MemoryMetadata, utc_text
+from memoranda.store.backend import Layer
+from memoranda_spaces.grantees import Grantee, grantees_of, group, identity
+from memoranda_spaces.records import LEVELS, Grant, read_grants
+
+
+class Clock:
+    """The present by a store's clock, which never goes slower than time does: a clock that is set back opens nothing.
+
+    A clock that jumps ahead closes grants as long as it is ahead.
+    """
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._began = clock() - time.monotonic()
+
+    def now(self) -> str:
+        """Return the present as items carry times."""
+        present = max(self._clock(), self._began + time.monotonic())
+        return utc_text(datetime.fromtimestamp(present, UTC))
+
+
+@dataclass(frozen=True, slots=True)
+class Granted:
+    """What all grants of somebody allow together in one space, and until when; None for as long as they stand."""
+
+    may: str
+    until: str | None
+    by: tuple[Grant, ...]
+    """The grants that allow it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """Looks up what the user and the agent of a scope may do."""
+
+    directory: Layer
+    scope: MemoryMetadata
+    now: Callable[[], str]
+
+    async def spaces(self, names: Iterable[str] | None = None, may: str = "read") -> dict[str, Granted]:
+        """Return the spaces in which as much is allowed now, of all or of some names, in the order of their names."""
+        wanted = None if names is None else frozenset(names)
+        live = await live_grants(self.directory, grantees_of(self.scope), self.now())
+        found: dict[str, list[Grant]] = {}
+        for grant in live:
+            if LEVELS[grant.may] >= LEVELS[may] and (wanted is None or grant.space in wanted):
+                found.setdefault(grant.space, []).append(grant)
+        return {space: together(found[space]) for space in sorted(found)}
+
+    async def check(self, space: str, may: str) -> Granted:
+        """Return what is allowed in a space. Raises NotGrantedError if it is not as much."""
+        found = (await self.spaces((space,), may)).get(space)
+        if found is None:
+            raise NotGrantedError(identity(self.scope), space, may)
+        return found
+
+
+async def live_grants(directory: Layer, to: Iterable[Grantee], now: str) -> list[Grant]:
+    """Return the grants of spaces that hold now for some grantees, by themselves or by their groups."""
+    whose = set(to)
+    own = await read_grants(directory, to=sorted({grantee.key for grantee in whose}))
+    held = [grant for grant in own if grant.to in whose and grant.allows("read", now)]
+    groups = sorted({group(grant.group).key for grant in held if grant.group is not None})
+    theirs = await read_grants(directory, to=groups) if groups else []
+    return [grant for grant in (*held, *theirs) if grant.group is None and grant.allows("read", now)]
+
+
+def together(grants: Iterable[Grant]) -> Granted:
+    """Return what several grants of one space allow together: as much as the highest, as long as the longest."""
+    given = tuple(grants)
+    ends = [grant.until for grant in given if grant.until is not None]
+    until = max(ends) if len(ends) == len(given) else None
+    return Granted(max((grant.may for grant in given), key=LEVELS.__getitem__), until, given)

@@ -1,0 +1,150 @@
+"""Grants as records: each is one item of the directory, which only :class:`memoranda_spaces.Grants` writes.
+
+The grantee is its ``session_id`` and the space its ``task_id``, so that all grants of somebody, and all of a space, are
+found by an index. A membership in a group is a record of the same kind, whose place is the group. What has ended stays,
+with its history: who changed it, when and why.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from memoranda.errors import CorruptStoreError, InputError, quoted
+from memoranda.items import MemoryItem, MemoryMetadata, MemoryStatus
+from memoranda.store import Store
+from memoranda.store.backend import Filter, Layer, Page, Value, items_where
+from memoranda.store.spaces import DIRECTORY
+from memoranda_spaces.grantees import Grantee, group
+
+RECORD = "grant"
+"""The ``memory_type`` of grants."""
+
+FORMAT = "memoranda.grant"
+
+May = Literal["read", "write", "manage"]
+"""What a grant allows; each allows what stands before it, too."""
+
+LEVELS: Mapping[str, int] = {"read": 1, "write": 2, "manage": 3}
+
+_GROUP = "group:"
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One change of a grant: what was done, when, by whom and why."""
+
+    action: str
+    at: str
+    by: str
+    why: str = ""
+    may: str = ""
+    until: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """What somebody may do in a space, and how it came about; ``until`` is when that ends by itself.
+
+    ``is_given`` is False for one that was revoked. ``history`` has all changes, oldest first.
+    """
+
+    space: str
+    to: Grantee
+    may: May
+    until: str | None = None
+    is_given: bool = True
+    history: tuple[Event, ...] = ()
+    version: int = field(default=0, compare=False)
+
+    def allows(self, may: str, now: str) -> bool:
+        """Return True if the grant is given, has not ended, and allows as much."""
+        return self.is_given and LEVELS[self.may] >= LEVELS[may] and (self.until is None or self.until > now)
+
+    @property
+    def group(self) -> str | None:
+        """The group that this is a membership of; None for the grant of a space."""
+        return self.space[len(_GROUP) :] if self.space.startswith(_GROUP) else None
+
+
+def check_may(may: str) -> May:
+    """Return what a grant allows. Raises InputError for what is none of the three."""
+    if may not in LEVELS:
+        raise InputError(f"{quoted(may, text=True)} is nothing to grant; there are {', '.join(LEVELS)}.", field="may")
+    return may  # type: ignore[return-value]  # one of the three
+
+
+def membership_of(name: str) -> str:
+    """Return the place that memberships of a group have instead of a space."""
+    return group(name).key
+
+
+def record_id(store: Store, space: str, to: Grantee) -> str:
+    """Return the id of the one record of a grantee and a space."""
+    return store.derived_id("\0".join((FORMAT, to.key, to.agent or "", space)))
+
+
+def item_of(grant: Grant, at: str, own: str) -> MemoryItem:
+    """Return a grant as the item that replaces the one of its version; ``own`` is the id of both."""
+    history = [{name: getattr(event, name) for name in Event.__slots__} for event in grant.history]
+    return MemoryItem(
+        id=own,
+        content="",
+        memory_type=RECORD,
+        status=MemoryStatus.ACCEPTED if grant.is_given else MemoryStatus.DISCARD,
+        metadata=MemoryMetadata(
+            user_id=DIRECTORY, session_id=grant.to.key, task_id=grant.space, agent_id=grant.to.agent
+        ),
+        created_at=grant.history[0].at if grant.history else at,
+        updated_at=at,
+        version=grant.version,
+        archived_by=own,
+        payload=json.dumps({"may": grant.may, "until": grant.until, "history": history}),
+        payload_format=FORMAT,
+    )
+
+
+def grant_of(item: MemoryItem) -> Grant:
+    """Return the grant that an item of the directory holds. Raises CorruptStoreError if it holds none."""
+    try:
+        held: dict[str, Any] = json.loads(item.payload or "")
+        kind, _, name = str(item.metadata.session_id).partition(":")
+        if item.memory_type != RECORD or kind not in ("user", "agent", "group") or held["may"] not in LEVELS:
+            raise ValueError("no grant")
+        return Grant(
+            space=str(item.metadata.task_id),
+            to=Grantee(kind, name, item.metadata.agent_id),  # type: ignore[arg-type]  # one of the three
+            may=held["may"],
+            until=held["until"],
+            is_given=item.status is MemoryStatus.ACCEPTED,
+            history=tuple(Event(**event) for event in held["history"]),
+            version=item.version,
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        raise CorruptStoreError(f"The stored item {item.id!r} cannot be read as a grant.") from error
+
+
+async def read_records(
+    directory: Layer, *, to: Sequence[str] | None = None, space: str | None = None, ended: bool = False
+) -> list[MemoryItem]:
+    """Return the records of some grantees, by their keys, of a space, or all; with ``ended`` also those revoked.
+
+    They are found by what they say: a store that was filled from another one has them under the other's ids.
+    """
+    asked = Filter(
+        metadata=MemoryMetadata(user_id=DIRECTORY, task_id=space),
+        memory_type=RECORD,
+        status=None if ended else MemoryStatus.ACCEPTED,
+        archived=True,
+        further=() if to is None else (Value("session_id", False, "$in", list(to)),),
+    )
+    return list(reversed(await directory.read(items_where(asked, Page(order="added")))))
+
+
+async def read_grants(
+    directory: Layer, *, to: Sequence[str] | None = None, space: str | None = None, ended: bool = False
+) -> list[Grant]:
+    """Return the grants that :func:`read_records` finds."""
+    return [grant_of(item) for item in await read_records(directory, to=to, space=space, ended=ended)]

@@ -1,0 +1,133 @@
+"""The layer of a handle that is bound to a space by a grant: every call asks whether it is still allowed."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Sequence
+from typing import TypeVar
+
+from memoranda.errors import InputError
+from memoranda.items import SCOPE_FIELDS, MemoryItem, Payload, PayloadChanges
+from memoranda.store import Capability, Owner, copy_item
+from memoranda.store.backend import (
+    AtLeast,
+    Change,
+    Filter,
+    Layer,
+    Listing,
+    Query,
+    Value,
+    Write,
+    Written,
+    items_of_ids,
+    items_where,
+)
+from memoranda.store.granting import Surroundings
+from memoranda.store.lineage import sources_of
+from memoranda.store.spaces import space_of
+from memoranda.store.writes import Packer
+from memoranda_spaces.access import Access
+from memoranda_spaces.derived import derived_items
+from memoranda_spaces.shared_items import MOST_TRUST, seen, seen_all
+
+T = TypeVar("T")
+
+
+class SpaceLayer(Layer):
+    """Lets a handle do in a space what is granted to the user or agent of a scope.
+
+    Who may write adds items, and changes or removes what they wrote themselves. Who may manage changes everything.
+    """
+
+    def __init__(self, around: Surroundings, access: Access, origin: str) -> None:
+        super().__init__(around.own)
+        self._scope = around.own.scope
+        self._space = space_of(around.own.scope) or ""
+        self._beside = around.beside
+        self._access = access
+        self._origin = origin
+
+    async def read(self, query: Query[T]) -> list[T]:
+        """Return what the query asks for in the space."""
+        await self._check("read")
+        return [] if _asks_too_much(query) else seen_all(await self.inner.read(query))
+
+    async def stream(self, query: Query[MemoryItem]) -> AsyncGenerator[MemoryItem, None]:
+        """Yield what matches in the space."""
+        await self._check("read")
+        if not _asks_too_much(query):
+            async for item in self.inner.stream(query):
+                yield seen(item)
+
+    async def count(self, query: Query[MemoryItem]) -> int:
+        """Return how many items of the space match."""
+        await self._check("read")
+        return 0 if _asks_too_much(query) else await self.inner.count(query)
+
+    async def owners(self, listing: Listing, query: Query[MemoryItem]) -> AsyncGenerator[Owner, None]:
+        """Yield the owners of what matches in the space."""
+        await self._check("read")
+        async for owner in self.inner.owners(listing, query):
+            yield owner
+
+    async def changes(self, query: Query[Payload], since: object) -> PayloadChanges:
+        """Return how payloads of the space have changed."""
+        await self._check("read")
+        return await self.inner.changes(query, since)
+
+    @property
+    def packer(self) -> Packer | None:  # type: ignore[override]  # read-only, as that of every layer
+        """None: what is replaced is looked at."""
+        return None
+
+    def item_in(self, item: MemoryItem) -> MemoryItem:
+        """Return a copy without the user, session, task and agent it was written with: they are the writer's own."""
+        own = self._access.scope.user_id
+        bound = {name: getattr(self._scope, name) for name in SCOPE_FIELDS}
+        if own is None or item.metadata.user_id != own:
+            bound["user_id"] = item.metadata.user_id
+        placed = copy_item(item)
+        placed.__dict__["metadata"] = item.metadata.model_copy(update=bound)
+        return placed
+
+    async def write(self, write: Write) -> Written:
+        """Carry out a write in the space, as far as that is granted."""
+        if write.change is not None:
+            await self._check_change(write.change)
+            return await self.inner.write(write)
+        granted = await self._check("write")
+        if granted != "manage":
+            await self._check_own([*(item.id for item in write.adds), *write.deletes])
+        await self._check_sources(derived_items(write.adds))
+        return await self.inner.write(write)
+
+    async def _check(self, may: str) -> str:
+        return (await self._access.check(self._space, may)).may
+
+    async def _check_change(self, change: Change) -> None:
+        if change.ids is None or change.action == "restore":
+            await self._check("manage")
+        elif await self._check("write") != "manage":
+            await self._check_own(change.ids)
+
+    async def _check_own(self, ids: Sequence[str]) -> None:
+        """Raise NotGrantedError for an item of the space that somebody else wrote."""
+        named = Filter(archived=None, further=(Value("id", False, "$in", list(ids)),))
+        query = items_where(named, deleted=Capability.DELETE in self.capabilities)
+        if ids and any([item.origin != self._origin async for item in self.inner.stream(query)]):
+            await self._check("manage")
+
+    async def _check_sources(self, made: Sequence[MemoryItem]) -> None:
+        """Raise InputError for an item made from others outside of the space, which its readers cannot read."""
+        ids = sorted({source for item in made for source in sources_of(item)})
+        for source in await self._beside.read(items_of_ids(ids)) if ids else ():
+            if space_of(source) != self._space:
+                raise InputError(
+                    f"An item was not stored in the space {self._space!r}: it was made from items outside of it, which "
+                    f"the readers of the space may not read. Publish it instead: Grants(store).publish(item, space).",
+                    field="sources",
+                )
+
+
+def _asks_too_much(query: Query[T]) -> bool:
+    """Return True if a query asks for more trust than anything in a space has."""
+    return any(type(each) is AtLeast and each.trust > MOST_TRUST for each in query.wanted.further)

@@ -1,0 +1,257 @@
+"""What is made from a space: it lasts as long as the grant it was made by, and goes with its sources."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from memoranda.errors import InputError, NotGrantedError
+from memoranda.items import HumanMemory, MemoryItem, SummaryMemory
+from memoranda.store import InMemoryStore, Store
+from memoranda.store.backend import Layer, Write, Written
+from memoranda_facts import Facts
+from memoranda_spaces import Grants, agent, group, user
+from memoranda_userdata import descendants, forget, revoke
+
+
+@pytest.fixture
+def store() -> Store:
+    return InMemoryStore()
+
+
+@pytest.fixture
+def grants(store: Store) -> Grants:
+    return Grants(store)
+
+
+async def shared_summary(store: Store, grants: Grants, **given: object) -> Store:
+    """Grant Ada a space, and let her summarise it together with an item of her own; return her handle."""
+    await store.space("acme").add(HumanMemory(id="source", content="The launch is on May 3."))
+    await grants.give("acme", to=user("ada"), by="vera", **given)  # type: ignore[arg-type]
+    ada = store.scoped(user_id="ada", spaces="granted")
+    await ada.add(HumanMemory(id="own", content="I prefer mornings.", archived_by="summary"))
+    await ada.add(SummaryMemory(id="summary", content="Launch on May 3, in the morning.", sources=["source", "own"]))
+    await ada.add(SummaryMemory(id="second", content="Launch.", sources=["summary"]))
+    return ada
+
+
+async def shown(store: Store) -> set[str]:
+    return {item.id for item in await store.scoped(user_id="ada").search(limit=50)}
+
+
+async def test_what_was_made_from_a_space_says_so_and_is_trusted_no_further(store: Store, grants: Grants) -> None:
+    ada = await shared_summary(store, grants)
+
+    made = await ada.get("second")
+
+    assert made is not None
+    assert made.model_extra is not None
+    assert made.model_extra["made_from"] == {"acme": ["source"]}
+    assert made.trust == "agent"
+    assert [str(reader.who) for reader in await grants.who_can_read("summary")] == ["user:ada"]
+
+
+async def test_revoking_withdraws_what_was_made_from_the_space_and_no_more(store: Store, grants: Grants) -> None:
+    await shared_summary(store, grants)
+    assert await shown(store) == {"summary", "second"}
+
+    await grants.revoke("acme", to=user("ada"), by="vera")
+
+    assert await shown(store) == {"own"}
+    assert await store.get("summary") is None
+
+
+async def test_another_grant_of_the_same_space_keeps_it(store: Store, grants: Grants) -> None:
+    await shared_summary(store, grants)
+    await grants.give("acme", to=group("support"), by="vera")
+    await grants.join("support", user("ada"), by="vera")
+
+    await grants.revoke("acme", to=user("ada"), by="vera")
+    assert "summary" in await shown(store)
+
+    await grants.leave("support", user("ada"), by="vera")
+    assert await shown(store) == {"own"}
+
+
+async def test_revoking_a_group_withdraws_from_its_members(store: Store, grants: Grants) -> None:
+    await store.space("acme").add(HumanMemory(id="source", content="The launch is on May 3."))
+    await grants.give("acme", to=group("support"), by="vera")
+    await grants.join("support", user("ada"), by="vera")
+    await store.scoped(user_id="ada", spaces="granted").add(
+        SummaryMemory(id="summary", content="May 3.", sources=["source"])
+    )
+
+    await grants.revoke("acme", to=group("support"), by="vera")
+
+    assert await shown(store) == set()
+
+
+async def test_it_ends_when_the_grant_ends(store: Store) -> None:
+    present = datetime(2026, 5, 1, tzinfo=UTC)
+    store.clock = lambda: present.timestamp()  # type: ignore[method-assign]
+    await shared_summary(store, Grants(store), until=present + timedelta(hours=1))
+    assert {"summary", "second"} <= await shown(store)
+
+    present += timedelta(hours=1)
+
+    assert await shown(store) == set()
+    assert await store.get("second") is None
+
+
+async def test_it_cannot_be_refreshed_past_the_end_of_the_grant(store: Store) -> None:
+    present = datetime(2026, 5, 1, tzinfo=UTC)
+    store.clock = lambda: present.timestamp()  # type: ignore[method-assign]
+    ada = await shared_summary(store, Grants(store), until=present + timedelta(hours=1))
+    await ada.add(SummaryMemory(id="fleeting", content="May 3.", sources=["source"]), ttl=7200)
+
+    assert await ada.get("fleeting", refresh=True) is not None
+    present += timedelta(hours=1)
+
+    assert await ada.get("fleeting") is None
+
+
+async def test_a_grant_that_is_shortened_withdraws_what_would_outlast_it(store: Store, grants: Grants) -> None:
+    await shared_summary(store, grants)
+
+    await grants.give("acme", to=user("ada"), until=datetime.now(UTC) + timedelta(hours=1), by="vera")
+
+    assert await shown(store) == {"own"}
+
+
+async def test_purging_a_source_withdraws_it_whoever_purges(store: Store, grants: Grants) -> None:
+    for purge in (
+        lambda: store.purge("source"),
+        lambda: store.space("acme").purge("source"),
+        lambda: store.space("acme").purge(),
+        lambda: store.apply(deletes=["source"], purge=True),
+        lambda: store.space("acme").pop(purge=True),
+        lambda: forget(store, "space:acme"),
+    ):
+        await shared_summary(store, grants)
+        await purge()
+        assert await shown(store) == {"own"}
+
+
+async def test_a_grant_that_ends_while_it_is_written_leaves_nothing(store: Store, grants: Grants) -> None:
+    """The grant is revoked between the first look at it and the write: the second look finds that."""
+    await store.space("acme").add(HumanMemory(id="source", content="The launch is on May 3."))
+    await grants.give("acme", to=user("ada"), by="vera")
+    ada = store.scoped(user_id="ada", spaces="granted")
+
+    class Revoking(Layer):
+        async def write(self, write: Write) -> Written:
+            if any(item.id == "summary" for item in write.adds):
+                await grants.revoke("acme", to=user("ada"), by="vera")
+            return await self.inner.write(write)
+
+    layer = ada.engine
+    assert isinstance(layer, Layer)
+    layer.inner = Revoking(layer.inner)
+
+    with pytest.raises(NotGrantedError):
+        await ada.add(SummaryMemory(id="summary", content="May 3.", sources=["source"]))
+
+    assert await store.get("summary") is None
+
+
+async def test_nothing_is_made_from_a_space_that_may_not_be_read(store: Store, grants: Grants) -> None:
+    ada = await shared_summary(store, grants)
+    await store.space("beta").add(HumanMemory(id="secret", content="The merger is off."))
+
+    with pytest.raises(NotGrantedError, match="'beta'"):
+        await ada.add(SummaryMemory(content="No merger.", sources=["secret"]))
+    await grants.give("beta", to=agent("planner", of="ada"), by="vera")
+    planner = store.scoped(user_id="ada", agent_id="planner", spaces="granted")
+    with pytest.raises(NotGrantedError, match="user:ada"):
+        await planner.add(SummaryMemory(content="No merger.", sources=["secret"]))
+
+
+async def test_what_was_made_elsewhere_does_not_go_into_a_space(store: Store, grants: Grants) -> None:
+    ada = await shared_summary(store, grants, may="write")
+    await grants.give("beta", to=user("ada"), may="write", by="vera")
+
+    for sources in (["source"], ["own"], ["source", "own"]):
+        with pytest.raises(InputError, match="Publish"):
+            await ada.add(SummaryMemory(content="Launch.", sources=sources), space="beta")
+    with pytest.raises(InputError, match="made from items of a space"):
+        await Grants(ada).publish("summary", "beta")
+    await ada.add(SummaryMemory(content="Launch.", sources=["source"]), space="acme")
+
+    assert await store.space("beta").count() == 0
+
+
+async def test_a_fact_goes_or_stays_without_the_source(store: Store, grants: Grants) -> None:
+    await store.space("acme").add(HumanMemory(id="source", content="Ada lives in Porto."))
+    await grants.give("acme", to=user("ada"), by="vera")
+    ada = store.scoped(user_id="ada", spaces="granted")
+    await ada.add(HumanMemory(id="own", content="I work at Acme."))
+    facts = Facts(ada)
+    await facts.set("Ada", "lives_in", "Porto", sources=["source"])
+    await facts.set("Ada", "works_at", "Acme", sources=["own"])
+    assert {fact.predicate for fact in await facts.current("Ada")} == {"lives_in", "works_at"}
+
+    await grants.revoke("acme", to=user("ada"), by="vera")
+
+    left = await Facts(store.scoped(user_id="ada")).current("Ada")
+    assert {fact.predicate for fact in left} == {"works_at"}
+
+
+async def test_a_publication_is_a_copy_that_names_its_source_and_nothing_else(store: Store, grants: Grants) -> None:
+    await grants.give("acme", to=user("ada"), may="write", by="vera")
+    await grants.give("acme", to=user("bob"), by="vera")
+    ada, bob = (store.scoped(user_id=name, session_id="s", spaces="granted") for name in ("ada", "bob"))
+    await ada.add(HumanMemory(id="own", content="Ship on May 3.", payload={"private": "yes"}, group="g"))
+
+    copy = await Grants(ada).publish("own", "acme")
+
+    found = await bob.get(copy.id)
+    assert found is not None
+    assert found.model_extra == {"sources": ["own"]}
+    assert (found.content, found.trust, found.origin, found.payload) == ("Ship on May 3.", "external", "user:ada", None)
+    assert found.metadata.session_id is None
+    assert [item.id for item in await descendants(store, "own")] == [copy.id]
+    with pytest.raises(NotGrantedError):
+        await Grants(bob).publish("own", "acme") if await bob.own.get("own") else await bob.add(
+            MemoryItem(content="x"), space="acme"
+        )
+
+
+async def test_unpublishing_takes_back_what_was_made_from_it_even_without_a_grant(store: Store, grants: Grants) -> None:
+    for name in ("ada", "bob"):
+        await grants.give("acme", to=user(name), may="write", by="vera")
+    ada, bob = (store.scoped(user_id=name, spaces="granted") for name in ("ada", "bob"))
+    await ada.add(HumanMemory(id="own", content="Ship on May 3."))
+    copy = await Grants(ada).publish("own", "acme")
+    await bob.add(SummaryMemory(id="summary", content="May 3.", sources=[copy.id]))
+    assert not await Grants(bob).unpublish("own", "acme")
+    await grants.revoke("acme", to=user("ada"), by="vera")
+
+    assert await Grants(ada).unpublish("own", "acme")
+
+    assert await bob.get(copy.id) is None
+    assert await bob.get("summary") is None
+    assert not await Grants(ada).unpublish("own", "acme")
+
+
+async def test_purging_the_original_takes_the_publication_back(store: Store, grants: Grants) -> None:
+    await grants.give("acme", to=user("ada"), may="write", by="vera")
+    ada = store.scoped(user_id="ada", spaces="granted")
+    for purge in (lambda: ada.purge("own"), lambda: store.purge("own"), lambda: forget(store, "ada")):
+        await grants.give("acme", to=user("ada"), may="write", by="vera")
+        await ada.add(HumanMemory(id="own", content="Ship on May 3."))
+        await Grants(ada).publish("own", "acme")
+        assert await store.space("acme").count() == 1
+        await purge()
+        assert await store.space("acme").count() == 0
+
+
+async def test_taking_back_an_item_goes_across_places(store: Store, grants: Grants) -> None:
+    await shared_summary(store, grants)
+
+    made = [item.id for item in await descendants(store, "source")]
+    taken = await revoke(store, item="source", by="vera")
+
+    assert made == ["summary", "second"]
+    assert set(taken.taken) == {"source", "summary", "second"}
+    assert await shown(store) == {"own"}
