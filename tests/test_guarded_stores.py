@@ -221,7 +221,7 @@ async def test_nobody_adds_a_record(store: Store, user: str) -> None:
 
     assert await quarantined(store.scoped(user_id=user)) == []
     assert await store.count(metadata=MemoryMetadata(user_id=user), include_deleted=True) == 1
-    if hasattr(store, "versions"):
+    if store.keeps_versions:
         assert await store.versions(user) == []
         shown = await store.scoped(user_id=user).window(as_of="2999-01-01T00:00:00Z")
         assert [item.content for item in shown] == ["Hello."]

@@ -249,6 +249,7 @@ class SyncStore:
     payloads = _blocking(Store.payloads)
     payload_changes = _blocking(Store.payload_changes)
     head = _blocking(Store.head)
+    versions = _blocking(Store.versions)
     count = _blocking(Store.count)
     scan = _streaming(Store.scan)
     owners = _streaming(Store.owners)
@@ -258,6 +259,7 @@ class SyncStore:
     delete = _blocking(Store.delete)
     restore = _blocking(Store.restore)
     purge = _blocking(Store.purge)
+    purge_versions = _blocking(Store.purge_versions)
 
     def call(self, function: Callable[..., Coroutine[Any, Any, T]], *args: Any, **kwargs: Any) -> T:
         """Call an async function with the store behind this one: ``store.call(compact, metadata, …)``.

@@ -115,7 +115,7 @@ class Engine(ABC):
         return nullcontext(False)
 
 
-LAYER_ORDER = ("scope", "observers", "lifetimes", "branches", "telemetry", "", "revisions", "encryption")
+LAYER_ORDER = ("spaces", "scope", "observers", "lifetimes", "branches", "telemetry", "", "revisions", "encryption")
 """The order of layers by their names, the outermost first. Layers of other names stand where there is none."""
 
 

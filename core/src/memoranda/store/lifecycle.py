@@ -25,7 +25,7 @@ from memoranda.store.branch_layer import BranchLayer
 from memoranda.store.calls import Around
 from memoranda.store.engine import Engine, Layer, Opening
 from memoranda.store.filters import Filter, Order, check_order
-from memoranda.store.lifetime_layer import LifetimeLayer
+from memoranda.store.lifetime_layer import LifetimeLayer, Lifetimes
 from memoranda.store.observer_layer import ObserverLayer
 from memoranda.store.observers import Observers
 from memoranda.store.protocol import BASE_CAPABILITIES, Access, Capability, SearchMode
@@ -103,6 +103,16 @@ class Lifecycle(ABC):
     def label(self) -> str:
         """How messages name this store: the URL that it was opened with, without its secrets, or else its repr."""
         return self._label or repr(self)
+
+    @property
+    def present(self) -> str:
+        """The present by the clock of this store, as items carry times."""
+        return self._living.now()
+
+    @property
+    def lifetimes(self) -> Lifetimes:
+        """What is known of the items that will expire. A layer that adds such items takes note of them here."""
+        return self._living.lifetimes
 
     @property
     def layers(self) -> list[Layer]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 from memoranda.errors import VersionConflictError
 from memoranda.items import MemoryItem, now_text
@@ -17,15 +17,6 @@ from memoranda.store.protocol import Capability
 from memoranda.store.records import writing_records
 
 _ATTEMPTS = 5
-
-
-@runtime_checkable
-class KeepsVersions(Protocol):
-    """A store that keeps earlier versions of items, such as that of memoranda-receipts."""
-
-    async def purge_versions(self, item_id: str) -> int:
-        """Purge the earlier versions of an item, and return how many they were."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +66,7 @@ async def erase(store: Store, ids: Iterable[str]) -> Erasure:
         elif rewrites and (changed := change(held[name])) is not None:
             with writing_records(changed.memory_type):
                 await store.add_many([changed], deleted=[name])
-    if isinstance(store, KeepsVersions):
+    if store.keeps_versions:
         for name in kept:
             await store.purge_versions(name)
     purged = sorted(gone.intersection(held))

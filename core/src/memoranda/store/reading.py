@@ -21,7 +21,7 @@ from memoranda.store.filters import (
     check_filter,
     metadata_matches,
 )
-from memoranda.store.lifecycle import Lifecycle
+from memoranda.store.history import History
 from memoranda.store.lifetimes import end_of_life
 from memoranda.store.owners import Owner, OwnerField, check_listing
 from memoranda.store.protocol import Capability, SearchMode
@@ -34,7 +34,7 @@ from memoranda.store.writes import HEAD_ONLY, Change, Write
 from memoranda.tokens import TokenCounter, estimate_tokens
 
 
-class Reading(Lifecycle):
+class Reading(History):
     """What a store's reading methods promise."""
 
     async def get(
@@ -86,6 +86,7 @@ class Reading(Lifecycle):
         archived: bool | None = False,
         min_score: float = 0.0,
         current: bool = False,
+        as_of: Moment | None = None,
         **narrowing: Unpack[Narrowing],
     ) -> list[MemoryItem]:
         """Return the items that match every filter, newest first; of equal time, the last added first.
@@ -102,7 +103,28 @@ class Reading(Lifecycle):
         which is the default, by ``"updated"``, or as the items were ``"added"``. ``min_trust`` leaves out what is
         trusted less: see :class:`memoranda.trust.Trust`. With ``refresh``, what is returned and has a ttl lives that
         long once more.
+
+        ``as_of`` (a datetime with a zone, or ISO-8601 text) shows what was there at that moment, in a store that keeps
+        :meth:`versions`. All of the scope is read for it. What was purged or has expired since is not shown, and
+        earlier versions only as long as they are kept. A search by meaning is one by words then.
         """
+        if as_of is not None:
+            past = await self._at(as_of)
+            found: list[MemoryItem] = await past.search(
+                query=query,
+                metadata=metadata,
+                memory_type=memory_type,
+                status=status,
+                limit=limit,
+                mode=mode,
+                offset=offset,
+                order=order,
+                archived=archived,
+                min_score=min_score,
+                current=current,
+                **narrowing,
+            )
+            return found
         self._ensure_open()
         mode = self._checked_mode(mode)
         page = Page.checked(limit, offset, self._order(order))
@@ -220,6 +242,7 @@ class Reading(Lifecycle):
         limit: int | None = None,
         counter: TokenCounter | None = None,
         receipt: object = None,
+        as_of: Moment | None = None,
         **narrowing: Unpack[Narrowing],
     ) -> list[MemoryItem]:
         """Return a conversation as a model may be shown it, oldest first, in the order in which it was said.
@@ -227,13 +250,18 @@ class Reading(Lifecycle):
         Every system item and every summary is in it, and of the rest the last ``rounds``, as many of the newest rounds
         as fit into ``tokens``, the newest items up to ``limit``, or all three; without any of them, everything. What a
         tool was asked is there with all its results or not at all. No more is read than that takes. ``counter`` counts
-        the tokens of an item; the library's own estimate does otherwise. Filters are those of :meth:`search`. Of a
-        session that was forked, the past that it shares is shown as its own. ``receipt`` is that of :meth:`shown`.
+        the tokens of an item; the library's own estimate does otherwise. Filters and ``as_of`` are those of
+        :meth:`search`. Of a session that was forked, the past that it shares is shown as its own. ``receipt`` is that
+        of :meth:`shown`; a window of the past has none.
         """
+        much = {"rounds": rounds, "tokens": tokens, "limit": limit}
+        if as_of is not None:
+            past = await self._at(as_of)
+            then: list[MemoryItem] = await past.window(metadata=metadata, counter=counter, **much, **narrowing)
+            return then
         self._ensure_open()
         wanted = self._filter(metadata=metadata, **narrowing)
         bounds, looked_at = self._bounds(metadata), list[list[MemoryItem]]()
-        much = {"rounds": rounds, "tokens": tokens, "limit": limit}
         session = None if bounds is None else bounds.session_id
         shown = await read_window(self.engine, wanted, **much, counter=counter, session=session, looked_at=looked_at)
         self._observers.searched("", shown)
@@ -354,9 +382,21 @@ class Reading(Lifecycle):
         return newest[0].id if newest else None
 
     async def count(
-        self, *, include_deleted: bool = False, metadata: MemoryMetadata | None = None, **narrowing: Unpack[Narrowing]
+        self,
+        *,
+        include_deleted: bool = False,
+        metadata: MemoryMetadata | None = None,
+        as_of: Moment | None = None,
+        **narrowing: Unpack[Narrowing],
     ) -> int:
-        """Return the number of items, archived ones included; with ``include_deleted`` also deleted ones."""
+        """Return the number of items, archived ones included; with ``include_deleted`` also deleted ones.
+
+        Filters and ``as_of`` are those of :meth:`search`.
+        """
+        if as_of is not None:
+            past = await self._at(as_of)
+            counted: int = await past.count(include_deleted=include_deleted, metadata=metadata, **narrowing)
+            return counted
         self._ensure_open()
         wanted = self._filter(metadata=metadata, archived=None, **narrowing)
         return await self.engine.count(items_where(wanted, deleted=include_deleted, reach="granted"))
@@ -370,15 +410,30 @@ class Reading(Lifecycle):
         archived: bool | None = None,
         include_deleted: bool = False,
         order: Order | None = None,
+        as_of: Moment | None = None,
         **narrowing: Unpack[Narrowing],
     ) -> AsyncGenerator[MemoryItem, None]:
         """Yield every item that matches, archived ones too, oldest first; of equal time, the first added first.
 
         On a store that streams, memory use does not grow with their number. Items that are there for the whole scan
         are yielded exactly once, in the order ``added`` even if their times change meanwhile; others may or may not be.
-        ``include_deleted`` needs the capability ``delete``. Filters and ``order`` are those of :meth:`search`. The
-        record of a branch names the last items of its past that this scan yields, so that :meth:`fork` can copy it.
+        ``include_deleted`` needs the capability ``delete``. Filters, ``order`` and ``as_of`` are those of
+        :meth:`search`. The record of a branch names the last items of its past that this scan yields, so that
+        :meth:`fork` can copy it.
         """
+        if as_of is not None:
+            past = await self._at(as_of)
+            async for item in past.scan(
+                metadata=metadata,
+                memory_type=memory_type,
+                status=status,
+                archived=archived,
+                include_deleted=include_deleted,
+                order=order,
+                **narrowing,
+            ):
+                yield item
+            return
         self._ensure_open()
         if include_deleted:
             self._require(Capability.DELETE)

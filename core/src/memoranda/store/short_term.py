@@ -6,13 +6,23 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Unpack
 
-from memoranda.errors import InputError, MemoryError
+from memoranda.errors import InputError, MemoryError, UnsupportedError
 from memoranda.integrity import call_ids, whole_groups
 from memoranda.items import SCOPE_FIELDS, MemoryItem, MemoryMetadata, MemoryStatus
 from memoranda.offloading import filter_weight, offload
 from memoranda.store.base import ScopedStore, Store
 from memoranda.store.branch_layer import as_one_session
-from memoranda.store.filters import Filter, Kinds, Narrowing, Order, Page, check_filter, merge_scope, names_nothing
+from memoranda.store.filters import (
+    Filter,
+    Kinds,
+    Moment,
+    Narrowing,
+    Order,
+    Page,
+    check_filter,
+    merge_scope,
+    names_nothing,
+)
 from memoranda.store.in_memory import InMemoryStore
 from memoranda.store.protocol import SearchMode
 from memoranda.store.query import items_where
@@ -51,6 +61,7 @@ class Conversation(Store):
         archived: bool | None = False,
         min_score: float = 0.0,
         current: bool = False,
+        as_of: Moment | None = None,
         **narrowing: Unpack[Narrowing],
     ) -> list[MemoryItem]:
         """Return the conversation that matches, oldest first, as a model may be shown it.
@@ -61,9 +72,12 @@ class Conversation(Store):
         results without their call go. System items count towards the limit, but all of them stay, unless it is 0.
 
         With a ``memory_type``, or a mode that ranks, the result is a listing of records: calls and results are not
-        paired. Raises InputError if ``metadata`` names only fields that the scope ignores: that would mean everything.
+        paired. Raises InputError if ``metadata`` names only fields that the scope ignores: that would mean everything;
+        UnsupportedError for ``as_of``, which :meth:`window` takes.
         """
         self._ensure_open()
+        if as_of is not None:
+            raise UnsupportedError(self.label, "as_of in a search of a conversation", remedy="Use window(as_of=…).")
         metadata = self._in_scope(metadata)
         page, mode = Page.checked(limit, offset, self._order(order)), self._checked_mode(mode)
         said = query if mode == "substring" else ""

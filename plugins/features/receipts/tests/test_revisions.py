@@ -14,8 +14,11 @@ import memoranda
 from memoranda import HumanMemory, MemoryItem, MemoryMetadata
 from memoranda.errors import InputError
 from memoranda.store import InMemoryStore, Store, dump_item
+from memoranda.store.backend import Filter, Query
+from memoranda.store.layers import layer_of
 from memoranda_context import assemble
-from memoranda_receipts import Receipts, Revisions, RevisionsStore
+from memoranda_receipts import Receipts, Revisions, with_revisions
+from memoranda_receipts.revisions import RevisionsLayer
 from memoranda_testing import Reopen, StoreConformance
 from memoranda_userdata import erase, forget
 
@@ -24,7 +27,7 @@ from memoranda_userdata import erase, forget
 class TestRevisionsInMemory(StoreConformance):
     @pytest_asyncio.fixture
     async def store(self) -> AsyncIterator[Store]:
-        async with RevisionsStore(InMemoryStore()) as store:
+        async with with_revisions(InMemoryStore()) as store:
             yield store
 
 
@@ -116,7 +119,9 @@ async def test_revisions_are_bounded_by_number_and_age() -> None:
 
 async def test_the_bounds_may_stand_in_the_url() -> None:
     async with memoranda.open("revisions+memory://?revisions_number=2&revisions_days=3") as store:
-        assert store.kept == Revisions(days=3, number=2)  # type: ignore[attr-defined]
+        layer = layer_of(store, RevisionsLayer)
+        assert layer is not None
+        assert layer.kept == Revisions(days=3, number=2)
     with pytest.raises(InputError, match="Revisions"):
         memoranda.open("memory://", revisions="some")
 
@@ -175,5 +180,5 @@ async def test_a_purge_through_a_handle_takes_what_the_item_was_in_another_sessi
     await store.add(HumanMemory(id="moved", content="Nothing.", metadata=here))
     assert [item.content for item in await store.versions("moved")] == ["A secret bicycle."]
     assert await store.scoped(user_id="ada", session_id="here").apply(deletes=["moved"], purge=True) == 1
-    left = [item async for item in store._inner.scan()]
+    left = [item async for item in store.bottom.stream(Query(Filter(archived=None), deleted=True))]
     assert left == []

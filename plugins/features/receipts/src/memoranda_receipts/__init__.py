@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from memoranda_receipts.recording import Recorder, Recording
     from memoranda_receipts.records import Receipt, ReceiptMemory, Shown, content_hash
     from memoranda_receipts.replaying import ItemChange, Replay, message_bytes
-    from memoranda_receipts.revisions import Revisions, RevisionsStore
+    from memoranda_receipts.revisions import Revisions, with_revisions
 
 __all__ = [
     "Diff",
@@ -25,10 +25,10 @@ __all__ = [
     "Recording",
     "Replay",
     "Revisions",
-    "RevisionsStore",
     "Shown",
     "content_hash",
     "message_bytes",
+    "with_revisions",
 ]
 
 __getattr__, __dir__ = lazy_names(
@@ -39,6 +39,6 @@ __getattr__, __dir__ = lazy_names(
         "recording": ["Recorder", "Recording"],
         "records": ["Receipt", "ReceiptMemory", "Shown", "content_hash"],
         "replaying": ["ItemChange", "Replay", "message_bytes"],
-        "revisions": ["Revisions", "RevisionsStore"],
+        "revisions": ["Revisions", "with_revisions"],
     },
 )

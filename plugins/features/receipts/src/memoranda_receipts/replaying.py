@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import takewhile
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import Any, Literal
 
 from memoranda.errors import InputError
 from memoranda.integrity import whole_groups
@@ -52,13 +52,6 @@ def message_bytes(items: Sequence[MemoryItem], format: str = "openai") -> bytes:
     if write is None:
         raise InputError(f"{format!r} is no format; there are {', '.join(FORMATS)}.", field="format")
     return json.dumps(write(items), ensure_ascii=False, separators=(",", ":")).encode()
-
-
-@runtime_checkable
-class KeepsVersions(Protocol):
-    """A store that keeps earlier versions of items."""
-
-    async def versions(self, item_id: str) -> list[MemoryItem]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,7 +248,7 @@ async def _earlier(stores: Sequence[Store], entry: Shown) -> MemoryItem | None:
     """Return an item as it was shown from a store that keeps revisions, if one does."""
     for store in stores:
         wide = of_owner(store)
-        if isinstance(wide, KeepsVersions):
+        if wide.keeps_versions:
             for item in await wide.versions(entry.id):
                 if item.version == entry.version and content_hash(item) == entry.hash:
                     return item

@@ -43,6 +43,8 @@ T = TypeVar("T")
 class ReadingLayer(Layer):
     """Answers reads from the scope of a handle and from the spaces that its user or agent may read."""
 
+    name = "spaces"
+
     def __init__(self, around: Surroundings, access: Access, derived_id: Callable[[str], str]) -> None:
         super().__init__(around.own)
         self._derived_id = derived_id

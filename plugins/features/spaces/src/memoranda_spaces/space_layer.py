@@ -38,6 +38,8 @@ class SpaceLayer(Layer):
     Who may write adds items, and changes or removes what they wrote themselves. Who may manage changes everything.
     """
 
+    name = "spaces"
+
     def __init__(self, around: Surroundings, access: Access, origin: str) -> None:
         super().__init__(around.own)
         self._scope = around.own.scope

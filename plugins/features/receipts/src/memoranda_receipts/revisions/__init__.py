@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+from memoranda_receipts.revisions.layer import RevisionsLayer
 from memoranda_receipts.revisions.opening import with_revisions
-from memoranda_receipts.revisions.reading import RevisionsHandle
 from memoranda_receipts.revisions.records import RevisionMemory, Revisions
-from memoranda_receipts.revisions.store import RevisionsStore
 
-__all__ = ["RevisionMemory", "Revisions", "RevisionsHandle", "RevisionsStore", "with_revisions"]
+__all__ = ["RevisionMemory", "Revisions", "RevisionsLayer", "with_revisions"]

@@ -115,11 +115,9 @@ def since_of(item: MemoryItem) -> str | None:
     return since if isinstance(since, str) else None
 
 
-def with_since(item: MemoryItem, now: str) -> MemoryItem:
-    """Return a copy that says since when it is as it is."""
-    stamped = copy_item(item)
-    stamped.__pydantic_extra__ = {**(stamped.__pydantic_extra__ or {}), SINCE: now}
-    return stamped
+def stamp_since(item: MemoryItem, now: str) -> None:
+    """Let an item, which is the store's own copy, say since when it is as it is."""
+    item.__pydantic_extra__ = {**(item.__pydantic_extra__ or {}), SINCE: now}
 
 
 def without_since(item: MemoryItem) -> MemoryItem:
@@ -127,3 +125,11 @@ def without_since(item: MemoryItem) -> MemoryItem:
     if item.__pydantic_extra__:
         item.__pydantic_extra__.pop(SINCE, None)
     return item
+
+
+def has_history(item: MemoryItem, now: str) -> bool:
+    """Return True if an earlier version of an item is kept: none of a receipt, which may hold what is purged.
+
+    A store may still have an item that has expired; that leaves none either.
+    """
+    return item.memory_type != "receipt" and (item.expires_at is None or item.expires_at > now)
