@@ -12,6 +12,7 @@ import pytest_asyncio
 
 import memoranda
 from memoranda import AIMemory, HumanMemory, Store
+from memoranda_context import assemble
 
 receipts = pytest.importorskip("memoranda_receipts")
 
@@ -53,6 +54,38 @@ async def test_a_receipt_says_whether_it_can_be_shown_again(store: Store, inspec
     assert "1 of 1 item" in changed
 
 
+async def test_receipts_are_listed_by_their_questions(store: Store, inspecting: Any) -> None:
+    trip = store.scoped(user_id="ada", session_id="trip")
+    await assemble(trip, "Shall I <i>pack</i>?", receipt=True)
+    async with inspecting(store) as client:
+        owner = await client.owner("ada")
+        listed = await client.get(f"{owner}receipts")
+        await store.purge("human-0")
+        later = await client.get(f"{owner}receipts")
+
+    questions = re.findall(r"<a href=\"[^\"]+/receipts/\w+\"><bdi>(.*?)</bdi>", listed)
+    assert questions == [
+        "Shall I &lt;i&gt;pack&lt;/i&gt;?",
+        "&lt;b&gt;Question 1&lt;/b&gt;",
+        "&lt;b&gt;Question 0&lt;/b&gt;",
+    ]
+    assert "Question 0" not in later
+    assert "Without a question" in later
+
+
+async def test_what_was_left_out_of_the_earlier_context_says_so(store: Store, inspecting: Any) -> None:
+    trip = store.scoped(user_id="ada", session_id="trip")
+    for rounds in (1, 2):
+        await trip.window(rounds=rounds, receipt=receipts.Recording(id=f"of-{rounds}"))
+    async with inspecting(store) as client:
+        owner = await client.owner("ada")
+        keys = re.findall(r'name="a" value="(\w+)"', await client.get(f"{owner}receipts"))
+        page = await client.get(f"{owner}receipts/compare?a={keys[0]}&b={keys[1]}")
+
+    assert "new: left out of the earlier one, beyond the rounds" in page
+    assert "entered" not in page
+
+
 async def test_two_receipts_are_shown_beside_each_other(store: Store, inspecting: Any) -> None:
     async with inspecting(store) as client:
         owner = await client.owner("ada")
@@ -60,8 +93,8 @@ async def test_two_receipts_are_shown_beside_each_other(store: Store, inspecting
         page = await client.get(f"{owner}receipts/compare?a={keys[0]}&b={keys[1]}")
         alone = await client.http.get(f"{owner}receipts/compare?a={keys[0]}")
 
-    assert "left: beyond the rounds" in page
-    assert "entered: added since" in page
+    assert "not in the later one: beyond the rounds" in page
+    assert "new: added since" in page
     assert page.index("Question 0") < page.index("Question 1")
     assert alone.status_code == 400
     assert "Choose two receipts" in alone.text

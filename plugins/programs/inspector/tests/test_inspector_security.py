@@ -143,6 +143,16 @@ async def pages_of(client: Any) -> dict[str, str]:
     item = re.search(rf'href="({owner}items/[^"/]+)"', pages[owner])
     assert item
     pages["item"] = await client.get(item[1])
+    pages["quarantine"] = await client.get(f"{client.root}/quarantine")
+    kept = re.search(r'name="item" value="(\w+)"', pages["quarantine"])
+    assert kept
+    for decision in ("approve", "reject"):
+        path = f"{client.root}/quarantine/preview/{decision}"
+        pages[decision] = await client.post(path, {"item": kept[1]})
+    pages["receipts"] = await client.get(owner + "receipts")
+    keys = re.findall(r'name="a" value="(\w+)"', pages["receipts"])
+    pages["receipt"] = await client.get(f"{owner}receipts/{keys[0]}")
+    pages["compared"] = await client.get(f"{owner}receipts/compare?a={keys[0]}&b={keys[-1]}")
     for action in ("compact", "restore", "forget"):
         pages[action] = await client.post(f"{owner}preview/{action}")
     return pages

@@ -17,6 +17,8 @@ from starlette.responses import Response, StreamingResponse
 from memoranda.errors import InputError
 from memoranda.items import MemoryItem, MemoryMetadata, SummaryMemory
 from memoranda.store import Capability, Store
+from memoranda_guard import quarantined
+from memoranda_guard.quarantine import QUARANTINED
 from memoranda_inspector.pages import form_of, number_of, rendered
 from memoranda_inspector.scopes import Owner, Owners
 from memoranda_inspector.text import count, shown_name
@@ -108,7 +110,11 @@ class Actions:
 
     async def _restore(self, owner: Owner, form: Form) -> Done:
         key, item_id = _one_or_all(owner, form)
-        number = await self._store.restore(item_id, metadata=owner.metadata)
+        if item_id is None and not await quarantined(self._store, metadata=owner.metadata):
+            number = await self._store.restore(metadata=owner.metadata)
+        else:
+            wanted = [item.id for item in await self._deleted(owner.metadata) if item_id in (None, item.id)]
+            number = sum([await self._store.restore(each, metadata=owner.metadata) for each in wanted])
         if number == 1 and key:
             return Done("One item is back.", "delete", {"item": key})
         return Done(f"Restored: {count(number, 'item')}.")
@@ -186,9 +192,10 @@ class Actions:
         return item
 
     async def _deleted(self, metadata: MemoryMetadata | None) -> list[MemoryItem]:
+        """Return what can be restored; what is in quarantine is hidden, too, and only an approval shows it."""
         if Capability.DELETE not in self._store.capabilities:
             return []
-        return [item async for item in hidden_items(self._store, metadata)]
+        return [item async for item in hidden_items(self._store, metadata) if item.memory_type != QUARANTINED]
 
 
 def _one_or_all(owner: Owner, form: Form) -> tuple[str, str | None]:

@@ -20,6 +20,7 @@ from starlette.types import ASGIApp
 from memoranda.errors import MemoryError
 from memoranda.store import Store
 from memoranda_inspector.actions import ActionPages, Actions
+from memoranda_inspector.context_pages import ContextPages
 from memoranda_inspector.fact_pages import FactPages
 from memoranda_inspector.health import HealthPages
 from memoranda_inspector.pages import in_page, prepare, rendered
@@ -62,11 +63,13 @@ def create_app(inspector: Inspector, *, port: int, token: str) -> ASGIApp:
     shared |= {"has_facts": has_facts, "has_receipts": has_receipts}
     owners = Owners(root)
     receipts = ReceiptPages(inspector.store, owners, shared)
-    reading = ReadingPages(inspector.store, owners, inspector.soul, shared, receipts if has_receipts else None)
+    reading = ReadingPages(inspector.store, owners, shared, receipts if has_receipts else None)
+    contexts = ContextPages(inspector.store, owners, inspector.soul, shared)
+    quarantine = QuarantinePages(inspector.store, owners, shared)
     routes = [
         Route("/", reading.owners, methods=["GET", "POST"]),
         Route("/everybody", reading.everybody, methods=["POST"]),
-        Route("/quarantine", QuarantinePages(inspector.store, shared).quarantine),
+        Route("/quarantine", quarantine.quarantine),
         Route("/health", HealthPages(inspector.store, shared).health),
         Route("/o/{key}/", reading.conversation),
         Route("/o/{key}/live", reading.live),
@@ -74,8 +77,8 @@ def create_app(inspector: Inspector, *, port: int, token: str) -> ASGIApp:
         Route("/o/{key}/items/{item}", reading.item),
         Route("/o/{key}/items/{item}/text", reading.text),
         Route("/o/{key}/items/{item}/sources", reading.sources),
-        Route("/o/{key}/context", reading.context, methods=["GET", "POST"]),
-        Route("/o/{key}/payload", reading.payload, methods=["POST"]),
+        Route("/o/{key}/context", contexts.context, methods=["GET", "POST"]),
+        Route("/o/{key}/payload", contexts.payload, methods=["POST"]),
         Route("/o/{key}/search", reading.search, methods=["GET", "POST"]),
     ]
     facts = FactPages(inspector.store, owners, inspector.schema, shared)
@@ -98,6 +101,8 @@ def create_app(inspector: Inspector, *, port: int, token: str) -> ASGIApp:
             Route("/o/{key}/do/{action}", actions.run, methods=["POST"]),
             Route("/o/{key}/export", actions.export, methods=["POST"]),
             Route("/receipts/{key}", actions.receipt),
+            Route("/quarantine/preview/{decision}", quarantine.preview, methods=["POST"]),
+            Route("/quarantine/do/{decision}", quarantine.decide, methods=["POST"]),
         ]
     guarded = [Route(route.path, _guarded(route.endpoint, root), methods=list(route.methods or ())) for route in routes]
     static = Mount("/static", StaticFiles(packages=[("memoranda_inspector", "static")]))

@@ -17,6 +17,7 @@ from memoranda_context import AssembledContext, ContextManager, assemble_context
 from memoranda_context.explaining import why_incomplete, window_of
 from memoranda_context.manager import DEFAULT_BUDGET
 from memoranda_context.prompt import WRITERS
+from memoranda_inspector.conversation import RECORDS, Call, count_items, entry_of
 
 LOOKED_AT = 2_000
 """How many items of an owner are looked at together: a page of a window over many conversations."""
@@ -25,6 +26,10 @@ FORMATS = {"openai": "OpenAI chat", "responses": "OpenAI Responses", "anthropic"
 EVERY, NO = "every", "none"
 BEFORE_THE_WINDOW = "conversation: before the window, and not among the memories"
 NOT_AMONG_THE_MEMORIES = "not among the memories of a new session"
+
+KNOWN = "what is known, and was said before"
+FOR_THE_QUESTION = "memories for the question"
+ASKED = "the question"
 
 _PARTS = {"system": "system", "summary": "summaries", "tool": "tool results", "human": "user", "ai": "assistant"}
 
@@ -51,6 +56,15 @@ class LeftOut:
     item: MemoryItem
     reason: str
     tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """A message of a prompt as a person reads it: which part of the prompt it is, and what it says."""
+
+    part: str
+    item: MemoryItem
+    calls: list[Call]
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +111,36 @@ class View:
         return 0 if self.assembled is None else self.assembled.explanation.reusable
 
     @property
+    def reused(self) -> list[Message]:
+        """The messages at the beginning of a prompt that a provider's cache can reuse; none of a window."""
+        return self._messages()[: self._reused_count]
+
+    @property
+    def new(self) -> list[Message]:
+        """The messages behind those that a cache can reuse; all of a window."""
+        return self._messages()[self._reused_count :]
+
+    @property
+    def _reused_count(self) -> int:
+        if self.assembled is None:
+            return 0
+        parts = self.assembled.parts
+        return len(self.shown) - bool(parts.question_notes()) - parts.open_round - (parts.query is not None)
+
+    def _messages(self) -> list[Message]:
+        """Return what is sent, in order, each with the part of the prompt that it is."""
+        names: dict[str, str] = {}
+        said: set[str] = set()
+        if self.assembled is not None:
+            parts = self.assembled.parts
+            names = {parts.lasting_notes(): KNOWN, parts.question_notes(): FOR_THE_QUESTION, parts.query or "": ASKED}
+            said = {item.id for item in parts.conversation}
+        return [
+            Message("" if item.id in said else names.get(item.content, ""), item, entry_of(item).calls)
+            for item in self.shown
+        ]
+
+    @property
     def left_out_count(self) -> int:
         """How many items are left out, those that are not listed included."""
         return len(self.left_out) + self.older + self.newer + self.archived
@@ -131,7 +175,7 @@ async def window_view(store: Store, metadata: MemoryMetadata | None, setting: Se
     def counted(item: MemoryItem) -> int:
         return estimate_tokens(item) if setting.shows(item) else 0
 
-    total = await store.count(metadata=metadata)
+    total = await count_items(store, metadata)
     is_one = metadata is not None and None not in (metadata.user_id, metadata.session_id)
     paged = total > LOOKED_AT and not is_one
     newer = newer if paged else 0
@@ -172,7 +216,7 @@ async def why_unseen(store: Store, item: MemoryItem, setting: Setting) -> str:
 
 async def _archived(store: Store, metadata: MemoryMetadata | None) -> int:
     """Return how many items summaries stand for, which no search shows."""
-    return sum([1 async for _ in store.scan(metadata=metadata, archived=True)])
+    return sum([item.memory_type not in RECORDS async for item in store.scan(metadata=metadata, archived=True)])
 
 
 def _by_template(window: Sequence[MemoryItem], setting: Setting) -> list[LeftOut]:

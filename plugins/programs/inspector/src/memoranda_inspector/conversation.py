@@ -13,6 +13,9 @@ from memoranda.items import MemoryItem, MemoryMetadata
 from memoranda.store import Capability, Store
 from memoranda.tool_calls import call_arguments, call_name
 
+RECORDS = ("branch", "fact", "fact-mark", "quarantined", "receipt", "revision")
+"""Types of what a store keeps beside what was said. Facts, receipts and the quarantine have pages of their own."""
+
 PAGE = 50
 """How many items a page shows."""
 
@@ -57,6 +60,12 @@ class Conversation:
     """A hash of what the page was made from; it differs once anything has changed."""
 
 
+async def count_items(store: Store, metadata: MemoryMetadata | None) -> int:
+    """Return how many items an owner has, archived ones too, without records."""
+    records = await store.count(metadata=metadata, where={"memory_type": {"$in": list(RECORDS)}})
+    return await store.count(metadata=metadata) - records
+
+
 async def read_conversation(
     store: Store,
     metadata: MemoryMetadata | None,
@@ -89,7 +98,7 @@ async def _newest(
     hidden = deleted and Capability.DELETE in store.capabilities
     wanted: Any = None if archived else False
     async for item in store.scan(metadata=metadata, archived=wanted, include_deleted=hidden, order="added"):
-        if item.memory_type not in ("branch", "receipt"):
+        if item.memory_type not in RECORDS:
             kept.append(item)
     found = list(kept)
     return found[: len(found) - offset] if offset else found

@@ -1,37 +1,26 @@
-"""The pages that only read."""
+"""The pages of owners, conversations, items and searches, which only read."""
 
 from __future__ import annotations
 
 from contextlib import nullcontext
-from pathlib import Path
 from typing import Any
 
 from starlette.requests import Request
-from starlette.responses import JSONResponse, PlainTextResponse, RedirectResponse, Response
+from starlette.responses import PlainTextResponse, RedirectResponse, Response
 
 from memoranda.errors import InputError
 from memoranda.items import MemoryItem, MemoryMetadata
 from memoranda.store import Owner as Listed
 from memoranda.store import Store, dump_item
 from memoranda_backend.ranking import PRIOR, Weights
-from memoranda_inspector.context import (
-    EVERY,
-    FORMATS,
-    LOOKED_AT,
-    NO,
-    Setting,
-    View,
-    assembled_view,
-    differences,
-    why_unseen,
-    window_view,
-)
-from memoranda_inspector.conversation import PAGE, entry_of, read_conversation
+from memoranda_inspector.context import Setting, why_unseen
+from memoranda_inspector.conversation import PAGE, count_items, entry_of, read_conversation
 from memoranda_inspector.embedded_copy import EmbeddedCopy, installed_embedders
 from memoranda_inspector.pages import decimal_of, form_of, in_page, number_of, rendered
 from memoranda_inspector.receipt_pages import ReceiptPages
 from memoranda_inspector.scopes import Owner, Owners
 from memoranda_inspector.searching import MOVABLE, modes_of, modes_with, search, weights_of
+from memoranda_inspector.sessions import newest_sessions
 from memoranda_inspector.text import SHOWN_ALONE, json_text, shortened, shown_name
 from memoranda_summary import expand
 
@@ -42,20 +31,14 @@ _MOST_OWNERS = 100_000_000
 
 
 class ReadingPages:
-    """Owners, conversations, what a model gets, and searches."""
+    """Owners, conversations, items and searches."""
 
     def __init__(
-        self,
-        store: Store,
-        owners: Owners,
-        soul: Path | None,
-        shared: dict[str, Any],
-        receipts: ReceiptPages | None = None,
+        self, store: Store, owners: Owners, shared: dict[str, Any], receipts: ReceiptPages | None = None
     ) -> None:
         self._receipts = receipts
         self._store = store
         self._owners = owners
-        self._soul = soul
         self._shared = shared
         self._copy = EmbeddedCopy(store)
 
@@ -75,13 +58,15 @@ class ReadingPages:
 
     async def _listed(self, by: str, wanted: str, offset: int) -> tuple[list[Listed], bool]:
         size = OWNERS_SHOWN + 1
+        if by == "session_id":
+            found = [owner for owner in await newest_sessions(self._store, None) if _is_called(owner, wanted)]
+            return found[offset : offset + OWNERS_SHOWN], len(found) > offset + OWNERS_SHOWN
         if not wanted:
             found = [owner async for owner in self._store.owners(by, limit=size, offset=offset)]  # type: ignore[arg-type]  # checked by the caller
         else:
-            found, passed, sought = [], 0, wanted.casefold()
+            found, passed = [], 0
             async for owner in self._store.owners(by):  # type: ignore[arg-type]  # checked by the caller
-                called = str(owner.value)
-                if sought in called.casefold() or sought in shown_name(called, 2000).casefold():
+                if _is_called(owner, wanted):
                     passed += 1
                     if passed > offset:
                         found.append(owner)
@@ -98,18 +83,18 @@ class ReadingPages:
         """Show a conversation, newest page first."""
         owner = self._owners.chosen(request)
         values = await self._conversation(request, owner)
-        total = await self._store.count(metadata=owner.metadata)
+        total = await count_items(self._store, owner.metadata)
         narrower = owner.metadata is not None and owner.metadata.session_id is None
         return self._page("conversation.html", owner, **values, has_sessions=narrower, total=total)
 
     async def sessions(self, request: Request) -> Response:
-        """List the sessions of an owner. This may take longer than the rest of the page, so it is loaded on its own."""
+        """List the newest sessions of an owner.
+
+        This may take longer than the rest of the page, so it is loaded on its own.
+        """
         owner = self._owners.chosen(request)
-        within = owner.metadata or MemoryMetadata()
-        sessions: list[tuple[Owner, Listed]] = []
-        async for found in self._store.owners("session_id", within=owner.metadata, limit=OWNERS_SHOWN):
-            narrower = within.model_copy(update={"session_id": found.value})
-            sessions.append((self._owners.named(narrower), found))
+        newest = (await newest_sessions(self._store, owner.metadata))[:OWNERS_SHOWN]
+        sessions = [(self._owners.narrowed(owner, str(found.value)), found) for found in newest]
         return self._page("_sessions.html" if in_page(request) else "sessions.html", owner, sessions=sessions)
 
     async def live(self, request: Request) -> Response:
@@ -157,54 +142,6 @@ class ReadingPages:
         entries = [entry_of(item, "archived" if item.archived_by else "") for item in found]
         return self._page("_sources.html", owner, entries=entries)
 
-    async def context(self, request: Request) -> Response:
-        """Show what a model would get with one setting, or with two beside each other."""
-        owner = self._owners.chosen(request)
-        form = await form_of(request) if request.method == "POST" else {}
-        views = await self._views(owner, form)
-        shown_form = form.get("format", "openai")
-        payloads = {name: json_text(view.payload(shown_form)) for name, view in views.items()}
-        values = {
-            "views": views,
-            "payloads": {name: (text[:PAYLOAD_SHOWN], len(text)) for name, text in payloads.items()},
-            "form": form,
-            "format": shown_form,
-            "formats": FORMATS,
-            "question": form.get("question", ""),
-            "filter": form.get("filter", ""),
-            "page_size": LOOKED_AT,
-            "difference": differences(*views.values()) if len(views) == 2 else None,
-            # The settings themselves are not drawn again while they are moved.
-            "templates": [] if in_page(request) else await self._templates(owner),
-            "defaults": Setting(),
-        }
-        part = "_answer.html" if in_page(request) else "context.html"
-        return self._page(part, owner, **values)
-
-    async def payload(self, request: Request) -> Response:
-        """Send what a provider would be sent, as a file."""
-        form = await form_of(request)
-        views = await self._views(self._owners.chosen(request), form)
-        headers = {"Content-Disposition": 'attachment; filename="payload.json"'}
-        return JSONResponse(views["A"].payload(form.get("format", "openai")), headers=headers)
-
-    async def _views(self, owner: Owner, form: dict[str, str]) -> dict[str, View]:
-        question, newer = form.get("question", "").strip(), number_of(form, "newer", 0, _MOST_OWNERS)
-        views = {}
-        for name in ("A", "B") if form.get("compare") == "1" else ("A",):
-            view = await window_view(self._store, owner.metadata, _setting(form, name.lower()), newer)
-            if question:
-                view = await assembled_view(self._store, owner.metadata, view, question, self._soul)
-            views[name] = view
-        return views
-
-    async def _templates(self, owner: Owner) -> list[str]:
-        """Return which summaries can be chosen: those of every template that the owner's are made by."""
-        summaries = await self._store.search(
-            metadata=owner.metadata, memory_type="summary", limit=200, mode="substring"
-        )
-        return [EVERY, NO, *sorted({str(getattr(item, "template", "")) for item in summaries} - {"", EVERY, NO})]
-
     async def search(self, request: Request) -> Response:
         """Search, and show why each result stands where it stands."""
         owner = self._owners.chosen(request)
@@ -240,11 +177,7 @@ class ReadingPages:
         return rendered(template, {**self._shared, "owner": owner, **values})
 
 
-def _setting(form: dict[str, str], prefix: str) -> Setting:
-    usual = Setting()
-    unbounded = {name for name in ("rounds", "tokens") if form.get(f"{prefix}_{name}_off") == "1"}
-    return Setting(
-        None if "rounds" in unbounded else number_of(form, f"{prefix}_rounds", usual.rounds or 0, 1000),
-        None if "tokens" in unbounded else number_of(form, f"{prefix}_tokens", usual.tokens or 0, 1_000_000),
-        form.get(f"{prefix}_template", EVERY),
-    )
+def _is_called(owner: Listed, wanted: str) -> bool:
+    """Return True if an owner's name, or what a page shows of it, contains a text."""
+    called, sought = str(owner.value), wanted.casefold()
+    return sought in called.casefold() or sought in shown_name(called, 2000).casefold()

@@ -16,6 +16,7 @@ from starlette.responses import Response
 from memoranda.errors import InputError
 from memoranda.items import SCOPE_FIELDS, MemoryItem
 from memoranda.store import Store
+from memoranda.store.backend import of_owner
 from memoranda_inspector.conversation import Conversation, Entry
 from memoranda_inspector.pages import rendered
 from memoranda_inspector.scopes import Owner, Owners
@@ -27,6 +28,15 @@ if TYPE_CHECKING:
 MOST_LISTED = 200
 """How many of the newest receipts a page looks at."""
 
+LOOKED_BACK = 20
+"""How many of the last items of a context are looked at to find what the user said last."""
+
+ADDED = "added since"
+"""The rule of an item that entered a context because it is newer than the earlier one."""
+
+_TOLD = {"profile": "What was known of the user", "remark": "A remark on what does not hold any more"}
+"""What stands in a context and is no item, by its role."""
+
 
 @dataclass(frozen=True, slots=True)
 class Shown:
@@ -36,6 +46,7 @@ class Shown:
     role: str
     text: str
     note: str = ""
+    is_item: bool = True
 
 
 class ReceiptPages:
@@ -47,9 +58,11 @@ class ReceiptPages:
         self._shared = shared
 
     async def overview(self, request: Request) -> Response:
-        """List the receipts, newest first, to choose one, or two to compare."""
+        """List the receipts by their questions, newest first, to choose one, or two to compare."""
         owner = self._owners.chosen(request)
-        return self._page("receipts.html", owner, receipts=await self._receipts(owner).list(limit=MOST_LISTED))
+        receipts = self._receipts(owner)
+        found = await receipts.list(limit=MOST_LISTED)
+        return self._page("receipts.html", owner, rows=await questions_of(receipts, found))
 
     async def one(self, request: Request) -> Response:
         """Show a context again, and what has changed since."""
@@ -59,6 +72,7 @@ class ReceiptPages:
         notes = {change.id: f"{change.change} since" for change in replay.changes}
         payload = json_text(replay.messages())
         values = {"replay": replay, "rows": await self._rows(receipts, replay.receipt, notes), "payload": payload}
+        values["question"] = (await questions_of(receipts, [replay.receipt]))[0][1]
         return self._page("receipt.html", owner, **values, receipt=replay.receipt)
 
     async def compare(self, request: Request) -> Response:
@@ -70,10 +84,11 @@ class ReceiptPages:
             raise InputError("Choose two receipts to compare.", field="receipt")
         earlier, later = sorted([await receipts.get(owner.item_id(key)) for key in keys], key=lambda each: each.at)
         found = await receipts.diff(earlier, later)
-        notes = {each.id: f"left: {each.rule}" for each in found.left}
-        notes |= {each.id: f"entered: {each.rule}" for each in found.entered}
+        notes = {each.id: f"not in the later one: {each.rule}" for each in found.left}
+        notes |= {each.id: _why_new(each.rule) for each in found.entered}
         notes |= dict.fromkeys(found.changed, "shown in another version")
-        sides = [(each, await self._rows(receipts, each, notes)) for each in (earlier, later)]
+        questions = await questions_of(receipts, [earlier, later])
+        sides = [(each, question, await self._rows(receipts, each, notes)) for each, question in questions]
         return self._page("receipts_compared.html", owner, sides=sides, difference=found)
 
     async def placed(self, conversation: Conversation, owner: Owner) -> Conversation:
@@ -86,14 +101,21 @@ class ReceiptPages:
         signs = f"{conversation.mark} {' '.join(receipt.id for receipt in found)}"
         return replace(conversation, mark=hashlib.sha256(signs.encode()).hexdigest()[:16])
 
-    async def seen(self, owner: Owner, item: MemoryItem) -> list[Receipt]:
-        """Return the receipts that showed an item, newest first."""
-        return (await self._receipts(owner).seen(item))[:MOST_LISTED]
+    async def seen(self, owner: Owner, item: MemoryItem) -> list[tuple[Receipt, str]]:
+        """Return the receipts that showed an item, newest first, with their questions."""
+        receipts = self._receipts(owner)
+        return await questions_of(receipts, (await receipts.seen(item))[:MOST_LISTED])
 
     async def _rows(self, receipts: Receipts, receipt: Receipt, notes: Mapping[str, str]) -> list[Shown]:
         contents = await receipts.contents(receipt)
         return [
-            Shown(entry.id, entry.role, shortened(contents.get(entry.id, ""))[0], notes.get(entry.id, ""))
+            Shown(
+                entry.id,
+                entry.role,
+                _TOLD.get(entry.role) or shortened(contents.get(entry.id, ""))[0],
+                notes.get(entry.id, ""),
+                is_item=entry.role not in _TOLD,
+            )
             for entry in receipt.shown
         ]
 
@@ -106,6 +128,37 @@ class ReceiptPages:
 
     def _page(self, template: str, owner: Owner, **values: Any) -> Response:
         return rendered(template, {**self._shared, "owner": owner, "counted": counted, **values})
+
+
+async def questions_of(receipts: Receipts, found: Sequence[Receipt]) -> list[tuple[Receipt, str]]:
+    """Return receipts with what each context was for: its question, or else what the user said last in it.
+
+    It is empty where that is gone, or has changed since.
+    """
+    from memoranda_receipts import content_hash
+
+    asked = {receipt.id: _question(receipt) for receipt in found}
+    ends = {receipt.id: receipt.shown[-LOOKED_BACK:] for receipt in found if not asked[receipt.id]}
+    ids = dict.fromkeys(entry.id for shown in ends.values() for entry in shown)
+    said = {item.id: item for item in await of_owner(receipts.store).get_many(list(ids)) if item.memory_type == "human"}
+    for receipt_id, shown in ends.items():
+        entry = next((entry for entry in reversed(shown) if entry.id in said), None)
+        if entry is not None and content_hash(said[entry.id]) == entry.hash:
+            asked[receipt_id] = said[entry.id].content
+    return [(receipt, asked[receipt.id]) for receipt in found]
+
+
+def _question(receipt: Receipt) -> str:
+    """Return the question that a context ends with, if it was added to it and is no item."""
+    last = (receipt.layout or (0,))[-1]
+    if not isinstance(last, Mapping) or "of" in last or last.get("type") != "human":
+        return ""
+    return "".join(piece for piece in last["pieces"] if isinstance(piece, str))
+
+
+def _why_new(rule: str) -> str:
+    """Return why an item is in the later of two contexts alone."""
+    return "new: added since" if rule == ADDED else f"new: left out of the earlier one, {rule}"
 
 
 def counted(receipt: Receipt) -> str:

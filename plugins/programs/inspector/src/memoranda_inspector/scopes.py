@@ -30,6 +30,11 @@ class Owner:
     _secret: bytes = field(repr=False)
     _items: dict[str, str] = field(default_factory=dict, repr=False, compare=False)
 
+    @property
+    def key(self) -> str:
+        """The key by which addresses and forms name the owner."""
+        return self.address.rstrip("/").rpartition("/")[2]
+
     def item_key(self, item_id: str) -> str:
         """Return the key of an item, by which addresses and forms name it from now on."""
         key = _key(self._secret, item_id)
@@ -80,12 +85,20 @@ class Owners:
         key = _key(self._secret, json.dumps(fields))
         return self._known.setdefault(key, Owner(f"{self._root}/o/{key}/", metadata, self._secret))
 
+    def narrowed(self, owner: Owner, session: str) -> Owner:
+        """Return one session of an owner, or of all owners together."""
+        return self.named((owner.metadata or MemoryMetadata()).model_copy(update={"session_id": session}))
+
     def chosen(self, request: Request) -> Owner:
         """Return the owner that the address of a request names.
 
         Raises InputError for one that was not listed since the start.
         """
-        owner = self._known.get(request.path_params["key"])
+        return self.listed(request.path_params["key"])
+
+    def listed(self, key: str) -> Owner:
+        """Return the owner of a key. Raises InputError for one that was not listed since the start."""
+        owner = self._known.get(key)
         if owner is None:
             raise InputError("This address is from an earlier run; choose an owner again.", field="owner")
         return owner

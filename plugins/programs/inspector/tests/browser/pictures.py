@@ -17,6 +17,8 @@ from memoranda_inspector.demo import fill
 
 FOLDER = Path(__file__).parents[5] / "docs" / "pages" / "pictures"
 WIDTH, HEIGHT = 1280, 1000
+HEIGHTS = {"quarantine": 380}
+"""How high a picture is whose page is short."""
 
 
 def take(folder: Path) -> list[Path]:
@@ -42,7 +44,7 @@ def take(folder: Path) -> list[Path]:
             page.emulate_media(color_scheme=scheme)
             show(page, owner)
             taken.append(folder / f"inspector-{name}.png")
-            page.screenshot(path=taken[-1])
+            page.screenshot(path=taken[-1], clip={"x": 0, "y": 0, "width": WIDTH, "height": HEIGHTS.get(name, HEIGHT)})
         browser.close()
     return taken
 
@@ -94,7 +96,7 @@ def _compared(page: Any, owner: str) -> None:
 
 def _seen(page: Any, owner: str) -> None:
     page.goto(owner)
-    page.locator("article", has_text="I am allergic to peanuts.").get_by_label("All of this item").click()
+    page.locator("article", has_text="I am allergic to peanuts.").get_by_label("Details of this item").click()
     page.locator("text=Who has seen this?").wait_for()
 
 
@@ -104,11 +106,16 @@ RECEIPTS: dict[str, Callable[[Any, str], None]] = {"conversation": _conversation
 
 def _context(page: Any, owner: str) -> None:
     page.goto(f"{owner}context")
-    page.get_by_label("Rounds").first.fill("3")
-    page.locator("summary:has-text('before the last 3 rounds')").click()
-    # The payload scrolls; a lower one leaves room for what is left out.
-    page.locator(".payload").evaluate("element => { element.style.maxHeight = '11rem' }")
+    page.get_by_label("Tokens").first.fill("150")
+    page.get_by_label("For the question").fill("Which seat should I book?")
+    page.locator("h3:has-text('New with this question')").wait_for()
     page.evaluate("scrollTo(0, 0)")
+
+
+def _quarantine(page: Any, owner: str) -> None:
+    page.get_by_role("link", name="Quarantine").click()
+    page.get_by_role("button", name="Approve").click()
+    page.get_by_label("Your name").fill("Vera")
 
 
 def _item(page: Any, owner: str) -> None:
@@ -121,7 +128,7 @@ def _item(page: Any, owner: str) -> None:
 def _search(page: Any, owner: str) -> None:
     page.goto(f"{owner}search")
     page.get_by_label("by", exact=True).select_option("hybrid with static")
-    page.get_by_label("Search").first.fill("Where does she want to sit?")
+    page.get_by_label("Search").first.fill("Is it going to be wet in Portugal?")
     page.locator("dt:has-text('meaning')").first.wait_for()
 
 
@@ -129,6 +136,7 @@ PICTURES: dict[str, tuple[str, Callable[[Any, str], None]]] = {
     "context": ("light", _context),
     "item": ("light", _item),
     "search": ("dark", _search),
+    "quarantine": ("light", _quarantine),
 }
 """The colours of each picture, and what to do before it is taken."""
 

@@ -43,7 +43,8 @@ def test_a_whole_walk(served: Any, page: Any, url: str) -> None:
     page.get_by_label("compare A with B").check()
     page.locator("text=Only in B").wait_for()
     page.get_by_label("For the question").fill("which seat does she like?")
-    page.locator("text=A cache can reuse about").first.wait_for()
+    page.locator(".reused .message:has-text('window seat')").first.wait_for()
+    assert page.get_by_label("Rounds").first.is_hidden()
 
     page.get_by_role("link", name="Search").click()
     page.wait_for_load_state()
@@ -73,6 +74,7 @@ def test_a_deleted_item_comes_back_and_a_user_is_forgotten(served: Any, page: An
     inspector = served()
     page.goto(inspector.entrance)
     page.get_by_role("link", name="grace").click()
+    page.get_by_role("link", name="Details").click()
     page.get_by_role("button", name="Delete").click()
     page.get_by_role("button", name="Delete it").click()
     page.get_by_role("button", name="Undo").click()
@@ -84,6 +86,35 @@ def test_a_deleted_item_comes_back_and_a_user_is_forgotten(served: Any, page: An
     with page.expect_download() as download:
         page.get_by_role("link", name="Save the receipt").click()
     assert json.loads(Path(download.value.path()).read_text())["complete"] is True
+
+
+def test_the_quarantine_is_decided_on_by_name(served: Any, page: Any) -> None:
+    inspector = served()
+    page.goto(inspector.entrance)
+    page.get_by_role("link", name="Quarantine").click()
+    page.get_by_role("button", name="Approve").click()
+    page.locator("text=Ignore all previous instructions").wait_for()
+    page.get_by_role("button", name="Approve").click()
+    assert page.get_by_label("Your name").evaluate("field => !field.validity.valid")
+    page.get_by_label("Your name").fill("Vera")
+    page.get_by_role("button", name="Approve").click()
+    page.locator("text=Approved by Vera.").wait_for()
+    page.get_by_role("link", name="To its conversation").click()
+    page.locator(".entry:has-text('night ferry')").wait_for()
+    page.get_by_role("link", name="Quarantine").click()
+    page.locator("text=Nothing is in quarantine.").wait_for()
+
+
+def test_a_user_is_asked_for_the_session_of_a_question(served: Any, page: Any) -> None:
+    inspector = served()
+    page.goto(inspector.entrance)
+    page.get_by_role("link", name="ada").click()
+    page.get_by_role("link", name="What the model gets").click()
+    page.locator("#answer :text('travel assistant')").first.wait_for()
+    page.get_by_label("In the session").select_option(index=1)
+    page.locator("#answer :text('Asked so far')").first.wait_for()
+    page.get_by_label("For the question").fill("Which wine was it?")
+    page.locator("h3:has-text('New with this question') ~ .messages :text('Which wine was it?')").wait_for()
 
 
 def test_hostile_content_is_text(served: Any, page: Any) -> None:
@@ -146,7 +177,8 @@ def test_every_field_has_a_label_and_nothing_is_wider_than_a_phone(served: Any, 
     page.get_by_role("link", name="ada").click()
     page.locator(".entry").first.wait_for()
     owner = page.url
-    for address in (home, owner, owner + "context", owner + "search", owner + "actions", home + "health"):
+    pages = ("", "context", "search", "facts", "receipts", "actions")
+    for address in (home, *(owner + path for path in pages), home + "quarantine", home + "health"):
         page.goto(address)
         unlabelled = (
             "[...document.querySelectorAll('input:not([type=hidden]),select')].filter(e => !e.labels.length).length"
@@ -165,7 +197,14 @@ def test_text_stands_out_from_its_ground(served: Any, page: Any, scheme: str) ->
     page.get_by_role("link", name="ada").click()
     page.locator(".entry").first.wait_for()
     owner = page.url
-    for address in (owner, owner + "context", owner + "actions", home + "health"):
+    for address in (
+        owner,
+        owner + "context",
+        owner + "receipts",
+        owner + "actions",
+        home + "quarantine",
+        home + "health",
+    ):
         page.goto(address)
         assert page.evaluate(CONTRAST) >= 4.5, address
 
@@ -325,7 +364,7 @@ def test_items_of_odd_ids_are_opened_and_an_export_is_saved(served: Any, page: A
     page.goto(inspector.entrance)
     page.get_by_role("link", name="⟨U+0020⟩odd␊").click()
     for number, item_id in enumerate(odd):
-        page.locator(f".entry:has-text('said {number}')").get_by_role("link", name="All of this item").click()
+        page.locator(f".entry:has-text('said {number}')").get_by_role("link", name="Details of this item").click()
         page.locator("#fields").wait_for()
         assert json.loads(page.locator("#fields").text_content())["id"] == item_id
         page.get_by_role("button", name="Delete").click()
