@@ -8,6 +8,7 @@ import sys
 import pytest
 
 import memoranda
+from memoranda.lazy import lazy_names
 
 
 def in_a_new_process(code: str) -> str:
@@ -50,3 +51,17 @@ def test_a_name_of_another_distribution_says_where_to_find_it(name: str, distrib
 
     assert distribution.replace("-", "_") in str(caught.value)
     assert f"/{distribution.removeprefix('memoranda-')} (in a clone" in str(caught.value)
+
+
+def test_a_name_that_needs_an_extra_says_what_to_install() -> None:
+    get_name, _ = lazy_names("memoranda", {"no_such_package.part": ["Part"]}, extras={"no_such_package": "some[extra]"})
+
+    with pytest.raises(ModuleNotFoundError, match=r"^Part needs no_such_package, .* Try: pip install 'some\[extra\]'$"):
+        get_name("Part")
+
+
+def test_what_is_missing_for_another_reason_stays_its_own_error() -> None:
+    get_name, _ = lazy_names("memoranda", {"no_such_package.part": ["Part"]}, extras={"no_such": "some[extra]"})
+
+    with pytest.raises(ModuleNotFoundError, match=r"^No module named 'no_such_package'$"):
+        get_name("Part")

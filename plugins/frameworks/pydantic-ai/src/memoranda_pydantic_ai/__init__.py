@@ -8,10 +8,11 @@ from memoranda.lazy import lazy_names
 
 if TYPE_CHECKING:
     from memoranda_pydantic_ai.conversations import MemorandaConversationStore
-    from memoranda_pydantic_ai.memory_files import MemorandaMemoryStore
+    from memoranda_pydantic_ai.memory_files import MemorandaMemoryStore as MemorandaMemoryStore
     from memoranda_pydantic_ai.tools import as_tools
 
-__all__ = ["MemorandaConversationStore", "MemorandaMemoryStore", "as_tools"]
+# MemorandaMemoryStore is offered too, but it needs the extra: a star import must not.
+__all__ = ["MemorandaConversationStore", "as_tools"]
 
 __getattr__, __dir__ = lazy_names(
     __name__,
@@ -20,4 +21,5 @@ __getattr__, __dir__ = lazy_names(
         "memory_files": ["MemorandaMemoryStore"],
         "tools": ["as_tools"],
     },
+    extras={"pydantic_ai_harness": "memoranda-pydantic-ai[harness]"},
 )
