@@ -83,7 +83,10 @@ class RevisionsLayer(Layer):
 
     def narrow(self, query: Query[T]) -> Query[T]:
         """Return the query without revisions."""
-        return query if query.ids is not None else query.also(NO_REVISION)
+        if query.ids is not None:
+            return query
+        # First, since engines tell the last condition apart.
+        return query._replace(wanted=replace(query.wanted, further=(NO_REVISION, *query.wanted.further)))
 
     async def read(self, query: Query[T]) -> list[T]:
         """Return what the query asks for, without revisions, as callers know it."""
