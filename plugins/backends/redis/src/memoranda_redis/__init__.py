@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from memoranda.lazy import lazy_names
 
 if TYPE_CHECKING:
+    from memoranda_redis.engine import RedisEngine
     from memoranda_redis.episodic import CorruptEntryError, EpisodicMemory
     from memoranda_redis.manager import ShortTermMemoryManager, get_short_term_memory
     from memoranda_redis.store import RedisMemoryStore
@@ -15,10 +16,18 @@ if TYPE_CHECKING:
 __getattr__, __dir__ = lazy_names(
     __name__,
     {
+        "engine": ["RedisEngine"],
         "episodic": ["CorruptEntryError", "EpisodicMemory"],
         "manager": ["ShortTermMemoryManager", "get_short_term_memory"],
         "store": ["RedisMemoryStore"],
     },
 )
 
-__all__ = ["CorruptEntryError", "EpisodicMemory", "RedisMemoryStore", "ShortTermMemoryManager", "get_short_term_memory"]
+__all__ = [
+    "CorruptEntryError",
+    "EpisodicMemory",
+    "RedisEngine",
+    "RedisMemoryStore",
+    "ShortTermMemoryManager",
+    "get_short_term_memory",
+]

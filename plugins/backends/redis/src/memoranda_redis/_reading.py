@@ -6,13 +6,14 @@ from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequenc
 from functools import partial
 from typing import Any, Literal
 
+from memoranda.errors import StoreClosedError
 from memoranda.items import SCOPE_FIELDS, MemoryItem
 from memoranda.shapes import json_text
-from memoranda.store import EVERYTHING, BaseStore, Order, Owner, namespace_of
-from memoranda.store.backend import Filter, Listing, Page, readable
+from memoranda.store import EVERYTHING, Order, Owner, namespace_of
+from memoranda.store.backend import Engine, Filter, Listing, Opening, Page, Query, readable
 from memoranda_redis._connection import RedisConnection, Script
 from memoranda_redis._filters import ids_of, script_filter
-from memoranda_redis._reading_scripts import COUNT, FIND, OWNERS, ROWS
+from memoranda_redis._reading_scripts import COUNT, FIND, OWNERS, ROWS, SOONEST
 from memoranda_redis._records import TIME, StoredItem, read_stored, unreadable_item
 
 Family = Literal["live", "hidden"]
@@ -32,31 +33,40 @@ _SORT_KEY: Mapping[Order, Callable[[StoredItem], str]] = {
 """The sort key of each order; no two items share one."""
 
 
-class Reading(BaseStore):
-    """The reading part of the store."""
+class Reading(Engine):
+    """The reading part of the engine."""
 
-    _connection: RedisConnection
-    _base: str
+    def __init__(self, connection: RedisConnection, base: str) -> None:
+        self.connection = connection
+        self.base = base
+        self._opening: Opening | None = None
 
-    async def _run_opening(self, script: Script, arguments: Sequence[Any]) -> Any:
-        return await self._connection.run(script, [self._base], arguments)
+    @property
+    def item_types(self) -> Mapping[str, type[MemoryItem]]:
+        """The classes that stored items are read as."""
+        return self._opened().item_types()
 
-    async def _run(self, script: Script, arguments: Sequence[Any], *, patience: float = 0.0) -> Any:
-        """Run a script on the store's keys. Raises StoreClosedError if the store was closed during a longer call."""
-        self._ensure_open()
-        return await self._connection.run(script, [self._base], arguments, patience=patience)
+    def _opened(self) -> Opening:
+        if self._opening is None:
+            raise StoreClosedError(f"Redis at {self.connection.address.display}")
+        return self._opening
 
-    async def _get(self, item_id: str) -> MemoryItem | None:
+    async def run(self, script: Script, arguments: Sequence[Any], *, patience: float = 0.0) -> Any:
+        """Run a script on the keys of this engine, and return the reply.
+
+        Raises StoreClosedError if the engine is closed, be it during a longer call.
+        """
+        self._opened()
+        return await self.connection.run(script, [self.base], arguments, patience=patience)
+
+    async def _get(self, item_id: str) -> list[MemoryItem]:
         row, _, hidden = await self._seen(item_id)
-        if row is None or hidden:
-            return None
-        self._lifetimes.note(row.item.expires_at)
-        return row.item
+        return [] if row is None or hidden else [row.item]
 
     async def _seen(self, item_id: str, now: str = "") -> tuple[StoredItem | None, str, bool]:
         """Return the item of an id, the token of the write that it comes from, and whether it is hidden."""
-        key = f"{self._base}i:{item_id}"
-        found = await self._connection.command("HMGET", key, "m", "v", "x", "l", "j", "c", "h", "o")
+        key = f"{self.base}i:{item_id}"
+        found = await self.connection.command("HMGET", key, "m", "v", "x", "l", "j", "c", "h", "o")
         if all(part is None for part in found[:6]):
             return None, "", False
         if found[0] is None:
@@ -68,17 +78,18 @@ class Reading(BaseStore):
         return read_stored(b"\0".join(parts[:6]), self.item_types), f"={parts[7].decode()}", found[6] is not None
 
     async def _get_many(self, ids: Sequence[str]) -> list[MemoryItem]:
-        found = [
-            row.item for first in range(0, len(ids), PAGE) for row in await self._rows_of(ids[first : first + PAGE])
-        ]
-        for item in found:
-            self._lifetimes.note(item.expires_at)
-        return found
+        pages = [await self._rows_of(ids[first : first + PAGE]) for first in range(0, len(ids), PAGE)]
+        return [row.item for page in pages for row in page]
 
     async def _rows_of(self, ids: Sequence[str]) -> list[StoredItem]:
         """Return the items of these ids that exist and are not hidden."""
-        rows = await self._run(ROWS, ids)
+        rows = await self.run(ROWS, ids)
         return list(readable(partial(read_stored, types=self.item_types), rows))
+
+    async def _next_expiry(self) -> str | None:
+        """Return when the next item expires; None if none does."""
+        soonest = await self.connection.run(SOONEST, [self.base])
+        return soonest.decode(errors="replace") or None
 
     async def _search(self, wanted: Filter, page: Page) -> list[MemoryItem]:
         found: list[MemoryItem] = []
@@ -120,15 +131,17 @@ class Reading(BaseStore):
         page = PAGE if incomplete else min(limit, PAGE)
         cursor = b""
         while True:
-            cursor, *rows = await self._run(FIND, [family, by, first, json_text(asked), page, cursor, EFFORT])
+            cursor, *rows = await self.run(FIND, [family, by, first, json_text(asked), page, cursor, EFFORT])
             for row in readable(partial(read_stored, types=self.item_types), rows):
                 if not incomplete or wanted.matches(row.item):
                     yield row
             if not cursor:
                 return
 
-    async def _count(self, wanted: Filter, include_deleted: bool) -> int:
-        families: list[Family] = ["live", "hidden"] if include_deleted else ["live"]
+    async def count(self, query: Query[MemoryItem]) -> int:
+        """Return how many items match, counted on the server where it can compare all conditions."""
+        wanted = query.wanted
+        families: list[Family] = ["live", "hidden"] if query.deleted else ["live"]
         asked, incomplete = script_filter(wanted, content=False)
         total = 0
         for family in families:
@@ -137,23 +150,27 @@ class Reading(BaseStore):
                 continue
             cursor = b""
             while True:
-                count, cursor = await self._run(COUNT, [family, json_text(asked), cursor, EFFORT])
+                count, cursor = await self.run(COUNT, [family, json_text(asked), cursor, EFFORT])
                 total += count
                 if not cursor:
                     break
         return total
 
-    async def _scan(self, wanted: Filter, include_deleted: bool, order: Order) -> AsyncGenerator[MemoryItem, None]:
+    async def stream(self, query: Query[MemoryItem]) -> AsyncGenerator[MemoryItem, None]:
+        """Yield all items that match, oldest first, a page of them at a time."""
+        wanted, order = query.wanted, query.page.order
         rows = self._ordered(wanted, "live", order, "oldest", EVERYTHING)
-        if include_deleted:
+        if query.deleted:
             rows = _merged(rows, self._ordered(wanted, "hidden", order, "oldest", EVERYTHING), _SORT_KEY[order])
         async for row in rows:
             yield row.item
 
-    async def _owners(self, listing: Listing, wanted: Filter) -> AsyncGenerator[Owner, None]:
+    async def owners(self, listing: Listing, query: Query[MemoryItem]) -> AsyncGenerator[Owner, None]:
+        """Yield the owners of the items that match, in order, from the lists of values where these can tell."""
+        wanted = query.wanted
         asked, incomplete = script_filter(wanted, content=False)
         # The lists of values ignore expiry. "~" sorts after every time.
-        is_due = "now" in asked and (await self._soonest_expiry() or "~") <= asked["now"]
+        is_due = "now" in asked and (await self._next_expiry() or "~") <= asked["now"]
         if incomplete or is_due:
             for owner in listing.of([row.item async for row in self._rows(wanted, "live", "created", "oldest", PAGE)]):
                 yield owner
@@ -162,7 +179,7 @@ class Reading(BaseStore):
         found: dict[str, Owner] = {}
         cursor = b""
         while True:
-            cursor, *parts = await self._run(OWNERS, [position, json_text(asked), cursor, PAGE])
+            cursor, *parts = await self.run(OWNERS, [position, json_text(asked), cursor, PAGE])
             for key, count, first, last in _in_fours(parts):
                 value = namespace_of(key) if listing.by == "namespace" else key
                 owner = Owner(value, int(count), first, last)

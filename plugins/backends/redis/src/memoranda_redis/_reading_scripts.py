@@ -164,3 +164,11 @@ return owners
 """Keys: the base. Arguments: the position of the field in a scope, the filter, the cursor, and how many to check.
 Returns the next cursor (empty at the end), then value, count, first and last time of each owner. The counts of an owner
 that comes again are to be added."""
+
+SOONEST = Script(
+    """
+local soonest = redis.call('ZRANGE', KEYS[1] .. 'ends', 0, 0)[1]
+return soonest and string.sub(soonest, 1, 32) or ''
+"""
+)
+"""Keys: the base. Returns when the next item expires, or an empty text."""

@@ -101,11 +101,3 @@ return {count, #due < most and '' or due[#due]}
 )
 """Keys: the base. Arguments: the filter, the cursor, and how many to check. Removes expired items; returns how
 many, and the next cursor (empty at the end)."""
-
-SOONEST = Script(
-    """
-local soonest = redis.call('ZRANGE', KEYS[1] .. 'ends', 0, 0)[1]
-return soonest and string.sub(soonest, 1, 32) or ''
-"""
-)
-"""Keys: the base. Returns when the next item expires, or an empty text."""
