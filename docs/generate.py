@@ -16,7 +16,7 @@ import typer
 import memoranda
 from memoranda.errors import MemoryError
 from memoranda.plugins import CommandSpec, default_registry
-from memoranda.store import BaseStore, Capability
+from memoranda.store import Capability
 from memoranda_cli.app import app
 from memoranda_cli.commands import SECTIONS
 from memoranda_commands.exits import MEANINGS
@@ -57,6 +57,10 @@ MEANING = {
 }
 
 
+READ_FIRST = ("redis",)
+"""The backends that have no index for ranked text, and rank what they have read of a scope."""
+
+
 def capabilities_page() -> str:
     """Return the table of what each backend can do."""
     lines = [
@@ -66,7 +70,8 @@ def capabilities_page() -> str:
         "",
         "- ● always",
         "- ○ with an embedder; PostgreSQL also needs the extension `vector`",
-        "- ◐ without an index: a ranked text search reads every item of the user or session you name, so name one",
+        "- ◐ without an index: the first ranked text search of a process reads every item of the user or session you",
+        "  name, so name one; later ones read what has changed",
         "",
         "`text` needs `memoranda-backend`, which every backend package installs. The core does not install it: without",
         "it, a text search on `memory://` raises an `UnsupportedError` that says what to install.",
@@ -78,20 +83,10 @@ def capabilities_page() -> str:
     for capability in Capability:
         marks = [_mark(capability, *declared[name]) for name in STORES]
         if capability is Capability.TEXT:
-            marks = ["◐" if reads_the_scope(name) else mark for name, mark in zip(STORES, marks, strict=True)]
+            marks = ["◐" if name in READ_FIRST else mark for name, mark in zip(STORES, marks, strict=True)]
         lines.append(f"| `{capability.value}` | {MEANING[capability]} | {' | '.join(marks)} |")
     lines += ["| **service** | | " + " | ".join(service for _, service in STORES.values()) + " |", ""]
     return "\n".join(lines)
-
-
-def reads_the_scope(name: str) -> bool:
-    """Return True if a backend has no index for ranked text: the base class then reads and ranks the whole scope."""
-    url = STORES[name][0]
-    try:
-        store = memoranda.open(url)
-    except MemoryError:
-        store = memoranda.open(url, embeddings="hashing")
-    return getattr(type(store), "_rank", None) is BaseStore._rank
 
 
 def declared_by(name: str) -> tuple[frozenset[Capability], frozenset[Capability]]:

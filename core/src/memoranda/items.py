@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from functools import cache
 from operator import itemgetter
-from typing import Annotated, Any, NamedTuple, Self
+from typing import Annotated, Any, Generic, NamedTuple, Self, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, create_model
 
@@ -294,22 +294,29 @@ class Payload(NamedTuple):
         return cls(item.id, item.content, item.payload, item.payload_format, item.trust)
 
 
-class PayloadChanges(NamedTuple):
-    """What has changed among payloads since a state of a store.
+RowT = TypeVar("RowT")
 
-    ``rows`` are new or changed, by numbers that the store gives its items; ``gone`` are numbers that may have been
-    there before and do not count any more. None means that ``rows`` are all there are. ``state`` is what to ask with
-    next time, and of use for nothing else.
+
+class Changes(NamedTuple, Generic[RowT]):
+    """What has changed among items, or their payloads, since a state of a store.
+
+    ``rows`` are new or changed, by numbers that the store gives its items in the order of adding; ``gone`` are numbers
+    that may have been there before and do not count any more. None means that ``rows`` are all there are. ``state`` is
+    what to ask with next time, and of use for nothing else.
     """
 
     state: object
-    rows: dict[int, Payload]
+    rows: dict[int, RowT]
     gone: Collection[int] | None
 
     @classmethod
-    def of_all(cls, payloads: Iterable[Payload]) -> PayloadChanges:
-        """Return all payloads, in their order, from where it cannot be told what has changed."""
-        return cls(None, dict(enumerate(payloads)), None)
+    def of_all(cls, rows: Iterable[RowT]) -> Changes[RowT]:
+        """Return all rows, in their order, from where it cannot be told what has changed."""
+        return cls(None, dict(enumerate(rows)), None)
+
+
+PayloadChanges = Changes[Payload]
+"""What has changed among payloads."""
 
 
 class SystemMemory(MemoryItem):

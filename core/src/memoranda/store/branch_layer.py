@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from memoranda.errors import InputError
-from memoranda.items import BranchMemory, MemoryItem, MemoryMetadata, Payload, PayloadChanges
+from memoranda.items import BranchMemory, Changes, MemoryItem, MemoryMetadata
 from memoranda.store.codec import copy_item
 from memoranda.store.conditions import InBranch, metadata_conditions
 from memoranda.store.engine import Engine, Layer
@@ -49,8 +49,8 @@ class BranchLayer(Layer):
         async for item in self.inner.stream(await self._with_past(query) if names_branch(query) else query):
             yield item if type(item) is not BranchMemory else await self.portable(item, query)
 
-    async def changes(self, query: Query[Payload], since: object) -> PayloadChanges:
-        """Return how payloads have changed; of a forked session all of them, with its past."""
+    async def changes(self, query: Query[T], since: object) -> Changes[T]:
+        """Return how items or payloads have changed; of a forked session all of them, with its past."""
         if not names_branch(query):
             return await self.inner.changes(query, since)
         return await self.inner.changes(await self._with_past(query), None)

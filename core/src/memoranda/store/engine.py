@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, ClassVar, TypeVar
 
-from memoranda.items import MemoryItem, Payload, PayloadChanges
+from memoranda.items import Changes, MemoryItem
 from memoranda.store.owners import Listing, Owner
 from memoranda.store.protocol import Access, Capability
-from memoranda.store.query import AS_ADDED, Query, payloads_where
+from memoranda.store.query import AS_ADDED, Query
 from memoranda.store.ranked import Ranker
 from memoranda.store.writes import Packer, Write, Written
 
@@ -103,12 +103,13 @@ class Engine(ABC):
     def owners(self, listing: Listing, query: Query[MemoryItem]) -> AsyncGenerator[Owner, None]:
         """Yield the owners of the items that match, in order; see :class:`memoranda.store.backend.Listing`."""
 
-    async def changes(self, query: Query[Payload], since: object) -> PayloadChanges:
-        """Return how the payloads that match differ from what they were; ``since`` is an earlier state, or None.
+    async def changes(self, query: Query[T], since: object) -> Changes[T]:
+        """Return how the items or payloads that match differ from what they were.
 
-        An engine that cannot tell returns all.
+        ``since`` is the state that an earlier call with an equal query returned, or None. What has expired meanwhile is
+        gone, too. An engine that cannot tell returns all.
         """
-        return PayloadChanges.of_all(reversed(await self.read(payloads_where(query.wanted, AS_ADDED))))
+        return Changes.of_all(reversed(await self.read(query._replace(page=AS_ADDED))))
 
     def snapshot(self) -> AbstractAsyncContextManager[bool]:
         """Return a context in which every read of this task sees one state; it gives False if that cannot be had."""
@@ -209,7 +210,7 @@ class Layer(Engine):
         """Yield the owners of what matches the query, as this layer narrows it."""
         return self.inner.owners(listing, self.narrow(query))
 
-    def changes(self, query: Query[Payload], since: object) -> Coroutine[Any, Any, PayloadChanges]:
+    def changes(self, query: Query[T], since: object) -> Coroutine[Any, Any, Changes[T]]:
         """Return how what matches the query, as this layer narrows it, differs from what it was."""
         return self.inner.changes(self.narrow(query), since)
 

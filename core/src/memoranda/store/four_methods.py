@@ -14,7 +14,7 @@ from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import Any, TypeVar
 
 from memoranda.errors import IdConflictError, StoreNotFoundError, UnsupportedError, VersionConflictError
-from memoranda.items import MemoryItem, MemoryMetadata, Payload, PayloadChanges
+from memoranda.items import Changes, MemoryItem, MemoryMetadata, Payload, PayloadChanges
 from memoranda.loops import CallsUnderWay, LoopLock, undivided
 from memoranda.offloading import in_slices, offload, ranking_weight
 from memoranda.store.base import Store
@@ -177,9 +177,12 @@ class HookedEngine(Engine):
         """Yield the owners that the store lists."""
         return self._store._owners(listing, query.wanted)
 
-    async def changes(self, query: Query[Payload], since: object) -> PayloadChanges:
-        """Return what the store tells of payloads that have changed."""
-        return await self._store._payload_changes(query.wanted, since)
+    async def changes(self, query: Query[T], since: object) -> Changes[T]:
+        """Return what the store tells of payloads that have changed; of items it returns all."""
+        if query.form != "payloads":
+            return await super().changes(query, None)
+        changed: Any = await self._store._payload_changes(query.wanted, since)
+        return changed  # type: ignore[no-any-return]  # The form of the query says what it is.
 
     def snapshot(self) -> AbstractAsyncContextManager[bool]:
         """Return the store's context."""

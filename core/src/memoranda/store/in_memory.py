@@ -11,7 +11,7 @@ from operator import attrgetter, is_
 from typing import Any, NamedTuple, TypeVar
 
 from memoranda.errors import InputError
-from memoranda.items import MemoryItem, MemoryMetadata, Payload, PayloadChanges
+from memoranda.items import Changes, MemoryItem, MemoryMetadata, Payload
 from memoranda.loops import undivided
 from memoranda.offloading import (
     AT_ONCE,
@@ -245,17 +245,18 @@ class InMemoryEngine(Engine):
         return [Payload.of(entry.item) for entry in _sorted(found, page)]
 
     @undivided
-    async def changes(self, query: Query[Payload], since: object) -> PayloadChanges:
-        """Return how payloads differ from what they were at an earlier call."""
+    async def changes(self, query: Query[T], since: object) -> Changes[T]:
+        """Return how items or payloads differ from what they were at an earlier call."""
         wanted = query.wanted
         if any(isinstance(each, InBranch) for each in wanted.further) or (
             self._may_expire and self._has_expired(wanted)
         ):
-            return await super().changes(query, None)
+            return await Engine.changes(self, query, None)
         asked = replace(wanted, further=tuple(each for each in wanted.further if not isinstance(each, Expiry)))
         row = self._live.candidates(wanted.metadata).copy()
-        known = since.row if isinstance(since, _SeenPayloads) and since.asked == asked else None
-        return await offload(filter_weight(len(row)), _payload_changes, asked, known, row)
+        known = since.row if isinstance(since, _Seen) and since.asked == asked else None
+        shown: Callable[[MemoryItem], Any] = Payload.of if query.form == "payloads" else copy_item
+        return await offload(filter_weight(len(row)), _changes, asked, known, row, shown)
 
     def _page(self, wanted: Filter, page: Page) -> list[Entry]:
         return _sorted(matching(self._live.candidates(wanted.metadata), wanted), page)
@@ -483,19 +484,20 @@ class InMemoryStore(Store):
         return True  # An empty store is still a store.
 
 
-class _SeenPayloads(NamedTuple):
-    """What payloads were asked for, and the entries among which they were looked for."""
+class _Seen(NamedTuple):
+    """What changes were asked for, and the entries among which they were looked for."""
 
     asked: Filter
     row: list[Entry]
 
 
-def _payload_changes(asked: Filter, known: list[Entry] | None, row: list[Entry]) -> PayloadChanges:
+def _changes(
+    asked: Filter, known: list[Entry] | None, row: list[Entry], shown: Callable[[MemoryItem], T]
+) -> Changes[T]:
     """Return what has changed since a row was the known one. An entry is another one after every change."""
     gone, come = (known, row) if known is None else differing(known, row)
-    rows = {entry.added: Payload.of(entry.item) for entry in _sorted(matching(come, asked), Page(order="added"))[::-1]}
-    state = _SeenPayloads(asked, row)
-    return PayloadChanges(state, rows, None if gone is None else [entry.added for entry in gone])
+    rows = {entry.added: shown(entry.item) for entry in _sorted(matching(come, asked), Page(order="added"))[::-1]}
+    return Changes(_Seen(asked, row), rows, None if gone is None else [entry.added for entry in gone])
 
 
 class _Batch(NamedTuple):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import subprocess
 import sys
 import time
@@ -234,7 +235,9 @@ async def test_a_purge_leaves_no_trace_of_a_user(store: RedisMemoryStore, raw: A
 
     left = {key for key in await keys_of(raw, namespace) if not key.startswith("done:")}
     indexes = {f"{family}{of}" for family in ("live", "said") for of in ("", ":user_id:bob", ":session_id:s1")}
-    assert left == {"schema", "added", "i:bob", "values:user_id", "values:session_id", *indexes}
+    assert left == {"schema", "added", "changes", "i:bob", "values:user_id", "values:session_id", *indexes}
+    log = await raw.xrange(f"memoranda:{{{namespace}}}:changes")
+    assert all(re.fullmatch(r"[0-9 ]+", text) for _, entry in log for text in entry.values()), "numbers of items alone"
     assert await raw.zrange(f"memoranda:{{{namespace}}}:values:user_id", 0, -1) == ["bob"]
     assert await raw.zcard(f"memoranda:{{{namespace}}}:live:session_id:s1") == 1
 

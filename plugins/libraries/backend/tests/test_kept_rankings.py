@@ -11,8 +11,10 @@ import pytest
 
 from memoranda import HumanMemory, MemoryItem, MemoryMetadata
 from memoranda.store import InMemoryStore
-from memoranda.store.backend import Entry
+from memoranda.store.backend import Engine, Entry, Layer, Query
+from memoranda.store.layers import add_layer
 from memoranda.store.lifetime_layer import Lifetimes
+from memoranda_backend.ranking import RankedScopes, TextRanker
 from memoranda_backend.ranking.scope_index import ScopeIndex
 
 ADA = MemoryMetadata(user_id="ada")
@@ -90,13 +92,34 @@ async def afresh(store: InMemoryStore) -> InMemoryStore:
     return other
 
 
+class ThroughChanges(Layer):
+    """Ranks with the cache of memoranda-backend, from what an engine says of its changes."""
+
+    name = "ranked scopes"
+
+    def __init__(self, inner: Engine) -> None:
+        super().__init__(inner)
+
+        async def ranker() -> TextRanker:
+            return TextRanker()
+
+        self.scopes = RankedScopes(inner, ranker)
+
+    async def read(self, query: Query[Any]) -> list[Any]:
+        """Rank here, and leave other queries to the engine."""
+        return await (self.inner.read(query) if query.ranking is None else self.scopes.rank(query))
+
+
+@pytest.mark.parametrize("is_shared_cache", [False, True])
 async def test_a_scope_is_ranked_after_many_changes_as_if_it_had_never_been_ranked_before(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, is_shared_cache: bool
 ) -> None:
     monkeypatch.setattr(Lifetimes, "is_to_sweep", lambda *_: False)  # A clock that is set back shows it all again.
     chance = random.Random(7)
     store = InMemoryStore()
     store.clock = Clock()  # type: ignore[method-assign]
+    if is_shared_cache:
+        add_layer(store, ThroughChanges)
     await store.add_many([note(chance, number) for number in range(1_300)])
     for round_ in range(9):
         await changed(store, chance, round_)
@@ -107,6 +130,27 @@ async def test_a_scope_is_ranked_after_many_changes_as_if_it_had_never_been_rank
         wanted = [(each.item.id, each.score, each.item.content) for each in await other.search_ranked(**asked)]
         assert found == wanted
         assert wanted
+
+
+async def test_a_search_that_is_broken_off_leaves_nothing_half_known() -> None:
+    store = InMemoryStore()
+    add_layer(store, ThroughChanges)
+    await store.add_many([note(random.Random(number), number) for number in range(1_200)])
+    for delay in (0.0, 0.001, 0.01, 0.03):
+        search = asyncio.create_task(store.search_ranked(query="tea violin", metadata=ADA, mode="text", limit=50))
+        await asyncio.sleep(delay)
+        search.cancel()
+        await asyncio.wait([search])
+        found = await store.search_ranked(query="tea violin", metadata=ADA, mode="text", limit=50)
+        wanted = await (await afresh_of(store)).search_ranked(query="tea violin", metadata=ADA, mode="text", limit=50)
+        assert [each.item.id for each in found] == [each.item.id for each in wanted]
+
+
+async def afresh_of(store: InMemoryStore) -> InMemoryStore:
+    """Return a store with the same items, by the real clock."""
+    other = InMemoryStore()
+    await other.add_many([item async for item in store.scan(order="added")])
+    return other
 
 
 async def test_rankings_of_a_scope_at_once_each_see_it_whole() -> None:

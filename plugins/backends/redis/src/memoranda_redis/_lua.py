@@ -145,10 +145,42 @@ local function expiring(member)
   return {id = entry[1], member = entry[2], scope = scope}
 end
 
--- Remove an item of 'ends', even if Redis has already dropped it; return true if it still existed.
+-- The items that this script has changed, as ranges of their numbers in the order of adding.
+local changed = {}
+local function note(member)
+  local number = tonumber(string.sub(member or '', 33, 48)) or 0
+  local last = changed[#changed]
+  if last and number >= last[1] and number <= last[2] + 1 then
+    if number > last[2] then last[2] = number end
+  else
+    changed[#changed + 1] = {number, number}
+  end
+end
+
+-- Append what was noted to the log of changes. Many ranges become one that covers all of them.
+local function record_changes()
+  if #changed == 0 then return end
+  local parts = {}
+  if #changed > 200 then
+    local low, high = changed[1][1], changed[1][2]
+    for _, range in ipairs(changed) do
+      low, high = math.min(low, range[1]), math.max(high, range[2])
+    end
+    changed = {{low, high}}
+  end
+  for position, range in ipairs(changed) do
+    parts[position] = string.format('%.0f %.0f', range[1], range[2])
+  end
+  redis.call('XADD', base .. 'changes', 'MAXLEN', '~', 4000, '*', 'n', table.concat(parts, ' '))
+  changed = {}
+end
+
+-- Remove an item of 'ends', even if Redis has already dropped it; return true if it still existed. The caller records
+-- the change.
 local function drop(ends)
   local entry, there = expiring(ends), false
   if entry then
+    note(entry.member)
     leave('live', entry.scope, entry.member)
     leave('hidden', entry.scope, entry.member)
     -- The id may have been used again since.
@@ -168,6 +200,7 @@ local function sweep(now, most)
     if not soonest or entry and redis.call('EXISTS', item_key(entry.id)) == 1 then break end
     drop(soonest)
   end
+  record_changes()
   return not now or #redis.call('ZRANGEBYLEX', base .. 'ends', '-', '[' .. now .. '\\255', 'LIMIT', 0, 1) == 0
 end
 
@@ -262,8 +295,8 @@ end
 """
 
 MOVING = """
--- Hide, restore or purge one item, and return true if that was done. An item that lost its member has the one that it
--- was found by, if any.
+-- Hide, restore or purge one item, and return true if that was done; the caller records the change. An item that lost
+-- its member has the one that it was found by, if any.
 local function move(action, id, family, asked, limits, expected, found)
   local item = watched(id)
   local rest = item and fields_of(item_key(id), 'c', 'h')
@@ -275,6 +308,7 @@ local function move(action, id, family, asked, limits, expected, found)
   if not passes(asked, limits, item, place or '') then return false end
   check_indexes('live', scope)
   check_indexes('hidden', scope)
+  note(place)
   leave(family, scope, place or '')
   if action == 'purge' then
     redis.call('DEL', item_key(id))

@@ -172,3 +172,67 @@ return soonest and string.sub(soonest, 1, 32) or ''
 """
 )
 """Keys: the base. Returns when the next item expires, or an empty text."""
+
+CHANGED = Script(
+    SHARED
+    + """
+local since, before, now, writes = ARGV[1], ARGV[2], ARGV[3], ARGV[4] == '1'
+sweep(now ~= '' and now or nil, 1000)
+local log = base .. 'changes'
+local newest = redis.call('XREVRANGE', log, '+', '-', 'COUNT', 1)[1]
+if not newest then
+  -- Data of before there was a log, or none at all.
+  return {writes and redis.call('XADD', log, '*', 'n', '') or '', 'all'}
+end
+if since == '' then return {newest[1], 'all'} end
+local found = {newest[1], 'some'}
+if since ~= newest[1] then
+  local entries = redis.call('XRANGE', log, since, '+')
+  -- Without the last entry that was seen, there is no telling what else is missing.
+  if not entries[1] or entries[1][1] ~= since then return {newest[1], 'all'} end
+  for position = 2, #entries do
+    found[#found + 1] = entries[position][2][2]
+  end
+end
+if now > before then
+  for _, ends in ipairs(redis.call('ZRANGEBYLEX', base .. 'ends', '(' .. before .. '\\255', '[' .. now .. '\\255')) do
+    local entry = expiring(ends)
+    if entry then note(entry.member) end
+  end
+  for _, range in ipairs(changed) do
+    found[#found + 1] = string.format('%.0f %.0f', range[1], range[2])
+  end
+end
+return found
+"""
+)
+"""Keys: the base. Arguments: the last entry of the log that was seen, or nothing; the time of that; the present; and
+whether a log may be made. Returns the last entry of the log, then ``all`` if it does not tell what has changed since.
+Otherwise ``some`` and texts of numbers: the first and the last one of each range of items that changed or expired."""
+
+NUMBERED = Script(
+    SHARED
+    + """
+local asked, limit = cjson.decode(ARGV[1]), tonumber(ARGV[2])
+local limits, rows = limits_of(asked), {'', ''}
+local index = shortest('said', limits, asked)
+if not index then return rows end
+local seen = 0
+for position = 3, #ARGV, 2 do
+  local members = redis.call('ZRANGEBYSCORE', index, ARGV[position], ARGV[position + 1], 'LIMIT', 0, limit + 1 - seen)
+  for _, member in ipairs(members) do
+    if seen == limit then return {position - 3, string.sub(member, 33, 48), unpack(rows, 3)} end
+    seen = seen + 1
+    local id = string.sub(member, 49)
+    local item = watched(id)
+    if item and item[1] == member and passes(asked, limits, item, member) then
+      rows[#rows + 1] = row_of(member, item, fields_of(item_key(id), 'l', 'j', 'c'))
+    end
+  end
+end
+return rows
+"""
+)
+"""Keys: the base. Arguments: the filter, how many items to check, then the first and the last number of each range, in
+the order of adding. Returns where to go on, as the position of a range and a number (both empty at the end), then the
+rows of the items that pass."""

@@ -15,6 +15,9 @@ of adding in sixteen digits, the id.
   session.
 * ``hidden`` and ``hidden:…`` hold hidden items, by time alone.
 * ``values:…`` lists the values of each id, ``ends`` the items that expire, the soonest first.
+
+The stream ``changes`` says which items were changed last, as ranges of their numbers, each a pair of the first and the
+last one. It holds neither ids nor content, and only the last few thousand writes.
 """
 
 from __future__ import annotations
@@ -55,7 +58,7 @@ class StoredItem(NamedTuple):
 
     @property
     def number(self) -> str:
-        """Its number in the order of adding."""
+        """Its number in the order of adding, in sixteen digits."""
         return self.place[TIME:]
 
 

@@ -23,6 +23,7 @@ if not id then return {'none'} end
 local origin = redis.call('HGET', item_key(id), 'o') or ''
 if id == candidate and origin == written then
   if move(action, id, 'live', asked, limits_of(asked), '') then
+    record_changes()
     redis.call('SET', memo, '1', 'PX', 60000)
     return {'done'}
   end
@@ -44,6 +45,7 @@ local action, family, asked = ARGV[2], ARGV[3], cjson.decode(ARGV[4])
 local limits = limits_of(asked)
 if not asked.over then sweep(asked.now, 1000) end
 local function remember(count, cursor)
+  record_changes()
   if count > 0 then redis.call('SET', memo, cjson.encode({count, cursor}), 'PX', 60000) end
   return {count, cursor}
 end
@@ -96,6 +98,7 @@ for _, ends in ipairs(due) do
     if drop(ends) then count = count + 1 end
   end
 end
+record_changes()
 return {count, #due < most and '' or due[#due]}
 """
 )

@@ -102,6 +102,7 @@ for position = 3, #ARGV, 4 do
   item.found = redis.call('HMGET', item.key, unpack(KEPT))
   if over(item.found[4], write.now) then
     drop(item.found[4])
+    record_changes()
     item.found = redis.call('HMGET', item.key, unpack(KEPT))
   end
   local found = item.found
@@ -203,8 +204,10 @@ for _, item in ipairs(items) do
     set_end(item.id, key, member, item.scope, item.ends, item.life)
   end
   enter(item.hidden and 'hidden' or 'live', item.scope, member)
+  note(member)
   answer[#answer + 1] = version .. ' ' .. (string.match(item.body, '^{"trust":"(%a+)"') or '')
 end
+record_changes()
 if write.memo then redis.call('SET', memo, cjson.encode(answer), 'PX', 60000) end
 return answer
 """
@@ -232,12 +235,14 @@ for position = 2, #ARGV, 5 do
       set_end(id, key, item[1], scope, ARGV[position + 2], ARGV[position + 3])
       redis.call('HDEL', key, 'l')
       if ARGV[position + 4] ~= '' then redis.call('HSET', key, 'l', ARGV[position + 4]) end
+      note(item[1])
       touched = touched + 1
     else
       again[#again + 1] = id
     end
   end
 end
+record_changes()
 return {touched, unpack(again)}
 """
 )

@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from memoranda.errors import UnsupportedError
 from memoranda.items import Payload
 from memoranda.loops import CallsUnderWay
-from memoranda.offloading import offload, ranking_weight
+from memoranda.offloading import import_in_thread
 from memoranda.store import Capability, Finding, RankedItem
-from memoranda.store.backend import BASE_CAPABILITIES, Change, Opened, Opening, Page, Query, Write, Written
-from memoranda.store.ranked import rank_items
+from memoranda.store.backend import BASE_CAPABILITIES, Change, Opened, Opening, Query, Write, Written
 from memoranda_redis._address import Address
+from memoranda_redis._changes import Following
 from memoranda_redis._connection import RedisConnection
 from memoranda_redis._removing import Removing
 from memoranda_redis._schema import READ_MARK, WRITE_MARK, bring_up_to_date
 from memoranda_redis._writing import Writing
 from memoranda_redis.health import examine
 
+if TYPE_CHECKING:
+    from memoranda_backend.ranking import RankedScopes
+
 T = TypeVar("T")
 
 
-class RedisEngine(Writing, Removing):
+class RedisEngine(Writing, Removing, Following):
     """Keeps items in Redis, under keys of one namespace: see :class:`memoranda_redis.RedisMemoryStore`."""
 
     capabilities = BASE_CAPABILITIES | {
@@ -39,6 +42,7 @@ class RedisEngine(Writing, Removing):
         connection = RedisConnection(address, timeout=timeout, max_connections=max_connections, default_timeout=10.0)
         super().__init__(connection, f"memoranda:{{{namespace}}}:")
         self._calls = CallsUnderWay()
+        self._scopes: RankedScopes | None = None
 
     async def open(self, opening: Opening) -> Opened:
         """Connect, and bring the schema up to date."""
@@ -58,12 +62,18 @@ class RedisEngine(Writing, Removing):
         """Wait for calls under way, then close the connections of every event loop."""
         await self._calls.ended()
         self._opening = None
+        self._forget_scopes()
         await self.connection.close()
 
     async def write(self, write: Write) -> Written:
         """Carry out a write. One whose answer is lost is repeated, and done once."""
         with self._calls.call():
-            return await (self._put(write) if write.change is None else self._changed(write.change))
+            if write.change is not None:
+                return await self._changed(write.change)
+            written = await self._put(write)
+            if write.purge:
+                self._forget_scopes()
+            return written
 
     async def _changed(self, change: Change) -> Written:
         wanted, ids = change.wanted, change.ids
@@ -73,11 +83,16 @@ class RedisEngine(Writing, Removing):
             case "restore":
                 return Written(await self._move("restore", "hidden", ids, wanted))
             case "purge":
-                return Written(await self._purge(ids, wanted, change.deleted_only))
+                purged = await self._purge(ids, wanted, change.deleted_only)
+                self._forget_scopes()
+                return Written(purged)
             case "sweep":
                 return Written(await self._sweep(wanted), next_expiry=await self._next_expiry())
             case "pop":
-                return await self._pop(wanted, change.purge)
+                popped = await self._pop(wanted, change.purge)
+                if change.purge:
+                    self._forget_scopes()
+                return popped
             case "touch":
                 return Written(await self._touch(change))
             case "mark":
@@ -99,17 +114,18 @@ class RedisEngine(Writing, Removing):
         return found  # type: ignore[no-any-return]  # The form of the query says what it is.
 
     async def _ranked(self, query: Query[Any]) -> list[RankedItem]:
-        assert query.ranking is not None, "only asked for a ranking"
-        text, mode = query.ranking
-        if mode != "text":
-            raise UnsupportedError(self._opened().label, f"search mode {mode!r}")
-        # Neighbours count whatever their type, so the other filters come after the ranking.
-        scope = await self._search(query.wanted.scope(), Page())
-        sought = query.wanted.sought()
-        chosen = sought if sought.conditions else None
-        index = (await self._opened().ranker()).index()
-        weight = ranking_weight(len(scope), (item.content for item in scope))
-        return await offload(weight, rank_items, index, text, scope, chosen, query.page.limit)
+        if query.ranking is not None and query.ranking.mode != "text":
+            raise UnsupportedError(self._opened().label, f"search mode {query.ranking.mode!r}")
+        if self._scopes is None:
+            await import_in_thread("memoranda_backend.ranking.ranked_scopes")
+            from memoranda_backend.ranking import RankedScopes  # Most programs never rank.
+
+            self._scopes = RankedScopes(self, lambda: self._opened().ranker())
+        return await self._scopes.rank(query)
+
+    def _forget_scopes(self) -> None:
+        if self._scopes is not None:
+            self._scopes.forget()
 
     async def examine(self, *, repair: bool) -> list[Finding]:
         """Return what ``memoranda doctor`` finds: see :meth:`memoranda_redis.RedisMemoryStore.doctor`."""

@@ -43,7 +43,10 @@ for _, key in ipairs(answer[2]) do
       end
       if lost then
         missing = missing + 1
-        if repair then enter(family, scope, item[1]) end
+        if repair then
+          enter(family, scope, item[1])
+          note(item[1])
+        end
       end
     end
   elseif FAMILIES[string.match(name, '^[^:]*')] then
@@ -51,6 +54,7 @@ for _, key in ipairs(answer[2]) do
     list[#list + 1] = key
   end
 end
+record_changes()
 return {answer[1], missing, indexes, odd}
 """
 )
@@ -72,9 +76,13 @@ if string.sub(index, #base + 1, #base + 4) == 'said' then
     local item = fields_of(item_key(string.sub(member, 49)), 'm', 'h')
     if not item or item[1] ~= member or item[2] then
       stale = stale + 1
-      if repair then redis.call('ZREM', index, member) end
+      if repair then
+        redis.call('ZREM', index, member)
+        note(member)
+      end
     end
   end
+  record_changes()
   return {#members < most and '' or cursors[#cursors], stale}
 end
 local members = redis.call('ZRANGEBYLEX', index, cursor == '' and '-' or '(' .. cursor, '+', 'LIMIT', 0, most)
@@ -89,9 +97,13 @@ for _, member in ipairs(members) do
   end
   if gone then
     stale = stale + 1
-    if repair then redis.call('ZREM', index, member) end
+    if repair then
+      redis.call('ZREM', index, member)
+      if not values then note(member) end
+    end
   end
 end
+record_changes()
 return {#members < most and '' or members[#members], stale}
 """
 )
@@ -100,7 +112,11 @@ cursor and how many members have no item.
 """
 
 
-_RANKED = Finding("ranked text", True, "has no index: a search reads every item of the user or session that it names")
+_RANKED = Finding(
+    "ranked text",
+    True,
+    "has no index: the first search of a process reads every item of the user or session that it names",
+)
 
 
 async def examine(run: Run, base: str, types: Mapping[str, type[MemoryItem]], *, repair: bool) -> list[Finding]:

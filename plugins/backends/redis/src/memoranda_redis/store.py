@@ -29,10 +29,10 @@ class RedisMemoryStore(Store):
     master may lose it. In a cluster, calls wait while their slot is moved or its master is replaced.
 
     Ids, namespaces, times and the order of adding have indexes. Types, statuses and substrings are compared on the
-    server, other conditions here, over the items of the scope. ``search(mode="text")`` has no index and reads every
-    item of the scope, tens of milliseconds or more for a thousand of them: name a user or a session. Redis does nothing
-    else while it writes a batch, about 0.2 ms for each item. Items may have a time to live, judged by ``clock``;
-    ``update`` of an item keeps the rest of its lifetime.
+    server, other conditions here, over the items of the scope. ``search(mode="text")`` has no index. The first search
+    of a scope reads all of its items and keeps them in memory; later ones read what has changed since. So name a user
+    or a session. Redis does nothing else while it writes a batch, about 0.2 ms for each item. Items may have a time to
+    live, judged by ``clock``; ``update`` of an item keeps the rest of its lifetime.
     """
 
     capabilities = RedisEngine.capabilities

@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, Sequence
 from typing import TypeVar
 
 from memoranda.errors import InputError
-from memoranda.items import SCOPE_FIELDS, MemoryItem, Payload, PayloadChanges
+from memoranda.items import SCOPE_FIELDS, Changes, MemoryItem
 from memoranda.store import Capability, Owner, copy_item
 from memoranda.store.backend import (
     AtLeast,
@@ -71,10 +71,13 @@ class SpaceLayer(Layer):
         async for owner in self.inner.owners(listing, query):
             yield owner
 
-    async def changes(self, query: Query[Payload], since: object) -> PayloadChanges:
-        """Return how payloads of the space have changed."""
+    async def changes(self, query: Query[T], since: object) -> Changes[T]:
+        """Return how items or payloads of the space have changed."""
         await self._check("read")
-        return await self.inner.changes(query, since)
+        changed = await self.inner.changes(query, since)
+        if query.form == "payloads":
+            return changed
+        return changed._replace(rows=dict(zip(changed.rows, seen_all(list(changed.rows.values())), strict=True)))
 
     @property
     def packer(self) -> Packer | None:  # type: ignore[override]  # read-only, as that of every layer
