@@ -247,6 +247,24 @@ async def test_only_the_grants_of_the_asked_are_read(store: Store) -> None:
     assert await ids(store.scoped(user_id="user-77", spaces="granted")) == set()
 
 
+async def test_earlier_versions_need_a_grant_too(store: Store) -> None:
+    if not store.keeps_versions:
+        pytest.skip("This store keeps no earlier versions.")
+    await store.space("acme").add(HumanMemory(id="acme-1", content="The policy allows sixty days."))
+    space = store.scoped(user_id="ada").space("acme")
+    assert [item.content for item in await space.versions("acme-1")] == [POLICY]
+    moment = datetime.now(UTC)
+
+    await Grants(store).revoke("acme", to=user("ada"), by="vera")
+
+    with pytest.raises(NotGrantedError):
+        await space.versions("acme-1")
+    with pytest.raises(NotGrantedError):
+        await space.search(as_of=moment)
+    with pytest.raises(NotGrantedError):
+        await space.purge_versions("acme-1")
+
+
 async def test_a_space_has_a_key_of_its_own(store: Store, make_store: Callable[[], Store]) -> None:
     """A member's forgetting leaves it readable, and a forgotten space is gone from backups."""
     if not hasattr(store, "destroy_keys"):

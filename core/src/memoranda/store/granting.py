@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from memoranda.items import MemoryItem, MemoryMetadata
 from memoranda.plugins.registry import default_registry
@@ -39,6 +39,15 @@ class Granting(Protocol):
 
     def stamps(self, of: MemoryMetadata, trust: Trust | None) -> tuple[Trust, str]:
         """Return the trust and the origin of what somebody writes into a space."""
+        ...
+
+
+@runtime_checkable
+class ChecksGrants(Protocol):
+    """A layer that lets pass what is granted, such as that of a handle which is bound to a space by a grant."""
+
+    async def check_grant(self, may: str) -> None:
+        """Raise NotGrantedError unless as much is granted now: ``"read"``, ``"write"`` or ``"manage"``."""
         ...
 
 

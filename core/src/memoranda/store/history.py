@@ -8,6 +8,7 @@ from memoranda.errors import UnsupportedError
 from memoranda.items import MemoryItem, MemoryMetadata
 from memoranda.shapes import check_text
 from memoranda.store.filters import Moment
+from memoranda.store.granting import ChecksGrants
 from memoranda.store.lifecycle import Lifecycle
 from memoranda.store.protocol import Capability
 from memoranda.store.values import moment_text
@@ -44,6 +45,7 @@ class History(Lifecycle):
         Raises UnsupportedError for a store that keeps none.
         """
         self._ensure_open()
+        await self.check_grant("read")
         return await self._keeper().versions(check_text(item_id, "item_id"), self._bounds(None))
 
     async def purge_versions(self, item_id: str) -> int:
@@ -55,6 +57,7 @@ class History(Lifecycle):
         self._require(Capability.PURGE)
         keeper = self._keeper()
         self._ensure_writable()
+        await self.check_grant("manage")
         purged = await keeper.purge_versions(check_text(item_id, "item_id"), self._bounds(None))
         await self._observers.wait("purged")
         return purged
@@ -62,7 +65,16 @@ class History(Lifecycle):
     async def _at(self, as_of: Moment) -> Any:
         """Return a store that shows what this store or handle showed at a moment."""
         self._ensure_open()
+        await self.check_grant("read")
         return await self._keeper().past(moment_text(as_of, "as_of"), self._bounds(None))
+
+    async def check_grant(self, may: str) -> None:
+        """Raise NotGrantedError if this handle is bound to a space and may not do as much there now.
+
+        Every request asks for that itself. It is for what reads or writes a space in another way.
+        """
+        if isinstance(self.engine, ChecksGrants):
+            await self.engine.check_grant(may)
 
     def _keeper(self) -> KeepsVersions:
         for layer in self.layers:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from heapq import merge
+from itertools import chain
 from typing import Any, TypeVar
 
 from memoranda.errors import InputError, NotGrantedError
@@ -153,8 +154,8 @@ class ReadingLayer(Layer):
             places: list[list[Any]] = [await self.inner.read(query)]
             for name in readable:
                 there = wanted.narrowed(MemoryMetadata(user_id=space_owner(name)))
-                places.append(seen_all(await self._beside.read(query._replace(wanted=there))))
-        return best_of_all(places)[: query.page.limit]  # type: ignore[return-value]  # ranked, as the query asks
+                places.append(await self._beside.read(query._replace(wanted=there)))
+        return best_of_all(places, query.page.limit)  # type: ignore[return-value]  # ranked, as the query asks
 
     async def _lineages(self, made: Iterable[MemoryItem]) -> dict[str, Lineage]:
         """Return what items were made from, by their ids, as far as any of that lies in spaces.
@@ -184,17 +185,21 @@ def _in(names: Iterable[str]) -> Value:
     return Value("user_id", False, "$in", [space_owner(name) for name in names])
 
 
-def best_of_all(places: Iterable[Sequence[RankedItem]]) -> list[RankedItem]:
-    """Return the results of several rankings of one query as one, best first; of equal scores, the first place's first.
+def best_of_all(places: Iterable[Sequence[RankedItem]], limit: int) -> list[RankedItem]:
+    """Return the best results of several rankings of one query; of equal scores, the first place's first.
 
-    What the whole supports is what any place supports, and only a word that no place has is missing.
+    The first place is the handle's own, the others are spaces. What the whole supports is what any place supports, and
+    only a word that no place has is missing.
     """
-    found = [ranked for ranked in places if ranked]
+    own, *others = places
+    found = [ranked for ranked in (own, *others) if ranked]
+    together = sorted(chain(*found), key=lambda each: each.score, reverse=True)[:limit]
+    theirs = {id(each) for ranked in others for each in ranked}
+    shown = [seen_all([each])[0] if id(each) in theirs else each for each in together]
     if len(found) <= 1:
-        return list(found[0]) if found else []
-    told = [ranked[0].evidence for ranked in found if ranked[0].evidence is not None]
-    evidence = max(told, default=None)
+        return shown
+    evidence = max((ranked[0].evidence for ranked in found if ranked[0].evidence is not None), default=None)
     missing = [set(ranked[0].missing) for ranked in found]
     absent = tuple(word for word in found[0][0].missing if all(word in each for each in missing))
-    together = [replace(each, evidence=evidence, missing=absent) for ranked in found for each in ranked]
-    return sorted(together, key=lambda each: each.score, reverse=True)
+    told = {"evidence": evidence, "missing": absent}
+    return [each if (each.evidence, each.missing) == (evidence, absent) else replace(each, **told) for each in shown]

@@ -52,11 +52,12 @@ def seen(item: MemoryItem) -> MemoryItem:
 
 def seen_all(found: Iterable[Any]) -> list[Any]:
     """Return what a read of a space gave as others see it: items, or items with their scores."""
-    return [
-        replace(each, item=seen(each.item))
-        if isinstance(each, RankedItem)
-        else seen(each)
-        if isinstance(each, MemoryItem)
-        else each
-        for each in found
-    ]
+    return [_seen(each) for each in found]
+
+
+def _seen(found: Any) -> Any:
+    if isinstance(found, MemoryItem):
+        return seen(found)
+    if not isinstance(found, RankedItem) or trust_of(found.item) <= MOST_TRUST:
+        return found
+    return replace(found, item=seen(found.item))

@@ -105,6 +105,10 @@ class SpaceLayer(Layer):
         await self._check_sources(derived_items(write.adds))
         return await self.inner.write(write)
 
+    async def check_grant(self, may: str) -> None:
+        """Raise NotGrantedError unless as much is granted now."""
+        await self._check(may)
+
     async def _check(self, may: str) -> str:
         return (await self._access.check(self._space, may)).may
 

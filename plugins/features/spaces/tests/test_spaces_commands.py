@@ -1,0 +1,78 @@
+"""``memoranda spaces`` and ``memoranda grants``."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from memoranda import HumanMemory
+from memoranda.sync import open as open_sync
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    """A store with an item of Ada's and one in a space."""
+    address = f"sqlite:///{tmp_path / 'agent.db'}"
+    with open_sync(address) as store:
+        store.space("acme").add(HumanMemory(id="policy", content="Thirty days."))
+        store.scoped(user_id="ada").add(HumanMemory(id="own", content="My refund was late."))
+    return address
+
+
+def read(result: Any) -> Any:
+    assert result.exit_code == 0, result.output
+    return json.loads(result.stdout)
+
+
+def test_a_grant_is_given_listed_and_revoked(command: Callable[..., Any], url: str) -> None:
+    given = command(
+        "grants", "give", "acme", "--to", "user:ada", "--may", "write", "--by", "vera", "--why", "new", "-s", url
+    )
+    listed = read(command("grants", "list", "--space", "acme", "-s", url, "--json"))["grants"]
+    readers = read(command("spaces", "who-can-read", "policy", "-s", url, "--json"))["readers"]
+    revoked = command("grants", "revoke", "acme", "--to", "user:ada", "--by", "vera", "--yes", "-s", url)
+    ended = read(command("grants", "list", "--to", "user:ada", "--ended", "-s", url, "--json"))["grants"]
+
+    assert "user:ada may write the space 'acme'" in given.output
+    assert [(each["to"], each["may"], each["history"][0]["why"]) for each in listed] == [("user:ada", "write", "new")]
+    assert readers == [{"who": "user:ada", "why": "write", "until": None}]
+    assert revoked.exit_code == 0
+    assert [(each["is_given"], len(each["history"])) for each in ended] == [(False, 2)]
+    assert command("grants", "revoke", "acme", "--to", "user:ada", "--by", "vera", "--yes", "-s", url).exit_code == 3
+
+
+def test_groups_agents_and_publications(command: Callable[..., Any], url: str) -> None:
+    for line in (
+        "grants give acme --to group:support --by vera",
+        "grants join support user:bob --by vera",
+        "grants give acme --to agent:planner --of-user ada --by vera",
+        "spaces publish own acme --by vera",
+    ):
+        result = command(*line.split(), "-s", url)
+        assert result.exit_code == 0, result.output
+    readers = read(command("spaces", "who-can-read", "policy", "-s", url, "--json"))["readers"]
+    spaces = read(command("spaces", "list", "-s", url, "--json"))["spaces"]
+
+    assert {reader["who"] for reader in readers} == {"user:bob", "user:ada with agent:planner"}
+    assert spaces == [{"space": "acme", "items": 2, "grants": 2}]
+    assert command("spaces", "unpublish", "own", "acme", "--by", "vera", "-s", url).exit_code == 0
+    assert command("grants", "leave", "support", "user:bob", "--by", "vera", "-s", url).exit_code == 0
+    assert command("grants", "leave", "support", "user:bob", "--by", "vera", "-s", url).exit_code == 3
+
+
+def test_a_mistake_is_a_sentence(command: Callable[..., Any], url: str) -> None:
+    for line in (
+        "grants give acme --to ada --by vera",
+        "grants give Acme --to user:ada --by vera",
+        "grants give acme --to user:ada --may own --by vera",
+        "grants give acme --to user:ada --of-user bob --by vera",
+        "grants list --space acme --to user:ada",
+        "spaces who-can-read nothing",
+    ):
+        result = command(*line.split(), "-s", url)
+        assert result.exit_code != 0, line
+        assert "Traceback" not in result.output
