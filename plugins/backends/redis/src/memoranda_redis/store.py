@@ -88,5 +88,4 @@ class RedisMemoryStore(Store):
         With ``repair``, missing index members are added, and those without an item are removed. A server that hides its
         settings from this user is reported as such, and not as a fault.
         """
-        self._ensure_open()
         return await self._redis.examine(repair=repair)
