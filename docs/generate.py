@@ -23,8 +23,8 @@ from memoranda_commands.exits import MEANINGS
 
 PAGES = Path(__file__).parent / "pages" / "reference"
 
-DOCUMENTED = ("cli", "context", "facts", "guard", "summary")
-"""The plugins whose commands are on the page of the command: those of the standard set."""
+DOCUMENTED = ("cli", "context", "facts", "guard", "summary", "userdata")
+"""The plugins whose commands are on the page of the command: those of the command itself and of the features."""
 
 STORES = {
     "memory": ("memory://", "none"),

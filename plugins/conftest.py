@@ -124,8 +124,8 @@ def talk(command: Callable[..., Any], made_once: Callable[..., Any], tmp_path: P
 
 @pytest.fixture
 def our_commands() -> list[str]:
-    """The names of the commands that come with the command itself: its own, and those of summaries and contexts."""
-    ours = [plugin for plugin in default_registry().plugins if plugin.name in ("cli", "context", "summary")]
+    """The names of the commands that come with the command itself: its own, and those of common features."""
+    ours = [plugin for plugin in default_registry().plugins if plugin.name in ("cli", "context", "summary", "userdata")]
     return [spec.name for plugin in ours for spec in plugin.specs if isinstance(spec, CommandSpec)]
 
 

@@ -14,13 +14,13 @@ import memoranda
 from memoranda import AIMemory, HumanMemory, MemoryMetadata
 from memoranda.store import Store
 from memoranda_anthropic import AsyncMemoryTool
-from memoranda_cli.chat_formats import FileFormat
-from memoranda_cli.chat_items import chat_items
 from memoranda_encrypt import KeyRing, LocalMasterKey
 from memoranda_mcp.graph import Graph
 from memoranda_messages.sessions import Records
 from memoranda_summary import SummaryConfig, compact
 from memoranda_userdata import Stamp, import_
+from memoranda_userdata.chats.chat_formats import FileFormat
+from memoranda_userdata.chats.chat_items import chat_items
 
 DIGEST = re.compile(r"(^|-)[0-9a-f]{32,64}$")
 OWNER = MemoryMetadata(user_id="ada", session_id="trip")

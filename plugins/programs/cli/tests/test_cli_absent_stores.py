@@ -34,6 +34,7 @@ LINES: dict[str, list[str]] = {
     "undo": ["some-id"],
     "doctor": [],
     "reindex": [],
+    "eval": ["--make", "questions.jsonl"],
 }
 """A line for each command that makes no store; the others write memories, or need none."""
 

@@ -36,6 +36,7 @@ LINES: dict[str, list[list[str]]] = {
     "undo": [],
     "doctor": [[]],
     "reindex": [[]],
+    "eval": [],
     "bench": [],
     "new-plugin": [],
     "conform": [],

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from memoranda.store.lineage import Erasure, erase, hidden_ids
-from memoranda_userdata.export_format import Digest, Line, is_marked, lasting_id, parsed, read_lines
+from memoranda_commands.files import FileError
+from memoranda_commands.suggestions import similar_users
+from memoranda_userdata.export_format import Digest, Line, is_marked, lasting_id, read_lines
 from memoranda_userdata.exporting import Exported, export, export_lines
-from memoranda_userdata.files import FileError, whole_file
-from memoranda_userdata.forgetting import KeyPerUser, Receipt, count_user, erase_user, forget, similar_users
+from memoranda_userdata.forgetting import KeyPerUser, Receipt, count_user, erase_user, forget
 from memoranda_userdata.importing import ItemFile, import_, open_binary, text_of
 from memoranda_userdata.incoming import TIMES, Incoming, OnConflict, Stamp, state_of
 from memoranda_userdata.lineage import (
@@ -23,6 +24,6 @@ __all__ = [
     "BATCH", "TIMES", "Arrivals", "Digest", "Erasure", "Exported", "FileError", "Incoming", "ItemFile", "KeyPerUser",
     "Line", "OnConflict", "Receipt", "Revocation", "Stamp", "Transfer", "TransferCounts", "count_user", "descendants",
     "erase", "erase_user", "export", "export_lines", "find_revoked", "forget", "hidden_ids", "hidden_items", "import_",
-    "is_marked", "lasting_id", "open_binary", "parsed", "read_lines", "revoke", "similar_users", "state_of",
-    "take_back", "text_of", "undo_revocation", "whole_file",
+    "is_marked", "lasting_id", "open_binary", "read_lines", "revoke", "similar_users", "state_of",
+    "take_back", "text_of", "undo_revocation",
 ]  # fmt: skip

@@ -14,12 +14,12 @@ from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 from memoranda.errors import InputError
 from memoranda.store import dump_item
+from memoranda_commands.files import MARK, parsed
 
 if TYPE_CHECKING:
     from memoranda.items import MemoryItem
 
 FORMAT = 1
-MARK = "memoranda"
 
 
 class Line(NamedTuple):
@@ -141,14 +141,3 @@ def _check_format(data: dict[str, Any], name: str) -> None:
         raise InputError(
             f"{name} is written in format {found!r} and this release reads {FORMAT}. Upgrade memoranda.", field="file"
         )
-
-
-def parsed(text: str, name: str, line: int = 1) -> Any:
-    """Return the JSON value of a text that begins on a line. Raises InputError, naming the line, if it is not JSON."""
-    try:
-        return json.loads(text.rstrip())  # An error at the end is reported in the last line that is not empty.
-    except json.JSONDecodeError as error:
-        line += error.lineno - 1
-        raise InputError(f"{name}, line {line}: this is not JSON ({error.msg}).", field="file") from error
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"{name}, line {line}: this is JSON that cannot be read ({error}).", field="file") from error

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from memoranda.store.lineage import hidden_ids
+from memoranda_commands.files import whole_file
 from memoranda_userdata.export_format import Digest, footer, header, line_of
-from memoranda_userdata.files import whole_file
 
 if TYPE_CHECKING:
     from memoranda.items import MemoryMetadata

@@ -16,8 +16,8 @@ from memoranda.urls import redacted, scheme_of
 from memoranda_cli.measuring import Cost, measured
 from memoranda_commands import options
 from memoranda_commands.exits import CommandError, ExitCode
+from memoranda_commands.files import whole_file
 from memoranda_commands.terminal import say, show, show_json, table
-from memoranda_userdata import whole_file
 
 
 def bench(

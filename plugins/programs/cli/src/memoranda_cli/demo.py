@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import tempfile
 import uuid
-from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from memoranda.errors import InputError, PluginError, UnsupportedError
-from memoranda.items import MemoryItem, MemoryMetadata
+from memoranda.items import MemoryMetadata
 from memoranda.plugins import how_to_install
 from memoranda.store import Capability, dump_item
 from memoranda.urls import redacted
@@ -132,7 +131,7 @@ def _kibibytes(file: Path) -> int:
 
 
 async def _show(terminal: Console, store: Store, user: str, owner: MemoryMetadata) -> dict[str, Any]:
-    """Show a window, what it leaves out, a search, the summary trigger and a later prompt, all read from the store."""
+    """Show a window, what it leaves out, a search and a later prompt, all read from the store."""
     from memoranda.tokens import estimate_tokens
     from memoranda.windowing import as_said
     from memoranda_commands.render import conversation
@@ -149,13 +148,11 @@ async def _show(terminal: Console, store: Store, user: str, owner: MemoryMetadat
         terminal.print(_indented(conversation(group), 6))
     _line(terminal, "A model's API refuses half a group, so the answered half stays out as well.")
     found = await _search(terminal, store, owner)
-    due = _trigger(terminal, items)
     return {
         "window": [dump_item(item) for item in window.shown],
         "tokens": tokens,
         "left_out": [{"id": item.id, "reason": reason} for item, reason in window.left_out],
         "found": [{"id": ranked.item.id, "score": ranked.score} for ranked in found],
-        "summary_due": due,
         "prompt": await _later(terminal, store, user),
     }
 
@@ -180,27 +177,12 @@ async def _search(terminal: Console, store: Store, owner: MemoryMetadata) -> lis
     return found
 
 
-def _trigger(terminal: Console, items: Sequence[MemoryItem]) -> dict[str, bool]:
-    """Return if a summary is due for each of two thresholds."""
-    from memoranda_summary import SummaryConfig, check_trigger
-
-    _head(terminal, "5", "Time for a summary?")
-    due = {}
-    for threshold in (20, 12):
-        result = check_trigger(items, SummaryConfig(message_threshold=threshold))
-        verdict = f"yes: {result.reason}" if result.triggered else f"no: {result.message_count} messages are within it"
-        _line(terminal, f"With a threshold of {threshold}, {verdict}.")
-        due[str(threshold)] = result.triggered
-    _line(terminal, "'memoranda compact' replaces them with a summary; 'memoranda undo' brings them back.")
-    return due
-
-
 async def _later(terminal: Console, store: Store, user: str) -> list[dict[str, Any]]:
     """Show the prompt of a question in a new session, and return its items."""
     from memoranda_context import assemble
     from memoranda_messages import to_openai
 
-    _head(terminal, "6", f"A new session: “{LATER_QUESTION}”")
+    _head(terminal, "5", f"A new session: “{LATER_QUESTION}”")
     handle = store.scoped(user_id=user, session_id="dinner")
     try:
         prompt = await assemble(handle, LATER_QUESTION, system="You order food.", tokens=1_000)

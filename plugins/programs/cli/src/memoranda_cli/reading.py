@@ -219,7 +219,7 @@ async def _meant(url: str | None, store_options: list[str] | None, metadata: opt
     from memoranda.items import MemoryMetadata
     from memoranda.opening import default_url
     from memoranda_commands.stores import opened
-    from memoranda_userdata import similar_users
+    from memoranda_commands.suggestions import similar_users
 
     user = metadata.user_id if metadata is not None else None
     if user is None:

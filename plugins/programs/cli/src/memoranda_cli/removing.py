@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from memoranda.errors import InputError
+from memoranda.store.lineage import erase
 from memoranda_commands import options
 from memoranda_commands.exits import CommandError, ExitCode
 from memoranda_commands.interrupting import uncertain
 from memoranda_commands.terminal import agree, items_text, progress, say, show_json
-from memoranda_userdata import erase
 
 if TYPE_CHECKING:
     from memoranda.store import Access, Store

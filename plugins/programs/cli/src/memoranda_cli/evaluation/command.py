@@ -85,8 +85,8 @@ def evaluation(
     from memoranda_cli.evaluation.making import PROXY
     from memoranda_cli.evaluation.printing import plotted
     from memoranda_cli.evaluation.questions import read_questions
+    from memoranda_commands.files import whole_file
     from memoranda_commands.stores import run
-    from memoranda_userdata import whole_file
 
     if (file is None) == (make is None):
         raise InputError("Name a FILE of questions to ask, or --make FILE to have some proposed.", field="file")
@@ -212,8 +212,8 @@ async def _make(
     """Write a file of questions about a store's own items."""
     from memoranda_cli.evaluation.making import PROXY, make_questions
     from memoranda_cli.evaluation.questions import question_lines
+    from memoranda_commands.files import whole_file
     from memoranda_commands.stores import opened
-    from memoranda_userdata import whole_file
 
     async with opened(url, store_options) as store:
         questions = await make_questions(store, count, metadata=metadata, seed=seed)

@@ -19,8 +19,7 @@ from typing import Any
 from memoranda.errors import InputError
 from memoranda.items import SCOPE_FIELDS, HumanMemory, MemoryItem, MemoryMetadata
 from memoranda.shapes import check_text
-from memoranda_userdata import parsed
-from memoranda_userdata.export_format import MARK
+from memoranda_commands.files import MARK, parsed
 
 FORMAT = 1
 HEADER = "questions"

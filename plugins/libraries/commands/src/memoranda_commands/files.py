@@ -1,16 +1,20 @@
-"""Files that appear whole or not at all."""
+"""Files that commands read and write: written whole or not at all, and JSON whose mistakes have a line."""
 
 from __future__ import annotations
 
 import errno
+import json
 import os
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
-from memoranda.errors import MemoryError
+from memoranda.errors import InputError, MemoryError
+
+MARK = "memoranda"
+"""The key of a line that says which file of memoranda's this is."""
 
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 
@@ -51,3 +55,14 @@ def whole_file(path: Path) -> Iterator[IO[str]]:
         if isinstance(error, OSError) and error.errno in _FULL:
             raise FileError(f"{path} cannot be written: {error.strerror}. Nothing was left there.") from error
         raise
+
+
+def parsed(text: str, name: str, line: int = 1) -> Any:
+    """Return the JSON value of a text that begins on a line. Raises InputError, naming the line, if it is not JSON."""
+    try:
+        return json.loads(text.rstrip())  # An error at the end is reported in the last line that is not empty.
+    except json.JSONDecodeError as error:
+        line += error.lineno - 1
+        raise InputError(f"{name}, line {line}: this is not JSON ({error.msg}).", field="file") from error
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{name}, line {line}: this is JSON that cannot be read ({error}).", field="file") from error

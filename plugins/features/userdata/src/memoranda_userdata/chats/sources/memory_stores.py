@@ -9,7 +9,7 @@ from typing import Any
 
 from memoranda.errors import InputError
 from memoranda.items import AIMemory, HumanMemory, MemoryItem, MemoryMetadata
-from memoranda_cli.chat_items import moment_text
+from memoranda_userdata.chats.chat_items import moment_text
 
 _MINUTE = 60
 _TYPES = {"user": HumanMemory, "assistant": AIMemory}

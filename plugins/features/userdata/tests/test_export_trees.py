@@ -16,12 +16,12 @@ import memoranda
 from memoranda import MemoryItem, MemoryMetadata
 from memoranda.integrity import pairs
 from memoranda.store import InMemoryStore, Store
-from memoranda_cli.chat_formats import FileFormat
-from memoranda_cli.json_records import Record
-from memoranda_cli.sources.attachments import Attachments
-from memoranda_cli.sources.items import Destination, export_items
-from memoranda_cli.sources.report import Report
 from memoranda_userdata import OnConflict, Stamp, Transfer, TransferCounts
+from memoranda_userdata.chats.chat_formats import FileFormat
+from memoranda_userdata.chats.json_records import Record
+from memoranda_userdata.chats.sources.attachments import Attachments
+from memoranda_userdata.chats.sources.items import Destination, export_items
+from memoranda_userdata.chats.sources.report import Report
 
 KINDS = st.sampled_from(["user", "assistant", "call", "tool", "nothing", "empty"])
 

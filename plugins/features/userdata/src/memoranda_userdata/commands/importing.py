@@ -10,13 +10,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from memoranda.store import Capability
-from memoranda_cli.chat_formats import EXPORTS, FileFormat, export_records, format_of
-from memoranda_cli.chat_items import chat_items
-from memoranda_cli.sources.attachments import Attachments
-from memoranda_cli.sources.files import readable
-from memoranda_cli.sources.items import Destination, export_items
-from memoranda_cli.sources.report import Report, listed
-from memoranda_cli.transfers import broken_off
 from memoranda_commands import options
 from memoranda_commands.exits import CommandError, ExitCode
 from memoranda_commands.terminal import progress, say, show, show_json, table
@@ -29,6 +22,13 @@ from memoranda_userdata import (
     Transfer,
     TransferCounts,
 )
+from memoranda_userdata.chats.chat_formats import EXPORTS, FileFormat, export_records, format_of
+from memoranda_userdata.chats.chat_items import chat_items
+from memoranda_userdata.chats.sources.attachments import Attachments
+from memoranda_userdata.chats.sources.files import readable
+from memoranda_userdata.chats.sources.items import Destination, export_items
+from memoranda_userdata.chats.sources.report import Report, listed
+from memoranda_userdata.commands.transfers import broken_off
 
 if TYPE_CHECKING:
     from memoranda.store import Store

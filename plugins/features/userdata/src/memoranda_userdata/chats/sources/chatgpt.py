@@ -12,9 +12,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from memoranda.errors import InputError, quoted
-from memoranda_cli.message_readers import read_openai
-from memoranda_cli.sources.attachments import Attachments
-from memoranda_cli.sources.tree import Thread, Turn, in_order
+from memoranda_userdata.chats.message_readers import read_openai
+from memoranda_userdata.chats.sources.attachments import Attachments
+from memoranda_userdata.chats.sources.tree import Thread, Turn, in_order
 
 _ROLES = ("system", "user", "assistant", "tool")
 _EVERYBODY = (None, "", "all", "user")

@@ -7,9 +7,9 @@ from typing import Any
 
 from memoranda.errors import InputError
 from memoranda.items import MemoryItem, MemoryMetadata
-from memoranda_cli.chat_formats import FileFormat
-from memoranda_cli.sharegpt import messages_of
 from memoranda_messages import from_anthropic, from_openai, from_responses
+from memoranda_userdata.chats.chat_formats import FileFormat
+from memoranda_userdata.chats.sharegpt import messages_of
 
 Read = tuple[list[MemoryItem], list[int | None]]
 """Items, and for each the position of its message; None if it stands beside the messages."""

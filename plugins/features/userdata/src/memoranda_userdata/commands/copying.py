@@ -10,8 +10,6 @@ import typer
 
 from memoranda.store import Capability
 from memoranda.urls import redacted
-from memoranda_cli.importing import Policy, trial
-from memoranda_cli.transfers import broken_off
 from memoranda_commands import options
 from memoranda_commands.exits import CommandError, ExitCode
 from memoranda_commands.terminal import progress, say, show_json
@@ -25,6 +23,8 @@ from memoranda_userdata import (
     hidden_ids,
     state_of,
 )
+from memoranda_userdata.commands.importing import Policy, trial
+from memoranda_userdata.commands.transfers import broken_off
 
 if TYPE_CHECKING:
     from memoranda.store import Store

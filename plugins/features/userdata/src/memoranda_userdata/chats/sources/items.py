@@ -15,14 +15,14 @@ from memoranda.errors import InputError
 from memoranda.items import BranchMemory, MemoryItem, MemoryMetadata, now_text
 from memoranda.store.backend import check_item
 from memoranda.store.branch_layer import MARK
-from memoranda_cli.chat_formats import FileFormat
-from memoranda_cli.chat_items import ChatItem, id_text, moment_text
-from memoranda_cli.json_records import Record
-from memoranda_cli.sources import chatgpt, claude, memory_stores, openai_agents
-from memoranda_cli.sources.attachments import Attachments
-from memoranda_cli.sources.report import Entry, Report
-from memoranda_cli.sources.tree import Branch, Thread, Turn, branches, in_order
 from memoranda_userdata import TIMES, Incoming, Stamp, lasting_id
+from memoranda_userdata.chats.chat_formats import FileFormat
+from memoranda_userdata.chats.chat_items import ChatItem, id_text, moment_text
+from memoranda_userdata.chats.json_records import Record
+from memoranda_userdata.chats.sources import chatgpt, claude, memory_stores, openai_agents
+from memoranda_userdata.chats.sources.attachments import Attachments
+from memoranda_userdata.chats.sources.report import Entry, Report
+from memoranda_userdata.chats.sources.tree import Branch, Thread, Turn, branches, in_order
 
 NO_BRANCHES = "items of other branches, which this store cannot keep"
 

@@ -14,7 +14,8 @@ from typing import IO, Any, NamedTuple
 from memoranda.errors import InputError
 from memoranda.items import MemoryMetadata, now_text, utc_text
 from memoranda.store.backend import check_item
-from memoranda_cli.chat_formats import (
+from memoranda_userdata import TIMES, Incoming, Stamp, lasting_id
+from memoranda_userdata.chats.chat_formats import (
     SESSION_KEYS,
     TIME_KEYS,
     USER_KEYS,
@@ -22,8 +23,7 @@ from memoranda_cli.chat_formats import (
     FileFormat,
     conversations,
 )
-from memoranda_cli.message_readers import READERS
-from memoranda_userdata import TIMES, Incoming, Stamp, lasting_id
+from memoranda_userdata.chats.message_readers import READERS
 
 _PLACE = re.compile(r"messages\[(\d+)\]\.?")
 _DIGITS = 8

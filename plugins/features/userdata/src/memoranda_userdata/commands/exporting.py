@@ -11,8 +11,9 @@ import typer
 
 from memoranda.errors import InputError
 from memoranda_commands import options
+from memoranda_commands.files import whole_file
 from memoranda_commands.terminal import agree, progress, say, show_json
-from memoranda_userdata import Exported, whole_file
+from memoranda_userdata import Exported
 from memoranda_userdata import export as export_items
 
 

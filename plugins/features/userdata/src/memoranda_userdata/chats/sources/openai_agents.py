@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from memoranda.errors import InputError
-from memoranda_cli.message_readers import read_responses
-from memoranda_cli.sources.tree import Thread, Turn
+from memoranda_userdata.chats.message_readers import read_responses
+from memoranda_userdata.chats.sources.tree import Thread, Turn
 
 MESSAGES = "agent_messages"
 STRUCTURE = "message_structure"

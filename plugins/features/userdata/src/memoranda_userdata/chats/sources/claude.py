@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from memoranda.errors import InputError, quoted
-from memoranda_cli.message_readers import read_anthropic
-from memoranda_cli.sources.tree import Thread, Turn
+from memoranda_userdata.chats.message_readers import read_anthropic
+from memoranda_userdata.chats.sources.tree import Thread, Turn
 
 _ROLES = {"human": "user", "user": "user", "assistant": "assistant"}
 

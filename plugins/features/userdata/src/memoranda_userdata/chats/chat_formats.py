@@ -11,9 +11,9 @@ from enum import StrEnum
 from typing import IO, Any
 
 from memoranda.errors import InputError
-from memoranda_cli.json_records import Record, records
-from memoranda_cli.sharegpt import SPEAKERS
 from memoranda_userdata import is_marked
+from memoranda_userdata.chats.json_records import Record, records
+from memoranda_userdata.chats.sharegpt import SPEAKERS
 
 
 class FileFormat(StrEnum):
@@ -33,7 +33,7 @@ class FileFormat(StrEnum):
 EXPORTS = frozenset(
     {FileFormat.CHATGPT, FileFormat.CLAUDE, FileFormat.OPENAI_AGENTS, FileFormat.MEM0, FileFormat.LANGGRAPH}
 )
-"""The formats of other programs, which :mod:`memoranda_cli.sources` reads."""
+"""The formats of other programs, which :mod:`memoranda_userdata.chats.sources` reads."""
 
 TIME_KEYS = ("created_at", "created", "timestamp", "create_time")
 """The keys of a message or a conversation that hold its time."""

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import IO, Any, NamedTuple
 
-from memoranda_userdata import parsed
+from memoranda_commands.files import parsed
 
 _BETWEEN = re.compile(r"[\s,]*")
 

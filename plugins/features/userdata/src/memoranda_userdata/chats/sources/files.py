@@ -15,11 +15,11 @@ from pathlib import Path, PurePosixPath
 from typing import IO, Any
 
 from memoranda.errors import InputError
-from memoranda_cli.chat_formats import FileFormat
-from memoranda_cli.json_records import records
-from memoranda_cli.sources import memory_stores, openai_agents
-from memoranda_cli.sources.attachments import Attachments
 from memoranda_userdata import FileError, open_binary, text_of
+from memoranda_userdata.chats.chat_formats import FileFormat
+from memoranda_userdata.chats.json_records import records
+from memoranda_userdata.chats.sources import memory_stores, openai_agents
+from memoranda_userdata.chats.sources.attachments import Attachments
 
 _ZIP = b"PK\x03\x04"
 _SQLITE = b"SQLite format 3\0"

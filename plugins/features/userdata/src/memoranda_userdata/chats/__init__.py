@@ -1,0 +1,1 @@
+"""Conversations and memories from the files of other programs: chats, exports, databases."""
