@@ -107,7 +107,7 @@ def _mark(capability: Capability, plain: frozenset[Capability], with_embedder: f
 
 
 def cli_page() -> str:
-    """Return the reference of the command: what the plugins of the standard set offer."""
+    """Return the reference of the command: what the command itself and the features offer."""
     root: Any = typer.main.get_command(app)
     context = root.make_context("memoranda", [], resilient_parsing=True)
     lines = [

@@ -1,6 +1,7 @@
 """A web service with telemetry: each request is a trace with the memory calls in it, and the metrics go with it.
 
-pip install -r requirements.txt './plugins/features/otel[sdk]' fastapi uvicorn httpx
+pip install -r requirements.txt
+pip install -c constraints.txt './plugins/features/otel[sdk]' fastapi uvicorn httpx
 OTEL_EXPORTER_OTLP_ENDPOINT=http://localhost:4318 uvicorn --app-dir examples telemetry_service:app
 python examples/telemetry_service.py
 

@@ -1,9 +1,9 @@
-"""Every line that tells people to install something installs it, in an empty environment.
+"""Every line that tells people to install something installs it, in an empty environment, and all that a page uses.
 
-The lines of the pages, of the examples and of error messages name all that is needed of this clone, since pip finds our
-packages nowhere else. uv resolves them as pip would, without the workspace that shows it every package of the clone: a
-sample of them by default, and all with ``--everything``, when pip installs some as well. What ``memoranda new-plugin``
-prints is executed by ``test_new_plugin.py``.
+pip finds our packages nowhere but in this clone: a line names their folders, or ``constraints.txt`` does. uv resolves
+them as pip would, without the workspace that shows it every package of the clone: a sample of the lines by default, and
+all with ``--everything``, when pip installs some as well. What ``memoranda new-plugin`` prints is executed by
+``test_new_plugin.py``.
 """
 
 from __future__ import annotations
@@ -20,22 +20,23 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 
-from memoranda.plugins import how_to_install
-from memoranda.plugins.installing import NEEDS, OURS
+from memoranda.plugins import CommandSpec, default_registry, how_to_install
+from memoranda.plugins.installing import OURS
 
 ROOT = Path(__file__).parents[1]
 STANDARD = "-r requirements.txt"
+CONSTRAINTS = "-c constraints.txt"
 TEXTS = [
     *(path for pattern in ("*.md", "docs/**/*.md", "core/*.md", "plugins/*/*/*.md") for path in ROOT.glob(pattern)),
     *(path for path in (ROOT / "examples").rglob("*") if path.suffix in (".md", ".py") or path.name == "Dockerfile"),
 ]
+PAGES = [path for path in sorted(TEXTS) if path.suffix in (".md", ".py") and path.name != "CHANGELOG.md"]
 INSTALLATION = re.compile(r"(?<![\w\"'{])pip install ((?:[^`|\n&\\]|\\\n)+?(?:\n[^`|\n&]+(?=`))?)(?=[`|\n&]|$)")
+BLOCKS = re.compile(r"^ *```(?:python|console)\n(.*?)^ *```", re.MULTILINE | re.DOTALL)
 EXTRAS = {"memoranda-vector": ["ann"], "memoranda-embed-static": ["minilm"]}
 """The extras that error messages name."""
 GROUPS = ("--group", "test", "--group", "lint", "--group", "types")
-ADDED_LATER = (
-    *("encrypt", "inspector", "mcp", "otel", "postgres", "receipts", "redis", "summary-facts", "testing", "vector"),
-)
+ADDED_LATER = ("memoranda-inspector", "memoranda-postgres", "memoranda-summary-facts")
 FOLDERS = {
     tomllib.loads(path.read_text(encoding="utf-8"))["project"]["name"]: path.parent.relative_to(ROOT).as_posix()
     for path in (ROOT / "core" / "pyproject.toml", *ROOT.glob("plugins/*/*/pyproject.toml"))
@@ -49,15 +50,10 @@ def lines_of(path: Path) -> list[str]:
     return [" ".join(line.replace("\\\n", " ").split()) for line in found]
 
 
-def is_complete(line: str) -> bool:
-    """Whether a line needs no other one before it: it installs the core itself, or nothing of ours."""
-    words = shlex.split(line)
-    return STANDARD in line or "core" in folders(line) or not any(word.startswith(("./", "-e")) for word in words)
-
-
 def folders(line: str) -> dict[str, set[str]]:
     """Return the folders of the clone that a line installs, with their extras."""
     words = [word for word in shlex.split(line) if (ROOT / word.partition("[")[0] / "pyproject.toml").is_file()]
+    words += [FOLDERS[word] for word in shlex.split(line) if word in FOLDERS]
     if STANDARD in line:
         words += [word for word in (ROOT / "requirements.txt").read_text().splitlines() if word.startswith("./")]
     found: dict[str, set[str]] = {}
@@ -74,30 +70,24 @@ def needed(folder: str, extras: set[str]) -> dict[str, set[str]]:
     assert extras <= set(optional), f"{folder} has no extra {extras - set(optional)}"
     asked = [*project["dependencies"], *(line for extra in extras for line in optional[extra])]
     ours = [requirement for requirement in map(Requirement, asked) if requirement.name in OURS]
-    return {folder_of(requirement.name): requirement.extras for requirement in ours}
+    return {FOLDERS[requirement.name]: requirement.extras for requirement in ours}
 
 
-def folder_of(distribution: str) -> str:
-    """Return the folder of a distribution of ours."""
-    return FOLDERS[distribution]
+def installed(line: str) -> set[str]:
+    """Return the folders of the clone that a line brings, with all that they need."""
+    found: dict[str, set[str]] = {}
+    waiting = list(folders(line).items())
+    while waiting:
+        folder, extras = waiting.pop()
+        if folder not in found or not extras <= found[folder]:
+            found.setdefault(folder, set()).update(extras)
+            waiting += needed(folder, extras).items()
+    return set(found)
 
 
 def told() -> dict[str, str]:
-    """Return every line with where it stands. What a page adds later comes after the page's first line."""
-    lines: dict[str, str] = {}
-    for path in sorted(TEXTS):
-        first = ""
-        for line in lines_of(path):
-            first = first or line
-            lines.setdefault(line if is_complete(line) else f"{first} {line}", str(path.relative_to(ROOT)))
-    for name in sorted(OURS):
-        for extra in (None, *EXTRAS.get(name, ())):
-            message = (
-                how_to_install(name, extra).removeprefix("pip install ").removesuffix(" (in a clone of memoranda)")
-            )
-            # Whoever reads the message has the core.
-            lines.setdefault(f"./core {message}", f"the message about {name}")
-    return lines
+    """Return every line of the pages with where it stands."""
+    return {line: str(path.relative_to(ROOT)) for path in sorted(TEXTS) for line in lines_of(path)}
 
 
 LINES = told()
@@ -147,26 +137,65 @@ def section(place: str) -> str:
 
 def test_lines_are_found_wherever_they_stand() -> None:
     """In blocks, in sentences, wrapped, continued and in the first lines of programs."""
-    assert {"docs", "examples", "plugins", "README.md", "the message about memoranda-mcp"} <= {
-        place.partition("/")[0] for place in LINES.values()
-    }
-    assert f"{STANDARD} ./plugins/programs/testing" in lines_of(
-        ROOT / "docs" / "pages" / "tutorials" / "write-a-backend.md"
-    )
+    assert {"docs", "examples", "plugins", "README.md"} <= {place.partition("/")[0] for place in LINES.values()}
+    tutorial = ROOT / "docs" / "pages" / "tutorials" / "write-a-backend.md"
+    assert f"{CONSTRAINTS} memoranda-testing" in lines_of(tutorial)
     assert any("'plugins/backends/redis[test]'" in line for line in lines_of(ROOT / "CONTRIBUTING.md"))
 
 
 @pytest.mark.parametrize("line", LINES, ids=NAMES)
-def test_a_line_names_all_that_is_needed_of_the_clone(line: str) -> None:
-    named = folders(line)
-    assert not {word.partition("[")[0] for word in shlex.split(line)} & OURS, "No release is on the package index yet."
-    waiting = list(named.items())
-    while waiting:
-        for folder, extras in needed(*waiting.pop()).items():
-            assert folder in named
-            if not extras <= named[folder]:
-                named[folder] |= extras
-                waiting.append((folder, extras))
+def test_a_line_finds_all_that_it_needs_in_the_clone(line: str) -> None:
+    """Whatever it names or needs of ours is a folder on the line, or the constraints say where that is."""
+    if CONSTRAINTS not in line:
+        assert not {word.partition("[")[0] for word in shlex.split(line)} & OURS, "No release is on the package index."
+        assert installed(line) == set(folders(line))
+
+
+def test_the_constraints_name_every_distribution_of_the_clone() -> None:
+    lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
+    named = [Requirement(line) for line in lines if not line.startswith("#")]
+
+    assert {each.name: each.url for each in named} == {
+        name: f"file://${{PWD}}/{folder}" for name, folder in sorted(FOLDERS.items())
+    }
+    assert set(FOLDERS) == OURS
+
+
+@pytest.mark.parametrize("distribution", sorted(OURS - {"memoranda"}))
+def test_what_a_message_says_to_install_is_an_extra_of_the_core(distribution: str) -> None:
+    settings = tomllib.loads((ROOT / "core" / "pyproject.toml").read_text(encoding="utf-8"))
+    (said,) = re.findall(r"^pip install 'memoranda\[(.+)\]'$", how_to_install(distribution))
+
+    assert [Requirement(line).name for line in settings["project"]["optional-dependencies"][said]] == [distribution]
+
+
+@pytest.mark.parametrize(("distribution", "extra"), [(name, extra) for name in EXTRAS for extra in EXTRAS[name]])
+def test_an_extra_that_a_message_names_is_there(distribution: str, extra: str) -> None:
+    assert how_to_install(distribution, extra) == f"pip install '{distribution}[{extra}]'"
+    assert needed(FOLDERS[distribution], {extra})
+
+
+def used_in(path: Path) -> set[str]:
+    """Return the distributions of ours that a page or a program imports, or whose commands a page runs."""
+    text = path.read_text(encoding="utf-8")
+    blocks = "\n".join(BLOCKS.findall(text)) if path.suffix == ".md" else text
+    imported = re.findall(r"^ *(?:from|import) (memoranda\w*)", blocks, re.MULTILINE)
+    offered = {
+        spec.name: plugin.distribution
+        for plugin in default_registry().plugins
+        for spec in plugin.specs
+        if isinstance(spec, CommandSpec)
+    }
+    run = {offered.get(name, "") for name in re.findall(r"^\$ memoranda ([a-z-]+)", blocks, re.MULTILINE)}
+    return ({name.replace("_", "-") for name in imported} | run) & OURS
+
+
+@pytest.mark.parametrize("path", [pytest.param(path, id=str(path.relative_to(ROOT))) for path in PAGES])
+def test_a_page_installs_all_that_it_uses(path: Path) -> None:
+    """Beyond the standard set, which readers have from the README."""
+    brought = installed(" ".join([STANDARD, *lines_of(path)]))
+
+    assert {FOLDERS[name] for name in used_in(path)} <= brought
 
 
 @pytest.mark.parametrize(
@@ -177,7 +206,7 @@ def test_a_line_names_all_that_is_needed_of_the_clone(line: str) -> None:
 def test_a_line_can_be_installed(line: str, uv: str, empty: Path) -> None:
     words = [word for word in shlex.split(line) if word != "--no-cache-dir"]
 
-    planned = run(uv, "pip", "install", "--dry-run", "--no-sources", "--python", empty, *words)
+    planned = run(uv, "pip", "install", "--dry-run", "--no-sources", "--python", empty, *words, PWD=str(ROOT))
 
     assert "Would install" in planned
 
@@ -190,28 +219,30 @@ def test_the_clone_is_one_workspace(uv: str, tmp_path: Path) -> None:
     assert set(re.findall(r"^ \+ (memoranda[\w-]*)(?:==| @ )", planned, re.MULTILINE)) == OURS
 
 
-def test_the_standard_set_has_all_that_other_packages_need() -> None:
-    """So that a plugin is added by its folder alone."""
-    assert {folder_of(f"memoranda-{name}") for group in NEEDS.values() for name in group} <= set(folders(STANDARD))
+def test_the_standard_set_is_complete_and_quickly_built() -> None:
+    """pip makes an environment for each folder that it builds, which takes seconds."""
+    assert installed(STANDARD) == set(folders(STANDARD))
+    assert len(folders(STANDARD)) <= 8
 
 
 def test_a_release_has_the_same_standard_set() -> None:
     settings = tomllib.loads((ROOT / "core" / "pyproject.toml").read_text(encoding="utf-8"))
     extra = {Requirement(line).name for line in settings["project"]["optional-dependencies"]["standard"]}
 
-    assert {folder_of(name) for name in extra} | {"core"} == set(folders(STANDARD))
+    assert {FOLDERS[name] for name in extra} | {"core"} == set(folders(STANDARD))
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(1_800)
-def test_pip_adds_plugins_by_their_folders_after_the_standard_set(tmp_path: Path) -> None:
+def test_pip_adds_plugins_to_the_standard_set(tmp_path: Path) -> None:
     """pip installs for real, one page after the other, and the command finds all of them."""
     run(sys.executable, "-m", "venv", tmp_path)
     pip = programs(tmp_path) / "pip"
 
     run(pip, "install", "--quiet", *shlex.split(STANDARD))
     run(programs(tmp_path) / "memoranda", "demo", "--store", "memory://")
-    for folder in ADDED_LATER:
-        run(pip, "install", "--quiet", f"./{folder_of(f'memoranda-{folder}')}")
+    for name in ADDED_LATER:
+        run(pip, "install", "--quiet", *shlex.split(CONSTRAINTS), name, PWD=str(ROOT))
 
-    run(programs(tmp_path) / "memoranda", "plugins")
+    listed = run(programs(tmp_path) / "memoranda", "plugins")
+    assert all(name.removeprefix("memoranda-") in listed for name in ADDED_LATER)

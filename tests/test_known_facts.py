@@ -265,7 +265,7 @@ def test_another_value_of_facts_is_an_error_that_says_what_there_is() -> None:
 
 @pytest.mark.parametrize("url", ["memory://", "memory://?facts=rules"])
 def test_without_the_plugin_the_error_says_what_to_install(url: str) -> None:
-    with pytest.raises(PluginNotFoundError, match=r"\./plugins/features/facts"):
+    with pytest.raises(PluginNotFoundError, match=r"'memoranda\[facts\]'"):
         memoranda.open(url, facts="rules", registry=Registry([]))
 
 

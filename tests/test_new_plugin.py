@@ -153,7 +153,7 @@ def test_there_is_a_scaffold_for_every_kind_of_plugin(new_plugins: NewPlugins) -
 
 @pytest.mark.slow
 def test_a_new_backend_conforms_at_its_url(new_plugins: NewPlugins, tmp_path: Path) -> None:
-    new_plugins.environment.shell("pip install ./plugins/programs/testing", ROOT)
+    new_plugins.environment.shell("pip install -c constraints.txt memoranda-testing", ROOT)
     said = run(new_plugins.environment.programs / "memoranda", "conform", "paper:///test.json", "--json", cwd=tmp_path)
     report = json.loads(said[said.index("{") :])  # Before it, on standard error, stands that the store is new.
 

@@ -83,7 +83,7 @@ def test_a_custom_prompt_stands_first_as_it_was_given(template: str, before: str
 
 @pytest.mark.parametrize("template", list(SummaryTemplate))
 def test_a_template_that_is_not_installed_says_what_to_install(template: SummaryTemplate) -> None:
-    with pytest.raises(PluginNotFoundError, match=f"plugins/summaries/{template}"):
+    with pytest.raises(PluginNotFoundError, match=rf"'memoranda\[summary-{template}\]'"):
         installed_template(template, Registry(sources=[]))
 
 

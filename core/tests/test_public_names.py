@@ -50,7 +50,7 @@ def test_a_name_of_another_distribution_says_where_to_find_it(name: str, distrib
         getattr(memoranda, name)
 
     assert distribution.replace("-", "_") in str(caught.value)
-    assert f"/{distribution.removeprefix('memoranda-')} (in a clone" in str(caught.value)
+    assert f"pip install 'memoranda[{distribution.removeprefix('memoranda-')}]'" in str(caught.value)
 
 
 def test_a_name_that_needs_an_extra_says_what_to_install() -> None:

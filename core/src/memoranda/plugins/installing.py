@@ -1,6 +1,7 @@
 """What to install for a missing name: the one place that knows this project's own distributions.
 
-Until a release is on the package index, each of them is installed from a clone of the repository.
+The core has an extra of the name of each: ``pip install 'memoranda[postgres]'``. In a clone, ``constraints.txt`` says
+where each lies.
 """
 
 from __future__ import annotations
@@ -13,10 +14,8 @@ CORE = "memoranda"
 
 
 class _Distribution(NamedTuple):
-    """A distribution in a folder of plugins/."""
+    """What one of this project's distributions offers."""
 
-    needs: str = ""
-    """The folders that a clone has to install together with it."""
     offers: str = ""
     """URL schemes, templates, embedders, item types, observers and integrations, by name."""
     public: str = ""
@@ -28,79 +27,49 @@ class _Distribution(NamedTuple):
 
 
 _DISTRIBUTIONS = {
-    "adk": _Distribution(needs="backend messages", offers="adk-sessions adk-memory"),
-    "agent-framework": _Distribution(
-        needs="backend messages commands context", offers="agent-framework-history agent-framework-recall"
-    ),
+    "adk": _Distribution(offers="adk-sessions adk-memory"),
+    "agent-framework": _Distribution(offers="agent-framework-history agent-framework-recall"),
     "anthropic": _Distribution(offers="anthropic"),
     "backend": _Distribution(offers="text hashing", public="backend text ranking sql ranking.HashingEmbeddings"),
-    "cli": _Distribution(needs="backend messages commands userdata context summary sqlite"),
+    "cli": _Distribution(),
     "commands": _Distribution(public="commands"),
-    "context": _Distribution(needs="backend messages commands", public="ContextManager context", commands="context"),
+    "context": _Distribution(public="ContextManager context", commands="context"),
     "embed-static": _Distribution(offers="static minilm"),
-    "encrypt": _Distribution(needs="backend commands", offers="encrypt encrypted", commands="keys encrypt decrypt"),
-    "facts": _Distribution(
-        needs="backend messages commands", offers="fact", public="Facts", commands="facts", options="facts"
-    ),
-    "guard": _Distribution(needs="commands", offers="guard quarantined redact", commands="quarantine"),
-    "inspector": _Distribution(
-        needs="backend messages commands userdata context guard summary sqlite cli", commands="inspect"
-    ),
-    "langgraph": _Distribution(needs="backend messages", offers="langgraph-store langgraph-checkpointer"),
-    "langchain": _Distribution(needs="messages", offers="langchain-history langchain-retriever"),
-    "llama-index": _Distribution(
-        needs="backend messages commands context", offers="llama-index-chat-store llama-index-memory-block"
-    ),
-    "mcp": _Distribution(
-        needs="backend messages commands userdata context facts guard summary sqlite cli", commands="mcp"
-    ),
+    "encrypt": _Distribution(offers="encrypt encrypted", commands="keys encrypt decrypt"),
+    "facts": _Distribution(offers="fact", public="Facts", commands="facts", options="facts"),
+    "guard": _Distribution(offers="guard quarantined redact", commands="quarantine"),
+    "inspector": _Distribution(commands="inspect"),
+    "langgraph": _Distribution(offers="langgraph-store langgraph-checkpointer"),
+    "langchain": _Distribution(offers="langchain-history langchain-retriever"),
+    "llama-index": _Distribution(offers="llama-index-chat-store llama-index-memory-block"),
+    "mcp": _Distribution(commands="mcp"),
     "messages": _Distribution(
         public="messages to_openai from_openai to_anthropic from_anthropic to_responses from_responses"
     ),
-    "openai": _Distribution(needs="backend", offers="openai"),
-    "openai-agents": _Distribution(needs="messages commands summary", offers="openai-agents"),
+    "openai": _Distribution(offers="openai"),
+    "openai-agents": _Distribution(offers="openai-agents"),
     "otel": _Distribution(offers="otel"),
-    "postgres": _Distribution(needs="backend", offers="postgresql postgres", public="PostgresMemoryStore"),
-    "pydantic-ai": _Distribution(needs="messages", offers="pydantic-ai"),
-    "receipts": _Distribution(
-        needs="messages commands", offers="receipts receipt revisions revision", public="Receipts", commands="receipts"
-    ),
+    "postgres": _Distribution(offers="postgresql postgres", public="PostgresMemoryStore"),
+    "pydantic-ai": _Distribution(offers="pydantic-ai"),
+    "receipts": _Distribution(offers="receipts receipt revisions revision", public="Receipts", commands="receipts"),
     "redis": _Distribution(
-        needs="backend messages",
         offers="redis rediss redis+cluster rediss+cluster episodic",
         public="ShortTermMemoryManager EpisodicMemory get_short_term_memory",
     ),
-    "spaces": _Distribution(
-        needs="backend commands", offers="spaces", public="spaces Grants", commands="spaces grants"
-    ),
-    "sqlite": _Distribution(needs="backend", offers="sqlite", public="SQLiteMemoryStore"),
-    "strands": _Distribution(needs="messages", offers="strands-sessions strands-memory"),
+    "spaces": _Distribution(offers="spaces", public="spaces Grants", commands="spaces grants"),
+    "sqlite": _Distribution(offers="sqlite", public="SQLiteMemoryStore"),
+    "strands": _Distribution(offers="strands-sessions strands-memory"),
     "summary": _Distribution(
-        needs="messages commands",
         public="summary Summarizer SummaryConfig SummaryResult SummaryTemplate TriggerResult check_trigger compact "
         "expand generate_summary undo",
         commands="summarize compact expand undo",
     ),
-    **{
-        f"summary-{kind}": _Distribution("messages commands summary", kind)
-        for kind in ("conversation", "facts", "profiles")
-    },
-    "testing": _Distribution(needs="backend messages commands userdata context facts guard summary"),
-    "userdata": _Distribution(public="userdata forget export import_ Receipt"),
-    "vector": _Distribution(needs="backend", offers="vector", public="VectorMemoryStore OpenAIEmbeddings"),
-}
-
-_LAYERS = {
-    "frameworks": "adk agent-framework anthropic langchain langgraph llama-index openai-agents pydantic-ai strands",
-    "libraries": "backend commands messages",
-    "programs": "cli inspector mcp testing",
-    "features": "context embed-static encrypt facts guard openai otel receipts spaces summary userdata",
-    "backends": "postgres redis sqlite vector",
-}
-"""The folders of plugins/, and the distributions in each; summary templates are in another."""
-
-FOLDERS = {name: f"plugins/{layer}/{name}" for layer, names in _LAYERS.items() for name in names.split()} | {
-    f"summary-{kind}": f"plugins/summaries/{kind}" for kind in ("conversation", "facts", "profiles")
+    **{f"summary-{kind}": _Distribution(offers=kind) for kind in ("conversation", "facts", "profiles")},
+    "testing": _Distribution(),
+    "userdata": _Distribution(
+        public="userdata forget export import_ Receipt", commands="revoke forget export import copy"
+    ),
+    "vector": _Distribution(offers="vector", public="VectorMemoryStore OpenAIEmbeddings"),
 }
 
 OURS = frozenset({CORE, *(f"memoranda-{folder}" for folder in _DISTRIBUTIONS)})
@@ -121,19 +90,13 @@ OPTION_OFFERED_BY: Mapping[str, str] = {
 }
 """The distribution of ours whose observer each option of ``memoranda.open`` attaches."""
 
-NEEDS: Mapping[str, tuple[str, ...]] = {name: tuple(ours.needs.split()) for name, ours in _DISTRIBUTIONS.items()}
-"""The folders of the plugins that each plugin needs."""
-
 
 def how_to_install(distribution: str, extra: str | None = None) -> str:
-    """Return the command that installs one of this project's distributions, and where to run it."""
+    """Return the command that installs one of this project's distributions, with one of its own extras if named."""
     name = distribution.removeprefix(f"{CORE}-")
-    if name == CORE:
-        return "pip install ./core (in a clone of memoranda)"
-    paths = [f"./{FOLDERS[needed]}" for needed in (*NEEDS.get(name, ()), name)]
     if extra is not None:
-        paths[-1] = f"'{paths[-1]}[{extra}]'"  # Quoted, since a shell takes brackets for a pattern.
-    return f"pip install {' '.join(paths)} (in a clone of memoranda)"
+        return f"pip install '{distribution}[{extra}]'"  # Quoted, since a shell takes brackets for a pattern.
+    return f"pip install {CORE}" if name == CORE else f"pip install '{CORE}[{name}]'"
 
 
 def where_to_import(name: str) -> str:

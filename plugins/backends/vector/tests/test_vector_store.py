@@ -517,7 +517,7 @@ def test_the_approximate_index_says_what_to_install(monkeypatch: pytest.MonkeyPa
     monkeypatch.setitem(sys.modules, "usearch.index", None)
     with pytest.raises(
         UnsupportedError,
-        match=r"pip install \./plugins/libraries/backend '\./plugins/backends/vector\[ann\]'",
+        match=r"pip install 'memoranda-vector\[ann\]'",
     ):
         VectorMemoryStore(HashingEmbeddings(), ann=True)
 
@@ -528,7 +528,7 @@ def test_the_embedder_of_another_distribution_says_what_to_install(monkeypatch: 
     monkeypatch.delitem(vars(memoranda_vector), "OpenAIEmbeddings", raising=False)
     with pytest.raises(
         ModuleNotFoundError,
-        match=r"pip install \./plugins/libraries/backend \./plugins/features/openai",
+        match=r"pip install 'memoranda\[openai\]'",
     ):
         _ = memoranda_vector.OpenAIEmbeddings
 

@@ -53,8 +53,8 @@ def test_a_command_of_another_package_says_how_to_get_it(
     result = command(name)
 
     assert result.exit_code == 3
-    assert f"The command '{name}' is not available. Try: pip install " in result.stderr
-    assert f"/{COMMAND_OFFERED_BY[name].removeprefix('memoranda-')} (in a clone" in result.stderr
+    extra = COMMAND_OFFERED_BY[name].removeprefix("memoranda-")
+    assert f"The command '{name}' is not available. Try: pip install 'memoranda[{extra}]'" in result.stderr
 
 
 def test_a_mistyped_scheme_offers_the_right_one(command: Command, tmp_path: Path) -> None:

@@ -45,15 +45,14 @@ def test_the_tests_name_what_they_need(command: Command, tmp_path: Path, kind: K
 def test_what_is_missing_is_installed_from_the_clone_by_the_next_line(
     command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert "plugins/programs/testing" not in command("new-plugin", "paper").output
+    assert "constraints.txt" not in command("new-plugin", "paper").output
 
     monkeypatch.setattr("memoranda_cli.new_plugin.find_spec", lambda name: None)
     told = command("new-plugin", "pen").stderr
 
     (line,) = told.splitlines()
-    assert line.startswith("Next: cd memoranda-pen && pip install /")
-    assert f"{CLONE / 'plugins' / 'features' / 'facts'} " in line
-    assert f"{CLONE / 'plugins' / 'programs' / 'testing'} -e '.[test]' && pytest tests" in line
+    installing = f"(cd {CLONE} && pip install -c constraints.txt memoranda-testing)"
+    assert line.startswith(f"Next: {installing} && cd memoranda-pen && pip install -e '.[test]' && pytest tests")
 
 
 def test_without_the_clone_what_is_missing_is_named_before_the_next_line(

@@ -131,7 +131,12 @@ def test_the_demo_shows_a_valid_window_and_what_was_left_out(command: Command, t
     result = command("demo", "--store", f"shelf:///{tmp_path / 'memories'}")
 
     assert result.exit_code == 0, result.output
-    for shown in ("opened again: all 16", "before the last 4 rounds", "a call without all its results", "Time for"):
+    for shown in (
+        "opened again: all 16",
+        "before the last 4 rounds",
+        "a call without all its results",
+        "A new session",
+    ):
         assert shown in result.stdout
     assert json.loads((tmp_path / "memories").read_text())["items"] == []
 
@@ -157,7 +162,7 @@ def test_the_demo_runs_without_any_plugin(command: Command, monkeypatch: pytest.
     result = command("demo")
 
     assert result.exit_code == 0, result.output
-    assert "./plugins/backends/sqlite" in result.stdout
+    assert "pip install 'memoranda[sqlite]'" in result.stdout
     assert "without a ranker" in result.stdout
 
 

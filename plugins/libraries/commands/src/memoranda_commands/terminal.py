@@ -27,7 +27,7 @@ NARROW = 60
 WIDE = 4000
 """The width of tables in a pipe, where lines need not be cut."""
 
-_INSTALLATION = re.compile(r"(?:cd [^\n]+? && )?pip install [^(\n]*[^(\s]")
+_INSTALLATION = re.compile(r"(?:\(?cd [^\n]+? && )pip install [^\n]*[^\s]|pip install (?:'[^'\n]+'|[\w-]+)")
 _UNBROKEN = "\0"
 """Stands for a blank that must stay. No text has it: it would have been made visible."""
 

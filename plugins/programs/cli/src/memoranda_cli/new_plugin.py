@@ -24,7 +24,6 @@ import typer
 from memoranda import __version__
 from memoranda.errors import InputError
 from memoranda.plugins import API_VERSION, HOOKS, KINDS, Spec, hookspecs, how_to_install
-from memoranda.plugins.installing import FOLDERS, NEEDS
 from memoranda_commands import options
 from memoranda_commands.exits import CommandError, ExitCode
 from memoranda_commands.terminal import did_you_mean, say, show_json
@@ -97,14 +96,8 @@ _KIT = ("memoranda-testing",)
 _TEST_NEEDS = {Kind.COMMAND: (*_KIT, "memoranda-cli")}
 """The distributions that the tests of a kind need beyond these, where that is not the kit alone."""
 
-CLONE_FOLDERS = (
-    "core",
-    *(FOLDERS[name] for name in dict.fromkeys((*NEEDS["cli"], *NEEDS["testing"], "cli", "testing"))),
-)
-"""What a clone of memoranda has to install for a new plugin and its tests, until a release is on the package index."""
-
 _TESTING = """In a clone of memoranda, with this plugin's folder as PLUGIN:
-   `pip install -r requirements.txt ./plugins/programs/testing -e 'PLUGIN[test]'`.
+   `pip install -c constraints.txt memoranda-cli -e 'PLUGIN[test]'`.
    Then `pytest tests` here; or `MEMORANDA_CLONE=FOLDER nox`, with the folder of the clone."""
 """How to run the tests of a new plugin, for its README."""
 
@@ -146,22 +139,16 @@ def new_plugin(
 def _say_what_is_next(target: Path, kind: Kind) -> None:
     """Print the line that installs and tests the plugin, with what is missing from the clone that we came from."""
     needed = (*_NEEDS.get(kind, ()), *_TEST_NEEDS.get(kind, _KIT))
-    missing = _missing(needed)
+    missing = [name for name in needed if find_spec(name.replace("-", "_")) is None]
     clone = _clone()
+    first = ""
     if missing and clone is None:
-        for name in needed:
-            if name.removeprefix("memoranda-") in missing:
-                say(f"It needs {name}: {how_to_install(name)}")
-    requirements = [] if clone is None else [shlex.quote(str(clone / FOLDERS[name])) for name in missing]
-    installing = " ".join(["pip install", *requirements, "-e '.[test]'"])
-    say(f"Next: cd {shlex.quote(str(target))} && {installing} && pytest tests && memoranda plugins")
-
-
-def _missing(distributions: tuple[str, ...]) -> list[str]:
-    """Return the folders of these distributions, and of all that they need, that are not installed."""
-    names = [name.removeprefix("memoranda-") for name in distributions]
-    needed = dict.fromkeys(folder for name in names for folder in (*NEEDS[name], name))
-    return [folder for folder in needed if find_spec(f"memoranda_{folder.replace('-', '_')}") is None]
+        for name in missing:
+            say(f"It needs {name}: {how_to_install(name)}")
+    elif missing:
+        first = f"(cd {shlex.quote(str(clone))} && pip install -c constraints.txt {' '.join(missing)}) && "
+    installing = "pip install -e '.[test]' && pytest tests && memoranda plugins"
+    say(f"Next: {first}cd {shlex.quote(str(target))} && {installing}")
 
 
 def _clone() -> Path | None:
@@ -170,7 +157,7 @@ def _clone() -> Path | None:
     if recorded is None:
         return None
     folder = Path(url2pathname(urlsplit(json.loads(recorded)["url"]).path)).parent
-    return folder if (folder / "plugins" / "programs" / "testing" / "pyproject.toml").is_file() else None
+    return folder if (folder / "constraints.txt").is_file() else None
 
 
 def _words(name: str, kind: Kind) -> dict[str, str]:
@@ -195,7 +182,6 @@ def _words(name: str, kind: Kind) -> dict[str, str]:
         "offered": offer.target.format(capitalised),
         "api": str(API_VERSION),
         "testing": _TESTING,
-        "folders": ",\n    ".join(f'"{folder}"' for folder in CLONE_FOLDERS),
         "needs": required(("memoranda", *_NEEDS.get(kind, ()))),
         "test_needs": required(_TEST_NEEDS.get(kind, _KIT)),
     }
