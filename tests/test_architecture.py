@@ -42,7 +42,6 @@ BETWEEN_NEIGHBOURS = {
 WHERE_INSTALLED = {
     ("memoranda_vector", "memoranda_openai"),
     ("memoranda_cli", "memoranda_testing"),
-    ("memoranda_cli", "memoranda_userdata"),
     ("memoranda_inspector", "memoranda_facts"),
     ("memoranda_inspector", "memoranda_receipts"),
 }
