@@ -6,9 +6,11 @@ import ast
 import importlib.util
 import json
 import os
+import shlex
 import shutil
 import subprocess
 import sys
+import tomllib
 from importlib import metadata
 from pathlib import Path
 from types import ModuleType
@@ -22,6 +24,7 @@ from packaging.utils import canonicalize_name
 
 import memoranda
 from memoranda import AIMemory, HumanMemory, MemoryMetadata
+from memoranda.plugins.installing import OURS
 from servers import ModelServer, completion, model_server
 
 ROOT = Path(__file__).parent.parent
@@ -47,21 +50,23 @@ def run(
     return result
 
 
-def told(example: Path) -> str:
-    """Return what the first lines of an example say to install, after ``pip install``."""
+def told(example: Path) -> list[str]:
+    """Return what the first lines of an example say to install, each after ``pip install``."""
     lines = (ast.get_docstring(ast.parse(example.read_text(encoding="utf-8"))) or "").splitlines()
-    return next(line.strip().removeprefix("pip install ") for line in lines if line.strip().startswith("pip install "))
+    said = [line.strip().removeprefix("pip install ") for line in lines if line.strip().startswith("pip install ")]
+    assert said, f"{example.name} does not say what to install"
+    return said
 
 
-def distributions(line: str) -> set[str]:
-    """Return the names of all distributions that such a line installs, with what they need; as far as known here."""
-    words = [word for word in line.split() if word not in ("-r", "requirements.txt")]
-    if "requirements.txt" in line:
+def distributions(lines: list[str]) -> set[str]:
+    """Return the names of all distributions that such lines install, with what they need; as far as known here."""
+    words = [word for line in lines for word in shlex.split(line)]
+    if "requirements.txt" in words:
         words += [each for each in (ROOT / "requirements.txt").read_text().splitlines() if each.startswith("./")]
-    waiting = [f"memoranda-{word.rpartition('/')[2]}" if word.startswith("./") else word for word in words]
+    waiting = [named(word) for word in words if not word.startswith("-") and not word.endswith(".txt")]
     found: set[str] = set()
     while waiting:
-        name = canonicalize_name(waiting.pop().replace("memoranda-core", "memoranda"))
+        name = canonicalize_name(waiting.pop())
         if name in found:
             continue
         found.add(name)
@@ -71,6 +76,14 @@ def distributions(line: str) -> set[str]:
             continue
         waiting += [each.name for each in needed if each.marker is None or each.marker.evaluate({"extra": ""})]
     return found
+
+
+def named(word: str) -> str:
+    """Return the distribution that a word stands for: a name, or a folder of the clone, perhaps with extras."""
+    folder = ROOT / word.partition("[")[0]
+    if not word.startswith("./"):
+        return word
+    return str(tomllib.loads((folder / "pyproject.toml").read_text(encoding="utf-8"))["project"]["name"])
 
 
 @pytest.mark.parametrize("example", sorted(EXAMPLES.rglob("*.py")), ids=lambda path: path.stem)
@@ -108,9 +121,9 @@ def test_an_example_runs_where_nothing_else_is_installed(name: str, tmp_path: Pa
     make = [uv, "venv", "-q", "--python", sys.executable] if uv else [sys.executable, "-m", "venv"]
     subprocess.run([*make, environment], check=True)
     python = environment / ("Scripts" if os.name == "nt" else "bin") / "python"
-    wanted = told(EXAMPLES / f"{name}.py").split()
     install = [uv, "pip", "install", "-q", "--python", python] if uv else [python, "-m", "pip", "install", "-q"]
-    subprocess.run([*install, *wanted], cwd=ROOT, check=True)
+    for line in told(EXAMPLES / f"{name}.py"):
+        subprocess.run([*install, *shlex.split(line)], cwd=ROOT, env={**os.environ, "PWD": str(ROOT)}, check=True)
 
     run(f"{name}.py", folder=tmp_path, python=str(python))
 
@@ -257,11 +270,12 @@ def test_the_deployment_starts_what_is_there_with_no_password_in_it() -> None:
 def test_the_image_is_built_from_existing_paths() -> None:
     lines = (EXAMPLES / "Dockerfile").read_text(encoding="utf-8").replace("\\\n", " ").splitlines()
     copied = [line.split()[1] for line in lines if line.startswith("COPY ")]
-    installed = [word for line in lines if "pip install" in line for word in line.split() if word.startswith("./")]
+    (installing,) = (line for line in lines if "pip install" in line)
 
     assert all((EXAMPLES.parent / path).exists() for path in copied)
-    assert installed
-    assert all((EXAMPLES.parent / path / "pyproject.toml").is_file() for path in installed)
+    assert "-c constraints.txt" in installing
+    assert {"constraints.txt", "core", "plugins"} <= set(copied)
+    assert {word for word in installing.split() if word.startswith("memoranda-")} <= OURS
 
 
 def test_every_program_is_in_the_list() -> None:
