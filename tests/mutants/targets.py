@@ -84,5 +84,5 @@ TARGETS = [
     *_targets(SQLITE, "memoranda_sqlite", "store", _sqlite, _sqlite_with_vectors, _sqlite_in_memory),
     *_targets(SQLITE, "memoranda_sqlite", "writing", _sqlite, _sqlite_with_vectors),
     *_targets(SQLITE, "memoranda_sqlite", "vectors", _sqlite_with_vectors),
-    *_targets(VECTOR, "memoranda_vector", "store table search filtering deleted_items stored_items", _vector),
+    *_targets(VECTOR, "memoranda_vector", "engine table search filtering deleted_items stored_items", _vector),
 ]

@@ -121,7 +121,7 @@ async def test_doctor_tells_what_cannot_be_read(tmp_path: Path, ring: KeyRing) -
     async with EncryptedStore(SQLiteMemoryStore(tmp_path / "store.db"), ring) as store:
         held = await store.inner.get("ben-1")
         assert held is not None
-        await store.inner._apply(Write([held]))  # The same text as another version.
+        await store.inner.bottom.write(Write([held]))  # The same text as another version.
         finding = (await store.doctor())[-1]
     assert (finding.name, finding.ok) == ("encryption", False)
     assert finding.detail == "9 items are sealed, 5 items can be decrypted, 3 are of forgotten users."

@@ -132,7 +132,7 @@ async def older(path: Path, ring: KeyRing, *plain: HumanMemory) -> None:
     inner = SQLiteMemoryStore(path)
     async with EncryptedStore(inner, ring) as store:
         await store.add_many([said("sealed"), HumanMemory(id="ben", content="milk")])
-        await inner._apply(Write(list(plain)))
+        await inner.bottom.write(Write(list(plain)))
         await write_mark(inner, None)
 
 
@@ -179,7 +179,7 @@ async def test_what_has_no_seal_takes_no_place_on_a_page(tmp_path: Path, ring: K
     async with EncryptedStore(SQLiteMemoryStore(path), ring) as store:
         assert [item.id for item in await store.search(limit=1)] == ["ben"]
         assert [item.id for item in await store.search(limit=1, offset=1)] == ["sealed"]
-        await store.inner._apply(Write([said("later")]))
+        await store.inner.bottom.write(Write([said("later")]))
         assert [item.id for item in await store.search(limit=1)] == ["ben"]
 
 

@@ -48,7 +48,7 @@ async def forged(store: EncryptedStore, changed: MemoryItem) -> None:
     await store.inner.purge(changed.id)
     version = changed.version
     for _ in range(version):
-        await store.inner._apply(Write([changed]))
+        await store.inner.bottom.write(Write([changed]))
     store.forget_decrypted()
 
 
@@ -162,7 +162,7 @@ async def test_a_changed_vector_is_noticed(ring: KeyRing) -> None:
 
 
 async def test_an_item_without_a_seal_is_refused(store: EncryptedStore) -> None:
-    await store.inner._apply(Write([item(id="one")]))
+    await store.inner.bottom.write(Write([item(id="one")]))
     with pytest.raises(NotSealedError, match="one"):
         await store.get("one")
 

@@ -10,10 +10,11 @@ if TYPE_CHECKING:
     from memoranda.embeddings import Embeddings
     from memoranda_backend.ranking import HashingEmbeddings
     from memoranda_openai.embeddings import OpenAIEmbeddings as OpenAIEmbeddings
+    from memoranda_vector.engine import VectorEngine
     from memoranda_vector.store import VectorMemoryStore
 
 # OpenAIEmbeddings is offered too, but it is another distribution's: a star import must not need that.
-__all__ = ["Embeddings", "HashingEmbeddings", "VectorMemoryStore"]
+__all__ = ["Embeddings", "HashingEmbeddings", "VectorEngine", "VectorMemoryStore"]
 
 _get_name, __dir__ = lazy_names(
     __name__,
@@ -21,6 +22,7 @@ _get_name, __dir__ = lazy_names(
         "memoranda.embeddings": ["Embeddings"],
         "memoranda_openai.embeddings": ["OpenAIEmbeddings"],
         "memoranda_backend.ranking.embedding": ["HashingEmbeddings"],
+        "engine": ["VectorEngine"],
         "store": ["VectorMemoryStore"],
     },
 )

@@ -37,12 +37,11 @@ class StoredItems:
         deleted = self.deleted.get(item_id)
         return None if deleted is None else deleted.item
 
-    def deleted_candidates(self, item_id: str | None, wanted: Filter) -> list[DeletedItem]:
-        """Return the deleted items that may match, as they are now: all, or the one of an id."""
-        if item_id is None:
+    def deleted_candidates(self, ids: Sequence[str] | None, wanted: Filter) -> list[DeletedItem]:
+        """Return the deleted items that may match, as they are now: all, or those of some ids."""
+        if ids is None:
             return self.deleted.candidates(wanted)
-        deleted = self.deleted.get(item_id)
-        return [] if deleted is None else [deleted]
+        return [deleted for deleted in self.deleted.items_of(dict.fromkeys(ids)) if deleted is not None]
 
     def soonest_end(self) -> str | None:
         """Return when the next item expires, deleted ones included; None if none ever does."""
