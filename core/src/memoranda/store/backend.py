@@ -60,6 +60,7 @@ from memoranda.store.query import (
 )
 from memoranda.store.ranked import Entry, ScopeIndex
 from memoranda.store.scope_layer import scope_metadata
+from memoranda.store.scope_ranking import rank_scope
 from memoranda.store.values import ITEM_FIELDS, OPERATORS, Value, moment_text, value_conditions
 from memoranda.store.writes import (
     Action,
@@ -83,6 +84,6 @@ __all__ = [
     "check_item", "check_metadata", "check_owner", "differing", "end_of_life", "extra_matches", "fields_of", "fold",
     "further_values", "in_order", "is_below", "items_of_ids", "items_where", "json_equal", "keep_trust", "kept",
     "key_bounds", "left_out", "make_item", "make_metadata", "merge_scope", "metadata_conditions", "metadata_matches",
-    "moment_text", "names_nothing", "of_owner", "one_thread_at_a_time", "payloads_where", "place_of", "readable",
-    "scope_metadata", "storable", "successor", "value_conditions", "with_lifetime",
+    "moment_text", "names_nothing", "of_owner", "one_thread_at_a_time", "payloads_where", "place_of", "rank_scope",
+    "readable", "scope_metadata", "storable", "successor", "value_conditions", "with_lifetime",
 ]  # fmt: skip

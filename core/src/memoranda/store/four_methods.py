@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 from memoranda.errors import IdConflictError, StoreNotFoundError, UnsupportedError, VersionConflictError
 from memoranda.items import Changes, MemoryItem, MemoryMetadata, Payload, PayloadChanges
 from memoranda.loops import CallsUnderWay, LoopLock, undivided
-from memoranda.offloading import in_slices, offload, ranking_weight
+from memoranda.offloading import in_slices, offload
 from memoranda.store.base import Store
 from memoranda.store.conditions import Expiry, FieldEquals
 from memoranda.store.engine import Engine, Opened, Opening
@@ -24,8 +24,9 @@ from memoranda.store.filters import Filter, Order, Page
 from memoranda.store.lifetime_layer import Lifetimes
 from memoranda.store.owners import Listing, Owner
 from memoranda.store.protocol import Capability, SearchMode
-from memoranda.store.query import AS_ADDED, Form, Query
-from memoranda.store.ranked import RankedItem, rank_items
+from memoranda.store.query import AS_ADDED, Form, Query, best_of
+from memoranda.store.ranked import RankedItem
+from memoranda.store.scope_ranking import rank_scope
 from memoranda.store.values import Value
 from memoranda.store.writes import NOTHING_CHANGED, Change, Packer, Write, Written, check_expected, check_owner, kept
 
@@ -337,13 +338,7 @@ class BaseStore(Store):
     async def _rank(self, query: str, wanted: Filter, limit: int, mode: SearchMode) -> list[RankedItem]:
         if mode != "text":
             raise UnsupportedError(self.label, f"search mode {mode!r}")
-        # The whole scope is read: neighbours count whatever their type, so the other filters come after the ranking.
-        scope = await self._search(wanted.scope(), Page())
-        sought = wanted.sought()
-        chosen = sought if sought.conditions else None
-        index = (await self._text_ranker()).index()
-        weight = ranking_weight(len(scope), (item.content for item in scope))
-        return await offload(weight, rank_items, index, query, scope, chosen, limit)
+        return await rank_scope(self.bottom, best_of(query, wanted, limit, mode), await self._text_ranker())
 
     async def _rank_shared(self, query: str, wanted: Filter, limit: int, mode: SearchMode) -> list[RankedItem]:
         """Rank for a reader that changes nothing: a store that keeps items may give those."""

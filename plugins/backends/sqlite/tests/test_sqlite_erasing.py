@@ -130,7 +130,7 @@ async def test_what_waits_is_said_until_it_is_erased(
 
 
 async def test_closing_erases(filled: Path, reader: Reader, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(erasing, "FIRST_RETRY", 1_000.0)
+    monkeypatch.setattr(erasing, "FIRST_RETRY_SECONDS", 1_000.0)
     async with store_of(filled) as store:
         await store.purge(metadata=ADA)
         reader.end()
@@ -158,7 +158,7 @@ async def test_a_store_that_opens_the_file_meanwhile_erases_later(filled: Path, 
 async def test_another_store_erases_when_it_writes(
     filled: Path, reader: Reader, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(erasing, "LOOK", 0.0)
+    monkeypatch.setattr(erasing, "LOOK_SECONDS", 0.0)
     async with store_of(filled) as other:
         async with store_of(filled) as store:
             await store.purge(metadata=ADA)
@@ -326,7 +326,7 @@ async def test_a_damaged_file_that_cannot_be_written_anew_is_purged_and_opened(f
 @pytest.fixture
 def large(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every file counts as too large to be written anew by a purge."""
-    monkeypatch.setattr(erasing, "AT_ONCE", 0)
+    monkeypatch.setattr(erasing, "SMALL_FILE_BYTES", 0)
 
 
 async def finding(store: SQLiteMemoryStore, name: str, *, repair: bool = False) -> Finding:
@@ -416,7 +416,7 @@ async def test_a_file_of_which_little_is_left_is_written_anew_however_large_it_w
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await fill_mixed(path)
-    monkeypatch.setattr(erasing, "AT_ONCE", path.stat().st_size // 2)
+    monkeypatch.setattr(erasing, "SMALL_FILE_BYTES", path.stat().st_size // 2)
     async with store_of(path) as store:
         (item,) = await store.search(metadata=ADA, limit=1)
         await store.purge(item.id)

@@ -190,8 +190,8 @@ async def test_an_add_does_not_wait_until_the_text_indexes_are_full(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("memoranda_sqlite.indexing.FILL_AT", 1_500)
-    monkeypatch.setattr("memoranda_sqlite.indexing.REST", 0.05)
-    monkeypatch.setattr("memoranda_sqlite.indexing.BREATH", 0.05)  # Filling takes seconds, and begins at once.
+    monkeypatch.setattr("memoranda_sqlite.indexing.REST_SECONDS", 0.05)
+    monkeypatch.setattr("memoranda_sqlite.indexing.BREATH_SECONDS", 0.05)  # Filling takes seconds, and begins at once.
     path = tmp_path / "a.db"
 
     def indexed() -> int:
@@ -205,6 +205,6 @@ async def test_an_add_does_not_wait_until_the_text_indexes_are_full(
         await store.add(HumanMemory(content="in between"))
         assert indexed() < 1_500
 
-        monkeypatch.setattr("memoranda_sqlite.indexing.BREATH", 0.0)
+        monkeypatch.setattr("memoranda_sqlite.indexing.BREATH_SECONDS", 0.0)
         while indexed() < 1_501:  # The next pause is used.
             await asyncio.sleep(0.02)

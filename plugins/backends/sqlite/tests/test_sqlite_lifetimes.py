@@ -109,7 +109,7 @@ async def test_what_was_swept_is_off_the_disk_when_the_store_is_closed(tmp_path:
 
 async def test_sweeps_share_one_erasing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Writing the file anew for every item that expires would keep writers waiting."""
-    monkeypatch.setattr(erasing, "SWEPT", 1_000.0)
+    monkeypatch.setattr(erasing, "SWEPT_SECONDS", 1_000.0)
     path = tmp_path / "a.db"
     async with SQLiteMemoryStore(path) as store:
         now = START

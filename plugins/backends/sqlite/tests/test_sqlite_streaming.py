@@ -46,7 +46,7 @@ async def test_every_item_is_scanned_once_and_in_order(path: Path) -> None:
 
 
 @pytest.mark.rare
-async def test_long_rows_end_a_stretch_early(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_long_rows_end_a_chunk_early(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(streaming, "MOST_BYTES", 600)
     async with SQLiteMemoryStore(path) as store:
         assert [item.id async for item in store.scan()] == [f"{number:05}" for number in range(ROWS)]

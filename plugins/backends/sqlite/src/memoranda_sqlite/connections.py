@@ -23,9 +23,9 @@ from memoranda.store.steps import step
 from memoranda_sqlite.erasing import Eraser
 from memoranda_sqlite.faults import DRIVER_ERRORS, tolerantly
 from memoranda_sqlite.files import Database
-from memoranda_sqlite.indexing import Filler
+from memoranda_sqlite.indexing import Indexer
 from memoranda_sqlite.reading import MOST_ASKED, DirectReader, ReaderThreads, open_snapshot
-from memoranda_sqlite.streaming import LongReads, stretch_of
+from memoranda_sqlite.streaming import LongReads, chunk_of
 from memoranda_sqlite.worker import Work, Worker, WorkerClosedError
 from memoranda_sqlite.writing import Writer
 
@@ -48,13 +48,13 @@ class Connections:
     def __init__(self, database: Database, worker: Worker) -> None:
         self.database = database
         self.worker = worker
-        self.filler = Filler(worker, database.explained, idle=bool(database.reading))
+        self.indexer = Indexer(worker, database.explained, idle=bool(database.reading))
         self.eraser = Eraser(worker, in_memory=database.in_memory, idle=bool(database.reading))
-        self.writer = Writer(worker, database.explained, self.filler, self.eraser, database.check_that_it_stays())
+        self.writer = Writer(worker, database.explained, self.indexer, self.eraser, database.check_that_it_stays())
         self._threads: ReaderThreads | None = None
         self._direct: DirectReader | None = None
         self._long_reads = LongReads(database)
-        self._stretches = CallsUnderWay()
+        self._chunk_reads = CallsUnderWay()
         self.forked = False
         _open_connections.add(self)
 
@@ -68,7 +68,7 @@ class Connections:
             if not database.in_memory:
                 opened._threads = ReaderThreads(database)
                 opened._direct = DirectReader(database)
-            await opened.filler.start()
+            await opened.indexer.start()
             await opened.eraser.start()
         except BaseException:
             await opened.close()
@@ -81,7 +81,7 @@ class Connections:
         if self.database.in_memory or self._snapshot is not None:
             yield self._snapshot is not None
             return
-        with self._stretches.call():
+        with self._chunk_reads.call():
             snapshot = await open_snapshot(self.database)
             token = _snapshots.set((self, asyncio.current_task(), snapshot))
             try:
@@ -101,7 +101,7 @@ class Connections:
         """Return the rows of a statement without leaving the event loop's thread, or None if it must go to a thread."""
         if self._direct is None or self._snapshot is not None:
             return None
-        self.filler.reads += 1
+        self.indexer.reads += 1
         try:
             return self._direct.rows(text, values, most_asked)
         except DRIVER_ERRORS as error:
@@ -110,7 +110,7 @@ class Connections:
     @step("statement")
     async def read(self, work: Work[Result]) -> Result:
         """Run a function that reads on a thread."""
-        self.filler.reads += 1
+        self.indexer.reads += 1
         try:
             if (snapshot := self._snapshot) is not None:
                 return await snapshot.run(lambda connection: tolerantly(connection, work))
@@ -129,14 +129,14 @@ class Connections:
         rows = self.rows_at_once(text, values)
         return await self.rows(text, values) if rows is None else rows
 
-    async def stretch(self, text: str, values: Sequence[Any]) -> tuple[list[Any], bool]:
+    async def chunk(self, text: str, values: Sequence[Any]) -> tuple[list[Any], bool]:
         """Return the first rows of a statement that may have very many, and whether these are all."""
         if self.database.in_memory:
             return await self.rows(text, values), True
         if self._snapshot is not None:
-            return await self.read(lambda connection: stretch_of(connection, text, values))
-        with self._stretches.call():
-            return await self._long_reads.stretch(text, values)
+            return await self.read(lambda connection: chunk_of(connection, text, values))
+        with self._chunk_reads.call():
+            return await self._long_reads.chunk(text, values)
 
     async def every_row(self, text: str) -> AsyncGenerator[Any, None]:
         """Yield all rows of a statement, from one state of the file."""
@@ -153,8 +153,8 @@ class Connections:
         _open_connections.discard(self)
         if self.forked:
             return
-        await self._stretches.ended()
-        self.filler.stop()
+        await self._chunk_reads.ended()
+        self.indexer.stop()
         if self._direct is not None:
             self._direct.close()
         if self._threads is not None:
@@ -174,10 +174,10 @@ class Connections:
     def abandon(self) -> object:
         """Give up every connection in a forked child, and return the objects that hold them."""
         readers = (self._threads, self._direct, self._long_reads.opened())
-        kept = (self.worker, self.writer, self.filler, self.eraser, readers)
+        kept = (self.worker, self.writer, self.indexer, self.eraser, readers)
         self.forked = True
         self._direct = self._threads = None
-        del self.worker, self.writer, self.filler, self.eraser
+        del self.worker, self.writer, self.indexer, self.eraser
         return kept
 
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import secrets
 import sqlite3
 import time
@@ -30,19 +31,19 @@ from memoranda_sqlite.worker import Worker, deliver
 
 logger = logging.getLogger(__name__)
 
-PATIENCE = 2_000
+PATIENCE_MILLISECONDS = 2_000
 """How many milliseconds a purge waits for readers."""
 
-FIRST_RETRY, LAST_RETRY = 0.1, 30.0
+FIRST_RETRY_SECONDS, LAST_RETRY_SECONDS = 0.1, 30.0
 """The seconds between attempts double each time, from the first to the last."""
 
-LOOK = 30.0
+LOOK_SECONDS = 30.0
 """After how many seconds a program that writes checks if another one has left something to erase."""
 
-SWEPT = 10.0
+SWEPT_SECONDS = 10.0
 """After how many seconds the items removed by a sweep are erased, with those of other sweeps meanwhile."""
 
-AT_ONCE = 32 << 20
+SMALL_FILE_BYTES = 32 << 20
 """Up to how many bytes the purge itself rewrites the file, which takes about a second."""
 
 WAITS = (
@@ -132,7 +133,7 @@ def _reason_to_leave_it(connection: sqlite3.Connection, demand: Demand) -> str:
             f"written anew. If that does no harm, call 'await store.erase(others=True)'."
         )
     size = _size(connection)
-    if demand is Demand.IF_SMALL and size > AT_ONCE:
+    if demand is Demand.IF_SMALL and size > SMALL_FILE_BYTES:
         return (
             f"{_COPIES}. A file of {size:,} bytes is written anew only on demand, since writers wait meanwhile: run "
             f"'memoranda doctor --repair', or call 'await store.erase()'. Once is enough for many purges."
@@ -186,9 +187,10 @@ class Eraser:
         self._worker = worker
         self._idle = idle
         self._in_memory = in_memory
-        self._pause = FIRST_RETRY
+        self._pause = FIRST_RETRY_SECONDS
         self._timer: tuple[asyncio.AbstractEventLoop, asyncio.TimerHandle] | None = None
-        self._look_again = 0.0
+        self.look_at = math.inf if in_memory else 0.0
+        """When a write is next to call :meth:`written`, by the monotonic clock."""
         self._stopped = False
         self.pending = Pending()
         """What is not erased yet, as far as this program knows."""
@@ -203,24 +205,24 @@ class Eraser:
             return Pending()
         if self._idle:
             return await self._worker.run(_marked)
-        self._look_again = time.monotonic() + LOOK
+        self.look_at = time.monotonic() + LOOK_SECONDS
         self._note(await self._worker.run(lambda connection: erase(connection, patience, demand)))
         return self.pending
 
     def written(self) -> None:
-        """Take note of a write; called in an event loop."""
+        """Take note of a write, if it is time to; called in an event loop."""
         if self.pending.passes:
             self._wait()
-        elif not self._in_memory and time.monotonic() >= self._look_again:
-            self._look_again = time.monotonic() + LOOK
+        else:
+            self.look_at = time.monotonic() + LOOK_SECONDS
             self._try_later(0.0)
 
     def defer(self) -> None:
         """Erase later: no caller waits for this purge. Called in an event loop."""
         if not self._in_memory and not self.pending.passes:
-            self.pending = Pending(_DEFERRED, passes=True)
+            self.pending, self.look_at = Pending(_DEFERRED, passes=True), 0.0
             if not self._stopped and (self._timer is None or self._timer[0].is_closed()):
-                self._try_later(SWEPT)
+                self._try_later(SWEPT_SECONDS)
 
     async def close(self) -> None:
         """Try a last time, when the store's own readers are closed."""
@@ -230,21 +232,22 @@ class Eraser:
                 self._timer[0].call_soon_threadsafe(self._timer[1].cancel)
         if self.pending.passes and not self._worker.closed:
             with suppress(MemoryError):  # Closing goes on.
-                await self.attempt(PATIENCE)
+                await self.attempt(PATIENCE_MILLISECONDS)
             if self.pending.passes:
                 logger.warning("%s", self.pending.reason)
 
     def _note(self, pending: Pending) -> None:
         self.pending = pending
         if pending.passes:
+            self.look_at = 0.0
             self._wait()
         else:
-            self._pause = FIRST_RETRY
+            self._pause = FIRST_RETRY_SECONDS
 
     def _wait(self) -> None:
         if not self._stopped and (self._timer is None or self._timer[0].is_closed()):
             self._try_later(self._pause)
-            self._pause = min(2 * self._pause, LAST_RETRY)
+            self._pause = min(2 * self._pause, LAST_RETRY_SECONDS)
 
     def _try_later(self, seconds: float) -> None:
         loop = asyncio.get_running_loop()

@@ -47,11 +47,11 @@ async def examine(connections: Connections, vectors: Vectors | None, types: Type
 
 async def repair_text_index(connections: Connections) -> None:
     """Fill the text indexes, after emptying them if they differ from the table."""
-    if not connections.filler.available:
+    if not connections.indexer.available:
         return
     if not (await _checked(connections, "text index", _text_index)).ok:
         await connections.writer.call(text_index.empty)
-    await connections.filler.finish()
+    await connections.indexer.finish()
 
 
 async def _checked(connections: Connections, name: str, look: Work[Finding]) -> Finding:
@@ -170,9 +170,9 @@ EMBEDDED_AT_ONCE = 128
 
 async def rebuild(connections: Connections, embedder: Vectors | None, progress: Progress | None) -> int:
     """Rebuild all indexes and return the number of items. Searches by text work meanwhile."""
-    if connections.filler.available:
+    if connections.indexer.available:
         await connections.writer.call(text_index.empty)
-        await connections.filler.finish()
+        await connections.indexer.finish()
     if embedder is not None:
         await connections.writer.call(embedder.adopt)
         await embed_missing(connections, embedder, progress)

@@ -29,17 +29,17 @@ MOST_WAITING = 500_000
 FILL_AT_REST = 100
 """How many may wait once nothing has been written for a while, or after a search."""
 
-REST = 0.5
+REST_SECONDS = 0.5
 """How many seconds without a write make a rest."""
 
 SMALL_BATCH, LARGE_BATCH = 500, 5_000
 """How many rows are indexed in one transaction: few, so that writers wait little; many, when very many wait."""
 
-AT_A_TIME, BREATH = 10, 0.0001
+AT_A_TIME, BREATH_SECONDS = 10, 0.0001
 """After how many rows the thread rests, and for how many seconds, while no caller waits for the end. Splitting text
 into words holds the interpreter: a reader would otherwise get it only every five milliseconds."""
 
-LONG_BREATH = 0.002
+LONG_BREATH_SECONDS = 0.002
 """How many seconds it rests while others read. The driver releases the interpreter at each row, and a reader that then
 finds it taken waits longer than the row took."""
 
@@ -47,18 +47,19 @@ finds it taken waits longer than the row took."""
 Pace = Literal["calm", "hurried", "broken off"]
 
 
-class Filler:
+class Indexer:
     """Counts the rows that wait for the indexes and has them filled.
 
     Batches alternate with other writes, and stop early for them: a program that writes without a pause writes at full
     speed, until very many rows wait. After an error, which is logged, the rows still wait, and searches read them. An
-    ``idle`` filler does nothing: the file must not be written.
+    ``idle`` indexer does nothing: the file must not be written.
     """
 
     def __init__(self, worker: Worker, explained: Callable[[Exception], Exception], *, idle: bool = False) -> None:
         self._worker = worker
         self._explained = explained
-        self._waiting = 0
+        self.waiting = 0
+        """About how many rows wait for the indexes; another process may have stored more."""
         self._written = 0
         self._left = 0
         self._seen = self._reads_seen = 0
@@ -80,7 +81,7 @@ class Filler:
         if self._idle and self.available:  # A store that may write has rebuilt them by now.
             self.available = await self._worker.run(text_index.trusted)
         if self.available:
-            self._waiting = await self._worker.run(text_index.pending)
+            self.waiting = await self._worker.run(text_index.pending)
             self.written(0)
 
     async def has_present_terms(self) -> bool:
@@ -93,20 +94,20 @@ class Filler:
             if not self._terms_seen and not self._idle:
                 with suppress(StoreUnavailableError):  # A full disk or a locked file can still be read.
                     await self._worker.run(text_index.renew)
-                    self._waiting = await self._worker.run(text_index.pending)
+                    self.waiting = await self._worker.run(text_index.pending)
                     self._terms_seen = True
         return self.available and self._terms_seen
 
     def written(self, rows: int) -> None:
         """Take note of stored rows."""
-        self._waiting += rows
+        self.waiting += rows
         self._written += rows
-        if self._waiting - self._left >= FILL_AT or self._waiting >= MOST_WAITING:
+        if self.waiting - self._left >= FILL_AT or self.waiting >= MOST_WAITING:
             self._run()
 
     def searched(self) -> None:
         """Take note of a search, which others may follow."""
-        if self._waiting >= FILL_AT_REST:
+        if self.waiting >= FILL_AT_REST:
             self._run()
 
     @contextmanager
@@ -122,9 +123,9 @@ class Filler:
 
     def wait_for_rest(self) -> None:
         """Fill the indexes when nothing has been written for a while; called in an event loop after a write."""
-        if self._waiting >= FILL_AT_REST and (self._timer_loop is None or self._timer_loop.is_closed()):
+        if self.waiting >= FILL_AT_REST and (self._timer_loop is None or self._timer_loop.is_closed()):
             self._timer_loop = asyncio.get_running_loop()
-            self._timer_loop.call_later(REST, self._rest, self._written)
+            self._timer_loop.call_later(REST_SECONDS, self._rest, self._written)
 
     def _rest(self, written: int) -> None:
         self._timer_loop = None
@@ -132,11 +133,6 @@ class Filler:
             self._run()
         else:
             self.wait_for_rest()
-
-    @property
-    def waiting(self) -> int:
-        """About how many rows wait for the indexes; another process may have stored more."""
-        return self._waiting
 
     async def finish(self) -> None:
         """Fill the indexes until nothing waits; where nothing may be written, searches read what waits."""
@@ -167,9 +163,9 @@ class Filler:
             return
         self._seen = self._written
         try:
-            size = LARGE_BATCH if self._waiting >= FILL_AT // 2 else SMALL_BATCH
+            size = LARGE_BATCH if self.waiting >= FILL_AT // 2 else SMALL_BATCH
             done = 0 if self._stopped else _filled(self._worker.connection, size, self._pace, self._breath)
-            self._waiting = max(self._waiting - done, 0)
+            self.waiting = max(self.waiting - done, 0)
         except Exception as raised:  # noqa: BLE001 - no caller waits for a batch; those of finish() get the error
             error = self._explained(raised)
             logger.info("The text indexes could not be filled now: %s", error)
@@ -182,7 +178,7 @@ class Filler:
 
     def _give_way(self) -> None:
         """Leave the rest for a pause, or until many more rows have come."""
-        self._left = self._waiting
+        self._left = self.waiting
         self._running = self._broken_off = False
         if self._ends:
             self._run()
@@ -191,12 +187,12 @@ class Filler:
         if self._ends:
             return "hurried"
         others_work = self._worker.wanted or self._held_off
-        return "broken off" if others_work and self._waiting < MOST_WAITING else "calm"
+        return "broken off" if others_work and self.waiting < MOST_WAITING else "calm"
 
     def _breath(self) -> float:
         """Return how many seconds to rest: longer if anything was read since this was last asked."""
         before, self._reads_seen = self._reads_seen, self.reads
-        return BREATH if self.reads == before else LONG_BREATH
+        return BREATH_SECONDS if self.reads == before else LONG_BREATH_SECONDS
 
     def _finished(self, error: Exception | None) -> None:
         self._running = self._broken_off = False
@@ -226,7 +222,7 @@ def _filled(connection: sqlite3.Connection, size: int, pace: Callable[[], Pace],
             if not some or pace() == "broken off":
                 break
             rest = breath()
-            if rest > BREATH:
+            if rest > BREATH_SECONDS:
                 size = min(size, SMALL_BATCH)  # Writers of other processes wait for the end.
             time.sleep(rest)
         connection.execute("COMMIT")

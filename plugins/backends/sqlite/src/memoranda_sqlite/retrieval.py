@@ -14,8 +14,8 @@ import numpy as np
 
 from memoranda.errors import CorruptStoreError, NoVectorsError, OtherModelError, StoreUnavailableError
 from memoranda.items import MemoryItem
-from memoranda.store import RankedItem, SearchMode
-from memoranda.store.backend import Filter, Value, left_out
+from memoranda.store import RankedItem
+from memoranda.store.backend import Filter, Query, Value, left_out
 from memoranda_backend.ranking import (
     HEARD,
     Scored,
@@ -84,42 +84,31 @@ class Retrieval:
         """Drop what is kept between searches: it may hold purged content."""
         self._scopes.forget()
 
-    async def rank(
-        self,
-        connections: Connections,
-        query: str,
-        wanted: Filter,
-        limit: int,
-        mode: SearchMode,
-        types: Types,
-        *,
-        shared: bool = False,
-    ) -> list[RankedItem]:
-        """Return the items that answer the query best, by the means that a mode names.
-
-        Where they are ``shared``, they are kept for the next search.
-        """
+    async def rank(self, connections: Connections, query: Query[RankedItem], types: Types) -> list[RankedItem]:
+        """Return the items that answer a query best. Where they are ``shared``, they are kept for the next search."""
+        assert query.ranking is not None, "the query of a ranked search says what is asked"
+        text, mode = query.ranking
         vector, unrelated = None, 0.0
         if mode != "text":
-            vector, unrelated = await self._query_vector(connections, query, wanted)
-        asked = Asked(query, wanted, limit, vector, unrelated)
+            vector, unrelated = await self._query_vector(connections, text, query.wanted)
+        asked = Asked(text, query.wanted, query.page.limit, vector, unrelated)
 
-        filler = connections.filler
+        indexer = connections.indexer
 
         def needs_index(connection: sqlite3.Connection) -> bool:
-            with one_snapshot(connection), self._scopes.of(connection, asked.scope, filler.held_off) as scope:
+            with one_snapshot(connection), self._scopes.of(connection, asked.scope, indexer.held_off) as scope:
                 return not scope.is_whole
 
         def work(connection: sqlite3.Connection) -> list[RankedItem]:
-            with one_snapshot(connection), self._scopes.of(connection, asked.scope, filler.held_off) as scope:
+            with one_snapshot(connection), self._scopes.of(connection, asked.scope, indexer.held_off) as scope:
                 found = self._found(connection, scope, asked, by_words=mode != "semantic")
-                return _items(connection, found, types, scope.items if shared else {})
+                return _items(connection, found, types, scope.items if query.shared else {})
 
-        if filler.waiting > _MOST_WAITING and mode != "semantic" and await connections.read(needs_index):
+        if indexer.waiting > _MOST_WAITING and mode != "semantic" and await connections.read(needs_index):
             with suppress(StoreUnavailableError):  # A full disk or a locked file can still be read.
-                await filler.finish()
+                await indexer.finish()
         ranked = await connections.read(work)
-        filler.searched()
+        indexer.searched()
         return ranked
 
     def _found(self, connection: sqlite3.Connection, scope: Scope, asked: Asked, *, by_words: bool) -> list[Found]:

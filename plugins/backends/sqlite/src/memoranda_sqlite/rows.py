@@ -11,14 +11,15 @@ from memoranda.items import SCOPE_FIELDS, MemoryItem, ids_of
 from memoranda.shapes import json_text
 from memoranda.store import namespace_key
 from memoranda_backend.sql import Row, further_text, pack
-from memoranda_sqlite.tables import ARCHIVED, DELETED, SHOWN, microseconds
+from memoranda_sqlite.tables import ARCHIVED, DELETED, SHOWN, second_of
 
 BoundRow = Sequence[Any]
 """A row as it is bound: the fields of :class:`memoranda_backend.sql.Row`, then ``FURTHER_COLUMNS``."""
 
 ID, CONTENT, CREATED_AT = (Row._fields.index(field) for field in ("id", "content", "created_at"))
 CREATED_US = len(Row._fields)
-USER_ID = CREATED_US + 1 + SCOPE_FIELDS.index("user_id")
+SCOPE_COLUMNS = {name: CREATED_US + 1 + number for number, name in enumerate(SCOPE_FIELDS)}
+"""Where a row has the fields of its scope."""
 EXPIRES_AT, STATE = -2, -1
 
 _SCOPE_NAMES = tuple(map(json_text, SCOPE_FIELDS))
@@ -47,7 +48,7 @@ def packed(item: MemoryItem) -> BoundRow:
         further,
         created_at,
         held["updated_at"],
-        microseconds(created_at),
+        second_of(created_at[:19]) + int(created_at[20:26]),
         *scope,
         place,
         archived_by,

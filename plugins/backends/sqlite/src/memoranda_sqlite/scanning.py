@@ -13,10 +13,10 @@ from memoranda_sqlite.connections import Connections
 from memoranda_sqlite.statements import SQLiteStatements, kinds_of, lists_places
 from memoranda_sqlite.tables import text_of
 
-PAGE = 500
+FIRST_ROWS = 500
 """How many rows are read at first: most scans of a user or a session end there."""
 
-STRETCH = 5_000
+CHUNK_ROWS = 5_000
 """How many are read at a time when there are more."""
 
 _TIMES: dict[Order, int] = {
@@ -66,14 +66,14 @@ class _Stream:
         return row
 
     async def _turn(self) -> None:
-        size = PAGE if self._last is None else STRETCH
+        size = FIRST_ROWS if self._last is None else CHUNK_ROWS
         text, values = self._statements.page(
             self._wanted, after=self._last, size=size, deleted_only=self._deleted, order=self._order
         )
         if self._last is None:
             self._page, complete = await self._opened().rows(text, values), True
         else:
-            self._page, complete = await self._opened().stretch(text, values)
+            self._page, complete = await self._opened().chunk(text, values)
         self._more = len(self._page) == size or not complete
         if self._more:
             self._end_at_a_time()

@@ -90,8 +90,8 @@ async def _read_on_thread(
     columns: Sequence[str],
 ) -> tuple[list[T], int]:
     """Return a page of what matches, and the number of rows it was made from."""
-    connections.filler.searched()
-    indexed = connections.filler.available
+    connections.indexer.searched()
+    indexed = connections.indexer.available
 
     def work(connection: sqlite3.Connection) -> tuple[list[T], int]:
         rows = find_rows(connection, statements, wanted, page, columns, indexed=indexed)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import chain
 from operator import attrgetter
-from typing import Any
+from typing import Any, NamedTuple
 
 from memoranda.items import SCOPE_FIELDS, MemoryMetadata
 from memoranda.shapes import json_text
@@ -31,7 +31,7 @@ from memoranda.store.backend import (
 )
 from memoranda_backend.sql import ITEM_COLUMNS, Change, Parameters, Row, Statement, Statements, union_all
 from memoranda_sqlite.dialect import SQLiteDialect
-from memoranda_sqlite.rows import BoundRow
+from memoranda_sqlite.rows import SCOPE_COLUMNS, BoundRow
 from memoranda_sqlite.tables import ARCHIVED, DELETED, FURTHER_COLUMNS, SHOWN, TABLE
 
 _WITH_PLACE = ", ".join((*ITEM_COLUMNS, "created_us", "rowid"))
@@ -49,21 +49,46 @@ _ONE_ROW = ", ".join("?" * (len(Row._fields) + len(FURTHER_COLUMNS)))
 
 @dataclass(frozen=True, slots=True)
 class Upsert:
-    """The statement that stores any number of rows; ``scope`` is bound after the last."""
+    """The statement that stores any number of rows where the condition holds, and which values bind it.
+
+    ``scope`` is bound after the last row, and then the present, if the statement is ``timed``: a row that has expired
+    is not replaced.
+    """
 
     condition: str
     scope: tuple[Any, ...] = ()
     deleted: bool = False
+    timed: bool = True
 
-    def of(self, rows: Sequence[BoundRow]) -> Statement:
+    def of(self, rows: Sequence[BoundRow], now: str) -> Statement:
         """Return the bound statement for these rows: all are stored, or none.
 
         If a single row is refused, no row changes. If one of several is, the statement fails with an IntegrityError.
         """
         text = _upsert_text(self.condition, self.deleted, len(rows))
+        last = (*self.scope, now) if self.timed else self.scope
         if len(rows) == 1:
-            return text, (*rows[0], *self.scope) if self.scope else rows[0]
-        return text, [*chain.from_iterable(rows), *self.scope]
+            return text, (*rows[0], *last)
+        return text, [*chain.from_iterable(rows), *last]
+
+
+_UNEXPIRED = "(stored.expires_at IS NULL OR stored.expires_at > ?)"
+INSERT = Upsert("false", timed=False)
+"""Stores rows unless there is one of the same id."""
+
+
+class ScopedUpsert(NamedTuple):
+    """How rows are stored within a scope: by a statement that binds its values.
+
+    Rows that carry the values of the scope themselves can be compared with what they replace. All such rows have a
+    ``shared`` statement, whatever their scopes, and the callers of several handles share one execution of it.
+    """
+
+    within: MemoryMetadata
+    bound: Upsert
+    shared: Upsert | None
+    carried: tuple[tuple[int, Any], ...]
+    """The columns of a row that must be those of the scope."""
 
 
 @lru_cache(maxsize=64)
@@ -256,14 +281,18 @@ class SQLiteStatements(Statements):
     def upserting(self, within: MemoryMetadata | None, *, deleted: bool = False) -> Upsert:
         """Return the statement that stores rows within a scope; with ``deleted`` they are :func:`hidden` ones."""
         parameters = Parameters(self.dialect)
-        if within is None or within.namespace or within.extra:
-            condition = self.owned(parameters, "excluded.", within)
-            return Upsert(condition, tuple(parameters.values), deleted)
-        named = tuple([name for name in SCOPE_FIELDS if getattr(within, name) is not None])
-        condition = self._texts.get(("upsert", named), "")
-        if not condition:  # The text is the same for all scopes that name the same fields.
-            condition = self._texts["upsert", named] = self.owned(parameters, "excluded.", within)
-        return Upsert(condition, tuple([getattr(within, name) for name in named]), deleted)
+        condition = self.owned(parameters, "excluded.", within)
+        return Upsert(f"{condition} AND {_UNEXPIRED}", tuple(parameters.values), deleted)
+
+    def upserting_within(self, within: MemoryMetadata) -> ScopedUpsert:
+        """Return the statements that store rows within a scope."""
+        columns = {name: value for name in SCOPE_FIELDS if (value := getattr(within, name)) is not None}
+        if within.namespace or within.extra:
+            return ScopedUpsert(within, self.upserting(within), None, ())
+        same = [f"stored.{name} IS excluded.{name}" for name in dict.fromkeys(("user_id", *columns))]
+        shared = Upsert(" AND ".join([*same, _UNEXPIRED]))
+        carried = tuple((SCOPE_COLUMNS[name], value) for name, value in columns.items())
+        return ScopedUpsert(within, self.upserting(within), shared, carried)
 
     def throughout(self, wanted: Filter, page: Page, columns: Sequence[str] = ITEM_COLUMNS) -> Statement:
         """Select a page of the rows that match by reading all rows in the order of the file."""
@@ -285,18 +314,16 @@ class SQLiteStatements(Statements):
         return self._page_of(parameters, source, page), parameters.values
 
 
+STATEMENTS = SQLiteStatements()
+"""The statements of every store."""
+
+
 def kinds_of(wanted: Filter) -> tuple[Filter, ...]:
     """Return the filters of what an index has in order: each session of a branch, and archived items by themselves."""
     parts = wanted.parts()
     if parts == (wanted,) and wanted.archived is None:
         return tuple(replace(wanted, archived=archived) for archived in (False, True))
     return parts
-
-
-def is_of_user(scope: MemoryMetadata) -> bool:
-    """Return True if a scope names a user and nothing else."""
-    named = [name for name in SCOPE_FIELDS if getattr(scope, name) is not None]
-    return named == ["user_id"] and not scope.namespace and not scope.extra
 
 
 def lists_places(listing: Listing, wanted: Filter) -> bool:

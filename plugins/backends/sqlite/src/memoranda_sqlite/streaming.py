@@ -1,7 +1,7 @@
 """Reads of very many rows, by aiosqlite: each has a connection and a thread of its own.
 
 So an export or an examination of the whole file keeps no search waiting, and reads its rows in parts. Between two
-stretches no connection is open: the file's log can be emptied, the store closed and the process forked while the caller
+chunks no connection is open: the file's log can be emptied, the store closed and the process forked while the caller
 processes rows.
 """
 
@@ -20,11 +20,11 @@ from memoranda_sqlite.dialect import register_functions
 from memoranda_sqlite.faults import DRIVER_ERRORS, decoded, is_undecodable
 from memoranda_sqlite.files import Database
 
-AT_ONCE = 500
+ROWS_PER_FETCH = 500
 """How many rows come from the thread at a time."""
 
 MOST_BYTES = 4 << 20
-"""After how many characters of content a stretch ends, however few rows it has."""
+"""After how many characters of content a chunk ends, however few rows it has."""
 
 _CONTENT = ITEM_COLUMNS.index("content")
 
@@ -38,12 +38,12 @@ class _ReadingConnection(sqlite3.Connection):
         self.execute("PRAGMA query_only = ON")
 
 
-def stretch_of(connection: sqlite3.Connection, text: str, values: Sequence[Any]) -> tuple[list[Any], bool]:
-    """Return what :meth:`LongReads.stretch` does, on the connection of the calling thread."""
+def chunk_of(connection: sqlite3.Connection, text: str, values: Sequence[Any]) -> tuple[list[Any], bool]:
+    """Return what :meth:`LongReads.chunk` does, on the connection of the calling thread."""
     rows: list[Any] = []
     size = 0
     cursor = connection.execute(text, values)
-    while part := cursor.fetchmany(AT_ONCE):
+    while part := cursor.fetchmany(ROWS_PER_FETCH):
         rows += part
         size += _length(part)
         if size > MOST_BYTES:
@@ -102,7 +102,7 @@ class LongReads:
         """
         connection = aiosqlite.connect(
             self._database.uri,
-            iter_chunk_size=AT_ONCE,
+            iter_chunk_size=ROWS_PER_FETCH,
             uri=True,
             timeout=self._database.busy_timeout,
             isolation_level=None,
@@ -122,18 +122,18 @@ class LongReads:
         finally:
             self._open.discard(connection)
 
-    async def stretch(self, text: str, values: Sequence[Any]) -> tuple[list[Any], bool]:
+    async def chunk(self, text: str, values: Sequence[Any]) -> tuple[list[Any], bool]:
         """Return the first rows of a statement, as many as easily fit into memory, and True if these are all."""
         try:
-            return await self._stretch(text, values, tolerant=False)
+            return await self._chunk(text, values, tolerant=False)
         except DRIVER_ERRORS:  # Text that is not Unicode; every other error is memoranda's.
-            return await self._stretch(text, values, tolerant=True)
+            return await self._chunk(text, values, tolerant=True)
 
-    async def _stretch(self, text: str, values: Sequence[Any], *, tolerant: bool) -> tuple[list[Any], bool]:
+    async def _chunk(self, text: str, values: Sequence[Any], *, tolerant: bool) -> tuple[list[Any], bool]:
         rows: list[Any] = []
         size = 0
         async with self.cursor(text, values, tolerant=tolerant) as cursor:
-            while part := list(await cursor.fetchmany(AT_ONCE)):
+            while part := list(await cursor.fetchmany(ROWS_PER_FETCH)):
                 rows += part
                 size += _length(part)
                 if size > MOST_BYTES:

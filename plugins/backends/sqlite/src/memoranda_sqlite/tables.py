@@ -170,11 +170,12 @@ def microseconds(time: str) -> int:
     if len(time) != 32 or not time.endswith("+00:00"):
         time = utc_text(time)  # Raises ValueError for what is none.
     # Items of a conversation are made within a few seconds: the common part is parsed once.
-    return _second(time[:19]) + int(time[20:26])
+    return second_of(time[:19]) + int(time[20:26])
 
 
 @lru_cache(maxsize=1024)
-def _second(text: str) -> int:
+def second_of(text: str) -> int:
+    """Return the microseconds of a time that ends with its second, in UTC."""
     return (datetime.fromisoformat(f"{text}+00:00") - _EPOCH) // _MICROSECOND
 
 

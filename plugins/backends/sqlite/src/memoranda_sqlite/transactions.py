@@ -16,9 +16,13 @@ from memoranda.errors import IdConflictError, VersionConflictError
 from memoranda.items import MemoryItem, MemoryMetadata
 from memoranda.shapes import json_text, json_value
 from memoranda.store.backend import (
+    Change,
+    Expiry,
     Filter,
     Page,
+    Value,
     Write,
+    Written,
     check_expected,
     check_owner,
     metadata_matches,
@@ -28,6 +32,7 @@ from memoranda.store.backend import (
 from memoranda_backend.sql import Statement, unpack
 from memoranda_sqlite import erasing, text_index
 from memoranda_sqlite.rows import CREATED_AT, CREATED_US, EXPIRES_AT, ID, BoundRow, as_hidden, packed, with_created
+from memoranda_sqlite.schema import set_wrapper_mark
 from memoranda_sqlite.statements import HIDDEN, SQLiteStatements, Upsert
 from memoranda_sqlite.tables import TABLE
 
@@ -60,7 +65,7 @@ def keep_vectors(connection: sqlite3.Connection, vectors: Sequence[Sequence[Any]
         connection.executemany(KEEP_VECTOR, [values for values in vectors if values[0] is not None])
 
 
-AT_ONCE = (256, 32)
+ROWS_PER_STATEMENT = (256, 32)
 """How many rows one statement stores; one more stores the rest. Each statement releases and takes the interpreter,
 which is costly while other threads are busy. With few sizes, the statements stay prepared."""
 
@@ -69,16 +74,16 @@ _MOST_ROOM = 256 << 10
 """From how many rows on a transaction may cache more pages than usual, and how many KiB of them."""
 
 
-def store_rows(connection: sqlite3.Connection, upsert: Upsert, rows: Sequence[BoundRow]) -> None:
+def store_rows(connection: sqlite3.Connection, upsert: Upsert, rows: Sequence[BoundRow], now: str = "") -> None:
     """Store rows in their order, in a transaction. Raises IdConflictError for the first that is refused."""
     for part in parts(rows):
         if len(part) > 1:
             # If one is refused, storing them one by one finds out which.
             with suppress(sqlite3.IntegrityError):
-                connection.execute(*upsert.of(part))
+                connection.execute(*upsert.of(part, now))
                 continue
         for row in part:
-            if connection.execute(*upsert.of([row])).rowcount != 1:
+            if connection.execute(*upsert.of([row], now)).rowcount != 1:
                 raise IdConflictError(row[ID])
 
 
@@ -103,7 +108,7 @@ def room_for(connection: sqlite3.Connection, rows: int) -> Iterator[None]:
 def parts(rows: Sequence[BoundRow]) -> Iterator[Sequence[BoundRow]]:
     """Yield the rows in parts, one for each statement."""
     start = 0
-    for size in AT_ONCE:
+    for size in ROWS_PER_STATEMENT:
         while len(rows) - start >= size:
             yield rows[start : start + size]
             start += size
@@ -118,12 +123,23 @@ class Transactions:
         self._statements = statements
         self._types = types
         self._indexed = indexed
+        self.has_swept = False
+        """True if expired items were removed."""
+
+    def remove_expired(self, connection: sqlite3.Connection, ids: Sequence[str], now: str) -> bool:
+        """Remove the items of these ids that have expired, and return True if there were any."""
+        expired = Filter(archived=None, further=(Expiry(now, expired=True),))
+        if self.purge(connection, self._statements.removing(expired, ids, purge=True)):
+            self.has_swept = True
+        return self.has_swept
 
     def apply(self, connection: sqlite3.Connection, write: Write, rows: Sequence[BoundRow]) -> int:
         """Carry out a batch, whose adds are given as rows, and return how many rows were deleted.
 
         Raises TurnConflictError, VersionConflictError or IdConflictError.
         """
+        if write.now:
+            self.remove_expired(connection, [*(row[ID] for row in rows), *write.deletes], write.now)
         if write.expected is not None:
             newest = self._newest(connection, write.expected.conversation)
             write.expected.check(newest.id if newest else None)
@@ -197,15 +213,37 @@ class Transactions:
                 text_index.forget(connection)
         return purged
 
-    def pop(self, connection: sqlite3.Connection, wanted: Filter, purge: bool) -> MemoryItem | None:
+    def change(self, connection: sqlite3.Connection, change: Change) -> Written:
+        """Carry out a change of stored items, and return what came of it."""
+        match change.action:
+            case "delete":
+                return Written(connection.execute(*self._statements.hide(*_named(change))).rowcount)
+            case "restore":
+                return Written(connection.execute(*self._statements.show(*_named(change))).rowcount)
+            case "purge":
+                statement = self._statements.purge(*_named(change), deleted_only=change.deleted_only)
+                return Written(self.purge(connection, statement))
+            case "sweep":
+                swept = self.purge(connection, self._statements.purge(change.wanted))
+                return Written(swept, next_expiry=next_expiry(connection))
+            case "pop":
+                return self._pop(connection, change)
+            case "touch":
+                return Written(self._touch(connection, change))
+            case "mark":
+                set_wrapper_mark(connection, change.text)
+                return Written()
+
+    def _pop(self, connection: sqlite3.Connection, change: Change) -> Written:
         """Remove the item that was added last of those that match, and return it."""
-        newest = self._newest(connection, wanted)
-        if newest is not None:
-            if purge:
-                self.purge(connection, (_PURGE_ONE, (newest.id,)))
-            else:
-                connection.execute(_HIDE_ONE, (newest.id,))
-        return newest
+        newest = self._newest(connection, change.wanted)
+        if newest is None:
+            return Written()
+        if change.purge:
+            self.purge(connection, (_PURGE_ONE, (newest.id,)))
+        else:
+            connection.execute(_HIDE_ONE, (newest.id,))
+        return Written(1, [newest])
 
     def _newest(self, connection: sqlite3.Connection, wanted: Filter) -> MemoryItem | None:
         """Return the item that was added last of those that match; what cannot be read is passed over."""
@@ -216,21 +254,14 @@ class Transactions:
                 return items[0] if items else None
         return None
 
-    def touch(
-        self,
-        connection: sqlite3.Connection,
-        ids: Sequence[str],
-        ttl: float | None,
-        now: str,
-        within: MemoryMetadata | None,
-    ) -> int:
+    def _touch(self, connection: sqlite3.Connection, change: Change) -> int:
         """Give items a new lifetime and return how many they were; their versions stay."""
-        touched = 0
-        for row in connection.execute(*self._statements.get_many(ids)).fetchall():
+        touched, now = 0, change.now
+        for row in connection.execute(*self._statements.get_many(change.ids or ())).fetchall():
             item = next(iter(readable(lambda found: unpack(found, self._types), [row])), None)
-            if item is None or not metadata_matches(within, item.metadata):
+            if item is None or not metadata_matches(change.wanted.metadata, item.metadata):
                 continue
-            life = item.ttl if ttl is None else ttl
+            life = item.ttl if change.ttl is None else change.ttl
             if life is None or (item.expires_at is not None and item.expires_at <= now):
                 continue
             values = packed(with_lifetime(item, life, now))
@@ -239,7 +270,16 @@ class Transactions:
         return touched
 
 
-def soonest_expiry(connection: sqlite3.Connection) -> str | None:
+def _named(change: Change) -> tuple[Filter, str | None]:
+    """Return the filter of what is changed, and the id if it is one item."""
+    if change.ids is None:
+        return change.wanted, None
+    if len(change.ids) == 1:
+        return change.wanted, change.ids[0]
+    return change.wanted.also(Value("id", False, "$in", list(change.ids))), None
+
+
+def next_expiry(connection: sqlite3.Connection) -> str | None:
     """Return when the next item expires."""
     (soonest,) = connection.execute(f"SELECT min(expires_at) FROM {TABLE} WHERE expires_at IS NOT NULL").fetchone()
     return soonest if isinstance(soonest, str) else None

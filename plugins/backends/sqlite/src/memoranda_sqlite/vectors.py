@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 from memoranda.embeddings import Embeddings
-from memoranda.offloading import offload
+from memoranda.offloading import in_slices, offload
 from memoranda_backend.ranking import (
     WHITESPACE,
     Weights,
@@ -113,13 +113,13 @@ class Vectors:
 
         The embedder makes those that the file does not have; a content without text has None. ``rows`` reads the file.
         """
-        vectors: dict[str, bytes | None] = {item_id: None for item_id in contents if not has_text(contents[item_id])}
-        ids = [item_id for item_id in contents if item_id not in vectors]
-        for start in range(0, len(ids), _LOOKED_UP):
-            some = ids[start : start + _LOOKED_UP]
-            known = await rows(f"{_KNOWN} ({', '.join('?' * len(some))})", [self.model, *some])
+        vectors: dict[str, bytes | None] = {}
+        async for some in in_slices([*contents], _LOOKED_UP):
+            ids = [item_id for item_id in some if has_text(contents[item_id])]
+            vectors |= dict.fromkeys(set(some).difference(ids))
+            known = await rows(f"{_KNOWN} ({', '.join('?' * len(ids))})", [self.model, *ids]) if ids else []
             vectors |= {item_id: vector for item_id, content, vector in known if content == contents[item_id]}
-        asked = [item_id for item_id in ids if item_id not in vectors]
+        asked = [item_id for item_id in contents if item_id not in vectors]
         made = await self.embedded([contents[item_id] for item_id in asked])
         vectors |= dict(zip(asked, made, strict=True))
         return [(vector, item_id, self.model) for item_id, vector in vectors.items()]

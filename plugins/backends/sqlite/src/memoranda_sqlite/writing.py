@@ -13,21 +13,22 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
+import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from itertools import groupby
 from typing import Any, TypeVar
 
 from memoranda.errors import IdConflictError, MemoryError, StoreClosedError
-from memoranda.store.steps import step
+from memoranda.store.steps import WATCHING, step, told
 from memoranda_backend.sql import Statement
 from memoranda_sqlite.erasing import Eraser
 from memoranda_sqlite.faults import is_busy
-from memoranda_sqlite.indexing import Filler
+from memoranda_sqlite.indexing import FILL_AT_REST, Indexer
 from memoranda_sqlite.rows import ID, BoundRow
-from memoranda_sqlite.statements import Upsert
-from memoranda_sqlite.transactions import AT_ONCE, keep_vectors, parts, room_for, store_rows
+from memoranda_sqlite.statements import STATEMENTS, Upsert
+from memoranda_sqlite.transactions import ROWS_PER_STATEMENT, Transactions, keep_vectors, parts, room_for, store_rows
 from memoranda_sqlite.worker import Worker, settle
 
 Result = TypeVar("Result")
@@ -67,17 +68,18 @@ class Call(Request):
 class Upserts(Request):
     """Rows to be stored by one statement, all or none."""
 
-    __slots__ = ("rows", "upsert", "vectors")
+    __slots__ = ("now", "rows", "upsert", "vectors")
 
-    def __init__(self, upsert: Upsert, rows: Sequence[BoundRow], vectors: Sequence[Sequence[Any]]) -> None:
+    def __init__(self, upsert: Upsert, rows: Sequence[BoundRow], vectors: Sequence[Sequence[Any]], now: str) -> None:
         super().__init__(len(rows))
         self.upsert = upsert
         self.rows = rows
         self.vectors = vectors
+        self.now = now
 
     def apply(self, connection: sqlite3.Connection) -> None:
         """Store the rows. Raises IdConflictError for the first one that is refused."""
-        store_rows(connection, self.upsert, self.rows)
+        store_rows(connection, self.upsert, self.rows, self.now)
         keep_vectors(connection, self.vectors)
 
 
@@ -86,7 +88,7 @@ class _RefusedError(Exception):
 
 
 class Writer:
-    """Queues requests for the worker that writes, and notifies the filler and the eraser.
+    """Queues requests for the worker that writes, and notifies the indexer and the eraser.
 
     ``check_file`` raises if the file is no longer the one that was opened: SQLite would write to a deleted file.
     """
@@ -95,14 +97,14 @@ class Writer:
         self,
         worker: Worker,
         explained: Callable[[Exception], Exception],
-        filler: Filler,
+        indexer: Indexer,
         eraser: Eraser,
         check_file: Callable[[], None],
     ) -> None:
         self._worker = worker
         self._check_file = check_file
         self._explained = explained
-        self._filler = filler
+        self._indexer = indexer
         self._eraser = eraser
         self._queue: deque[Request] = deque()
         self._scheduled = False
@@ -117,15 +119,17 @@ class Writer:
         """How many requests no transaction has taken yet."""
         return len(self._queue)
 
-    @step("statement")
     def upsert(
-        self, upsert: Upsert, rows: Sequence[BoundRow], vectors: Sequence[Sequence[Any]] = ()
-    ) -> asyncio.Future[None]:
-        """Store rows with their vectors, all or none. The caller awaits the returned future.
+        self, upsert: Upsert, rows: Sequence[BoundRow], vectors: Sequence[Sequence[Any]] = (), now: str = ""
+    ) -> Awaitable[bool | None]:
+        """Store rows with their vectors, all or none. The caller awaits the result.
 
-        Raises IdConflictError for the first that is refused.
+        Where ``now`` is given, items that have expired by then hold no id; the result is True if such were removed.
+        Raises IdConflictError for the first row that is refused.
         """
-        return self._queued(Upserts(upsert, rows, vectors))
+        stored = self._queued(Upserts(upsert, rows, vectors, now))
+        begin = WATCHING.get()
+        return stored if begin is None else told(begin, "statement", stored)
 
     @step("statement")
     async def call(self, work: Callable[[sqlite3.Connection], Result], stored: int = 0) -> Result:
@@ -140,7 +144,7 @@ class Writer:
         if self._worker.closed:
             raise StoreClosedError("The SQLite store")
         self._queue.append(request)
-        if not self._several or self._filler.reads == self._reads:
+        if not self._several or self._indexer.reads == self._reads:
             self.flush()
             return request.future
         # At the end of the iteration: a thread that is woken earlier takes the interpreter from readers at every
@@ -184,14 +188,14 @@ class Writer:
         if not requests:
             return
         self._several = len(requests) > 1
-        self._reads = self._filler.reads
+        self._reads = self._indexer.reads
         try:
             self._write(self._worker.connection, requests)
             self._check_file()  # Not earlier: a file that is gone by now must fail too.
         except Exception as error:  # noqa: BLE001 - it belongs to the callers
             for request in requests:
                 request.error = error if isinstance(error, MemoryError) else self._explained(error)
-        self._filler.written(sum([request.stored for request in requests if request.error is None]))
+        self._indexer.written(sum([request.stored for request in requests if request.error is None]))
         self._deliver(requests)
 
     def _deliver(self, requests: Sequence[Request]) -> None:
@@ -207,12 +211,14 @@ class Writer:
         """Set the results of one event loop's requests; runs in that loop."""
         for request in requests:
             settle(request.future, request.result, request.error)
-        self._filler.wait_for_rest()
-        self._eraser.written()
+        if self._indexer.waiting >= FILL_AT_REST:
+            self._indexer.wait_for_rest()
+        if time.monotonic() >= self._eraser.look_at:
+            self._eraser.written()
 
     def _write(self, connection: sqlite3.Connection, requests: Sequence[Request]) -> None:
         rows = sum([request.stored for request in requests])
-        if rows <= AT_ONCE[-1]:
+        if rows <= ROWS_PER_STATEMENT[-1]:
             self._write_all(connection, requests)
         else:
             with room_for(connection, rows):
@@ -229,14 +235,31 @@ class Writer:
                     raise  # Another program holds the file; waiting as long again for each request would not help.
         for request in requests:
             try:
-                _write_alone(connection, request)
+                self._write_alone(connection, request)
             except Exception as error:  # noqa: BLE001 - it belongs to the caller
                 _roll_back(connection)
                 request.error = error if isinstance(error, MemoryError) else self._explained(error)
 
+    def _write_alone(self, connection: sqlite3.Connection, request: Request) -> None:
+        """Write a request, after removing expired items if these are in its way."""
+        try:
+            _write_alone(connection, request)
+        except IdConflictError:
+            if not isinstance(request, Upserts) or not request.now:
+                raise
+            _roll_back(connection)
+            connection.execute("BEGIN IMMEDIATE")
+            sweeping = Transactions(STATEMENTS, {}, indexed=self._indexer.available)
+            if not sweeping.remove_expired(connection, [row[ID] for row in request.rows], request.now):
+                raise
+            request.apply(connection)
+            connection.execute("COMMIT")
+            request.result = True
+
 
 def _write_together(connection: sqlite3.Connection, requests: Sequence[Request]) -> None:
-    statement = _single_statement(requests)
+    now = max([request.now for request in requests if isinstance(request, Upserts)], default="")
+    statement = _single_statement(requests, now)
     if statement is not None:
         connection.execute(*statement)
         return
@@ -248,14 +271,14 @@ def _write_together(connection: sqlite3.Connection, requests: Sequence[Request])
             continue
         upserts = [request for request in group if isinstance(request, Upserts)]
         for part in parts([row for request in upserts for row in request.rows]):
-            if connection.execute(*upsert.of(part)).rowcount != len(part):
+            if connection.execute(*upsert.of(part, now)).rowcount != len(part):
                 raise _RefusedError
         for request in upserts:
             keep_vectors(connection, request.vectors)
     connection.execute("COMMIT")
 
 
-def _single_statement(requests: Sequence[Request]) -> Statement | None:
+def _single_statement(requests: Sequence[Request], now: str) -> Statement | None:
     """Return one statement for all requests, which is a transaction by itself; None if it takes several."""
     upsert = _upsert(requests[0])
     if upsert is None:
@@ -265,7 +288,7 @@ def _single_statement(requests: Sequence[Request]) -> Statement | None:
         if not isinstance(request, Upserts) or request.vectors or request.upsert != upsert:
             return None
         rows += request.rows
-    return upsert.of(rows) if len(rows) <= AT_ONCE[-1] else None
+    return upsert.of(rows, now) if len(rows) <= ROWS_PER_STATEMENT[-1] else None
 
 
 def _upsert(request: Request) -> Upsert | None:
@@ -275,7 +298,7 @@ def _upsert(request: Request) -> Upsert | None:
 def _write_alone(connection: sqlite3.Connection, request: Request) -> None:
     if isinstance(request, Upserts) and len(request.rows) == 1 and not request.vectors:
         # One statement is a transaction by itself.
-        if connection.execute(*request.upsert.of(request.rows)).rowcount != 1:
+        if connection.execute(*request.upsert.of(request.rows, request.now)).rowcount != 1:
             raise IdConflictError(request.rows[0][ID])
         return
     connection.execute("BEGIN IMMEDIATE")

@@ -117,7 +117,7 @@ async def _around(inner: Store, ring: KeyRing) -> AsyncIterator[EncryptedStore]:
             "the store into a new one with 'memoranda copy'.",
             field="hide_owners",
         )
-    was_open, types, wrapper = inner._state == "open", inner.item_types, inner.wrapper
+    was_open, types, wrapper, clock = inner.is_open, inner.item_types, inner.wrapper, inner.clock
     store = EncryptedStore(inner, ring, unsealed="read")
     store.access = inner.access
     try:
@@ -126,7 +126,7 @@ async def _around(inner: Store, ring: KeyRing) -> AsyncIterator[EncryptedStore]:
         yield store
     finally:
         inner.item_types = types
-        del inner.clock
+        inner.clock = clock
         if not was_open:
             await inner.close()
 
