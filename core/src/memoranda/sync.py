@@ -195,6 +195,7 @@ class SyncStore:
     update = _blocking(Store.update)
     update_many = _blocking(Store.update_many)
     approve = _blocking(Store.approve)
+    check_grant = _blocking(Store.check_grant)
     touch = _blocking(Store.touch)
     sweep = _blocking(Store.sweep)
     fork = _blocking(Store.fork)
