@@ -252,6 +252,7 @@ def test_every_distribution_is_typed_licensed_and_described() -> None:
     for project in [ROOT / "core", *(path.parent for path in ROOT.glob("plugins/*/*/pyproject.toml"))]:
         assert list(project.glob("src/*/py.typed")), project
         assert (project / "LICENSE").is_file(), project
+        assert list(project.glob("tests/**/test_*.py")), project
         assert len((project / "README.md").read_text().splitlines()) > 5, project
 
 

@@ -1,0 +1,62 @@
+"""What the commands of features stand on: exit codes, signs for what cannot be seen, files, and users meant."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import memoranda
+from memoranda import HumanMemory, MemoryMetadata, errors
+from memoranda_commands.characters import visible
+from memoranda_commands.exits import MEANINGS, CommandError, ExitCode, code_of
+from memoranda_commands.files import whole_file
+from memoranda_commands.suggestions import similar_users
+
+
+def test_every_exit_code_has_a_meaning() -> None:
+    assert set(MEANINGS) == set(ExitCode)
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (errors.InputError("No.", field="limit"), ExitCode.USAGE),
+        (FileNotFoundError("there.jsonl"), ExitCode.NOT_FOUND),
+        (errors.StoreNotFoundError("sqlite:///there.db", ()), ExitCode.NOT_FOUND),
+        (errors.VersionConflictError("m", 1, 2), ExitCode.CONFLICT),
+        (CommandError("Not confirmed.", ExitCode.REFUSED), ExitCode.REFUSED),
+        (RuntimeError("unforeseen"), ExitCode.FAILED),
+    ],
+)
+def test_an_error_has_the_exit_code_of_its_kind(error: Exception, code: ExitCode) -> None:
+    assert code_of(error) is code
+
+
+def test_what_cannot_be_seen_is_shown_by_a_sign() -> None:
+    assert visible("a\x1b[31mb\u202ec\n\td") == "a\u241b[31mb\u27e8U+202E\u27e9c\n\td"
+
+
+def test_a_file_that_is_written_in_part_does_not_replace_a_whole_one(tmp_path: Path) -> None:
+    path = tmp_path / "out.jsonl"
+    path.write_text("whole\n")
+
+    def write_half() -> None:
+        with whole_file(path) as file:
+            file.write("half")
+            raise RuntimeError("stopped")
+
+    with pytest.raises(RuntimeError, match="stopped"):
+        write_half()
+
+    assert path.read_text() == "whole\n"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+async def test_a_mistyped_user_is_told_of_those_who_look_alike() -> None:
+    async with memoranda.open("memory://") as store:
+        for user in ("maria", "marta", "zoe"):
+            await store.add(HumanMemory(content="Hello.", metadata=MemoryMetadata(user_id=user)))
+
+        assert set(await similar_users(store, "mari")) == {"maria", "marta"}
+        assert await similar_users(store, "ZOE") == ["zoe"]
