@@ -83,6 +83,7 @@ class NewPlugins:
         self.environment = Environment(folder / "environment")
         self.environment.shell("pip install -r requirements.txt", ROOT)
         self.said = run(self.environment.programs / "python", "-c", WRITE, *Kind, cwd=folder)
+        self.environment.shell("pip install -c constraints.txt memoranda-summary", ROOT)  # Templates stand on it.
         self.environment.shell("pip install ./memoranda-*", folder)
         listed = json.loads(run(self.environment.programs / "memoranda", "plugins", "--json", cwd=folder))
         self.rows: dict[str, dict[str, Any]] = {row["name"]: row for row in listed}

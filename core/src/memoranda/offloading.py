@@ -72,9 +72,16 @@ def word_weight(letters: int) -> int:
 
 
 def ranking_weight(count: int, new: Iterable[str]) -> int:
-    """Return the weight of ranking ``count`` items, for :func:`offload`; ``new`` texts are divided into words first."""
-    lengths = list(map(len, new))
-    return count * AT_ONCE // RANKED_AT_ONCE + len(lengths) + word_weight(sum(lengths))
+    """Return the weight of ranking ``count`` items, for :func:`offload`; ``new`` texts are divided into words first.
+
+    The texts are read only as far as decides it: to measure all texts of a large scope would hold the loop, too.
+    """
+    weight, letters = count * AT_ONCE // RANKED_AT_ONCE, 0
+    for text in new:
+        if weight + word_weight(letters) > AT_ONCE:
+            break
+        weight, letters = weight + 1, letters + len(text)
+    return weight + word_weight(letters)
 
 
 def give_way() -> None:

@@ -59,8 +59,8 @@ from memoranda.store.query import (
     place_of,
 )
 from memoranda.store.ranked import Entry, ScopeIndex
-from memoranda.store.scope_layer import scope_metadata
 from memoranda.store.scope_ranking import rank_scope
+from memoranda.store.steps import step
 from memoranda.store.values import ITEM_FIELDS, OPERATORS, Value, moment_text, value_conditions
 from memoranda.store.writes import (
     Action,
@@ -85,5 +85,5 @@ __all__ = [
     "further_values", "in_order", "is_below", "items_of_ids", "items_where", "json_equal", "keep_trust", "kept",
     "key_bounds", "left_out", "make_item", "make_metadata", "merge_scope", "metadata_conditions", "metadata_matches",
     "moment_text", "names_nothing", "of_owner", "one_thread_at_a_time", "payloads_where", "place_of", "rank_scope",
-    "readable", "scope_metadata", "storable", "successor", "value_conditions", "with_lifetime",
+    "readable", "step", "storable", "successor", "value_conditions", "with_lifetime",
 ]  # fmt: skip

@@ -14,7 +14,7 @@ import asyncpg
 
 from memoranda.errors import StoreClosedError
 from memoranda.per_loop import PerLoop, hang_up, run_in
-from memoranda.store.steps import step
+from memoranda.store.backend import step
 
 Connection = Any  # asyncpg ships no types
 

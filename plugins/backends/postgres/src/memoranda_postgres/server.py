@@ -19,7 +19,7 @@ import asyncpg
 
 from memoranda.errors import InputError, StoreClosedError, StoreMisuseError
 from memoranda.store import Store
-from memoranda.store.steps import step
+from memoranda.store.backend import step
 from memoranda_postgres.connections import Connection, Connections, GivenPool, OwnPool
 from memoranda_postgres.dialect import PostgresDialect
 from memoranda_postgres.faults import FOREIGN, LOST, NOT_DONE, READ_ONLY, location, may_retry, translated

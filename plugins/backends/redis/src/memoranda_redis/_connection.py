@@ -22,7 +22,7 @@ from redis.backoff import EqualJitterBackoff, NoBackoff
 from memoranda.errors import CorruptStoreError, StoreClosedError, StoreError, StoreUnavailableError
 from memoranda.per_loop import PerLoop, hang_up
 from memoranda.shapes import seconds, whole_number
-from memoranda.store.steps import step
+from memoranda.store.backend import step
 from memoranda.urls import together
 from memoranda_redis._address import Address
 

@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 
 from memoranda.errors import StoreClosedError
 from memoranda.loops import CallsUnderWay
-from memoranda.store.steps import step
+from memoranda.store.backend import step
 from memoranda_sqlite.erasing import Eraser
 from memoranda_sqlite.faults import DRIVER_ERRORS, tolerantly
 from memoranda_sqlite.files import Database

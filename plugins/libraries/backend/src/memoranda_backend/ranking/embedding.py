@@ -17,7 +17,7 @@ from memoranda.embeddings import Embeddings
 from memoranda.errors import BadVectorError, EmbeddingError, MemoryError
 from memoranda.offloading import offload, word_weight
 from memoranda.shapes import whole_number
-from memoranda.store.steps import step
+from memoranda.store.backend import step
 from memoranda_backend.ranking.vectors import checked_vector, cosines, pack_vector
 from memoranda_backend.text.passage_splitting import divided, is_short
 from memoranda_backend.text.terms import query_terms
