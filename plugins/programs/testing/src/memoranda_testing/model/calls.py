@@ -79,6 +79,7 @@ class Calls(Values):
             "current": self._flag(),
             "verdict": self._flag(),
             "now": "2026-05-04T10:00:00+00:00" if world.chance(0.2) else None,
+            "shared": self._flag(),
         }
 
     def _kinds(self) -> str | list[str] | None:

@@ -99,9 +99,13 @@ class Reading(Handle):
         current: bool = False,
         verdict: bool = False,
         now: str | None = None,
+        shared: bool = False,
         **filters: Any,
     ) -> list[MemoryItem] | Recalled:
-        """Return what answers a query, of all sessions and tasks of the handle's user."""
+        """Return what answers a query, of all sessions and tasks of the handle's user.
+
+        Whether the items are ``shared`` with the store changes nothing of what they say.
+        """
         self._begin()
         user = self
         if self.scope is not None and self.scope.user_id is not None:
