@@ -51,9 +51,12 @@ def lines_of(path: Path) -> list[str]:
 
 
 def folders(line: str) -> dict[str, set[str]]:
-    """Return the folders of the clone that a line installs, with their extras."""
+    """Return the folders of the clone that a line installs, by folder or by name, with their extras."""
     words = [word for word in shlex.split(line) if (ROOT / word.partition("[")[0] / "pyproject.toml").is_file()]
-    words += [FOLDERS[word] for word in shlex.split(line) if word in FOLDERS]
+    for word in shlex.split(line):
+        name, bracket, extras = word.partition("[")
+        if name in FOLDERS:
+            words.append(f"{FOLDERS[name]}{bracket}{extras}")
     if STANDARD in line:
         words += [word for word in (ROOT / "requirements.txt").read_text().splitlines() if word.startswith("./")]
     found: dict[str, set[str]] = {}
@@ -139,7 +142,7 @@ def test_lines_are_found_wherever_they_stand() -> None:
     """In blocks, in sentences, wrapped, continued and in the first lines of programs."""
     assert {"docs", "examples", "plugins", "README.md"} <= {place.partition("/")[0] for place in LINES.values()}
     tutorial = ROOT / "docs" / "pages" / "tutorials" / "write-a-backend.md"
-    assert f"{CONSTRAINTS} memoranda-testing" in lines_of(tutorial)
+    assert f"{CONSTRAINTS} 'memoranda[testing]'" in lines_of(tutorial)
     assert any("'plugins/backends/redis[test]'" in line for line in lines_of(ROOT / "CONTRIBUTING.md"))
 
 
@@ -167,6 +170,14 @@ def test_what_a_message_says_to_install_is_an_extra_of_the_core(distribution: st
     (said,) = re.findall(r"^pip install 'memoranda\[(.+)\]'$", how_to_install(distribution))
 
     assert [Requirement(line).name for line in settings["project"]["optional-dependencies"][said]] == [distribution]
+
+
+@pytest.mark.parametrize("path", [pytest.param(path, id=str(path.relative_to(ROOT))) for path in sorted(TEXTS)])
+def test_a_page_says_what_a_message_says(path: Path) -> None:
+    """``pip install 'memoranda[postgres]'``; in a clone, the same with the constraints. No package is named alone."""
+    alone = {word for line in lines_of(path) for word in shlex.split(line) if word in OURS}
+
+    assert not alone, "Name them as extras of memoranda."
 
 
 @pytest.mark.parametrize(("distribution", "extra"), [(name, extra) for name in EXTRAS for extra in EXTRAS[name]])
@@ -242,7 +253,8 @@ def test_pip_adds_plugins_to_the_standard_set(tmp_path: Path) -> None:
     run(pip, "install", "--quiet", *shlex.split(STANDARD))
     run(programs(tmp_path) / "memoranda", "demo", "--store", "memory://")
     for name in ADDED_LATER:
-        run(pip, "install", "--quiet", *shlex.split(CONSTRAINTS), name, PWD=str(ROOT))
+        said = shlex.split(how_to_install(name).removeprefix("pip install "))
+        run(pip, "install", "--quiet", *shlex.split(CONSTRAINTS), *said, PWD=str(ROOT))
 
     listed = run(programs(tmp_path) / "memoranda", "plugins")
     assert all(name.removeprefix("memoranda-") in listed for name in ADDED_LATER)
