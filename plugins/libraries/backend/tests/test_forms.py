@@ -42,3 +42,14 @@ def test_words_that_come_later_are_found() -> None:
     assert forms.of(vocabulary, "walk", "english") == [0]
     vocabulary["walked"] = 1
     assert forms.of(vocabulary, "walk", "english") == [0, 1]
+
+
+@pytest.mark.parametrize("language", WORDS)
+def test_words_that_come_one_by_one_are_found_as_if_all_had_been_there(language: str) -> None:
+    stem, asked = stemmer_of(language), fold_words(WORDS[language])
+    forms, vocabulary = WordForms(), dict[str, int]()
+    for word in dict.fromkeys(fold_words(" ".join(WORDS.values()))):
+        vocabulary[word] = len(vocabulary)
+        for each in asked:
+            at_once = WordForms().of(vocabulary, stem(each), language, (each,))
+            assert set(forms.of(vocabulary, stem(each), language, (each,))) == set(at_once), (word, each)

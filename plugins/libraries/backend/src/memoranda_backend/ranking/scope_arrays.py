@@ -25,7 +25,7 @@ from memoranda_backend.ranking.postings import Column, Postings, spans
 from memoranda_backend.ranking.trigrams import Spellings
 from memoranda_backend.ranking.vectors import normalised
 from memoranda_backend.text.forms import WordForms
-from memoranda_backend.text.languages import LANGUAGES_OF, usual_language
+from memoranda_backend.text.languages import LANGUAGES_OF, STOPWORDS_OF, usual_language
 from memoranda_backend.text.passage_splitting import passage_count
 from memoranda_backend.text.telling import LOOKED_AT, how_telling
 from memoranda_backend.text.terms import index_words
@@ -64,6 +64,9 @@ _MOST_GONE = 8
 _FEW = 64
 
 
+_NUMBERED = {language: number for number, language in enumerate(STOPWORDS_OF)}
+
+
 class Added(NamedTuple):
     """An item to be added: the engine's number of it, the passage, and its vectors, packed, if it has any."""
 
@@ -100,6 +103,8 @@ class ScopeArrays:
         """The places at which each term occurs, as often as it does."""
         self._spellings = Spellings()
         self._forms = WordForms()
+        self._common, self._looked_up = Column(np.int32, 2), 0
+        """The words that are common in a language, each with its language, and how many words were looked up."""
         self._vectors = Column(np.float32, dimension) if dimension else None
         self._vector_counts = Column(np.int32)
         self._place_count = 0
@@ -213,10 +218,20 @@ class ScopeArrays:
     def language(self) -> str | None:
         """The language that most items are in, judged by some of them; None if it cannot be told."""
         step = -(-len(self.layout) // _HEARD) or 1
-        words, counts = np.unique(self._words_of(self.layout.rows[::step])[0], return_counts=True)
-        said = dict(zip(words.tolist(), counts.tolist(), strict=True))
-        known = {word: said.get(self.vocabulary.get(word, -1), 0) for word in LANGUAGES_OF}
-        return usual_language(known, sum(said.values()))
+        words = self._words_of(self.layout.rows[::step])[0]
+        self._note_common_words()
+        common = self._common.values
+        said = np.bincount(words, minlength=len(self.vocabulary))[common[:, 0]]
+        votes = np.bincount(common[:, 1], said, len(STOPWORDS_OF)).tolist()
+        return usual_language(dict(zip(STOPWORDS_OF, votes, strict=True)), len(words))
+
+    def _note_common_words(self) -> None:
+        """Note which new words are among the commonest of which languages."""
+        new = islice(self.vocabulary, self._looked_up, None)
+        spoken = [(word, language) for word in new for language in LANGUAGES_OF.get(word, ())]
+        self._looked_up = len(self.vocabulary)
+        if spoken:
+            self._common.extend([(self.vocabulary[word], _NUMBERED[language]) for word, language in spoken])
 
     def _words_of(self, rows: Ints) -> tuple[Ints, Ints]:
         """Return the numbers of all words of some rows, and for each the place of its row among them."""
@@ -235,6 +250,16 @@ class ScopeArrays:
         forms = [self._forms.of(self.vocabulary, term, language, words) for term, words in terms.items()]
         which, places = self._occurrences.of(np.fromiter(chain.from_iterable(forms), np.int64))
         return self._placed(np.repeat(np.arange(len(forms)), list(map(len, forms)))[which], places)
+
+    def places_of_any(self, stems: Mapping[str | None, Iterable[str]]) -> Ints:
+        """Return the places of the layout at which words stand that have any of some stems, given by language."""
+        forms = {
+            number
+            for language, terms in stems.items()
+            for term in terms
+            for number in self._forms.of(self.vocabulary, term, language)
+        }
+        return self._placed(*self._occurrences.of(np.fromiter(forms, np.int64, len(forms))))[1]
 
     def _placed(self, which: Ints, added: Ints) -> tuple[Ints, Ints]:
         """Return places of the layout for those in the order of adding, without those of items that are gone."""

@@ -365,8 +365,7 @@ class WordScores:
             assistants = [code for speaker, code in names if speaker.casefold() in ASSISTANTS]
             said = layout.states & ~np.isin(layout.speaker, assistants)
             holding = np.zeros(len(layout), np.bool_)
-            for language, terms in _STANDING_TERMS.items():
-                holding |= self._having_any(terms, language)
+            holding[layout.item_at[self.arrays.places_of_any(_STANDING_TERMS)]] = True
             layout.standing = said & holding
         return layout.standing
 
@@ -381,7 +380,7 @@ class WordScores:
         key = language, stems
         if key not in layout.having:
             found = layout.having[key] = np.zeros(len(layout), np.bool_)
-            found[layout.item_at[self.arrays.occurrences(dict.fromkeys(stems, ()), language)[1]]] = True
+            found[layout.item_at[self.arrays.places_of_any({language: stems})]] = True
         return layout.having[key]
 
     def found_in(self, items: Sequence[int]) -> list[tuple[str, ...]]:

@@ -26,13 +26,18 @@ _UMLAUTS = re.compile("([ao])e|(?<!q)(u)e")
 """German vowels that are written as two letters, and are one in a stem."""
 
 
+_MOST_STEMS = 4_096
+"""For how many stems the words that were found are kept."""
+
+
 class WordForms:
     """The words of one vocabulary, which only grows. Only one thread at a time may use it."""
 
     def __init__(self) -> None:
-        self._known = 0
+        self._words: list[str] = []
         self._by_beginning: dict[str, list[str]] = {}
-        self._found: dict[tuple[str | None, ...], list[int]] = {}
+        self._found: dict[tuple[str | None, ...], tuple[int, list[int]]] = {}
+        """The numbers of the words that have a stem, and among how many words they were looked for."""
 
     def of(
         self, vocabulary: Mapping[str, int], stem: str, language: str | None, written: Sequence[str] = ()
@@ -40,31 +45,37 @@ class WordForms:
         """Return the numbers of the words of a vocabulary that have a stem; ``written`` are some that surely do."""
         self._add(vocabulary)
         key = stem, language, *written
-        if key not in self._found:
+        seen, found = self._found.get(key, (0, []))
+        if seen < len(self._words):
+            named = (stem, *written, *_irregular_forms().get(stem, ()))
+            new = [number for word in named if (number := vocabulary.get(word, -1)) >= seen]
+            new += [vocabulary[word] for word in self._candidates(stem, language, seen)]
             stemmed = stemmer_of(language)
-            candidates = dict.fromkeys((stem, *written, *self._candidates(stem, language)))
-            self._found[key] = [vocabulary[word] for word in candidates if word in vocabulary and stemmed(word) == stem]
-        return self._found[key]
+            found = found + [number for number in dict.fromkeys(new) if stemmed(self._words[number]) == stem]
+            if len(self._found) >= _MOST_STEMS:
+                self._found.clear()
+            self._found[key] = len(self._words), found
+        return found
 
     def _add(self, vocabulary: Mapping[str, int]) -> None:
-        if self._known == len(vocabulary):
+        if len(self._words) == len(vocabulary):  # To find out that nothing follows, a slice walks through all of them.
             return
-        for word in islice(vocabulary, self._known, None):
+        for word in islice(vocabulary, len(self._words), None):
+            self._words.append(word)
             self._by_beginning.setdefault(_beginning(word), []).append(word)
-        self._known = len(vocabulary)
-        self._found.clear()
 
-    def _candidates(self, stem: str, language: str | None) -> Collection[str]:
+    def _candidates(self, stem: str, language: str | None, seen: int) -> Collection[str]:
+        """Return the words that may have a stem, but for the first ones, which were looked at before."""
         beginning = _beginning(stem)
-        words = self._by_beginning.get(beginning, [])
+        words = self._words[seen:] if seen else self._by_beginning.get(beginning, [])
         if len(beginning) > _BEGINNING:
-            return words
+            return [word for word in words if _beginning(word) == beginning]
         start = stem[: max(_BEGINNING, len(stem) - _CHANGED)]
         if language == "german":
-            words = [*words, *self._by_beginning.get(f"{stem[:1]}e", ())]
+            if not seen:
+                words = [*words, *self._by_beginning.get(f"{stem[:1]}e", ())]
             return [word for word in words if _UMLAUTS.sub(r"\1\2", word).startswith(start)]
-        found = [word for word in words if word.startswith(start)]
-        return [*found, *_irregular_forms().get(stem, ())] if language in (None, "english") else found
+        return [word for word in words if word.startswith(start)]
 
 
 def _beginning(word: str) -> str:

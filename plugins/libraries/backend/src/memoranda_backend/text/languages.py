@@ -90,15 +90,12 @@ def language_of(words: Sequence[str], usual: str | None = None, margin: int = _M
     return usual or ("english" if usually else None)
 
 
-def usual_language(counts: Mapping[str, int], total: int) -> str | None:
+def usual_language(votes: Mapping[str, float], total: int) -> str | None:
     """Return the language of many texts together, or None if it cannot be told.
 
-    ``counts`` says how often each of the commonest words occurs in them, and ``total`` how many words they have.
+    ``votes`` says how often words occur in them that are among the commonest of each language, and ``total`` how many
+    words they have.
     """
-    votes: dict[str, int] = {}
-    for word, count in counts.items():
-        for language in LANGUAGES_OF.get(word, ()):
-            votes[language] = votes.get(language, 0) + count
     least = max(_MARGIN, _LEAST_PART * total)
     best = max(votes, key=lambda language: (votes[language], language), default="")
     english = votes.get("english", 0)
