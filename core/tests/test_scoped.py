@@ -11,7 +11,7 @@ import pytest
 from memoranda import HumanMemory, MemoryItem, MemoryMetadata
 from memoranda.errors import IdConflictError, InputError, StoreClosedError
 from memoranda.store import InMemoryStore, Observer, RankedItem, ScopedStore
-from memoranda.store.backend import scope_metadata
+from memoranda.store.scope_layer import scope_metadata
 
 
 @pytest.mark.parametrize("name", ["user_id", "session_id", "task_id", "agent_id"])
