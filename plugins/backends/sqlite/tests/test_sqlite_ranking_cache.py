@@ -51,6 +51,26 @@ async def test_ranked_searches_follow_what_is_added_deleted_and_expires(tmp_path
         assert await found() == {"stays"}
 
 
+async def test_a_branch_shows_what_its_summary_stands_for_while_that_is_gone(tmp_path: Path) -> None:
+    """Only the summary's row changes, and with it what the branch shows of its past."""
+    session = MemoryMetadata(session_id="trip")
+    async with SQLiteMemoryStore(tmp_path / "a.db") as store:
+        await store.add(HumanMemory(id="summary", content="green tea", metadata=session))
+        await store.add(HumanMemory(id="cup", content="a cup of green tea", metadata=session, archived_by="summary"))
+        branch = MemoryMetadata(session_id=await store.fork("trip", at="cup"))
+
+        async def found() -> set[str]:
+            return {hit.item.id for hit in await store.search_ranked(query="green tea", metadata=branch, mode="text")}
+
+        assert await found() == {"summary"}
+        await store.delete("summary")
+        assert await found() == {"cup"}
+        await store.restore("summary")
+        assert await found() == {"summary"}
+        await store.purge("summary")
+        assert await found() == {"cup"}
+
+
 @pytest.mark.parametrize("query", ["", "green tea"])
 async def test_what_matches_a_filter_follows_every_change_of_an_item(tmp_path: Path, query: str) -> None:
     """It is kept from one search to the next, also by another store of the file."""

@@ -17,7 +17,7 @@ from typing import Any
 
 from memoranda.items import MemoryItem
 from memoranda.offloading import give_way
-from memoranda.store.backend import Expiry, Filter
+from memoranda.store.backend import Expiry, Filter, InBranch
 from memoranda_backend.ranking import Added, KeptScopes, Passage, ScopeArrays, conversation_name, name_in, speaker_of
 from memoranda_backend.sql import Parameters
 from memoranda_backend.sql.candidates import WHOLE_SCOPE
@@ -150,6 +150,8 @@ class ScopeCache:
 
     def _follow(self, connection: sqlite3.Connection, scope: Scope, wanted: Filter, changes: journal.Changes) -> bool:
         """Read what has changed; return False if all is to be read again."""
+        if changes.old and any(isinstance(each, InBranch) for each in wanted.further):
+            return False  # A summary that came or went shows or hides what it stands for in the branch's past.
         old = json.dumps(list(changes.old))
         now = self._rows(connection, scope, wanted, f"AND {_CHOSEN}", old) if changes.old else []
         if not scope.is_whole and len(now) < len(changes.old):
