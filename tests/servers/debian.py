@@ -35,6 +35,8 @@ class DebianPackage(NamedTuple):
 
         Raises MissingServerError where this system has no such packages or no way to them, ServerError where it has.
         """
+        if not shutil.which("apt-get") or not shutil.which("dpkg"):
+            raise MissingServerError(f"without apt-get and dpkg no {self.title} can be fetched.")
         unpacked = folder / self.package
         for package in self._packages(folder):
             subprocess.run(["dpkg", "-x", str(package), str(unpacked)], check=True, capture_output=True)
@@ -55,8 +57,6 @@ class DebianPackage(NamedTuple):
         return sorted(kept.glob("*.deb"))
 
     def _fetch(self, folder: Path) -> None:
-        if not shutil.which("apt-get") or not shutil.which("dpkg"):
-            raise MissingServerError(f"without apt-get and dpkg no {self.title} can be fetched.")
         if not self._download(folder, []):
             return
         # A system that was never updated has no lists of packages, or old ones with packages that are gone.
