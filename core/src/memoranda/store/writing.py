@@ -277,7 +277,7 @@ class Writing(Lifecycle):
         Every item that a store is given comes by here, so this is where the records of branches are refused.
         """
         if self.wrapper is not None:
-            self._refuse_wrapped()
+            item = self._unwrapped(item)
         given = type(item)
         if given is not self.item_types.get(item.memory_type, MemoryItem):
             item = load_item(dump_item(item), self.item_types)
@@ -288,6 +288,12 @@ class Writing(Lifecycle):
                 field="memory_type",
             )
         return item
+
+    def _unwrapped(self, item: MemoryItem) -> MemoryItem:
+        """Return an item as it was before the store's wrapper has stored it. Raises WrappedStoreError without that."""
+        self._refuse_wrapped()
+        assert self.wrapping is not None, "refused otherwise"
+        return self.wrapping.unwrapped(item)
 
     def _lifetime(self, ttl: float | None) -> BatchLifetime:
         """Return what gives the items of one call their ends."""

@@ -135,7 +135,7 @@ class SQLiteMemoryStore(Store):
             await repair_text_index(connections)
             await self._file.embed_missing()
             await self.erase()
-        return await examine(connections, self._file.vectors, self.item_types)
+        return await examine(connections, self._file.vectors, self._file.item_types)
 
     async def fill_indexes(self) -> None:
         """Index all rows now. Searches are correct without it; the next ones are faster."""
