@@ -229,6 +229,10 @@ class Lifecycle(ABC):
         """The observers of this store or handle, in the order in which they are asked."""
         return list(self._observers)
 
+    def withheld(self, items: Sequence[MemoryItem]) -> set[str]:
+        """Return the ids of those items that observers of this store or handle hide: they arrive deleted."""
+        return self._observers.hidden(items)
+
     @property
     def is_open(self) -> bool:
         """True between the opening and the closing of the store."""

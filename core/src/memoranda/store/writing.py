@@ -316,6 +316,20 @@ class Writing(Lifecycle):
         return hidden
 
 
+async def add_with_vectors(
+    store: Writing, items: Iterable[MemoryItem], vectors: Any, *, within: MemoryMetadata | None = None
+) -> None:
+    """Store several items, as :meth:`Writing.add_many` does, with vectors that the engine then need not make.
+
+    For a store whose engine keeps vectors: they reach it as ``vectors`` of the :class:`~memoranda.store.backend.Write`.
+    """
+    store._ensure_open()
+    check_filter(within, "within")
+    batch = await store._accepted(items, None)
+    if batch:
+        await store._submit(Write(batch, within, owned=len(batch) > AT_ONCE, vectors=vectors))
+
+
 def _copied(item: MemoryItem, shared: dict[int, MemoryMetadata]) -> MemoryItem:
     """Return a copy for a store alone; those of items that share their metadata share it, too."""
     metadata, known = item.metadata, shared.get(id(item.metadata))
