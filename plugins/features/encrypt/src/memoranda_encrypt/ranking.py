@@ -26,7 +26,7 @@ from memoranda.store.backend import (
 )
 
 if TYPE_CHECKING:
-    from memoranda_backend.ranking import ScopeArrays, Weights
+    from memoranda_backend.ranking import KeptScopes, ScopeArrays, Weights
     from memoranda_encrypt.layer import EncryptionLayer
 
 MOST_LETTERS = 32 << 20
@@ -86,17 +86,21 @@ class Ranking:
 
     def __init__(self, layer: EncryptionLayer) -> None:
         self._layer = layer
-        self._scopes: dict[tuple[str, ...], Scope] = {}
+        self._scopes: KeptScopes[Scope] | None = None
 
     def forget(self) -> None:
         """Drop all that was decrypted."""
-        self._scopes = {}
+        self._scopes = None
 
     async def rank(self, query: str, wanted: Filter, limit: int, mode: SearchMode) -> list[RankedItem]:
         """Return the items that answer the query best, by the means that a mode names."""
         await import_in_thread("memoranda_backend.ranking.ranking")
+        from memoranda_backend.ranking import KeptScopes  # Most programs never rank.
+
+        kept = self._scopes = self._scopes or KeptScopes()
         bounds = wanted.scope()
-        scope = self._scope(tuple([repr(each) for each in bounds.conditions if type(each) is not Expiry]))
+        key = tuple([repr(each) for each in bounds.conditions if type(each) is not Expiry])
+        scope = kept.of(key, Scope)
         async with scope.lock.held():
             try:
                 entries = await self._entries(scope, bounds)
@@ -109,23 +113,8 @@ class Ranking:
             except BaseException:
                 scope.start_anew()
                 raise
-            self._bound(scope)
+            kept.measured(key, scope, scope.letters, MOST_LETTERS)
         return await self._current(ranked)
-
-    def _scope(self, key: tuple[str, ...]) -> Scope:
-        scope = self._scopes.pop(key, None) or Scope()
-        self._scopes[key] = scope  # The most recently searched one is last.
-        return scope
-
-    def _bound(self, last: Scope) -> None:
-        """Drop the scopes that were searched longest ago while all have too many letters."""
-        held = sum(scope.letters for scope in self._scopes.values())
-        for key, scope in list(self._scopes.items()):
-            if held <= MOST_LETTERS:
-                break
-            if scope is not last:
-                held -= scope.letters
-                del self._scopes[key]
 
     async def _entries(self, scope: Scope, bounds: Filter) -> list[Entry]:
         """Return the items of a scope, oldest first, after opening those that have changed."""
