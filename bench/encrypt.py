@@ -20,7 +20,8 @@ from harness import Line, interleaved, line, report, run
 import memoranda
 from memoranda import HumanMemory, MemoryMetadata
 from memoranda.store import Store
-from memoranda_encrypt import EncryptedStore, KeyRing, LocalMasterKey
+from memoranda.store.layers import layer_of
+from memoranda_encrypt import EncryptionLayer, KeyRing, LocalMasterKey
 
 WORDS = ("tea", "coffee", "window", "train", "Oslo", "Rome", "printer", "kitchen", "violin", "snow", "garden", "river")
 ADA = MemoryMetadata(user_id="ada", session_id="trip")
@@ -33,8 +34,10 @@ def message(number: int) -> HumanMemory:
     return HumanMemory(content=f"{' '.join(words)} {number}.", metadata=ADA)
 
 
-async def measured(name: str, bare: Store, sealed: EncryptedStore, items: int) -> list[Line]:
+async def measured(name: str, bare: Store, sealed: Store, items: int) -> list[Line]:
     """Return the lines of one engine."""
+    encryption = layer_of(sealed, EncryptionLayer)
+    assert encryption is not None
     stored = [message(number) for number in range(items)]
     for store in (bare, sealed):
         await store.add_many(stored)
@@ -42,13 +45,13 @@ async def measured(name: str, bare: Store, sealed: EncryptedStore, items: int) -
     ids = {store: cycle([item.id for item in stored]) for store in (bare, sealed)}
 
     async def first(store: Store) -> object:
-        if isinstance(store, EncryptedStore):
-            store.forget_decrypted()
+        if store is sealed:
+            encryption.forget_decrypted()
         return await store.get(next(ids[store]))
 
     async def last(store: Store) -> object:
-        if isinstance(store, EncryptedStore):
-            store.forget_decrypted()
+        if store is sealed:
+            encryption.forget_decrypted()
         return await store.search(metadata=USER, limit=20)
 
     gets = await interleaved(
@@ -114,7 +117,6 @@ async def main() -> None:
             named = "schema" if options.url.startswith("postgres") else "namespace"
             urls = [f"{options.url}{'&' if '?' in options.url else '?'}{named}={name}" for name in ("bare", "sealed")]
         async with memoranda.open(urls[0]) as bare, memoranda.open(urls[1], encrypt=ring) as sealed:
-            assert isinstance(sealed, EncryptedStore)
             name = type(bare).__name__.removesuffix("MemoryStore")
             report(f"Encryption on {name}", await measured(name, bare, sealed, options.items))
 

@@ -11,7 +11,7 @@ from strands.types.session import Session, SessionAgent, SessionMessage, Session
 
 from memoranda.store import InMemoryStore, Store
 from memoranda_adk import MemorandaSessionService
-from memoranda_encrypt import EncryptedStore, KeyRing, LocalMasterKey
+from memoranda_encrypt import KeyRing, LocalMasterKey, with_encryption
 from memoranda_messages.sessions import DerivedIds
 from memoranda_strands import MemorandaMemoryStore, MemorandaSessionRepository
 
@@ -41,7 +41,7 @@ async def stored_ids(store: Store) -> set[str]:
 async def test_ids_in_an_encrypted_store_cannot_be_derived_without_its_key(tmp_path: Path) -> None:
     plain = await stored_ids(InMemoryStore())
     ring = KeyRing(LocalMasterKey.generate(), tmp_path / "keys.db")
-    async with EncryptedStore(InMemoryStore(), ring) as store:
+    async with with_encryption(InMemoryStore(), ring) as store:
         sealed = await stored_ids(store)
 
     ring.close()

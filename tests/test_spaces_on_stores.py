@@ -17,6 +17,7 @@ import memoranda
 from memoranda import HumanMemory, InputError, MemoryItem, MemoryMetadata, SummaryMemory
 from memoranda.errors import NotGrantedError
 from memoranda.store import InMemoryStore, Store
+from memoranda.store.layers import layer_of
 from memoranda.store.records import copying_records
 from memoranda.store.spaces import DIRECTORY
 from memoranda.sync import open as open_sync
@@ -29,6 +30,7 @@ from memoranda_spaces.records import item_of
 from memoranda_sqlite import SQLiteMemoryStore
 from memoranda_testing.servers import postgres_server, redis_server
 from memoranda_userdata import export, forget, import_
+from memoranda_userdata.forgetting import KeyPerUser
 from memoranda_vector import VectorMemoryStore
 
 POLICY = "The refund policy allows thirty days."
@@ -267,7 +269,7 @@ async def test_earlier_versions_need_a_grant_too(store: Store) -> None:
 
 async def test_a_space_has_a_key_of_its_own(store: Store, make_store: Callable[[], Store]) -> None:
     """A member's forgetting leaves it readable, and a forgotten space is gone from backups."""
-    if not hasattr(store, "destroy_keys"):
+    if layer_of(store, KeyPerUser) is None:
         pytest.skip("This store is not encrypted.")
     ada = store.scoped(user_id="ada", spaces="granted")
     await ada.add(HumanMemory(id="acme-2", content="Written by Ada."), space="acme")

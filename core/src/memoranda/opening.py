@@ -67,7 +67,7 @@ def open(
         store.access = access
         store._label = redacted(url)
         # Some engines are ready at once and others are not. Changing the URL must not make that difference.
-        getattr(store, "_expect_opening", lambda: None)()
+        getattr(store, "expect_opening", lambda: None)()
     _attach(store, registry, [*observers, *by_option])
     if ranker is not None:
         store.ranker = _named(registry, RankerSpec, ranker)

@@ -39,11 +39,12 @@ class Backend(Spec):
 
 @dataclass(frozen=True, slots=True)
 class WrapperSpec(Spec):
-    """A store around a store. ``target(store, value=…, **options)`` returns a :class:`memoranda.store.Store`.
+    """A layer for stores. ``target(store, value=…, **options)`` puts it into a store and returns that store.
 
     ``memoranda.open(url, NAME=value)`` asks for it, and so does a URL that begins with ``PREFIX+``; the value is True
     then. ``options`` are those of the URL's query that the mapping ``target.options`` names, each with the function
-    that reads it. The wrapper opens and closes the store that it is given.
+    that reads it. See :func:`memoranda.store.layers.add_layer`. A target may return another store instead, which opens
+    and closes the one that it was given.
     """
 
     prefix: str = field(default="", kw_only=True)

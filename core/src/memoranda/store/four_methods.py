@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from abc import abstractmethod
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import Any, TypeVar
 
@@ -53,6 +53,7 @@ class HookedEngine(Engine):
     async def open(self, opening: Opening) -> Opened:
         """Open the store."""
         store = self._store
+        store._read_as = opening.item_types
         if opening.access != "create" and not await store._exists():
             raise StoreNotFoundError(opening.label, await store._alike())
         await store._init()
@@ -203,9 +204,18 @@ class BaseStore(Store):
         self._serialises_writes = own._update_many is BaseStore._update_many or own._apply is BaseStore._apply
         self._write_lock = LoopLock()
         self._own_mark: str | None = None
+        self._read_as: Callable[[], Mapping[str, type[MemoryItem]]] | None = None
         # Held by the thread whose step it is: see one_thread_at_a_time().
         self._turn = threading.RLock()
         super().__init__(HookedEngine(self))
+
+    @property
+    def stored_types(self) -> Mapping[str, type[MemoryItem]]:
+        """The classes that what is stored is read as: ``item_types``, unless a layer stores items in another form.
+
+        An encrypted fact, for instance, lacks the fields that the class of facts requires.
+        """
+        return self.item_types if self._read_as is None else self._read_as()
 
     @property
     def _lifetimes(self) -> Lifetimes:

@@ -8,7 +8,7 @@ import json
 import weakref
 from abc import ABC
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, Protocol, Self
 
 from memoranda.errors import (
     InputError,
@@ -31,6 +31,18 @@ from memoranda.store.observers import Observers
 from memoranda.store.protocol import BASE_CAPABILITIES, Access, Capability, SearchMode
 from memoranda.store.ranked import Ranker, Reranker, installed_ranker
 from memoranda.store.writes import Write, Written
+
+
+class Wrapping(Protocol):
+    """A layer that stores items in another form, such as encrypted, so that what is added has to come through it."""
+
+    def unwrapped(self, item: MemoryItem) -> MemoryItem:
+        """Return an item that is given to be stored; one in the layer's form, as an export may have it, as it was."""
+        ...
+
+    def derived_id(self, text: str, *, digits: int) -> str:
+        """Return an id that is made from a text, and that confirms no guess of the text."""
+        ...
 
 
 class Lifecycle(ABC):
@@ -69,11 +81,14 @@ class Lifecycle(ABC):
     """The prefix of the wrapper that this store is opened for, such as ``"encrypted"``: what is added comes through it
     alone. None for a store that is used as it is."""
 
+    wrapping: Wrapping | None = None
+    """The layer of that wrapper. Without it, a store that has a wrapper shows what is stored, and takes no items."""
+
     engine: Layer
     """What answers the requests of this store: its layers, the outermost first."""
 
     bottom: Engine
-    """What keeps the items, below all layers. For whatever stands around a store, such as encryption."""
+    """What keeps the items, below all layers."""
 
     measured_by: Sequence[Around] = ()
     """What is told of the public calls of this store or handle: see :func:`memoranda.store.calls.measure`."""
@@ -179,7 +194,7 @@ class Lifecycle(ABC):
         """
         return self._state == "open" or await self.engine.exists()
 
-    def _expect_opening(self) -> None:
+    def expect_opening(self) -> None:
         """Refuse calls until ``init()`` or ``async with``, also where the engine is ready at once."""
         self._state = "new"
 
@@ -214,6 +229,10 @@ class Lifecycle(ABC):
         """The observers of this store or handle, in the order in which they are asked."""
         return list(self._observers)
 
+    def withheld(self, items: Sequence[MemoryItem]) -> set[str]:
+        """Return the ids of those items that observers of this store or handle hide: they arrive deleted."""
+        return self._observers.hidden(items)
+
     @property
     def is_open(self) -> bool:
         """True between the opening and the closing of the store."""
@@ -245,6 +264,8 @@ class Lifecycle(ABC):
         encrypted store makes them with a key of its ring, of 32 digits at most; every other store has nothing to hide,
         and hashes the text.
         """
+        if self.wrapping is not None:
+            return self.wrapping.derived_id(text, digits=digits)
         return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:digits]
 
     def _bounds(self, metadata: MemoryMetadata | None) -> MemoryMetadata | None:
@@ -264,8 +285,8 @@ class Lifecycle(ABC):
             raise UnsupportedError(self.label, f"the capability {capability.value!r}")
 
     def _refuse_wrapped(self) -> None:
-        """Raise WrappedStoreError where items come through a wrapper alone."""
-        if self.root.wrapper is not None:
+        """Raise WrappedStoreError where items come through a wrapper alone that is not there."""
+        if self.root.wrapper is not None and self.root.wrapping is None:
             raise WrappedStoreError(self.root.label, self.root.wrapper)
 
     @property

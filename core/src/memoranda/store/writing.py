@@ -277,7 +277,7 @@ class Writing(Lifecycle):
         Every item that a store is given comes by here, so this is where the records of branches are refused.
         """
         if self.wrapper is not None:
-            self._refuse_wrapped()
+            item = self._unwrapped(item)
         given = type(item)
         if given is not self.item_types.get(item.memory_type, MemoryItem):
             item = load_item(dump_item(item), self.item_types)
@@ -288,6 +288,12 @@ class Writing(Lifecycle):
                 field="memory_type",
             )
         return item
+
+    def _unwrapped(self, item: MemoryItem) -> MemoryItem:
+        """Return an item as it was before the store's wrapper has stored it. Raises WrappedStoreError without that."""
+        self._refuse_wrapped()
+        assert self.wrapping is not None, "refused otherwise"
+        return self.wrapping.unwrapped(item)
 
     def _lifetime(self, ttl: float | None) -> BatchLifetime:
         """Return what gives the items of one call their ends."""
@@ -308,6 +314,20 @@ class Writing(Lifecycle):
         if not hidden <= {item.id for item in batch}:
             raise InputError("deleted names an id that is not among the items.", field="deleted")
         return hidden
+
+
+async def add_with_vectors(
+    store: Writing, items: Iterable[MemoryItem], vectors: Any, *, within: MemoryMetadata | None = None
+) -> None:
+    """Store several items, as :meth:`Writing.add_many` does, with vectors that the engine then need not make.
+
+    For a store whose engine keeps vectors: they reach it as ``vectors`` of the :class:`~memoranda.store.backend.Write`.
+    """
+    store._ensure_open()
+    check_filter(within, "within")
+    batch = await store._accepted(items, None)
+    if batch:
+        await store._submit(Write(batch, within, owned=len(batch) > AT_ONCE, vectors=vectors))
 
 
 def _copied(item: MemoryItem, shared: dict[int, MemoryMetadata]) -> MemoryItem:

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from memoranda_encrypt import EncryptedStore, KeyRing, LocalMasterKey
+from memoranda.store import Store
+from memoranda_encrypt import KeyRing, LocalMasterKey, with_encryption
 from memoranda_sqlite import SQLiteMemoryStore
 from servers import Engines
 
@@ -47,7 +48,7 @@ def ring(tmp_path: Path, master: LocalMasterKey) -> Iterator[KeyRing]:
 
 
 @pytest.fixture
-async def store(tmp_path: Path, ring: KeyRing) -> AsyncIterator[EncryptedStore]:
+async def store(tmp_path: Path, ring: KeyRing) -> AsyncIterator[Store]:
     """An encrypted SQLite file."""
-    async with EncryptedStore(SQLiteMemoryStore(tmp_path / "store.db"), ring) as store:
+    async with with_encryption(SQLiteMemoryStore(tmp_path / "store.db"), ring) as store:
         yield store

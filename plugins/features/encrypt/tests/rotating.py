@@ -9,7 +9,7 @@ import asyncio
 import os
 import sys
 
-from memoranda_encrypt import EncryptedStore, KeyRing, LocalMasterKey, decrypt, encrypt, rotate
+from memoranda_encrypt import KeyRing, LocalMasterKey, decrypt, encrypt, rotate, with_encryption
 from memoranda_sqlite import SQLiteMemoryStore
 
 
@@ -23,7 +23,7 @@ async def convert(what: str, store: str, keys: str, master: str) -> None:
     inner = SQLiteMemoryStore(store, durability="normal")
     print(os.getpid(), flush=True)
     if what == "rotate":
-        async with EncryptedStore(inner, ring) as sealed:
+        async with with_encryption(inner, ring) as sealed:
             await rotate(sealed, progress=progress, grace=0)
     else:
         await (encrypt if what == "encrypt" else decrypt)(inner, ring, progress=progress)

@@ -13,9 +13,9 @@ import pytest
 import pytest_asyncio
 
 import memoranda
-from memoranda.store import InMemoryStore
+from memoranda.store import InMemoryStore, Store
 from memoranda_backend.ranking import HashingEmbeddings
-from memoranda_encrypt import EncryptedStore, KeyRing, LocalMasterKey
+from memoranda_encrypt import KeyRing, LocalMasterKey, with_encryption
 from memoranda_sqlite import SQLiteMemoryStore
 from memoranda_testing import Reopen, StoreConformance, TrustConformance
 from memoranda_testing.facts import FactsConformance
@@ -31,16 +31,16 @@ def ring() -> KeyRing:
 
 class TestEncryptedInMemory(StoreConformance):
     @pytest_asyncio.fixture
-    async def store(self, ring: KeyRing) -> AsyncIterator[EncryptedStore]:
-        async with EncryptedStore(InMemoryStore(), ring) as store:
+    async def store(self, ring: KeyRing) -> AsyncIterator[Store]:
+        async with with_encryption(InMemoryStore(), ring) as store:
             yield store
 
 
 @pytest.mark.rare("encrypted trust")
 class TestTrustEncrypted(TrustConformance):
     @pytest_asyncio.fixture
-    async def store(self, ring: KeyRing) -> AsyncIterator[EncryptedStore]:
-        async with EncryptedStore(InMemoryStore(), ring) as store:
+    async def store(self, ring: KeyRing) -> AsyncIterator[Store]:
+        async with with_encryption(InMemoryStore(), ring) as store:
             yield store
 
 
@@ -56,14 +56,14 @@ class OnSQLite(StoreConformance):
     options: ClassVar[dict[str, Any]] = {}
 
     @pytest_asyncio.fixture
-    async def store(self, tmp_path: Path, ring: KeyRing) -> AsyncIterator[EncryptedStore]:
-        async with EncryptedStore(SQLiteMemoryStore(tmp_path / "store.db", **self.options), ring) as store:
+    async def store(self, tmp_path: Path, ring: KeyRing) -> AsyncIterator[Store]:
+        async with with_encryption(SQLiteMemoryStore(tmp_path / "store.db", **self.options), ring) as store:
             yield store
 
     @pytest.fixture
     def reopen(self, tmp_path: Path, ring: KeyRing) -> Reopen:
-        async def reopen() -> EncryptedStore:
-            return EncryptedStore(SQLiteMemoryStore(tmp_path / "store.db", **self.options), ring)
+        async def reopen() -> Store:
+            return with_encryption(SQLiteMemoryStore(tmp_path / "store.db", **self.options), ring)
 
         return reopen
 
@@ -90,8 +90,8 @@ class TestHiddenOwners(OnSQLite):
 @pytest.mark.rare("encrypted vectors")
 class TestEncryptedVectorStore(StoreConformance):
     @pytest_asyncio.fixture
-    async def store(self, ring: KeyRing) -> AsyncIterator[EncryptedStore]:
-        async with EncryptedStore(VectorMemoryStore(HashingEmbeddings(64)), ring) as store:
+    async def store(self, ring: KeyRing) -> AsyncIterator[Store]:
+        async with with_encryption(VectorMemoryStore(HashingEmbeddings(64)), ring) as store:
             yield store
 
 

@@ -6,11 +6,13 @@ import shutil
 from pathlib import Path
 
 import pytest
+from ciphertext import encryption, put, stored
 
 import memoranda
 from memoranda import HumanMemory, MemoryMetadata
-from memoranda.store.backend import Write
-from memoranda_encrypt import DestroyedKeyError, EncryptedStore, KeyRing, KeyRingError, LocalMasterKey
+from memoranda.store import Store
+from memoranda_commands.findings import own_findings
+from memoranda_encrypt import DestroyedKeyError, KeyRing, KeyRingError, LocalMasterKey, with_encryption
 from memoranda_sqlite import SQLiteMemoryStore
 from memoranda_userdata import Digest, export_lines, forget
 
@@ -22,7 +24,7 @@ def said(user: str | None, number: int) -> HumanMemory:
 
 
 async def filled(path: Path, ring: KeyRing) -> None:
-    async with EncryptedStore(SQLiteMemoryStore(path), ring) as store:
+    async with with_encryption(SQLiteMemoryStore(path), ring) as store:
         await store.add_many([said(user, number) for user in ("ada", "ben", None) for number in range(3)])
         await store.delete("ada-0")
 
@@ -32,12 +34,12 @@ async def test_a_restored_backup_has_nothing_of_a_forgotten_user_and_all_of_the_
 ) -> None:
     await filled(tmp_path / "store.db", ring)
     shutil.copy(tmp_path / "store.db", tmp_path / "yesterday.db")
-    async with EncryptedStore(SQLiteMemoryStore(tmp_path / "store.db"), ring) as store:
+    async with with_encryption(SQLiteMemoryStore(tmp_path / "store.db"), ring) as store:
         receipt = await forget(store, "ada")
     assert receipt.complete
     assert receipt.keys_destroyed == 1
 
-    async with EncryptedStore(SQLiteMemoryStore(tmp_path / "yesterday.db"), ring) as store:
+    async with with_encryption(SQLiteMemoryStore(tmp_path / "yesterday.db"), ring) as store:
         with pytest.raises(DestroyedKeyError, match="'ada-1'"):
             await store.get("ada-1")
         assert await store.search(metadata=ADA) == []
@@ -64,12 +66,12 @@ async def test_a_store_without_keys_has_no_word_of_them_in_its_receipt(tmp_path:
         assert (await forget(store, "ada")).keys_destroyed is None
 
 
-async def test_a_user_who_comes_back_gets_a_new_key(store: EncryptedStore) -> None:
+async def test_a_user_who_comes_back_gets_a_new_key(store: Store) -> None:
     await store.add(said("ada", 1))
     await forget(store, "ada")
     await store.add(said("ada", 2))
     assert [item.content for item in await store.search(metadata=ADA)] == ["tea 2"]
-    states = sorted(key.state for key in store.ring.list())
+    states = sorted(key.state for key in encryption(store).ring.list())
     assert states == ["active", "destroyed"]
 
 
@@ -78,7 +80,7 @@ async def test_a_destroyed_key_is_gone_from_the_file_and_from_other_processes(
 ) -> None:
     await filled(tmp_path / "store.db", ring)
     other = KeyRing(master, tmp_path / "keys.db")
-    async with EncryptedStore(SQLiteMemoryStore(tmp_path / "store.db"), other) as store:
+    async with with_encryption(SQLiteMemoryStore(tmp_path / "store.db"), other) as store:
         assert await store.get("ada-1") is not None
         wrapped = [row.wrapped for row in ring._file.all() if row.wrapped is not None]
         ring.destroy("ada")
@@ -103,13 +105,13 @@ async def test_an_older_copy_of_the_ring_is_useless_after_the_master_key_was_rep
     assert replaced.rewrap() == 0
     with pytest.raises(KeyRingError, match="wrapped by the master key"):
         KeyRing(new, tmp_path / "keys-yesterday.db").open()
-    async with EncryptedStore(SQLiteMemoryStore(tmp_path / "store.db"), KeyRing(new, tmp_path / "keys.db")) as store:
+    async with with_encryption(SQLiteMemoryStore(tmp_path / "store.db"), KeyRing(new, tmp_path / "keys.db")) as store:
         assert len(await store.search(metadata=BEN)) == 3
 
 
 async def test_the_ring_names_no_user(tmp_path: Path, ring: KeyRing) -> None:
     user = "somebody-from-nowhere"  # Too long to stand in a random number by chance, as a short name of hex digits may.
-    async with EncryptedStore(SQLiteMemoryStore(tmp_path / "store.db"), ring) as store:
+    async with with_encryption(SQLiteMemoryStore(tmp_path / "store.db"), ring) as store:
         await store.add_many([said(user, 1), said(None, 1)])
     assert user.encode() not in (tmp_path / "keys.db").read_bytes()
     assert {key.user_id for key in ring.list()} == {user, None}
@@ -118,11 +120,9 @@ async def test_the_ring_names_no_user(tmp_path: Path, ring: KeyRing) -> None:
 async def test_doctor_tells_what_cannot_be_read(tmp_path: Path, ring: KeyRing) -> None:
     await filled(tmp_path / "store.db", ring)
     ring.destroy("ada")
-    async with EncryptedStore(SQLiteMemoryStore(tmp_path / "store.db"), ring) as store:
-        held = await store.inner.get("ben-1")
-        assert held is not None
-        await store.inner.bottom.write(Write([held]))  # The same text as another version.
-        finding = (await store.doctor())[-1]
+    async with with_encryption(SQLiteMemoryStore(tmp_path / "store.db"), ring) as store:
+        await put(store, await stored(store, "ben-1"))  # The same text as another version.
+        finding = (await own_findings(store))[-1]
     assert (finding.name, finding.ok) == ("encryption", False)
     assert finding.detail == "9 items are sealed, 5 items can be decrypted, 3 are of forgotten users."
     assert "'ben-1'" in finding.remedy
@@ -135,7 +135,7 @@ async def test_a_user_who_came_back_is_counted_without_what_a_backup_brings_back
     ring = KeyRing(master, tmp_path / "keys.db", hide_owners=hide_owners)
     await filled(tmp_path / "store.db", ring)
     ring.destroy("ada")
-    async with EncryptedStore(SQLiteMemoryStore(tmp_path / "store.db"), ring) as store:
+    async with with_encryption(SQLiteMemoryStore(tmp_path / "store.db"), ring) as store:
         await store.add(said("ada", 7))
         assert await store.count(metadata=ADA) == len(await store.search(metadata=ADA)) == 1
         assert await store.count() == len(await store.search(limit=100)) == 7

@@ -8,15 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ciphertext import all_stored, put, stored
 
 import memoranda
 from memoranda import HumanMemory, MemoryMetadata
-from memoranda.errors import WrappedStoreError
+from memoranda.errors import InputError, UnsupportedError, WrappedStoreError
 from memoranda.store import InMemoryStore, Store
-from memoranda.store.backend import Write
 from memoranda_backend.ranking import HashingEmbeddings
+from memoranda_commands.findings import own_findings
 from memoranda_encrypt import (
-    EncryptedStore,
     KeyRing,
     KeyRingError,
     LocalMasterKey,
@@ -24,6 +24,7 @@ from memoranda_encrypt import (
     PlainStoreError,
     decrypt,
     encrypt,
+    with_encryption,
 )
 from memoranda_encrypt.marks import write_mark
 from memoranda_sqlite import SQLiteMemoryStore
@@ -110,30 +111,40 @@ async def test_a_store_is_plain_again_once_it_was_decrypted(url: str, ring: KeyR
 
 
 @pytest.mark.parametrize("make", [InMemoryStore, lambda: VectorMemoryStore(HashingEmbeddings(16))])
-async def test_a_store_in_memory_refuses_plain_items_beside_the_encryption_and_after_it(
+async def test_a_store_in_memory_stays_encrypted_when_it_is_opened_again(
     make: Callable[[], Store], ring: KeyRing
 ) -> None:
-    inner = make()
-    async with EncryptedStore(inner, ring) as store:
-        await store.add(said("sealed"))
-        for handle in (inner, inner.scoped(user_id="ada")):
-            for write in (handle.add(said("plain")), handle.add_many([said("plain")]), handle.update(said("plain"))):
-                with pytest.raises(WrappedStoreError):
-                    await write
-        assert [item.id for item in await store.search(metadata=ADA, mode="substring")] == ["sealed"]
-    with pytest.raises(WrappedStoreError):
-        await inner.init()
-    async with EncryptedStore(inner, ring) as store:
-        assert await store.count() == 1
+    store = with_encryption(make(), ring)
+    handle = store.scoped(user_id="ada")
+    for _ in range(2):
+        async with store:
+            await store.add(said("sealed"))
+            await handle.add_many([said("many")])
+            assert [item.content async for item in all_stored(store)] == ["", ""]
+            assert {item.content for item in await handle.search(mode="substring")} == {"tea"}
+    with pytest.raises(InputError, match="not encrypted yet"):
+        with_encryption(store, ring)
+
+
+async def test_a_store_is_encrypted_before_it_is_opened(tmp_path: Path, ring: KeyRing) -> None:
+    async with SQLiteMemoryStore(tmp_path / "store.db") as store:
+        with pytest.raises(InputError, match="before it is opened"):
+            with_encryption(store, ring)
+
+
+async def test_vectors_that_were_made_elsewhere_are_refused(ring: KeyRing) -> None:
+    async with with_encryption(VectorMemoryStore(HashingEmbeddings(16)), ring) as store:
+        with pytest.raises(UnsupportedError, match="vectors"):
+            await store.add_vectors([said("one")], [[0.0] * 16])
+        assert await store.count() == 0
 
 
 async def older(path: Path, ring: KeyRing, *plain: HumanMemory) -> None:
     """Make a file as an earlier release left it: with plain items beside sealed ones, and without a word of that."""
-    inner = SQLiteMemoryStore(path)
-    async with EncryptedStore(inner, ring) as store:
+    async with with_encryption(SQLiteMemoryStore(path), ring) as store:
         await store.add_many([said("sealed"), HumanMemory(id="ben", content="milk")])
-        await inner.bottom.write(Write(list(plain)))
-        await write_mark(inner, None)
+        await put(store, *plain)
+        await write_mark(store.bottom, None)
 
 
 async def test_one_plain_item_never_makes_a_user_unreadable(
@@ -142,7 +153,7 @@ async def test_one_plain_item_never_makes_a_user_unreadable(
     path = tmp_path / "store.db"
     await older(path, ring, said("plain", "coffee"))
     for _ in range(2):
-        async with EncryptedStore(SQLiteMemoryStore(path), ring) as store:
+        async with with_encryption(SQLiteMemoryStore(path), ring) as store:
             assert [item.id for item in await store.search(metadata=ADA)] == ["sealed"]
             assert [item.id for item in await store.search(query="tea", metadata=ADA, mode="text")] == ["sealed"]
             assert [item.id for item in await store.window(metadata=ADA)] == ["sealed"]
@@ -153,7 +164,7 @@ async def test_one_plain_item_never_makes_a_user_unreadable(
                 await store.get("plain")
     assert "memoranda encrypt" in caplog.text
     assert "coffee" not in caplog.text
-    async with EncryptedStore(SQLiteMemoryStore(path), ring, unsealed="read") as store:
+    async with with_encryption(SQLiteMemoryStore(path), ring, unsealed="read") as store:
         assert {item.id for item in await store.search(metadata=ADA)} == {"plain", "sealed"}
         assert await store.count(metadata=ADA) == 2
 
@@ -161,36 +172,36 @@ async def test_one_plain_item_never_makes_a_user_unreadable(
 async def test_encrypting_a_store_makes_its_plain_items_readable(tmp_path: Path, ring: KeyRing) -> None:
     path = tmp_path / "store.db"
     await older(path, ring, said("plain", "coffee"))
-    async with EncryptedStore(SQLiteMemoryStore(path), ring) as store:
-        finding = (await store.doctor())[-1]
+    async with with_encryption(SQLiteMemoryStore(path), ring) as store:
+        finding = (await own_findings(store))[-1]
         assert (finding.name, finding.ok) == ("encryption", False)
         assert finding.detail == "2 items are sealed, 2 items can be decrypted, 1 are not encrypted."
         assert "memoranda encrypt" in finding.remedy
     assert (await encrypt(SQLiteMemoryStore(path), ring)).items == 1
-    async with EncryptedStore(SQLiteMemoryStore(path), ring) as store:
+    async with with_encryption(SQLiteMemoryStore(path), ring) as store:
         assert {item.content for item in await store.search(metadata=ADA)} == {"coffee", "tea"}
         assert await store.count() == 3
-        assert (await store.doctor())[-1].ok
+        assert (await own_findings(store))[-1].ok
 
 
 async def test_what_has_no_seal_takes_no_place_on_a_page(tmp_path: Path, ring: KeyRing) -> None:
     path = tmp_path / "store.db"
     await older(path, ring, *[said(f"plain-{number}") for number in range(5)])
-    async with EncryptedStore(SQLiteMemoryStore(path), ring) as store:
+    async with with_encryption(SQLiteMemoryStore(path), ring) as store:
         assert [item.id for item in await store.search(limit=1)] == ["ben"]
         assert [item.id for item in await store.search(limit=1, offset=1)] == ["sealed"]
-        await store.inner.bottom.write(Write([said("later")]))
+        await put(store, said("later"))
         assert [item.id for item in await store.search(limit=1)] == ["ben"]
 
 
 async def test_popping_and_replacing_pass_over_what_has_no_seal(tmp_path: Path, ring: KeyRing) -> None:
     path = tmp_path / "store.db"
     await older(path, ring, said("plain", "coffee"), said("again", "coffee"))
-    async with EncryptedStore(SQLiteMemoryStore(path), ring) as store:
+    async with with_encryption(SQLiteMemoryStore(path), ring) as store:
         await store.add(said("again", "water"))
         popped = [await store.pop(metadata=ADA) for _ in range(3)]
         assert [item.id for item in popped if item is not None] == ["again", "sealed"]
-        assert await store.inner.get("plain") is not None
+        assert await stored(store, "plain") is not None
 
 
 async def test_a_store_of_plain_items_is_not_taken_for_an_encrypted_one(tmp_path: Path, ring: KeyRing) -> None:
@@ -198,7 +209,7 @@ async def test_a_store_of_plain_items_is_not_taken_for_an_encrypted_one(tmp_path
     async with SQLiteMemoryStore(path) as store:
         await store.add(said("plain"))
     with pytest.raises(PlainStoreError, match="memoranda encrypt"):
-        await EncryptedStore(SQLiteMemoryStore(path), ring).init()
+        await with_encryption(SQLiteMemoryStore(path), ring).init()
     async with SQLiteMemoryStore(path) as store:
         assert await store.count() == 1
 
@@ -210,7 +221,7 @@ async def test_an_older_file_is_refused_with_another_ring(
     other = KeyRing(master, tmp_path / "other.db")
     other.open()
     with pytest.raises(KeyRingError, match="another key ring"):
-        await EncryptedStore(SQLiteMemoryStore(tmp_path / "store.db"), other).init()
+        await with_encryption(SQLiteMemoryStore(tmp_path / "store.db"), other).init()
 
 
 @pytest.fixture

@@ -7,13 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ciphertext import all_stored
 
 import memoranda
 from memoranda import HumanMemory, MemoryMetadata
 from memoranda.errors import InputError
 from memoranda.store import InMemoryStore
 from memoranda_backend.ranking import HashingEmbeddings
-from memoranda_encrypt import EncryptedStore, KeyRing, KeyRingError, LocalMasterKey, MasterKey
+from memoranda_encrypt import KeyRing, KeyRingError, LocalMasterKey, MasterKey, with_encryption
 
 
 def said(content: str, **owner: Any) -> HumanMemory:
@@ -22,10 +23,10 @@ def said(content: str, **owner: Any) -> HumanMemory:
 
 async def test_hidden_owners_are_stored_as_keyed_hashes() -> None:
     ring = KeyRing(LocalMasterKey.generate(), hide_owners=True)
-    async with EncryptedStore(InMemoryStore(), ring) as store:
+    async with with_encryption(InMemoryStore(), ring) as store:
         item = said("tea", session_id="trip", agent_id="agent", namespace=("mail", "private"))
         await store.add(item)
-        (held,) = [each async for each in store.inner.scan()]
+        (held,) = [each async for each in all_stored(store)]
         shown = held.model_dump_json()
         assert not [name for name in ("ada@example.org", "trip", '"agent"', "mail", "private") if name in shown]
         mine = store.scoped(user_id="ada@example.org")
@@ -41,10 +42,10 @@ async def test_hidden_owners_are_stored_as_keyed_hashes() -> None:
 
 async def test_a_blind_index_compares_values_that_the_store_cannot_read() -> None:
     ring = KeyRing(LocalMasterKey.generate(), indexed=["ticket"])
-    async with EncryptedStore(InMemoryStore(), ring) as store:
+    async with with_encryption(InMemoryStore(), ring) as store:
         values = [7, 7.0, "7", True, {"a": [1, {"b": 2.0}]}]
         await store.add_many([said(str(n), extra={"ticket": value, "mood": n}) for n, value in enumerate(values)])
-        held = [each async for each in store.inner.scan()]
+        held = [each async for each in all_stored(store)]
         assert all(len(each.metadata.extra) == 1 for each in held)
         assert "ticket" not in str([each.metadata.extra for each in held])
         assert len({str(each.metadata.extra) for each in held}) == 4  # 7 and 7.0 are equal.
@@ -131,7 +132,7 @@ async def test_a_master_key_may_be_anywhere_and_is_asked_once_for_each_key(tmp_p
 
     remote = Remote()
     assert isinstance(remote, MasterKey)
-    async with EncryptedStore(InMemoryStore(), KeyRing(remote, tmp_path / "keys.db")) as store:
+    async with with_encryption(InMemoryStore(), KeyRing(remote, tmp_path / "keys.db")) as store:
         for number in range(20):
             await store.add(said(f"tea {number}"))
         assert len(await store.search(limit=50)) == 20
@@ -148,7 +149,7 @@ def test_what_is_no_ring_is_refused() -> None:
 async def test_what_was_decrypted_is_gone_when_the_store_is_closed(tmp_path: Path, ring: KeyRing) -> None:
     import gc
 
-    store = EncryptedStore(InMemoryStore(), ring)
+    store = with_encryption(InMemoryStore(), ring)
     async with store:
         await store.add_many([said(f"plum {number}") for number in range(50)])
         await store.search(query="plum", mode="text")

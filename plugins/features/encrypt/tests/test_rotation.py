@@ -13,12 +13,13 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from ciphertext import all_stored, encryption
 
 import memoranda
 from memoranda import HumanMemory, MemoryMetadata, ToolMemory
 from memoranda.errors import InputError
-from memoranda.store import InMemoryStore
-from memoranda_encrypt import EncryptedStore, KeyRing, LocalMasterKey, NotSealedError, decrypt, encrypt, rotate
+from memoranda.store import InMemoryStore, Store
+from memoranda_encrypt import KeyRing, LocalMasterKey, NotSealedError, decrypt, encrypt, rotate, with_encryption
 from memoranda_encrypt.sealing import key_id_of
 from memoranda_sqlite import SQLiteMemoryStore
 from servers import Engines
@@ -38,15 +39,15 @@ def items(count: int) -> list[HumanMemory]:
     ]
 
 
-async def contents(store: EncryptedStore | SQLiteMemoryStore) -> dict[str, str]:
+async def contents(store: Store | SQLiteMemoryStore) -> dict[str, str]:
     return {item.id: item.content async for item in store.scan(include_deleted=True)}
 
 
-async def keys_used(store: EncryptedStore) -> dict[str, str]:
-    return {held.id: key_id_of(held.payload or "") async for held in store.inner.scan(include_deleted=True)}
+async def keys_used(store: Store) -> dict[str, str]:
+    return {held.id: key_id_of(held.payload or "") async for held in all_stored(store, deleted=True)}
 
 
-async def test_rotation_of_all_keys_encrypts_every_item_anew(store: EncryptedStore) -> None:
+async def test_rotation_of_all_keys_encrypts_every_item_anew(store: Store) -> None:
     await store.add_many(items(30))
     await store.delete("004")
     before, said, seen = await keys_used(store), await contents(store), []
@@ -57,7 +58,7 @@ async def test_rotation_of_all_keys_encrypts_every_item_anew(store: EncryptedSto
     assert await contents(store) == said
     assert await store.get("004") is None
     assert seen[-1] == (30, 30)
-    assert not store.ring.rotating
+    assert not encryption(store).ring.rotating
     assert await store.restore("004") == 1
 
 
@@ -70,7 +71,6 @@ async def test_deleted_items_are_encrypted_anew_and_stay_deleted(
 ) -> None:
     with engines.empty_store(engine, tmp_path) as url:
         async with memoranda.open(url, encrypt=ring) as store:
-            assert isinstance(store, EncryptedStore)
             await store.add_many(items(6))
             await store.clear(metadata=MemoryMetadata(user_id="ben"))
             assert (await rotate(store, grace=0)).items == 6
@@ -79,7 +79,7 @@ async def test_deleted_items_are_encrypted_anew_and_stay_deleted(
             assert {item.content for item in await store.search()} == {f"tea {number}" for number in range(6)}
 
 
-async def test_rotation_of_one_user_leaves_the_others(store: EncryptedStore) -> None:
+async def test_rotation_of_one_user_leaves_the_others(store: Store) -> None:
     await store.add_many(items(9))
     before = await keys_used(store)
     assert (await rotate(store, "ada", grace=0)).items == 3
@@ -87,18 +87,18 @@ async def test_rotation_of_one_user_leaves_the_others(store: EncryptedStore) -> 
     assert {item_id for item_id in before if before[item_id] != after[item_id]} == {"000", "003", "006"}
 
 
-async def test_a_retired_key_is_kept_for_writers_that_are_late(store: EncryptedStore) -> None:
+async def test_a_retired_key_is_kept_for_writers_that_are_late(store: Store) -> None:
     await store.add_many(items(3))
     assert (await rotate(store)).keys == 0
-    assert sorted(key.state for key in store.ring.list()) == ["active"] * 3 + ["retired"] * 3
+    assert sorted(key.state for key in encryption(store).ring.list()) == ["active"] * 3 + ["retired"] * 3
     assert (await rotate(store, grace=0)).keys == 6
 
 
 async def test_others_read_and_write_during_a_rotation(
-    tmp_path: Path, ring: KeyRing, master: LocalMasterKey, store: EncryptedStore
+    tmp_path: Path, ring: KeyRing, master: LocalMasterKey, store: Store
 ) -> None:
     await store.add_many(items(300))
-    other = EncryptedStore(SQLiteMemoryStore(tmp_path / "store.db"), KeyRing(master, tmp_path / "keys.db"))
+    other = with_encryption(SQLiteMemoryStore(tmp_path / "store.db"), KeyRing(master, tmp_path / "keys.db"))
     chosen, written = random.Random(1), {}
 
     async def work() -> None:
@@ -124,7 +124,7 @@ async def test_rotation_keeps_vectors_and_branches(tmp_path: Path, ring: KeyRing
     from memoranda_backend.ranking import HashingEmbeddings
 
     inner = SQLiteMemoryStore(tmp_path / "vectors.db", embeddings=HashingEmbeddings(32))
-    async with EncryptedStore(inner, ring) as store:
+    async with with_encryption(inner, ring) as store:
         await store.add_many(items(6))
         branch = await store.fork("s", at="003")
         await rotate(store, grace=0)
@@ -144,7 +144,7 @@ async def test_a_store_is_encrypted_and_decrypted_in_place(tmp_path: Path, ring:
         assert (await encrypt(inner, ring)).items == 0
     assert not [name for name in sorted(tmp_path.glob("plain.db*")) if b"plum" in name.read_bytes()]
     assert b"tea" not in path.read_bytes()
-    async with EncryptedStore(SQLiteMemoryStore(path), ring) as store:
+    async with with_encryption(SQLiteMemoryStore(path), ring) as store:
         after = {item.id: item async for item in store.scan(include_deleted=True)}
         assert after == {item_id: item.model_copy(update={"version": 2}) for item_id, item in before.items()}
         assert await store.get("007") is None
@@ -154,14 +154,15 @@ async def test_a_store_is_encrypted_and_decrypted_in_place(tmp_path: Path, ring:
         assert back == {item_id: item.model_copy(update={"version": 3}) for item_id, item in before.items()}
 
 
-async def test_readers_may_accept_clear_items_while_a_store_is_being_encrypted(ring: KeyRing) -> None:
-    inner = InMemoryStore()
-    await inner.add_many(items(2))
-    async with EncryptedStore(inner, ring, unsealed="read") as store:
+async def test_readers_may_accept_clear_items_while_a_store_is_being_encrypted(tmp_path: Path, ring: KeyRing) -> None:
+    path = tmp_path / "store.db"
+    async with SQLiteMemoryStore(path) as plain:
+        await plain.add_many(items(2))
+    async with with_encryption(SQLiteMemoryStore(path), ring, unsealed="read") as store:
         await store.add(items(3)[2])
         assert [item.content for item in await store.search()] == ["tea 2", "tea 1", "tea 0"]
         assert len(await store.search(query="tea", mode="text")) == 3
-    async with EncryptedStore(inner, ring) as strict:
+    async with with_encryption(SQLiteMemoryStore(path), ring) as strict:
         assert [item.content for item in await strict.search()] == ["tea 2"]
         with pytest.raises(NotSealedError, match="'000'"):
             await strict.get("000")
@@ -190,7 +191,7 @@ async def test_nothing_is_lost_whenever_it_is_killed(tmp_path: Path, what: str, 
     ring = KeyRing(LocalMasterKey.from_file(tmp_path / "master.key"), tmp_path / "keys.db")
     path, all_items = tmp_path / "store.db", items(400)
     inner = SQLiteMemoryStore(path, durability="normal")
-    async with inner if what == "encrypt" else EncryptedStore(inner, ring) as store:
+    async with inner if what == "encrypt" else with_encryption(inner, ring) as store:
         await store.add_many(all_items)
         await store.delete("005")
     said = {item.id: item.content for item in all_items}
@@ -200,7 +201,7 @@ async def test_nothing_is_lost_whenever_it_is_killed(tmp_path: Path, what: str, 
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         for _ in range(times):
             killed += await asyncio.to_thread(run_and_kill, process, chosen)
-            reader = EncryptedStore(SQLiteMemoryStore(path), ring, unsealed="refuse" if what == "rotate" else "read")
+            reader = with_encryption(SQLiteMemoryStore(path), ring, unsealed="refuse" if what == "rotate" else "read")
             async with reader:
                 assert await contents(reader) == said
                 assert await reader.get("005") is None

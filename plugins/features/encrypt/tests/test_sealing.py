@@ -8,22 +8,22 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ciphertext import encryption, purge, put, stored
 from hypothesis import given
 from hypothesis import strategies as st
 
 from memoranda import AIMemory, HumanMemory, MemoryItem, MemoryMetadata
-from memoranda.store import InMemoryStore, copy_item
-from memoranda.store.backend import Write
+from memoranda.store import InMemoryStore, Store, copy_item
 from memoranda_backend.ranking import HashingEmbeddings
 from memoranda_encrypt import (
     DamagedItemError,
-    EncryptedStore,
     KeyRing,
     KeyRingError,
     LocalMasterKey,
     MissingKeyError,
     NotSealedError,
     UnsealingError,
+    with_encryption,
 )
 from memoranda_sqlite import SQLiteMemoryStore
 from memoranda_vector import VectorMemoryStore
@@ -36,23 +36,15 @@ def item(**fields: Any) -> HumanMemory:
     return HumanMemory(**{"content": SECRET, "metadata": MemoryMetadata(**owner), **fields})
 
 
-async def stored(store: EncryptedStore, item_id: str) -> MemoryItem:
-    """Return an item as the inner store has it."""
-    found = await store.inner.get(item_id)
-    assert found is not None
-    return found
+async def forged(store: Store, changed: MemoryItem) -> None:
+    """Put an item into the engine as it is, its version too, as one with access to its disk could."""
+    await purge(store, changed.id)
+    for _ in range(changed.version):
+        await put(store, changed)
+    encryption(store).forget_decrypted()
 
 
-async def forged(store: EncryptedStore, changed: MemoryItem) -> None:
-    """Put an item into the inner store as it is, its version too, as one with access to its disk could."""
-    await store.inner.purge(changed.id)
-    version = changed.version
-    for _ in range(version):
-        await store.inner.bottom.write(Write([changed]))
-    store.forget_decrypted()
-
-
-async def refused(store: EncryptedStore, item_id: str) -> None:
+async def refused(store: Store, item_id: str) -> None:
     """Expect every way of reading the item to raise an error that names it and nothing of its content."""
     readings = [
         store.get(item_id),
@@ -68,7 +60,7 @@ async def refused(store: EncryptedStore, item_id: str) -> None:
         assert "plum" not in str(raised.value)
 
 
-async def test_nothing_that_is_said_reaches_the_inner_store(store: EncryptedStore) -> None:
+async def test_nothing_that_is_said_reaches_the_engine(store: Store) -> None:
     said = AIMemory(
         content=SECRET,
         name="plum-name",
@@ -100,14 +92,14 @@ async def test_nothing_that_is_said_reaches_the_inner_store(store: EncryptedStor
     ],
     ids=lambda change: next(iter(change)),
 )
-async def test_a_changed_field_is_noticed(store: EncryptedStore, change: dict[str, Any]) -> None:
+async def test_a_changed_field_is_noticed(store: Store, change: dict[str, Any]) -> None:
     await store.add(item(id="one"))
     held = await stored(store, "one")
     await forged(store, MemoryItem(**{**held.model_dump(), **change}))
     await refused(store, "one")
 
 
-async def test_what_is_archived_is_authenticated(store: EncryptedStore) -> None:
+async def test_what_is_archived_is_authenticated(store: Store) -> None:
     await store.add(item(id="one"))
     held = await stored(store, "one")
     await forged(store, held.model_copy(update={"archived_by": "summary"}))
@@ -115,21 +107,21 @@ async def test_what_is_archived_is_authenticated(store: EncryptedStore) -> None:
         await store.get("one")
 
 
-async def test_a_text_of_another_item_is_noticed(store: EncryptedStore) -> None:
+async def test_a_text_of_another_item_is_noticed(store: Store) -> None:
     await store.add_many([item(id="one"), item(id="two", content="plum two")])
     one, two = await stored(store, "one"), await stored(store, "two")
     await forged(store, one.model_copy(update={"payload": two.payload}))
     await refused(store, "one")
 
 
-async def test_a_text_of_another_user_is_noticed(store: EncryptedStore) -> None:
+async def test_a_text_of_another_user_is_noticed(store: Store) -> None:
     await store.add_many([item(id="one"), item(id="two", owner={"user_id": "eve"})])
     one, two = await stored(store, "one"), await stored(store, "two")
     await forged(store, one.model_copy(update={"payload": two.payload}))
     await refused(store, "one")
 
 
-async def test_an_older_text_of_the_same_item_is_noticed(store: EncryptedStore) -> None:
+async def test_an_older_text_of_the_same_item_is_noticed(store: Store) -> None:
     await store.add(item(id="one", content="plum before"))
     before = await stored(store, "one")
     await store.add(item(id="one"))
@@ -139,7 +131,7 @@ async def test_an_older_text_of_the_same_item_is_noticed(store: EncryptedStore) 
 
 
 async def test_a_vector_is_no_body(ring: KeyRing) -> None:
-    async with EncryptedStore(VectorMemoryStore(HashingEmbeddings(16)), ring) as store:
+    async with with_encryption(VectorMemoryStore(HashingEmbeddings(16)), ring) as store:
         await store.add(item(id="one"))
         held = await stored(store, "one")
         assert held.__pydantic_extra__ is not None
@@ -149,7 +141,7 @@ async def test_a_vector_is_no_body(ring: KeyRing) -> None:
 
 
 async def test_a_changed_vector_is_noticed(ring: KeyRing) -> None:
-    async with EncryptedStore(VectorMemoryStore(HashingEmbeddings(16)), ring) as store:
+    async with with_encryption(VectorMemoryStore(HashingEmbeddings(16)), ring) as store:
         await store.add(item(id="one"))
         held = await stored(store, "one")
         changed = copy_item(held)
@@ -161,13 +153,13 @@ async def test_a_changed_vector_is_noticed(ring: KeyRing) -> None:
             await store.search(query="plum", mode="semantic")
 
 
-async def test_an_item_without_a_seal_is_refused(store: EncryptedStore) -> None:
-    await store.inner.bottom.write(Write([item(id="one")]))
+async def test_an_item_without_a_seal_is_refused(store: Store) -> None:
+    await put(store, item(id="one"))
     with pytest.raises(NotSealedError, match="one"):
         await store.get("one")
 
 
-async def test_fields_that_were_added_beside_the_seal_are_not_believed(store: EncryptedStore) -> None:
+async def test_fields_that_were_added_beside_the_seal_are_not_believed(store: Store) -> None:
     await store.add(item(id="one"))
     held = await stored(store, "one")
     await forged(store, held.model_copy(update={"name": "mallory", "origin": "evil", "content": "obey"}))
@@ -183,7 +175,7 @@ SEALED = "payload"
 async def test_every_single_bit_of_a_stored_item_counts(data: st.DataObject, content: str) -> None:
     """Flip one bit of one stored field: the item is not found, or refused, but never read as something else."""
     ring = KeyRing(LocalMasterKey.generate())
-    async with EncryptedStore(InMemoryStore(), ring) as store:
+    async with with_encryption(InMemoryStore(), ring) as store:
         await store.add(
             AIMemory(
                 id="one",
@@ -221,27 +213,27 @@ async def test_every_single_bit_of_a_stored_item_counts(data: st.DataObject, con
         else:
             changed.__dict__[place[0]] = text
         with pytest.raises(UnsealingError):
-            await store._opened(changed)
+            await encryption(store).opener.opened(changed)
         with pytest.raises(UnsealingError):
-            await store._all_opened([copy_item(changed)])
+            await encryption(store).opener.all_opened([copy_item(changed)])
 
 
 async def test_a_ring_that_has_lost_a_key_names_the_item_that_needs_it(tmp_path: Path, ring: KeyRing) -> None:
-    async with EncryptedStore(SQLiteMemoryStore(tmp_path / "a.db"), ring) as store:
+    async with with_encryption(SQLiteMemoryStore(tmp_path / "a.db"), ring) as store:
         shutil.copy(tmp_path / "keys.db", tmp_path / "yesterday.db")
         await store.add(item(id="one"))
     earlier = KeyRing(ring.master, tmp_path / "yesterday.db")
-    async with EncryptedStore(SQLiteMemoryStore(tmp_path / "a.db"), earlier) as store:
+    async with with_encryption(SQLiteMemoryStore(tmp_path / "a.db"), earlier) as store:
         with pytest.raises(MissingKeyError, match="'one'"):
             await store.get("one")
 
 
 async def test_a_ring_that_is_not_there_is_not_made_for_a_store_that_has_items(tmp_path: Path, ring: KeyRing) -> None:
-    async with EncryptedStore(SQLiteMemoryStore(tmp_path / "a.db"), ring) as store:
+    async with with_encryption(SQLiteMemoryStore(tmp_path / "a.db"), ring) as store:
         await store.add(item(id="one"))
     elsewhere = KeyRing(LocalMasterKey.generate(), tmp_path / "elsewhere.db")
     with pytest.raises(KeyRingError, match=r"elsewhere\.db"):
-        await EncryptedStore(SQLiteMemoryStore(tmp_path / "a.db"), elsewhere).init()
+        await with_encryption(SQLiteMemoryStore(tmp_path / "a.db"), elsewhere).init()
     assert not (tmp_path / "elsewhere.db").exists()
 
 
@@ -249,10 +241,10 @@ async def test_the_wrong_master_key_is_refused_at_the_opening(tmp_path: Path, ri
     ring.open()
     wrong = KeyRing(LocalMasterKey.generate(), tmp_path / "keys.db")
     with pytest.raises(KeyRingError, match="master key"):
-        await EncryptedStore(InMemoryStore(), wrong).init()
+        await with_encryption(InMemoryStore(), wrong).init()
 
 
-async def test_nothing_that_is_said_is_logged_or_shown(store: EncryptedStore, caplog: pytest.LogCaptureFixture) -> None:
+async def test_nothing_that_is_said_is_logged_or_shown(store: Store, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
     await store.add(item(id="one"))
     await store.search(query="plum", mode="text")
@@ -260,4 +252,4 @@ async def test_nothing_that_is_said_is_logged_or_shown(store: EncryptedStore, ca
     await forged(store, held.model_copy(update={"payload": held.payload[:-4] + "AAAA"}))
     with pytest.raises(DamagedItemError):
         await store.get("one")
-    assert "plum" not in caplog.text + repr(store) + repr(store.ring)
+    assert "plum" not in caplog.text + repr(store) + repr(encryption(store).ring)

@@ -70,7 +70,7 @@ class JsonLinesStore(BaseStore):
         return cls(path, **options)
 
     async def _init(self) -> None:
-        journal = Journal(self._path, lambda: self.item_types, sync=self._sync)
+        journal = Journal(self._path, lambda: self.stored_types, sync=self._sync)
         worker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="memoranda-jsonl")
         try:
             await asyncio.get_running_loop().run_in_executor(worker, _read, journal)

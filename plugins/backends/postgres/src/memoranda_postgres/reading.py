@@ -41,13 +41,13 @@ class ReadingStore(BaseStore):
         text, values = self._statements.get(item_id)
         with self._server.reading(None):
             rows = await self._server.fetch(text, values)
-        return item_of(rows[0], self.item_types) if rows else None
+        return item_of(rows[0], self.stored_types) if rows else None
 
     async def _get_many(self, ids: Sequence[str]) -> list[MemoryItem]:
         text, values = self._statements.get_many(ids)
         with self._server.reading(None):
             rows = await self._server.fetch(text, values)
-        return [item_of(row, self.item_types) for row in rows]
+        return [item_of(row, self.stored_types) for row in rows]
 
     async def _search(self, wanted: Filter, page: Page) -> list[MemoryItem]:
         return self._items(await self._matching(wanted, page))
@@ -142,7 +142,7 @@ class ReadingStore(BaseStore):
 
     def _items(self, rows: Sequence[Any]) -> list[MemoryItem]:
         """Return the items of rows; a row that cannot be read is left out and named in the log."""
-        return readable(partial(item_of, types=self.item_types), rows)
+        return readable(partial(item_of, types=self.stored_types), rows)
 
 
 def users_of(wanted: Filter) -> tuple[str | None, ...] | None:

@@ -233,7 +233,7 @@ class PostgresMemoryStore(ReadingStore):
         self._retrieval = Retrieval(
             self._server,
             self._statements,
-            lambda: self.item_types,
+            lambda: self.stored_types,
             self._weights,
             self._embeddings,
             self._vectors,
@@ -384,7 +384,7 @@ class PostgresMemoryStore(ReadingStore):
             row = await self._removals.take(wanted, purge=purge)
         if row is not None and purge:
             self._retrieval.forget()
-        return None if row is None else item_of(row, self.item_types)
+        return None if row is None else item_of(row, self.stored_types)
 
     # Lifetimes
 

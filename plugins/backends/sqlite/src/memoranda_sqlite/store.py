@@ -10,7 +10,6 @@ from memoranda.shapes import seconds
 from memoranda.store import Finding, Progress, Store
 from memoranda.urls import take_options
 from memoranda_sqlite import erasing
-from memoranda_sqlite.connections import Connections
 from memoranda_sqlite.engine import SQLiteEngine
 from memoranda_sqlite.files import MEMORY, Database, Durability, checked_durability, checked_path, path_of
 
@@ -86,10 +85,6 @@ class SQLiteMemoryStore(Store):
 
     # Maintenance
 
-    def _connected(self) -> Connections:
-        self._ensure_open()
-        return self._file.connections
-
     async def unerased(self) -> str:
         """Return why purged content is not erased from the disk yet, after one more attempt; empty if it is.
 
@@ -97,7 +92,7 @@ class SQLiteMemoryStore(Store):
         open, and so does the next one that opens the file. In a file larger than 32 MiB, or with tables of other
         programs, copies may be in the free space of pages until :meth:`erase` is called.
         """
-        return (await self._connected().eraser.attempt()).reason
+        return (await self._file.connections.eraser.attempt()).reason
 
     async def erase(self, *, others: bool = False) -> str:
         """Rewrite the file if anything was purged from it, and return what is still in the way as ``unerased`` does.
@@ -106,7 +101,7 @@ class SQLiteMemoryStore(Store):
         of purges. A file with tables of other programs is only rewritten with ``others``: SQLite may renumber the rows
         of tables without an integer primary key.
         """
-        connections = self._connected()
+        connections = self._file.connections
         demand = erasing.Demand.ANY if others else erasing.Demand.OURS
         with self._file.calls.call():
             return (await connections.eraser.attempt(erasing.PATIENCE_MILLISECONDS, demand)).reason
@@ -120,7 +115,7 @@ class SQLiteMemoryStore(Store):
         """
         from memoranda_sqlite.health import rebuild
 
-        return await rebuild(self._connected(), self._file.vectors, progress)
+        return await rebuild(self._file.connections, self._file.vectors, progress)
 
     async def doctor(self, repair: bool = False) -> list[Finding]:
         """Examine the file: damage, unreadable rows, and incomplete indexes.
@@ -130,13 +125,13 @@ class SQLiteMemoryStore(Store):
         """
         from memoranda_sqlite.health import examine, repair_text_index
 
-        connections = self._connected()
+        connections = self._file.connections
         if repair:
             await repair_text_index(connections)
             await self._file.embed_missing()
             await self.erase()
-        return await examine(connections, self._file.vectors, self.item_types)
+        return await examine(connections, self._file.vectors, self._file.item_types)
 
     async def fill_indexes(self) -> None:
         """Index all rows now. Searches are correct without it; the next ones are faster."""
-        await self._connected().indexer.finish()
+        await self._file.connections.indexer.finish()

@@ -8,11 +8,10 @@ from typing import Any, ClassVar
 from memoranda.embeddings import Embeddings
 from memoranda.errors import InputError
 from memoranda.items import MemoryItem, MemoryMetadata
-from memoranda.offloading import AT_ONCE
 from memoranda.plugins import embedder
-from memoranda.shapes import truth, whole_number
+from memoranda.shapes import each, truth, whole_number
 from memoranda.store import SearchMode, Store
-from memoranda.store.backend import Write, check_filter
+from memoranda.store.writing import add_with_vectors
 from memoranda.urls import take_options, yes_or_no
 from memoranda_backend.ranking import Weights
 from memoranda_vector.batch_columns import ItemVectors
@@ -103,11 +102,6 @@ class VectorMemoryStore(Store):
 
         ``vectors`` is a matrix or a list of lists of the embedder's dimension, one row for each item.
         """
-        self._ensure_open()
-        check_filter(within, "within")
-        batch = await self._accepted(items, None)
-        matrix = await checked_vectors(vectors, len(batch), self._embeddings.dimension)
-        if not batch:
-            return
-        owned = len(batch) > AT_ONCE
-        await self._submit(Write(batch, within, owned=owned, vectors=ItemVectors(matrix)))
+        given = each(items, "items", "memory items")
+        matrix = await checked_vectors(vectors, len(given), self._embeddings.dimension)
+        await add_with_vectors(self, given, ItemVectors(matrix), within=within)

@@ -18,13 +18,14 @@ if TYPE_CHECKING:
         UnsealingError,
     )
     from memoranda_encrypt.keyring import KeyInfo, KeyRing
+    from memoranda_encrypt.layer import EncryptionLayer
     from memoranda_encrypt.masters import LocalMasterKey, MasterKey
-    from memoranda_encrypt.store import EncryptedStore
+    from memoranda_encrypt.opening import with_encryption
 
 __all__ = [
-    "Converted", "DamagedItemError", "DestroyedKeyError", "EncryptedStore", "KeyInfo", "KeyRing", "KeyRingError",
+    "Converted", "DamagedItemError", "DestroyedKeyError", "EncryptionLayer", "KeyInfo", "KeyRing", "KeyRingError",
     "LocalMasterKey", "MasterKey", "MissingKeyError", "NotSealedError", "PlainStoreError", "UnsealingError", "decrypt",
-    "encrypt", "rotate",
+    "encrypt", "rotate", "with_encryption",
 ]  # fmt: skip
 
 _ERRORS = (
@@ -38,7 +39,8 @@ __getattr__, __dir__ = lazy_names(
         "conversion": ["Converted", "decrypt", "encrypt", "rotate"],
         "errors": _ERRORS,
         "keyring": ["KeyInfo", "KeyRing"],
+        "layer": ["EncryptionLayer"],
         "masters": ["LocalMasterKey", "MasterKey"],
-        "store": ["EncryptedStore"],
+        "opening": ["with_encryption"],
     },
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,8 +14,7 @@ from memoranda_commands.terminal import agree, items_text, progress, say, show, 
 from memoranda_encrypt import conversion, marks
 from memoranda_encrypt.keyring import KeyInfo, KeyRing
 from memoranda_encrypt.masters import LocalMasterKey
-from memoranda_encrypt.opening import ring_of
-from memoranda_encrypt.store import EncryptedStore
+from memoranda_encrypt.opening import ring_of, with_encryption
 
 if TYPE_CHECKING:
     from memoranda.store import Progress, Store
@@ -89,12 +88,13 @@ def rotate(
             say(f"{count:,} keys are wrapped with the new master key. Destroy the old one.")
         return
     ring = _existing(keys_file, master_key)
-
-    async def work(inner: Store, advance: Progress) -> conversion.Converted:
-        async with EncryptedStore(inner, ring) as encrypted:
-            return await conversion.rotate(encrypted, user, progress=advance)
-
-    done = _converted(store, store_options, "rotating", work)
+    done = _converted(
+        store,
+        store_options,
+        "rotating",
+        lambda opened, advance: conversion.rotate(opened, user, progress=advance),
+        ring,
+    )
     if as_json:
         show_json(asdict(done))
     else:
@@ -135,7 +135,7 @@ def encrypt(
     """
     ring = ring_of(keys_file, master_key)
     done = _converted(
-        store, store_options, "encrypting", lambda inner, advance: conversion.encrypt(inner, ring, progress=advance)
+        store, store_options, "encrypting", lambda opened, advance: conversion.encrypt(opened, ring, progress=advance)
     )
     _report(done, "encrypted", as_json)
 
@@ -152,7 +152,7 @@ def decrypt(
     ring = _existing(keys_file, master_key)
     agree("Store everything in clear text again?", yes=yes)
     done = _converted(
-        store, store_options, "decrypting", lambda inner, advance: conversion.decrypt(inner, ring, progress=advance)
+        store, store_options, "decrypting", lambda opened, advance: conversion.decrypt(opened, ring, progress=advance)
     )
     _report(done, "decrypted", as_json)
 
@@ -167,18 +167,25 @@ def _converted(
     store: str | None,
     store_options: list[str] | None,
     what: str,
-    work: Callable[..., object],
+    work: Callable[[Store, Progress], Awaitable[conversion.Converted]],
+    ring: KeyRing | None = None,
 ) -> conversion.Converted:
-    """Open the inner store of a URL, with or without the prefix, and convert it with a bar."""
+    """Open the store of a URL, with or without the prefix, and convert it with a bar.
+
+    It is opened with encryption if a ring is given, and as it is stored otherwise.
+    """
     from memoranda_commands.stores import chosen_url, run, unopened
 
     url = chosen_url(store).removeprefix(f"{marks.PREFIX}+")
 
     async def converted() -> conversion.Converted:
-        inner = unopened(url, store_options, "change")
-        inner.wrapper = marks.PREFIX
-        async with inner:
-            with progress(what, await inner.count()) as advance:
+        chosen = unopened(url, store_options, "change")
+        if ring is None:
+            chosen.wrapper = marks.PREFIX
+        else:
+            with_encryption(chosen, ring)
+        async with chosen:
+            with progress(what, await chosen.count()) as advance:
                 last = 0
 
                 def note(done: int, total: int) -> None:
@@ -186,8 +193,7 @@ def _converted(
                     advance(done - last)
                     last = done
 
-                result: conversion.Converted = await work(inner, note)  # type: ignore[misc]
-                return result
+                return await work(chosen, note)
 
     return run(converted())
 

@@ -1,7 +1,7 @@
-"""What an inner store holds that cannot be shown: items of forgotten users, as a restored backup has them.
+"""What an engine holds that cannot be shown: items of forgotten users, as a restored backup has them.
 
 Forgetting a user purges the items and destroys the keys, so that there is nothing left to look for. A backup brings
-the items back. The inner store would count them, and list their owner.
+the items back. The engine would count them, and list their owner.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from memoranda_encrypt.sealing import is_sealed, key_id_of, sealed_text
 
 if TYPE_CHECKING:
     from memoranda.items import MemoryItem
-    from memoranda_encrypt.base import SealedStore
+    from memoranda_encrypt.layer import EncryptionLayer
 
 
 class Leftovers:
-    """Tells if the inner store may be asked how much there is, or if its items have to be looked at.
+    """Tells if the engine may be asked how much there is, or if its items have to be looked at.
 
     What was found of a user holds until keys are destroyed again: until then, only a backup that is restored while the
     store is open brings items back.
     """
 
-    def __init__(self, store: SealedStore) -> None:
-        self._store = store
+    def __init__(self, layer: EncryptionLayer) -> None:
+        self._layer = layer
         self._epoch = -1
         self._destroyed: frozenset[str] = frozenset()
         self._owners: frozenset[str] = frozenset()
@@ -39,7 +39,7 @@ class Leftovers:
 
     async def _follow(self) -> None:
         """Learn which keys were destroyed, if any may have been since the last time."""
-        ring = self._store.ring
+        ring = self._layer.ring
         if self._epoch != ring.epoch:
             epoch = ring.epoch
             keys: dict[str, str] = await offload(1 << 30, ring.destroyed)
@@ -56,20 +56,20 @@ class Leftovers:
         user = None if wanted.metadata is None else wanted.metadata.user_id
         if user is not None:
             return await self._has_any(user)
-        if include_deleted or self._store.names.hidden:
-            return True  # The inner store lists neither the owners of deleted items, nor names that are hidden.
-        users = self._store.below.owners(Listing("user_id", counts=False), items_where(Filter(archived=None)))
+        if include_deleted or self._layer.opener.names.hidden:
+            return True  # The engine lists neither the owners of deleted items, nor names that are hidden.
+        users = self._layer.inner.owners(Listing("user_id", counts=False), items_where(Filter(archived=None)))
         return any([await self._has_any(str(owner.value)) async for owner in users])
 
     async def _has_any(self, user_id: str) -> bool:
-        if self._store.ring.owner(user_id) not in self._owners:
+        if self._layer.ring.owner(user_id) not in self._owners:
             return False
         if user_id not in self._found:
-            theirs = self._store._divided(Filter(metadata=MemoryMetadata(user_id=user_id), archived=None)).stored
-            hides = self._store.hides_deleted
+            theirs = self._layer.opener.divided(Filter(metadata=MemoryMetadata(user_id=user_id), archived=None)).stored
+            hides = self._layer.hides_deleted
             held = [
                 self.is_one(stored)
-                async for stored in self._store.below.stream(items_where(theirs, AS_ADDED, deleted=hides))
+                async for stored in self._layer.inner.stream(items_where(theirs, AS_ADDED, deleted=hides))
             ]
             self._found[user_id] = any(held)
         return self._found[user_id]

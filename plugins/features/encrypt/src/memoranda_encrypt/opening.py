@@ -4,29 +4,48 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from memoranda.errors import InputError
 from memoranda.opening import data_folder
 from memoranda.store import Store
+from memoranda.store.layers import add_layer, layer_of
 from memoranda_encrypt.keyring import KeyRing
-from memoranda_encrypt.marks import PREFIX
+from memoranda_encrypt.layer import EncryptionLayer
+from memoranda_encrypt.marks import PREFIX, Unsealed
 from memoranda_encrypt.masters import LocalMasterKey
-from memoranda_encrypt.store import EncryptedStore
 
 KEYS_VARIABLE = "MEMORANDA_KEYS"
 """The environment variable that names the file of the key ring."""
 
 
+StoreT = TypeVar("StoreT", bound=Store)
+
+
+def with_encryption(store: StoreT, ring: KeyRing, *, unsealed: Unsealed = "refuse") -> StoreT:
+    """Encrypt what a store keeps with the keys of a ring, and return the store, which is to be opened then.
+
+    ``unsealed="read"`` also shows items that are not encrypted, while a store is being encrypted in place. Raises
+    InputError for what is no ring, and for a store that is open or encrypted already.
+    """
+    if not isinstance(store, Store) or layer_of(store, EncryptionLayer) is not None:
+        raise InputError("Encryption takes a store of memoranda that is not encrypted yet.", field="encrypt")
+    if store.needs_init and store.is_open:
+        raise InputError("Encryption is put into a store before it is opened.", field="encrypt")
+    store.wrapping = add_layer(store, EncryptionLayer, store, ring, unsealed=unsealed)
+    store.wrapper = PREFIX
+    store.expect_opening()
+    return store
+
+
 def encrypted(
-    store: Store, *, value: Any, keys: str | None = None, master_key: str | None = None, unsealed: str | None = None
-) -> EncryptedStore:
+    store: StoreT, *, value: Any, keys: str | None = None, master_key: str | None = None, unsealed: Any = "refuse"
+) -> StoreT:
     """Return a store encrypted: with the ring that is given, or with the one that URL and environment name."""
     if value is not True and not isinstance(value, KeyRing):
         raise InputError("encrypt takes a KeyRing, or True for the one that the environment names.", field="encrypt")
     ring = value if isinstance(value, KeyRing) else ring_of(keys, master_key)
-    options: dict[str, Any] = {} if unsealed is None else {"unsealed": unsealed}
-    return EncryptedStore(store, ring, **options)
+    return with_encryption(store, ring, unsealed=unsealed)
 
 
 def ciphertext(store: Store, *, value: Any) -> Store:

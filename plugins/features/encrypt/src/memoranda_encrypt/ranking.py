@@ -1,7 +1,7 @@
 """Ranked search: a scope is decrypted into memory, and ranked there by memoranda-backend.
 
-What was decrypted is kept for the next search of the scope, up to a number of letters. Each search asks the inner store
-for the sealed texts of the scope, and opens those that are new: one that is the same says the same.
+What was decrypted is kept for the next search of the scope, up to a number of letters. Each search asks the engine for
+the sealed texts of the scope, and opens those that are new: one that is the same says the same.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from memoranda.store.backend import (
 )
 
 if TYPE_CHECKING:
-    from memoranda_backend.ranking import ScopeArrays, Weights
-    from memoranda_encrypt.writing import SealedWriting
+    from memoranda_backend.ranking import KeptScopes, ScopeArrays, Weights
+    from memoranda_encrypt.layer import EncryptionLayer
 
 MOST_LETTERS = 32 << 20
 """How many letters of decrypted content are kept for all scopes together. A larger scope is kept alone."""
@@ -82,21 +82,25 @@ class Scope:
 
 
 class Ranking:
-    """Ranks for one encrypted store."""
+    """Ranks for one encryption layer."""
 
-    def __init__(self, store: SealedWriting) -> None:
-        self._store = store
-        self._scopes: dict[tuple[str, ...], Scope] = {}
+    def __init__(self, layer: EncryptionLayer) -> None:
+        self._layer = layer
+        self._scopes: KeptScopes[Scope] | None = None
 
     def forget(self) -> None:
         """Drop all that was decrypted."""
-        self._scopes = {}
+        self._scopes = None
 
     async def rank(self, query: str, wanted: Filter, limit: int, mode: SearchMode) -> list[RankedItem]:
         """Return the items that answer the query best, by the means that a mode names."""
         await import_in_thread("memoranda_backend.ranking.ranking")
+        from memoranda_backend.ranking import KeptScopes  # Most programs never rank.
+
+        kept = self._scopes = self._scopes or KeptScopes()
         bounds = wanted.scope()
-        scope = self._scope(tuple([repr(each) for each in bounds.conditions if type(each) is not Expiry]))
+        key = tuple([repr(each) for each in bounds.conditions if type(each) is not Expiry])
+        scope = kept.of(key, Scope)
         async with scope.lock.held():
             try:
                 entries = await self._entries(scope, bounds)
@@ -109,28 +113,13 @@ class Ranking:
             except BaseException:
                 scope.start_anew()
                 raise
-            self._bound(scope)
+            kept.measured(key, scope, scope.letters, MOST_LETTERS)
         return await self._current(ranked)
-
-    def _scope(self, key: tuple[str, ...]) -> Scope:
-        scope = self._scopes.pop(key, None) or Scope()
-        self._scopes[key] = scope  # The most recently searched one is last.
-        return scope
-
-    def _bound(self, last: Scope) -> None:
-        """Drop the scopes that were searched longest ago while all have too many letters."""
-        held = sum(scope.letters for scope in self._scopes.values())
-        for key, scope in list(self._scopes.items()):
-            if held <= MOST_LETTERS:
-                break
-            if scope is not last:
-                held -= scope.letters
-                del self._scopes[key]
 
     async def _entries(self, scope: Scope, bounds: Filter) -> list[Entry]:
         """Return the items of a scope, oldest first, after opening those that have changed."""
-        parts = self._store._divided(bounds)
-        payloads = (await self._store.below.read(payloads_where(parts.stored, AS_ADDED)))[::-1]
+        parts = self._layer.opener.divided(bounds)
+        payloads = (await self._layer.inner.read(payloads_where(parts.stored, AS_ADDED)))[::-1]
         texts = [each.text for each in payloads]
         if texts == scope.texts and None not in texts:
             return scope.row  # As it is most often: nothing has changed since the last search.
@@ -138,9 +127,9 @@ class Ranking:
         changed = [each.item_id for each in payloads if known.get(each.item_id, ("", None))[0] != each.text]
         opened: dict[str, tuple[MemoryItem, MemoryItem]] = {}
         for start in range(0, len(changed), AT_ONCE):
-            found = await self._store.below.read(items_of_ids(changed[start : start + AT_ONCE]))
+            found = await self._layer.inner.read(items_of_ids(changed[start : start + AT_ONCE]))
             by_id = {each.id: each for each in found}
-            for item in await self._store._all_opened(found, keep=True):
+            for item in await self._layer.opener.all_opened(found, keep=True):
                 opened[item.id] = by_id[item.id], item
         there = [each.item_id for each in payloads if each.item_id in opened or each.item_id in known]
         numbers = scope.numbered(there)
@@ -153,7 +142,7 @@ class Ranking:
                 entries[item_id] = scope.entries[item_id]
         scope.entries = entries
         scope.letters = sum([len(entry.item.content) for _, entry in entries.values()])
-        if self._store._vectors is not None:
+        if self._layer.vectors is not None:
             await self._note_vectors(scope, {numbers[item_id]: pair for item_id, pair in opened.items()})
         rest = parts.rest
         scope.row = sorted([entry for _, entry in entries.values() if rest is None or rest.matches(entry.item)])
@@ -164,7 +153,7 @@ class Ranking:
         self, scope: Scope, entries: list[Entry], query: str, chosen: Callable[[MemoryItem], bool] | None, limit: int
     ) -> list[RankedItem]:
         if scope.index is None:
-            scope.index = (await self._store._text_ranker()).index()
+            scope.index = (await self._layer.ranker()).index()
         weight = ranking_weight(len(entries), (entry.item.content for entry in entries if not entry.terms))
         return await offload(weight, _ranked, scope.index, query, entries, chosen, limit)
 
@@ -172,13 +161,13 @@ class Ranking:
 
     async def _note_vectors(self, scope: Scope, changed: dict[int, tuple[MemoryItem, MemoryItem]]) -> None:
         """Open the vectors of changed items, and make those that were not stored, or by another model."""
-        sealer = self._store._vectors
+        sealer = self._layer.vectors
         assert sealer is not None, "only asked where there is an embedder"
         numbers = {entry.added for _, entry in scope.entries.values()}
         scope.vectors = {number: held for number, held in scope.vectors.items() if number in numbers}
         missing: dict[int, str] = {}
         for number, (stored, item) in changed.items():
-            vectors = sealer.opened(stored, self._store.ring)
+            vectors = sealer.opened(stored, self._layer.ring)
             if vectors is None:
                 missing[number] = item.content
             else:
@@ -203,7 +192,7 @@ class Ranking:
     ) -> list[RankedItem]:
         from memoranda_backend.ranking import HEARD, query_without_names, taking_part
 
-        sealer = self._store._vectors
+        sealer = self._layer.vectors
         assert sealer is not None, "a mode without its capability is refused before"
         heard = [(entry.item.name, entry.item.content) for entry in entries[-HEARD:][::-1]]
         vector, unrelated = await sealer.query(query_without_names(query, taking_part(query, heard)))
@@ -236,10 +225,10 @@ class Ranking:
     async def _current(self, ranked: list[RankedItem]) -> list[RankedItem]:
         """Return results whose items are the caller's own, with the lifetimes that they have now."""
         mortal = [
-            found.item.id for found in ranked if found.item.expires_at is not None or self._store._lifetimes.in_use
+            found.item.id for found in ranked if found.item.expires_at is not None or self._layer.lifetimes.in_use
         ]
         ends = (
-            {item.id: (item.ttl, item.expires_at) for item in await self._store.below.read(items_of_ids(mortal))}
+            {item.id: (item.ttl, item.expires_at) for item in await self._layer.inner.read(items_of_ids(mortal))}
             if mortal
             else {}
         )

@@ -1,24 +1,28 @@
 """Writing: each item is sealed for the version that it will have, so that no older text can be put back.
 
-The inner store gives versions. A new item gets the first one, which ``fresh`` makes sure of; an item that replaces
+The engine gives versions. A new item gets the first one, which ``fresh`` makes sure of; an item that replaces
 another is compared and set. If another writer was quicker, the versions are looked up again.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from memoranda.errors import VersionConflictError
 from memoranda.items import MemoryItem, MemoryMetadata
+from memoranda.loops import LoopLock
 from memoranda.offloading import AT_ONCE, offload
 from memoranda.store import Capability, copy_item
 from memoranda.store.backend import (
     AS_ADDED,
+    Expiry,
     Filter,
     Value,
     Write,
+    Written,
     check_owner,
     items_of_ids,
     items_where,
@@ -26,99 +30,99 @@ from memoranda.store.backend import (
     kept,
     metadata_matches,
 )
-from memoranda_encrypt.base import SealedStore
 from memoranda_encrypt.filters import divided_metadata
 from memoranda_encrypt.items import Draft
 from memoranda_encrypt.keyring import DataKey
 from memoranda_encrypt.sealing import is_sealed
-from memoranda_encrypt.vectors import VectorSealer
+
+if TYPE_CHECKING:
+    from memoranda_encrypt.layer import EncryptionLayer
 
 _ATTEMPTS = 200
 """How often a write is tried again that other writers were quicker than: a large batch may lose to many small ones."""
 
 
-class SealedWriting(SealedStore):
-    """The writing half."""
+class SealedWrites:
+    """Carries out the writes of an encryption layer."""
 
-    @property
-    def _vectors(self) -> VectorSealer | None:
-        embeddings = self.embeddings
-        return None if embeddings is None else VectorSealer(embeddings, getattr(self.inner, "_weights", None))
+    def __init__(self, layer: EncryptionLayer) -> None:
+        self._layer = layer
+        self._opener = layer.opener
+        # A batch is written, and then looked at: no other may come in between.
+        self._batch_lock = LoopLock()
 
-    def _stored_within(self, within: MemoryMetadata | None) -> MemoryMetadata | None:
-        """Return what bounds a write, as the inner store can tell it."""
-        return divided_metadata(within, self.names)[0]
+    def bounds(self, within: MemoryMetadata | None) -> MemoryMetadata | None:
+        """Return what bounds a write, as the engine can tell it."""
+        return divided_metadata(within, self._opener.names)[0]
 
-    async def _inside(self, ids: Sequence[str], within: MemoryMetadata | None) -> Sequence[str]:
+    async def inside(self, ids: Sequence[str], within: MemoryMetadata | None) -> Sequence[str]:
         """Return those of the ids whose items lie within what only decrypted items show."""
-        extra = divided_metadata(within, self.names)[1]
+        extra = divided_metadata(within, self._opener.names)[1]
         if not extra:
             return ids
         asked = MemoryMetadata(extra=extra)
-        held = await self._held(ids)
-        items = {item.id: item for item in await self._all_opened(list(held.values()))}
+        held = await self.held(ids)
+        items = {item.id: item for item in await self._opener.all_opened(list(held.values()))}
         return [each for each in ids if each in items and metadata_matches(asked, items[each].metadata)]
 
     # Writing
 
-    async def _add(self, item: MemoryItem, within: MemoryMetadata | None) -> None:
-        draft = Draft(item, self.names)
-        key = self.ring.cached(draft.user_id)
-        if key is None or self.embeddings is not None or len(draft.body) > AT_ONCE * 400:
-            await self._put([draft], Write([copy_item(item)], within))
+    async def add(self, write: Write) -> None:
+        """Store one item, which is most often new."""
+        item, opener = write.adds[0], self._opener
+        draft = Draft(item, opener.names)
+        key = opener.ring.cached(draft.user_id)
+        if key is None or self._layer.vectors is not None or len(draft.body) > AT_ONCE * 400:
+            await self._put([draft], write.but(adds=[copy_item(item)]))
             return
         stored = draft.sealed(key, 1)
         try:
-            await self.below.write(Write([stored], self._stored_within(within), fresh=True))
+            await self._layer.inner.write(Write([stored], self.bounds(write.within), fresh=True, now=write.now))
         except VersionConflictError:
-            await self._replace([draft], Write([copy_item(item)], within))
+            await self._replace([draft], write.but(adds=[copy_item(item)]))
         else:
-            self._note([draft])
+            opener.keep_new([draft])
 
-    async def _apply(self, write: Write) -> int:
+    async def apply(self, write: Write) -> int:
+        """Write a batch, and return how many items it has deleted."""
         if not write.adds:
             return await self._delete_only(write)
         drafts = await offload(len(write.adds), self._drafts, write.adds)
         return await self._put(drafts, write.but(owned=False))
 
     def _drafts(self, items: Sequence[MemoryItem]) -> list[Draft]:
-        return [Draft(item, self.names) for item in items]
+        return [Draft(item, self._opener.names) for item in items]
 
     async def _delete_only(self, write: Write) -> int:
-        deletes = await self._inside(write.deletes, write.within)
-        removed = (await self.below.write(write.but(within=self._stored_within(write.within), deletes=deletes))).changed
+        deletes = await self.inside(write.deletes, write.within)
+        within = self.bounds(write.within)
+        removed = (await self._layer.inner.write(write.but(within=within, deletes=deletes))).changed
         if removed and write.purge:
-            self.forget_decrypted()
+            self._opener.forget()
         return removed
 
     async def _put(self, drafts: Sequence[Draft], write: Write) -> int:
         """Write a batch, whose items are most often new."""
         if write.fresh or len({draft.item.id for draft in drafts}) == len(drafts):
-            stored = await self._sealed(drafts, [1] * len(drafts))
+            stored = await self.sealed(drafts, [1] * len(drafts))
             try:
                 removed = await self._write_inner(write, stored, fresh=True)
             except VersionConflictError:
                 if write.fresh:
                     raise
             else:
-                self._note(drafts)
+                self._opener.keep_new(drafts)
                 return removed
         return await self._replace(drafts, write)
-
-    def _note(self, drafts: Sequence[Draft]) -> None:
-        """Keep what new items say at hand: most are read soon."""
-        for draft in drafts[-AT_ONCE:]:
-            draft.item.__dict__["version"] = 1
-            self._texts.keep(draft.item, draft.said, self.item_types)
 
     async def _write_inner(self, write: Write, stored: Sequence[MemoryItem], *, fresh: bool) -> int:
         expected = write.expected
         if expected is not None:
-            expected = replace(expected, conversation=self._divided(expected.conversation).stored)
-        deletes = await self._inside(write.deletes, write.within) if write.deletes else ()
-        within = self._stored_within(write.within)
+            expected = replace(expected, conversation=self._opener.divided(expected.conversation).stored)
+        deletes = await self.inside(write.deletes, write.within) if write.deletes else ()
+        within = self.bounds(write.within)
         removed = (
-            await self.below.write(
+            await self._layer.inner.write(
                 Write(
                     stored,
                     within,
@@ -128,31 +132,32 @@ class SealedWriting(SealedStore):
                     fresh=fresh,
                     new=write.new,
                     expected=expected,
+                    now=write.now,
                 )
             )
         ).changed
         if removed and write.purge:
-            self.forget_decrypted()
+            self._opener.forget()
         return removed
 
     async def _replace(self, drafts: Sequence[Draft], write: Write) -> int:
         """Write a batch of which some items replace others."""
         simple = not (write.hidden or write.deletes or write.expected)
         for _ in range(_ATTEMPTS):
-            held = await self._held([draft.item.id for draft in drafts])
+            held = await self.held([draft.item.id for draft in drafts], write.now)
             existing = await self._compared(held, write.within)
             items = kept(write, existing.get)
-            last = [Draft(item, self.names) for item in items]
+            last = [Draft(item, self._opener.names) for item in items]
             versions = [item.version for item in items]
             distinct = len({item.id for item in items}) == len(items)
             try:
                 if simple and distinct:
-                    await self._compare_and_set(last, versions, held, write.within)
+                    await self._compare_and_set(last, versions, held, write)
                     return 0
-                stored = await self._sealed(last, versions)
-                async with self._write_lock.held():
+                stored = await self.sealed(last, versions)
+                async with self._batch_lock.held():
                     removed = await self._write_inner(write, stored, fresh=False)
-                    await self._confirm(list((await self._held([item.id for item in stored])).values()), last, versions)
+                    await self._confirm(list((await self.held([item.id for item in stored])).values()), last, versions)
                 return removed
             except VersionConflictError:
                 await asyncio.sleep(0)
@@ -163,17 +168,17 @@ class SealedWriting(SealedStore):
         drafts: Sequence[Draft],
         versions: Sequence[int],
         held: dict[str, MemoryItem],
-        within: MemoryMetadata | None,
-    ) -> Sequence[MemoryItem]:
+        write: Write,
+    ) -> None:
         """Replace items that are as they were seen; ``held`` includes deleted ones, which count as not there."""
-        live = {item.id for item in await self.below.read(items_of_ids([draft.item.id for draft in drafts]))}
+        shown = await self._layer.inner.read(items_of_ids([draft.item.id for draft in drafts]))
+        live = {item.id for item in _unexpired(shown, write.now)}
         expected = [
             version - 1 if draft.item.id in live else 0 for draft, version in zip(drafts, versions, strict=True)
         ]
-        stored = await self._sealed(drafts, versions, expected, held)
-        updated = (await self.below.write(Write(stored, self._stored_within(within), compared=True))).items
-        await self._confirm(updated, drafts, versions)
-        return updated
+        stored = await self.sealed(drafts, versions, expected, held)
+        compared = Write(stored, self.bounds(write.within), compared=True, now=write.now)
+        await self._confirm((await self._layer.inner.write(compared)).items, drafts, versions)
 
     async def _confirm(self, stored: Sequence[MemoryItem], drafts: Sequence[Draft], versions: Sequence[int]) -> None:
         """Seal items again that were stored as another version than they were sealed for, because of another writer."""
@@ -181,12 +186,13 @@ class SealedWriting(SealedStore):
         for now in stored:
             draft, version = last[now.id]
             if now.version != version and now.payload == draft.item.payload:
-                again = await self._sealed([draft], [now.version + 1], [now.version])
-                await self.below.write(Write(again, None, compared=True))
+                again = await self.sealed([draft], [now.version + 1], [now.version])
+                await self._layer.inner.write(Write(again, None, compared=True))
 
-    async def _update_many(self, items: Sequence[MemoryItem], within: MemoryMetadata | None) -> list[MemoryItem]:
-        given = [copy_item(item) for item in items]
-        held = await self._held([item.id for item in given])
+    async def update(self, write: Write) -> Written:
+        """Replace the versions that the items of a write carry, and return the items as they are stored."""
+        within, given = write.within, [copy_item(item) for item in write.adds]
+        held = await self.held([item.id for item in given], write.now)
         existing = await self._compared(held, within)
         expected = [item.version for item in given]
         for item in given:
@@ -198,40 +204,41 @@ class SealedWriting(SealedStore):
                 keep_trust(before, item)
         versions = [item.version for item in given]
         drafts = self._drafts(given)
-        stored = await self._sealed(drafts, versions, expected, held)
-        updated = (await self.below.write(Write(stored, self._stored_within(within), compared=True))).items
+        stored = await self.sealed(drafts, versions, expected, held)
+        compared = Write(stored, self.bounds(within), compared=True, now=write.now)
+        updated = (await self._layer.inner.write(compared)).items
         await self._confirm(updated, drafts, versions)
         for item, now in zip(given, updated, strict=True):
             item.__dict__.update(version=now.version, trust=now.trust)
-        return given
+        return Written(0, given)
 
     # What is held under ids
 
-    async def _held(self, ids: Sequence[str]) -> dict[str, MemoryItem]:
-        """Return the stored items of ids, deleted ones too."""
+    async def held(self, ids: Sequence[str], now: str = "") -> dict[str, MemoryItem]:
+        """Return the stored items of ids, deleted ones too; those that have expired by now hold no id."""
         distinct = list(dict.fromkeys(ids))
-        found = {item.id: item for item in await self.below.read(items_of_ids(distinct))}
+        found = {item.id: item for item in await self._layer.inner.read(items_of_ids(distinct))}
         missing = [item_id for item_id in distinct if item_id not in found]
-        if missing and Capability.DELETE in self.capabilities:
+        if missing and Capability.DELETE in self._layer.capabilities:
             for start in range(0, len(missing), AT_ONCE):
                 some = Value("id", False, "$in", missing[start : start + AT_ONCE])
-                async for item in self.below.stream(
+                async for item in self._layer.inner.stream(
                     items_where(Filter(archived=None, further=(some,)), AS_ADDED, deleted=True)
                 ):
                     found[item.id] = item
-        return found
+        return {item.id: item for item in _unexpired(found.values(), now)}
 
     async def _compared(self, held: dict[str, MemoryItem], within: MemoryMetadata | None) -> dict[str, MemoryItem]:
         """Return what is held as items to compare with: their owners, versions, times and trust.
 
         Only where names are hidden, or ``extra`` bounds a write, they have to be decrypted.
         """
-        if not held or not (self.names.hidden or (within is not None and within.extra)):
+        if not held or not (self._opener.names.hidden or (within is not None and within.extra)):
             return held
-        opened = await self._all_opened(list(held.values()), keep=True)
+        opened = await self._opener.all_opened(list(held.values()), keep=True)
         return {**held, **{item.id: item for item in opened}}
 
-    async def _sealed(
+    async def sealed(
         self,
         drafts: Sequence[Draft],
         versions: Sequence[int],
@@ -240,9 +247,9 @@ class SealedWriting(SealedStore):
     ) -> list[MemoryItem]:
         """Return the drafts sealed for their versions."""
         vectors: Sequence[bytes | None] = [None] * len(drafts)
-        if self._vectors is not None:
-            vectors = await self._vectors.of(drafts, await self._known_vectors(drafts, held or {}))
-        keys = {user: await self.ring.for_writing(user) for user in {draft.user_id for draft in drafts}}
+        if self._layer.vectors is not None:
+            vectors = await self._layer.vectors.of(drafts, await self._known_vectors(drafts, held or {}))
+        keys = {user: await self._opener.ring.for_writing(user) for user in {draft.user_id for draft in drafts}}
         before = expected or [0] * len(drafts)
         letters = sum([len(draft.body) for draft in drafts])
         weight = max(len(drafts) * 4, letters // 400)
@@ -250,24 +257,23 @@ class SealedWriting(SealedStore):
 
     async def _known_vectors(self, drafts: Sequence[Draft], held: dict[str, MemoryItem]) -> dict[str, bytes]:
         """Return the vectors of items whose content stays the same."""
-        if self._vectors is None or not held:
+        if self._layer.vectors is None or not held:
             return {}
         same = [held[draft.item.id] for draft in drafts if draft.item.id in held]
         contents = {draft.item.id: draft.content for draft in drafts}
         found = {}
         sealed = [each for each in same if is_sealed(each)]
-        for item in await self._all_opened(sealed, keep=True):
+        for item in await self._opener.all_opened(sealed, keep=True):
             if item.content == contents[item.id]:
-                vectors = self._vectors.opened(held[item.id], self.ring)
+                vectors = self._layer.vectors.opened(held[item.id], self._opener.ring)
                 if vectors is not None:
                     found[item.id] = vectors
         return found
 
-    def _typed(self, item: MemoryItem) -> MemoryItem:
-        """Return the item as it will be read; a sealed one, as an export of the inner store has it, is opened."""
-        if is_sealed(item) and not item.content:
-            item = self._opened_now(item)
-        return super()._typed(item)
+
+def _unexpired(items: Iterable[MemoryItem], now: str) -> list[MemoryItem]:
+    """Return the items that have not expired by now; all of them where nothing expires."""
+    return list(filter(Expiry(now).matches, items)) if now else list(items)
 
 
 def _all_sealed(

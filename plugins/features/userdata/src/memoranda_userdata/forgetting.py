@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from memoranda.items import MemoryMetadata, now_text
 from memoranda.store import Capability, Erasing
+from memoranda.store.layers import layer_of
 from memoranda.store.spaces import DIRECTORY, space_of
 
 if TYPE_CHECKING:
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
 @runtime_checkable
 class KeyPerUser(Protocol):
-    """A store whose items are encrypted with keys of their user, such as that of memoranda-encrypt."""
+    """A layer that encrypts items with keys of their user, such as that of memoranda-encrypt."""
 
     async def destroy_keys(self, user_id: str) -> int:
         """Destroy the keys of a user, for good, and return how many they were."""
@@ -24,7 +25,7 @@ class KeyPerUser(Protocol):
 
 @runtime_checkable
 class HoldsUnreadable(Protocol):
-    """A store that may hold items which it does not show, such as those of a forgotten user in a restored backup."""
+    """A layer that may not show all items below it, such as those of a forgotten user in a restored backup."""
 
     async def count_unreadable(self, user_id: str) -> int:
         """Return how many items of a user are held and cannot be shown, deleted ones too."""
@@ -89,7 +90,8 @@ async def count_user(store: Store, name: str, user: str) -> Receipt:
     hides = Capability.DELETE in store.capabilities
     everything = await store.count(metadata=owner, include_deleted=True) if hides else found
     method = "purge" if Capability.PURGE in store.capabilities else "clear"
-    unreadable = await store.count_unreadable(user) if isinstance(store, HoldsUnreadable) else 0
+    holder = layer_of(store, HoldsUnreadable)
+    unreadable = 0 if holder is None else await holder.count_unreadable(user)
     granted = await _grants(store, user)
     return Receipt(user, name, found, everything - found, method, unreadable=unreadable, grants=granted)
 
@@ -103,8 +105,9 @@ async def erase_user(store: Store, receipt: Receipt) -> None:
     directory = _directory_of(receipt.user_id)
     if await store.count(metadata=directory):
         await remove_all(metadata=directory)
-    if isinstance(store, KeyPerUser):
-        receipt.keys_destroyed = (receipt.keys_destroyed or 0) + await store.destroy_keys(receipt.user_id)
+    keys = layer_of(store, KeyPerUser)
+    if keys is not None:
+        receipt.keys_destroyed = (receipt.keys_destroyed or 0) + await keys.destroy_keys(receipt.user_id)
     receipt.left = await _traces(store, owner)
     receipt.pending = await store.erase() if isinstance(store, Erasing) else ""
     receipt.at = now_text()
@@ -137,8 +140,9 @@ async def _traces(store: Store, owner: MemoryMetadata) -> dict[str, int]:
         left["deleted"] = sum([1 async for _ in store.scan(metadata=owner, include_deleted=True)]) - left["scanned"]
     if owner.user_id is not None:
         left["granted"] = await store.count(metadata=_directory_of(owner.user_id))
-    if isinstance(store, HoldsUnreadable) and owner.user_id is not None:
-        left["unreadable"] = await store.count_unreadable(owner.user_id)
+    holder = layer_of(store, HoldsUnreadable)
+    if holder is not None and owner.user_id is not None:
+        left["unreadable"] = await holder.count_unreadable(owner.user_id)
     for mode in (Capability.TEXT, Capability.SEMANTIC, Capability.HYBRID):
         if mode in store.capabilities:
             name: Any = mode.value

@@ -146,7 +146,7 @@ class Transfer:
             changed = self._as_stored.end()
         self.counts.under_way = 0
         self._count(plan)
-        withheld = self.store._observers.hidden(list(changed.values()))
+        withheld = self.store.withheld(list(changed.values()))
         given = ((incoming, changed.get(incoming.item.id, incoming.item)) for incoming in plan.stored)
         return [each._replace(item=item, hidden=each.hidden or item.id in withheld) for each, item in given]
 

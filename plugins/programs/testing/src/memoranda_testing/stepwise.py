@@ -6,12 +6,13 @@ from collections.abc import AsyncGenerator, Sequence
 from typing import Any
 
 from memoranda.items import MemoryItem, MemoryMetadata, Payload, PayloadChanges
-from memoranda.store import BaseStore, Order, Owner, RankedItem, SearchMode
+from memoranda.store import BaseStore, Order, Owner, RankedItem, Ranker, SearchMode
 from memoranda.store.backend import (
     AS_ADDED,
     Change,
     Filter,
     Listing,
+    Opening,
     Page,
     Write,
     best_of,
@@ -21,6 +22,7 @@ from memoranda.store.backend import (
     place_of,
 )
 from memoranda.store.in_memory import InMemoryEngine
+from memoranda.store.ranked import installed_ranker
 
 
 class StepwiseStore(BaseStore):
@@ -30,8 +32,13 @@ class StepwiseStore(BaseStore):
     needs_init = False
 
     def __init__(self) -> None:
-        self.items = InMemoryEngine(lambda: self._text_ranker())
+        self.items = InMemoryEngine(self._own_ranker)
         super().__init__()
+
+    async def _own_ranker(self) -> Ranker:
+        if self.ranker is None:
+            self.ranker = installed_ranker()
+        return self.ranker
 
     def __len__(self) -> int:
         return len(self.items)
@@ -117,4 +124,5 @@ class StepwiseStore(BaseStore):
         return await self._changed(Change("touch", wanted, ids, ttl=ttl, now=now))
 
     async def _soonest_expiry(self) -> str | None:
-        return (await self.items.open(self._opening())).next_expiry
+        opening = Opening(self.label, self.access, lambda: self.item_types, self._own_ranker)
+        return (await self.items.open(opening)).next_expiry

@@ -1,25 +1,24 @@
-"""What reading and writing an encrypted store share: the inner store, the keys, and the items that were opened last."""
+"""How stored items are opened: their keys are loaded, and what was opened last is kept at hand."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import threading
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from operator import itemgetter
 from typing import Any, NamedTuple
 
-from memoranda.embeddings import Embeddings
-from memoranda.errors import InputError, StoreClosedError, StoreNotFoundError
-from memoranda.items import BUILTIN_TYPES, SCOPE_FIELDS, MemoryItem
+from memoranda.errors import StoreClosedError
+from memoranda.items import SCOPE_FIELDS, MemoryItem
 from memoranda.offloading import AT_ONCE, offload
-from memoranda.store import BaseStore, Capability, Store, copy_item
+from memoranda.store import copy_item, dump_item, load_item
 from memoranda.store.fields import TRUSTED
 from memoranda_encrypt.errors import DestroyedKeyError
 from memoranda_encrypt.filters import Divided, divided
-from memoranda_encrypt.items import Said, built, open_body
+from memoranda_encrypt.items import Draft, Said, built, open_body
 from memoranda_encrypt.keyring import LOOK_AGAIN, KeyRing
-from memoranda_encrypt.marks import PREFIX, Unsealed, admitted
+from memoranda_encrypt.marks import Unsealed
 from memoranda_encrypt.owners import StoredNames
 from memoranda_encrypt.sealing import is_plain, is_sealed, key_id_of, sealed_text
 
@@ -106,137 +105,90 @@ class OpenedTexts:
             self._size -= len(found.said)
 
 
-class SealedStore(BaseStore):
-    """The inner store behind keys. ``unsealed="read"`` also shows items that are not encrypted (yet)."""
+class ItemOpener:
+    """Opens stored items with the keys of a ring. ``unsealed="read"`` also shows those that are not encrypted (yet).
 
-    def __init__(self, inner: Store, ring: KeyRing, *, unsealed: Unsealed = "refuse") -> None:
-        if not isinstance(inner, Store) or not isinstance(ring, KeyRing):
-            raise InputError("An encrypted store takes a store of memoranda and a KeyRing.", field="encrypt")
-        if unsealed not in ("refuse", "read"):
-            raise InputError("unsealed is 'refuse' or 'read'.", field="unsealed")
-        super().__init__()
-        self.inner = inner
-        self.below = inner.bottom
+    ``types`` returns the classes that items are read as, and ``label`` how messages name the store.
+    """
+
+    def __init__(
+        self,
+        ring: KeyRing,
+        unsealed: Unsealed,
+        types: Callable[[], Mapping[str, type[MemoryItem]]],
+        label: Callable[[], str],
+    ) -> None:
         self.ring = ring
-        self._unsealed = unsealed
-        self.capabilities = inner.capabilities
-        self.item_types = inner.item_types
-        self.reranker = inner.reranker
-        self.access = inner.access
-        self._label = inner._label
-        # The base class has these for all stores of a class; here they are those of the inner store.
-        self.__dict__.update(default_mode=inner.default_mode, default_order=inner.default_order)
+        self.unsealed = unsealed
+        self.forgetting: list[Callable[[], None]] = []
+        """Called when what is at hand of decrypted items is wiped."""
+        self._types = types
+        self._label = label
         self._texts = OpenedTexts()
         self._epoch = -1
-        self._has_plain = False
         self._warned = False
+        self._is_closed = False
         self._names: StoredNames | None = None
-
-    def __repr__(self) -> str:
-        return f"EncryptedStore({self.inner!r})"
-
-    @property
-    def embeddings(self) -> Embeddings | None:
-        """The embedder of the inner store, which embeds here, before anything is encrypted."""
-        found: Embeddings | None = getattr(self.inner, "embeddings", None)
-        return found
-
-    @property
-    def hides_deleted(self) -> bool:
-        """True if the inner store keeps deleted items, which a scan can include."""
-        return Capability.DELETE in self.capabilities
 
     @property
     def names(self) -> StoredNames:
-        """How the inner store names owners."""
+        """How the engine names owners."""
         if self._names is None:
             self._names = StoredNames(self.ring)
         return self._names
 
-    # Lifecycle
-
-    async def _exists(self) -> bool:
-        self._prepare()
-        return await self.inner.exists()
-
-    async def _alike(self) -> Sequence[str]:
-        try:
-            await self.inner.init()
-        except StoreNotFoundError as error:
-            return error.alike
-        await self.inner.close()  # Another process has made it meanwhile.
-        return ()
-
-    def _prepare(self) -> None:
-        """Let the inner store follow this one, and read items as built-in classes, which need no validation."""
-        inner = self.inner
-        inner.item_types, inner.access, inner.wrapper = BUILTIN_TYPES, self.access, PREFIX
-        inner._label = self._label
-        inner.clock = lambda: self.clock()
-
-    async def _init(self) -> None:
-        self._prepare()
-        is_new = not self.ring.exists
-        try:
-            if is_new and self.access != "create":
-                self.ring.open(create=False)
-            await self.inner.init()
-            try:
-                self._has_plain = await admitted(self.inner, self.ring, self.label, self._unsealed)
-            except BaseException:
-                await self.inner.close()
-                raise
-        except BaseException:
-            self.inner.wrapper = None
-            raise
+    def begin(self) -> None:
+        """Open items from now on."""
         self._names = None
         self._texts.keeps = True
+        self._is_closed = False
 
-    async def _read_mark(self) -> str | None:
-        return None  # It is the inner store that says that it is encrypted.
-
-    async def _close(self) -> None:
+    def end(self) -> None:
+        """Open no items any more, and forget what they said, and their keys."""
+        self._is_closed = True
         self._texts.keeps = False
-        self.forget_decrypted()
+        self.forget()
         self.ring.close()
         if self._names is not None:
             self._names.forget()
-        await self.inner.close()
-        self.inner.wrapper = None
 
-    def forget_decrypted(self) -> None:
+    def forget(self) -> None:
         """Wipe what is at hand of decrypted items."""
         self._texts.clear()
+        for forget in self.forgetting:
+            forget()
 
-    def _follow(self) -> None:
+    def follow(self) -> None:
         """Wipe what is at hand if keys have changed since the last look."""
         self._refuse_if_closed()
         self.ring.look(LOOK_AGAIN)
         if self._epoch != self.ring.epoch:
-            self.forget_decrypted()
+            self.forget()
             self._epoch = self.ring.epoch
 
     def _refuse_if_closed(self) -> None:
         """Raise StoreClosedError for a call that was under way when the store was closed."""
-        if self._state == "closed":
-            raise StoreClosedError(self.label)
+        if self._is_closed:
+            raise StoreClosedError(self._label())
 
-    def derived_id(self, text: str, *, digits: int = 32) -> str:
-        """Return an id that is made from a text and the key of the ring's hashes: nobody can guess it without."""
-        return self.ring.hashed("derived id", text)[:digits]
-
-    def _divided(self, wanted: Any) -> Divided:
+    def divided(self, wanted: Any) -> Divided:
+        """Return the two parts of a filter: see :func:`memoranda_encrypt.filters.divided`."""
         return divided(wanted, self.names)
 
-    # Opening items
+    def keep_new(self, drafts: Sequence[Draft]) -> None:
+        """Keep what new items say at hand: most are read soon."""
+        types = self._types()
+        for draft in drafts[-AT_ONCE:]:
+            draft.item.__dict__["version"] = 1
+            self._texts.keep(draft.item, draft.said, types)
 
-    async def _opened(self, stored: MemoryItem) -> MemoryItem:
+    async def opened(self, stored: MemoryItem) -> MemoryItem:
         """Return the item of a stored one. Raises UnsealingError, naming it, if that cannot be."""
-        self._follow()
-        found = self._texts.restored(stored, self.item_types)
+        self.follow()
+        found = self._texts.restored(stored, self._types())
         if found is not None:
             return found
-        if self._unsealed == "read" and not is_sealed(stored):
+        if self.unsealed == "read" and not is_sealed(stored):
             return self._as_typed(stored)
         key_id = key_id_of(sealed_text(stored))
         if self.ring.known(key_id) is None:
@@ -245,37 +197,36 @@ class SealedStore(BaseStore):
             return await asyncio.to_thread(self._open_one, stored)
         return self._open_one(stored)
 
+    def opened_now(self, stored: MemoryItem) -> MemoryItem:
+        """Return the item of a stored one, whatever it takes to unwrap its key."""
+        return self._open_one(copy_item(stored))
+
     def _open_one(self, stored: MemoryItem) -> MemoryItem:
         key_id = key_id_of(sealed_text(stored))
         key = self.ring.known(key_id)
         if key is None:  # The store was closed meanwhile, or so many keys were loaded that this one had to go.
             self._refuse_if_closed()
             key = self.ring.load_now({key_id: stored.id})[key_id]
-        said = open_body(stored, key)
-        self._texts.keep(stored, said, self.item_types)
-        return built(stored, said, self.item_types)
-
-    def _opened_now(self, stored: MemoryItem) -> MemoryItem:
-        """Return the item of a stored one, whatever it takes to unwrap its key."""
-        return self._open_one(copy_item(stored))
+        said, types = open_body(stored, key), self._types()
+        self._texts.keep(stored, said, types)
+        return built(stored, said, types)
 
     def _as_typed(self, stored: MemoryItem) -> MemoryItem:
         """Return an item that is not encrypted as the class that it is read as."""
-        from memoranda.store import dump_item, load_item
+        types = self._types()
+        cls = types.get(stored.memory_type, MemoryItem)
+        return stored if type(stored) is cls else load_item(dump_item(stored), types)
 
-        cls = self.item_types.get(stored.memory_type, MemoryItem)
-        return stored if type(stored) is cls else load_item(dump_item(stored), self.item_types)
-
-    async def _all_opened(self, stored: Sequence[MemoryItem], *, keep: bool = False) -> list[MemoryItem]:
+    async def all_opened(self, stored: Sequence[MemoryItem], *, keep: bool = False) -> list[MemoryItem]:
         """Return the items of stored ones, without those whose user was forgotten: as if they had been purged.
 
         The stored ones may become these, unless they are to be kept. Raises UnsealingError, naming the first that is
         damaged or whose key is missing.
         """
-        self._follow()
+        self.follow()
         if keep:
             stored = [copy_item(each) for each in stored]
-        restored, types = self._texts.restored, self.item_types
+        restored, types = self._texts.restored, self._types()
         found = [restored(each, types) for each in stored]
         left = [each for each, item in zip(stored, found, strict=True) if item is None]
         if left:
@@ -310,10 +261,13 @@ class SealedStore(BaseStore):
         """Return True if a stored item is shown where the keys of these ids are gone."""
         if not is_plain(stored):
             return key_id_of(sealed_text(stored)) not in gone
-        if self._unsealed == "refuse" and not self._warned:
+        if self.unsealed == "refuse" and not self._warned:
             self._warned = True
-            logger.warning("%s holds items that are not encrypted; they are left out. Run 'memoranda encrypt'.", self)
-        return self._unsealed == "read"
+            logger.warning(
+                "%s holds items that are not encrypted; they are left out. Run 'memoranda encrypt'.",
+                self._label(),
+            )
+        return self.unsealed == "read"
 
     def _open_each(self, stored: Sequence[MemoryItem]) -> list[MemoryItem]:
         return [self._open_one(each) if is_sealed(each) else self._as_typed(each) for each in stored]
