@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import math
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 import pytest
@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from memoranda import AIMemory, HumanMemory, MemoryItem, MemoryMetadata, ToolMemory
-from memoranda.errors import MemoryError
+from memoranda.errors import IdConflictError, MemoryError
 from memoranda.store import InMemoryStore
 from memoranda.store.backend import ITEM_FIELDS, OPERATORS
 from memoranda_postgres import PostgresMemoryStore
@@ -266,19 +266,56 @@ async def test_a_clock_that_was_wrong_in_one_process_decides_nothing_in_the_next
         assert {item.id for item in await store.search()} == {"an hour"}
 
 
-async def test_an_expired_id_of_another_process_is_free(shared_url: str, schema: str) -> None:
+def _overwriting(item: HumanMemory) -> dict[str, Callable[[PostgresMemoryStore], Awaitable[object]]]:
+    """Return every way of writing an item, by its name."""
+    return {
+        "add": lambda store: store.add(item),
+        "add of a batch": lambda store: store.add_many([item, *(said(f"beside {n}") for n in range(3))]),
+        "add of a large batch": lambda store: store.add_many([item, *(said(f"beside {n}") for n in range(700))]),
+        "update": lambda store: store.update(item),
+        "apply": lambda store: store.apply(adds=[item], deletes=["none"], keep_created=True),
+        "append": lambda store: store.append([item], after=None),
+    }
+
+
+@pytest.mark.parametrize("way", list(_overwriting(HumanMemory(content=""))))
+@pytest.mark.parametrize("user", ["ada", "ben"])
+@pytest.mark.parametrize("partitions", LAYOUTS)
+async def test_an_expired_id_of_another_process_is_free(
+    shared_url: str, schema: str, way: str, user: str, partitions: int
+) -> None:
     now = [1_000.0]
     async with (
-        PostgresMemoryStore(shared_url, schema=schema) as one,
+        PostgresMemoryStore(shared_url, schema=schema, partitions=partitions) as one,
         PostgresMemoryStore(shared_url, schema=schema) as other,
     ):
         one.clock = other.clock = lambda: now[0]
-        await one.add(said("shared"), ttl=10)
+        await other.add(said("later"), ttl=5_000)
+        await one.add(said("shared", MemoryMetadata(user_id="ada")), ttl=10)
         now[0] = 2_000.0
-        await other.add(said("shared", MemoryMetadata(user_id="ben")))
+        await _overwriting(said("shared", MemoryMetadata(user_id=user)))[way](other)
         found = await other.get("shared")
         assert found is not None
-        assert (found.metadata.user_id, found.version) == ("ben", 1)
+        assert (found.metadata.user_id, found.version) == (user, 1)
+
+
+async def test_what_has_expired_is_not_counted_as_deleted_by_a_batch(store: PostgresMemoryStore) -> None:
+    now = [1_000.0]
+    store.clock = lambda: now[0]
+    await store.add_many([said("over"), said("there")])
+    await store.touch(["over"], ttl=10)
+    now[0] = 2_000.0
+    assert await store.apply(adds=[said("new")], deletes=["over", "there"]) == 1
+
+
+async def test_an_item_that_lives_on_is_replaced_and_keeps_its_owner(store: PostgresMemoryStore) -> None:
+    await store.add(said("kept", MemoryMetadata(user_id="ada")), ttl=3_600)
+    await store.add(said("kept", MemoryMetadata(user_id="ada")), ttl=3_600)
+    with pytest.raises(IdConflictError):
+        await store.add(said("kept", MemoryMetadata(user_id="ben")))
+    found = await store.get("kept")
+    assert found is not None
+    assert (found.metadata.user_id, found.version) == ("ada", 2)
 
 
 async def test_owners_are_listed_page_by_page(store: PostgresMemoryStore) -> None:

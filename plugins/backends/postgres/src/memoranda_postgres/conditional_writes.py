@@ -18,7 +18,7 @@ from memoranda_postgres.removing import Removals
 from memoranda_postgres.rows import Addition, item_of, moment_of
 from memoranda_postgres.server import Server
 from memoranda_postgres.upserts import MOST_ROWS
-from memoranda_postgres.writing import Writer
+from memoranda_postgres.writing import Writer, check_lives
 
 
 class ConditionalWrites:
@@ -35,6 +35,7 @@ class ConditionalWrites:
         """Apply a batch, whose adds are given as rows, and return how many items were deleted.
 
         Deleted items are counted only once, so a batch with deletes is not repeated after its answer was lost.
+        Raises HeldByExpiredError.
         """
         # The stored rows themselves are compared with the scope.
         additions = [addition._replace(fields=(), within=None) for addition in additions]
@@ -86,8 +87,8 @@ class ConditionalWrites:
         _check_distinct(write, additions)
         removed = 0
         if existing:
-            removed = await self._removals.remove_on(connection, existing, write.within, purge=write.purge)
-        await self._writer.write_locked(connection, left)
+            removed = await self._removals.remove_on(connection, existing, write)
+        await self._writer.write_all(connection, left)
         return removed
 
     async def _lock(
@@ -114,7 +115,9 @@ class ConditionalWrites:
         """
         if not additions:
             return []
-        rows = {row["id"]: row for row in await self._writer.locked(connection, [each.row.id for each in additions])}
+        rows = {
+            row["id"]: row for row in await self._writer.upserts.locked(connection, [each.row.id for each in additions])
+        }
         return [
             _replacing(addition, rows[addition.row.id], write) if addition.row.id in rows else addition
             for addition in additions
@@ -125,6 +128,7 @@ def _replacing(addition: Addition, row: Any, write: Write) -> Addition:
     """Return the addition as it may replace a row. A row that this very call wrote may be written again."""
     if row["token"] == addition.token:
         return addition
+    check_lives(row, write.now)
     stored = item_of(row)
     item = stored.model_copy(update={"metadata": addition.row.scope})
     check_owner(stored, item, write.within)

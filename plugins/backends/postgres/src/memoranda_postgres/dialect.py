@@ -358,16 +358,18 @@ class PostgresStatements(Statements):
         """Return the text of ``upsert_arrays`` for items that need only ``usual_columns``; their numbers are drawn."""
         drawn = _USUAL | {SEQUENCE: self._drawn}
         selected = ", ".join(f"{drawn.get(name, name)} AS {name}" for name in self.insert_columns)
-        return self._claimed(f"SELECT {selected} FROM {self._unnested(self.usual_columns)}", fields)
+        columns = self.usual_columns
+        return self._claimed(f"SELECT {selected} FROM {self._unnested(columns)}", fields, len(columns) + 1)
 
     def upsert_arrays(self, fields: tuple[str, ...], *, numbered: bool) -> str:
         """Return the text that upserts rows given as one array per column, in the order of ``insert_columns``.
 
         Rows are written in the order of their ids, so that two such statements never deadlock. Unless the rows come
         ``numbered``, their numbers are drawn here in the order of the arrays. ``fields`` are those that a row of the
-        same id must share besides the user.
+        same id must share besides the user. Bound last is the present: a row that has expired by then is not replaced.
         """
-        return self._claimed(self._from_arrays(SEQUENCE if numbered else self._drawn), fields)
+        given = self._from_arrays(SEQUENCE if numbered else self._drawn)
+        return self._claimed(given, fields, len(self.insert_columns) + 1)
 
     @property
     def _drawn(self) -> str:
@@ -408,33 +410,40 @@ class PostgresStatements(Statements):
         )
 
     def upsert_one(self, fields: tuple[str, ...]) -> str:
-        """Return the text that upserts one row, whose columns are bound in the order of ``insert_columns``."""
+        """Return the text of ``upsert_arrays`` for one row, whose columns are bound as they are."""
         drawn = f"coalesce(${self.insert_columns.index(SEQUENCE) + 1}::bigint, {self._drawn})"
         values = [
             f"${at}::text::{self.dialect.column_type(name)}" if name in _AS_TEXT else f"${at}"
             for at, name in enumerate(self.insert_columns, 1)
         ]
         values[self.insert_columns.index(SEQUENCE)] = drawn
+        now = len(values) + 1
         if not self.dialect.partitioned:
-            return self._upserted(f"VALUES ({', '.join(values)})", fields)
+            return self._upserted(f"VALUES ({', '.join(values)})", fields, now)
         typed = (f"{value}::{self.dialect.column_type(name)} AS {name}" for value, name in self._named(values))
-        return self._claimed(f"SELECT {', '.join(typed)}", fields)
+        return self._claimed(f"SELECT {', '.join(typed)}", fields, now)
 
     def _named(self, values: list[str]) -> zip[tuple[str, str]]:
         return zip(values, self.insert_columns, strict=True)
 
-    def _claimed(self, given: str, fields: tuple[str, ...]) -> str:
+    def _claimed(self, given: str, fields: tuple[str, ...], now: int) -> str:
         columns = ", ".join(self.insert_columns)
         if not self.dialect.partitioned:
-            return self._upserted(f'SELECT {columns} FROM ({given}) AS given ORDER BY id COLLATE "C"', fields)
+            return self._upserted(f'SELECT {columns} FROM ({given}) AS given ORDER BY id COLLATE "C"', fields, now)
         # No constraint spans the partitions, so an id is first claimed for its owner in the table of ids.
         claims = f"given AS MATERIALIZED ({given}), claimed AS ({self._claim('given')} RETURNING id)"
         chosen = (
             f"SELECT {columns} FROM given WHERE given.id IN (SELECT claimed.id FROM claimed) "
             f'ORDER BY given.id COLLATE "C"'
         )
-        return self._upserted(chosen, fields, claims)
+        return self._upserted(chosen, fields, now, claims)
 
-    def _upserted(self, source: str, fields: tuple[str, ...], *clauses: str) -> str:
-        text = self.upsert_same(source, fields, "stored.id, stored.version")
+    def _upserted(self, source: str, fields: tuple[str, ...], now: int, *clauses: str) -> str:
+        """Return the text that upserts rows; of a row that it may not replace, it returns nothing.
+
+        That row belongs to another user, differs in one of the fields, or has expired by the parameter ``now``.
+        """
+        same = [self.dialect.same(f"stored.{name}", f"excluded.{name}") for name in dict.fromkeys(("user_id", *fields))]
+        lives = f"(stored.expires_at = '' OR stored.expires_at > ${now}::text)"
+        text = self.upsert_text(source, " AND ".join((*same, lives)), "stored.id, stored.version")
         return f"WITH {', '.join(clauses)} {text}" if clauses else text

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Sequence
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
 from memoranda.items import MemoryItem, Payload, PayloadChanges, utc_text
-from memoranda.store import BaseStore, Order, Owner, namespace_of
-from memoranda.store.backend import Filter, InBranch, Listing, Page, readable
+from memoranda.store import Order, Owner, namespace_of
+from memoranda.store.backend import Filter, Listing, Page, readable
 from memoranda_backend.sql import PAYLOAD_COLUMNS, unpack_payload
 from memoranda_postgres.dialect import PostgresStatements
 from memoranda_postgres.payload_changes import payload_changes
@@ -30,34 +29,45 @@ _LEAST_READ = 10
 _ITEM_WIDTH = len(READ_COLUMNS)
 
 
-class ReadingStore(BaseStore):
-    """The reading half of the PostgreSQL store."""
+class Reader:
+    """Reads the items of one store, as the classes that ``item_types`` returns."""
 
-    _server: Server
-    _layout: Layout
-    _statements: PostgresStatements
+    def __init__(
+        self,
+        server: Server,
+        layout: Layout,
+        statements: PostgresStatements,
+        item_types: Callable[[], Mapping[str, type[MemoryItem]]],
+    ) -> None:
+        self._server = server
+        self._layout = layout
+        self._statements = statements
+        self.item_types = item_types
 
-    async def _get(self, item_id: str) -> MemoryItem | None:
-        text, values = self._statements.get(item_id)
+    async def of_ids(self, ids: Sequence[str]) -> list[MemoryItem]:
+        """Return those of the live items of these ids that are there, in any order."""
+        if not ids:
+            return []
+        text, values = self._statements.get(ids[0]) if len(ids) == 1 else self._statements.get_many(ids)
         with self._server.reading(None):
             rows = await self._server.fetch(text, values)
-        return item_of(rows[0], self.stored_types) if rows else None
+        types = self.item_types()
+        return [item_of(row, types) for row in rows]
 
-    async def _get_many(self, ids: Sequence[str]) -> list[MemoryItem]:
-        text, values = self._statements.get_many(ids)
-        with self._server.reading(None):
-            rows = await self._server.fetch(text, values)
-        return [item_of(row, self.stored_types) for row in rows]
+    async def places(self, ids: Sequence[str]) -> list[int]:
+        """Return the places of items in the order of adding, deleted or not."""
+        return [int(row[0]) for each in ids for row in await self._server.fetch(*self._statements.place(each))]
 
-    async def _search(self, wanted: Filter, page: Page) -> list[MemoryItem]:
+    async def items(self, wanted: Filter, page: Page) -> list[MemoryItem]:
+        """Return a page of the items that match."""
         return self._items(await self._matching(wanted, page))
 
-    async def _payloads(self, wanted: Filter, page: Page) -> list[Payload]:
+    async def payloads(self, wanted: Filter, page: Page) -> list[Payload]:
+        """Return a page of the payloads of the items that match."""
         return readable(unpack_payload, await self._matching(wanted, page, PAYLOAD_COLUMNS))
 
-    async def _payload_changes(self, wanted: Filter, since: object) -> PayloadChanges:
-        if any(isinstance(each, InBranch) for each in wanted.further):
-            return await super()._payload_changes(wanted, None)
+    async def payload_changes(self, wanted: Filter, since: object) -> PayloadChanges:
+        """Return how the payloads that match differ from what they were."""
         with self._server.reading(users_of(wanted)):
             return await payload_changes(self._server, self._statements, wanted, since)
 
@@ -87,16 +97,15 @@ class ReadingStore(BaseStore):
                 return None
         return None
 
-    async def _count(self, wanted: Filter, include_deleted: bool) -> int:
+    async def count(self, wanted: Filter, include_deleted: bool) -> int:
+        """Return how many items match."""
         text, values = self._statements.count(wanted, include_deleted=include_deleted)
         with self._server.reading(users_of(wanted)):
             rows = await self._server.fetch(text, values)
         return int(rows[0][0])
 
-    def _one_state(self) -> AbstractAsyncContextManager[bool]:
-        return self._server.one_state()
-
-    async def _scan(self, wanted: Filter, include_deleted: bool, order: Order) -> AsyncGenerator[MemoryItem, None]:
+    async def stream(self, wanted: Filter, include_deleted: bool, order: Order) -> AsyncGenerator[MemoryItem, None]:
+        """Yield all items that match, oldest first."""
         after: tuple[str, int] | None = None
         while True:
             text, values = self._statements.page(
@@ -112,7 +121,8 @@ class ReadingStore(BaseStore):
             time = last["updated_at"] if order == "updated" else moment_of(last["created_at"])
             after = time, last[_ITEM_WIDTH]
 
-    async def _owners(self, listing: Listing, wanted: Filter) -> AsyncGenerator[Owner, None]:
+    async def owners(self, listing: Listing, wanted: Filter) -> AsyncGenerator[Owner, None]:
+        """Yield the owners of the items that match, in order."""
         after: str | None = None
         pending: Owner | None = None
         while True:
@@ -136,13 +146,9 @@ class ReadingStore(BaseStore):
         if pending is not None:
             yield pending
 
-    async def _place(self, item_id: str) -> int | None:
-        rows = await self._server.fetch(*self._statements.place(item_id))
-        return int(rows[0][0]) if rows else None
-
     def _items(self, rows: Sequence[Any]) -> list[MemoryItem]:
         """Return the items of rows; a row that cannot be read is left out and named in the log."""
-        return readable(partial(item_of, types=self.stored_types), rows)
+        return readable(partial(item_of, types=self.item_types()), rows)
 
 
 def users_of(wanted: Filter) -> tuple[str | None, ...] | None:

@@ -63,12 +63,12 @@ async def open_vectors(
 
 
 async def fill_vectors(
-    server: Server, vectors: Vectors | None, embeddings: Embeddings, rows: Sequence[tuple[str, str, int]]
+    server: Server, vectors: Vectors | None, embeddings: Embeddings | None, rows: Sequence[tuple[str, str, int]]
 ) -> None:
-    """Embed items, given as id, content and version, and store the vectors."""
-    rows = [row for row in rows if has_text(row[1])]
-    if vectors is None:
+    """Embed items, given as id, content and version, and store the vectors, if there are any to be stored."""
+    if vectors is None or embeddings is None:
         return
+    rows = [row for row in rows if has_text(row[1])]
     for start in range(0, len(rows), _PAGE):
         page = rows[start : start + _PAGE]
         made = await embed_passages(embeddings, [content for _, content, _ in page], vectors.weights.passage)

@@ -6,15 +6,13 @@ from collections.abc import AsyncGenerator, Sequence
 from functools import partial
 from typing import Any
 
-from memoranda.items import MemoryMetadata
-from memoranda.store.backend import Filter, Page
+from memoranda.store.backend import Expiry, Filter, Page, Write
 from memoranda_backend.sql import Change
 from memoranda_postgres.connections import Connection
 from memoranda_postgres.dialect import PostgresStatements
 from memoranda_postgres.server import Server
 
 _PORTION = 10_000
-_CONTENTS = "id, content, version"
 
 
 class Removals:
@@ -28,35 +26,29 @@ class Removals:
 
     async def hide(self, wanted: Filter, item_id: str | None = None) -> int:
         """Hide the live items that match, or the one of this id if it matches; return how many there were."""
-        return await self._count(
-            self._statements.hiding(wanted, item_id), item_id, self._dependent_deletes(purge=False)
-        )
+        change = self._statements.hiding(wanted, item_id)
+        return await self._count(change, item_id, self._dependent_deletes(purge=False))
 
-    async def restore(self, wanted: Filter, item_id: str | None) -> int:
-        """Restore hidden items and return how many there were."""
-        return await self._count(self._statements.showing(wanted, item_id), item_id, hidden=True)
-
-    async def restore_contents(self, wanted: Filter, item_id: str | None) -> list[tuple[str, str, int]]:
-        """Restore hidden items and return the id, content and version of each."""
+    async def restore(self, wanted: Filter, item_id: str | None) -> list[Any]:
+        """Restore hidden items and return their ids; with vectors, the id, content and version of each."""
         change = self._statements.showing(wanted, item_id)
-        rows = await self._change(change, item_id, _CONTENTS, _CONTENTS, hidden=True)
-        return [(row["id"], row["content"], row["version"]) for row in rows]
+        columns = "id, content, version" if self._has_vectors else "id"
+        return await self._change(change, item_id, columns, columns, hidden=True)
 
     async def purge(self, wanted: Filter, item_id: str | None, *, deleted_only: bool) -> int:
         """Delete rows and their vectors for good, hidden ones too, and return how many there were."""
         change = self._statements.purging(wanted, item_id, deleted_only=deleted_only)
         return await self._count(change, item_id, self._dependent_deletes(purge=True), hidden=deleted_only)
 
-    async def remove_on(
-        self, connection: Connection, ids: Sequence[str], within: MemoryMetadata | None, *, purge: bool
-    ) -> int:
-        """Hide or purge those items that are in a scope, in the transaction that has locked them all."""
-        wanted = Filter(metadata=within, archived=None)
-        change = self._statements.purging(wanted) if purge else self._statements.hiding(wanted)
+    async def remove_on(self, connection: Connection, ids: Sequence[str], write: Write) -> int:
+        """Hide or purge the items that a batch deletes, in the transaction that has locked them all."""
+        alive = (Expiry(write.now),) if write.now else ()
+        wanted = Filter(metadata=write.within, archived=None, further=alive)
+        change = self._statements.purging(wanted) if write.purge else self._statements.hiding(wanted)
         text, values = change.statement
         text = f"{text} AND {self._dialect.by_ids(f'${len(values) + 1}')}"
         rows = await connection.fetch(
-            _with_others(text, "id", "id", self._dependent_deletes(purge=purge)),
+            _with_others(text, "id", "id", self._dependent_deletes(purge=write.purge)),
             *values,
             list(ids),
             timeout=self._server.time_for(len(ids)),

@@ -165,6 +165,7 @@ class ReplicatedServer(Server):
 
     async def run(self, work: Callable[[Connection], Awaitable[T]], *, repeatable: bool = True) -> T:
         """Run the work, on a replica if it only reads."""
+        self.check_usable()
         read = _reading.get()
         if read is None or read.server is not self or _on_primary.get():
             return await super().run(work, repeatable=repeatable)

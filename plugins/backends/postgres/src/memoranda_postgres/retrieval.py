@@ -5,7 +5,7 @@ A scope of very many items is ranked by the candidates that the server's indexes
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import islice
 from typing import Any, NamedTuple
@@ -17,7 +17,7 @@ from memoranda.errors import OtherModelError
 from memoranda.items import MemoryItem
 from memoranda.offloading import offload
 from memoranda.store import RankedItem, SearchMode
-from memoranda.store.backend import Filter, readable
+from memoranda.store.backend import Filter, Opening, readable
 from memoranda_backend.ranking import (
     ScopeArrays,
     Scored,
@@ -45,8 +45,6 @@ from memoranda_postgres.vectors import Vectors
 
 _GONE = 20
 """How many of the best items may be gone by the time they are read."""
-
-Types = Callable[[], Mapping[str, type[MemoryItem]]]
 
 
 class Asked(NamedTuple):
@@ -81,7 +79,7 @@ class Retrieval:
         self,
         server: Server,
         statements: PostgresStatements,
-        types: Types,
+        opening: Opening,
         weights: Weights | None,
         embeddings: Embeddings | None,
         vectors: Vectors | None,
@@ -90,7 +88,7 @@ class Retrieval:
     ) -> None:
         self._server = server
         self._statements = statements
-        self._types = types
+        self._opening = opening
         self._weights = weights or Weights()
         self._embeddings = embeddings
         self._vectors = vectors
@@ -101,11 +99,11 @@ class Retrieval:
         """Drop what is kept between searches: it may hold purged content."""
         self._scopes.forget()
 
-    async def rank(self, query: str, wanted: Filter, limit: int, mode: SearchMode, store: str) -> list[RankedItem]:
+    async def rank(self, query: str, wanted: Filter, limit: int, mode: SearchMode) -> list[RankedItem]:
         """Return the best items, best first."""
         asked, look = Asked(query, wanted, wanted.scope(), limit, by_words=mode != "semantic"), 0
         if mode != "text":
-            asked, look = await self._with_vector(asked, store)
+            asked, look = await self._with_vector(asked)
         found = await self._scopes.use(asked.scope, partial(self._in_whole_scope, asked), look)
         if found is None and not asked.by_words:
             return await self._nearest(asked)
@@ -208,10 +206,10 @@ class Retrieval:
 
     def _readable(self, rows: Sequence[Any]) -> list[MemoryItem]:
         """Return the items of rows that begin with the columns of an item."""
-        types = self._types()
+        types = self._opening.item_types()
         return readable(lambda row: item_of(row, types), rows)
 
-    async def _with_vector(self, asked: Asked, store: str) -> tuple[Asked, int]:
+    async def _with_vector(self, asked: Asked) -> tuple[Asked, int]:
         """Return a query with its vector, and the number of the look at the server that told whom it may name."""
         assert self._embeddings is not None
         vectors = self._present_vectors()
@@ -221,7 +219,9 @@ class Retrieval:
 
         look, stored, names = await self._scopes.use(asked.scope, seen)
         if stored is not None and stored != (vectors.model, vectors.dimension):
-            raise OtherModelError(store, named_model(*stored), named_model(vectors.model, vectors.dimension))
+            raise OtherModelError(
+                self._opening.label, named_model(*stored), named_model(vectors.model, vectors.dimension)
+            )
         if names is None:
             names = await self._text.participants(asked.query, asked.scope)
         vector, unrelated = await embed_query(self._embeddings, query_without_names(asked.query, names))

@@ -69,15 +69,16 @@ class PackedRow(NamedTuple):
 class Addition(NamedTuple):
     """An item to be written: its row, and the scope fields in which a row of the same id must equal it.
 
-    ``within`` is set only where fields cannot express the scope. ``times`` is how often the batch has the item. A
-    ``deleted`` item is hidden from the start. ``moment`` is the item's time where ``created_at`` is not in the stored
-    form.
+    ``within`` is set only where fields cannot express the scope. A row of the same id that has expired by ``now`` is
+    not replaced: it has to be removed first. ``times`` is how often the batch has the item. A ``deleted`` item is
+    hidden from the start. ``moment`` is the item's time where ``created_at`` is not in the stored form.
     """
 
     row: PackedRow
     token: int
     fields: tuple[str, ...] = ()
     within: MemoryMetadata | None = None
+    now: str = ""
     vectors: Sequence[Sequence[float]] | None = None
     times: int = 1
     number: int | None = None

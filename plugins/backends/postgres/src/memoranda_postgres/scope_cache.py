@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -36,7 +36,7 @@ from memoranda_backend.ranking import (
 from memoranda_backend.sql import Parameters
 from memoranda_backend.sql.candidates import WHOLE_SCOPE
 from memoranda_postgres.dialect import SEQUENCE, PostgresStatements
-from memoranda_postgres.marks import MARK, SNAPSHOT, lists_open_transactions
+from memoranda_postgres.marks import MARK, SNAPSHOT, lists_open_transactions, read_marked, read_marks
 from memoranda_postgres.server import Server
 from memoranda_postgres.vectors import Vectors
 
@@ -145,7 +145,7 @@ class ScopeCache:
         elif (settled, int(total)) == (len(scope.marks), scope.mark_sum):
             await self._follow(scope, wanted, (), new)
         else:
-            marks = await self._marks(wanted)
+            marks, _ = await read_marks(self._server, self._statements, wanted)
             changed = [number for number, mark in marks.items() if scope.marks.get(number) != mark]
             await self._follow(scope, wanted, scope.marks.keys() - marks.keys(), changed)
         scope.snapshot, scope.since, scope.until = snapshot if lists_open_transactions(snapshot) else "", now, until
@@ -182,14 +182,6 @@ class ScopeCache:
         ((snapshot, *model, found),) = await self._server.fetch(text, parameters.values)
         return snapshot, None if model[0] is None else tuple(model), None if found is None else json.loads(found)
 
-    async def _marks(self, wanted: Filter) -> Mapping[int, int]:
-        """Return the marks of all rows of a scope by their numbers."""
-        parameters = Parameters(self._statements.dialect)
-        where = self._statements.conditions(parameters, wanted)
-        text = f"SELECT array_agg({SEQUENCE}), array_agg({MARK}) FROM {self._statements.dialect.table} WHERE {where}"
-        ((numbers, marks),) = await self._server.fetch(text, parameters.values)
-        return dict(zip(numbers or (), marks or (), strict=True))
-
     async def _read(self, scope: Scope, wanted: Filter) -> None:
         scope.start_anew()
         scope.marks = {}
@@ -217,15 +209,11 @@ class ScopeCache:
 
     async def _rows(self, wanted: Filter, chosen: Collection[int] | None = None) -> list[Any]:
         """Return the rows of a scope, or those of the chosen ones that are in it, in the order of their numbers."""
-        parameters = Parameters(self._statements.dialect)
-        where = self._statements.conditions(parameters, wanted)
-        also = "" if chosen is None else f"AND {SEQUENCE} = ANY({parameters.add(list(chosen))}::bigint[])"
-        vectors = "NULL" if self._vectors is None else self._vectors.packed(parameters)
-        text = (
-            f"SELECT {SEQUENCE} AS number, {MARK} AS mark, {_COLUMNS}, {vectors} AS vectors "
-            f"FROM {self._statements.dialect.table} WHERE {where} {also} ORDER BY {SEQUENCE}"
-        )
-        return await self._server.fetch(text, parameters.values)
+
+        def columns(parameters: Parameters) -> str:
+            return f"{_COLUMNS}, {'NULL' if self._vectors is None else self._vectors.packed(parameters)} AS vectors"
+
+        return await read_marked(self._server, self._statements, wanted, chosen, columns)
 
 
 def passage_of_row(row: Any, named: set[str] | None = None) -> Passage:

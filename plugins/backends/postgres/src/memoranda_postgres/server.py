@@ -18,7 +18,6 @@ from typing import Any, TypeVar
 import asyncpg
 
 from memoranda.errors import InputError, StoreClosedError, StoreMisuseError
-from memoranda.store import Store
 from memoranda.store.backend import step
 from memoranda_postgres.connections import Connection, Connections, GivenPool, OwnPool
 from memoranda_postgres.dialect import PostgresDialect
@@ -81,6 +80,8 @@ class Server:
     def __init__(self, options: ServerOptions, pool: Any = None, pauses: Sequence[float | None] = PAUSES) -> None:
         self.options = options
         self.where = "PostgreSQL through the given pool" if pool is not None else location(options.dsn)
+        self.label = self.where
+        """How messages name the store."""
         self.timeout = options.timeout
         self._given = pool
         self._pauses = pauses
@@ -136,20 +137,25 @@ class Server:
         """Return what is known of the connections to the primary."""
         return {} if self._connections is None else self._connections.gauges()
 
-    def check_process(self, store: Store) -> None:
+    def check_process(self) -> None:
         """Raise StoreMisuseError in a forked child."""
         if os.getpid() != self._process:
             raise StoreMisuseError(
-                f"{store.label} was opened before this process was forked, and its connections belong to the parent. "
+                f"{self.label} was opened before this process was forked, and its connections belong to the parent. "
                 "Open a store of its own in the child."
             )
 
-    def check_home(self, store: Store) -> None:
-        """Raise StoreMisuseError in a forked child and, with a given pool, in another event loop."""
-        self.check_process(store)
+    def check_usable(self) -> None:
+        """Raise StoreClosedError unless this is open, and StoreMisuseError where it must not be used.
+
+        That is in a forked child and, with a given pool, in another event loop.
+        """
+        if self._connections is None:
+            raise StoreClosedError(self.label, opened=self._process != 0)
+        self.check_process()
         if self._given is not None and asyncio.get_running_loop() is not self._loop:
             raise StoreMisuseError(
-                f"{store.label} was opened in another event loop, and a pool of asyncpg serves one alone. Give the "
+                f"{self.label} was opened in another event loop, and a pool of asyncpg serves one alone. Give the "
                 "store a URL instead: it has connections for every event loop then."
             )
 
@@ -159,6 +165,7 @@ class Server:
         ``repeatable`` work has the same effect and result when it is repeated after its answer was lost. Other work is
         retried only if the server certainly did not do it.
         """
+        self.check_usable()
         self.calls += 1
         loop = asyncio.get_running_loop()
         begun = loop.time()
@@ -169,7 +176,7 @@ class Server:
         deadline = begun + self.timeout
         connections = self._connections
         if connections is None:
-            raise StoreClosedError(self.where)
+            raise StoreClosedError(self.label)
         for pause in self._pauses:
             connection = None
             try:
@@ -181,7 +188,7 @@ class Server:
                 if not isinstance(error, FOREIGN):
                     raise
                 if isinstance(error, LOST) and self._connections is not connections:
-                    raise StoreClosedError(self.where) from error
+                    raise StoreClosedError(self.label) from error
                 if isinstance(error, LOST + NOT_DONE + READ_ONLY):
                     # The other idle connections have the same server, which is gone or no longer the primary.
                     await connections.renew()
@@ -210,7 +217,7 @@ class Server:
         await self.run(lambda connection: connection.execute("SELECT", timeout=self.timeout))  # Renews what is lost.
         connections = self._connections
         if connections is None:
-            raise StoreClosedError(self.where)
+            raise StoreClosedError(self.label)
         try:
             connection = await connections.acquire(asyncio.get_running_loop().time() + self.timeout)
         except FOREIGN as error:

@@ -23,7 +23,7 @@ _TURN = 100
 _TIME_WITHOUT_ZONE = len("2023-05-08T13:56:00.000000")
 
 _USUAL_FURTHER = (None, None, "", False, "", None)
-_USUAL_ADDITION = tuple(Addition._field_defaults.values())[2:]
+_USUAL_ADDITION = tuple(Addition._field_defaults.values())[3:]
 
 
 class Upserts:
@@ -41,13 +41,13 @@ class Upserts:
 
     def bound(self, additions: list[Addition]) -> tuple[str, Sequence[Any]]:
         """Return the statement that writes items of different ids and the same shared fields."""
-        fields = additions[0].fields
+        fields, now = additions[0].fields, additions[-1].now
         if len(additions) == 1:
-            return self._text("one", fields), self._values(additions[0])
+            return self._text("one", fields), (*self._values(additions[0]), now)
         if all(map(_is_usual, additions)):
-            return self._text("usual", fields), _transposed(map(_usual_values, additions))
+            return self._text("usual", fields), [*_transposed(map(_usual_values, additions)), now]
         form = "drawn" if additions[0].number is None else "numbered"
-        return self._text(form, fields), self._arrays(additions)
+        return self._text(form, fields), [*self._arrays(additions), now]
 
     async def write(self, connection: Connection, additions: list[Addition]) -> dict[str, int]:
         """Write items of different ids and the same shared fields and return the versions of those not refused."""
@@ -77,7 +77,7 @@ class Upserts:
 
     async def locked(self, connection: Connection, ids: list[str]) -> list[Any]:
         """Lock the existing items of these ids, hidden ones too, and return their rows."""
-        columns = f"{self._dialect.item_columns}, deleted, token"
+        columns = f"{self._dialect.item_columns}, deleted, token, expires_at"
         text = f"SELECT {columns} FROM {self._dialect.table} WHERE {self._dialect.by_ids('$1')}"
         if self._dialect.partitioned:
             ids = await self._server.lock_items(connection, self._dialect, ids)
@@ -183,7 +183,7 @@ class Upserts:
 
     def _values(self, addition: Addition) -> tuple[Any, ...]:
         """Return the values of the insert columns for a statement, which takes the moment as text."""
-        row, token, _, _, _, times, number, deleted, moment = addition
+        row, token, _, _, _, _, times, number, deleted, moment = addition
         owner = (owner_of(row.user_id),) if self._dialect.partitioned else ()
         return (*row, token, number, row.created_at if moment is None else moment, *owner, int(deleted), times)
 
@@ -195,7 +195,7 @@ def _transposed(rows: Iterable[tuple[Any, ...]]) -> list[list[Any]]:
 def _is_usual(addition: Addition) -> bool:
     """Return True if the item needs only ``usual_columns``: fewer values are bound."""
     row = addition.row
-    return row[10:16] == _USUAL_FURTHER and row[4] == "{}" and row[7] is None and addition[4:] == _USUAL_ADDITION
+    return row[10:16] == _USUAL_FURTHER and row[4] == "{}" and row[7] is None and addition[5:] == _USUAL_ADDITION
 
 
 def _usual_values(addition: Addition) -> tuple[Any, ...]:

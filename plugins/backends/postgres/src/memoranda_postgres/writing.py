@@ -40,6 +40,16 @@ _GROWN = 1_000
 """From how many items on a batch may change how the server should read the table."""
 
 
+class HeldByExpiredError(Exception):
+    """An id that is to be written is held by an item that has expired; that one has to be removed first."""
+
+
+def check_lives(row: Any, now: str) -> None:
+    """Raise HeldByExpiredError if a stored row has expired."""
+    if "" < row["expires_at"] <= now:
+        raise HeldByExpiredError
+
+
 class _AddedMeanwhileError(Exception):
     """An id that was new when it was looked up has been added by another call."""
 
@@ -72,19 +82,17 @@ class Writer:
         self._server = server
         self._table = statements.dialect.table
         self._vectors = vectors
-        self._upserts = Upserts(server, statements, vectors, has_vectors=has_vectors)
+        self.upserts = Upserts(server, statements, vectors, has_vectors=has_vectors)
         # Numbers that no other call, in any process, will use for the same row.
         self._tokens = itertools.count(secrets.randbits(62)).__next__
         self._batcher: WriteBatcher[Addition, None] = WriteBatcher(
             self._write_batch, key=lambda addition: addition.row.id, kind=_batch_kind, parallel=2
         )
 
-    def addition(self, row: PackedRow, within: MemoryMetadata | None) -> Addition:
+    def addition(self, row: PackedRow, within: MemoryMetadata | None, now: str) -> Addition:
         """Return a row as it is written."""
-        if within is None:
-            return Addition(row, self._tokens())
         fields = shared_fields(row, within)
-        return Addition(row, self._tokens(), fields or (), within if fields is None else None)
+        return Addition(row, self._tokens(), fields or (), within if fields is None else None, now)
 
     async def add(self, addition: Addition) -> None:
         """Write one item, in a batch with those that other tasks add meanwhile."""
@@ -112,18 +120,18 @@ class Writer:
             await self.add_together(additions)
             return set()
         if self._vectors is None:
-            text, values = self._upserts.bound(additions)
+            text, values = self.upserts.bound(additions)
             rows = await self._server.fetch(text, values)
             return set() if len(rows) == len(additions) else _refused(additions, {row["id"] for row in rows})
 
         async def work(connection: Connection) -> set[str]:
             async with self._server.transaction(connection):
-                return _refused(additions, await self._upserts.write(connection, additions))
+                return _refused(additions, await self.upserts.write(connection, additions))
 
         return await self._server.run(work)
 
     def additions(
-        self, rows: Sequence[PackedRow], within: MemoryMetadata | None, *, keep_created: bool = False
+        self, rows: Sequence[PackedRow], within: MemoryMetadata | None, now: str, *, keep_created: bool = False
     ) -> list[Addition]:
         """Return rows as they are written, in their order, each id once.
 
@@ -133,7 +141,7 @@ class Writer:
         """
         additions: dict[str, Addition] = {}
         for row in rows:
-            addition = self.addition(row, within)
+            addition = self.addition(row, within, now)
             before = additions.get(row.id)
             if before is not None:
                 if before.row.user_id != row.user_id or not metadata_matches(within, before.row.scope):
@@ -153,12 +161,12 @@ class Writer:
         async def work(connection: Connection) -> None:
             async with self._server.transaction(connection):
                 numbered = await self.numbered(connection, additions)
-                if copying and not await self._upserts.any_exist(connection, [added.row.id for added in numbered]):
+                if copying and not await self.upserts.any_exist(connection, [added.row.id for added in numbered]):
                     written = (
                         (each.token, each.number, each.moment, int(each.deleted), each.times) for each in numbered
                     )
                     await self._copy(connection, [each.row for each in numbered], written)
-                    await self._upserts.keep_vectors(
+                    await self.upserts.keep_vectors(
                         connection, numbered, {added.row.id: added.times for added in numbered}
                     )
                 else:
@@ -171,7 +179,7 @@ class Writer:
             await self._server.run(work)
         await self._count_anew(len(additions))
 
-    async def add_large(self, rows: Sequence[PackedRow], within: MemoryMetadata | None) -> None:
+    async def add_large(self, rows: Sequence[PackedRow], within: MemoryMetadata | None, now: str) -> None:
         """Write a large batch in one transaction.
 
         Rows whose ids are new keep the given order, so that neighbours are stored together. Raises IdConflictError, and
@@ -187,9 +195,9 @@ class Writer:
             is_copied = True
             async with self._server.transaction(connection):
                 sample = [row.id for row in rows[:: max(1, len(rows) // _SAMPLE)]]
-                if await self._upserts.any_exist(connection, sample):
+                if await self.upserts.any_exist(connection, sample):
                     return False
-                numbers = await self._upserts.draw(connection, len(rows))
+                numbers = await self.upserts.draw(connection, len(rows))
                 await self._copy(connection, rows, ((token, number, None, 0, 1) for number in numbers))
             return True
 
@@ -199,7 +207,7 @@ class Writer:
                 return
         except _AddedMeanwhileError:
             pass
-        additions = await offload(len(rows), self.additions, rows, within)
+        additions = await offload(len(rows), self.additions, rows, within, now)
         await self.add_together([addition._replace(token=token) for addition in additions])
 
     async def _count_anew(self, added: int) -> None:
@@ -220,7 +228,7 @@ class Writer:
 
     async def numbered(self, connection: Connection, additions: Sequence[Addition]) -> list[Addition]:
         """Return the additions, numbered in the given order and sorted into the order of locking."""
-        numbers = await self._upserts.draw(connection, len(additions))
+        numbers = await self.upserts.draw(connection, len(additions))
         numbered = [addition._replace(number=number) for addition, number in zip(additions, numbers, strict=True)]
         return sorted(numbered, key=lambda addition: addition.row.id)
 
@@ -228,7 +236,7 @@ class Writer:
         self, connection: Connection, rows: Sequence[PackedRow], written: Iterable[tuple[Any, ...]]
     ) -> None:
         try:
-            await self._upserts.copy(connection, rows, written)
+            await self.upserts.copy(connection, rows, written)
         except asyncpg.UniqueViolationError as error:
             raise _AddedMeanwhileError from error
 
@@ -237,10 +245,7 @@ class Writer:
             for group in _sharing_a_statement(chunk):
                 if group[0].within is not None:
                     group = await self._checked_scope(connection, group)
-                versions = await self._upserts.write(connection, group) if group else {}
-                for addition in group:
-                    if addition.row.id not in versions:
-                        raise IdConflictError(addition.row.id)
+                await self.write_all(connection, group)
 
     async def _checked_scope(self, connection: Connection, additions: list[Addition]) -> list[Addition]:
         """Compare the stored rows with a scope that fields cannot express, and return what is left to write.
@@ -249,7 +254,7 @@ class Writer:
         """
         written = await self.claim(connection, additions)
         left = {addition.row.id: addition for addition in additions if addition.row.id not in written}
-        for row in await self._upserts.locked(connection, list(left)) if left else ():
+        for row in await self.upserts.locked(connection, list(left)) if left else ():
             addition = left[row["id"]]
             # A row that this very call wrote, before its answer was lost, was in the scope then.
             if row["token"] != addition.token and not metadata_matches(addition.within, item_of(row).metadata):
@@ -258,31 +263,32 @@ class Writer:
 
     async def claim(self, connection: Connection, additions: list[Addition]) -> set[str]:
         """Lock items, inserting those that are new, and return the ids of the inserted ones."""
-        written = await self._upserts.claim(connection, additions)
+        written = await self.upserts.claim(connection, additions)
         versions = {addition.row.id: addition.times for addition in additions if addition.row.id in written}
-        await self._upserts.keep_vectors(connection, additions, versions)
+        await self.upserts.keep_vectors(connection, additions, versions)
         return written
 
-    async def locked(self, connection: Connection, ids: list[str]) -> list[Any]:
-        """Lock the existing items of these ids, hidden ones too, and return their rows."""
-        return await self._upserts.locked(connection, ids)
-
-    async def write_locked(self, connection: Connection, additions: list[Addition]) -> None:
-        """Write items that are locked. Raises IdConflictError for an item of another user."""
+    async def write_all(self, connection: Connection, additions: list[Addition]) -> dict[str, int]:
+        """Write items that share a statement and return their versions. Raises IdConflictError if one is refused."""
+        versions: dict[str, int] = {}
         for chunk in _chunks(additions):
-            versions = await self._upserts.write(connection, chunk)
-            for addition in chunk:
-                if addition.row.id not in versions:
-                    raise IdConflictError(addition.row.id)
+            versions |= await self.upserts.write(connection, chunk)
+        for addition in additions:
+            if addition.row.id not in versions:
+                raise IdConflictError(addition.row.id)
+        return versions
 
     async def update_together(
-        self, items: Sequence[MemoryItem], additions: Sequence[Addition], within: MemoryMetadata | None
+        self, items: Sequence[MemoryItem], additions: Sequence[Addition], within: MemoryMetadata | None, now: str
     ) -> list[MemoryItem]:
-        """Compare and set items, given with their additions, all or none; return them with new versions."""
+        """Compare and set items, given with their additions, all or none; return them with new versions.
+
+        Raises HeldByExpiredError.
+        """
 
         async def work(connection: Connection) -> list[MemoryItem]:
             async with self._server.transaction(connection):
-                return await self._update_on(connection, items, additions, within)
+                return await self._update_on(connection, items, additions, within, now)
 
         return await self._server.run(work)
 
@@ -292,11 +298,12 @@ class Writer:
         items: Sequence[MemoryItem],
         additions: Sequence[Addition],
         within: MemoryMetadata | None,
+        now: str,
     ) -> list[MemoryItem]:
         in_order = await self.numbered(connection, additions)
         new = {item.id for item in items if not item.version}
         written = await self._claimed_new(connection, in_order, new)
-        rows = {row["id"]: row for row in await self._upserts.locked(connection, [item.id for item in items])}
+        rows = {row["id"]: row for row in await self.upserts.locked(connection, [item.id for item in items])}
         updated: dict[str, MemoryItem] = {}
         changing = set()
         for item, addition in zip(items, additions, strict=True):
@@ -305,13 +312,18 @@ class Writer:
                 # This very call wrote it before its answer was lost.
                 updated[item.id] = _as_written(item, item_of(row))
                 continue
+            if row is not None:
+                check_lives(row, now)
             stored = None if row is None else item_of(row)
             check_expected(item, None if row is None or row["deleted"] else stored, within)
             updated[item.id] = successor(stored, item, within)
             if item.id not in written:
                 changing.add(item.id)
         changes = [addition for addition in in_order if addition.row.id in changing]
-        await self._set_versions(connection, changes, {item_id: item.version for item_id, item in updated.items()})
+        # Where another call has added a new one meanwhile, that call wins.
+        for item_id, version in (await self.write_all(connection, changes)).items():
+            if version != updated[item_id].version:
+                raise VersionConflictError(item_id, 0, version - 1)
         return list(updated.values())
 
     async def _claimed_new(self, connection: Connection, additions: list[Addition], new: set[str]) -> set[str]:
@@ -325,20 +337,9 @@ class Writer:
             for chunk in _chunks(additions):
                 # The call fails if one that should exist does not, so its content need not be sent here.
                 claimed = [added if added.row.id in new else _without_content(added) for added in chunk]
-                written |= await self._upserts.claim(connection, claimed)
-            await self._upserts.keep_vectors(connection, additions, dict.fromkeys(written, 1))
+                written |= await self.upserts.claim(connection, claimed)
+            await self.upserts.keep_vectors(connection, additions, dict.fromkeys(written, 1))
         return written
-
-    async def _set_versions(self, connection: Connection, changes: list[Addition], versions: dict[str, int]) -> None:
-        """Write rows that are locked or new; where another call has added a new one meanwhile, that call wins."""
-        for chunk in _chunks(changes):
-            written = await self._upserts.write(connection, chunk)
-            for addition in chunk:
-                item_id = addition.row.id
-                if item_id not in written:
-                    raise IdConflictError(item_id)
-                if written[item_id] != versions[item_id]:
-                    raise VersionConflictError(item_id, 0, written[item_id] - 1)
 
 
 def _as_written(item: MemoryItem, stored: MemoryItem) -> MemoryItem:

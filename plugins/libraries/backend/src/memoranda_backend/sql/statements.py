@@ -6,7 +6,7 @@ their values, so that engines can keep it prepared.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from memoranda.errors import UnsupportedError
@@ -278,16 +278,6 @@ class Statements:
         wheres = [self.conditions(parameters, part, deleted=deleted) for part in wanted.parts()]
         counts = [f"SELECT count(*) FROM {self.dialect.table} WHERE {where}" for where in wheres]
         return counts[0] if len(counts) == 1 else f"SELECT ({') + ('.join(counts)})", parameters.values
-
-    def upsert_same(self, source: str, fields: Iterable[str] = (), returning: str = "stored.id, stored.version") -> str:
-        """Return the text that upserts all rows of ``source``, which yields ``insert_columns``.
-
-        It returns columns of what was stored. A row of the same id is left alone, and not returned, where it belongs to
-        another user or differs in one of the given scope fields.
-        """
-        columns = [self.dialect.scope_column(field) for field in dict.fromkeys(("user_id", *fields))]
-        owned = " AND ".join(self.dialect.same(f"stored.{column}", f"excluded.{column}") for column in columns)
-        return self.upsert_text(source, owned, returning)
 
     def upsert_text(self, source: str, condition: str, returning: str = "version") -> str:
         """Return the text that upserts the rows of ``source``, replacing only where the condition holds.
