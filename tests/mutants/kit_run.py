@@ -185,6 +185,8 @@ async def first_failure(target: Target, folder: Path, first: Sequence[str], *, t
         )
         if report.of(Outcome.FAILED):
             return name
+        if report.of(Outcome.NOT_REACHED):
+            return f"{name} (not reached)"
     return ""
 
 

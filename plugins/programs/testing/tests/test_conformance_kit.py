@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import subprocess
@@ -55,9 +56,10 @@ class TestFourMethodStore(StoreConformance):
     ("store", "case"), wrong.WRONG_STORES, ids=[f"{store.__name__}-{case}" for store, case in wrong.WRONG_STORES]
 )
 async def test_a_wrong_store_is_caught_by_the_case_meant_for_it(store: type[Store], case: str) -> None:
-    timeout = 1 if store is wrong.StuckAfterCancel else 60
-    report = await check_store(store, exclusive=True, select=named(case), timeout=timeout)
-    assert [(result.name, result.outcome) for result in report.results] == [(case, Outcome.FAILED)]
+    hangs = store is wrong.StuckAfterCancel
+    report = await check_store(store, exclusive=True, select=named(case), timeout=1 if hangs else 600)
+    wanted = Outcome.NOT_REACHED if hangs else Outcome.FAILED
+    assert [(result.name, result.outcome) for result in report.results] == [(case, wanted)]
     assert report.results[0].reason
     assert not report.conforms
 
@@ -119,11 +121,42 @@ async def test_a_failed_case_tidies_up_behind_itself() -> None:
     assert memories == {}
 
 
-async def test_a_case_that_hangs_fails_after_the_timeout() -> None:
+async def test_a_case_that_hangs_is_not_reached_and_the_store_does_not_conform() -> None:
     report = await check_store(wrong.HangsForever, select=named("search_returns_newest_first"), timeout=0.05)
-    assert [(result.outcome, result.reason) for result in report.results] == [
-        (Outcome.FAILED, "It did not end within 0.05 seconds.")
-    ]
+    (result,) = report.results
+    assert result.outcome is Outcome.NOT_REACHED
+    assert result.reason.startswith("It did not end within 0.05 seconds.")
+    assert not report.conforms
+    assert report.to_json()["not_reached"] == 1
+
+
+@pytest.mark.parametrize("case", ["sizes_match_the_model", "search_returns_newest_first"])
+async def test_a_store_that_is_slow_is_not_called_wrong(case: str) -> None:
+    class Slow(StepwiseStore):
+        async def _apply(self, write: Any) -> int:
+            await asyncio.sleep(3)
+            return await super()._apply(write)
+
+        async def _search(self, wanted: Any, page: Any) -> list[MemoryItem]:
+            await asyncio.sleep(3)
+            return await super()._search(wanted, page)
+
+    report = await check_store(Slow, exclusive=True, select=named(case), timeout=1)
+    assert [result.outcome for result in report.results] == [Outcome.NOT_REACHED]
+    assert "run the kit with a longer timeout" in report.results[0].reason
+
+
+async def test_the_time_limit_is_for_each_step_of_a_history() -> None:
+    class Deliberate(StepwiseStore):
+        async def _add(self, item: MemoryItem, within: Any) -> None:
+            await asyncio.sleep(0.01)
+            await super()._add(item, within)
+
+    report = await check_store(
+        Deliberate, exclusive=True, select=named("many_changes_leave_the_rest_as_it_is"), timeout=2
+    )
+    assert report.conforms, report.results
+    assert report.seconds > 2
 
 
 async def test_a_timeout_of_the_stores_own_is_told_as_such() -> None:

@@ -31,7 +31,7 @@ from memoranda.lazy import lazy_names
 if TYPE_CHECKING:
     from memoranda_testing.case import Cases, Reopen
     from memoranda_testing.conformance import StoreConformance, TrustConformance
-    from memoranda_testing.expect import ExpectationError, SkipCase
+    from memoranda_testing.expect import ExpectationError, NotReachedError, SkipCase
     from memoranda_testing.runner import CaseResult, Outcome, Report, check_store, run_conformance
 
 __getattr__, __dir__ = lazy_names(
@@ -39,7 +39,7 @@ __getattr__, __dir__ = lazy_names(
     {
         "case": ["Cases", "Reopen"],
         "conformance": ["StoreConformance", "TrustConformance"],
-        "expect": ["ExpectationError", "SkipCase"],
+        "expect": ["ExpectationError", "NotReachedError", "SkipCase"],
         "runner": ["CaseResult", "Outcome", "Report", "check_store", "run_conformance"],
     },
 )
@@ -48,6 +48,7 @@ __all__ = [
     "CaseResult",
     "Cases",
     "ExpectationError",
+    "NotReachedError",
     "Outcome",
     "Reopen",
     "Report",

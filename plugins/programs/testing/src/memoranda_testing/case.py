@@ -41,27 +41,31 @@ class Cases:
     """The seed of random cases; the same seed gives the same cases."""
 
     patience: float = 120.0
-    """Seconds after which a call counts as hanging; far more than a slow machine needs."""
+    """Seconds for which one call is waited for. A call that takes longer is neither right nor wrong: the case ends as
+    not reached, and the store does not conform."""
 
     fresh: Reopen | None = None
     """Opens a new, empty store each time; None where that is impossible."""
+
+    def going_on(self) -> None:
+        """Say that a step has ended. The time limit of a case is for what follows, not for a case of many steps."""
 
     @property
     def is_brief(self) -> bool:
         """True if a part of the default run is enough."""
         return self.brief and not self.thorough
 
-    def unreached(self, what: str) -> None:
+    def unchecked(self, what: str) -> None:
         """Note something that the case could not check, for the report."""
-        noted = self.__dict__.setdefault("_unreached", [])
+        noted = self.__dict__.setdefault("_unchecked", [])
         if what not in noted:
             noted.append(what)
 
     @property
-    def not_reached(self) -> str:
+    def not_checked(self) -> str:
         """What the case could not check, as a sentence; empty if it checked everything."""
-        noted = self.__dict__.get("_unreached", [])
-        return f"Not reached: {'; '.join(noted)}." if noted else ""
+        noted = self.__dict__.get("_unchecked", [])
+        return f"Not checked: {'; '.join(noted)}." if noted else ""
 
     def user(self) -> str:
         """Return a new user id; what it owns is removed by :meth:`clean`."""

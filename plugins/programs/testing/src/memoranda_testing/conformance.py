@@ -21,8 +21,8 @@ def as_test(case: Any) -> Any:
     async def test(self: Cases, store: Any, *args: Any, **kwargs: Any) -> None:
         try:
             await case(self, store, *args, **kwargs)
-            if self.not_reached:
-                print(self.not_reached)  # noqa: T201  # pytest keeps it with the test's report
+            if self.not_checked:
+                print(self.not_checked)  # noqa: T201  # pytest keeps it with the test's report
         except SkipCase as skip:
             pytest.skip(str(skip))
         finally:

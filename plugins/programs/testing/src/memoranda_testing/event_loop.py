@@ -1,4 +1,4 @@
-"""How long a call blocks the event loop: by computing, counted in function calls, and by waiting, in seconds."""
+"""How long a call blocks the event loop: by computing, in function calls, and by waiting, in turns of a thread."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import asyncio
 import gc
 import math
 import sys
+import threading
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
@@ -17,7 +18,10 @@ if sys.platform == "linux":
     import resource
 
 LONG = 0.1
-"""Seconds for which a call may hold the event loop without computing anything."""
+"""Seconds for which a call may hold the event loop without computing anything, as another thread counts them."""
+
+TICK = 0.005
+"""Seconds that the other thread sleeps before it counts on."""
 
 A_TURN = 1e-4
 """Seconds for which the loop leaves the interpreter to other threads after each turn, which count as nobody's."""
@@ -67,8 +71,9 @@ async def longest_block(work: Awaitable[object]) -> int:
 async def longest_wait(work: Callable[[], Awaitable[object]]) -> float:
     """Return the most seconds for which the work holds the event loop and waits: for a disk, a server, a lock, a sleep.
 
-    What this thread computes does not count, nor, where the system counts it, a turn in which others had the processor
-    but this thread never waited. The garbage collector is off: while it runs in a thread of the store, this one waits.
+    They are counted by another thread of this process, in turns of 5 ms, so a busy machine stretches both alike. What
+    this thread computes does not count, nor, where the system counts it, a turn in which others had the processor but
+    this thread never waited. The garbage collector is off: while it runs in a thread of the store, this one waits.
     Work that seems to wait for longer than ``LONG`` is done again, up to six times, and the least is returned: a busy
     machine may interrupt the thread, too.
     """
@@ -95,15 +100,35 @@ def _nothing_collected() -> Iterator[None]:
 
 async def _longest_wait(work: Awaitable[object]) -> float:
     task, longest = asyncio.ensure_future(work), 0.0
-    while not task.done():
-        waits, before, computed = _waits(), time.perf_counter(), time.thread_time()
-        await asyncio.sleep(0)
-        seconds = time.perf_counter() - before - (time.thread_time() - computed)
-        if waits is None or waits != _waits():
-            longest = max(longest, seconds)
-        time.sleep(A_TURN)  # noqa: ASYNC251 - a loop that only turns would keep the store's threads from the interpreter
+    with _ticking() as ticks:
+        while not task.done():
+            waits, before, computed = _waits(), next(ticks), time.thread_time()
+            await asyncio.sleep(0)
+            seconds = (next(ticks) - before) * TICK - (time.thread_time() - computed)
+            if waits is None or waits != _waits():
+                longest = max(longest, seconds)
+            time.sleep(A_TURN)  # noqa: ASYNC251 - otherwise the store's threads would not get the interpreter
     await task
     return longest
+
+
+@contextmanager
+def _ticking() -> Iterator[Iterator[int]]:
+    """Count in a thread while the block runs; each ``next()`` returns how far it has come."""
+    ticks, ended = 0, threading.Event()
+
+    def count() -> None:
+        nonlocal ticks
+        while not ended.wait(TICK):
+            ticks += 1
+
+    thread = threading.Thread(target=count, name="memoranda-testing-ticks", daemon=True)
+    thread.start()
+    try:
+        yield iter(lambda: ticks, None)
+    finally:
+        ended.set()
+        thread.join()
 
 
 def _waits() -> int | None:

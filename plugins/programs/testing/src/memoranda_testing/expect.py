@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
-from collections.abc import Coroutine, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Coroutine, Iterable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
 from memoranda.items import MemoryItem
@@ -14,6 +15,13 @@ _SHOWN = 300
 
 class ExpectationError(AssertionError):
     """A store did not do what the contract says."""
+
+
+class NotReachedError(Exception):
+    """A case could not be played to its end, so it says neither that the store is right nor that it is wrong.
+
+    A store conforms only if every case was played to its end.
+    """
 
 
 class SkipCase(Exception):  # noqa: N818  # not an error: a case that does not apply, with the reason
@@ -77,6 +85,30 @@ def exactly(found: Any, wanted: Any, what: str) -> None:
             equal(math.copysign(1, found), math.copysign(1, wanted), f"{what} sign")
 
 
+@asynccontextmanager
+async def within(seconds: float, what: str) -> AsyncIterator[None]:
+    """Raise NotReachedError if the block takes longer; a TimeoutError of the store's own passes through.
+
+    That a call is slow proves nothing: it may wait for a lock that nobody gives back, or for a busy machine.
+    """
+    waiting = asyncio.timeout(seconds)
+    try:
+        async with waiting:
+            yield
+    except TimeoutError:
+        if not waiting.expired():
+            raise
+        raise not_ended(what, seconds) from None
+
+
+def not_ended(what: str, seconds: float) -> NotReachedError:
+    """Return the error of something that has not ended after so many seconds."""
+    return NotReachedError(
+        f"{what} did not end within {seconds:g} seconds. It may wait for a lock, a connection or a slot of a pool that "
+        f"is never given back. If it is only slow, run the kit with a longer timeout."
+    )
+
+
 class Raised:
     """What a block raised; see :func:`raises`."""
 
@@ -93,7 +125,7 @@ def raises(kind: type[Exception] | tuple[type[Exception], ...], what: str) -> It
     except kind as error:
         raised.error = error
         return
-    except (SkipCase, ExpectationError):
+    except (SkipCase, ExpectationError, NotReachedError):
         raise
     except Exception as error:
         raise ExpectationError(f"{what}: expected {names}, but {type(error).__name__} was raised: {error}") from error

@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import functools
 import threading
-import time
 import uuid
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
 from typing import Any
@@ -17,11 +16,11 @@ from memoranda.items import MemoryItem, MemoryMetadata
 from memoranda.store import Capability, Store
 from memoranda_testing.case import Case, Cases, every_read, note, skipped_if
 from memoranda_testing.event_loop import LONG, longest_wait, threads_that_meet
-from memoranda_testing.expect import contents, equal, raises, same_item, that
+from memoranda_testing.expect import contents, equal, not_ended, raises, same_item, that, within
 
 LOOPS = 4
 _PATIENCE = 240.0
-"""After how many seconds calls in other event loops count as hanging, all that a case begins together."""
+"""Seconds for which calls in other event loops are waited for, all that a case begins together."""
 
 
 def any_loop(case: Case) -> Case:
@@ -45,10 +44,9 @@ async def elsewhere(*works: Callable[[], object]) -> None:
     with threads_that_meet():
         for thread in threads:
             thread.start()
-        deadline = time.monotonic() + _PATIENCE
-        while any(thread.is_alive() for thread in threads):
-            that(time.monotonic() < deadline, "A call from another event loop did not come back.")
-            await asyncio.sleep(0.001)
+        async with within(_PATIENCE, "A call from another event loop"):
+            while any(thread.is_alive() for thread in threads):  # noqa: ASYNC110 - a thread sets no event at its end
+                await asyncio.sleep(0.001)
     if errors:
         raise errors[0]
 
@@ -107,13 +105,15 @@ class Blocked:
     async def begin(self) -> None:
         """Begin calls, and block the loop after so many turns."""
         self._thread.start()
-        that(await asyncio.to_thread(self._is_blocked.wait, _PATIENCE), "An add from another event loop did not end.")
+        if not await asyncio.to_thread(self._is_blocked.wait, _PATIENCE):
+            raise not_ended("An add from another event loop", _PATIENCE)
 
     async def go_on(self) -> list[object]:
         """Let the loop run to its end, and return the outcome of each call; the last was made after the others."""
         self._may_go_on.set()
         await asyncio.to_thread(self._thread.join, _PATIENCE)
-        that(not self._thread.is_alive(), "A call of a loop that was blocked did not end.")
+        if self._thread.is_alive():
+            raise not_ended("A call of a loop that was blocked", _PATIENCE)
         return self._outcomes
 
     async def _use(self) -> None:
@@ -368,7 +368,7 @@ class LoopCases(Cases):
             for _ in range(turns):
                 await asyncio.sleep(0)
             await elsewhere(in_a_loop(store.close))
-            async with asyncio.timeout(_PATIENCE):
+            async with within(_PATIENCE, "A call under way while another loop closes the store"):
                 done = await asyncio.gather(*calls)
             await store.init()
             await store.add(note("after", scope))
@@ -419,10 +419,10 @@ class LoopCases(Cases):
         for turns in (1, 2, 3, 5, 8):
             cut_off = CutOff()
             await cut_off.begin(store.close, turns)
-            async with asyncio.timeout(_PATIENCE):
+            async with within(_PATIENCE, "close() after a loop that was closed within it"):
                 await store.close()
             await cut_off.begin(store.init, turns)
-            async with asyncio.timeout(_PATIENCE):
+            async with within(_PATIENCE, "init() after a loop that was closed within it"):
                 await store.init()
             await self._still_good(store, scope)
             cut_off.collect()
@@ -452,7 +452,7 @@ class LoopCases(Cases):
 
     async def _still_good(self, store: Store, scope: MemoryMetadata) -> None:
         """Write and read with many callers at once, then close and open; nothing piles up that each write may carry."""
-        async with asyncio.timeout(_PATIENCE):
+        async with within(_PATIENCE, "A call after a loop that had ended with others under way"):
             items = [note("after", scope, 100) for _ in range(40)]
             await asyncio.gather(*(store.add(item) for item in items))
             for item in items:

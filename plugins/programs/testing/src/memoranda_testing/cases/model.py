@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import os
 import sys
-import time
 from dataclasses import replace
 from random import Random
 
@@ -28,7 +27,7 @@ from memoranda_testing.model import (
 from memoranda_testing.model.alike_steps import alike_names, alike_pairs, alike_places
 from memoranda_testing.model.change_steps import Changes, straddling_steps
 from memoranda_testing.model.combination_steps import Combinations
-from memoranda_testing.model.histories import failure_report
+from memoranda_testing.model.histories import failed
 from memoranda_testing.model.lifetime_steps import first_steps_after_an_end, lifetime_steps, lonely_ends
 from memoranda_testing.model.meaning import meaning_difference, renewed_difference
 from memoranda_testing.model.meaning_steps import QUERIES, Meanings
@@ -56,15 +55,12 @@ class HistoryCases(Cases):
 
     def _sandbox(self, store: Store, reopen: Reopen | None = None, *, instances: int = 1) -> Sandbox:
         """Return where this case plays its histories."""
-        sandbox = Sandbox(store, self.exclusive, self.fresh, reopen, self.patience, instances)
+        sandbox = Sandbox(
+            store, self.exclusive, self.fresh, reopen, self.patience, instances, going_on=lambda: self.going_on()
+        )
         if sandbox.mark:
             self.owned(MemoryMetadata(namespace=(sandbox.mark,)))
         return sandbox
-
-    @property
-    def seconds(self) -> float:
-        """Seconds after which a case ends early on a very slow engine."""
-        return 600.0 if self.thorough else 60.0
 
     def _often(self, times: int) -> int:
         """Return how often a random case is played that is played so many times by default."""
@@ -73,16 +69,12 @@ class HistoryCases(Cases):
     async def _play_histories(
         self, sandbox: Sandbox, options: HistoryOptions, topic: str, *, histories: int, length: int
     ) -> None:
-        """Play histories of random calls, and note how many there was no time for."""
+        """Play histories of random calls."""
         try:
-            played = await check_histories(
-                sandbox, options, seed=self.seed, histories=histories, length=length, seconds=self.seconds, topic=topic
-            )
+            await check_histories(sandbox, options, seed=self.seed, histories=histories, length=length, topic=topic)
         finally:
             for mark in sandbox.marks:
                 self.owned(MemoryMetadata(namespace=(mark,)))
-        if played < histories:
-            self.unreached(f"{histories - played} of {histories} histories, for want of time")
 
     def _history_options(self, store: Store, **further: bool | int) -> HistoryOptions:
         """Return the options for histories on this store."""
@@ -186,21 +178,21 @@ class ModelCases(HistoryCases):
             histories, length = 50 if persistent else 200, 60
         await self._play_histories(sandbox, options, topic, histories=histories, length=length)
         if sandbox.mark:
-            self.unreached("calls without any filter: others may have memories in this store")
+            self.unchecked("calls without any filter: others may have memories in this store")
         if not {Capability.FORK, Capability.PURGE} <= sandbox.store.capabilities:
-            self.unreached("sessions that are forked, which needs the capabilities 'fork' and 'purge'")
+            self.unchecked("sessions that are forked, which needs the capabilities 'fork' and 'purge'")
         elif sandbox.mark:
-            self.unreached("sessions that are forked: others may have memories in this store")
+            self.unchecked("sessions that are forked: others may have memories in this store")
         if options.lifetimes and not options.moves_clock:
-            self.unreached("a clock that is moved: memories of others would expire by it")
+            self.unchecked("a clock that is moved: memories of others would expire by it")
         if not self.thorough:
-            self.unreached("longer and more histories: see thorough")
+            self.unchecked("longer and more histories: see thorough")
 
     async def test_random_histories_match_the_model(self, store: Store) -> None:
         """Every answer to random calls of every method, plain and through handles of every scope, is the model's."""
         for capability in (Capability.ATOMIC, Capability.DELETE, Capability.ADD_DELETED, Capability.PURGE):
             if capability not in store.capabilities:
-                self.unreached(f"what needs the capability {capability.value!r}")
+                self.unchecked(f"what needs the capability {capability.value!r}")
         await self._play(self._sandbox(store), self._history_options(store), "calls")
 
     async def test_every_change_reaches_every_read(self, store: Store) -> None:
@@ -273,7 +265,7 @@ class ModelCases(HistoryCases):
     async def _outside(self, store: Store, reopen: Reopen) -> Outside | None:
         """Return another process that can look at the data; None if they lie in this one, or cannot be looked at."""
         if not self.exclusive or not hasattr(os, "fork") or sys.platform == "darwin":
-            self.unreached("another process: it would see memories of others, or the system cannot fork one")
+            self.unchecked("another process: it would see memories of others, or the system cannot fork one")
             return None
         await store.close()
         outside = await Outside.begin(reopen)
@@ -285,12 +277,12 @@ class ModelCases(HistoryCases):
             found = await outside.look(patience=self.patience)
         except Exception as error:  # noqa: BLE001  # such as a pool that belongs to this process
             found = []
-            self.unreached(f"another process, where opening the data raised {type(error).__name__}")
+            self.unchecked(f"another process, where opening the data raised {type(error).__name__}")
         await store.init()
         await self.clean(store)
         if item.id in [each.id for each in found]:
             return outside
-        self.unreached("another process: the data lie in this one")
+        self.unchecked("another process: the data lie in this one")
         await outside.end()
         return None
 
@@ -300,7 +292,7 @@ class ModelCases(HistoryCases):
         if Capability.ATOMIC in store.capabilities:
             methods += _CANCELLED_WHOLE
         else:
-            self.unreached("batches that are done whole: the store does not declare the capability 'atomic'")
+            self.unchecked("batches that are done whole: the store does not declare the capability 'atomic'")
         by_item = ["clear", *([] if Capability.ATOMIC in store.capabilities else _CANCELLED_WHOLE)]
         if Capability.DELETE in store.capabilities:
             methods += ("delete",)
@@ -310,13 +302,9 @@ class ModelCases(HistoryCases):
         if Capability.TTL in store.capabilities:
             by_item.append("touch")
         methods += tuple(by_item)
-        ends = time.monotonic() + self.seconds
         sandbox, options = self._sandbox(store), self._history_options(store, together=False)
         for variant, method in itertools.product(range(4 if self.thorough else 1), methods):
             for at in range(1, _AWAITS):
-                if time.monotonic() >= ends:
-                    self.unreached(f"{method} and what follows, for want of time")
-                    return
                 if not await self._cancelled(sandbox, options, method, variant, at, by_item=method in by_item):
                     break
 
@@ -349,19 +337,16 @@ class ModelCases(HistoryCases):
         finally:
             await sandbox.close(player)
         if failure is not None:
-            raise ExpectationError(
-                await failure_report(failure, sandbox, f"the seed {self.seed}, {method}() cancelled")
-            )
+            raise await failed(failure, sandbox, f"the seed {self.seed}, {method}() cancelled")
         return waited
 
     async def test_sizes_match_the_model(self, store: Store) -> None:
         """Pages, batches and lists beyond 100, 400, 500, 1,000, 5,000 and 10,000 items are the model's."""
-        ends = time.monotonic() + self.seconds
         sandbox = self._sandbox(store)
         held_by = store.capabilities
         steps: list[tuple[int, list[Step]]] = [(QUICK, list(size_steps(QUICK, sandbox.mark, held_by)))]
         if self.is_brief:
-            self.unreached("batches of 10,000 items: see brief")
+            self.unchecked("batches of 10,000 items: see brief")
         if not self.is_brief or Capability.PERSISTENT in held_by:  # Others have no engine whose batches have an end.
             most = LARGE if self.is_brief else HUGE
             steps.append((most, list(large_steps(most, sandbox.mark, held_by))))
@@ -369,9 +354,7 @@ class ModelCases(HistoryCases):
             sizes = (LARGE, HUGE) if Capability.PERSISTENT in held_by else (LARGE,)
             steps += [(size, list(size_steps(size, sandbox.mark, held_by))) for size in sizes]
         for size, wanted in steps:
-            played = await check_steps(sandbox, wanted, f"{size:,} items", ends=ends)
-            if played < len(wanted):
-                self.unreached(f"{len(wanted) - played} of {len(wanted)} calls on {size:,} items, for want of time")
+            await check_steps(sandbox, wanted, f"{size:,} items")
 
     async def test_answers_depend_on_their_scope_alone(self, store: Store) -> None:
         """Whatever others add, hide or remove changes no answer, order or score, in every mode that is declared."""
@@ -380,17 +363,14 @@ class ModelCases(HistoryCases):
             if capability in store.capabilities:
                 modes.append(mode)  # type: ignore[arg-type]  # one of the modes, as the line above says
             else:
-                self.unreached(f"rankings of the mode {mode!r}, which the store does not declare")
+                self.unchecked(f"rankings of the mode {mode!r}, which the store does not declare")
 
         async def tidy() -> None:
             await self.clean(store)
 
         trial = scope_independence.Trial(store, modes, lambda: scope_independence.Cast.of(self.scope), tidy)
-        ends, histories = time.monotonic() + self.seconds, 20 if self.thorough else 3
-        for number in range(histories):
-            if number and time.monotonic() >= ends:
-                self.unreached(f"{histories - number} of {histories} histories, for want of time")
-                break
+        for number in range(20 if self.thorough else 3):
+            self.going_on()
             clash = await trial.clash(
                 scope_independence.drawn(Random(f"{self.seed}/apart/{number}"), store.capabilities)
             )
@@ -403,9 +383,9 @@ class ModelCases(HistoryCases):
         """After close() no thread, task, file or socket of the store is left."""
         calls = leaks.everyday(self.scope(session_id="s"))
         await leaks.used(store, calls)  # What is made once and shared is there from here on.
-        left = await leaks.left_by(store, calls, self.patience)
+        left = await leaks.left_by(store, calls)
         if left:
-            raise ExpectationError(await leaks.leak_report(store, left, calls, min(self.patience, 5.0)))
+            raise ExpectationError(await leaks.leak_report(store, left, calls))
         await store.init()
 
 

@@ -55,6 +55,10 @@ class Answer:
     errors: tuple[str, ...] = ()
 
 
+NOT_ENDED = "no end"
+"""Stands among the errors of an answer that was waited for in vain."""
+
+
 @dataclass(frozen=True, slots=True)
 class Difference:
     """What is different: its kind, a sentence, and the line of a program that shows it."""
@@ -91,6 +95,8 @@ def spoil(value: Any) -> None:
 
 def difference(wanted: Answer, found: Answer) -> Difference | None:
     """Return how an answer differs from the one that is wanted; None if it does not."""
+    if NOT_ENDED in found.errors:
+        return Difference("not ended", "it did not end.", "")
     if wanted.errors or found.errors:
         return _error_difference(wanted, found)
     return _value_difference(wanted.value, found.value)
@@ -100,13 +106,10 @@ def _error_difference(wanted: Answer, found: Answer) -> Difference | None:
     if wanted.errors and found.errors and set(found.errors) <= set(wanted.errors):
         return None
     if not wanted.errors:
-        raised = found.errors[0]
-        kind = "hangs" if raised == "TimeoutError" else "error"
-        return Difference(kind, f"it raised {raised}, where it is to return {_short(wanted.value)}.", "")
+        return Difference("error", f"it raised {found.errors[0]}, where it is to return {_short(wanted.value)}.", "")
     names = " or ".join(dict.fromkeys(wanted.errors))
     if found.errors:
-        kind = "hangs" if found.errors[0] == "TimeoutError" else "other error"
-        return Difference(kind, f"it raised {found.errors[0]}, where {names} is to be raised.", "")
+        return Difference("other error", f"it raised {found.errors[0]}, where {names} is to be raised.", "")
     return Difference("no error", f"it returned {_short(found.value)}, where {names} is to be raised.", "")
 
 

@@ -68,7 +68,7 @@ _CAUSES: dict[str, str] = {
     "score": "a ranking over other rows than the scope's (others' items, old texts), or a vector or word list that was not renewed",
     "together": "reading and writing in two transactions without a lock in between",
     "cancelled": "a batch in several transactions, or one that is not rolled back when its caller gives up",
-    "hangs": "a lock, a connection or a slot of a pool that is not given back when a call fails or is cancelled",
+    "not ended": "a lock, a connection or a slot of a pool that is not given back when a call fails or is cancelled; or a store that is slow, which is no fault: run the kit with a longer timeout",
     "apart": "a ranking, a count or a cut that is taken over all items before the scope's own are picked out "
     "of them; or a write or a removal that reaches items of another owner",
     "afresh": "a vector, a word list or an entry of an index that was not renewed where an item was replaced, archived or "

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import math
-import time
 from collections.abc import Sequence
 from random import Random
 
 from memoranda.items import MemoryMetadata
 from memoranda.store import Store
 from memoranda_testing.case import Clock
-from memoranda_testing.expect import ExpectationError
+from memoranda_testing.expect import ExpectationError, NotReachedError
 from memoranda_testing.model.answers import Answer
 from memoranda_testing.model.contract import cause, sentence
 from memoranda_testing.model.generator import Generator
@@ -33,17 +31,10 @@ async def check_histories(
     seed: int,
     histories: int,
     length: int,
-    seconds: float,
     topic: str = "",
-) -> int:
-    """Play random histories and return how many there was time for; the same seed gives the same histories.
-
-    Raises ExpectationError if one fails.
-    """
-    ends = time.monotonic() + seconds
+) -> None:
+    """Play random histories; the same seed gives the same ones. Raises what :func:`failed` returns if one fails."""
     for number in range(histories):
-        if number and time.monotonic() >= ends:
-            return number
         player = await sandbox.player()
         generator = Generator(Random(f"{seed}/{topic}/{number}"), sandbox.store.capabilities, options, sandbox.mark)
         failure = None
@@ -55,8 +46,7 @@ async def check_histories(
         finally:
             await sandbox.close(player)
         if failure is not None:
-            raise ExpectationError(await failure_report(failure, sandbox, f"history {number} of the seed {seed}"))
-    return histories
+            raise await failed(failure, sandbox, f"history {number} of the seed {seed}")
 
 
 async def compare(store: Store, seed: int, calls: int = 150) -> None:
@@ -72,30 +62,33 @@ async def compare(store: Store, seed: int, calls: int = 150) -> None:
         together=False,
         substring_is_default=store.default_mode == "substring",
     )
-    await check_histories(sandbox, options, seed=seed, histories=1, length=calls, seconds=math.inf, topic="compare")
+    await check_histories(sandbox, options, seed=seed, histories=1, length=calls, topic="compare")
 
 
-async def check_steps(sandbox: Sandbox, steps: Sequence[Step], what: str, *, ends: float = math.inf) -> int:
-    """Play these steps on an empty store and return how many there was time for, by the monotonic clock.
-
-    Raises ExpectationError if they fail.
-    """
+async def check_steps(sandbox: Sandbox, steps: Sequence[Step], what: str) -> None:
+    """Play these steps on an empty store. Raises what :func:`failed` returns if one fails."""
     failure, player = None, await sandbox.player()
     try:
         for step in steps:
-            if failure is None and time.monotonic() < ends:
-                failure = await player.play(step)
+            failure = failure or await player.play(step)
     finally:
         await sandbox.close(player)
     if failure is not None:
-        raise ExpectationError(await failure_report(failure, sandbox, what))
-    return len(player.played)
+        raise await failed(failure, sandbox, what)
+
+
+async def failed(failure: Failure, sandbox: Sandbox, what: str) -> Exception:
+    """Return the error that reports a failure: NotReachedError if a call has not ended, else ExpectationError."""
+    kind = NotReachedError if failure.difference.kind == "not ended" else ExpectationError
+    return kind(await failure_report(failure, sandbox, what))
 
 
 async def failure_report(failure: Failure, sandbox: Sandbox, what: str) -> str:
     """Return a failure as text: what is wrong, which sentence it breaks, what usually causes it, and a program."""
     again = None
-    if sandbox.fresh is not None or sandbox.can_be_emptied:
+    if failure.difference.kind == "not ended":  # Another attempt would be waited for just as long.
+        again = failure
+    elif sandbox.fresh is not None or sandbox.can_be_emptied:
         try:
             again = await shrunk(failure, sandbox.attempt, SHRINKING_STEPS)
         except Exception as error:  # noqa: BLE001  # the failure that was found says more than what followed from it

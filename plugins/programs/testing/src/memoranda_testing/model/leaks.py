@@ -15,6 +15,9 @@ from memoranda_testing.model.player import made
 from memoranda_testing.model.program import call_text, composed, step_lines
 from memoranda_testing.model.steps import Call, Many
 
+LOOKS = 300
+"""How often is looked whether what a store has let go of is gone; the event loop and its threads go on in between."""
+
 _WAIT = 0.01
 
 
@@ -52,15 +55,15 @@ def _descriptors() -> dict[str, str]:
     return found
 
 
-async def left_since(before: dict[str, str], seconds: float) -> list[str]:
-    """Wait until nothing new is held, at most this long, and return what is."""
-    loop = asyncio.get_running_loop()
-    ends = loop.time() + seconds
-    while True:
+async def left_since(before: dict[str, str], looks: int = LOOKS) -> list[str]:
+    """Look until nothing new is held, at most so often, and return what is."""
+    left: list[str] = []
+    for _ in range(looks):
         left = [what for identity, what in held().items() if identity not in before]
-        if not left or loop.time() >= ends:
-            return sorted(left)
+        if not left:
+            break
         await asyncio.sleep(_WAIT)
+    return sorted(left)
 
 
 def everyday(scope: MemoryMetadata) -> tuple[Call, ...]:
@@ -87,18 +90,18 @@ async def used(store: Store, calls: Sequence[Call]) -> None:
     await store.close()
 
 
-async def left_by(store: Store, calls: Sequence[Call], seconds: float) -> list[str]:
+async def left_by(store: Store, calls: Sequence[Call]) -> list[str]:
     """Open, use and close the store once more, and return what that leaves behind."""
     before = held()
     await used(store, calls)
-    return await left_since(before, seconds)
+    return await left_since(before)
 
 
-async def leak_report(store: Store, left: Sequence[str], calls: Sequence[Call], seconds: float) -> str:
+async def leak_report(store: Store, left: Sequence[str], calls: Sequence[Call]) -> str:
     """Describe what is left, with a program of the fewest calls that leave something."""
     least = calls
     for fewer in ((), *((call,) for call in calls)):
-        if await left_by(store, fewer, seconds):
+        if await left_by(store, fewer):
             least = fewer
             break
     return (
@@ -121,6 +124,6 @@ def _lines(calls: Sequence[Call]) -> list[str]:
         "    await store.init()",
         *(f"    {line}" for line in made_calls),
         "    await store.close()",
-        "left = await left_since(before, 5.0)",
+        "left = await left_since(before)",
         "assert not left, left",
     ]

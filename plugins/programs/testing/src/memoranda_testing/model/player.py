@@ -12,7 +12,8 @@ from memoranda.errors import MemoryError
 from memoranda.items import MemoryItem
 from memoranda.store import Capability, Store, copy_item
 from memoranda_testing.case import Clock
-from memoranda_testing.model.answers import Answer, Difference, difference, seen, spoil
+from memoranda_testing.expect import NotReachedError, within
+from memoranda_testing.model.answers import NOT_ENDED, Answer, Difference, difference, seen, spoil
 from memoranda_testing.model.outside import Outside
 from memoranda_testing.model.reference import Model, Refused
 from memoranda_testing.model.steps import (
@@ -51,6 +52,8 @@ class Player:
     patience: float = 30.0
     reopen: Callable[[], Awaitable[Store]] | None = None
     outside: Outside | None = None
+    going_on: Callable[[], None] = lambda: None
+    """Called with each step."""
     model: Model = field(init=False)
     played: list[Step] = field(default_factory=list)
     waits: int = 0
@@ -74,6 +77,7 @@ class Player:
     async def play(self, step: Step) -> Failure | None:
         """Do one step on both and return how they differ, if they do."""
         self.played.append(step)
+        self.going_on()
         if isinstance(step, Moved):
             if step.seconds < 0:  # Sweep first: otherwise expired items may or may not come back.
                 await self.instances[0].sweep()
@@ -113,7 +117,7 @@ class Player:
         """Return the failure of a call that shows an earlier one half done."""
         assert self._given_up is not None
         given_up = f"after {self._given_up.call.method}() was cancelled at its await number {self._given_up.at}"
-        if unlike.kind == "hangs":
+        if unlike.kind == "not ended":
             sentence = f"{given_up}, it did not end."
         else:
             sentence = f"{given_up}, there is neither the old state nor the new: {unlike.sentence}"
@@ -127,11 +131,14 @@ class Player:
         if self.reopen is None:
             return None
         try:
-            async with asyncio.timeout(self.patience):
+            async with within(self.patience, "Closing and opening it again"):
                 await self.instances[0].close()
                 self.instances[0] = await self.reopen()
                 self._set_clock(self.instances[0])
                 await self.instances[0].init()
+        except NotReachedError:
+            unlike = Difference("not ended", "closing and opening it again did not end.", "")
+            return Failure(tuple(self.played), None, Answer(), Answer(errors=(NOT_ENDED,)), unlike)
         except Exception as error:  # noqa: BLE001  # whatever a store raises is a result
             unlike = Difference("error", f"closing and opening it again raised {_named(error)}.", "")
             return Failure(tuple(self.played), None, Answer(), Answer(errors=(_named(error),)), unlike)
@@ -204,8 +211,8 @@ class Player:
             await asyncio.wait_for(asyncio.shield(asyncio.wait([task])), self.patience)
         except TimeoutError:
             task.cancel()
-            unlike = Difference("hangs", f"cancelled at its await number {step.at}, it did not end.", "")
-            return Failure(tuple(self.played), step.call, wanted, Answer(errors=("TimeoutError",)), unlike)
+            unlike = Difference("not ended", f"cancelled at its await number {step.at}, it did not end.", "")
+            return Failure(tuple(self.played), step.call, wanted, Answer(errors=(NOT_ENDED,)), unlike)
         self.waits = stepped.waits
         error = None if task.cancelled() else task.exception()
         if task.cancelled() or (error is not None and stepped.waits >= step.at):
@@ -224,6 +231,8 @@ class Player:
         states: list[Answer] = []
         while len(states) < 2 or states[-1] != states[-2]:  # What was begun may still be on its way.
             states.append(await self._answer(audit(self.model)))
+            if NOT_ENDED in states[-1].errors:
+                return self._half_done(step, Difference("not ended", "a scan did not end.", ""))
             await asyncio.sleep(0.01)
         shown = await self._answer(replace(audit(self.model), arguments={"order": "added"}))
         if shown.errors or states[-1].errors:
@@ -316,8 +325,10 @@ async def answered(store: Store, call: Call, patience: float) -> Answer:
     arguments = {name: spelled_out(value) for name, value in call.arguments.items()}
     given = [seen(value) for value in arguments.values() if not _is_long(value)]
     try:
-        async with asyncio.timeout(patience):
+        async with within(patience, f"{call.method}()"):
             found = await made(store, call, arguments)
+    except NotReachedError:
+        return Answer(errors=(NOT_ENDED,))
     except Exception as error:  # noqa: BLE001  # whatever a store raises is an answer
         return Answer(errors=(_named(error),))
     answer = seen(found)

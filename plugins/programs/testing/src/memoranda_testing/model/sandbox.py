@@ -39,6 +39,7 @@ class Sandbox:
     reopen: OpenAnother | None = None
     patience: float = 30.0
     instances: int = 1
+    going_on: Callable[[], None] = lambda: None
     outside: Outside | None = None
     mark: str = ""
     marks: list[str] = field(default_factory=list)
@@ -70,7 +71,7 @@ class Sandbox:
         if self.fresh is not None:
             store = await self.fresh()
             await store.init()
-            return Player([store], Clock(START), self.patience, None)
+            return Player([store], Clock(START), self.patience, going_on=self.going_on)
         if self.mark and not self.can_be_emptied:
             self._new_mark()
         else:
@@ -83,7 +84,7 @@ class Sandbox:
             another = await self.reopen()
             await another.init()
             instances.append(another)
-        player = Player(instances, clock, self.patience, self.reopen, self.outside)
+        player = Player(instances, clock, self.patience, self.reopen, self.outside, self.going_on)
         player.model.bounds = MemoryMetadata(namespace=(self.mark,)) if self.mark else None
         return player
 

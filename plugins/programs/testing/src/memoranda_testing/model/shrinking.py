@@ -57,7 +57,7 @@ async def shrunk(failure: Failure, attempt: Attempt, steps: int) -> Failure | No
     """Return the shortest failure found within this many steps; None if it cannot be reproduced."""
     effort = _Effort(attempt, steps)
     best = await effort.attempt(failure.steps)
-    if best is None or best.difference.kind == "hangs":
+    if best is None or best.difference.kind == "not ended":
         return best
     best = await _fewer(best, effort)
     while not effort.is_over:
