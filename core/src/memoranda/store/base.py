@@ -438,7 +438,7 @@ class ScopedStore(Store):
         return self._surrounded(layer)
 
     def _reached(self, wanted: Filter) -> Filter:
-        return super()._reached(wanted.narrowed(self.scope))
+        return super()._reached(self._bound.within_scope(wanted))
 
     def _bounds(self, metadata: MemoryMetadata | None) -> MemoryMetadata | None:
         return self._root._bounds(merge_scope(metadata, self.scope))
