@@ -9,6 +9,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 import pytest_asyncio
@@ -46,7 +47,7 @@ def servers() -> Iterator[dict[str, str]]:
         }
 
 
-@pytest.fixture(params=["memory", "sqlite", "postgresql", "redis", "vector", "encrypted", "revisions"])
+@pytest.fixture(params=["memory", "sqlite", "postgresql", "redis", "vector", "encrypted", "hidden owners", "revisions"])
 def make_store(request: pytest.FixtureRequest, servers: dict[str, str], tmp_path: Path) -> Callable[[], Store]:
     """What makes a store of each kind; those that last are made again over the same items."""
     url = f"sqlite:///{tmp_path / 'agent.db'}"
@@ -58,6 +59,7 @@ def make_store(request: pytest.FixtureRequest, servers: dict[str, str], tmp_path
         "redis": lambda: RedisMemoryStore(servers["redis"], namespace=namespace),
         "vector": lambda: VectorMemoryStore(HashingEmbeddings(64)),
         "encrypted": lambda: memoranda.open(url, encrypt=KeyRing(key, path=tmp_path / "keys.db")),
+        "hidden owners": lambda: memoranda.open(url, encrypt=KeyRing(key, path=tmp_path / "keys.db", hide_owners=True)),
         "revisions": lambda: memoranda.open(url, revisions=True),
     }
     chosen: Callable[[], Store] = make[request.param]
@@ -230,6 +232,43 @@ async def test_nobody_forges_a_grant(store: Store) -> None:
 
     assert "beta-1" not in await ids(eve)
     assert await Grants(store).list("user:eve") == []
+
+
+async def test_a_handle_that_names_no_user_reaches_no_space_and_no_grant(store: Store) -> None:
+    """Whatever session, task, agent or namespace lies in a space, or is the name of a grantee or a space."""
+    place = MemoryMetadata(session_id="shared", task_id="t", agent_id="planner", namespace=("notes",))
+    await store.space("acme").add(HumanMemory(id="placed", content=POLICY, metadata=place))
+    await store.add(HumanMemory(id="free", content=POLICY, metadata=place))
+    scopes: list[dict[str, Any]] = [
+        {"session_id": "shared"},
+        {"task_id": "t"},
+        {"agent_id": "planner"},
+        {"namespace": ("notes",)},
+        {"session_id": "user:ada"},
+        {"task_id": "acme"},
+    ]
+    for scope in scopes:
+        handle = store.scoped(**scope)
+        expected = set() if ":" in scope.get("session_id", "") or scope.get("task_id") == "acme" else {"free"}
+
+        assert {item.id for item in await handle.search(archived=None, limit=50)} == expected
+        assert {found.item.id for found in await handle.search_ranked(query="refund policy", mode="text")} == expected
+        assert await handle.get("placed") is None
+        assert await handle.get_many(["placed", "free"]) == [await store.get(each) for each in expected]
+        assert await handle.count() == len(expected)
+        assert {item.id for item in await handle.window()} == expected
+        assert {item.id async for item in handle.scan(include_deleted=True)} == expected
+        assert {payload.item_id for payload in await handle.payloads()} == expected
+        users = [owner.value async for owner in handle.owners("user_id")]
+        assert not any(str(user).startswith("space:") for user in users)
+        assert await handle.apply(deletes=["placed"], purge=True) == 0
+        assert await handle.touch(["placed"], ttl=0.001) == 0
+        assert await handle.purge("placed") == 0
+        assert await handle.clear() == len(expected)
+        assert await handle.restore() == len(expected)
+
+    assert await store.get("placed") is not None
+    assert [str(grant.to) for grant in await Grants(store).list("acme")] == ["user:ada"]
 
 
 async def test_only_the_grants_of_the_asked_are_read(store: Store) -> None:

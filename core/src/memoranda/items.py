@@ -394,6 +394,14 @@ class BranchMemory(MemoryItem):
     places: dict[str, int] = Field(default_factory=dict)
 
 
+def sources_of(item: MemoryItem) -> list[str]:
+    """Return the ids of the items that an item was made from."""
+    found = item.__dict__.get("sources")
+    if found is None and item.__pydantic_extra__:
+        found = item.__pydantic_extra__.get("sources")
+    return [source for source in found if isinstance(source, str)] if isinstance(found, (list, tuple)) else []
+
+
 BUILTIN_TYPES: Mapping[str, type[MemoryItem]] = {
     "system": SystemMemory,
     "human": HumanMemory,

@@ -336,7 +336,9 @@ class ScopedStore(Store):
         self.engine = self._bound
 
     def _reach(self, spaces: Spaces) -> None:
-        """Reach spaces, too."""
+        """Reach spaces, too: of those that the handle which this one is made from reaches, if it is made from one."""
+        if isinstance(self.spaces, tuple):
+            spaces = self.spaces if spaces == "granted" else tuple(each for each in spaces if each in self.spaces)
         self._surround(spaces, granting(self._root).reading_layer)
 
     def _surround(self, spaces: Spaces | None, layer: Callable[[Surroundings], Layer] | None) -> None:
@@ -347,7 +349,7 @@ class ScopedStore(Store):
     def _surrounded(self, bound: ScopeLayer) -> Layer:
         if self._layer_around is None:
             return bound
-        return self._layer_around(Surroundings(bound, self._living, self.spaces, self._root._check_life))
+        return self._layer_around(Surroundings(bound, self._living, self.spaces))
 
     def space(self, name: str) -> ScopedStore:
         """Return a handle of a space that does what is granted to this one's user or agent: see :meth:`Store.space`."""
@@ -438,7 +440,7 @@ class ScopedStore(Store):
         return self._surrounded(layer)
 
     def _reached(self, wanted: Filter) -> Filter:
-        return super()._reached(wanted.narrowed(self.scope))
+        return super()._reached(self._bound.within_scope(wanted))
 
     def _bounds(self, metadata: MemoryMetadata | None) -> MemoryMetadata | None:
         return self._root._bounds(merge_scope(metadata, self.scope))

@@ -17,6 +17,7 @@ from typing import Any, ClassVar, Literal, final
 from memoranda.errors import UnsupportedError
 from memoranda.items import SCOPE_FIELDS, MemoryItem, MemoryMetadata, MemoryStatus, ids_of
 from memoranda.store.owners import is_below
+from memoranda.store.spaces import PREFIX
 from memoranda.trust import Trust, trust_of
 
 _STRETCH = 1 << 16
@@ -83,6 +84,24 @@ class InScope(Condition, bounds_scope=True):
     @property
     def shape(self) -> Hashable:
         return InScope, self.field
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class OfUsers(Condition, bounds_scope=True):
+    """The item lies in no space, and is no grant: its owner, if it has one, does not begin with the prefix of spaces.
+
+    It bounds a handle that names no user, whose session, task, agent or namespace something in a space may have, too.
+    """
+
+    prefix: ClassVar[str] = PREFIX
+
+    def matches(self, item: MemoryItem) -> bool:
+        owner = item.metadata.__dict__["user_id"]
+        return owner is None or not owner.startswith(PREFIX)
+
+
+OF_USERS = OfUsers()
 
 
 @final

@@ -2,28 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import logging
+from collections.abc import Sequence
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
+from memoranda.errors import PluginNotFoundError
 from memoranda.items import MemoryItem, MemoryMetadata
 from memoranda.plugins.registry import default_registry
 from memoranda.store.engine import Layer
+from memoranda.store.filters import Filter, Page
+from memoranda.store.query import items_where
 from memoranda.store.scope_layer import ScopeLayer
-from memoranda.store.spaces import Spaces
+from memoranda.store.spaces import DIRECTORY, Spaces
 from memoranda.trust import Trust
+
+logger = logging.getLogger(__name__)
 
 
 class Surroundings(NamedTuple):
     """What a layer around a scope is given.
 
     ``own`` is the layer of the scope. ``beside`` answers requests in any scope, without observers. ``spaces`` are those
-    that the handle reaches. ``expires`` takes note of an item that is given an end on its way.
+    that the handle reaches.
     """
 
     own: ScopeLayer
     beside: Layer
     spaces: Spaces | None
-    expires: Callable[[MemoryItem], None]
 
 
 class Granting(Protocol):
@@ -41,6 +46,10 @@ class Granting(Protocol):
         """Return the trust and the origin of what somebody writes into a space."""
         ...
 
+    async def readers(self, item: MemoryItem) -> Sequence[tuple[str, str, str | None]]:
+        """Return who can read an item now: their names, each with the reason, and when that ends."""
+        ...
+
 
 @runtime_checkable
 class ChecksGrants(Protocol):
@@ -49,6 +58,21 @@ class ChecksGrants(Protocol):
     async def check_grant(self, may: str) -> None:
         """Raise NotGrantedError unless as much is granted now: ``"read"``, ``"write"`` or ``"manage"``."""
         ...
+
+
+async def follow_grants(root: Any) -> None:
+    """Let the plugin observe a store that has grants, so that it withdraws what depends on what is purged.
+
+    A store that :func:`memoranda.open` made is observed already. Without the plugin, what depends on it stays.
+    """
+    if any(hasattr(observer, "reading_layer") for observer in root.observers):
+        return
+    records = Filter(metadata=MemoryMetadata(user_id=DIRECTORY), archived=None)
+    if await root.unobserved.read(items_where(records, Page(1))):
+        try:
+            granting(root)
+        except PluginNotFoundError:
+            logger.warning("Items are purged from a store with spaces, and memoranda-spaces is not there to follow it.")
 
 
 def granting(root: Any) -> Granting:

@@ -7,6 +7,7 @@ from typing import Any, Protocol, runtime_checkable
 from memoranda.errors import UnsupportedError
 from memoranda.items import MemoryItem, MemoryMetadata
 from memoranda.shapes import check_text
+from memoranda.store.conditions import OF_USERS
 from memoranda.store.filters import Moment
 from memoranda.store.granting import ChecksGrants
 from memoranda.store.lifecycle import Lifecycle
@@ -46,7 +47,10 @@ class History(Lifecycle):
         """
         self._ensure_open()
         await self.check_grant("read")
-        return await self._keeper().versions(check_text(item_id, "item_id"), self._bounds(None))
+        bounds = self._bounds(None)
+        found = await self._keeper().versions(check_text(item_id, "item_id"), bounds)
+        # A handle that names no user reaches no space.
+        return [item for item in found if bounds is None or bounds.user_id is not None or OF_USERS.matches(item)]
 
     async def purge_versions(self, item_id: str) -> int:
         """Purge the earlier versions of an item for good, and return how many they were; the item stays as it is.
@@ -58,6 +62,8 @@ class History(Lifecycle):
         keeper = self._keeper()
         self._ensure_writable()
         await self.check_grant("manage")
+        if not await self.versions(item_id):
+            return 0
         purged = await keeper.purge_versions(check_text(item_id, "item_id"), self._bounds(None))
         await self._observers.wait("purged")
         return purged

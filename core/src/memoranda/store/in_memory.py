@@ -25,7 +25,7 @@ from memoranda.offloading import (
 )
 from memoranda.store.base import Store
 from memoranda.store.codec import copy_item, stored_copy
-from memoranda.store.conditions import Archived, Below, Expiry, InBranch, InScope
+from memoranda.store.conditions import Archived, Below, Expiry, InBranch, InScope, OfUsers
 from memoranda.store.engine import Engine, Opened, Opening
 from memoranda.store.entry_index import (
     BY,
@@ -275,7 +275,7 @@ class InMemoryEngine(Engine):
 
         Where items may expire, it depends on time as well.
         """
-        by_name = all(type(each) in (InScope, Below, Archived, Expiry, Value) for each in scope.conditions)
+        by_name = all(type(each) in (InScope, Below, Archived, Expiry, OfUsers, Value) for each in scope.conditions)
         if not by_name or (self._may_expire and self._has_expired(scope)):
             return ranker.index()
         key = tuple(each for each in scope.conditions if not isinstance(each, Expiry))

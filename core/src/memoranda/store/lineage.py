@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any
 
 from memoranda.errors import VersionConflictError
-from memoranda.items import MemoryItem, now_text
+from memoranda.items import MemoryItem, now_text, sources_of
 from memoranda.store.base import Store
 from memoranda.store.protocol import Capability
 from memoranda.store.records import writing_records
@@ -29,21 +29,18 @@ class Erasure:
     at: str = field(default_factory=now_text)
 
 
-def sources_of(item: MemoryItem) -> list[str]:
-    """Return the ids of the items that an item was made from."""
-    found = getattr(item, "sources", None)
-    return [source for source in found if isinstance(source, str)] if isinstance(found, (list, tuple)) else []
-
-
-async def erase(store: Store, ids: Iterable[str]) -> Erasure:
+async def erase(store: Store, ids: Iterable[str], *, themselves: bool = True) -> Erasure:
     """Purge items with everything that was made from them, deleted ones too, and return what went.
+
+    With ``themselves=False`` the items stay, for whoever purges them next.
 
     A derived item whose class has ``without_sources(ids)``, such as a fact, is kept without these sources if that
     method returns it; it returns None for one that they alone support. Earlier versions of what is kept go, since they
     name these sources. Other derived items go, since their text may repeat what they were made from. Items that only a
     purged summary stood for are shown again. Ids that the store or handle does not have are not among those purged.
     """
-    gone = set(ids)
+    given = frozenset(ids)
+    gone = set(given)
     hides, rewrites = (each in store.capabilities for each in (Capability.DELETE, Capability.ADD_DELETED))
     deleted = await hidden_ids(store) if hides else set()
     held = {found.id: found async for found in store.scan(include_deleted=hides)}
@@ -69,7 +66,7 @@ async def erase(store: Store, ids: Iterable[str]) -> Erasure:
     if store.keeps_versions:
         for name in kept:
             await store.purge_versions(name)
-    purged = sorted(gone.intersection(held))
+    purged = sorted(gone.intersection(held).difference(() if themselves else given))
     await store.apply(deletes=purged, purge=True)
     return Erasure(tuple(purged), tuple(sorted(kept)), tuple(shown_again))
 

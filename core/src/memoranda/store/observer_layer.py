@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Coroutine
+from collections.abc import Callable, Collection, Coroutine, Sequence
 from typing import Any
 
 from memoranda.errors import InputError, UnsupportedError, VersionConflictError
@@ -11,6 +11,7 @@ from memoranda.items import MemoryItem
 from memoranda.store.codec import dump_item
 from memoranda.store.engine import Engine, Layer, as_it_is
 from memoranda.store.filters import Filter
+from memoranda.store.granting import follow_grants
 from memoranda.store.observers import Observers
 from memoranda.store.protocol import Capability
 from memoranda.store.query import Query, items_of_ids
@@ -51,7 +52,7 @@ class ObserverLayer(Layer):
     async def _batch(self, write: Write) -> Written:
         if write.purge and write.deletes:
             within = Filter(metadata=write.within, archived=None)
-            await self.observers.wait("purging", self._store(), within, write.deletes, False)
+            await self._purging(within, write.deletes, False)
         asked = await self._observed(write) if write.adds and self.observers.active else write
         write, written = await self._written(asked)
         if written.changed:
@@ -77,7 +78,7 @@ class ObserverLayer(Layer):
 
     async def _changed(self, write: Write, change: Change) -> Written:
         if change.action == "purge":
-            await self.observers.wait("purging", self._store(), change.wanted, change.ids, change.deleted_only)
+            await self._purging(change.wanted, change.ids, change.deleted_only)
         written = await self.inner.write(write)
         if change.action in ("restore", "sweep", "touch", "mark"):
             return written
@@ -85,11 +86,16 @@ class ObserverLayer(Layer):
         if written.changed or (change.action != "pop" and change.ids is None) or change.action == "purge":
             self.observers.cleared(change.wanted.metadata, written.changed)
         if change.action == "pop" and change.purge and written.items:
-            await self.observers.wait("purging", self._store(), change.wanted, written.items, False)
+            await self._purging(change.wanted, written.items, False)
             await self.observers.wait("purged")
         elif change.action == "purge":
             await self.observers.wait("purged")
         return written
+
+    async def _purging(self, wanted: Filter, ids: Sequence[str | MemoryItem] | None, deleted_only: bool) -> None:
+        """Ask the observers to follow what is about to be purged, or was popped."""
+        await follow_grants(self._store().root)
+        await self.observers.wait("purging", self._store(), wanted, ids, deleted_only)
 
     async def _observed(self, write: Write) -> Write:
         """Return the write with its items as the observers want them stored."""

@@ -57,9 +57,14 @@ def copying_records(store: Any) -> Iterator[None]:
         yield
 
 
+def is_being_written(memory_type: str) -> bool:
+    """Return True while records of this type are written by their maker, or copied from another store."""
+    return memory_type in _written.get()
+
+
 def is_from_maker(item: MemoryItem) -> bool:
     """Return True while the code that makes items of this type writes them; for observers, which judge others."""
-    return item.memory_type in _written.get()
+    return is_being_written(item.memory_type)
 
 
 def check_record(item: MemoryItem) -> None:

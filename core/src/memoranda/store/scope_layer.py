@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from memoranda.errors import InputError
 from memoranda.items import SCOPE_FIELDS, MemoryItem, MemoryMetadata
 from memoranda.store.checks import check_metadata
 from memoranda.store.codec import copy_item
+from memoranda.store.conditions import OF_USERS
 from memoranda.store.engine import Engine, Layer, as_it_is
-from memoranda.store.filters import metadata_matches
+from memoranda.store.filters import Filter, metadata_matches
 from memoranda.store.owners import is_below
-from memoranda.store.query import Query
+from memoranda.store.protocol import Capability
+from memoranda.store.query import Query, items_where
 from memoranda.store.spaces import check_user
-from memoranda.store.writes import Write, Written
+from memoranda.store.values import Value
+from memoranda.store.writes import NOTHING_CHANGED, Write, Written
 from memoranda.trust import Trust, trusted_as
 
 UNSET: Any = object()
@@ -43,35 +47,68 @@ def scope_metadata(**named: Any) -> MemoryMetadata:
 
 
 class ScopeLayer(Layer):
-    """Binds to a scope. ``trust`` and ``origin``, where they are set, are stamped on what is written, too."""
+    """Binds to a scope. ``trust`` and ``origin``, where they are set, are stamped on what is written, too.
+
+    A scope that names no user reaches no space, and no grant, whatever session, task, agent or namespace those have.
+    """
 
     name = "scope"
 
     def __init__(self, inner: Engine, scope: MemoryMetadata) -> None:
         super().__init__(inner)
         self.scope = scope
+        self._of_users = scope.user_id is None
         self.trust: Trust | None = None
         self.origin: str | None = None
 
     def narrow(self, query: Query[T]) -> Query[T]:
         """Return the query within the scope."""
-        return query.narrowed(self.scope)
+        wanted = self.within_scope(query.wanted)
+        return query if wanted is query.wanted else query._replace(wanted=wanted)
+
+    def within_scope(self, wanted: Filter) -> Filter:
+        """Return a filter within the scope. Raises InputError when the two contradict each other."""
+        narrowed = wanted.narrowed(self.scope)
+        return narrowed.also(OF_USERS) if self._of_users else narrowed
 
     def write(self, write: Write) -> Coroutine[Any, Any, Written]:
         """Carry out the write within the scope, which most writes name already."""
+        if self._of_users and (write.change is not None or write.deletes):
+            return self._write_of_users(write.narrowed(self.scope))
         if write.within is self.scope and write.expected is None and write.change is None:
             return self.inner.write(write)
         return self.inner.write(write.narrowed(self.scope))
 
+    async def _write_of_users(self, write: Write) -> Written:
+        """Carry out a change or a removal that leaves spaces alone."""
+        change = write.change
+        if change is None:
+            return await self.inner.write(write.but(deletes=await self._ids_of_users(write.deletes)))
+        ids = None if change.ids is None else await self._ids_of_users(change.ids)
+        if change.ids and not ids:
+            return NOTHING_CHANGED
+        change = replace(change, wanted=change.wanted.also(OF_USERS), ids=ids)
+        return await self.inner.write(write.but(change=change))
+
+    async def _ids_of_users(self, ids: Sequence[str]) -> list[str]:
+        """Return those of some ids whose items lie in no space, hidden ones included."""
+        wanted = Filter(metadata=self.scope, archived=None, further=(Value("id", False, "$in", list(ids)), OF_USERS))
+        found = self.inner.stream(items_where(wanted, deleted=Capability.DELETE in self.capabilities))
+        return [item.id async for item in found]
+
     def read(self, query: Query[T]) -> Coroutine[Any, Any, list[T]]:
         """Return what the query asks for; of items that are named by their ids, those within the scope."""
         if query.ids is None:
-            return self.inner.read(query.narrowed(self.scope))
+            return self.inner.read(self.narrow(query))
         return self.inner.read(query) if query.form != "items" else self._within_scope(query)
 
     async def _within_scope(self, query: Query[T]) -> list[T]:
-        found = await self.inner.read(query)
-        return [item for item in found if metadata_matches(self.scope, item.metadata)]  # type: ignore[attr-defined]
+        found: list[Any] = await self.inner.read(query)
+        return [item for item in found if self.reaches(item)]
+
+    def reaches(self, item: MemoryItem) -> bool:
+        """Return True if an item lies within the scope."""
+        return metadata_matches(self.scope, item.metadata) and not (self._of_users and not OF_USERS.matches(item))
 
     def prepare(self, item: MemoryItem) -> MemoryItem:
         """Return a copy that carries the scope, as the layers inside store it.

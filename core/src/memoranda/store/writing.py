@@ -10,7 +10,7 @@ from functools import cache
 from typing import Any
 
 from memoranda.errors import InputError
-from memoranda.items import BranchMemory, MemoryItem, MemoryMetadata
+from memoranda.items import BranchMemory, MemoryItem, MemoryMetadata, sources_of
 from memoranda.offloading import AT_ONCE, LETTERS_SIFTED_AT_ONCE, in_short_steps, in_slices
 from memoranda.shapes import check_text, each, seconds
 from memoranda.store.checks import storable
@@ -91,7 +91,7 @@ class Writing(Lifecycle):
             return
         check_filter(within, "within")
         given, pack = each(items, "items", "memory items"), self.engine.packer
-        if pack is not None and len(given) > AT_ONCE and not self._observers and not deleted:
+        if pack is not None and len(given) > AT_ONCE and not self._observers and not deleted and not _any_made(given):
             rows = await self._packed(given, ttl, pack)
             await self._submit(Write(within=within, keep_created=keep_created, packed=rows))
             return
@@ -336,6 +336,11 @@ def _copied(item: MemoryItem, shared: dict[int, MemoryMetadata]) -> MemoryItem:
     if known is None or known.extra or known.__dict__ != metadata.__dict__:  # Another may have that id by now.
         known = shared[id(metadata)] = stored_metadata(metadata)
     return stored_copy(item, item.version, known)
+
+
+def _any_made(items: Sequence[Any]) -> bool:
+    """Return True if any item was made from others, which layers look at."""
+    return any(isinstance(item, MemoryItem) and sources_of(item) for item in items)
 
 
 @cache

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 
 from memoranda.errors import InputError, NotGrantedError
-from memoranda.items import HumanMemory, MemoryItem, SummaryMemory
+from memoranda.items import HumanMemory, MemoryItem, MemoryMetadata, SummaryMemory
 from memoranda.store import InMemoryStore, Store
 from memoranda.store.backend import Layer, Write, Written
 from memoranda_facts import Facts
 from memoranda_spaces import Grants, agent, group, user
+from memoranda_sqlite import SQLiteMemoryStore
 from memoranda_userdata import descendants, forget, revoke
 
 
@@ -145,14 +148,123 @@ async def test_a_grant_that_ends_while_it_is_written_leaves_nothing(store: Store
                 await grants.revoke("acme", to=user("ada"), by="vera")
             return await self.inner.write(write)
 
-    layer = ada.engine
-    assert isinstance(layer, Layer)
-    layer.inner = Revoking(layer.inner)
+    lineage = next(layer for layer in store.layers if layer.name == "lineage")
+    lineage.stand_on(Revoking(lineage.inner))
 
     with pytest.raises(NotGrantedError):
         await ada.add(SummaryMemory(id="summary", content="May 3.", sources=["source"]))
 
     assert await store.get("summary") is None
+
+
+async def test_a_source_that_is_purged_while_it_is_written_leaves_nothing(store: Store, grants: Grants) -> None:
+    await store.space("acme").add(HumanMemory(id="source", content="The launch is on May 3."))
+    await grants.give("acme", to=user("ada"), by="vera")
+
+    class Purging(Layer):
+        async def write(self, write: Write) -> Written:
+            if any(item.id == "summary" for item in write.adds):
+                await store.purge("source")
+            return await self.inner.write(write)
+
+    lineage = next(layer for layer in store.layers if layer.name == "lineage")
+    lineage.stand_on(Purging(lineage.inner))
+
+    with pytest.raises(NotGrantedError):
+        await store.scoped(user_id="ada").add(SummaryMemory(id="summary", content="May 3.", sources=["source"]))
+
+    assert await store.get("summary") is None
+
+
+@pytest.mark.parametrize("many", [1, 1500])
+async def test_what_is_made_from_a_space_is_followed_whichever_handle_writes_it(store: Store, many: int) -> None:
+    """By a handle without spaces=, by the store itself, in one call or in a large batch, and at any remove."""
+    present = datetime(2026, 5, 1, tzinfo=UTC)
+    store.clock = lambda: present.timestamp()  # type: ignore[method-assign]
+    ada = await shared_summary(store, Grants(store), until=present + timedelta(hours=1))
+    alone, owner = store.scoped(user_id="ada"), MemoryMetadata(user_id="ada")
+    others = [HumanMemory(id=f"other-{number}", content="Mine.") for number in range(many - 1)]
+    await alone.add_many([SummaryMemory(id="third", content="May 3.", sources=["second"]), *others])
+    await alone.add(SummaryMemory(id="direct", content="May 3.", sources=["source"]))
+    await store.add(SummaryMemory(id="by-store", content="May 3.", sources=["source"], metadata=owner))
+    with pytest.raises(NotGrantedError, match="user:eve"):
+        await store.scoped(user_id="eve").add(SummaryMemory(content="May 3.", sources=["source"]))
+
+    made = ["summary", "second", "third", "direct", "by-store"]
+    assert {str(item.trust) for item in await alone.get_many(made)} == {"agent"}
+    assert len(await ada.get_many(made)) == len(made)
+    present += timedelta(hours=1)
+
+    assert await store.get_many(made) == []
+    assert await alone.count() == many  # Ada's own item, and the others.
+
+
+async def test_nobody_lets_it_live_longer_than_the_grant(store: Store) -> None:
+    present = datetime(2026, 5, 1, tzinfo=UTC)
+    store.clock = lambda: present.timestamp()  # type: ignore[method-assign]
+    ada = await shared_summary(store, Grants(store), until=present + timedelta(hours=1))
+    alone = store.scoped(user_id="ada")
+
+    assert await ada.touch(["summary"], ttl=math.inf) == 0
+    assert await alone.touch(["summary", "own"], ttl=7200) == 1
+    assert await alone.touch(["second"], ttl=60) == 1
+    held = await alone.get("summary")
+    assert held is not None
+    await alone.update(held.model_copy(update={"expires_at": None, "content": "May."}))
+    present += timedelta(hours=1)
+
+    assert await shown(store) == set()
+    assert await store.get_many(["summary", "second"]) == []
+
+
+async def test_what_was_made_in_the_space_goes_with_its_sources(store: Store, grants: Grants) -> None:
+    """And what others made from that, at any remove; what has other sources stays."""
+    for name in ("ada", "bob"):
+        await grants.give("acme", to=user(name), may="write", by="vera")
+    ada, bob = (store.scoped(user_id=name, spaces="granted") for name in ("ada", "bob"))
+    space = store.space("acme")
+    await space.add(HumanMemory(id="kept", content="Refunds take thirty days."))
+    await ada.add(HumanMemory(id="own", content="Ship on May 3."))
+    copy = await Grants(ada).publish("own", "acme")
+    await bob.add(SummaryMemory(id="in-space", content="May 3.", sources=[copy.id]), space="acme")
+    await space.add(SummaryMemory(id="second", content="May.", sources=["in-space"]))
+    await bob.add(SummaryMemory(id="bobs", content="May.", sources=["second"]))
+
+    assert await Grants(ada).unpublish("own", "acme")
+
+    assert {item.id for item in await space.search()} == {"kept"}
+    assert await store.get_many(["in-space", "second", "bobs", copy.id]) == []
+
+
+async def test_what_was_made_in_a_space_from_a_publication_ends_with_it(store: Store, grants: Grants) -> None:
+    present = datetime(2026, 5, 1, tzinfo=UTC)
+    store.clock = lambda: present.timestamp()  # type: ignore[method-assign]
+    grants = Grants(store)
+    await grants.give("acme", to=user("ada"), may="manage", by="vera")
+    ada = store.scoped(user_id="ada", spaces="granted")
+    await ada.add(HumanMemory(id="own", content="Ship on May 3."), ttl=3600)
+    copy = await Grants(ada).publish("own", "acme")
+    await ada.add(SummaryMemory(id="in-space", content="May 3.", sources=[copy.id]), space="acme")
+
+    assert await ada.space("acme").touch([copy.id, "in-space"], ttl=math.inf) == 0
+    present += timedelta(hours=1)
+
+    assert await store.space("acme").count() == 0
+
+
+async def test_a_store_that_was_made_without_open_follows_what_it_purges(tmp_path: Path) -> None:
+    """Another process may have given grants; this one never asked for any."""
+    async with SQLiteMemoryStore(tmp_path / "agent.db") as store:
+        grants = Grants(store)
+        ada = await shared_summary(store, grants, may="write")
+        await Grants(ada).publish("own", "acme")
+    async with SQLiteMemoryStore(tmp_path / "agent.db") as plain:
+        assert plain.observers == []
+        await plain.purge("source")
+        assert await plain.get_many(["summary", "second"]) == []
+    async with SQLiteMemoryStore(tmp_path / "agent.db") as plain:
+        await plain.scoped(user_id="ada").pop(purge=True)
+        assert await plain.space("acme").count() == 0
 
 
 async def test_nothing_is_made_from_a_space_that_may_not_be_read(store: Store, grants: Grants) -> None:

@@ -318,6 +318,16 @@ async def test_a_handle_of_a_handle_reaches_the_same_spaces(store: Store, grants
         await ada.space("acme").scoped(session_id="s").search()
 
 
+async def test_a_handle_of_a_handle_reaches_no_further(store: Store, grants: Grants) -> None:
+    for name in ("acme", "beta"):
+        await store.space(name).add(HumanMemory(id=name, content=POLICY))
+        await grants.give(name, to=user("ada"), by="vera")
+    ada = store.scoped(user_id="ada", spaces=["acme"])
+
+    assert await ids(ada.scoped(session_id="s", spaces="granted")) == {"acme"}
+    assert await ids(ada.scoped(session_id="s", spaces=["beta"])) == set()
+
+
 async def test_a_text_for_a_grantee_is_the_grantee(grants: Grants) -> None:
     given = await grants.give("acme", to="user:ada:with:colons", by="vera")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import json
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -431,3 +432,23 @@ async def test_meaning_is_switched_on_from_the_page_and_nothing_is_written(
         refused = await client.http.post(address + "search", data={"query": "seat", "mode": "semantic with nothing"})
         assert refused.status_code == 400
     assert [item async for item in demo.scan(archived=None)] == before
+
+
+async def test_an_item_says_who_can_read_it_and_why(tmp_path: Path, inspecting: Any) -> None:
+    spaces = pytest.importorskip("memoranda_spaces")
+    async with memoranda.open(f"sqlite:///{tmp_path / 'a.db'}") as store:
+        await store.space("acme").add(HumanMemory(content="The policy."))
+        await store.scoped(user_id="bob").add(HumanMemory(content="My own."))
+        grants = spaces.Grants(store)
+        await grants.give("acme", to=spaces.user("ada"), may="write", by="vera")
+        await grants.give("acme", to=spaces.group("support"), by="vera")
+        await grants.join("support", "user:<b>bob", by="vera")
+        async with inspecting(store) as client:
+            shared = await client.get(await client.item(await client.owner("space:acme"), "The policy."))
+            own = await client.get(await client.item(await client.owner("bob"), "My own."))
+
+    assert "Who can read this?" in shared
+    assert "<bdi>user:ada</bdi>: write" in shared
+    assert "<bdi>user:&lt;b&gt;bob</bdi>: read, as a member of group:support" in shared
+    assert "<bdi>user:bob</bdi>: owner" in own
+    assert "user:ada" not in own

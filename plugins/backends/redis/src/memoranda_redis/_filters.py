@@ -17,6 +17,7 @@ from memoranda.store.backend import (
     FieldEquals,
     Filter,
     InScope,
+    OfUsers,
     Value,
 )
 
@@ -24,8 +25,9 @@ ScriptFilter = dict[str, Any]
 """The conditions that a script compares, by name. Absent means any.
 
 The names are the ids of a scope, ``place`` (a namespace's key), ``memory_type``, ``unlike`` (other types), ``status``,
-``archived``, ``folded`` (contained in the content), ``since`` and ``before``, ``now`` with ``over`` (True for items
-that have expired by then), and ``missing`` (positions of ids that an item must not have).
+``archived``, ``users`` (how owners begin whose items do not pass), ``folded`` (contained in the content), ``since`` and
+``before``, ``now`` with ``over`` (True for items that have expired by then), and ``missing`` (positions of ids that an
+item must not have).
 """
 
 
@@ -75,6 +77,8 @@ def _parts(condition: Condition) -> Iterator[tuple[str, Any]]:
         yield "place", namespace_key(condition.place)
     elif type(condition) is FieldEquals and condition.field in ("memory_type", "status"):
         yield condition.field, condition.text
+    elif type(condition) is OfUsers:
+        yield "users", condition.prefix
     elif type(condition) is Archived:
         yield "archived", condition.archived
     elif type(condition) is Contains:

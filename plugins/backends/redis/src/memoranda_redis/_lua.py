@@ -122,6 +122,7 @@ local function passes(asked, limits, item, member)
   for _, kind in ipairs(asked.unlike or {}) do
     if item[3] == kind then return false end
   end
+  if asked.users and item[7] and string.sub(item[7], 1, #asked.users) == asked.users then return false end
   if asked.status and item[4] ~= asked.status then return false end
   if asked.archived ~= nil and asked.archived ~= (item[5] == '1') then return false end
   if asked.now and over(item[6], asked.now) ~= asked.over then return false end

@@ -24,6 +24,7 @@ from memoranda.store.backend import (
     InBranch,
     InScope,
     Listing,
+    OfUsers,
     Page,
     Past,
     Value,
@@ -43,7 +44,9 @@ _BOUND: dict[type[Condition], Callable[[Any], Any]] = {
     Expiry: attrgetter("now"),
 }
 """Conditions that bind one value as it is. The text for these and for places is built once: 7 µs and 33 µs."""
-_OF_ROWS = frozenset({FieldEquals, Value, ExtraEquals, Contains})
+_UNBOUND = (Archived, OfUsers)
+"""Conditions that bind nothing."""
+_OF_ROWS = frozenset({FieldEquals, Value, ExtraEquals, Contains, OfUsers})
 _ONE_ROW = ", ".join("?" * (len(Row._fields) + len(FURTHER_COLUMNS)))
 
 
@@ -153,7 +156,7 @@ class SQLiteStatements(Statements):
                 values.append(bound(condition))
             elif type(condition) is Below:
                 values += key_bounds(condition.place)
-            elif type(condition) is not Archived:
+            elif type(condition) not in _UNBOUND:
                 return self._search(wanted, page, columns)
             kinds.append(condition.shape)
         text = self._texts.get(tuple(kinds))

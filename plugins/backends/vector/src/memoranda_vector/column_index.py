@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from memoranda.store.backend import OfUsers
+
 Rows = NDArray[np.int32]
 
 NONE = -1
@@ -163,6 +165,26 @@ class ColumnIndex:
             self._next_code += 1
             self._on_new_value(value)
         return code
+
+
+class UserIndex(ColumnIndex):
+    """The users of all rows. It knows which of them are spaces without looking at the others."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._spaces: dict[Hashable, None] = {}
+
+    @property
+    def codes_of_spaces(self) -> list[int]:
+        """The codes of spaces, and of the owner of grants."""
+        return [self._code_of[space] for space in self._spaces]
+
+    def _on_new_value(self, value: str) -> None:
+        if value.startswith(OfUsers.prefix):
+            self._spaces[value] = None
+
+    def _on_unused_value(self, value: str) -> None:
+        self._spaces.pop(value, None)
 
 
 class NamespaceIndex(ColumnIndex):

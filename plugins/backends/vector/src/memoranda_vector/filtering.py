@@ -26,6 +26,7 @@ from memoranda.store.backend import (
     Filter,
     InScope,
     Listing,
+    OfUsers,
     Value,
 )
 from memoranda_vector.batch_columns import microseconds
@@ -77,7 +78,7 @@ def is_indexed(table: Table, condition: Condition) -> bool:
     if isinstance(condition, Value):
         named = not condition.in_extra and condition.operator in _OPERATORS
         return named and (condition.name in _TEXTS or (condition.name == "id" and condition.operator != "$ne"))
-    return type(condition) in (InScope, Archived, Below, Created, Expiry)
+    return type(condition) in (InScope, Archived, Below, Created, Expiry, OfUsers)
 
 
 def select_rows(table: Table, wanted: Filter) -> Rows | None:
@@ -114,6 +115,8 @@ def _matching(table: Table, rows: Sequence[int], wanted: Filter) -> list[tuple[i
 def _all_pass(table: Table, condition: Condition) -> bool:
     if isinstance(condition, Archived):
         return not condition.archived and not table.archived_count
+    if isinstance(condition, OfUsers):
+        return not table.users.codes_of_spaces
     return isinstance(condition, Expiry) and not condition.expired and not table.expiring_count
 
 
@@ -144,6 +147,8 @@ def _passing(table: Table, condition: Condition, rows: Rows) -> NDArray[np.bool_
         passing = table.archived[rows] == condition.archived
     elif isinstance(condition, Expiry):
         passing = (table.ends[rows] <= microseconds(condition.now)) == condition.expired
+    elif isinstance(condition, OfUsers):
+        passing = ~np.isin(table.users.codes[rows], table.users.codes_of_spaces)
     elif isinstance(condition, Created):
         times = table.times[rows]
         passing = np.ones(len(rows), dtype=np.bool_)

@@ -22,7 +22,7 @@ from memoranda_vector.batch_columns import (
     microseconds,
     scope_of,
 )
-from memoranda_vector.column_index import ColumnIndex, NamespaceIndex, Rows
+from memoranda_vector.column_index import ColumnIndex, NamespaceIndex, Rows, UserIndex
 
 GROWTH = 1.125
 """How much capacity grows at a time: little, since the matrix is most of the memory."""
@@ -44,9 +44,9 @@ class Table:
         self.divided: NDArray[np.bool_] = np.zeros(0, dtype=np.bool_)
         """True for the rows in ``further``."""
         self.namespaces = NamespaceIndex()
-        self.indexes: dict[str, ColumnIndex] = {
-            name: self.namespaces if name == "namespace" else ColumnIndex() for name in _INDEXES
-        }
+        self.users = UserIndex()
+        known = {"namespace": self.namespaces, "user_id": self.users}
+        self.indexes: dict[str, ColumnIndex] = {name: known.get(name) or ColumnIndex() for name in _INDEXES}
         self.readers = 0
         """How many threads are reading the matrix, which must not move meanwhile."""
         self._row_of: dict[str, int] = {}

@@ -18,6 +18,7 @@ from memoranda.store.backend import (
     Filter,
     InBranch,
     InScope,
+    OfUsers,
     Past,
     Value,
 )
@@ -78,6 +79,8 @@ def _stored(condition: Condition, names: StoredNames) -> Condition | None:
         return condition if condition.field in _READABLE else None
     if isinstance(condition, InScope):
         return InScope(condition.field, names.owner(condition.field, condition.value) or "")
+    if isinstance(condition, OfUsers):
+        return None if names.hidden else condition
     if isinstance(condition, Below):
         return Below(names.place(condition.place))
     if isinstance(condition, ExtraEquals):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Iterable, Mapping
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,12 +16,16 @@ from memoranda.items import MemoryItem, MemoryMetadata
 from memoranda.store import Store
 from memoranda.store.backend import EVERY_ITEM, Change, Filter, Layer, Write, items_where, storable
 from memoranda.store.lineage import erase
+from memoranda.store.records import writing_records
 from memoranda.store.spaces import DIRECTORY
 from memoranda_spaces.derived import Lineage
 from memoranda_spaces.grantees import user
 
 DERIVATION = "derivation"
 PUBLICATION = "publication"
+
+_within_space: ContextVar[bool] = ContextVar("memoranda_spaces_within", default=False)
+"""True while what was made in a space from items of it is being withdrawn."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +47,7 @@ class Link:
         return self.owner.partition(":")[2]
 
 
-async def write_link(directory: Layer, kind: str, link: Link, *, expires: Callable[[MemoryItem], None]) -> None:
+async def write_link(directory: Layer, kind: str, link: Link, *, expires: Callable[[str | None], None]) -> None:
     """Store a record of the directory, in the place of an earlier one of the same id."""
     item = MemoryItem(
         id=link.id,
@@ -54,7 +59,7 @@ async def write_link(directory: Layer, kind: str, link: Link, *, expires: Callab
         payload=json.dumps({"item": link.item, "others": link.others}),
         payload_format=f"memoranda.{kind}",
     )
-    expires(item)
+    expires(link.ends)
     await directory.write(Write([directory.prepare(storable(item))]))
 
 
@@ -77,7 +82,7 @@ async def note_derivations(
     derived_id: Callable[[str], str],
     user_id: str,
     lineages: Mapping[str, Lineage],
-    expires: Callable[[MemoryItem], None],
+    expires: Callable[[str | None], None],
 ) -> None:
     """Note what is about to be made from items of spaces: before it is there, so that none is ever without a note."""
     owner = user(user_id).key
@@ -99,9 +104,17 @@ async def withdraw(
     """Purge what was made from a space, and what was made from that, and return the ids.
 
     ``users`` are those whose derived items are meant, None for all; ``sources`` are the items of the space that are
-    gone, None for all. With ``outlasting``, only what would live on after that moment goes. What other sources still
-    support stays, without these: see :func:`memoranda.store.lineage.erase`.
+    gone, None for all. What was made from those in the space itself goes, too. With ``outlasting``, only what would
+    live on after that moment goes. What other sources still support stays, without these: see
+    :func:`memoranda.store.lineage.erase`.
     """
+    with writing_records(DERIVATION):
+        return await _withdraw(store, space, users, sources, outlasting)
+
+
+async def _withdraw(
+    store: Store, space: str, users: Collection[str] | None, sources: Collection[str] | None, outlasting: str | None
+) -> list[str]:
     directory = store.root.unobserved
     lost: dict[str, set[str]] = {}
     ended = []
@@ -112,6 +125,13 @@ async def withdraw(
             lost.setdefault(link.user_id, set()).update(gone)
             ended.append(link.id)
     purged: list[str] = []
+    if sources and not _within_space.get():
+        # What that purges comes back here, with all that was made from it: only users' items are looked for then.
+        within = _within_space.set(True)
+        try:
+            purged += (await erase(store.root.space(space), sources, themselves=False)).purged
+        finally:
+            _within_space.reset(within)
     for user_id, ids in lost.items():
         purged += (await erase(store.root.scoped(user_id=user_id), ids)).purged
     await remove_links(directory, ended)

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from memoranda.items import MemoryItem
+from memoranda.items import MemoryItem, sources_of
 from memoranda.store import copy_item
-from memoranda.store.lineage import sources_of
 from memoranda.store.spaces import space_of
 from memoranda.trust import Trust, trust_of
 from memoranda_spaces.shared_items import MOST_TRUST
@@ -39,20 +38,33 @@ class Lineage:
 
     @classmethod
     def of(cls, item: MemoryItem, sources: Mapping[str, MemoryItem]) -> Lineage:
-        """Return the lineage of an item whose sources, as far as they are there, are given by their ids."""
+        """Return the lineage of an item whose sources, as far as they are there, are given by their ids.
+
+        Of a source that is not there, such as a deleted one, the item's own word is kept. An item of a space has no
+        other spaces, and ends with those of its sources that were made from others, such as publications.
+        """
         lineage = cls()
+        own_space = space_of(item)
         for source_id in sources_of(item):
             source = sources.get(source_id)
+            if own_space is not None:
+                if source is not None and sources_of(source):
+                    lineage.end_by(source.expires_at)
+                continue
             if source is None:
+                lineage._add(made_from(item))
                 continue
             space = space_of(source)
-            for name, ids in (made_from(source) if space is None else {space: [source_id]}).items():
-                known = lineage.spaces.setdefault(name, [])
-                known += [each for each in ids if each not in known]
+            lineage._add(made_from(source) if space is None else {space: [source_id]})
             if space is not None or made_from(source):
                 lineage.end_by(source.expires_at)
                 lineage.trust = min(lineage.trust, trust_of(source))
         return lineage
+
+    def _add(self, spaces: Mapping[str, Iterable[str]]) -> None:
+        for name, ids in spaces.items():
+            known = self.spaces.setdefault(name, [])
+            known += [each for each in ids if each not in known]
 
     def end_by(self, moment: str | None) -> None:
         """Take note of an end; None is none."""
@@ -61,15 +73,20 @@ class Lineage:
 
     def given_to(self, item: MemoryItem) -> MemoryItem:
         """Return a copy of an item that names the spaces, and lasts no longer than what it was made from."""
+        if not self.spaces and self.ends is None and not made_from(item):
+            return item
         bounded = copy_item(item)
         if bounded.__pydantic_extra__ is None:
             object.__setattr__(bounded, "__pydantic_extra__", {})
         extra = bounded.__pydantic_extra__
         assert extra is not None
-        extra[MADE_FROM] = {name: sorted(ids) for name, ids in sorted(self.spaces.items())}
-        # What was made from words of others is trusted no further than they are.
-        bounded.__dict__["trust"] = str(min(trust_of(bounded), self.trust, MOST_TRUST))
-        if self.ends is not None and (bounded.expires_at is None or self.ends < bounded.expires_at):
+        extra.pop(MADE_FROM, None)
+        if self.spaces:
+            extra[MADE_FROM] = {name: sorted(ids) for name, ids in sorted(self.spaces.items())}
+            # What was made from words of others is trusted no further than they are.
+            bounded.__dict__["trust"] = str(min(trust_of(bounded), self.trust, MOST_TRUST))
+        if self.ends is not None:
+            ends = self.ends if bounded.expires_at is None else min(self.ends, bounded.expires_at)
             # Its own ttl would let it live on whenever it is read.
-            bounded.__dict__.update(expires_at=self.ends, ttl=None)
+            bounded.__dict__.update(expires_at=ends, ttl=None)
         return bounded

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from memoranda.errors import InputError
-from memoranda.items import MemoryItem, MemoryMetadata
+from memoranda.items import MemoryItem, MemoryMetadata, sources_of
 from memoranda.store import Store
+from memoranda.store.backend import items_of_ids
+from memoranda.store.records import writing_records
 from memoranda.store.spaces import space_of
 from memoranda_spaces.access import Access
 from memoranda_spaces.derivations import PUBLICATION, Link, read_links, remove_links, write_link
@@ -30,8 +32,9 @@ async def publish(root: Store, access: Access | None, item: MemoryItem, space: s
         raise InputError(
             "The item lies in a space already. Only an item of a private scope is published.", field="item"
         )
-    if made_from(item):
-        names = ", ".join(sorted(made_from(item)))
+    behind = await _spaces_behind(root, item)
+    if behind:
+        names = ", ".join(sorted(behind))
         raise InputError(
             f"The item was made from items of a space ({names}): only who may read those may read it.", field="item"
         )
@@ -42,15 +45,30 @@ async def publish(root: Store, access: Access | None, item: MemoryItem, space: s
     copy = _copy(root, item, space, identity(owner))
     own = root.derived_id("\0".join((PUBLICATION, "link", item.id, space)))
     link = Link(own, identity(owner), space, item.id, (copy.id,), copy.expires_at)
-    # The note comes first, so that no copy is ever without one; adding the copy tells the store when both end.
-    await write_link(root.unobserved, PUBLICATION, link, expires=lambda item: None)
-    await place.add(copy)
+    # The note comes first, so that no copy is ever without one.
+    await write_link(root.unobserved, PUBLICATION, link, expires=root.lifetimes.note)
+    with writing_records(PUBLICATION):
+        await place.add(copy)
     stored = await place.get(copy.id)
     still = access is None or space in await access.spaces((space,), "write")
     if stored is None or not still or await root.get(item.id) is None:
         await unpublish(root, item.id, space, None)
         raise InputError("The item was purged, or the grant ended, while it was being published.", field="item")
     return stored
+
+
+async def _spaces_behind(root: Store, item: MemoryItem) -> set[str]:
+    """Return the spaces that an item was made from, at any remove, as far as its sources are there."""
+    found, waiting, seen = {*made_from(item)}, sources_of(item), {item.id}
+    while waiting:
+        sources = await root.unobserved.read(items_of_ids(sorted(set(waiting) - seen)))
+        seen.update(waiting)
+        waiting = []
+        for source in sources:
+            space = space_of(source)
+            found.update(made_from(source) if space is None else (space,))
+            waiting += [each for each in sources_of(source) if space is None and each not in seen]
+    return found
 
 
 async def unpublish(root: Store, item_id: str, space: str, own: str | None) -> bool:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Sequence
 from typing import TypeVar
 
-from memoranda.errors import InputError
 from memoranda.items import SCOPE_FIELDS, Changes, MemoryItem
 from memoranda.store import Capability, Owner, copy_item
 from memoranda.store.backend import (
@@ -18,15 +17,12 @@ from memoranda.store.backend import (
     Value,
     Write,
     Written,
-    items_of_ids,
     items_where,
 )
 from memoranda.store.granting import Surroundings
-from memoranda.store.lineage import sources_of
 from memoranda.store.spaces import space_of
 from memoranda.store.writes import Packer
 from memoranda_spaces.access import Access
-from memoranda_spaces.derived import derived_items
 from memoranda_spaces.shared_items import MOST_TRUST, seen, seen_all
 
 T = TypeVar("T")
@@ -44,7 +40,6 @@ class SpaceLayer(Layer):
         super().__init__(around.own)
         self._scope = around.own.scope
         self._space = space_of(around.own.scope) or ""
-        self._beside = around.beside
         self._access = access
         self._origin = origin
 
@@ -102,7 +97,6 @@ class SpaceLayer(Layer):
         granted = await self._check("write")
         if granted != "manage":
             await self._check_own([*(item.id for item in write.adds), *write.deletes])
-        await self._check_sources(derived_items(write.adds))
         return await self.inner.write(write)
 
     async def check_grant(self, may: str) -> None:
@@ -124,17 +118,6 @@ class SpaceLayer(Layer):
         query = items_where(named, deleted=Capability.DELETE in self.capabilities)
         if ids and any([item.origin != self._origin async for item in self.inner.stream(query)]):
             await self._check("manage")
-
-    async def _check_sources(self, made: Sequence[MemoryItem]) -> None:
-        """Raise InputError for an item made from others outside of the space, which its readers cannot read."""
-        ids = sorted({source for item in made for source in sources_of(item)})
-        for source in await self._beside.read(items_of_ids(ids)) if ids else ():
-            if space_of(source) != self._space:
-                raise InputError(
-                    f"An item was not stored in the space {self._space!r}: it was made from items outside of it, which "
-                    f"the readers of the space may not read. Publish it instead: Grants(store).publish(item, space).",
-                    field="sources",
-                )
 
 
 def _asks_too_much(query: Query[T]) -> bool:

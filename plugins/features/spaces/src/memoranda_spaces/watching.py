@@ -10,11 +10,13 @@ from memoranda.items import MemoryItem, MemoryMetadata
 from memoranda.store import Capability, Observer, Store
 from memoranda.store.backend import AS_ADDED, Filter, Layer, Page, Value, items_where, merge_scope
 from memoranda.store.granting import Surroundings
+from memoranda.store.layers import add_layer
 from memoranda.store.spaces import DIRECTORY, space_of, space_owner
 from memoranda.trust import Trust
 from memoranda_spaces.access import Access, Clock
 from memoranda_spaces.derivations import PUBLICATION, read_links, remove_links, withdraw
 from memoranda_spaces.grantees import identity, user
+from memoranda_spaces.lineage_layer import LineageLayer
 from memoranda_spaces.shared_items import WRITTEN_TRUST
 
 _AT_ONCE = 200
@@ -34,27 +36,30 @@ class SpacesWatch(Observer):
         """Take note of the store, whose clock says when grants end."""
         if self._root is None:
             self._root = weakref.ref(store.root)
-            self._clock = Clock(lambda: self._store().clock())
+            self._clock = Clock(lambda: self.store.clock())
+            add_layer(store, LineageLayer, self)
 
     def now(self) -> str:
         """Return the present, by which grants end."""
         assert self._clock is not None, "a store attaches its observers"
         return self._clock.now()
 
-    def _store(self) -> Store:
+    @property
+    def store(self) -> Store:
+        """The store that this observes."""
         store: Store = self._root()
         return store
 
     def access(self, scope: MemoryMetadata) -> Access:
         """Return what looks up the grants of a scope."""
-        return Access(self._store().unobserved, scope, self.now)
+        return Access(self.store.unobserved, scope, self.now)
 
     def reading_layer(self, around: Surroundings) -> Layer:
         """Return the layer of a handle that reads spaces beside its own scope."""
         from memoranda_spaces.reading_layer import ReadingLayer  # Every store imports this module, and few need that.
 
         identity(around.own.scope)
-        return ReadingLayer(around, self.access(around.own.scope), self._store().derived_id)
+        return ReadingLayer(around, self.access(around.own.scope))
 
     def space_layer(self, of: MemoryMetadata, around: Surroundings) -> Layer:
         """Return the layer of a handle that is bound to a space by a grant."""
@@ -66,6 +71,12 @@ class SpacesWatch(Observer):
         """Return the trust and the origin of what a member writes into a space."""
         return WRITTEN_TRUST if trust is None else min(trust, WRITTEN_TRUST), identity(of)
 
+    async def readers(self, item: MemoryItem) -> Sequence[tuple[str, str, str | None]]:
+        """Return who can read an item now: their names, each with the reason, and when that ends."""
+        from memoranda_spaces.grants import Grants  # As above.
+
+        return [(str(each.who), each.why, each.until) for each in await Grants(self.store).who_can_read(item)]
+
     async def purging(
         self, store: Store, wanted: Filter, ids: Sequence[str | MemoryItem] | None, deleted_only: bool
     ) -> None:
@@ -74,7 +85,9 @@ class SpacesWatch(Observer):
         directory = root.unobserved
         in_use = Filter(metadata=MemoryMetadata(user_id=DIRECTORY), archived=True)
         bounds = merge_scope(wanted.metadata, store.bounds) or MemoryMetadata()
-        if bounds.user_id == DIRECTORY or not await directory.read(items_where(in_use, Page(1))):
+        if bounds.user_id == DIRECTORY:
+            return
+        if space_of(bounds) is None and not await directory.read(items_where(in_use, Page(1))):
             return
         popped = [each for each in ids or () if isinstance(each, MemoryItem)]
         named = None if ids is None else [each for each in ids if isinstance(each, str)]

@@ -18,6 +18,7 @@ from memoranda_context.explaining import why_incomplete, window_of
 from memoranda_context.manager import DEFAULT_BUDGET
 from memoranda_context.prompt import WRITERS
 from memoranda_inspector.conversation import RECORDS, Call, count_items, entry_of
+from memoranda_inspector.scopes import handle_of
 
 LOOKED_AT = 2_000
 """How many items of an owner are looked at together: a page of a window over many conversations."""
@@ -272,7 +273,7 @@ async def _assembled(
     except (OSError, ValueError) as error:
         warnings.append(f"The soul file {str(soul)!r} cannot be read: {type(error).__name__}.")
     named = {name: value for name in SCOPE_FIELDS if (value := getattr(metadata, name)) is not None}
-    handle = store.scoped(**named)
+    handle = handle_of(store, named)
     return await assemble_context(handle, question, system=system, tokens=budget, receipt=False), warnings
 
 

@@ -14,7 +14,7 @@ from memoranda.errors import InputError
 from memoranda.store import Store
 from memoranda_inspector.actions import Done, Form, Preview
 from memoranda_inspector.pages import rendered
-from memoranda_inspector.scopes import Owner, Owners
+from memoranda_inspector.scopes import Owner, Owners, handle_of
 
 if TYPE_CHECKING:
     from memoranda_facts import Fact, Facts, Schema
@@ -65,7 +65,9 @@ class FactPages:
         if not owner.has_facts:
             raise InputError("Facts belong to a user or an agent, not to one conversation: choose one.", field="user")
         scope: dict[str, Any] = {f"{kind}_id": name for kind, name in owner.names}
-        return Facts(self._store.scoped(**scope), schema=everyday_schema(()) if self._schema is None else self._schema)
+        return Facts(
+            handle_of(self._store, scope), schema=everyday_schema(()) if self._schema is None else self._schema
+        )
 
     async def _fact(self, facts: Facts, owner: Owner, key: str) -> Fact:
         found = await facts.get(owner.item_id(key))

@@ -126,6 +126,9 @@ class ReadingPages:
         values = {"entry": entry_of(item), "content": content, "hidden": hidden, "fields": written[:PAYLOAD_SHOWN]}
         values |= {"unseen": await why_unseen(self._store, item, Setting()), "setting": Setting()}
         values["seen_by"] = [] if self._receipts is None else await self._receipts.seen(owner, item)
+        granting = [observer for observer in self._store.observers if hasattr(observer, "readers")]
+        values["readers"] = [reader for observer in granting for reader in await observer.readers(item)]
+        values["knows_grants"] = bool(granting)
         return self._page("item.html", owner, **values)
 
     async def text(self, request: Request) -> Response:

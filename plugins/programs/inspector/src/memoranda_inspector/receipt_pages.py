@@ -19,7 +19,7 @@ from memoranda.store import Store
 from memoranda.store.backend import of_owner
 from memoranda_inspector.conversation import Conversation, Entry
 from memoranda_inspector.pages import rendered
-from memoranda_inspector.scopes import Owner, Owners
+from memoranda_inspector.scopes import Owner, Owners, handle_of
 from memoranda_inspector.text import json_text, shortened
 
 if TYPE_CHECKING:
@@ -124,7 +124,7 @@ class ReceiptPages:
 
         named = {name: getattr(owner.metadata, name) for name in SCOPE_FIELDS} if owner.metadata is not None else {}
         scope: dict[str, Any] = {name: value for name, value in named.items() if value is not None}
-        return Receipts(self._store.scoped(**scope) if scope else self._store)
+        return Receipts(handle_of(self._store, scope) if scope else self._store)
 
     def _page(self, template: str, owner: Owner, **values: Any) -> Response:
         return rendered(template, {**self._shared, "owner": owner, "counted": counted, **values})

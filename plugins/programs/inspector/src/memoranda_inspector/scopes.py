@@ -11,12 +11,15 @@ import hashlib
 import hmac
 import json
 import secrets
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from starlette.requests import Request
 
 from memoranda.errors import InputError
 from memoranda.items import SCOPE_FIELDS, MemoryMetadata
+from memoranda.store import ScopedStore, Store
+from memoranda.store.spaces import is_reserved
 
 _LABELS = {"user_id": "user", "session_id": "session", "task_id": "task", "agent_id": "agent"}
 
@@ -102,6 +105,13 @@ class Owners:
         if owner is None:
             raise InputError("This address is from an earlier run; choose an owner again.", field="owner")
         return owner
+
+
+def handle_of(store: Store, scope: Mapping[str, str]) -> Store:
+    """Return a handle of an owner, which may be a space: whoever inspects a store has all of it."""
+    if is_reserved(scope.get("user_id", "")):
+        return ScopedStore(store, MemoryMetadata(**scope))
+    return store.scoped(**scope)
 
 
 def _key(secret: bytes, text: str) -> str:

@@ -62,6 +62,14 @@ def mcp(
         str | None,
         typer.Option("--namespace", metavar="PLACE", help="In this place or below: home/ada.", rich_help_panel=SCOPE),
     ] = None,
+    spaces: Annotated[
+        bool,
+        typer.Option(
+            "--spaces",
+            help="Also read the spaces that are granted to them: see memoranda grants.",
+            rich_help_panel=SCOPE,
+        ),
+    ] = False,
     read_only: Annotated[
         bool, typer.Option("--read-only", help="Only tools that read; nothing is written.", rich_help_panel=RIGHTS)
     ] = False,
@@ -129,6 +137,7 @@ def mcp(
         task=task,
         agent=agent,
         namespace=namespace,
+        spaces=spaces,
         read_only=read_only,
         allow_purge=allow_purge,
         graph=graph,

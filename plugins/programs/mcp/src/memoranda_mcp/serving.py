@@ -33,6 +33,7 @@ class Settings:
     task: str | None = None
     agent: str | None = None
     namespace: str | None = None
+    spaces: bool = False
     read_only: bool = False
     allow_purge: bool = False
     graph: bool = False
@@ -65,12 +66,16 @@ def make_memory(
 ) -> ScopedMemory:
     """Return the memory of a user, or of the scope that the settings name.
 
-    What a client writes is trusted as the settings say, whatever speaker it names.
+    With ``spaces`` it reads what is granted to that user or agent when a tool is called, and writes to none of it. What
+    a client writes is trusted as the settings say, whatever speaker it names.
     """
     scope = settings.scope(user)
     lasting = {name: value for name, value in scope.items() if name not in _OF_A_CONVERSATION} or scope
     whose: dict[str, Any] = {"trust": settings.trust, "origin": ORIGIN}
-    return ScopedMemory(store.scoped(**scope, **whose), store.scoped(**lasting, **whose), settings.rights, summarizer)
+    reach: dict[str, Any] = {"spaces": "granted"} if settings.spaces else {}
+    return ScopedMemory(
+        store.scoped(**scope, **reach, **whose), store.scoped(**lasting, **whose), settings.rights, summarizer
+    )
 
 
 @asynccontextmanager

@@ -23,6 +23,7 @@ from memoranda.store.conditions import (
     FieldEquals,
     InBranch,
     InScope,
+    OfUsers,
     Past,
     metadata_conditions,
 )
@@ -71,6 +72,7 @@ class Statements:
             Expiry: self._expiry,
             Value: self._value,
             InBranch: self._in_branch,
+            OfUsers: self._of_users,
             Past: self._past,
         }
         self._get = (
@@ -115,6 +117,10 @@ class Statements:
 
     def _in_scope(self, parameters: Parameters, condition: InScope) -> str:
         return f"{self.dialect.scope_column(condition.field)} = {parameters.add(condition.value)}"
+
+    def _of_users(self, parameters: Parameters, condition: OfUsers) -> str:
+        owner, prefix = self.dialect.scope_column("user_id"), condition.prefix
+        return f"({owner} IS NULL OR substr({owner}, 1, {len(prefix)}) <> '{prefix}')"
 
     def _extra_equals(self, parameters: Parameters, condition: ExtraEquals) -> str:
         return self.dialect.extra_equals(parameters, condition.key, condition.value)

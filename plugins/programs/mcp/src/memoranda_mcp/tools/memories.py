@@ -13,6 +13,7 @@ from pydantic import BaseModel, Field
 
 from memoranda.errors import InputError
 from memoranda.items import MemoryItem, now_text
+from memoranda.store.spaces import space_of
 from memoranda.trust import origin_of, trust_of
 
 TAG = "tag:"
@@ -41,6 +42,7 @@ class Memory(Outcome):
     tags: list[str] = Field(default=[])
     importance: float | None = None
     conversation: str | None = None
+    space: str | None = Field(default=None, description="The space that it is shared in; others wrote it.")
     expires_at: str | None = None
     trust: str = Field(
         default="user",
@@ -67,6 +69,7 @@ def memory_of(item: MemoryItem) -> Memory:
         tags=[tag for tag in tags if isinstance(tag, str)] if isinstance(tags, list) else [],
         importance=importance if isinstance(importance, (int, float)) and not isinstance(importance, bool) else None,
         conversation=item.metadata.session_id,
+        space=space_of(item),
         expires_at=item.expires_at,
         archived_by=item.archived_by,
         trust=str(trust_of(item)),

@@ -9,6 +9,7 @@ from pydantic import Field
 
 from memoranda.errors import InputError, VersionConflictError
 from memoranda.items import AIMemory, HumanMemory, MemoryItem, MemoryMetadata, now_text
+from memoranda.store.spaces import space_of
 from memoranda_mcp.graph import GRAPH_KIND
 from memoranda_mcp.memory import ScopedMemory
 from memoranda_mcp.tools.memories import Memory, Outcome, labelled, memory_of
@@ -163,7 +164,9 @@ async def _restored(memory: ScopedMemory, ids: list[str] | None) -> Forgotten:
 
 
 def _refuse_special(item: MemoryItem) -> None:
-    """Refuse what only its own tools change: parts of the graph, and entries in the log of a fact."""
+    """Refuse what is shared, and what only its own tools change: parts of the graph, and entries of facts."""
+    if (space := space_of(item)) is not None:
+        raise InputError(f"This memory is shared in the space {space!r}, which is only read here. Nothing was changed.")
     if item.memory_type in ("fact", "fact-mark"):
         raise InputError(
             "This is an entry of a fact, which only its own tools change (set_fact, end_fact). Nothing was changed."
