@@ -223,9 +223,10 @@ class Store(Writing, Reading, Removing, Branching):
         ranked = await self.engine.read(best_of("", wanted, much, "text", shared=shared)) if most else []
         if most and not ranked:  # A scope that is too large to be ranked as a whole is found by words alone.
             newest = await self.engine.read(items_where(wanted, Page(limit=NEWEST_TOLD), reach="granted"))
-            weight = ranking_weight(len(newest), (item.content for item in newest))
-            own = (await self._text_ranker()).index()
-            ranked = await offload(weight, rank_items, own, "", newest, None, much)
+            if newest:
+                weight = ranking_weight(len(newest), (item.content for item in newest))
+                own = (await self._text_ranker()).index()
+                ranked = await offload(weight, rank_items, own, "", newest, None, much)
         told = [found for found in ranked if found.item.id not in shown and found.score >= least]
         self._observers.searched("", [found.item for found in told[:most]])
         return Recalled(tuple(told[:most]), "known" if told else "unknown")

@@ -326,6 +326,14 @@ async def test_a_prompt_reads_hardly_more_than_has_room_and_leaves_no_room_empty
         assert sum(store.read) < 4 * shown
 
 
+async def test_a_store_that_has_nothing_else_to_tell_is_asked_once() -> None:
+    async with Reading() as store:
+        chat = store.scoped(user_id="ada", session_id="s")
+        await chat.add_many([HumanMemory(content=f"I like number {number} very much") for number in range(12)])
+        await assemble(chat, "Which numbers do I like?", tokens=2_000)
+        assert len(store.read) == 2  # What was told, and what answers the question.
+
+
 async def test_room_that_longer_memories_left_empty_is_filled_with_shorter_ones() -> None:
     """What people tell is long here, and what answers is short: more of it is read."""
     async with Reading() as store:

@@ -134,6 +134,7 @@ async def test_a_scope_is_ranked_after_many_changes_as_if_it_had_never_been_rank
 
 async def test_a_search_that_is_broken_off_leaves_nothing_half_known() -> None:
     store = InMemoryStore()
+    store.clock = Clock()  # type: ignore[method-assign]  # Nothing expires while the searches last.
     add_layer(store, ThroughChanges)
     await store.add_many([note(random.Random(number), number) for number in range(1_200)])
     for delay in (0.0, 0.001, 0.01, 0.03):
@@ -142,15 +143,18 @@ async def test_a_search_that_is_broken_off_leaves_nothing_half_known() -> None:
         search.cancel()
         await asyncio.wait([search])
         found = await store.search_ranked(query="tea violin", metadata=ADA, mode="text", limit=50)
-        wanted = await (await afresh_of(store)).search_ranked(query="tea violin", metadata=ADA, mode="text", limit=50)
+        wanted = await (await afresh(store)).search_ranked(query="tea violin", metadata=ADA, mode="text", limit=50)
         assert [each.item.id for each in found] == [each.item.id for each in wanted]
 
 
-async def afresh_of(store: InMemoryStore) -> InMemoryStore:
-    """Return a store with the same items, by the real clock."""
-    other = InMemoryStore()
-    await other.add_many([item async for item in store.scan(order="added")])
-    return other
+async def test_texts_that_are_left_out_are_left_out_of_this_search_alone() -> None:
+    store = InMemoryStore()
+    teas = ("green tea", "black tea", "white tea")
+    await store.add_many([HumanMemory(content=text, metadata=ADA) for text in (*teas, "green tea")])
+    for left_out in ([], ["green tea"], ["black tea"], ["red tea"], []):
+        where = {"content": {"$ne": left_out[0]}} if left_out else None
+        found = await store.search_ranked(query="tea", metadata=ADA, mode="text", where=where)
+        assert {each.item.content for each in found} == {*teas}.difference(left_out)
 
 
 async def test_rankings_of_a_scope_at_once_each_see_it_whole() -> None:

@@ -18,8 +18,11 @@ from memoranda.store import RankedItem
 from memoranda.store.backend import Filter, Query, Value, left_out
 from memoranda_backend.ranking import (
     HEARD,
+    Flags,
     Scored,
+    Wanted,
     Weights,
+    is_unlike_a_text,
     likeness,
     nearest_first,
     passage_at,
@@ -139,8 +142,8 @@ class Retrieval:
         )
         return [(int(numbers[each.item]), _by_score(each, nearest)) for each in scored]
 
-    def _wanted(self, connection: sqlite3.Connection, scope: Scope, asked: Asked) -> Callable[[int], bool] | None:
-        """Return what tells which places of the layout match every filter; None if all of the scope do."""
+    def _wanted(self, connection: sqlite3.Connection, scope: Scope, asked: Asked) -> Wanted | None:
+        """Return which places of the layout match every filter; None if all of the scope do."""
         if asked.wanted == asked.scope:
             return None
         # What a question leaves out is its own words, and changes with each; everything else is kept for the next one.
@@ -149,11 +152,16 @@ class Retrieval:
         others = replace(asked.wanted, further=tuple(each for each in conditions if each not in of_content))
         matching = self._matching(connection, scope, others)
         if not of_content:
-            return matching.__getitem__
+            return matching
         further = _Matching(connection, self._statements, Filter(archived=None, further=of_content), scope)
-        return lambda place: matching[place] and further(place)
+        if scope.is_whole and all(map(is_unlike_a_text, of_content)):  # Otherwise only vectors are kept.
+            for unlike in of_content:
+                matching = scope.arrays.without(unlike.value, matching, further)
+            return matching
+        is_matching = matching.item
+        return lambda place: is_matching(place) and further(place)
 
-    def _matching(self, connection: sqlite3.Connection, scope: Scope, wanted: Filter) -> list[bool]:
+    def _matching(self, connection: sqlite3.Connection, scope: Scope, wanted: Filter) -> Flags:
         """Return which places of the layout match a filter. It is kept with the layout."""
         layout = scope.arrays.layout
         parameters = Parameters(self._statements.dialect)
@@ -164,7 +172,7 @@ class Retrieval:
                 layout.matching.clear()
             text = f"SELECT json_group_array(rowid) FROM {TABLE} WHERE {where}"
             (found,) = connection.execute(text, parameters.values).fetchone()
-            layout.matching[key] = np.isin(layout.numbers, json.loads(found)).tolist()
+            layout.matching[key] = np.isin(layout.numbers, json.loads(found))
         return layout.matching[key]
 
     def _among_candidates(
@@ -173,7 +181,7 @@ class Retrieval:
         scope: Scope,
         asked: Asked,
         near: Any,
-        wanted: Callable[[int], bool] | None,
+        wanted: Wanted | None,
     ) -> list[Found]:
         """Rank a scope of very many rows by what its indexes find."""
         rows = ScopeRows(connection, self._statements, asked.scope)

@@ -277,7 +277,7 @@ class Fitting:
     def _drop(self, item: MemoryItem, reason: str) -> None:
         for position, decision in enumerate(self._decisions):
             if decision.kept and decision.item_id == item.id:
-                self._decisions[position] = replace(decision, kept=False, reason=reason)
+                self._decisions[position] = decision._replace(kept=False, reason=reason)
                 return
 
 

@@ -50,9 +50,9 @@ async def prompt_memories(
     """
     told: list[MemoryItem] = []
     thrifty = limit is not None or min_score is not None
+    room_told = 0 if thrifty else shares.told(used, is_cut=is_cut)
     if not thrifty:
-        room = shares.told(used, is_cut=is_cut)
-        told = await remembering.told(room, [*conversation, *repeated], places=places, is_cut=is_cut)
+        told = await remembering.told(room_told, [*conversation, *repeated], places=places, is_cut=is_cut)
     used += sum(map(remembering.count, told))
     found = await remembering.found(
         question,
@@ -67,7 +67,8 @@ async def prompt_memories(
     if not told and not found.shown and not thrifty and not is_small_talk(question):
         # A small budget, and nothing that answers: what is worth knowing anyway may take all of it.
         room = min(shares.found(used, is_cut=is_cut), shares.most_memories)
-        told = await remembering.told(room, [*conversation, *repeated], places=places, is_cut=is_cut)
+        if room > room_told and remembering.may_tell_more(room_told):
+            told = await remembering.told(room, [*conversation, *repeated], places=places, is_cut=is_cut)
     # One question for all: what remarks take is found out when the prompt is fitted into its budget.
     remarks = await remarks_of([*told, *found.shown])
     return PromptMemories(remarked(told, remarks), remarked(found.shown, remarks), found, remarks)

@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, tzinfo
 from functools import cached_property, partial
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from memoranda.errors import InputError
 from memoranda.items import HumanMemory, MemoryItem, SystemMemory
@@ -44,8 +44,7 @@ _SOMEONE_ELSE = "someone else"
 """Who speaks in an item that is a person's and that its user did not write."""
 
 
-@dataclass(frozen=True, slots=True)
-class Decision:
+class Decision(NamedTuple):
     """The decision on one part of a context. ``tokens`` is its cost, kept or not."""
 
     source: Source
@@ -127,8 +126,10 @@ class Parts:
     unsupported: Sequence[str] = ()
     remarks: Mapping[str, str] = field(default_factory=dict)
     timezone: tzinfo = UTC
-    _entries: dict[tuple[int, Entry], tuple[MemoryItem, str]] = field(default_factory=dict, repr=False, compare=False)
-    """What was written of items so far, with the items: parts that are made of these share it."""
+    _entries: dict[tuple[int, Entry], tuple[str, str, MemoryItem]] = field(
+        default_factory=dict, repr=False, compare=False
+    )
+    """What was written of items so far, each below what, with the items: parts that are made of these share it."""
 
     def notes(self) -> str:
         """Return everything remembered as one text, empty when there is nothing."""
@@ -144,10 +145,13 @@ class Parts:
 
     def entry(self, item: MemoryItem, write: Entry) -> str:
         """Return an item as it is written, which is done once: a prompt is chosen, counted, explained and sent."""
-        key = id(item), write
-        if key not in self._entries:
-            self._entries[key] = item, write(item)
-        return self._entries[key][1]
+        return self._written(item, write)[0]
+
+    def _written(self, item: MemoryItem, write: Entry) -> tuple[str, str, MemoryItem]:
+        written = self._entries.get((id(item), write))
+        if written is None:
+            written = self._entries[id(item), write] = write(item), _day_and_space(item), item
+        return written
 
     @cached_property
     def _lasting_text(self) -> str:
@@ -179,15 +183,13 @@ class Parts:
 
     def _by_day(self, heading: str, items: Sequence[MemoryItem], write: Entry) -> str:
         """Return a section of entries, with each day once; what lies in a space says so beside it."""
-        lines, day = [heading], ""
+        lines, said_before = [heading], ""
         for item in items:
-            said = item.created_at[:10]
-            if (space := space_of(item)) is not None:
-                said += f", in the space {space}"
-            if said != day:
-                day = said
-                lines.append(day)
-            lines.append(self.entry(item, write))
+            entry, said, _ = self._written(item, write)
+            if said != said_before:
+                said_before = said
+                lines.append(said)
+            lines.append(entry)
         return "\n".join(lines)
 
     def entries(self) -> list[tuple[str, str, int]]:
@@ -320,6 +322,12 @@ def _noted(sections: Sequence[str]) -> str:
     """Return sections between the tags of memories, after what says that they are no instructions."""
     remembered = "\n\n".join(sections)
     return f"{NOTES}\n{MEMORIES}\n{remembered}\n{MEMORIES_END}" if sections else ""
+
+
+def _day_and_space(item: MemoryItem) -> str:
+    """Return what an entry stands below: the day, and the space that the item lies in if it is no user's."""
+    day, space = item.created_at[:10], space_of(item)
+    return day if space is None else f"{day}, in the space {space}"
 
 
 def long_term_entry(item: MemoryItem) -> str:

@@ -116,6 +116,10 @@ class Remembering:
         self.originals.update((item.id, item) for item, _ in kept)
         return sorted((shown for _, shown in kept), key=lambda item: item.created_at)
 
+    def may_tell_more(self, room: int) -> bool:
+        """Return True unless :meth:`told`, with so much room, found that there is nothing to tell."""
+        return bool(self.sizes) or room < _TOKENS_OF_A_STATEMENT
+
     async def _told_of(
         self,
         number: int,

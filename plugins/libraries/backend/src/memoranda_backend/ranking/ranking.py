@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from memoranda_backend.ranking.calibration import calibrated
 from memoranda_backend.ranking.fusion import likeness, semantic_share, standing_out
 from memoranda_backend.ranking.passages import Passage, Scored, Weights
-from memoranda_backend.ranking.scope_arrays import Added, Flags, Floats, Ints, ScopeArrays
+from memoranda_backend.ranking.scope_arrays import Added, Flags, Floats, Ints, ScopeArrays, Wanted
 from memoranda_backend.ranking.scoring import Query, WordScores
 from memoranda_backend.ranking.telling import most_telling
 from memoranda_backend.ranking.verdict import evidence
@@ -102,7 +102,7 @@ def rank(
     near: Floats | None = None,
     total: int | None = None,
     frequencies: Mapping[str, int] | None = None,
-    wanted: Callable[[int], bool] | None = None,
+    wanted: Wanted | None = None,
     limit: int | None = None,
     unrelated: float = 0.0,
 ) -> list[Scored]:
@@ -128,8 +128,7 @@ def rank(
     top = float(scoring.scores[best])
     # Ties are broken by order, which must not change the scores.
     unit = float(scoring.relevance[scoring.scores >= top * (1 - _TIED)].max()) / top
-    chosen = filter(wanted, chain((best,), found)) if wanted is not None else chain((best,), found)
-    items = list(islice(chosen, limit))
+    items = list(islice(_chosen(chain((best,), found), wanted), limit))
     return scoring.scored(items, unit)
 
 
@@ -258,8 +257,9 @@ class _Scoring:
         semantic = self._by_meaning[at] / self._best
         shares = {"text": text * (1 - in_letters), "letters": text * in_letters, "semantic": semantic}
         shares |= {name: bonus[at] for name, bonus in self._bonuses.items()}
-        rows = zip(*[(unit * share).tolist() for share in shares.values()], strict=True)
-        made_of = [{name: share for name, share in zip(shares, row, strict=True) if share} for row in rows]
+        there = {name: (unit * share).tolist() for name, share in shares.items() if share.any()}
+        rows = zip(*there.values(), strict=True)
+        made_of = [{name: share for name, share in zip(there, row, strict=True) if share} for row in rows]
         keys = [words.arrays.keys[row] for row in layout.rows[at].tolist()]
         of_parts = zip(
             np.where(by_place, place - first, 0).tolist(), np.where(by_place, end - first, 1).tolist(), strict=True
@@ -273,11 +273,17 @@ class _Scoring:
         ]
 
 
-def nearest_first(arrays: ScopeArrays, near: Floats, wanted: Callable[[int], bool] | None = None) -> Iterator[int]:
+def nearest_first(arrays: ScopeArrays, near: Floats, wanted: Wanted | None = None) -> Iterator[int]:
     """Return the wanted items of a layout by their similarity, the newest of equal ones first."""
     layout = arrays.layout
     found = _descending(near, np.flatnonzero(arrays.embedded), layout.times, layout.numbers)
-    return found if wanted is None else filter(wanted, found)
+    return _chosen(found, wanted)
+
+
+def _chosen(items: Iterator[int], wanted: Wanted | None) -> Iterator[int]:
+    if wanted is None:
+        return items
+    return filter(wanted.item if isinstance(wanted, np.ndarray) else wanted, items)
 
 
 def _descending(scores: Floats, items: Ints, times: Ints, numbers: Ints) -> Iterator[int]:

@@ -8,7 +8,7 @@ long item has several places there, one for each passage; a turn beside it has o
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from functools import cached_property
 from itertools import chain, count, islice
 from typing import Any, NamedTuple, TypeAlias
@@ -33,6 +33,8 @@ from memoranda_backend.text.terms import index_words
 Ints: TypeAlias = NDArray[np.int64]
 Floats: TypeAlias = NDArray[np.float64]
 Flags: TypeAlias = NDArray[np.bool_]
+Wanted: TypeAlias = Flags | Callable[[int], bool]
+"""Which items of a layout may be found: a flag for each of them, or what tells it of one."""
 
 _QUESTION_MARKS = ("?", "？", "؟")
 _LONG_QUESTION = 30
@@ -95,6 +97,8 @@ class ScopeArrays:
         self._numbers, self._times, self._alive = Column(np.int64), Column(np.int64), Column(np.bool_)
         self._speaker, self._conversation, self._run = Column(np.int32), Column(np.int32), Column(np.int32)
         self._lengths, self._parts = Column(np.int32), Column(np.int32)
+        self._said = Column(np.int64)
+        """A number that stands for the text of each row."""
         self._asks, self._states, self._speaks = Column(np.bool_), Column(np.bool_), Column(np.bool_)
         self._tells, self._figures = Column(np.float32), Column(np.bool_)
         self._untold: list[str] = []
@@ -168,6 +172,7 @@ class ScopeArrays:
         self._speaker.extend(list(map(self.speakers.__getitem__, speakers)))
         self._conversation.extend(list(map(self._conversations.__getitem__, conversations)))
         self._run.extend(runs)
+        self._said.extend(list(map(hash, texts)))
         self._asks.extend(["?" in text for text in texts])
         states = [not text.rstrip().endswith(_QUESTION_MARKS) for text in texts]
         self._states.extend(np.array(states, np.bool_) | (lengths > _LONG_QUESTION))
@@ -336,6 +341,14 @@ class ScopeArrays:
         found: Floats = self._tells.values[self.layout.rows].astype(np.float64)
         return found
 
+    def without(self, text: str, flags: Flags, is_wanted: Callable[[int], bool]) -> Flags:
+        """Return flags of the layout, taken back where an item seems to say this text and is not wanted."""
+        alike = np.flatnonzero(flags & (self._said.values[self.layout.rows] == hash(text)))
+        if len(alike):
+            flags = flags.copy()
+            flags[alike] = list(map(is_wanted, alike.tolist()))
+        return flags
+
     @property
     def embedded(self) -> Flags:
         """Which items of the layout have a vector."""
@@ -400,7 +413,7 @@ class Layout:
         self.stretch: Ints = np.cumsum(apart)
         self.having: dict[tuple[str | None, tuple[str, ...]], Flags] = {}
         """The items that have any of some stems of a language."""
-        self.matching: dict[Hashable, list[bool]] = {}
+        self.matching: dict[Hashable, Flags] = {}
         """Which items match filters, as an engine tells them apart; only the engine knows."""
         self.standing: Flags | None = None
         """The items that tell what holds from now on, once that is known."""

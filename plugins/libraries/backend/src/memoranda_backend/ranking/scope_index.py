@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Sequence
+from typing import TypeGuard
 
 import numpy as np
 
@@ -14,7 +15,7 @@ from memoranda.store import RankedItem
 from memoranda.store.backend import AtLeast, Condition, Entry, FieldEquals, Filter, Value, differing
 from memoranda_backend.ranking.passages import Weights
 from memoranda_backend.ranking.ranking import rank
-from memoranda_backend.ranking.scope_arrays import Added, Layout, ScopeArrays
+from memoranda_backend.ranking.scope_arrays import Added, Flags, ScopeArrays, Wanted
 from memoranda_backend.ranking.turns import passage_of
 from memoranda_backend.text.terms import index_words
 
@@ -34,34 +35,41 @@ Matching = Callable[[MemoryItem], bool]
 class _InOrder:
     """The items in the order of a layout."""
 
-    def __init__(self, layout: Layout, items: list[MemoryItem], kinds: list[int]) -> None:
-        self.layout, self.items = layout, items
+    def __init__(self, arrays: ScopeArrays, items: list[MemoryItem], kinds: list[int]) -> None:
+        self.layout, self.items, self._arrays = arrays.layout, items, arrays
         _, firsts, self._kinds = np.unique(np.array(kinds, np.int64), return_index=True, return_inverse=True)
         self._firsts: list[int] = firsts.tolist()
         """The place of one item of each kind."""
-        self._passing: dict[str, list[bool]] = {}
+        self._passing: dict[str, Flags] = {}
         """Which places pass the conditions on kinds that were asked for."""
 
-    def chosen(self, wanted: Matching | None) -> Callable[[int], bool] | None:
-        """Return what tells which places hold wanted items; None if all do."""
-        items = self.items
+    def chosen(self, wanted: Matching | None) -> Wanted | None:
+        """Return which places hold wanted items; None if all do."""
         if wanted is None or not isinstance(wanted, Filter):
-            return None if wanted is None else lambda place: wanted(items[place])
+            return None if wanted is None else self._at_places([wanted])
         of_kind = [each for each in wanted.conditions if _is_of_kind(each)]
         asked = repr(of_kind)  # What a condition asks for may be a list, which has no hash.
-        others = [each.test() for each in wanted.conditions if not _is_of_kind(each)]
+        others = [each for each in wanted.conditions if not _is_of_kind(each)]
         if asked not in self._passing:
             if len(self._passing) == _MOST_KEPT:
                 self._passing.clear()
             self._passing[asked] = self._passing_of([each.test() for each in of_kind])
         passing = self._passing[asked]
-        if not others:
-            return passing.__getitem__
-        return lambda place: passing[place] and all(test(items[place]) for test in others)
+        for unlike in filter(is_unlike_a_text, others):  # A question is not to find its own words: few items have them.
+            passing = self._arrays.without(unlike.value, passing, self._at_places([unlike.test()]))
+        tests = [each.test() for each in others if not is_unlike_a_text(each)]
+        if not tests:
+            return passing
+        is_passing, passes_tests = passing.item, self._at_places(tests)
+        return lambda place: is_passing(place) and passes_tests(place)
 
-    def _passing_of(self, tests: Sequence[Matching]) -> list[bool]:
+    def _at_places(self, tests: Sequence[Matching]) -> Callable[[int], bool]:
+        """Return what tells of a place whether its item passes tests."""
+        return lambda place: all(test(self.items[place]) for test in tests)
+
+    def _passing_of(self, tests: Sequence[Matching]) -> Flags:
         kinds = [all(test(self.items[place]) for test in tests) for place in self._firsts]
-        passing: list[bool] = np.array(kinds, np.bool_)[self._kinds].tolist()
+        passing: Flags = np.array(kinds, np.bool_)[self._kinds]
         return passing
 
 
@@ -69,6 +77,13 @@ def _kind_of(item: MemoryItem) -> Kind:
     """Return what many items have in common: the type, the trust and the session."""
     held = item.__dict__
     return held["memory_type"], held["trust"], held["metadata"].__dict__["session_id"]
+
+
+def is_unlike_a_text(condition: Condition) -> TypeGuard[Value]:
+    """Return True if a condition asks that the content of an item is not a certain text."""
+    if not isinstance(condition, Value) or condition.in_extra:
+        return False
+    return (condition.name, condition.operator, type(condition.value)) == ("content", "$ne", str)
 
 
 def _is_of_kind(condition: Condition) -> bool:
@@ -121,7 +136,7 @@ class ScopeIndex:
         if self._in_order is None or self._in_order.layout is not layout:
             numbers = layout.numbers.tolist()
             items, kinds = [self._entries[number].item for number in numbers], [self._kinds[each] for each in numbers]
-            self._in_order = _InOrder(layout, items, kinds)
+            self._in_order = _InOrder(self._arrays, items, kinds)
         return self._in_order
 
     def _look(self, row: Sequence[Entry], belongs: Matching) -> None:

@@ -7,12 +7,10 @@ in the same words, and what they say of their lives does not.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 
 from memoranda_backend.ranking.passages import Scored
-from memoranda_backend.ranking.scope_arrays import Floats, Ints, ScopeArrays
+from memoranda_backend.ranking.scope_arrays import Floats, Ints, ScopeArrays, Wanted
 from memoranda_backend.text.telling import MANY_TOLD, MUCH_TOLD
 
 _COMMON = 0.012
@@ -34,9 +32,7 @@ _MOST = 2.0
 """What shape and new terms come to at the most."""
 
 
-def most_telling(
-    arrays: ScopeArrays, wanted: Callable[[int], bool] | None = None, limit: int | None = None
-) -> list[Scored]:
+def most_telling(arrays: ScopeArrays, wanted: Wanted | None = None, limit: int | None = None) -> list[Scored]:
     """Return the wanted items, the most telling first, then those that tell nothing; of equal ones the newest first.
 
     Only wanted items count for each other: what was said later than a filter allows changes nothing. The evidence is
@@ -55,8 +51,12 @@ def most_telling(
     return [_scored(arrays, item, score, much) for item, score in best]
 
 
-def _chosen(items: Ints, wanted: Callable[[int], bool] | None) -> Ints:
-    return items if wanted is None else np.array([item for item in items.tolist() if wanted(item)], np.int64)
+def _chosen(items: Ints, wanted: Wanted | None) -> Ints:
+    if wanted is None:
+        return items
+    if isinstance(wanted, np.ndarray):
+        return items[wanted[items]]
+    return np.array([item for item in items.tolist() if wanted(item)], np.int64)
 
 
 def _best_first(arrays: ScopeArrays, items: Ints) -> tuple[Ints, Floats]:

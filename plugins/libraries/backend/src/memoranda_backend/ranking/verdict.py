@@ -116,7 +116,7 @@ def _wrong_person(query: str, ranked: Sequence[RankedItem]) -> frozenset[str]:
     """Return the name of the one speaker whom a query names, if what others say fits it better."""
     asked = frozenset(fold_words(query))
     speakers = [speaker_of(found.item.name, "", found.item.content) for found in ranked]
-    names = {asked.intersection(fold_words(speaker)) for speaker in speakers if not is_role(speaker)}
+    names = {asked.intersection(fold_words(speaker)) for speaker in set(speakers) if not is_role(speaker)}
     named = [name for name in names if name]
     if len(named) != 1:
         return frozenset()
