@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import time
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -10,9 +12,11 @@ import pytest
 from memoranda.errors import InputError, NotGrantedError
 from memoranda.items import AIMemory, HumanMemory, MemoryItem, MemoryMetadata, ToolMemory
 from memoranda.store import InMemoryStore, Store
+from memoranda.store.records import copying_records
 from memoranda.trust import trust_of
 from memoranda_context import assemble
 from memoranda_spaces import Grantee, Grants, agent, group, space_of, user
+from memoranda_spaces.records import item_of
 
 POLICY = "The refund policy allows thirty days."
 
@@ -316,6 +320,45 @@ async def test_a_handle_of_a_handle_reaches_the_same_spaces(store: Store, grants
     await grants.revoke("acme", to=user("ada"), by="vera")
     with pytest.raises(NotGrantedError):
         await ada.space("acme").scoped(session_id="s").search()
+
+
+async def test_the_grants_of_others_cost_a_reader_nothing(store: Store, grants: Grants) -> None:
+    """Ten thousand of them: the work of a read is what it was, within the noise of a clock."""
+    await store.space("acme").add(HumanMemory(id="1", content=POLICY))
+    given = await grants.give("acme", to=user("ada"), by="vera")
+    ada = store.scoped(user_id="ada", agent_id="planner", spaces="granted")
+
+    async def work() -> float:
+        began = time.thread_time()
+        for _ in range(20):
+            assert await ids(ada) == {"1"}
+        return time.thread_time() - began
+
+    before = min([await work() for _ in range(5)])
+    at = given.history[0].at
+    others = [
+        item_of(replace(given, to=user(f"user-{number}"), version=0), at, f"grant-{number}") for number in range(10_000)
+    ]
+    with copying_records(store):
+        await store.add_many(others)
+    after = min([await work() for _ in range(5)])
+
+    assert after < 3 * before
+
+
+async def test_a_session_is_forked_in_a_space_by_whoever_may_write(store: Store, grants: Grants) -> None:
+    place = MemoryMetadata(session_id="monday")
+    await store.space("acme").add(HumanMemory(id="1", content=POLICY, metadata=place))
+    await grants.give("acme", to=user("ada"), may="write", by="vera")
+    await grants.give("acme", to=user("bob"), by="vera")
+    space = store.scoped(user_id="ada").space("acme")
+
+    branch = await space.fork("monday", at="1")
+
+    assert [item.id for item in await space.scoped(session_id=branch).window()] == ["1"]
+    for name in ("bob", "eve"):
+        with pytest.raises(NotGrantedError):
+            await store.scoped(user_id=name).space("acme").fork("monday", at="1")
 
 
 async def test_a_handle_of_a_handle_reaches_no_further(store: Store, grants: Grants) -> None:

@@ -12,7 +12,7 @@ from itertools import chain
 from typing import Any, TypeVar
 
 from memoranda.items import MemoryItem, MemoryMetadata
-from memoranda.store.backend import Filter, Layer, Page, Query, Value
+from memoranda.store.backend import Filter, Layer, Page, Query
 from memoranda.store.granting import Surroundings
 from memoranda.store.ranked import RankedItem
 from memoranda.store.spaces import space_of, space_owner
@@ -58,7 +58,8 @@ class ReadingLayer(Layer):
         wanted = self._of_spaces(query.wanted) if readable else None
         if wanted is None:
             return own
-        return own + await self._beside.count(query._replace(wanted=wanted.also(_in(readable))))
+        theirs = [await self._beside.count(query._replace(wanted=_within(wanted, space))) for space in readable]
+        return own + sum(theirs)
 
     async def _readable(self) -> dict[str, Granted]:
         return await self._access.spaces(self._names)
@@ -87,25 +88,24 @@ class ReadingLayer(Layer):
         """Return a page of all places: of each as much as could be on it, in the order of their times."""
         page = query.page
         whole = query._replace(page=Page(page.end, 0, page.order))
-        own: list[Any] = await self.inner.read(whole)
-        theirs = await self._beside.read(whole._replace(wanted=wanted.also(_in(readable))))
+        places: list[list[Any]] = [await self.inner.read(whole)]
+        theirs = [await self._beside.read(whole._replace(wanted=_within(wanted, space))) for space in readable]
+        places += map(seen_all, theirs)
         time = (lambda item: item.updated_at) if page.order == "updated" else (lambda item: item.created_at)
-        together = list(merge(own, seen_all(theirs), key=time, reverse=True))
+        together = list(merge(*places, key=time, reverse=True))
         return together[page.offset : page.end]
 
     async def _ranked(self, query: Query[T], wanted: Filter, readable: Sequence[str]) -> list[T]:
         """Return the best of all places. Each is ranked by itself: what lies in one changes no score in another."""
         with one_embedding():
             places: list[list[Any]] = [await self.inner.read(query)]
-            for name in readable:
-                there = wanted.narrowed(MemoryMetadata(user_id=space_owner(name)))
-                places.append(await self._beside.read(query._replace(wanted=there)))
+            places += [await self._beside.read(query._replace(wanted=_within(wanted, space))) for space in readable]
         return best_of_all(places, query.page.limit)  # type: ignore[return-value]  # ranked, as the query asks
 
 
-def _in(names: Iterable[str]) -> Value:
-    """Return the condition that an item lies in one of some spaces."""
-    return Value("user_id", False, "$in", [space_owner(name) for name in names])
+def _within(wanted: Filter, space: str) -> Filter:
+    """Return a filter of spaces within one of them."""
+    return wanted.narrowed(MemoryMetadata(user_id=space_owner(space)))
 
 
 def best_of_all(places: Iterable[Sequence[RankedItem]], limit: int) -> list[RankedItem]:

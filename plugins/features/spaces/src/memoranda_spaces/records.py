@@ -15,7 +15,7 @@ from typing import Any, Literal
 from memoranda.errors import CorruptStoreError, InputError, quoted
 from memoranda.items import MemoryItem, MemoryMetadata, MemoryStatus
 from memoranda.store import Store
-from memoranda.store.backend import Filter, Layer, Page, Value, items_where
+from memoranda.store.backend import Filter, Layer, Page, items_where
 from memoranda.store.spaces import DIRECTORY
 from memoranda_spaces.grantees import Grantee, group
 
@@ -133,14 +133,16 @@ async def read_records(
 
     They are found by what they say: a store that was filled from another one has them under the other's ids.
     """
-    asked = Filter(
-        metadata=MemoryMetadata(user_id=DIRECTORY, task_id=space),
-        memory_type=RECORD,
-        status=None if ended else MemoryStatus.ACCEPTED,
-        archived=True,
-        further=() if to is None else (Value("session_id", False, "$in", list(to)),),
-    )
-    return list(reversed(await directory.read(items_where(asked, Page(order="added")))))
+    found: list[MemoryItem] = []
+    for key in (None,) if to is None else to:  # One at a time, since every engine has an index for that.
+        asked = Filter(
+            metadata=MemoryMetadata(user_id=DIRECTORY, session_id=key, task_id=space),
+            memory_type=RECORD,
+            status=None if ended else MemoryStatus.ACCEPTED,
+            archived=True,
+        )
+        found += reversed(await directory.read(items_where(asked, Page(order="added"))))
+    return found
 
 
 async def read_grants(

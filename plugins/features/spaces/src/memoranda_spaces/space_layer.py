@@ -85,6 +85,8 @@ class SpaceLayer(Layer):
         bound = {name: getattr(self._scope, name) for name in SCOPE_FIELDS}
         if own is None or item.metadata.user_id != own:
             bound["user_id"] = item.metadata.user_id
+        if item.memory_type == "branch":
+            bound["session_id"] = item.metadata.session_id  # It is the branch's own name.
         placed = copy_item(item)
         placed.__dict__["metadata"] = item.metadata.model_copy(update=bound)
         return placed
