@@ -224,12 +224,12 @@ class Ranking:
 
     async def _current(self, ranked: list[RankedItem]) -> list[RankedItem]:
         """Return results whose items are the caller's own, with the lifetimes that they have now."""
-        mortal = [
+        expiring = [
             found.item.id for found in ranked if found.item.expires_at is not None or self._layer.lifetimes.in_use
         ]
         ends = (
-            {item.id: (item.ttl, item.expires_at) for item in await self._layer.inner.read(items_of_ids(mortal))}
-            if mortal
+            {item.id: (item.ttl, item.expires_at) for item in await self._layer.inner.read(items_of_ids(expiring))}
+            if expiring
             else {}
         )
         results = []
