@@ -480,12 +480,12 @@ class Reading(History):
         """Return the items, those with a ttl given a new life if that is wanted."""
         if not truth(refresh, "refresh"):
             return found
-        mortal = [(item, item.ttl) for item in found if item.ttl is not None]
-        if mortal:
+        expiring = [(item, item.ttl) for item in found if item.ttl is not None]
+        if expiring:
             now = self._living.now()
-            touch = Change("touch", EVERY_ITEM, [item.id for item, _ in mortal], now=now)
+            touch = Change("touch", EVERY_ITEM, [item.id for item, _ in expiring], now=now)
             await self._submit(Write(change=touch))
-            for item, ttl in mortal:
+            for item, ttl in expiring:
                 item.__dict__["expires_at"] = end_of_life(now, ttl)
         return found
 

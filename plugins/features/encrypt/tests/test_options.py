@@ -13,8 +13,9 @@ import memoranda
 from memoranda import HumanMemory, MemoryMetadata
 from memoranda.errors import InputError
 from memoranda.store import InMemoryStore
-from memoranda_backend.ranking import HashingEmbeddings
+from memoranda_backend.ranking import HashingEmbeddings, Weights
 from memoranda_encrypt import KeyRing, KeyRingError, LocalMasterKey, MasterKey, with_encryption
+from memoranda_sqlite import SQLiteMemoryStore
 
 
 def said(content: str, **owner: Any) -> HumanMemory:
@@ -179,3 +180,15 @@ async def test_search_by_meaning_keeps_working(tmp_path: Path, ring: KeyRing) ->
             assert [each.score for each in found] == pytest.approx([each.score for each in expected], abs=1e-6)
         await sealed.add(said("More green tea, please."))
         assert (await sealed.search(query="green tea", mode="semantic"))[0].content == "More green tea, please."
+
+
+async def test_an_encrypted_store_ranks_with_its_own_weights(tmp_path: Path, ring: KeyRing) -> None:
+    model, scores = HashingEmbeddings(64), []
+    items = [said("I drink green tea every morning."), said("The printer is broken."), said("She paints the kitchen.")]
+    for name, weights in (("default", None), ("plain", Weights(semantic=0.9)), ("sealed", Weights(semantic=0.9))):
+        store = SQLiteMemoryStore(tmp_path / f"{name}.db", embeddings=model, weights=weights)
+        async with with_encryption(store, ring) if name == "sealed" else store:
+            await store.add_many(items)
+            scores.append([each.score for each in await store.search_ranked(query="green tea kitchen", mode="hybrid")])
+    assert scores[2] == pytest.approx(scores[1], abs=1e-6)
+    assert scores[2] != pytest.approx(scores[0], abs=1e-6)

@@ -84,6 +84,8 @@ class PostgresMemoryStore(Store):
         if places and pool is not None:
             raise InputError("replicas need the URL of the primary, which a given pool hides.", field="replicas")
         server = ReplicatedServer(options, places, lag) if places else Server(options, pool)
+        self.weights = weights
+        """What each signal counts in a ranked search; None for the defaults."""
         self._database = PostgresEngine(server, schema, partitions, embeddings, weights)
         super().__init__(self._database)
 

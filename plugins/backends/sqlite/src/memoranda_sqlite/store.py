@@ -47,6 +47,8 @@ class SQLiteMemoryStore(Store):
         # SQLite counts milliseconds in 31 bits.
         wait = seconds(busy_timeout, "busy_timeout", zero=True, most=1e6)
         database = Database(checked_path(db_path), checked_durability(durability), wait)
+        self.weights = weights
+        """What each signal counts in a ranked search; None for the defaults."""
         self._file = SQLiteEngine(database, embeddings, weights)
         super().__init__(self._file)
         self.capabilities = self._file.capabilities

@@ -46,6 +46,8 @@ class VectorMemoryStore(Store):
         ann: bool = False,
         ann_above: int = 50_000,
     ) -> None:
+        self.weights = weights
+        """What each signal counts in a ranked search; None for the defaults."""
         self._vectors = VectorEngine(
             embeddings, weights or Weights(), truth(ann, "ann"), whole_number(ann_above, "ann_above")
         )

@@ -20,7 +20,7 @@ from memoranda_encrypt.sealing import is_sealed, key_id_of, sealed_text
 
 if TYPE_CHECKING:
     from memoranda.items import MemoryItem
-    from memoranda_encrypt.layer import EncryptionLayer
+    from memoranda_encrypt.encryption import Encryption
 
 
 class Leftovers:
@@ -30,7 +30,7 @@ class Leftovers:
     store is open brings items back.
     """
 
-    def __init__(self, layer: EncryptionLayer) -> None:
+    def __init__(self, layer: Encryption) -> None:
         self._layer = layer
         self._epoch = -1
         self._destroyed: frozenset[str] = frozenset()

@@ -27,7 +27,7 @@ from memoranda.store.backend import (
 
 if TYPE_CHECKING:
     from memoranda_backend.ranking import KeptScopes, ScopeArrays, Weights
-    from memoranda_encrypt.layer import EncryptionLayer
+    from memoranda_encrypt.encryption import Encryption
 
 MOST_LETTERS = 32 << 20
 """How many letters of decrypted content are kept for all scopes together. A larger scope is kept alone."""
@@ -84,7 +84,7 @@ class Scope:
 class Ranking:
     """Ranks for one encryption layer."""
 
-    def __init__(self, layer: EncryptionLayer) -> None:
+    def __init__(self, layer: Encryption) -> None:
         self._layer = layer
         self._scopes: KeptScopes[Scope] | None = None
 
@@ -224,12 +224,12 @@ class Ranking:
 
     async def _current(self, ranked: list[RankedItem]) -> list[RankedItem]:
         """Return results whose items are the caller's own, with the lifetimes that they have now."""
-        mortal = [
+        expiring = [
             found.item.id for found in ranked if found.item.expires_at is not None or self._layer.lifetimes.in_use
         ]
         ends = (
-            {item.id: (item.ttl, item.expires_at) for item in await self._layer.inner.read(items_of_ids(mortal))}
-            if mortal
+            {item.id: (item.ttl, item.expires_at) for item in await self._layer.inner.read(items_of_ids(expiring))}
+            if expiring
             else {}
         )
         results = []

@@ -36,7 +36,7 @@ from memoranda_encrypt.keyring import DataKey
 from memoranda_encrypt.sealing import is_sealed
 
 if TYPE_CHECKING:
-    from memoranda_encrypt.layer import EncryptionLayer
+    from memoranda_encrypt.encryption import Encryption
 
 _ATTEMPTS = 200
 """How often a write is tried again that other writers were quicker than: a large batch may lose to many small ones."""
@@ -45,7 +45,7 @@ _ATTEMPTS = 200
 class SealedWrites:
     """Carries out the writes of an encryption layer."""
 
-    def __init__(self, layer: EncryptionLayer) -> None:
+    def __init__(self, layer: Encryption) -> None:
         self._layer = layer
         self._opener = layer.opener
         # A batch is written, and then looked at: no other may come in between.

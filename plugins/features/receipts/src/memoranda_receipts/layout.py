@@ -1,6 +1,6 @@
-"""How the messages of a context were put together: which stretches are an item's own text, and which were added.
+"""How the messages of a context were put together: which spans are an item's own text, and which were added.
 
-A message is a list of pieces: a text that was added, or a stretch of the text of an item, by its position. So the
+A message is a list of pieces: a text that was added, or a span of the text of an item, by its position. So the
 receipt holds what stood around an item, and not the item.
 """
 
@@ -15,10 +15,10 @@ from memoranda.store import dump_item, load_item
 from memoranda.tool_calls import call_arguments, call_name
 
 Piece = str | list[int]
-"""An added text, or the position of an item and the two ends of a stretch of its text."""
+"""An added text, or the position of an item and the two ends of a span of its text."""
 
 _SEGMENT = re.compile("[^\x00-\x1f\x7f-\x9f\u2028\u2029]+")
-"""A stretch without what may be read as the end of a line: that is often replaced."""
+"""A span without what may be read as the end of a line: that is often replaced."""
 
 
 def text_of(item: MemoryItem) -> str:

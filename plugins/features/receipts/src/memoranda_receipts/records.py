@@ -208,10 +208,10 @@ def _check_layout(layout: Sequence[Any], shown: int) -> None:
     for part in layout:
         places = [part] if type(part) is int else [part["of"]] if "of" in part else []
         if type(part) is dict:
-            stretches = [piece for piece in part["pieces"] if type(piece) is not str]
-            if any(len(stretch) != 3 or not all(type(end) is int for end in stretch) for stretch in stretches):
-                raise ValueError("a piece is neither a text nor a stretch of one")
-            places += [stretch[0] for stretch in stretches]
+            spans = [piece for piece in part["pieces"] if type(piece) is not str]
+            if any(len(span) != 3 or not all(type(end) is int for end in span) for span in spans):
+                raise ValueError("a piece is neither a text nor a span of one")
+            places += [span[0] for span in spans]
         if not all(type(place) is int and 0 <= place < shown for place in places):
             raise ValueError("a message was made of an item that was not shown")
 

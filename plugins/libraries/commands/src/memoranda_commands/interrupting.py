@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 T = TypeVar("T")
 
-PATIENCE = 0.6
+CLOSING_SECONDS = 0.6
 """How many seconds a command has to close its store after Ctrl-C before the process ends anyway."""
 
 
@@ -68,13 +68,13 @@ def _is_main_thread() -> bool:
 
 
 class _Pressed:
-    """Handles Ctrl-C: the first cancels the task; the second, or the end of PATIENCE, interrupts the main thread."""
+    """Handles Ctrl-C: the first cancels the task; the second, or waiting too long, interrupts the main thread."""
 
     task: asyncio.Task[Any] | None = None
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
-        self._timer = threading.Timer(PATIENCE, self._insist)
+        self._timer = threading.Timer(CLOSING_SECONDS, self._insist)
         self._timer.daemon = True
         self.once = self.twice = False
 

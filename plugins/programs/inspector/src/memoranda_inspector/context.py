@@ -17,7 +17,7 @@ from memoranda_context import AssembledContext, ContextManager, assemble_context
 from memoranda_context.explaining import why_incomplete, window_of
 from memoranda_context.manager import DEFAULT_BUDGET
 from memoranda_context.prompt import WRITERS
-from memoranda_inspector.conversation import RECORDS, Call, count_items, entry_of
+from memoranda_inspector.conversation import RECORDS, ToolCall, count_items, entry_of
 from memoranda_inspector.scopes import handle_of
 
 LOOKED_AT = 2_000
@@ -65,7 +65,7 @@ class Message:
 
     part: str
     item: MemoryItem
-    calls: list[Call]
+    calls: list[ToolCall]
 
 
 @dataclass(frozen=True, slots=True)

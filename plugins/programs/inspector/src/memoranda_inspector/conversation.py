@@ -24,7 +24,7 @@ REACH = 100
 
 
 @dataclass(slots=True)
-class Call:
+class ToolCall:
     """A tool call and its results; a call without any is unanswered."""
 
     name: str
@@ -37,7 +37,7 @@ class Entry:
     """An item on the page, with its calls."""
 
     item: MemoryItem
-    calls: list[Call] = field(default_factory=list)
+    calls: list[ToolCall] = field(default_factory=list)
     state: str = ""
     """Empty for what is shown to models; ``archived``, ``deleted`` or ``orphan`` (a result without its call)."""
     receipts: list[Any] = field(default_factory=list)
@@ -50,7 +50,7 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
-class Conversation:
+class ConversationPage:
     """A page of a conversation, oldest first."""
 
     entries: list[Entry]
@@ -73,7 +73,7 @@ async def read_conversation(
     offset: int = 0,
     archived: bool = False,
     deleted: bool = False,
-) -> Conversation:
+) -> ConversationPage:
     """Return the items of an owner, ``offset`` newer ones skipped, in the order in which they were said."""
     newer = min(offset, REACH)
     size = newer + PAGE + REACH
@@ -84,7 +84,7 @@ async def read_conversation(
     entries = _joined(items, start, end, there)
     signs = "\n".join(f"{item.id} {item.version} {item.updated_at} {item.archived_by}" for item in items)
     mark = hashlib.sha256(f"{signs}\n{sorted(there or ())}".encode()).hexdigest()[:16]
-    return Conversation(entries, offset, start > 0, mark)
+    return ConversationPage(entries, offset, start > 0, mark)
 
 
 async def _newest(
@@ -127,11 +127,11 @@ def _joined(items: Sequence[MemoryItem], start: int, end: int, there: set[str] |
     return shown
 
 
-def _calls(item: MemoryItem) -> list[Call]:
+def _calls(item: MemoryItem) -> list[ToolCall]:
     calls = getattr(item, "tool_calls", None) if item.memory_type == "ai" else None
     if not isinstance(calls, list):
         return []
-    return [Call(call_name(call), call_arguments(call)) for call in calls if isinstance(call, dict)]
+    return [ToolCall(call_name(call), call_arguments(call)) for call in calls if isinstance(call, dict)]
 
 
 def _state(item: MemoryItem, there: set[str] | None) -> str:

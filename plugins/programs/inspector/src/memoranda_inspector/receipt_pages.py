@@ -17,7 +17,7 @@ from memoranda.errors import InputError
 from memoranda.items import SCOPE_FIELDS, MemoryItem
 from memoranda.store import Store
 from memoranda.store.backend import of_owner
-from memoranda_inspector.conversation import Conversation, Entry
+from memoranda_inspector.conversation import ConversationPage, Entry
 from memoranda_inspector.pages import rendered
 from memoranda_inspector.scopes import Owner, Owners, handle_of
 from memoranda_inspector.text import json_text, shortened
@@ -91,7 +91,7 @@ class ReceiptPages:
         sides = [(each, question, await self._rows(receipts, each, notes)) for each, question in questions]
         return self._page("receipts_compared.html", owner, sides=sides, difference=found)
 
-    async def placed(self, conversation: Conversation, owner: Owner) -> Conversation:
+    async def placed(self, conversation: ConversationPage, owner: Owner) -> ConversationPage:
         """Return a conversation with its receipts, each at the last turn before it."""
         found = await self._receipts(owner).list(limit=MOST_LISTED)
         for receipt in reversed(found):

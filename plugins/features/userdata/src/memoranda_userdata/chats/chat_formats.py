@@ -149,7 +149,7 @@ _FORMATS = f"{', '.join(list(FileFormat)[:-1])} or {list(FileFormat)[-1]}"
 
 
 @dataclass(frozen=True, slots=True)
-class Conversation:
+class ChatTranscript:
     """Messages in their order with their lines, and what stands beside them.
 
     ``loose`` is True if its messages stand in the file by themselves.
@@ -197,7 +197,7 @@ def format_of(file: IO[str], name: str) -> FileFormat:
     return left.pop()
 
 
-def conversations(file: IO[str], name: str, in_format: FileFormat) -> Iterator[Conversation]:
+def conversations(file: IO[str], name: str, in_format: FileFormat) -> Iterator[ChatTranscript]:
     """Yield the conversations of a file in a chat format. Raises InputError, naming the line, for what does not fit."""
     loose: list[Record] = []
     others = False
@@ -213,13 +213,13 @@ def conversations(file: IO[str], name: str, in_format: FileFormat) -> Iterator[C
             others = True
             messages = value if holder is None else value[holder]
             beside = {} if holder is None else {key: each for key, each in value.items() if key != holder}
-            yield Conversation(line, [Record(line, message) for message in messages], beside)
+            yield ChatTranscript(line, [Record(line, message) for message in messages], beside)
         if loose and others:
             raise InputError(
                 f"{name}, line {line}: there are messages and whole conversations in this file. Split it.", field="file"
             )
     if loose:
-        yield Conversation(loose[0].line, loose, loose=True)
+        yield ChatTranscript(loose[0].line, loose, loose=True)
 
 
 def export_records(file: IO[str], name: str, in_format: FileFormat) -> Iterator[Record]:

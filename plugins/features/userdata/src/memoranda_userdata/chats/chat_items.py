@@ -19,7 +19,7 @@ from memoranda_userdata.chats.chat_formats import (
     SESSION_KEYS,
     TIME_KEYS,
     USER_KEYS,
-    Conversation,
+    ChatTranscript,
     FileFormat,
     conversations,
 )
@@ -74,7 +74,7 @@ def chat_items(
 
 
 def _items(
-    conversation: Conversation, name: str, in_format: FileFormat, metadata: MemoryMetadata
+    conversation: ChatTranscript, name: str, in_format: FileFormat, metadata: MemoryMetadata
 ) -> Iterator[ChatItem]:
     lines = [message.line for message in conversation.messages]
     try:
@@ -159,7 +159,7 @@ def _user(beside: Mapping[str, Any], given: str | None, place: str) -> str | Non
     return _agreed([given, *(id_text(each, f"{place}: user") for each in named)], "user", place)
 
 
-def _session(conversation: Conversation, given: str | None, place: str) -> str | None:
+def _session(conversation: ChatTranscript, given: str | None, place: str) -> str | None:
     """Return the session of a conversation: the one that is named, else the conversation's own id."""
     named = [id_text(conversation.beside.get(key), f"{place}: {key}") for key in SESSION_KEYS]
     return _agreed([given, *named], "session", place) or id_text(conversation.beside.get("id"), f"{place}: id")
@@ -174,7 +174,7 @@ def _agreed(named: Sequence[str | None], what: str, place: str) -> str | None:
     return found[0] if found else None
 
 
-def _located(error: InputError, conversation: Conversation, name: str) -> InputError:
+def _located(error: InputError, conversation: ChatTranscript, name: str) -> InputError:
     """Return an error of a reader with the line of the message that it names."""
     found = _PLACE.match(error.field or "")
     line, text = conversation.line, str(error)

@@ -38,7 +38,7 @@ class Page(Outcome):
     next_cursor: str | None = Field(default=None, description="There are more: call again with this as `cursor`.")
 
 
-class Found(Memory):
+class FoundMemory(Memory):
     """A memory that was recalled, and why."""
 
     score: float | None = Field(default=None, description="Higher is better; comparable within one call only.")
@@ -49,7 +49,7 @@ class Found(Memory):
 class FoundPage(Outcome):
     """What was recalled, best first."""
 
-    memories: list[Found]
+    memories: list[FoundMemory]
     verdict: str | None = Field(
         default=None,
         description="known: the memories answer the query. near: they are about something close to it. unknown: "
@@ -116,9 +116,9 @@ async def recall(memory: ScopedMemory, given: RecallArguments, report: Report) -
     return FoundPage(memories=found, verdict=verdict, unsupported=unsupported, next_cursor=more)
 
 
-def _found(ranked: RankedItem) -> Found:
+def _found(ranked: RankedItem) -> FoundMemory:
     described = memory_of(ranked.item).model_dump()
-    return Found(**described, score=ranked.score, why=dict(ranked.parts), words=list(ranked.terms))
+    return FoundMemory(**described, score=ranked.score, why=dict(ranked.parts), words=list(ranked.terms))
 
 
 def modes(memory: ScopedMemory) -> list[str]:
