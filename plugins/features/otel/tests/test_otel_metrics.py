@@ -94,7 +94,7 @@ async def test_the_connections_of_postgres_are_shown_by_state(opened: Opened, te
 
 async def test_a_connection_that_is_used_is_seen(opened: Opened, telemetry: Any) -> None:
     store = await opened("postgres", max_size=1)
-    server = store._server
+    server = store.bottom.server
     entered, leave = asyncio.Event(), asyncio.Event()
 
     async def work(connection: Any) -> None:
