@@ -25,6 +25,8 @@ from memoranda_testing.stepwise import StepwiseStore
 
 def _load(name: str) -> Any:
     """Import a module that lies beside this one, whatever the import mode."""
+    if name in sys.modules:
+        return sys.modules[name]
     spec = spec_from_file_location(name, Path(__file__).with_name(f"{name}.py"))
     assert spec is not None
     assert spec.loader is not None

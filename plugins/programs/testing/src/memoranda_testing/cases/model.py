@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import os
-import sys
 from dataclasses import replace
 from random import Random
 
@@ -33,6 +31,7 @@ from memoranda_testing.model.meaning import meaning_difference, renewed_differen
 from memoranda_testing.model.meaning_steps import QUERIES, Meanings
 from memoranda_testing.model.player import Player, modelled
 from memoranda_testing.model.program import call_text
+from memoranda_testing.model.recipe import sendable
 from memoranda_testing.model.search_steps import random_searches
 from memoranda_testing.model.size_steps import HUGE, LARGE, QUICK, large_steps, size_steps
 from memoranda_testing.model.state_steps import By, States
@@ -263,26 +262,24 @@ class ModelCases(HistoryCases):
                 await sandbox.outside.end()
 
     async def _outside(self, store: Store, reopen: Reopen) -> Outside | None:
-        """Return another process that can look at the data; None if they lie in this one, or cannot be looked at."""
-        if not self.exclusive or not hasattr(os, "fork") or sys.platform == "darwin":
-            self.unchecked("another process: it would see memories of others, or the system cannot fork one")
+        """Return another process that can look at the data; None if it cannot, which a case of its own tells."""
+        if not self.exclusive:
+            self.unchecked("another process beside histories: it would see memories of others")
             return None
-        await store.close()
-        outside = await Outside.begin(reopen)
-        await store.init()
         item = note("seen from outside", self.scope())
         await store.add(item)
         await store.close()
+        outside, found = None, []
         try:
+            outside = await Outside.begin(await sendable(reopen, type(store)))
             found = await outside.look(patience=self.patience)
         except Exception as error:  # noqa: BLE001  # such as a pool that belongs to this process
-            found = []
-            self.unchecked(f"another process, where opening the data raised {type(error).__name__}")
+            self.unchecked(f"another process, which raised {type(error).__name__}")
         await store.init()
         await self.clean(store)
-        if item.id in [each.id for each in found]:
+        if outside is None or item.id in [each.id for each in found]:
             return outside
-        self.unchecked("another process: the data lie in this one")
+        self.unchecked("another process beside histories: it does not see what is stored")
         await outside.end()
         return None
 

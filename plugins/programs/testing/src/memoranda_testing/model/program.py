@@ -11,6 +11,7 @@ from memoranda.items import BUILTIN_TYPES, SCOPE_FIELDS, MemoryItem, MemoryMetad
 from memoranda.store import Store
 from memoranda_testing.model.answers import Answer
 from memoranda_testing.model.player import Failure, scope_arguments
+from memoranda_testing.model.recipe import recipe_of
 from memoranda_testing.model.steps import (
     BRANCH,
     Call,
@@ -182,7 +183,7 @@ def composed(store: Store, lines: Sequence[str], *, has_clock: bool = False) -> 
     opening = [
         "",
         "def open_store():",
-        f"    return {kind.__qualname__}()  # with the options of your tests",
+        f"    return {recipe_of(store) or f'{kind.__qualname__}()  # with the options of your tests'}",
         "",
         "async def main():",
         *(["    outside = await Outside.begin(open_store)"] if "outside." in text else []),
