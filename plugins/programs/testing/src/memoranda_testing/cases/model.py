@@ -36,6 +36,7 @@ from memoranda_testing.model.search_steps import random_searches
 from memoranda_testing.model.size_steps import HUGE, LARGE, QUICK, large_steps, size_steps
 from memoranda_testing.model.state_steps import By, States
 from memoranda_testing.model.steps import Step
+from memoranda_testing.model.value_steps import alike_values, match_behind_many, second_lifetimes
 
 _CANCELLED = (
     *("add", "update", "pop", "get", "get_many", "search", "search_ranked", "scan", "count", "owners"),
@@ -95,6 +96,16 @@ class IsolationCases(HistoryCases):
         histories += [list(alike_pairs(sandbox.mark, held_by)), list(alike_places(sandbox.mark, held_by))]
         for steps in histories[:: 2 if self.is_brief else 1]:
             await check_steps(sandbox, steps, "names that look alike")
+
+    async def test_values_that_look_alike_are_apart(self, store: Store) -> None:
+        """Lists in another order, and keys in another case, are other values of extra."""
+        sandbox = self._sandbox(store)
+        await check_steps(sandbox, list(alike_values(sandbox.mark)), "values that look alike")
+
+    async def test_a_limit_counts_what_matches(self, store: Store) -> None:
+        """The only match is found with any limit, however many newer items do not match."""
+        sandbox = self._sandbox(store)
+        await check_steps(sandbox, list(match_behind_many(sandbox.mark)), "a match behind many")
 
     async def test_random_filters_match_the_model(self, store: Store) -> None:
         """Random searches over random items find what Filter.matches says, in the same order."""
@@ -240,6 +251,14 @@ class ModelCases(HistoryCases):
             raise SkipCase("it moves the clock, by which memories of others would expire")
         for steps in (lifetime_steps, first_steps_after_an_end, lonely_ends):
             await check_steps(sandbox, list(steps(sandbox.mark, store.capabilities)), "lifetimes")
+
+    @needs(Capability.TTL)
+    async def test_a_second_lifetime_replaces_the_first(self, store: Store) -> None:
+        """An item that is added or touched with another ttl lives that long, whether it is longer or shorter."""
+        sandbox = self._sandbox(store)
+        if not sandbox.moves_clock:
+            raise SkipCase("it moves the clock, by which memories of others would expire")
+        await check_steps(sandbox, list(second_lifetimes(sandbox.mark, store.capabilities)), "second lifetimes")
 
     @needs(Capability.PERSISTENT)
     async def test_random_histories_outlive_the_store(self, store: Store, reopen: Reopen | None) -> None:
