@@ -15,7 +15,7 @@ from memoranda.errors import MemoryError
 from memoranda.store import Store
 from memoranda_testing.case import Cases
 from memoranda_testing.cases import TOPICS, case_names
-from memoranda_testing.expect import NotReachedError, SkipCase, not_ended
+from memoranda_testing.expect import NotReachedError, SkipCase, not_ended, with_sentence
 from memoranda_testing.model.recipe import made_by
 
 OpenStore = Callable[[], Store | Awaitable[Store]]
@@ -185,7 +185,7 @@ async def _run(cases: Cases, name: str, open_store: OpenStore, kind: type[Store]
         if clock.expired():
             outcome, reason = Outcome.NOT_REACHED, str(not_ended("It", timeout))
         else:
-            outcome, reason = Outcome.FAILED, _reason(error)
+            outcome, reason = Outcome.FAILED, with_sentence(_reason(error), case)
     return CaseResult(
         name.removeprefix("test_"),
         _sentence(type(cases)),

@@ -105,7 +105,7 @@ class OtherProcessCases(Cases):
         await self._is_not_there(absent, "before anything was opened")
         for access in ("read", "change"):
             refused = absent()
-            refused.access = access  # type: ignore[assignment]  # one of the words, as the line above says
+            refused.access = access
             with raises(StoreNotFoundError, f"init() with access={access!r} where there is no store"):
                 await refused.init()
             await self._is_not_there(absent, f"after it was to be opened with access={access!r}")

@@ -91,7 +91,8 @@ def _serve(open_store: Callable[[], Any], connection: Connection) -> None:
                 if asked[0] == "look":
                     connection.send(asyncio.run(_everything(open_store, *asked[1:])))
                 else:
-                    asyncio.run(_held(open_store, *asked[1:], connection))
+                    _, call, at = asked
+                    asyncio.run(_held(open_store, call, at, connection))
             except (EOFError, OSError):
                 raise
             except Exception as error:  # noqa: BLE001  # whatever a store raises is an answer

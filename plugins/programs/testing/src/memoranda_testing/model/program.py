@@ -141,6 +141,8 @@ def _last(failure: Failure) -> list[str]:
         before, step = _forked(step, failure.position), list(step.calls())[failure.position]
     if isinstance(step, SeenOutside):
         return [*step_lines(step), f"assert {failure.difference.line}, found"]
+    if isinstance(step, Together) and failure.call is not None and failure.call not in step.calls:
+        return [*step_lines(step), *_compared(failure.call, failure)]
     if not isinstance(step, Call):
         return [*step_lines(step), f"# {failure.difference.sentence}"]
     return [*before, *(line.replace(repr(BRANCH), "branch") for line in _compared(step, failure))]
