@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from memoranda.items import MemoryItem, MemoryMetadata
@@ -62,7 +62,7 @@ def match_behind_many(mark: str) -> Iterator[Step]:
 def second_lifetimes(mark: str, capabilities: frozenset[Capability]) -> Iterator[Step]:
     """Yield items that are given a lifetime twice, a longer or a shorter one, and looks before and after each end."""
     place = MemoryMetadata(namespace=(mark or "lives",))
-    again = {
+    again: dict[str, Callable[[MemoryItem, float], Call]] = {
         "add": lambda item, ttl: Call("add", {"item": item, "ttl": ttl}),
         "add_many": lambda item, ttl: Call("add_many", {"items": [item], "ttl": ttl}),
         "touch": lambda item, ttl: Call("touch", {"ids": [item.id], "ttl": ttl}),
