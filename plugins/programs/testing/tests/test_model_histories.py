@@ -41,6 +41,8 @@ READS = {
 
 def _load(name: str) -> Any:
     """Import a module that lies beside this one, whatever the import mode."""
+    if name in sys.modules:
+        return sys.modules[name]
     spec = spec_from_file_location(name, Path(__file__).with_name(f"{name}.py"))
     assert spec is not None
     assert spec.loader is not None
@@ -109,7 +111,8 @@ async def test_a_wrong_store_is_caught_by_the_default_kit(
 
 
 @pytest.mark.usefixtures("hardly_shrunk")
-async def test_another_process_sees_what_was_acknowledged(tmp_path: Path) -> None:
+async def test_another_process_sees_what_was_acknowledged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(Path(__file__).parent))  # Where the other process finds the store's module.
     outcome, reason = await outcome_of(lambda: subtle.FileStore(tmp_path / "right"), wrong.AGAIN)
     assert outcome is Outcome.PASSED, reason
     assert "another process" not in reason

@@ -373,6 +373,9 @@ class FileStore(DictStore):
         super().__init__()
         self.path = path
 
+    async def _exists(self) -> bool:
+        return self.path.exists()
+
     def read(self) -> None:
         self.data = {}
         for line in self.path.read_text().splitlines() if self.path.exists() else ():

@@ -69,6 +69,9 @@ class JsonLinesStore(BaseStore):
             raise InputError("The URL names no file; one looks like 'jsonl:///memories.jsonl'.", field="url")
         return cls(path, **options)
 
+    async def _exists(self) -> bool:
+        return self._path.exists()
+
     async def _init(self) -> None:
         journal = Journal(self._path, lambda: self.stored_types, sync=self._sync)
         worker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="memoranda-jsonl")

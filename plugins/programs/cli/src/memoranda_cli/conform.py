@@ -104,10 +104,10 @@ def _show(report: Report, everything: bool) -> None:
     for result in report.of(report.results[0].outcome.__class__("passed")) if report.results else ():
         if result.reason:
             show(Text(f"{result.name}: {visible(result.reason)}", style="dim"))
-    times = {outcome: sum(counts[outcome] for counts in topics.values()) for outcome in _MARKS}
-    unreached = f", {times['not reached']} not reached" if times["not reached"] else ""
+    totals = {outcome: sum(counts[outcome] for counts in topics.values()) for outcome in _MARKS}
+    unreached = f", {totals['not reached']} not reached" if totals["not reached"] else ""
     verdict = "conforms" if report.conforms else "does not conform"
-    summary = f"{times['passed']} passed, {times['failed']} failed{unreached}, in {report.seconds:.1f} s."
+    summary = f"{totals['passed']} passed, {totals['failed']} failed{unreached}, in {report.seconds:.1f} s."
     show(Text(f"{visible(report.store)} {verdict}: {summary}"))
     if not report.results:
         say("No case has that text in its name.")

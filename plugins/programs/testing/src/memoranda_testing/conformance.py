@@ -11,7 +11,7 @@ import pytest
 from memoranda_testing.case import Cases, Reopen
 from memoranda_testing.cases import TOPICS, case_names
 from memoranda_testing.cases.trust import TrustCases
-from memoranda_testing.expect import SkipCase
+from memoranda_testing.expect import ExpectationError, SkipCase, with_sentence
 
 
 def as_test(case: Any) -> Any:
@@ -25,6 +25,8 @@ def as_test(case: Any) -> Any:
                 print(self.not_checked)  # noqa: T201  # pytest keeps it with the test's report
         except SkipCase as skip:
             pytest.skip(str(skip))
+        except ExpectationError as error:
+            raise ExpectationError(with_sentence(str(error), case)) from error
         finally:
             if not self.exclusive:
                 await store.init()

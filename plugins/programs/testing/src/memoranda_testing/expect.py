@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import math
 from collections.abc import AsyncIterator, Coroutine, Iterable, Iterator
 from contextlib import asynccontextmanager, contextmanager
@@ -28,6 +29,14 @@ class SkipCase(Exception):  # noqa: N818  # not an error: a case that does not a
     """A case that does not apply to this store; the message says why."""
 
 
+def with_sentence(reason: str, case: Any) -> str:
+    """Return why a case failed, with the sentence of the contract that it tests, unless the reason names one."""
+    if "The contract, " in reason:
+        return reason
+    documented = (inspect.getdoc(case) or "").split("\n", 1)[0]
+    return f"{reason}\nThe contract, as this case tests it: “{documented}”"
+
+
 def shown(value: Any) -> str:
     """Return a short form of a value for a message."""
     text = repr(value)
@@ -43,7 +52,19 @@ def that(condition: object, what: str) -> None:
 def equal(found: Any, wanted: Any, what: str) -> None:
     """Fail unless both are equal; ``what`` names what was checked."""
     if found != wanted:
-        raise ExpectationError(f"{what}: expected {shown(wanted)}, found {shown(found)}.")
+        raise ExpectationError(f"{what}: {_difference(found, wanted)}")
+
+
+def _difference(found: Any, wanted: Any) -> str:
+    """Return how two values differ: of lists that are too long to be shown, from where on."""
+    is_long = max(len(repr(wanted)), len(repr(found))) > _SHOWN
+    if not (is_long and isinstance(wanted, list) and isinstance(found, list)):
+        return f"expected {shown(wanted)}, found {shown(found)}."
+    least = min(len(wanted), len(found))
+    at = next((place for place in range(least) if wanted[place] != found[place]), least)
+    parts = [shown(each[at : at + 3]) for each in (wanted, found)]
+    lengths = f"{len(wanted)} elements are expected and {len(found)} were found"
+    return f"{lengths}; from position {at} on expected {parts[0]}, found {parts[1]}."
 
 
 def contents(items: Iterable[MemoryItem]) -> list[str]:

@@ -15,7 +15,8 @@ from memoranda.errors import MemoryError
 from memoranda.store import Store
 from memoranda_testing.case import Cases
 from memoranda_testing.cases import TOPICS, case_names
-from memoranda_testing.expect import NotReachedError, SkipCase, not_ended
+from memoranda_testing.expect import NotReachedError, SkipCase, not_ended, with_sentence
+from memoranda_testing.model.recipe import made_by
 
 OpenStore = Callable[[], Store | Awaitable[Store]]
 """Returns a new store on the same data each time it is called, open or not."""
@@ -128,7 +129,7 @@ async def check_store(
         cases = topic()
         cases.exclusive, cases.thorough, cases.seed = exclusive, thorough, seed
         cases.patience = min(Cases.patience, timeout / 4)
-        result = await _run(cases, case, open_store, timeout * (10 if thorough else 1))
+        result = await _run(cases, case, open_store, type(first), timeout * (10 if thorough else 1))
         results.append(result)
         if on_result is not None:
             on_result(result)
@@ -159,18 +160,13 @@ def run_conformance(
     )
 
 
-async def _made(open_store: OpenStore) -> Store:
-    store = open_store()
-    return await store if inspect.isawaitable(store) else store
-
-
-async def _opened(open_store: OpenStore) -> Store:
-    store = await _made(open_store)
+async def _opened(open_store: OpenStore, kind: type[Store] | None = None) -> Store:
+    store = await made_by(open_store, kind)
     await store.init()
     return store
 
 
-async def _run(cases: Cases, name: str, open_store: OpenStore, timeout: float) -> CaseResult:
+async def _run(cases: Cases, name: str, open_store: OpenStore, kind: type[Store], timeout: float) -> CaseResult:
     case = getattr(cases, name)
     started = time.perf_counter()
     outcome, reason = Outcome.PASSED, ""
@@ -179,7 +175,7 @@ async def _run(cases: Cases, name: str, open_store: OpenStore, timeout: float) -
     cases.going_on = lambda: clock.reschedule(loop.time() + timeout)  # type: ignore[method-assign]  # of this one
     try:
         async with clock:
-            await _on_store(cases, case, open_store)
+            await _on_store(cases, case, open_store, kind)
         reason = cases.not_checked
     except SkipCase as skip:
         outcome, reason = Outcome.SKIPPED, str(skip)
@@ -189,7 +185,7 @@ async def _run(cases: Cases, name: str, open_store: OpenStore, timeout: float) -
         if clock.expired():
             outcome, reason = Outcome.NOT_REACHED, str(not_ended("It", timeout))
         else:
-            outcome, reason = Outcome.FAILED, _reason(error)
+            outcome, reason = Outcome.FAILED, with_sentence(_reason(error), case)
     return CaseResult(
         name.removeprefix("test_"),
         _sentence(type(cases)),
@@ -200,12 +196,14 @@ async def _run(cases: Cases, name: str, open_store: OpenStore, timeout: float) -
     )
 
 
-async def _on_store(cases: Cases, case: Callable[..., Awaitable[None]], open_store: OpenStore) -> None:
+async def _on_store(
+    cases: Cases, case: Callable[..., Awaitable[None]], open_store: OpenStore, kind: type[Store]
+) -> None:
     """Run one case, and remove what it wrote even if it fails."""
-    store = await _opened(open_store)
+    store = await _opened(open_store, kind)
 
     async def reopen() -> Store:
-        return await _made(open_store)
+        return await made_by(open_store, kind)
 
     further = {"reopen": reopen} if "reopen" in inspect.signature(case).parameters else {}
     cases.fresh = reopen if cases.exclusive else None

@@ -23,6 +23,7 @@ from memoranda_testing.cases.model import IsolationCases, ModelCases
 from memoranda_testing.cases.namespaces import NamespaceCases, OwnerCases
 from memoranda_testing.cases.observers import ObserverCases
 from memoranda_testing.cases.order import AddedOrderCases, TimeCases, WindowCases
+from memoranda_testing.cases.other_process import OtherProcessCases
 from memoranda_testing.cases.ranked import RankingCases, TextRankingCases
 from memoranda_testing.cases.reading import FilterCases, LimitCases, OrderCases
 from memoranda_testing.cases.recall import RecallCases
@@ -77,6 +78,7 @@ TOPICS: tuple[type[Cases], ...] = (
     LifetimeCases,
     LifecycleCases,
     PersistenceCases,
+    OtherProcessCases,
     ModelCases,
 )
 """Every group of cases, in the order in which a report shows them."""

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import os
-import sys
 from dataclasses import replace
 from random import Random
 
@@ -33,10 +31,12 @@ from memoranda_testing.model.meaning import meaning_difference, renewed_differen
 from memoranda_testing.model.meaning_steps import QUERIES, Meanings
 from memoranda_testing.model.player import Player, modelled
 from memoranda_testing.model.program import call_text
+from memoranda_testing.model.recipe import sendable
 from memoranda_testing.model.search_steps import random_searches
 from memoranda_testing.model.size_steps import HUGE, LARGE, QUICK, large_steps, size_steps
 from memoranda_testing.model.state_steps import By, States
 from memoranda_testing.model.steps import Step
+from memoranda_testing.model.value_steps import alike_values, match_behind_many, second_lifetimes
 
 _CANCELLED = (
     *("add", "update", "pop", "get", "get_many", "search", "search_ranked", "scan", "count", "owners"),
@@ -96,6 +96,16 @@ class IsolationCases(HistoryCases):
         histories += [list(alike_pairs(sandbox.mark, held_by)), list(alike_places(sandbox.mark, held_by))]
         for steps in histories[:: 2 if self.is_brief else 1]:
             await check_steps(sandbox, steps, "names that look alike")
+
+    async def test_values_that_look_alike_are_apart(self, store: Store) -> None:
+        """Lists in another order, and keys in another case, are other values of extra."""
+        sandbox = self._sandbox(store)
+        await check_steps(sandbox, list(alike_values(sandbox.mark)), "values that look alike")
+
+    async def test_a_limit_counts_what_matches(self, store: Store) -> None:
+        """The only match is found with any limit, however many newer items do not match."""
+        sandbox = self._sandbox(store)
+        await check_steps(sandbox, list(match_behind_many(sandbox.mark)), "a match behind many")
 
     async def test_random_filters_match_the_model(self, store: Store) -> None:
         """Random searches over random items find what Filter.matches says, in the same order."""
@@ -242,6 +252,14 @@ class ModelCases(HistoryCases):
         for steps in (lifetime_steps, first_steps_after_an_end, lonely_ends):
             await check_steps(sandbox, list(steps(sandbox.mark, store.capabilities)), "lifetimes")
 
+    @needs(Capability.TTL)
+    async def test_a_second_lifetime_replaces_the_first(self, store: Store) -> None:
+        """An item that is added or touched with another ttl lives that long, whether it is longer or shorter."""
+        sandbox = self._sandbox(store)
+        if not sandbox.moves_clock:
+            raise SkipCase("it moves the clock, by which memories of others would expire")
+        await check_steps(sandbox, list(second_lifetimes(sandbox.mark, store.capabilities)), "second lifetimes")
+
     @needs(Capability.PERSISTENT)
     async def test_random_histories_outlive_the_store(self, store: Store, reopen: Reopen | None) -> None:
         """With two stores on the same data, one closed and reopened now and then, every answer is the model's."""
@@ -263,26 +281,24 @@ class ModelCases(HistoryCases):
                 await sandbox.outside.end()
 
     async def _outside(self, store: Store, reopen: Reopen) -> Outside | None:
-        """Return another process that can look at the data; None if they lie in this one, or cannot be looked at."""
-        if not self.exclusive or not hasattr(os, "fork") or sys.platform == "darwin":
-            self.unchecked("another process: it would see memories of others, or the system cannot fork one")
+        """Return another process that can look at the data; None if it cannot, which a case of its own tells."""
+        if not self.exclusive:
+            self.unchecked("another process beside histories: it would see memories of others")
             return None
-        await store.close()
-        outside = await Outside.begin(reopen)
-        await store.init()
         item = note("seen from outside", self.scope())
         await store.add(item)
         await store.close()
+        outside, found = None, []
         try:
+            outside = await Outside.begin(await sendable(reopen, type(store)))
             found = await outside.look(patience=self.patience)
         except Exception as error:  # noqa: BLE001  # such as a pool that belongs to this process
-            found = []
-            self.unchecked(f"another process, where opening the data raised {type(error).__name__}")
+            self.unchecked(f"another process, which raised {type(error).__name__}")
         await store.init()
         await self.clean(store)
-        if item.id in [each.id for each in found]:
+        if outside is None or item.id in [each.id for each in found]:
             return outside
-        self.unchecked("another process: the data lie in this one")
+        self.unchecked("another process beside histories: it does not see what is stored")
         await outside.end()
         return None
 

@@ -251,6 +251,22 @@ class UpdateCases(Cases):
         updated = await store.update(note("y", scope, id=item.id, version=1), within=MemoryMetadata(session_id="s1"))
         equal(updated.version, 2, "the version after an update within its scope")
 
+    async def test_update_many_changes_nothing_outside_within(self, store: Store) -> None:
+        """Wherever in a batch an item lies outside, the batch is refused, and that item stays as it is."""
+        scope = self.scope(session_id="s")
+        outside = scope.model_copy(update={"session_id": "other"})
+        for place in range(3):
+            items = [note(f"tea {number}", outside if number == place else scope, number) for number in range(3)]
+            await store.add_many(items)
+            changed = [note("milk", scope, number, id=item.id, version=1) for number, item in enumerate(items)]
+            with raises(ConflictError, f"update_many() whose item number {place} lies outside of within"):
+                await store.update_many(changed, within=scope)
+            found = await store.get(items[place].id)
+            equal(found and (found.content, found.version), (f"tea {place}", 1), "the item that lies outside")
+            if Capability.ATOMIC in store.capabilities:
+                held = await store.get_many([item.id for item in items])
+                equal(contents(held), contents(items), "the batch that was refused")
+
     async def test_an_updated_item_keeps_its_place_among_ties(self, store: Store) -> None:
         """Updating does not move an item among items of the same time."""
         scope = self.scope()

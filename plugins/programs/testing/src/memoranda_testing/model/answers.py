@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -54,6 +55,9 @@ class Answer:
     value: Any = None
     errors: tuple[str, ...] = ()
 
+
+_SHORT = 12
+"""Lists of at most so many elements are shown whole."""
 
 NOT_ENDED = "no end"
 """Stands among the errors of an answer that was waited for in vain."""
@@ -172,7 +176,7 @@ def _names_difference(
         if len(wanted) == len(found):
             at = next(place for place, pair in enumerate(zip(wanted, found, strict=True)) if pair[0] != pair[1])
             line = f"found[{at}].id == {wanted[at]}"
-    return Difference(kind, f"expected {_listed(wanted)}, found {_listed(found)}.", line)
+    return Difference(kind, list_difference(wanted, found), line)
 
 
 def _rank_difference(
@@ -218,6 +222,23 @@ def _name(one: Any) -> str:
     if isinstance(one, SeenRank):
         return one.item.id
     return one.id if isinstance(one, Seen) else repr(one.value) if isinstance(one, Owner) else repr(one)
+
+
+def list_difference(wanted: Sequence[str], found: Sequence[str]) -> str:
+    """Return how two lists differ: both of them if they are short, else what is missing, too much or moved."""
+    if max(len(wanted), len(found)) <= _SHORT:
+        return f"expected {_listed(wanted)}, found {_listed(found)}."
+    lacking, further = Counter(wanted) - Counter(found), Counter(found) - Counter(wanted)
+    parts = [f"{len(wanted)} are expected and {len(found)} were found"]
+    if lacking:
+        parts.append(f"missing: {_listed(list(lacking.elements()))}")
+    if further:
+        parts.append(f"too much: {_listed(list(further.elements()))}")
+    if not lacking and not further:
+        at = next(place for place, pair in enumerate(zip(wanted, found, strict=True)) if pair[0] != pair[1])
+        moved = [_listed(names[at : at + 4]) for names in (wanted, found)]
+        parts.append(f"from position {at} on expected {moved[0]}, found {moved[1]}")
+    return f"{'; '.join(parts)}."
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -163,14 +163,21 @@ class Player:
         found = await asyncio.gather(*(self._answer(call) for call in step.calls))
         look = audit(self.model)
         state = await self._answer(look)
+        nearest: Failure | None = None
         for order in itertools.permutations(range(len(step.calls))):
             model = self.model.copy()
             wanted = {position: modelled(model, step.calls[position]) for position in order}
             if any(difference(wanted[position], found[position]) for position in order):
                 continue
-            if difference(modelled(model, look), state) is None:
+            expected = modelled(model, look)
+            unlike = difference(expected, state)
+            if unlike is None:
                 self.model = model
                 return None
+            if unlike.kind in ("field", "version", "lifetime"):  # The calls are explained; a field is stored wrongly.
+                nearest = Failure(tuple(self.played), look, expected, state, unlike)
+        if nearest is not None:
+            return nearest
         names = ", ".join(answer.errors[0] if answer.errors else _brief(answer.value) for answer in found)
         unlike = Difference(
             "together", f"no order of the {len(step.calls)} calls gives these answers ({names}) and this state.", ""

@@ -11,6 +11,7 @@ from memoranda.items import BUILTIN_TYPES, SCOPE_FIELDS, MemoryItem, MemoryMetad
 from memoranda.store import Store
 from memoranda_testing.model.answers import Answer
 from memoranda_testing.model.player import Failure, scope_arguments
+from memoranda_testing.model.recipe import recipe_of
 from memoranda_testing.model.steps import (
     BRANCH,
     Call,
@@ -140,6 +141,8 @@ def _last(failure: Failure) -> list[str]:
         before, step = _forked(step, failure.position), list(step.calls())[failure.position]
     if isinstance(step, SeenOutside):
         return [*step_lines(step), f"assert {failure.difference.line}, found"]
+    if isinstance(step, Together) and failure.call is not None and failure.call not in step.calls:
+        return [*step_lines(step), *_compared(failure.call, failure)]
     if not isinstance(step, Call):
         return [*step_lines(step), f"# {failure.difference.sentence}"]
     return [*before, *(line.replace(repr(BRANCH), "branch") for line in _compared(step, failure))]
@@ -182,7 +185,7 @@ def composed(store: Store, lines: Sequence[str], *, has_clock: bool = False) -> 
     opening = [
         "",
         "def open_store():",
-        f"    return {kind.__qualname__}()  # with the options of your tests",
+        f"    return {recipe_of(store) or f'{kind.__qualname__}()  # with the options of your tests'}",
         "",
         "async def main():",
         *(["    outside = await Outside.begin(open_store)"] if "outside." in text else []),
