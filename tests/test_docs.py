@@ -1,24 +1,23 @@
 """Every code block of the documentation and the READMEs runs, and what it says it prints, it prints.
 
 The Python blocks of a page share a namespace and an event loop, as in a notebook; ``await`` works at the top level. A
-``text`` block right after one is its output, where ``…`` stands for anything. ``console`` blocks are commands after
-``$`` with their output. A block that shows a file, ``--8<--``, is run by ``test_examples.py``, or for TypeScript by
-``test_typescript_example.py``. The addresses of local servers in the pages are replaced by those of the servers of the
-tests.
+``text`` block right after one is its output, where ``…`` stands for anything. A block with a ``title`` is a file, which
+is saved under that name. ``console`` blocks are commands after ``$`` with their output. A block that shows a file,
+``--8<--``, is run by ``test_examples.py``, or for TypeScript by ``test_typescript_example.py``. The addresses of local
+servers in the pages are replaced by those of the servers of the tests.
 """
 
 from __future__ import annotations
 
 import ast
 import asyncio
-import codeop
 import contextlib
-import functools
 import inspect
 import io
 import json
 import os
 import re
+import runpy
 import shlex
 import subprocess
 import sys
@@ -26,8 +25,8 @@ import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from types import CodeType
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 import yaml
@@ -52,21 +51,25 @@ COLOURING = ("FORCE_COLOR", "PY_COLORS", "CLICOLOR_FORCE", "GITHUB_ACTIONS", "TT
 LANGUAGES = {"python", "text", "console", "toml", "json", "sql", "yaml", "typescript"}
 # What needs no shell runs in this process: to start the command takes longer than most of what it does.
 PLAIN_COMMAND = re.compile(
-    r"memoranda (?:add|conform|copy|demo|doctor|eval|export|forget|import|plugins|stats)\b[^|&;<>$`]*"
+    r"memoranda (?:add|conform|context|copy|demo|doctor|eval|export|facts|forget|history|import|plugins|stats)\b"
+    r"[^|&;<>$`]*"
 )
+PLAIN_PROGRAM = re.compile(r"python \w+\.py\b[^|&;<>$`]*")
 SHOWN_FILE = re.compile(r"--8<--\n(?P<path>\S+)\n--8<--")
 FENCE = re.compile(
-    r"^(?P<indent> *)```(?P<language>[\w+-]*)[^\n]*\n(?P<body>.*?)^(?P=indent)```", re.MULTILINE | re.DOTALL
+    r"^(?P<indent> *)```(?P<language>[\w+-]*)(?: title=\"(?P<title>[^\"\n]+)\")?[^\n]*\n(?P<body>.*?)^(?P=indent)```",
+    re.MULTILINE | re.DOTALL,
 )
 
 
 @dataclass(frozen=True)
 class Block:
-    """A code block, its place, and the output that the block after it promises."""
+    """A code block, its place, the file it is, and the output that the block after it promises."""
 
     language: str
     code: str
     line: int
+    title: str | None = None
     output: str | None = None
 
 
@@ -80,7 +83,8 @@ def blocks_of(page: Path) -> list[Block]:
         output = None
         if following and following["language"] == "text" and not text[match.end() : following.start()].strip():
             output = _dedented(following)
-        blocks.append(Block(match["language"], _dedented(match), text[: match.start()].count("\n") + 2, output))
+        line = text[: match.start()].count("\n") + 2
+        blocks.append(Block(match["language"], _dedented(match), line, match["title"], output))
     return blocks
 
 
@@ -109,10 +113,10 @@ def addresses() -> Iterator[dict[str, str]]:
 class PageRunner:
     """Runs the blocks of one page."""
 
-    def __init__(self, page: Path, addresses: dict[str, str], *, typed: bool = False) -> None:
+    def __init__(self, page: Path, addresses: dict[str, str], environment: dict[str, str]) -> None:
         self.page = page
         self.addresses = addresses
-        self.typed = typed
+        self.environment = environment
         self.namespace: dict[str, Any] = {"__name__": "__main__"}
         self.loop = asyncio.new_event_loop()
 
@@ -125,7 +129,9 @@ class PageRunner:
             return
         for shown, real in self.addresses.items():
             code = code.replace(shown, real)
-        if block.language == "python":
+        if block.title:
+            Path(block.title).write_text(code + "\n", encoding="utf-8")
+        elif block.language == "python":
             self._python(code, block)
         elif block.language == "console":
             self._console(code, block)
@@ -140,27 +146,33 @@ class PageRunner:
 
     def _python(self, code: str, block: Block) -> None:
         name = f"{self.page.relative_to(ROOT)}:{block.line}"
-        whole = functools.partial(compile, mode="exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+        compiled = compile(code, name, mode="exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
         printed = io.StringIO()
         with contextlib.redirect_stdout(printed):
-            for compiled in statements_as_typed(code, name) if self.typed else [whole(code, name)]:
-                if compiled.co_flags & inspect.CO_COROUTINE:
-                    self.loop.run_until_complete(eval(compiled, self.namespace))
-                else:
-                    exec(compiled, self.namespace)
+            if compiled.co_flags & inspect.CO_COROUTINE:
+                self.loop.run_until_complete(eval(compiled, self.namespace))
+            else:
+                exec(compiled, self.namespace)
         if block.output is not None:
             assert agrees(block.output, printed.getvalue()), f"{name} printed:\n{printed.getvalue()}"
 
     def _console(self, code: str, block: Block) -> None:
-        environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
+        path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
         for line, expected in _commands(code):
             command = _without_installing(line)
             if not command:
                 continue
+            if command.startswith("export "):
+                name, _, value = shlex.split(command)[1].partition("=")
+                self.environment[name] = value
+                continue
             if PLAIN_COMMAND.fullmatch(command):
-                done = CliRunner().invoke(app, shlex.split(command)[1:])
+                done = CliRunner().invoke(app, shlex.split(command)[1:], env=self.environment)
                 code, printed, complaint = done.exit_code, done.stdout, done.stderr
+            elif PLAIN_PROGRAM.fullmatch(command):
+                code, printed, complaint = 0, printed_by(shlex.split(command)[1:], self.environment), ""
             else:
+                environment = {**os.environ, "PATH": path, **self.environment}
                 result = subprocess.run(
                     command, shell=True, env=environment, capture_output=True, text=True, timeout=240, check=False
                 )
@@ -170,18 +182,21 @@ class PageRunner:
                 assert agrees(expected, printed), f"{self.page.name}:{block.line}: {command}\n{printed}"
 
 
-def statements_as_typed(code: str, name: str) -> Iterator[CodeType]:
-    """Yield the statements of a block as ``python -m asyncio`` takes them, where an empty line ends a compound one."""
-    compiler = codeop.CommandCompiler()
-    compiler.compiler.flags |= ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
-    typed: list[str] = []
-    for line in [*code.splitlines(), ""]:
-        typed.append(line)
-        compiled = compiler("\n".join(typed), name, "single")
-        if compiled is not None:
-            yield compiled
-            typed = []
-    assert not any(typed), f"{name}: a console still waits for the end of:\n{typed[0]}"
+def printed_by(arguments: list[str], environment: dict[str, str]) -> str:
+    """Run a program of the current folder as Python runs it, and return what it prints."""
+    before = set(sys.modules)
+    printed = io.StringIO()
+    with (
+        contextlib.redirect_stdout(printed),
+        patch.object(sys, "argv", arguments),
+        patch.dict(os.environ, environment),
+    ):
+        runpy.run_path(arguments[0], run_name="__main__")
+    folder = str(Path.cwd())
+    for name in set(sys.modules) - before:
+        if (getattr(sys.modules[name], "__file__", None) or "").startswith(folder):
+            del sys.modules[name]
+    return printed.getvalue()
 
 
 def _commands(code: str) -> list[tuple[str, str]]:
@@ -277,9 +292,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def run_page(page: Path, addresses: dict[str, str], *, typed: bool = False) -> None:
-    """Run the blocks of a page in the folder that is the current one; ``typed`` into a console, or in a notebook."""
-    runner = PageRunner(page, addresses, typed=typed)
+def run_page(page: Path, addresses: dict[str, str], environment: dict[str, str] | None = None) -> None:
+    """Run the blocks of a page in the current folder; what it exports goes to ``environment``."""
+    runner = PageRunner(page, addresses, {} if environment is None else environment)
     try:
         for block in blocks_of(page):
             assert block.language in LANGUAGES, f"{page.name}:{block.line} has a block of language {block.language!r}"
@@ -288,9 +303,19 @@ def run_page(page: Path, addresses: dict[str, str], *, typed: bool = False) -> N
         runner.loop.close()
 
 
+def steps() -> list[Path]:
+    """Return the steps of the tutorial in the order of the site's menu."""
+    menu = re.search(r"- Tutorial:\n((?: +- tutorials/\S+\n)+)", (ROOT / "docs" / "mkdocs.yml").read_text())
+    assert menu
+    return [DOCS / name for name in re.findall(r"tutorials/\S+", menu[1])]
+
+
+ALONE = [page for page in PAGES if page not in steps()]
+
+
 @pytest.mark.parametrize(
     "page",
-    [pytest.param(page, marks=pytest.mark.slow) if page in KIT_PAGES else page for page in PAGES],
+    [pytest.param(page, marks=pytest.mark.slow) if page in KIT_PAGES else page for page in ALONE],
     ids=lambda page: str(page.relative_to(ROOT)),
 )
 @pytest.mark.usefixtures("folder")
@@ -298,34 +323,26 @@ def test_the_blocks_of_a_page_run(page: Path, addresses: dict[str, str]) -> None
     run_page(page, addresses)
 
 
-def tutorials() -> list[Path]:
-    """Return the tutorials in the order of the site's menu."""
-    menu = re.search(r"- Tutorials:\n((?: +- tutorials/\S+\n)+)", (ROOT / "docs" / "mkdocs.yml").read_text())
-    assert menu
-    return [DOCS / name for name in re.findall(r"tutorials/\S+", menu[1])]
-
-
+@pytest.mark.parametrize(
+    "before",
+    [pytest.param([], marks=pytest.mark.slow, id="alone"), pytest.param([ROOT / "README.md"], id="after the README")],
+)
 @pytest.mark.usefixtures("folder")
-def test_the_tutorials_run_one_after_the_other_in_one_folder(
-    addresses: dict[str, str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As their readers do, in a console and after the program of the front page: what a page stored stays there."""
-    monkeypatch.setattr(sys, "displayhook", lambda value: None)  # A console also shows what no page prints.
-    run_page(ROOT / "README.md", addresses)
-    for page in tutorials():
-        if page not in KIT_PAGES:
-            run_page(page, addresses, typed=True)
+def test_the_steps_of_the_tutorial_continue_each_other(before: list[Path], addresses: dict[str, str]) -> None:
+    """In one folder and one shell, as a reader takes them, alone or after the program of the front page."""
+    environment: dict[str, str] = {}
+    for page in [*before, *steps()]:
+        run_page(page, addresses, environment)
 
 
-def test_the_tutorials_say_which_page_they_are() -> None:
-    ordinals = {"second": 2, "third": 3, "fourth": 4}
-    texts = {page: page.read_text(encoding="utf-8") for page in tutorials()}
-    numbers = {page: int(found[1]) for page, text in texts.items() if (found := re.match(r"# (\d+)\. ", text))}
-    named = {
-        (page.parent / name, ordinals[word])
-        for page, text in texts.items()
-        for word, name in re.findall(r"\[(second|third|fourth)(?:\s+page)?\]\((\S+?)\)", text)
+def test_the_steps_of_the_tutorial_say_which_they_are() -> None:
+    ordinals = {"second": 2, "third": 3, "fourth": 4, "fifth": 5}
+    texts = [page.read_text(encoding="utf-8") for page in steps()]
+    named = re.findall(r"\[(second|third|fourth|fifth)(?:\s+page)?\]\((\S+?)\)", texts[0])
+    following = [re.search(r"^Next: \[.*?\]\((\S+?)\)", text, re.MULTILINE) for text in texts[:-1]]
+
+    assert [text[:4] for text in texts] == ["# 1.", "# 2.", "# 3.", "# 4.", "# 5."]
+    assert {ordinals[word]: name for word, name in named} == {
+        number: page.name for number, page in enumerate(steps(), 1) if number > 1
     }
-
-    assert list(numbers.values()) == [1, 2, 3, 4]
-    assert named == {(page, number) for page, number in numbers.items() if number > 1}
+    assert [found and found[1] for found in following] == [page.name for page in steps()[1:]]

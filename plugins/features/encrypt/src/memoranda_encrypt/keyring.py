@@ -69,7 +69,7 @@ class KeyRing:
 
     - ``master`` wraps new keys; ``retired_masters`` are those that wrapped keys before, until :meth:`rewrap` is done.
     - ``path`` is the file, which is made with its first key; ``":memory:"`` is for tests. Keep it apart from the store
-      and its backups: see the how-to "Forget a user, backups included".
+      and its backups: see "Backups included" in the how-to "Forget a user".
     - ``hide_owners`` stores keyed hashes of users, sessions, tasks, agents and namespaces instead of their names.
     - ``indexed`` are keys of ``metadata.extra`` whose values get a blind index: the store can compare them, and sees
       which are equal, but not what they are.

@@ -1,6 +1,6 @@
 """Master keys: what wraps the data keys of a ring, and never touches an item itself.
 
-A master key in a cloud's key management service is a class with the same three members; the how-to page has one.
+A master key in a cloud's key management service is a class with the same three members; "Forget a user" has one.
 """
 
 from __future__ import annotations
