@@ -1,12 +1,14 @@
-"""Write the reference pages that come from the code: the command line and the table of capabilities.
+"""Write the parts of the reference that come from the code: the commands and the table of capabilities.
 
     python docs/generate.py
 
-``tests/test_generated_pages.py`` fails if a page is out of date.
+``tests/test_generated_pages.py`` fails if one is out of date.
 """
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -21,7 +23,7 @@ from memoranda_cli.app import app
 from memoranda_cli.commands import SECTIONS
 from memoranda_commands.exits import MEANINGS
 
-PAGES = Path(__file__).parent / "pages" / "reference"
+PAGES = Path(__file__).parent / "pages"
 
 DOCUMENTED = ("cli", "context", "facts", "guard", "summary", "userdata")
 """The plugins whose commands are on the page of the command: those of the command itself and of the features."""
@@ -61,32 +63,32 @@ READ_FIRST = ("redis",)
 """The backends that have no index for ranked text, and rank what they have read of a scope."""
 
 
-def capabilities_page() -> str:
-    """Return the table of what each backend can do."""
+def capabilities() -> str:
+    """Return what every backend can do, and a table of what some can."""
+    declared = {name: declared_by(name) for name in STORES}
+    rows = {capability: _marks(capability, declared) for capability in Capability}
+    everywhere = [MEANING[capability] for capability, marks in rows.items() if set(marks) == {"●"}]
     lines = [
-        "# Capabilities",
-        "",
-        "The capabilities that each backend declares. The conformance kit tests all of them.",
-        "",
-        "- ● always",
-        "- ○ with an embedder; PostgreSQL also needs the extension `vector`",
-        "- ◐ without an index: the first ranked text search of a process reads every item of the user or session you",
-        "  name, so name one; later ones read what has changed",
-        "",
-        "`text` needs `memoranda-backend`, which every backend package installs. The core does not install it: without",
-        "it, a text search on `memory://` raises an `UnsupportedError` that says what to install.",
+        f"Every backend has these: {'; '.join(everywhere)}. The others differ:",
         "",
         f"| capability | what it gives | {' | '.join(STORES)} |",
         f"|---|---|{'---|' * len(STORES)}",
     ]
-    declared = {name: declared_by(name) for name in STORES}
-    for capability in Capability:
-        marks = [_mark(capability, *declared[name]) for name in STORES]
-        if capability is Capability.TEXT:
-            marks = ["◐" if name in READ_FIRST else mark for name, mark in zip(STORES, marks, strict=True)]
-        lines.append(f"| `{capability.value}` | {MEANING[capability]} | {' | '.join(marks)} |")
-    lines += ["| **service** | | " + " | ".join(service for _, service in STORES.values()) + " |", ""]
+    for capability, marks in rows.items():
+        if set(marks) != {"●"}:
+            lines.append(f"| `{capability.value}` | {MEANING[capability]} | {' | '.join(marks)} |")
+    lines.append("| **service** | | " + " | ".join(service for _, service in STORES.values()) + " |")
     return "\n".join(lines)
+
+
+def _marks(
+    capability: Capability, declared: dict[str, tuple[frozenset[Capability], frozenset[Capability]]]
+) -> list[str]:
+    """Return the sign of each backend for a capability."""
+    marks = {name: _mark(capability, *declared[name]) for name in STORES}
+    if capability is Capability.TEXT:
+        marks.update(dict.fromkeys(READ_FIRST, "◐"))
+    return list(marks.values())
 
 
 def declared_by(name: str) -> tuple[frozenset[Capability], frozenset[Capability]]:
@@ -106,56 +108,87 @@ def _mark(capability: Capability, plain: frozenset[Capability], with_embedder: f
     return "●" if capability in plain else "○" if capability in with_embedder else ""
 
 
-def cli_page() -> str:
-    """Return the reference of the command: what the command itself and the features offer."""
+def commands_reference() -> str:
+    """Return the commands of the command itself and of the features, section by section, with their options."""
+    commands = _commands()
+    groups = _shared_options([command for _, _, command in commands])
+    lines: list[str] = []
+    for group, options in groups.items():
+        meanings = [f"{_option_names(option)} ({_prose(option.help or '').rstrip('.')})" for option in options]
+        lines.append(f"- **{group}**: {'; '.join(meanings)}")
+    shared = {_key(option): group for group, options in groups.items() for option in options}
+    for section in (*SECTIONS, *sorted({section for section, _, _ in commands} - {*SECTIONS})):
+        lines += ["", f"## {section}", ""]
+        lines += [_line(name, command, shared) for its, name, command in commands if its == section]
+    return "\n".join(lines)
+
+
+def exit_codes() -> str:
+    """Return the exit codes of the command."""
+    return "\n".join(f"- {int(code)}: {meaning}" for code, meaning in MEANINGS.items())
+
+
+def _commands() -> list[tuple[str, str, Any]]:
+    """Return the documented commands as section, name and command; each command of a group by itself."""
     root: Any = typer.main.get_command(app)
     context = root.make_context("memoranda", [], resilient_parsing=True)
-    lines = [
-        "# Command line",
-        "",
-        "`memoranda COMMAND --help` prints the same text. Commands that use a store take `--store URL`. Without it,",
-        "they use `MEMORANDA_URL`, or else a file in your data folder, and print which. `--debug`, anywhere on the",
-        "line, shows where an error happened. Plugins may add commands.",
-        "",
-    ]
     documented = [plugin for plugin in default_registry().plugins if plugin.name in DOCUMENTED]
-    commands = [spec for plugin in documented for spec in plugin.specs if isinstance(spec, CommandSpec)]
-    for section in (*SECTIONS, *sorted({spec.section for spec in commands} - {*SECTIONS})):
-        lines += [f"## {section}", ""]
-        for spec in commands:
-            if spec.section == section:
-                lines += _command_or_group(root.get_command(context, spec.name), spec.name)
-    lines += ["## Exit codes", "", "| code | meaning |", "|---|---|"]
-    lines += [f"| {int(code)} | {meaning} |" for code, meaning in MEANINGS.items()]
-    return "\n".join([*lines, ""])
+    found = []
+    for spec in (spec for plugin in documented for spec in plugin.specs if isinstance(spec, CommandSpec)):
+        command = root.get_command(context, spec.name)
+        inner = getattr(command, "commands", {})
+        found += [(spec.section, f"{spec.name} {name}", inner[name]) for name in inner]
+        if not inner:
+            found.append((spec.section, spec.name, command))
+    return found
 
 
-def _command_or_group(command: Any, name: str) -> list[str]:
-    """Return the lines of a command, or those of every command in a group."""
-    inner = getattr(command, "commands", {})
-    return [line for each in inner for line in _command(inner[each], f"{name} {each}")] or _command(command, name)
+SHARED = {
+    "store": ("--store", "--option", "--json"),
+    "owner": ("--user", "--session", "--task", "--agent", "--namespace", "--extra"),
+    "filter": ("--since", "--until", "--where"),
+    "caution": ("--dry-run", "--yes"),
+}
+"""The options that many commands have with one meaning, by group."""
 
 
-def _command(command: Any, name: str) -> list[str]:
+def _shared_options(commands: list[Any]) -> dict[str, list[Any]]:
+    """Return the options of each group, with the meaning that most commands give them."""
+    meanings = Counter(_key(option) for command in commands for option in _options(command))
+    options = {_key(option): option for command in commands for option in _options(command)}
+    return {
+        group: [
+            options[max((key for key in meanings if key[0] == name), key=lambda key: meanings[key])] for name in names
+        ]
+        for group, names in SHARED.items()
+    }
+
+
+def _key(option: Any) -> tuple[str, str]:
+    return option.opts[0], _prose(option.help or "")
+
+
+def _line(name: str, command: Any, shared: dict[tuple[str, str], str]) -> str:
+    """Return the line of a command: the groups of shared options that it has whole, then its other options."""
     arguments = [parameter for parameter in command.params if parameter.param_type_name == "argument"]
-    options = [
+    usage = " ".join([name, *map(_argument_name, arguments)])
+    names = {_key(option): f"`{option.opts[0]}`" for option in _options(command)}
+    whole = [group for group in SHARED if {key for key, of in shared.items() if of == group} <= names.keys()]
+    own = [shown for key, shown in names.items() if shared.get(key) not in whole]
+    summary = _prose(command.help or "").split(". ")[0].rstrip(".")
+    return f"- **`{usage}`** {summary}. {', '.join([*(f'*{group}*' for group in whole), *own])}"
+
+
+def _options(command: Any) -> list[Any]:
+    return [
         parameter
         for parameter in command.params
         if parameter.param_type_name == "option" and "--help" not in parameter.opts and not parameter.hidden
     ]
-    usage = " ".join(_argument_name(argument) for argument in arguments)
-    lines = [f"### `memoranda {name}{' ' + usage if usage else ''}`", "", _prose(command.help or ""), ""]
-    lines += [f"- `{_argument_name(argument)}`: {_prose(argument.help or '')}" for argument in arguments]
-    lines += [""] * bool(arguments)
-    if options:
-        lines += ["| option | meaning |", "|---|---|"]
-        lines += [f"| {_option_names(option)} | {_prose(option.help or '')}{_default(option)} |" for option in options]
-        lines.append("")
-    return lines
 
 
 def _argument_name(argument: Any) -> str:
-    name = (argument.metavar or argument.name).upper().strip("[]{}")
+    name = (argument.metavar or argument.name).upper().strip("[]{}").removesuffix("]...")
     return name if argument.required else f"[{name}]"
 
 
@@ -163,20 +196,30 @@ def _option_names(option: Any) -> str:
     return ", ".join(f"`{name}`" for name in [*option.opts, *option.secondary_opts])
 
 
-def _default(option: Any) -> str:
-    if not option.show_default or option.default in (None, False, "", ()) or callable(option.default):
-        return ""
-    value = getattr(option.default, "value", option.default)
-    return f" Default: `{value}`." if not isinstance(value, (list, tuple, dict)) else ""
-
-
 def _prose(text: str) -> str:
-    return " ".join(text.replace("|", "\\|").split())
+    return " ".join(text.split())
+
+
+PARTS = {
+    "how-to/choose-a-backend.md": {"capabilities": capabilities},
+    "reference/cli.md": {"commands": commands_reference, "exit codes": exit_codes},
+}
+"""The generated parts of pages. A comment above a part and one below it name it."""
 
 
 def generated() -> dict[Path, str]:
-    """Return every generated page and its text."""
-    return {PAGES / "capabilities.md": capabilities_page(), PAGES / "cli.md": cli_page()}
+    """Return every page that has generated parts, with these as the code says them now."""
+    return {PAGES / name: _filled((PAGES / name).read_text(encoding="utf-8"), parts) for name, parts in PARTS.items()}
+
+
+def _filled(page: str, parts: dict[str, Callable[[], str]]) -> str:
+    for name, made in parts.items():
+        before, start, rest = page.partition(f"<!-- generated: {name} -->\n")
+        _, end, after = rest.partition(f"<!-- end of {name} -->\n")
+        if not start or not end:
+            raise ValueError(f"The page has no part called {name!r}.")
+        page = "".join((before, start, "\n", made(), "\n\n", end, after))
+    return page
 
 
 if __name__ == "__main__":
