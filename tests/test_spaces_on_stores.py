@@ -18,7 +18,6 @@ import memoranda
 from memoranda import HumanMemory, InputError, MemoryItem, MemoryMetadata, SummaryMemory
 from memoranda.errors import NotGrantedError
 from memoranda.store import InMemoryStore, Store
-from memoranda.store.layers import layer_of
 from memoranda.store.records import copying_records
 from memoranda.store.spaces import DIRECTORY
 from memoranda.sync import open as open_sync
@@ -308,7 +307,7 @@ async def test_earlier_versions_need_a_grant_too(store: Store) -> None:
 
 async def test_a_space_has_a_key_of_its_own(store: Store, make_store: Callable[[], Store]) -> None:
     """A member's forgetting leaves it readable, and a forgotten space is gone from backups."""
-    if layer_of(store, KeyPerUser) is None:
+    if not any(isinstance(layer, KeyPerUser) for layer in store.layers):
         pytest.skip("This store is not encrypted.")
     ada = store.scoped(user_id="ada", spaces="granted")
     await ada.add(HumanMemory(id="acme-2", content="Written by Ada."), space="acme")

@@ -27,7 +27,6 @@ from memoranda.store.conditions import (
     Past,
     fold,
     json_equal,
-    metadata_conditions,
 )
 from memoranda.store.engine import Engine, Layer, Opened, Opening
 from memoranda.store.entry_index import differing
@@ -84,7 +83,7 @@ __all__ = [
     "as_one_session", "bare_item", "bare_metadata", "best_of", "check_clearing", "check_expected", "check_filter",
     "check_item", "check_metadata", "check_owner", "differing", "end_of_life", "extra_matches", "fields_of", "fold",
     "further_values", "in_order", "is_below", "items_of_ids", "items_where", "json_equal", "keep_trust", "kept",
-    "key_bounds", "left_out", "make_item", "make_metadata", "merge_scope", "metadata_conditions", "metadata_matches",
+    "key_bounds", "left_out", "make_item", "make_metadata", "merge_scope", "metadata_matches",
     "moment_text", "names_nothing", "of_owner", "one_thread_at_a_time", "payloads_where", "place_of", "rank_scope",
     "readable", "step", "storable", "successor", "value_conditions", "with_lifetime",
 ]  # fmt: skip

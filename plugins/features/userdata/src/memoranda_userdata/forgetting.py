@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from memoranda.items import MemoryMetadata, now_text
 from memoranda.store import Capability, Erasing
-from memoranda.store.layers import layer_of
 from memoranda.store.spaces import DIRECTORY, space_of
 
 if TYPE_CHECKING:
@@ -90,7 +89,7 @@ async def count_user(store: Store, name: str, user: str) -> Receipt:
     hides = Capability.DELETE in store.capabilities
     everything = await store.count(metadata=owner, include_deleted=True) if hides else found
     method = "purge" if Capability.PURGE in store.capabilities else "clear"
-    holder = layer_of(store, HoldsUnreadable)
+    holder = next((layer for layer in store.layers if isinstance(layer, HoldsUnreadable)), None)
     unreadable = 0 if holder is None else await holder.count_unreadable(user)
     granted = await _grants(store, user)
     return Receipt(user, name, found, everything - found, method, unreadable=unreadable, grants=granted)
@@ -105,7 +104,7 @@ async def erase_user(store: Store, receipt: Receipt) -> None:
     directory = _directory_of(receipt.user_id)
     if await store.count(metadata=directory):
         await remove_all(metadata=directory)
-    keys = layer_of(store, KeyPerUser)
+    keys = next((layer for layer in store.layers if isinstance(layer, KeyPerUser)), None)
     if keys is not None:
         receipt.keys_destroyed = (receipt.keys_destroyed or 0) + await keys.destroy_keys(receipt.user_id)
     receipt.left = await _traces(store, owner)
@@ -140,7 +139,7 @@ async def _traces(store: Store, owner: MemoryMetadata) -> dict[str, int]:
         left["deleted"] = sum([1 async for _ in store.scan(metadata=owner, include_deleted=True)]) - left["scanned"]
     if owner.user_id is not None:
         left["granted"] = await store.count(metadata=_directory_of(owner.user_id))
-    holder = layer_of(store, HoldsUnreadable)
+    holder = next((layer for layer in store.layers if isinstance(layer, HoldsUnreadable)), None)
     if holder is not None and owner.user_id is not None:
         left["unreadable"] = await holder.count_unreadable(owner.user_id)
     for mode in (Capability.TEXT, Capability.SEMANTIC, Capability.HYBRID):
