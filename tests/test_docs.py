@@ -346,3 +346,12 @@ def test_the_steps_of_the_tutorial_say_which_they_are() -> None:
         number: page.name for number, page in enumerate(steps(), 1) if number > 1
     }
     assert [found and found[1] for found in following] == [page.name for page in steps()[1:]]
+
+
+def test_the_site_is_no_longer_than_a_reader_has_patience_for() -> None:
+    """What repeats goes: a page that is added makes another shorter."""
+    pages = list(DOCS.rglob("*.md"))
+    words = sum(len(page.read_text(encoding="utf-8").split()) for page in pages)
+
+    assert len(pages) <= 55
+    assert words <= 38_000
