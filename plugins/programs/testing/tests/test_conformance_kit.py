@@ -207,6 +207,23 @@ def test_every_case_has_a_name_of_its_own_and_says_what_it_checks() -> None:
     assert undocumented == []
 
 
+def test_no_topic_has_a_helper_of_the_name_of_another_topics() -> None:
+    """One class holds all topics, in which the first of two helpers would stand for both."""
+    homes: dict[str, set[type]] = {}
+    for topic in TOPICS:
+        for kit in topic.__mro__[:-1]:
+            for name in vars(kit).keys() - {
+                "__module__",
+                "__doc__",
+                "__dict__",
+                "__weakref__",
+                "__static_attributes__",
+            }:
+                homes.setdefault(name, set()).add(kit)
+    clashes = {name: {kit.__name__ for kit in kits} for name, kits in homes.items() if len(kits) > 1}
+    assert {name: kits for name, kits in clashes.items() if not name.startswith("__")} == {}
+
+
 @pytest.mark.parametrize("replacement", [None, lambda self: None])
 def test_a_subclass_cannot_take_a_case_out(replacement: Any) -> None:
     with pytest.raises(TypeError, match="test_limits_cut_the_result"):

@@ -23,7 +23,7 @@ class OtherProcessCases(Cases):
     """A persistent store keeps its data where other processes find them."""
 
     @asynccontextmanager
-    async def _another(self, store: Store, reopen: Reopen | None) -> AsyncIterator[Outside]:
+    async def _another_process(self, store: Store, reopen: Reopen | None) -> AsyncIterator[Outside]:
         if not self.any_loop:
             raise SkipCase("the store is made on something that belongs to this process")
         outside = await Outside.begin(await sendable(required(reopen), type(store)))
@@ -39,7 +39,7 @@ class OtherProcessCases(Cases):
         kept, gone = note("kept", scope, 1), note("gone", scope, 2)
         await store.add_many([kept, gone])
         await store.apply(deletes=[gone.id], purge=Capability.PURGE in store.capabilities)
-        async with self._another(store, reopen) as another:
+        async with self._another_process(store, reopen) as another:
             seen = {item.id: item for item in await another.look(metadata=scope, patience=self.patience)}
             that(
                 kept.id in seen,
@@ -49,7 +49,7 @@ class OtherProcessCases(Cases):
             equal(seen[kept.id].content, "kept", "what another process reads")
             if Capability.PURGE in store.capabilities:
                 that(gone.id not in seen, "Another process finds what was purged.")
-            await self._held(store, another, [Call("add", {"item": note("theirs", scope, 3)})], 1)
+            await self._beside_a_held_call(store, another, [Call("add", {"item": note("theirs", scope, 3)})], 1)
             equal(await store.count(metadata=scope), 2, "count after another process has added an item")
 
     @needs(Capability.PERSISTENT)
@@ -58,31 +58,35 @@ class OtherProcessCases(Cases):
         scope = self.scope(session_id="s")
         counter = note("0", scope)
         await store.add(counter)
-        async with self._another(store, reopen) as another:
+        async with self._another_process(store, reopen) as another:
             for version, at in enumerate(_HELD_AT, 1):
                 theirs = [note(f"theirs {at} {number}", scope, number) for number in range(20)]
                 mine = note(f"mine {at}", scope, 30)
                 calls = [Call("add_many", {"items": theirs}), Call("add", {"item": mine})]
-                equal(await self._held(store, another, calls, at), ["", ""], "the errors of two processes that add")
+                equal(
+                    await self._beside_a_held_call(store, another, calls, at),
+                    ["", ""],
+                    "the errors of two processes that add",
+                )
                 ids = [item.id for item in (*theirs, mine)]
                 found = await store.get_many(ids)
                 equal([item.id for item in found], ids, "what two processes have added at once")
                 if Capability.ATOMIC in store.capabilities:
-                    await self._race(store, another, counter, version, at)
+                    await self._update_at_once(store, another, counter, version, at)
 
-    async def _race(self, store: Store, another: Outside, counter: MemoryItem, version: int, at: int) -> None:
+    async def _update_at_once(self, store: Store, another: Outside, counter: MemoryItem, version: int, at: int) -> None:
         """Let two processes update the same version."""
         updates = [
             Call("update", {"item": counter.model_copy(update={"content": whose, "version": version})})
             for whose in ("theirs", "mine")
         ]
-        errors = await self._held(store, another, updates, at)
+        errors = await self._beside_a_held_call(store, another, updates, at)
         equal(sorted(errors), ["", "VersionConflictError"], "the errors of two processes that update one version")
         found = await store.get(counter.id)
         assert found is not None
         equal((found.content, found.version), (("theirs", "mine")[errors.index("")], version + 1), "what was updated")
 
-    async def _held(self, store: Store, another: Outside, calls: list[Call], at: int) -> list[str]:
+    async def _beside_a_held_call(self, store: Store, another: Outside, calls: list[Call], at: int) -> list[str]:
         """Make the second call while the other process is in the middle of the first; return what each has raised."""
         await another.hold(calls[0], at, self.patience)
         writing = [asyncio.ensure_future(_raised(store, call)) for call in calls[1:]]
