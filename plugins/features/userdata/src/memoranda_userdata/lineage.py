@@ -12,9 +12,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
 from memoranda.errors import InputError
-from memoranda.items import MemoryItem, MemoryMetadata, now_text
+from memoranda.items import MemoryItem, MemoryMetadata, now_text, sources_of
 from memoranda.store.backend import moment_text
-from memoranda.store.lineage import archived_as, changed_item, hidden_by, sources_of
+from memoranda.store.lineage import archived_as, changed_item, hidden_by
 from memoranda.store.spaces import DIRECTORY
 from memoranda.trust import origin_of
 

@@ -13,6 +13,7 @@ import json
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from starlette.requests import Request
 
@@ -107,7 +108,7 @@ class Owners:
         return owner
 
 
-def handle_of(store: Store, scope: Mapping[str, str]) -> Store:
+def handle_of(store: Store, scope: Mapping[str, Any]) -> Store:
     """Return a handle of an owner, which may be a space: whoever inspects a store has all of it."""
     if is_reserved(scope.get("user_id", "")):
         return ScopedStore(store, MemoryMetadata(**scope))
