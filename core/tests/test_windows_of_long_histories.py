@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import sys
-from collections import Counter
 from random import Random
-from types import FrameType
 from typing import Any
 
 import pytest
@@ -71,29 +68,3 @@ async def test_a_window_is_that_of_the_whole_history(sessions: int) -> None:
             }
             shown = await store.window(metadata=named, counter=one_token, **bounds)
             assert [item.content for item in shown] == shown_of_all(read, bounds), bounds
-
-
-async def test_rounds_and_calls_are_looked_for_once() -> None:
-    scope = MemoryMetadata(user_id="ada", session_id="s")
-    said: list[MemoryItem] = [SystemMemory(content="Be brief.", metadata=scope)]
-    for turn in range(40):
-        said.append(HumanMemory(content=f"q{turn}", metadata=scope))
-        calls = [{"id": f"c{turn}", "name": "look"}] if turn % 3 == 0 else []
-        said.append(AIMemory(content=f"a{turn}", metadata=scope, tool_calls=calls))
-        said += [ToolMemory(content="r", metadata=scope, tool_call_id=call["id"]) for call in calls]
-    store = InMemoryStore()
-    await store.add_many(said)
-    called: Counter[str] = Counter()
-
-    def note(frame: FrameType, event: str, argument: object) -> None:
-        if event == "call":
-            called[frame.f_code.co_name] += 1
-
-    sys.setprofile(note)
-    try:
-        shown = await store.window(metadata=scope, rounds=5)
-    finally:
-        sys.setprofile(None)
-
-    assert [item.content for item in shown] == [item.content for item in [said[0], *said[-12:]]]
-    assert (called["rounds_of"], called["linked_by_calls"]) == (1, 1)

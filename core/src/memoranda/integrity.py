@@ -34,8 +34,8 @@ _whose = itemgetter("user_id", "session_id", "task_id", "agent_id")
 
 def conversation_of(item: MemoryItem) -> ConversationKey:
     """Return what the items of one conversation have in common: whose it is, and the session."""
-    held = item.__dict__["metadata"].__dict__
-    return held["user_id"], held["session_id"]
+    metadata = item.metadata
+    return metadata.user_id, metadata.session_id
 
 
 def call_ids(item: MemoryItem) -> list[str]:
@@ -59,9 +59,7 @@ def answered_ids(item: MemoryItem) -> list[str]:
     return [first, *map(str, further)] if further and isinstance(further, (list, tuple)) else [first]
 
 
-def whole_groups(
-    items: Sequence[MemoryItem], history: Sequence[MemoryItem] | None = None, linked: Linked | None = None
-) -> list[MemoryItem]:
+def whole_groups(items: Sequence[MemoryItem], history: Sequence[MemoryItem] | None = None) -> list[MemoryItem]:
     """Return the items, oldest first, without incomplete tool-call groups; nothing else is dropped.
 
     An AI item stays if each of its calls has a result after it, and a result stays if it answers a call of an AI item
@@ -69,13 +67,12 @@ def whole_groups(
     turn by turn; a second result for the same call answers nothing. Items with the same ``group`` stay if all do.
 
     ``history`` is what the items were chosen from, the same objects. Pairs and groups are then made in it, so that a
-    result whose own call was not chosen cannot pass for the answer to another call of that id. ``linked`` is what
-    :func:`linked_by_calls` returns of it, where that is known.
+    result whose own call was not chosen cannot pass for the answer to another call of that id.
     """
     said = items if history is None else history
     if not has_ties(said):
         return list(items)
-    links, missing, orphans, _ = linked or linked_by_calls(said)
+    links, missing, orphans, _ = linked_by_calls(said)
     hidden = orphans | {caller for caller, count in missing.items() if count}
     positions: Iterable[int] = range(len(items))
     if history is not None:
@@ -186,13 +183,14 @@ def has_ties(items: Iterable[MemoryItem]) -> bool:
     return False
 
 
-def answers_another_agent(linked: Linked) -> bool:
+def answers_another_agent(items: Sequence[MemoryItem]) -> bool:
     """Return True if a result seems to answer a call of another task or agent, as a sub-agent's results do.
 
     It may answer a call of its own instead that was made before these items.
     """
-    if not linked.unclaimed:
+    if not has_ties(items):
         return False
+    linked = linked_by_calls(items)
     answering = {link.result for link in linked.links}
     return any(position in answering for position, _ in linked.unclaimed)
 

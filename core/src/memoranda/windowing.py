@@ -31,18 +31,17 @@ def rounds_of(items: Sequence[MemoryItem]) -> list[list[int]]:
     latest: dict[ConversationKey, list[int]] = {}
     spoken: set[ConversationKey] = set()
     for position, item in enumerate(items):
-        kind = item.__dict__["memory_type"]
+        kind = item.memory_type
         if kind in STAYING:
             continue
         conversation = conversation_of(item)
-        positions = latest.get(conversation)
         is_human = kind == "human"
-        if positions is None or (is_human and conversation in spoken):
-            positions = latest[conversation] = []
-            rounds.append(positions)
+        if conversation not in latest or (is_human and conversation in spoken):
+            latest[conversation] = []
+            rounds.append(latest[conversation])
         if is_human:
             spoken.add(conversation)
-        positions.append(position)
+        latest[conversation].append(position)
     return rounds
 
 
@@ -65,7 +64,7 @@ def as_said(items: Sequence[MemoryItem]) -> list[MemoryItem]:
     return [*others[:start], *summaries, *others[start:]]
 
 
-def with_rounds(items: Sequence[MemoryItem], rounds: Iterable[Iterable[int]]) -> list[MemoryItem]:
+def _with_rounds(items: Sequence[MemoryItem], rounds: Iterable[Iterable[int]]) -> list[MemoryItem]:
     """Return the items of some rounds, every system item and every summary."""
     chosen = set(chain.from_iterable(rounds))
     return [item for position, item in enumerate(items) if position in chosen or stays(item)]
@@ -75,7 +74,7 @@ def last_rounds(items: Sequence[MemoryItem], rounds: int) -> list[MemoryItem]:
     """Return the last rounds of a conversation, every system item and every summary; 0 rounds leave only those."""
     check_rounds(rounds, "rounds")
     found = rounds_of(items)
-    return list(items) if rounds >= len(found) else with_rounds(items, found[len(found) - rounds :])
+    return list(items) if rounds >= len(found) else _with_rounds(items, found[len(found) - rounds :])
 
 
 def rounds_within(
@@ -95,7 +94,7 @@ def rounds_within(
         if left < 0:
             break
         kept -= 1
-    return with_rounds(items, found[kept:])
+    return _with_rounds(items, found[kept:])
 
 
 def newest(items: Sequence[MemoryItem], limit: int) -> list[MemoryItem]:

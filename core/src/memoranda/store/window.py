@@ -3,18 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property
 from itertools import chain
 
-from memoranda.integrity import (
-    ConversationKey,
-    Linked,
-    answers_another_agent,
-    conversation_of,
-    has_ties,
-    linked_by_calls,
-    whole_groups,
-)
+from memoranda.integrity import answers_another_agent, conversation_of, whole_groups
 from memoranda.items import MemoryItem
 from memoranda.offloading import filter_weight, offload
 from memoranda.shapes import whole_number
@@ -24,7 +15,7 @@ from memoranda.store.filters import EVERYTHING, Filter, Page
 from memoranda.store.query import items_where
 from memoranda.store.values import Value
 from memoranda.tokens import TokenCounter, estimate_tokens
-from memoranda.windowing import STAYING, as_said, check_rounds, newest, rounds_of, rounds_within, stays, with_rounds
+from memoranda.windowing import STAYING, as_said, check_rounds, last_rounds, newest, rounds_of, rounds_within, stays
 
 _FIRST_LOOK = 64
 """How many of the newest items are read first, where tokens are asked for."""
@@ -38,23 +29,6 @@ _FURTHER = 4
 ONLY_STAYING = Value("memory_type", False, "$in", list(STAYING))
 
 
-class _Stretch:
-    """A part of a conversation as it was read, up to its end. Its rounds and calls are looked for once."""
-
-    def __init__(self, said: list[MemoryItem]) -> None:
-        self.said = said
-
-    @cached_property
-    def rounds(self) -> list[list[int]]:
-        """The positions of the items of each round."""
-        return rounds_of(self.said)
-
-    @cached_property
-    def linked(self) -> Linked | None:
-        """How the items belong together by calls; None if nothing among them belongs together."""
-        return linked_by_calls(self.said) if has_ties(self.said) else None
-
-
 class _Wanted:
     """How much of a conversation is wanted."""
 
@@ -64,62 +38,50 @@ class _Wanted:
         self.limit = None if limit is None else whole_number(limit, "limit")
         self.count = counter or estimate_tokens
 
-    def has_enough(self, read: _Stretch, *, is_one: bool) -> bool:
+    def has_enough(self, said: Sequence[MemoryItem], *, is_one: bool) -> bool:
         """Return True if older items than these could not be in the window, system items and summaries apart.
 
         Of each conversation, the first round that was read may have begun earlier, or only with its first human item:
         which rounds are the last is known of those behind. ``is_one`` says that there is one conversation alone, whose
         rounds do not overlap.
         """
-        said = read.said
-        known: list[list[int]] = []
-        if self.rounds is not None or self.tokens is not None:
-            first: dict[ConversationKey, int] = {}
-            for places in read.rounds:
-                conversation = conversation_of(said[places[0]])
-                if conversation not in first:
-                    first[conversation] = _from_human(said, places)[0]
-            unknown = max(first.values(), default=-1)
-            known = [places for places in read.rounds if places[0] > unknown]
-            if self.rounds is not None and len(known) >= self.rounds:
-                return True
-        if self.tokens is not None:
-            begun = _from_human(said, read.rounds[0]) if is_one and read.rounds else ()
-            staying = [self.count(item) for item in said if stays(item)]
-            if sum(staying) + sum([self.count(said[place]) for place in chain(*known, begun)]) > self.tokens:
-                return True
         latest = [place for place, item in enumerate(said) if not stays(item)]
-        if self.limit is None or len(latest) < self.limit:
-            return False
-        if self.tokens is None and (self.rounds is None or (is_one and len(read.rounds) < self.rounds)):
+        enough = self.limit is not None and len(latest) >= self.limit
+        if self.rounds is None and self.tokens is None:
+            return enough
+        found = rounds_of(said)
+        first = {conversation_of(said[places[0]]): _from_human(said, places)[0] for places in reversed(found)}
+        unknown = max(first.values(), default=-1)
+        known = [places for places in found if places[0] > unknown]
+        if self.rounds is not None and len(known) >= self.rounds:
             return True
-        return set(chain.from_iterable(known)).issuperset(latest[len(latest) - self.limit :])
+        places = [*chain.from_iterable(known)]
+        if self.tokens is not None:
+            counted = [*places, *(_from_human(said, found[0]) if is_one and found else ())]
+            staying = [self.count(item) for item in said if stays(item)]
+            if sum(staying) + sum([self.count(said[place]) for place in counted]) > self.tokens:
+                return True
+        elif is_one and self.rounds is not None and len(found) < self.rounds:
+            return enough
+        return enough and set(places).issuperset(latest[len(latest) - (self.limit or 0) :])
 
-    def is_told_by(self, read: _Stretch, *, is_one: bool) -> bool:
+    def is_told_by(self, said: Sequence[MemoryItem], *, is_one: bool) -> bool:
         """Return True if these items tell the window, and whose calls the results in it answer."""
-        return self.has_enough(read, is_one=is_one) and (read.linked is None or not answers_another_agent(read.linked))
+        return self.has_enough(said, is_one=is_one) and not answers_another_agent(said)
 
-    def cut(
-        self, read: _Stretch, staying: Sequence[MemoryItem] = (), members: Sequence[MemoryItem] = ()
-    ) -> list[MemoryItem]:
+    def cut(self, said: Sequence[MemoryItem], earlier: Sequence[MemoryItem] = ()) -> list[MemoryItem]:
         """Return the window of a conversation, or of as much of it as :meth:`has_enough` asks for.
 
-        ``staying`` are the system items and summaries before the stretch, and ``members`` are further items before it
-        that have a group with some of the window.
+        ``earlier`` are items before those that have a group with some of them.
         """
-        said = read.said
-        if self.rounds is not None and self.rounds < len(read.rounds):
-            said = with_rounds(said, read.rounds[len(read.rounds) - self.rounds :])
-        found = [*staying, *said]
+        found = list(said)
+        if self.rounds is not None:
+            found = last_rounds(found, self.rounds)
         if self.tokens is not None:
             found = rounds_within(found, self.tokens, self.count)
         if self.limit is not None:
             found = newest(found, self.limit)
-        if members or any(item.group is not None for item in staying):
-            return as_said(whole_groups(found, [*members, *staying, *read.said]))  # Its beginning may not be read.
-        before = set(map(id, staying))
-        outside = [item for item in found if id(item) in before]  # They make no calls, and are in no group.
-        return as_said([*outside, *whole_groups(found[len(outside) :], read.said, read.linked)])
+        return as_said(whole_groups(found, [*earlier, *said]))  # Its beginning may not have been read.
 
 
 def _from_human(said: Sequence[MemoryItem], places: Sequence[int]) -> Sequence[int]:
@@ -156,19 +118,19 @@ async def read_window(
         return found
 
     while True:
-        stretch = _Stretch(await read(wanted, Page(size, order="added")))
-        if len(stretch.said) < size:
-            return await offload(filter_weight(len(stretch.said)), much.cut, stretch)
-        if await offload(len(stretch.said), much.is_told_by, stretch, is_one=is_one):
+        said = await read(wanted, Page(size, order="added"))
+        if len(said) < size:
+            return await offload(filter_weight(len(said)), much.cut, as_said(said))
+        if await offload(len(said), much.is_told_by, said, is_one=is_one):
             break
         size *= _FURTHER
-    known = {item.id for item in stretch.said}
+    known = {item.id for item in said}
     staying = [item for item in await read(wanted.also(ONLY_STAYING), Page(order="added")) if item.id not in known]
-    weight = filter_weight(len(staying) + len(stretch.said))
-    shown = await offload(weight, much.cut, stretch, staying)
+    whole = as_said([*staying, *said])
+    shown = await offload(filter_weight(len(whole)), much.cut, whole)
     groups = sorted({item.group for item in shown if item.group is not None})
     if not groups:
         return shown
     known.update(item.id for item in staying)
     members = await read(wanted.also(Value("group", False, "$in", groups)), Page(order="added"))
-    return await offload(weight, much.cut, stretch, staying, [item for item in members if item.id not in known])
+    return await offload(filter_weight(len(whole)), much.cut, whole, [item for item in members if item.id not in known])
