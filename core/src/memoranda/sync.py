@@ -182,6 +182,10 @@ class SyncStore:
         """Return an id that is made from a text; see :meth:`memoranda.Store.derived_id`."""
         return self._store.derived_id(text, digits=digits)
 
+    def expect_opening(self) -> None:
+        """Refuse calls until ``init()`` or ``with``, also where the engine is ready at once."""
+        self._store.expect_opening()
+
     init = _blocking(Store.init)
     close = _blocking(Store.close)
     exists = _blocking(Store.exists)
