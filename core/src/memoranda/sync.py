@@ -186,6 +186,10 @@ class SyncStore:
         """Refuse calls until ``init()`` or ``with``, also where the engine is ready at once."""
         self._store.expect_opening()
 
+    def withheld(self, items: Sequence[MemoryItem]) -> set[str]:
+        """Return the ids of those items that observers of this store or handle hide: they arrive deleted."""
+        return self._store.withheld(items)
+
     init = _blocking(Store.init)
     close = _blocking(Store.close)
     exists = _blocking(Store.exists)
