@@ -17,14 +17,15 @@ import pytest
 
 import memoranda
 from memoranda.store import Store
+from memoranda_testing.servers import postgres_server
 
 EXAMPLES = sorted(
     path
     for path in (Path(__file__).parent.parent / "examples").rglob("*.py")
     if "It prints:" in path.read_text(encoding="utf-8")
 )
-NEEDED = {"crewai_storage": "crewai"}
-"""The frameworks that are in no environment but that of the session `recipes`."""
+NEEDED = {"crewai_storage": "crewai", "three_agents": "langgraph.graph"}
+"""The frameworks that not every environment has; CrewAI is in that of the session `recipes` alone."""
 
 
 def is_installed(package: str) -> bool:
@@ -34,17 +35,17 @@ def is_installed(package: str) -> bool:
         return False
 
 
-@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
-def test_an_example_prints_what_it_says(example: Path, tmp_path: Path) -> None:
+def check_what_it_prints(example: Path, folder: Path, *arguments: str) -> None:
+    """Run an example in an empty folder, and compare what it prints with what its first lines say."""
     package = NEEDED.get(example.stem)
     if package is not None and not is_installed(package):
-        pytest.skip(f"{package} is not installed; nox -s recipes runs it")
+        pytest.skip(f"{package} is not installed")
     told = ast.get_docstring(ast.parse(example.read_text(encoding="utf-8"))) or ""
     promised = textwrap.dedent(told.partition("It prints:\n\n")[2])
 
     result = subprocess.run(
-        [sys.executable, "-W", "error::RuntimeWarning", str(example)],
-        cwd=tmp_path,
+        [sys.executable, "-W", "error::RuntimeWarning", str(example), *arguments],
+        cwd=folder,
         capture_output=True,
         text=True,
         timeout=240,
@@ -54,7 +55,24 @@ def test_an_example_prints_what_it_says(example: Path, tmp_path: Path) -> None:
     assert result.returncode == 0, result.stderr
     assert promised
     assert result.stdout.strip() == promised.strip()
-    assert list(tmp_path.iterdir()) == []
+    assert list(folder.iterdir()) == []
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
+def test_an_example_prints_what_it_says(example: Path, tmp_path: Path) -> None:
+    check_what_it_prints(example, tmp_path)
+
+
+async def test_three_agents_in_two_processes_share_a_space_on_postgresql(tmp_path: Path) -> None:
+    example = next(path for path in EXAMPLES if path.stem == "three_agents")
+    with postgres_server() as server, server.database() as url:
+        check_what_it_prints(example, tmp_path, url)
+
+        async with memoranda.open(url) as store:
+            shared = await store.space("report").search()
+            agents = {str(owner.value) async for owner in store.owners("agent_id")}
+    assert [(item.content, item.origin) for item in shared] == [("The ferry costs 40 euros.", "user:ada")]
+    assert {"planner", "researcher", "writer"} <= agents
 
 
 def lines_of(framework: str) -> str:

@@ -234,11 +234,32 @@ class SpacesMachine(RuleBasedStateMachine):
         spaces = self.model.origins(kept)
         allowed = all(self.model.live(space, {user(name)}) for space in spaces)
         item = self.item(kept, SummaryMemory, sources=list(sources))
-        if self.tried(self.handle(name).add(item), allowed):
+        handle = self.handle(name, spaces=data.draw(st.sampled_from(["granted", None])))
+        if self.tried(handle.add(item), allowed):
             ends = [self.model.until(space, name) for space in spaces]
             ends += [self.model.items[each].ends for each in sources]
             kept.ends = min((end for end in ends if end is not None), default=None)
             self.model.items[kept.id] = kept
+
+    @rule(name=st.sampled_from(USERS), space=st.sampled_from(SPACES), data=st.data())
+    def derive_in_space(self, name: str, space: str, data: st.DataObject) -> None:
+        there = sorted(kept.id for kept in self.model.items.values() if kept.space == space)
+        if not there:
+            return
+        sources = tuple(data.draw(st.lists(st.sampled_from(there), min_size=1, max_size=2, unique=True)))
+        kept = self.new(space=space, by=name, sources=sources)
+        allowed = bool(self.model.live(space, identities(name), "write"))
+        item = self.item(kept, SummaryMemory, sources=list(sources))
+        if self.tried(self.handle(name).add(item, space=space), allowed):
+            self.model.items[kept.id] = kept
+
+    @precondition(lambda self: self.model.items)
+    @rule(name=st.sampled_from(USERS), data=st.data())
+    def touch(self, name: str, data: st.DataObject) -> None:
+        """Nobody lets what was made from a space live on."""
+        made = sorted(kept.id for kept in self.model.items.values() if kept.owner == name and kept.ends is not None)
+        if made:
+            self.run(self.handle(name, spaces=None).touch([data.draw(st.sampled_from(made))], ttl=10_000))
 
     @precondition(lambda self: any(kept.owner for kept in self.model.items.values()))
     @rule(space=st.sampled_from(SPACES), data=st.data())
@@ -325,14 +346,20 @@ class SpacesMachine(RuleBasedStateMachine):
         assert {item.id for item in await handle.window()} == own
         assert {item.id async for item in handle.scan()} == own
         if of is None and spaces == "granted":
-            await self.compare_further(handle, name, expected, words)
+            await self.compare_further(handle, name, expected, words, everything)
 
-    async def compare_further(self, handle: Any, name: str, expected: dict[str, Kept], words: str) -> None:
+    async def compare_further(
+        self, handle: Any, name: str, expected: dict[str, Kept], words: str, everything: list[str]
+    ) -> None:
         recalled = {item.id for item in await handle.recall(words, limit=500, min_score=0)}
         assert recalled <= expected.keys()
         prompt = str(await assemble(handle, f"What about {words}?", tokens=4000))
         shown = {kept.word for kept in self.model.items.values() if f"{kept.word} matters" in prompt}
         assert shown <= {kept.word for kept in expected.values()}
+        for scope in ({"session_id": f"user:{name}"}, {"task_id": SPACES[0]}, {"agent_id": "planner"}):
+            beyond = self.store.scoped(**scope)
+            assert await beyond.search(limit=500, archived=None) == []
+            assert await beyond.get_many(everything) == []
         for space in SPACES:
             allowed = bool(self.model.live(space, {user(name)}))
             if not allowed:
@@ -407,9 +434,11 @@ class TwoProcesses(SpacesMachine):
             self.folder.cleanup()
 
 
+EXAMPLES = settings().max_examples
+STEPS = min(40, max(20, EXAMPLES))
+"""Steps of each example: few by default, and 40 with `--everything`."""
+
 TestSpaces = SpacesMachine.TestCase
-TestSpaces.settings = settings(max_examples=settings().max_examples, stateful_step_count=40, deadline=None)
+TestSpaces.settings = settings(max_examples=EXAMPLES, stateful_step_count=STEPS, deadline=None)
 TestTwoProcesses = TwoProcesses.TestCase
-TestTwoProcesses.settings = settings(
-    max_examples=max(settings().max_examples // 5, 1), stateful_step_count=30, deadline=None
-)
+TestTwoProcesses.settings = settings(max_examples=max(EXAMPLES // 5, 1), stateful_step_count=STEPS, deadline=None)
