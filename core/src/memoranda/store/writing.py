@@ -91,10 +91,11 @@ class Writing(Lifecycle):
             return
         check_filter(within, "within")
         given, pack = each(items, "items", "memory items"), self.engine.packer
-        if pack is not None and len(given) > AT_ONCE and not self._observers and not deleted and not _any_made(given):
+        if pack is not None and len(given) > AT_ONCE and not self._observers and not deleted:
             rows = await self._packed(given, ttl, pack)
-            await self._submit(Write(within=within, keep_created=keep_created, packed=rows))
-            return
+            if rows is not None:
+                await self._submit(Write(within=within, keep_created=keep_created, packed=rows))
+                return
         batch = await self._accepted(given, ttl)
         hidden = self._arriving_deleted(batch, ttl, deleted)
         if batch:
@@ -227,8 +228,11 @@ class Writing(Lifecycle):
         self._ensure_open()
         return finished
 
-    async def _packed(self, items: Sequence[MemoryItem], ttl: float | None, pack: Packer) -> list[Any]:
-        """Return the rows of a large batch. They are made where the items are validated, so that nothing is copied."""
+    async def _packed(self, items: Sequence[MemoryItem], ttl: float | None, pack: Packer) -> list[Any] | None:
+        """Return the rows of a large batch. They are made where the items are validated, so that nothing is copied.
+
+        None if an item was made from others, which layers look at: they see no rows.
+        """
         rows: list[Any] = []
         shared: dict[int, MemoryMetadata] = {}
         life = self._lifetime(ttl)
@@ -238,6 +242,8 @@ class Writing(Lifecycle):
                 validated = await self._validated_aside(some, shared, life)
             else:
                 validated = [self._validated(item, life, copied=True) for item in some]
+            if any(map(sources_of, validated)):
+                return None
             rows += pack(validated)
         self._ensure_open()
         return rows
@@ -336,11 +342,6 @@ def _copied(item: MemoryItem, shared: dict[int, MemoryMetadata]) -> MemoryItem:
     if known is None or known.extra or known.__dict__ != metadata.__dict__:  # Another may have that id by now.
         known = shared[id(metadata)] = stored_metadata(metadata)
     return stored_copy(item, item.version, known)
-
-
-def _any_made(items: Sequence[Any]) -> bool:
-    """Return True if any item was made from others, which layers look at."""
-    return any(isinstance(item, MemoryItem) and sources_of(item) for item in items)
 
 
 @cache
