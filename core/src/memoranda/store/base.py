@@ -18,6 +18,7 @@ from memoranda.offloading import offload, ranking_weight
 from memoranda.plugins.observers import Observer
 from memoranda.shapes import check_text, items_of, number, truth, whole_number
 from memoranda.store.branches import Branching
+from memoranda.store.codec import copy_item
 from memoranda.store.engine import Layer
 from memoranda.store.filters import EVERYTHING, Filter, Kinds, Moment, Narrowing, Page, check_filter, merge_scope
 from memoranda.store.granting import Surroundings, granting
@@ -25,7 +26,7 @@ from memoranda.store.observer_layer import ObserverLayer
 from memoranda.store.observers import Observers
 from memoranda.store.protocol import Capability, SearchMode
 from memoranda.store.query import best_of, items_where
-from memoranda.store.ranked import DEPTH, RERANKED, Ranker, Recalled, above_floor, judged, rank_items
+from memoranda.store.ranked import DEPTH, JUDGED, RERANKED, Ranker, Recalled, above_floor, judged, rank_items
 from memoranda.store.reading import Reading
 from memoranda.store.records import writing_records
 from memoranda.store.removing import Removing
@@ -245,11 +246,16 @@ class Store(Writing, Reading, Removing, Branching):
         """Return the best memories that are not shown already, and the verdict on all that was found."""
         mode: SearchMode = "hybrid" if Capability.HYBRID in self.capabilities else "text"
         self._require(Capability(mode))
-        much = min(max(most + len(shown), RERANKED), EVERYTHING)
-        ranked = await self._best(query, wanted, much, mode, now, shared=shared)
-        verdict, unsupported = judged(await self._text_ranker(), query, ranked[:RERANKED])
+        reorders = current or self.reranker is not None
+        much = min(max(most + len(shown), RERANKED if reorders else JUDGED), EVERYTHING)
+        # A reranker is a stranger: it gets copies. Otherwise only what is returned has to be copied.
+        ranked = await self._best(query, wanted, much, mode, now, shared=shared or self.reranker is None)
+        verdict, unsupported = judged(await self._text_ranker(), query, ranked[:JUDGED])
         kept = await self._reordered(query, above_floor(ranked, least, verdict), current)
         memories = tuple(found for found in kept if found.item.id not in shown)[:most]
+        if not shared and self.reranker is None:
+            for found in memories:
+                found.item = copy_item(found.item)
         self._observers.searched(query, [found.item for found in memories])
         return Recalled(memories, verdict, unsupported)
 

@@ -185,6 +185,9 @@ TIMED = 200
 RERANKED = 50
 """How many of the best results a reranker is given."""
 
+JUDGED = DEPTH
+"""How many of the best results the verdict is passed on, whatever the limit."""
+
 
 async def reranked(reranker: Reranker, query: str, ranked: list[RankedItem]) -> list[RankedItem]:
     """Return the results with their head in the reranker's order; what it did not return keeps its old order.

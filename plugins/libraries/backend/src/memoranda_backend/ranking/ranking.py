@@ -14,7 +14,7 @@ from memoranda_backend.ranking.calibration import calibrated
 from memoranda_backend.ranking.fusion import likeness, semantic_share, standing_out
 from memoranda_backend.ranking.passages import Passage, Scored, Weights
 from memoranda_backend.ranking.scope_arrays import Added, Flags, Floats, Ints, ScopeArrays, Wanted
-from memoranda_backend.ranking.scoring import Query, WordScores
+from memoranda_backend.ranking.scoring import WordScores, asked
 from memoranda_backend.ranking.telling import most_telling
 from memoranda_backend.ranking.verdict import evidence
 from memoranda_backend.ranking.windows import joined
@@ -120,7 +120,7 @@ def rank(
         return most_telling(arrays, wanted, limit)
     # What frequencies are known of was stemmed without knowing the scope.
     usual = arrays.language if frequencies is None else None
-    scoring = _Scoring(WordScores(arrays, Query(query, usual), weights, total, frequencies), near, unrelated)
+    scoring = _Scoring(WordScores(arrays, asked(query, usual), weights, total, frequencies), near, unrelated)
     found = scoring.best_first()
     best = next(found, None)
     if best is None:
@@ -169,6 +169,8 @@ class _Scoring:
             self._bonuses["time"] = weights.time * words.telling_time
         self._bonuses["statement"] = weights.statement * layout.states
         self.scores = self._relevances + sum(self._bonuses.values())
+        # What says nothing answers nothing, whatever was said around it: a turn that only calls tools, say.
+        self._found = np.flatnonzero((self._relevances > 0) & layout.speaks)
         self._kept = self._keep_a_place()
 
     def _keep_a_place(self) -> int | None:
@@ -177,11 +179,11 @@ class _Scoring:
         A request for a recipe does not ask for what its user said of nuts, months ago. Returns that item.
         """
         least = self.words.weights.standing
-        found = np.flatnonzero((self._relevances > 0) & self._layout.speaks)
-        if not least or len(found) <= _FIRST:
+        found = self._found
+        standing = found[self.words.standing[found]] if least and len(found) > _FIRST else found[:0]
+        if not len(standing):
             return None
         first = list(islice(_descending(self.scores, found, self._layout.times, self._layout.numbers), _FIRST))
-        standing = found[self.words.standing[found]]
         standing = standing[self.scores[standing] >= least * self.scores[first[0]]]
         if not len(standing) or not set(first).isdisjoint(standing.tolist()):
             return None
@@ -233,11 +235,8 @@ class _Scoring:
         return evidence(self._most_covered, self.words.heard, self._most_alike, self._known)
 
     def best_first(self) -> Iterator[int]:
-        """Return every item that has to do with the query, by score, then the newest first.
-
-        What says nothing answers nothing, whatever was said around it: a turn that only calls tools, say.
-        """
-        items = np.flatnonzero((self._relevances > 0) & self._layout.speaks)
+        """Return every item that has to do with the query, by score, then the newest first."""
+        items = self._found
         if self._kept is None:
             return _descending(self.scores, items, self._layout.times, self._layout.numbers)
         others = _descending(self.scores, items[items != self._kept], self._layout.times, self._layout.numbers)
@@ -247,10 +246,7 @@ class _Scoring:
         """Return items with their scores in this unit, and what these are made of."""
         words, layout = self.words, self._layout
         at = np.array(items, np.int64)
-        first, end = layout.first_place[at], layout.first_place[at + 1]
-        place = first.copy()
-        for divided in np.flatnonzero(end - first > 1).tolist():
-            place[divided] += self._by_place[first[divided] : end[divided]].argmax()
+        first, place, parts = self._places_of(at)
         by_place = self._by_place[place]
         in_letters = np.divide(words.letters[place], by_place, out=np.zeros(len(at)), where=by_place > 0)
         text = self._by_words[at] / self._best
@@ -258,19 +254,31 @@ class _Scoring:
         shares = {"text": text * (1 - in_letters), "letters": text * in_letters, "semantic": semantic}
         shares |= {name: bonus[at] for name, bonus in self._bonuses.items()}
         there = {name: (unit * share).tolist() for name, share in shares.items() if share.any()}
-        rows = zip(*there.values(), strict=True)
-        made_of = [{name: share for name, share in zip(there, row, strict=True) if share} for row in rows]
-        keys = [words.arrays.keys[row] for row in layout.rows[at].tolist()]
-        of_parts = zip(
-            np.where(by_place, place - first, 0).tolist(), np.where(by_place, end - first, 1).tolist(), strict=True
-        )
-        by_meaning = (semantic > text).tolist()
-        scores = (self.scores[at] * unit).tolist()
-        found = zip(keys, scores, made_of, words.found_in(items), of_parts, items, by_meaning, strict=True)
-        return [
-            Scored(key, score, parts, terms, part, item, meant, self.share, self._evidence, words.unheard)
-            for key, score, parts, terms, part, item, meant in found
+        made_of = [
+            {name: share for name, share in zip(there, row, strict=True) if share}
+            for row in zip(*there.values(), strict=True)
         ]
+        rows = zip(
+            [words.arrays.keys[row] for row in layout.rows[at].tolist()],
+            (self.scores[at] * unit).tolist(),
+            made_of,
+            words.found_in(at),
+            zip(np.where(by_place, place - first, 0).tolist(), np.where(by_place, parts, 1).tolist(), strict=True),
+            items,
+            (semantic > text).tolist(),
+            strict=True,
+        )
+        of_all = self.share, self._evidence, words.unheard
+        return [Scored._make((*row, *of_all)) for row in rows]
+
+    def _places_of(self, items: Ints) -> tuple[Ints, Ints, Ints]:
+        """Return the first place of each of some items, its best one, and how many it has."""
+        layout = self._layout
+        first, end = layout.first_place[items], layout.first_place[items + 1]
+        best = first.copy()
+        for divided in np.flatnonzero(end - first > 1).tolist() if layout.has_passages else ():
+            best[divided] += self._by_place[first[divided] : end[divided]].argmax()
+        return first, best, end - first
 
 
 def nearest_first(arrays: ScopeArrays, near: Floats, wanted: Wanted | None = None) -> Iterator[int]:

@@ -422,7 +422,7 @@ class Layout:
         self.telling: dict[bytes, tuple[Ints, Floats]] = {}
         """Choices of items in the order of how much they tell, with their scores."""
         self._pairs: dict[int, tuple[list[Flags], Ints]] = {}
-        self._neighbours: dict[Weights, Neighbours] = {}
+        self._neighbours: tuple[Weights, Neighbours] | None = None
         self._set_places(arrays)
         self._set_turns(arrays, apart)
 
@@ -501,7 +501,7 @@ class Layout:
 
     def neighbours(self, weights: Weights) -> Neighbours:
         """Return what each place lends to those around it: a long turn's passages say enough and take nothing."""
-        if weights not in self._neighbours:
+        if self._neighbours is None or self._neighbours[0] != weights:
             stretch, turn = self.stretch[self.item_at], self.turn[self.item_at]
             last = self.first_place[1:] - 1
             offsets, factors = [0], list[Floats]([np.ones(self.place_count)])
@@ -517,8 +517,8 @@ class Layout:
                     factor[_rolled(turn, -offset) == turn] *= weights.same_speaker
                     offsets.append(offset)
                     factors.append(factor)
-            self._neighbours[weights] = Neighbours(np.array(offsets), np.array(factors), borrowed)
-        return self._neighbours[weights]
+            self._neighbours = weights, Neighbours(np.array(offsets), np.array(factors), borrowed)
+        return self._neighbours[1]
 
 
 class Neighbours(NamedTuple):

@@ -25,6 +25,8 @@ _DIVIDED_AT_ONCE = 500
 _MOST_KEPT = 8
 """For how many conditions it is kept what passes them."""
 
+_WEIGHTS = Weights()
+
 Kind = tuple[str, str | None, str | None]
 
 _FIELDS_OF_A_KIND = ("memory_type", "session_id")
@@ -109,7 +111,7 @@ class ScopeIndex:
         self._entries: dict[int, Entry] = {}
         self._kinds: dict[int, int] = {}
         self._known_kinds: dict[Kind, int] = {}
-        self._arrays = ScopeArrays(Weights().passage)
+        self._arrays = ScopeArrays(_WEIGHTS.passage)
         self._in_order: _InOrder | None = None
 
     def rank(
@@ -128,7 +130,7 @@ class ScopeIndex:
         with self._lock:
             self._look(entries, belongs)
             kept = self._kept_order()
-            scored = rank(self._arrays, query, Weights(), wanted=kept.chosen(wanted), limit=limit)
+            scored = rank(self._arrays, query, _WEIGHTS, wanted=kept.chosen(wanted), limit=limit)
             return [found.ranked(kept.items[found.item]) for found in scored]
 
     def _kept_order(self) -> _InOrder:

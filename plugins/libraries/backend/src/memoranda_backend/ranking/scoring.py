@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property, lru_cache
-from itertools import chain
+from itertools import chain, compress
 from typing import Any
 
 import numpy as np
@@ -104,6 +104,15 @@ class Query:
         """Return the stems of a text, in the language of the query."""
         return _stems(text, self.language)
 
+    @cached_property
+    def person(self) -> tuple[str, frozenset[str]]:
+        """Whom it is about, if it is in the first or second person; see :func:`asked_person`."""
+        return asked_person(self.text)
+
+
+asked = lru_cache(maxsize=16)(Query)
+"""What a text asks for. A recall asks the same of every place that it reaches."""
+
 
 class WordScores:
     """How well each place of a scope answers a query by its words, and what else speaks for its items.
@@ -143,9 +152,11 @@ class WordScores:
     def _find(self, terms: Ints, places: Ints) -> None:
         """Note where terms occur: which term, at which place, and how often."""
         found = np.sort(terms * self.layout.place_count + places)
-        first = np.flatnonzero(np.diff(found, prepend=-1))
+        new = np.ones(len(found), np.bool_)
+        np.not_equal(found[1:], found[:-1], out=new[1:])
+        first = np.flatnonzero(new)
         self.term, self.place = np.divmod(found[first], self.layout.place_count)
-        self.count = np.diff(first, append=len(found)).astype(np.float64)
+        self.count = np.ones(len(first)) if len(first) == len(found) else _distances(first, len(found))
 
     def _terms_of_items(self) -> Ints:
         """Return a number for each pair of a term and an item that has it: the term times the items, plus the item."""
@@ -208,9 +219,9 @@ class WordScores:
         weights, layout, terms = self.weights, self.layout, self.query.terms
         lengths = layout.lengths + self.lending * layout.neighbours(weights).borrowed
         held_back = _held_back(lengths, weights.saturation, weights.length)
-        held_back_alone = _held_back(layout.lengths, weights.saturation, _LENGTH_ALONE)
         count = layout.place_count
         words, covered = np.zeros(count), np.zeros(count)
+        held_back_alone = _held_back(layout.lengths, weights.saturation, _LENGTH_ALONE)
         alone = _bm25(self.told[self.term], self.count, self.place, held_back_alone, weights.saturation)
         what = [term not in self.query.when for term in terms]
         telling = rarities(self.places_with, self._passages + _OTHER_PASSAGES) * what
@@ -343,7 +354,7 @@ class WordScores:
 
         Where no assistant is known by its role, what a user says is told by its own first person.
         """
-        asked, words = asked_person(self.query.text)
+        asked, words = self.query.person
         layout, speakers = self.layout, self.arrays.speakers
         if not asked:
             return np.zeros(len(layout), np.bool_)
@@ -383,27 +394,22 @@ class WordScores:
             found[layout.item_at[self.arrays.places_of_any({language: stems})]] = True
         return layout.having[key]
 
-    def found_in(self, items: Sequence[int]) -> list[tuple[str, ...]]:
+    def found_in(self, items: Ints) -> list[tuple[str, ...]]:
         """Return the terms that occur in each of some items themselves."""
-        term, item = np.divmod(self._terms_of_items(), len(self.layout))
-        # Many items have the same terms: each set of them is a number, whose bits stand for the terms.
-        sets = np.zeros((len(self.layout), -(-len(self.query.terms) // _BITS)), np.int64)
-        np.add.at(sets, (item, term // _BITS), np.int64(1) << (term % _BITS))
-        numbered = list(map(tuple, sets[list(items)].tolist()))
-        terms = {
-            each: tuple(word for at, word in enumerate(self.query.terms) if each[at // _BITS] >> at % _BITS & 1)
-            for each in set(numbered)
-        }
-        return [terms[each] for each in numbered]
-
-
-_BITS = 62
-"""How many terms one number stands for."""
+        terms = self.query.terms
+        having = np.zeros((len(self.layout), len(terms)), np.bool_)
+        having[self.layout.item_at[self.place], self.term] = True
+        return [tuple(compress(terms, row)) for row in having[items].tolist()]
 
 
 @lru_cache(maxsize=4096)
 def _stems(text: str, language: str | None) -> frozenset[str]:
     return frozenset(map(stemmer_of(language), index_words(text)))
+
+
+def _distances(starts: Ints, end: int) -> Floats:
+    """Return how far each number is from the following one, and the last from the end."""
+    return np.diff(np.append(starts, end)).astype(np.float64)
 
 
 def rarities(frequencies: NDArray[Any], total: float) -> Floats:

@@ -83,6 +83,8 @@ def judge(query: str, ranked: Sequence[RankedItem]) -> tuple[Verdict, tuple[str,
 
 def _missing(query: str, ranked: Sequence[RankedItem]) -> list[str]:
     """Return the words of the query that nothing has in any form."""
+    if not ranked[0].missing:
+        return []
     said = {word for found in ranked[:_LOOKED_AT] for word in fold_words(found.item.content)}
     return [word for word in _written(query, [ranked[0].missing]) if not _has_form(word, said)]
 
@@ -134,6 +136,8 @@ def _wrong_person(query: str, ranked: Sequence[RankedItem]) -> frozenset[str]:
 def _written(query: str, words: Iterable[Iterable[str]]) -> list[str]:
     """Return the words of a query, as they are written there, that consist of some of its folded words."""
     wanted = {word for some in words for word in some}
+    if not wanted:
+        return []
     verbs = _ASKED_VERB.findall(query)
     found = []
     for written in dict.fromkeys(_WORD.findall(query)):

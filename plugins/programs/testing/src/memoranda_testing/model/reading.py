@@ -11,7 +11,7 @@ from memoranda.integrity import whole_groups
 from memoranda.items import MemoryItem, MemoryMetadata, Payload, now_text
 from memoranda.store import EVERYTHING, Capability, Order, Owner, RankedItem, Recalled, copy_item
 from memoranda.store.backend import Filter, Listing, Page, as_one_session, check_filter, in_order, metadata_matches
-from memoranda.store.ranked import BESIDE_THE_BEST, DEPTH, RERANKED
+from memoranda.store.ranked import BESIDE_THE_BEST, DEPTH, JUDGED, RERANKED
 from memoranda.tokens import estimate_tokens
 from memoranda.windowing import as_said, last_rounds, newest, rounds_within
 from memoranda_backend.ranking import by_time, conversation_key, judge, passage_of, rank_text
@@ -117,7 +117,7 @@ class Reading(Handle):
             if found.item.memory_type not in ("system", "branch") and found.item.content != query
         ]
         memories = _timed(query, memories, now)
-        known, unsupported = judge(query, memories[:RERANKED])
+        known, unsupported = judge(query, memories[:JUDGED])
         least = min_score
         if least is None:
             least = 2.0 if known == "unknown" else BESIDE_THE_BEST * memories[0].score
