@@ -93,6 +93,36 @@ async def test_what_matches_a_filter_follows_every_change_of_an_item(tmp_path: P
         assert await found(accepted) == {"Assam", "Uji"}
 
 
+@pytest.mark.parametrize("seed", range(4))
+async def test_what_is_kept_of_filters_is_what_a_new_store_reads(tmp_path: Path, seed: int) -> None:
+    """Only rows that are new since the last search are asked about; every change makes a row a new one."""
+    chance = random.Random(seed)
+    filters: list[dict[str, Any]] = [{"status": "accepted"}, {"status": "discard"}, {"name": "Ada"}]
+
+    async def found(store: SQLiteMemoryStore) -> list[list[str]]:
+        results = [await store.recall("green tea", metadata=ADA, where=each, min_score=0, limit=60) for each in filters]
+        return [[item.id for item in result] for result in results]
+
+    async with SQLiteMemoryStore(tmp_path / "a.db") as store:
+        for step in range(40):
+            item = HumanMemory(
+                id=f"m{chance.randrange(12)}",
+                content=f"green tea {' '.join(chance.choices(WORDS, k=3))}",
+                status=chance.choice(["accepted", "discard"]),
+                name=chance.choice(["Ada", None]),
+                metadata=ADA,
+            )
+            how = chance.choice(["add", "add", "delete", "restore", "purge"])
+            if how == "add":
+                await store.purge(item.id)
+                await store.add(item)
+            else:
+                await getattr(store, how)(item.id)
+            if step % 4 == 3:
+                async with SQLiteMemoryStore(tmp_path / "a.db") as new:
+                    assert await found(store) == await found(new)
+
+
 class Noting(ScopeCache):
     """A cache that notes whether it read a scope or followed its changes."""
 

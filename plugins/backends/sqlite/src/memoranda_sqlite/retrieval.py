@@ -15,9 +15,10 @@ import numpy as np
 from memoranda.errors import CorruptStoreError, NoVectorsError, OtherModelError, StoreUnavailableError
 from memoranda.items import MemoryItem
 from memoranda.store import RankedItem
-from memoranda.store.backend import Filter, Query, Value, left_out
+from memoranda.store.backend import Filter, InBranch, Query, Value, left_out
 from memoranda_backend.ranking import (
     HEARD,
+    Column,
     Flags,
     Scored,
     Wanted,
@@ -55,6 +56,11 @@ Found = tuple[int, Callable[[MemoryItem], RankedItem]]
 
 _MOST_KEPT = 8
 """For how many filters it is kept what matches them."""
+
+_CHOSEN = "rowid IN (SELECT value FROM json_each(?))"
+
+_FEW_NEW = 1_000
+"""How many new rows are asked about by their numbers."""
 
 _MOST_ITEMS_KEPT, _MOST_CHARACTERS_KEPT = 2_000, 2_000
 """How many items of a scope are kept for readers that change nothing, and how long one of them may be."""
@@ -162,18 +168,30 @@ class Retrieval:
         return lambda place: is_matching(place) and further(place)
 
     def _matching(self, connection: sqlite3.Connection, scope: Scope, wanted: Filter) -> Flags:
-        """Return which places of the layout match a filter. It is kept with the layout."""
-        layout = scope.arrays.layout
+        """Return which places of the layout match a filter.
+
+        It is kept by row. A row that changes is another one afterwards, so that only new ones have to be asked about;
+        but what a branch shows of its past depends on its summaries, too.
+        """
         parameters = Parameters(self._statements.dialect)
         where = self._statements.conditions(parameters, wanted)
         key = (where, *parameters.values)
-        if key not in layout.matching:
-            if len(layout.matching) == _MOST_KEPT:
-                layout.matching.clear()
+        if key not in scope.matching or any(isinstance(each, InBranch) for each in wanted.further):
+            if len(scope.matching) == _MOST_KEPT:
+                scope.matching.clear()
+            scope.matching[key] = Column(np.bool_)
+        kept = scope.matching[key]
+        new = scope.arrays.numbers_from(kept.used)
+        if len(new):
             text = f"SELECT json_group_array(rowid) FROM {TABLE} WHERE {where}"
-            (found,) = connection.execute(text, parameters.values).fetchone()
-            layout.matching[key] = np.isin(layout.numbers, json.loads(found))
-        return layout.matching[key]
+            values = list(parameters.values)
+            if len(new) <= _FEW_NEW:  # NOT INDEXED leaves the row number as the only way in.
+                text = f"SELECT json_group_array(rowid) FROM {TABLE} NOT INDEXED WHERE {_CHOSEN} AND ({where})"
+                values.insert(0, json.dumps(new.tolist()))
+            (found,) = connection.execute(text, values).fetchone()
+            kept.extend(np.isin(new, json.loads(found)))
+        flags: Flags = kept.values[scope.arrays.layout.rows]
+        return flags
 
     def _among_candidates(
         self,

@@ -18,7 +18,16 @@ from typing import Any
 from memoranda.items import MemoryItem
 from memoranda.offloading import give_way
 from memoranda.store.backend import Expiry, Filter, InBranch
-from memoranda_backend.ranking import Added, KeptScopes, Passage, ScopeArrays, conversation_name, name_in, speaker_of
+from memoranda_backend.ranking import (
+    Added,
+    Column,
+    KeptScopes,
+    Passage,
+    ScopeArrays,
+    conversation_name,
+    name_in,
+    speaker_of,
+)
 from memoranda_backend.sql import Parameters
 from memoranda_backend.sql.candidates import WHOLE_SCOPE
 from memoranda_sqlite import journal
@@ -61,6 +70,8 @@ class Scope:
         self.is_whole = True
         self._passage, self._dimension = passage, dimension
         self.arrays = ScopeArrays(passage, dimension)
+        self.matching: dict[tuple[object, ...], Column] = {}
+        """Which rows of the arrays match filters, by what these ask."""
         self.items: dict[int, MemoryItem] = {}
         """Some of the items, by the numbers of their rows: prompt after prompt shows the same. Nobody changes them."""
 
@@ -68,6 +79,7 @@ class Scope:
         """Forget all rows."""
         self.state = None
         self.arrays = ScopeArrays(self._passage, self._dimension)
+        self.matching = {}
         self.items = {}
 
 

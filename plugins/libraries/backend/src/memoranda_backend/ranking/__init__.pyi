@@ -25,6 +25,7 @@ from memoranda_backend.ranking.passages import Passage as Passage
 from memoranda_backend.ranking.passages import Scored as Scored
 from memoranda_backend.ranking.passages import Weights as Weights
 from memoranda_backend.ranking.passages import are_apart as are_apart
+from memoranda_backend.ranking.postings import Column as Column
 from memoranda_backend.ranking.ranked_scopes import RankedScopes as RankedScopes
 from memoranda_backend.ranking.ranker import TextRanker as TextRanker
 from memoranda_backend.ranking.ranking import nearest_first as nearest_first

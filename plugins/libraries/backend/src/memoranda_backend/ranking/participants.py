@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from itertools import groupby, pairwise
+from itertools import groupby, islice, pairwise
 
-from memoranda.offloading import give_way
 from memoranda_backend.ranking.names import speaker_of
 from memoranda_backend.text.terms import MONTHS, STOPWORDS
 
@@ -26,8 +25,8 @@ _NO_NAMES = STOPWORDS.union(MONTHS)
 _BEGINNING = 80
 """How many characters of a content are read: people are called by name at the beginning."""
 
-_READ_AT_ONCE = 1_000
-"""How many beginnings are read in one go, between which other threads have their turn."""
+MOST_NAMES = 32
+"""For how many names it is kept who calls them."""
 
 HEARD = 500
 """How many of the newest items tell who speaks in a scope."""
@@ -68,28 +67,28 @@ def called_names(text: str) -> tuple[list[str], list[str]]:
 
 
 class Calls:
-    """Whom the items of a scope call by name, found out when it is first asked for: few queries name a person."""
+    """Whom the items of a scope call by name, found out for a name when it is first asked for: few queries name one."""
 
     def __init__(self) -> None:
-        self._read = 0
-        self._called: dict[str, list[int]] = {}
-        self._greeted: dict[str, list[int]] = {}
+        self._found: dict[str, tuple[int, list[int], list[int]]] = {}
+        """For each name, how many rows were read, and the rows that call it and that greet it."""
 
     def of(self, name: str, beginnings: Sequence[str]) -> tuple[list[int], list[int]]:
         """Return the rows that call a person by name, and those that have the name beside a greeting.
 
         ``beginnings`` are those of all rows, of which there are only ever more; see :func:`beginning_of`.
         """
-        while self._read < len(beginnings):
-            some = beginnings[self._read : self._read + _READ_AT_ONCE]
-            for row, (called, greeted) in enumerate(map(called_names, some), start=self._read):
-                for rows, names in ((self._called, called), (self._greeted, greeted)):
-                    for each in dict.fromkeys(names):
-                        rows.setdefault(each, []).append(row)
-            self._read += len(some)
-            if self._read < len(beginnings):
-                give_way()
-        return self._called.get(name, []), self._greeted.get(name, [])
+        read, calling, greeting = self._found.get(name, (0, [], []))
+        if read < len(beginnings):
+            for row, beginning in enumerate(islice(beginnings, read, None), start=read):
+                if name in beginning:
+                    called, greeted = called_names(beginning)
+                    calling += [row] * (name in called)
+                    greeting += [row] * (name in greeted)
+            if len(self._found) == MOST_NAMES:
+                self._found.clear()
+            self._found[name] = len(beginnings), calling, greeting
+        return calling, greeting
 
 
 def turns_of_callers(calling: Iterable[int], stretch_of: Callable[[int], tuple[int, int]]) -> set[int]:

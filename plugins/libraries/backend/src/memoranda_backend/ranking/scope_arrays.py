@@ -8,7 +8,7 @@ long item has several places there, one for each passage; a turn beside it has o
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from itertools import chain, count, islice
 from typing import Any, NamedTuple, TypeAlias
@@ -19,16 +19,17 @@ from numpy.typing import NDArray
 from memoranda.offloading import give_way
 from memoranda_backend.ranking.dates import microseconds
 from memoranda_backend.ranking.names import ASSISTANTS, UNKNOWN
-from memoranda_backend.ranking.participants import Calls, beginning_of, turns_of_callers
+from memoranda_backend.ranking.participants import MOST_NAMES, Calls, beginning_of, turns_of_callers
 from memoranda_backend.ranking.passages import SILENCE, Passage, Weights
 from memoranda_backend.ranking.postings import Column, Postings, spans
 from memoranda_backend.ranking.trigrams import Spellings
 from memoranda_backend.ranking.vectors import normalised
-from memoranda_backend.text.forms import WordForms
-from memoranda_backend.text.languages import LANGUAGES_OF, STOPWORDS_OF, usual_language
+from memoranda_backend.text.forms import WordForms, having_any
+from memoranda_backend.text.languages import LANGUAGES_OF, STANDING_OF, STOPWORDS_OF, usual_language
 from memoranda_backend.text.passage_splitting import passage_count
+from memoranda_backend.text.stemming import stemmer_of
 from memoranda_backend.text.telling import LOOKED_AT, how_telling
-from memoranda_backend.text.terms import index_words
+from memoranda_backend.text.terms import fold_words, index_words
 
 Ints: TypeAlias = NDArray[np.int64]
 Floats: TypeAlias = NDArray[np.float64]
@@ -58,13 +59,20 @@ _ADDED_AT_ONCE = 1_000
 _HEARD = 256
 """How many items tell the language of a scope, at most twice as many; they are taken at equal distances."""
 
-_MOST_NAMES = 32
-"""For how many names it is kept who calls them."""
-
 _MOST_GONE = 8
 """One in how many items may be gone, and a few more, before it is better to start anew."""
 _FEW = 64
 
+
+def _as_written(pair: str) -> list[str]:
+    return [pair]
+
+
+_STANDING_TERMS = {
+    language: [stemmer_of(language)(word) for word in fold_words(" ".join(words), _as_written)]
+    for language, words in ((None if name == "-" else name, words) for name, words in STANDING_OF.items())
+}
+"""The stems of words that mark instructions and preferences, by language."""
 
 _NUMBERED = {language: number for number, language in enumerate(STOPWORDS_OF)}
 
@@ -109,6 +117,8 @@ class ScopeArrays:
         self._forms = WordForms()
         self._common, self._looked_up = Column(np.int32, 2), 0
         """The words that are common in a language, each with its language, and how many words were looked up."""
+        self._holding_words, self._holding = Column(np.bool_), Column(np.bool_)
+        """Which words mark what holds from now on, and which rows have one."""
         self._vectors = Column(np.float32, dimension) if dimension else None
         self._vector_counts = Column(np.int32)
         self._place_count = 0
@@ -341,6 +351,26 @@ class ScopeArrays:
         found: Floats = self._tells.values[self.layout.rows].astype(np.float64)
         return found
 
+    def numbers_from(self, row: int) -> Ints:
+        """Return the numbers of the rows from one on, in the order of adding. A row that is gone keeps its number."""
+        numbers: Ints = self._numbers.values[row:]
+        return numbers
+
+    @property
+    def holding(self) -> Flags:
+        """Which rows have a word that marks an instruction or a preference. The new ones are read when it is asked."""
+        if self._holding_words.used < len(self.vocabulary):
+            self._holding_words.extend(
+                having_any([*islice(self.vocabulary, self._holding_words.used, None)], _STANDING_TERMS)
+            )
+        new = np.arange(self._holding.used, len(self.keys))
+        if len(new):
+            words, which = self._words_of(new)
+            found = np.zeros(len(new), np.bool_)
+            found[which[self._holding_words.values[words]]] = True
+            self._holding.extend(found)
+        return self._holding.values
+
     def without(self, text: str, flags: Flags, is_wanted: Callable[[int], bool]) -> Flags:
         """Return flags of the layout, taken back where an item seems to say this text and is not wanted."""
         alike = np.flatnonzero(flags & (self._said.values[self.layout.rows] == hash(text)))
@@ -368,7 +398,7 @@ class ScopeArrays:
         """Return the items of the layout that call a person by name, and what follows from that. It is kept there."""
         layout = self.layout
         if name not in layout.calling:
-            if len(layout.calling) == _MOST_NAMES:
+            if len(layout.calling) == MOST_NAMES:
                 layout.calling.clear()
             calling, greeted = self._calls.of(name, self.beginnings)
             items = np.flatnonzero(np.isin(layout.rows, calling))
@@ -413,8 +443,6 @@ class Layout:
         self.stretch: Ints = np.cumsum(apart)
         self.having: dict[tuple[str | None, tuple[str, ...]], Flags] = {}
         """The items that have any of some stems of a language."""
-        self.matching: dict[Hashable, Flags] = {}
-        """Which items match filters, as an engine tells them apart; only the engine knows."""
         self.standing: Flags | None = None
         """The items that tell what holds from now on, once that is known."""
         self.calling: dict[str, Called] = {}

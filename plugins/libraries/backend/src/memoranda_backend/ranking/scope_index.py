@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Sequence
-from typing import TypeGuard
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeGuard
 
 import numpy as np
+from numpy.typing import NDArray
 
 from memoranda.items import MemoryItem
 from memoranda.offloading import give_way
 from memoranda.store import RankedItem
 from memoranda.store.backend import AtLeast, Condition, Entry, FieldEquals, Filter, Value, differing
 from memoranda_backend.ranking.passages import Weights
+from memoranda_backend.ranking.postings import Column
 from memoranda_backend.ranking.ranking import rank
 from memoranda_backend.ranking.scope_arrays import Added, Flags, ScopeArrays, Wanted
 from memoranda_backend.ranking.turns import passage_of
@@ -35,15 +37,20 @@ Matching = Callable[[MemoryItem], bool]
 
 
 class _InOrder:
-    """The items in the order of a layout."""
+    """The items in the order of a layout. ``kinds`` are those of the rows, each a number below ``most``."""
 
-    def __init__(self, arrays: ScopeArrays, items: list[MemoryItem], kinds: list[int]) -> None:
-        self.layout, self.items, self._arrays = arrays.layout, items, arrays
-        _, firsts, self._kinds = np.unique(np.array(kinds, np.int64), return_index=True, return_inverse=True)
-        self._firsts: list[int] = firsts.tolist()
-        """The place of one item of each kind."""
+    def __init__(self, arrays: ScopeArrays, entries: Mapping[int, Entry], kinds: NDArray[Any], most: int) -> None:
+        self.layout, self._arrays, self._entries = arrays.layout, arrays, entries
+        self._kinds = kinds[self.layout.rows]
+        self._firsts = np.full(most, -1)
+        """The place of one item of each kind; -1 for a kind that no item is of."""
+        self._firsts[self._kinds] = np.arange(len(self._kinds))
         self._passing: dict[str, Flags] = {}
         """Which places pass the conditions on kinds that were asked for."""
+
+    def item(self, place: int) -> MemoryItem:
+        """Return the item at a place."""
+        return self._entries[int(self.layout.numbers[place])].item
 
     def chosen(self, wanted: Matching | None) -> Wanted | None:
         """Return which places hold wanted items; None if all do."""
@@ -67,10 +74,11 @@ class _InOrder:
 
     def _at_places(self, tests: Sequence[Matching]) -> Callable[[int], bool]:
         """Return what tells of a place whether its item passes tests."""
-        return lambda place: all(test(self.items[place]) for test in tests)
+        return lambda place: all(test(self.item(place)) for test in tests)
 
     def _passing_of(self, tests: Sequence[Matching]) -> Flags:
-        kinds = [all(test(self.items[place]) for test in tests) for place in self._firsts]
+        firsts = self._firsts.tolist()
+        kinds = [place >= 0 and all(test(self.item(place)) for test in tests) for place in firsts]
         passing: Flags = np.array(kinds, np.bool_)[self._kinds]
         return passing
 
@@ -109,7 +117,8 @@ class ScopeIndex:
     def _start_anew(self) -> None:
         self._row: Sequence[Entry] = ()
         self._entries: dict[int, Entry] = {}
-        self._kinds: dict[int, int] = {}
+        self._kinds = Column(np.int32)
+        """The kind of each row of the arrays, a number."""
         self._known_kinds: dict[Kind, int] = {}
         self._arrays = ScopeArrays(_WEIGHTS.passage)
         self._in_order: _InOrder | None = None
@@ -131,14 +140,12 @@ class ScopeIndex:
             self._look(entries, belongs)
             kept = self._kept_order()
             scored = rank(self._arrays, query, _WEIGHTS, wanted=kept.chosen(wanted), limit=limit)
-            return [found.ranked(kept.items[found.item]) for found in scored]
+            return [found.ranked(kept.item(found.item)) for found in scored]
 
     def _kept_order(self) -> _InOrder:
         layout = self._arrays.layout
         if self._in_order is None or self._in_order.layout is not layout:
-            numbers = layout.numbers.tolist()
-            items, kinds = [self._entries[number].item for number in numbers], [self._kinds[each] for each in numbers]
-            self._in_order = _InOrder(self._arrays, items, kinds)
+            self._in_order = _InOrder(self._arrays, self._entries, self._kinds.values, len(self._known_kinds))
         return self._in_order
 
     def _look(self, row: Sequence[Entry], belongs: Matching) -> None:
@@ -152,14 +159,13 @@ class ScopeIndex:
             self._arrays.remove(gone)
             for number in gone:
                 self._entries.pop(number, None)
-                self._kinds.pop(number, None)
             if self._arrays.is_worn:
                 self._start_anew()
                 now = list(row)
             new = [entry for entry in now if belongs(entry.item)]
             self._entries.update((entry.added, entry) for entry in new)
             known = self._known_kinds
-            self._kinds.update((entry.added, known.setdefault(_kind_of(entry.item), len(known))) for entry in new)
+            self._kinds.extend([known.setdefault(_kind_of(entry.item), len(known)) for entry in new])
             for start in range(0, len(new), _DIVIDED_AT_ONCE):
                 if start:
                     give_way()

@@ -20,26 +20,14 @@ from memoranda_backend.ranking.names import ASSISTANTS, asked_person, is_role
 from memoranda_backend.ranking.participants import capitalised
 from memoranda_backend.ranking.passages import Weights
 from memoranda_backend.ranking.scope_arrays import Flags, Floats, Ints, ScopeArrays
-from memoranda_backend.text.languages import STANDING_OF
 from memoranda_backend.text.stemming import stem, stemmer_of
 from memoranda_backend.text.terms import MONTHS, fold_words, index_words, is_unspaced, query_language, query_words
-
-
-def _as_written(pair: str) -> list[str]:
-    return [pair]
-
 
 _TIME_WORDS = """
 yesterday today tonight tomorrow ago last next week weekend month year morning evening night recently since soon lately
 earlier monday tuesday wednesday thursday friday saturday sunday
 """
 _TIME_TERMS = frozenset({*map(stem, (*_TIME_WORDS.split(), *MONTHS))} - {stem("may")})
-_STANDING_TERMS = {
-    None if language == "-" else language: [
-        stemmer_of(None if language == "-" else language)(word) for word in fold_words(" ".join(words), _as_written)
-    ]
-    for language, words in STANDING_OF.items()
-}
 _ASKING_FOR_TIME = frozenset({"when", "date"})
 _ASKING = frozenset({"what", "when", "where", "who", "whom", "whose", "which", "why", "how"})
 
@@ -375,9 +363,7 @@ class WordScores:
             names = self.arrays.speakers.items()
             assistants = [code for speaker, code in names if speaker.casefold() in ASSISTANTS]
             said = layout.states & ~np.isin(layout.speaker, assistants)
-            holding = np.zeros(len(layout), np.bool_)
-            holding[layout.item_at[self.arrays.places_of_any(_STANDING_TERMS)]] = True
-            layout.standing = said & holding
+            layout.standing = said & self.arrays.holding[layout.rows]
         return layout.standing
 
     @cached_property

@@ -78,6 +78,17 @@ class WordForms:
         return [word for word in words if word.startswith(start)]
 
 
+def having_any(words: Sequence[str], stems: Mapping[str | None, Collection[str]]) -> list[bool]:
+    """Return which of some distinct words have any of some stems, which are given by language."""
+    forms, vocabulary = WordForms(), {word: number for number, word in enumerate(words)}
+    having = [False] * len(words)
+    for language, some in stems.items():
+        for stem in some:
+            for number in forms.of(vocabulary, stem, language):
+                having[number] = True
+    return having
+
+
 def _beginning(word: str) -> str:
     """Return what a word is kept under: its first letters, or the name of a script whose stems leave out prefixes."""
     if word.isascii() or _PREFIXED.match(word) is None:
