@@ -22,7 +22,7 @@ T = TypeVar("T")
 Method = TypeVar("Method", bound=Callable[..., Any])
 Loop = asyncio.AbstractEventLoop
 
-LOOK = 0.002
+POLL_SECONDS = 0.002
 """Seconds between two looks at another loop."""
 
 BLOCKED_AFTER = 10.0
@@ -86,7 +86,7 @@ class LoopLock:
         await own.acquire()
         try:
             while not self._take(holder, by_force):  # noqa: ASYNC110 - an Event would be of one loop
-                await asyncio.sleep(LOOK)
+                await asyncio.sleep(POLL_SECONDS)
             yield
         finally:
             with self._guard:
@@ -135,7 +135,7 @@ class CallsUnderWay:
         """Wait until no call is under way in any loop that takes turns."""
         here = self._counts.here()
         while here.calls or any(count.calls and takes_turns(loop) for loop, count in self._counts.elsewhere()):  # noqa: ASYNC110
-            await asyncio.sleep(LOOK)
+            await asyncio.sleep(POLL_SECONDS)
 
 
 @types.coroutine
@@ -159,12 +159,12 @@ _OVER = object()
 
 
 def guarded(method: Method) -> Method:
-    """Mark a method that guards itself against other threads, where :func:`undivided` would cost too much."""
+    """Mark a method that guards itself against other threads, where :func:`uninterrupted` would cost too much."""
     method.__dict__["guarded"] = True
     return method
 
 
-def undivided(method: Any) -> Any:
+def uninterrupted(method: Any) -> Any:
     """Return an async method, or async generator, whose steps between two ``await`` no other thread interrupts.
 
     The object's ``_turn``, a lock of threads, is held during each step. Code that counts on nothing changing while it

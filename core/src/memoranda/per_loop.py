@@ -12,7 +12,7 @@ import threading
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
 from typing import Any, Generic, TypeVar
 
-from memoranda.loops import LOOK, Loop, takes_turns
+from memoranda.loops import POLL_SECONDS, Loop, takes_turns
 
 T = TypeVar("T")
 
@@ -110,7 +110,7 @@ class PerLoop(Generic[T]):
         for _ in range(_LOOKS):
             if entry.ended or loop.is_closed():
                 break
-            await asyncio.sleep(LOOK)
+            await asyncio.sleep(POLL_SECONDS)
         if not entry.ended:
             self._abandoned(entry)
 
@@ -170,7 +170,7 @@ async def run_in(loop: Loop, work: Callable[[], Coroutine[Any, Any, None]]) -> b
                 elif inspect.iscoroutine(coroutine) and inspect.getcoroutinestate(coroutine) == inspect.CORO_CREATED:
                     coroutine.close()  # Python would warn of a coroutine that never begins.
             return False
-        await asyncio.sleep(LOOK)
+        await asyncio.sleep(POLL_SECONDS)
     if tasks[0].cancelled():  # The loop was being ended meanwhile.
         return False
     tasks[0].result()

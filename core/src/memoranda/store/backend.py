@@ -71,7 +71,7 @@ from memoranda.store.writes import (
     check_expected,
     check_owner,
     keep_trust,
-    kept,
+    next_versions,
     successor,
 )
 
@@ -82,8 +82,8 @@ __all__ = [
     "OfUsers", "Opened", "Opening", "Page", "Past", "Query", "Ranking", "ScopeIndex", "Value", "Write", "Written",
     "as_one_session", "bare_item", "bare_metadata", "best_of", "check_clearing", "check_expected", "check_filter",
     "check_item", "check_metadata", "check_owner", "differing", "end_of_life", "extra_matches", "fields_of", "fold",
-    "further_values", "in_order", "is_below", "items_of_ids", "items_where", "json_equal", "keep_trust", "kept",
+    "further_values", "in_order", "is_below", "items_of_ids", "items_where", "json_equal", "keep_trust",
     "key_bounds", "left_out", "make_item", "make_metadata", "merge_scope", "metadata_matches",
-    "moment_text", "names_nothing", "of_owner", "one_thread_at_a_time", "payloads_where", "place_of", "rank_scope",
-    "readable", "step", "storable", "successor", "value_conditions", "with_lifetime",
+    "moment_text", "names_nothing", "next_versions", "of_owner", "one_thread_at_a_time", "payloads_where", "place_of",
+    "rank_scope", "readable", "step", "storable", "successor", "value_conditions", "with_lifetime",
 ]  # fmt: skip

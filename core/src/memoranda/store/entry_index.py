@@ -55,18 +55,18 @@ class EntryList(list[Entry]):
         self.as_added = self.as_added and all(one.added < other.added for one, other in pairwise(around))
         self.insert(at, entry)
 
-    def exchange(self, stretch: Stretch) -> bool:
-        """IndexChange a stretch, and return whether that could be: it is still what it was."""
-        at, end = bisect_left(self, stretch.first), bisect_left(self, stretch.end)
-        was, now = stretch.was, stretch.now
+    def splice(self, change: Splice) -> bool:
+        """Replace a part of the list, and return whether that could be: it is still what it was."""
+        at, end = bisect_left(self, change.first), bisect_left(self, change.end)
+        was, now = change.was, change.now
         if end - at != len(was) or not all(map(is_, islice(self, at, end), was)):
             return False
         if now and self.as_added:
             numbers = [entry.added for entry in [*self[max(at - 1, 0) : at], now[0], now[-1], *self[end : end + 1]]]
-            self.as_added = stretch.as_added and numbers == sorted(numbers)
+            self.as_added = change.as_added and numbers == sorted(numbers)
         self[at:end] = now
-        first, last = bisect_left(self.staying, stretch.first), bisect_left(self.staying, stretch.end)
-        self.staying[first:last] = stretch.staying
+        first, last = bisect_left(self.staying, change.first), bisect_left(self.staying, change.end)
+        self.staying[first:last] = change.staying
         return True
 
     def take(self, gone: Sequence[Entry]) -> None:
@@ -160,7 +160,7 @@ class EntryIndex:
         if len(gone) + len(come) > AT_ONCE:
             leaving, coming = _by_row(gone), _by_row(come)
             for name in leaving.keys() | coming.keys():
-                rows[name] = self._stretch(name, leaving.get(name, []), coming.get(name, []))
+                rows[name] = self._splice(name, leaving.get(name, []), coming.get(name, []))
         return IndexChange(gone, {entry.item.id: entry for entry in come}, rows)
 
     def carry_out(self, change: IndexChange) -> None:
@@ -177,15 +177,15 @@ class EntryIndex:
         for entry in gone:
             del self._by_id[entry.item.id]
         self._by_id.update(come)
-        for name, stretch in rows.items():
+        for name, splice in rows.items():
             row = self._rows[name[0]].setdefault(name[1], EntryList())
-            if not row.exchange(stretch):
-                row.exchange(self._stretch(name, stretch.gone, stretch.come))
+            if not row.splice(splice):
+                row.splice(self._splice(name, splice.gone, splice.come))
             if not row and name[0]:
                 del self._rows[name[0]][name[1]]
                 self._owners.clear()
 
-    def _stretch(self, name: ListName, gone: list[Entry], come: list[Entry]) -> Stretch:
+    def _splice(self, name: ListName, gone: list[Entry], come: list[Entry]) -> Splice:
         places = [entry[:2] for entry in (*gone, *come)]
         first, last = min(places), max(places)
         end = (last[0], last[1] + 1)
@@ -195,7 +195,7 @@ class EntryIndex:
         now = sorted([*[entry for entry in was if entry.added not in numbers], *come])
         added = [entry.added for entry in now]
         staying = [entry for entry in now if stays(entry.item)]
-        return Stretch(gone, come, first, end, was, now, added == sorted(added), staying)
+        return Splice(gone, come, first, end, was, now, added == sorted(added), staying)
 
     def take(self, gone: Sequence[Entry]) -> None:
         """Remove entries, which are in order."""
@@ -242,7 +242,7 @@ ListName = tuple[str, Any]
 """The name of a scope's field, or ``namespace``, and its value; the row of all has an empty one."""
 
 
-class Stretch(NamedTuple):
+class Splice(NamedTuple):
     """A part of a row, between two places, from which some entries go and into which others come.
 
     It holds what was there and what is to be there, whether that is in the order of adding, and which of it stays in
@@ -264,7 +264,7 @@ class IndexChange(NamedTuple):
 
     gone: Sequence[Entry]
     come: dict[str, Entry]
-    rows: dict[ListName, Stretch]
+    rows: dict[ListName, Splice]
 
 
 def _by_row(entries: Sequence[Entry]) -> dict[ListName, list[Entry]]:

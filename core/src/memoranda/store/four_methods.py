@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 from memoranda.errors import IdConflictError, StoreNotFoundError, UnsupportedError, VersionConflictError
 from memoranda.items import Changes, MemoryItem, MemoryMetadata, Payload, PayloadChanges
-from memoranda.loops import CallsUnderWay, LoopLock, undivided
+from memoranda.loops import CallsUnderWay, LoopLock, uninterrupted
 from memoranda.offloading import in_slices, offload
 from memoranda.store.base import Store
 from memoranda.store.conditions import Expiry, FieldEquals
@@ -28,7 +28,16 @@ from memoranda.store.query import AS_ADDED, Form, Query, best_of
 from memoranda.store.ranked import RankedItem
 from memoranda.store.scope_ranking import rank_scope
 from memoranda.store.values import Value
-from memoranda.store.writes import NOTHING_CHANGED, Change, Packer, Write, Written, check_expected, check_owner, kept
+from memoranda.store.writes import (
+    NOTHING_CHANGED,
+    Change,
+    Packer,
+    Write,
+    Written,
+    check_expected,
+    check_owner,
+    next_versions,
+)
 
 T = TypeVar("T")
 
@@ -293,7 +302,7 @@ class BaseStore(Store):
             newest = await self._search(write.expected.conversation, Page(1, order="added"))
             write.expected.check(newest[0].id if newest else None)
         held = {item.id: await self._get(item.id) for item in write.adds}
-        adds = kept(write, held.get)
+        adds = next_versions(write, held.get)
         removed = await self._remove_each(write.deletes, write.within, purge=write.purge)
         for item in adds:
             await self._add(item, write.within)
@@ -443,5 +452,5 @@ def one_thread_at_a_time(store: type[StoreT]) -> type[StoreT]:
     """
     for name, method in list(vars(store).items()):
         if name.startswith("_") and hasattr(BaseStore, name):
-            setattr(store, name, undivided(method))
+            setattr(store, name, uninterrupted(method))
     return store

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from memoranda.errors import InputError
 from memoranda.items import Changes, MemoryItem, MemoryMetadata, Payload
-from memoranda.loops import undivided
+from memoranda.loops import uninterrupted
 from memoranda.offloading import (
     AT_ONCE,
     CHANGED_AT_ONCE,
@@ -46,7 +46,7 @@ from memoranda.store.query import Form, Query
 from memoranda.store.ranked import RankedItem, Ranker, ScopeIndex
 from memoranda.store.values import Value
 from memoranda.store.window import ONLY_STAYING
-from memoranda.store.writes import NOTHING_CHANGED, Change, Write, Written, check_expected, kept, successor
+from memoranda.store.writes import NOTHING_CHANGED, Change, Write, Written, check_expected, next_versions, successor
 from memoranda.urls import take_options
 
 T = TypeVar("T")
@@ -86,7 +86,7 @@ class InMemoryEngine(Engine):
         self._mark: str | None = None
         self._rankings: dict[Hashable, ScopeIndex] = {}
         """What rankings keep of large scopes. It is dropped with each purge, which leaves nothing in memory."""
-        # Held by the thread whose step it is: see undivided().
+        # Held by the thread whose step it is: see uninterrupted().
         self._turn = threading.RLock()
 
     def __len__(self) -> int:
@@ -132,7 +132,7 @@ class InMemoryEngine(Engine):
             else:
                 self._put(successor(held.item, item, within))
 
-    @undivided
+    @uninterrupted
     async def _carried_out(self, write: Write) -> _Batch:
         """Write a batch, which is made ready aside if it is large; others may write meanwhile."""
         ids = [*(item.id for item in write.adds), *write.deletes]
@@ -174,7 +174,7 @@ class InMemoryEngine(Engine):
         for item in write.adds if write.compared else ():
             check_expected(item, entry.item if (entry := live[item.id]) else None, write.within)
         stored = {item_id: entry.item for item_id, entry in held.items()}
-        items = {item.id: item for item in kept(write, stored.get)}
+        items = {item.id: item for item in next_versions(write, stored.get)}
         numbers = count(first)
         come: list[Entry] = []
         come_hidden: list[Entry] = []
@@ -225,7 +225,7 @@ class InMemoryEngine(Engine):
         entries = [entry for item_id in ids if (entry := self._live.get(item_id)) is not None]
         return await offload(len(entries), _copies, entries)
 
-    @undivided
+    @uninterrupted
     async def _search(self, wanted: Filter, page: Page) -> list[MemoryItem]:
         entries, wanted = self._looked_at(self._live, wanted)
         as_added = page.order == "added" and isinstance(entries, EntryList) and entries.as_added
@@ -238,13 +238,13 @@ class InMemoryEngine(Engine):
             found += await offload(AT_ONCE + 1, _newest, older[::-1], wanted, limit - len(found))
         return await offload(len(found), _copies, found[page.offset :])
 
-    @undivided
+    @uninterrupted
     async def _payloads(self, wanted: Filter, page: Page) -> list[Payload]:
         entries, rest = self._looked_at(self._live, wanted)
         found = await offload(filter_weight(len(entries)), matching, entries.copy(), rest)
         return [Payload.of(entry.item) for entry in _sorted(found, page)]
 
-    @undivided
+    @uninterrupted
     async def changes(self, query: Query[T], since: object) -> Changes[T]:
         """Return how items or payloads differ from what they were at an earlier call."""
         wanted = query.wanted
@@ -261,7 +261,7 @@ class InMemoryEngine(Engine):
     def _page(self, wanted: Filter, page: Page) -> list[Entry]:
         return _sorted(matching(self._live.candidates(wanted.metadata), wanted), page)
 
-    @undivided
+    @uninterrupted
     async def _rank(self, query: str, wanted: Filter, limit: int, shared: bool) -> list[RankedItem]:
         entries, wanted = self._looked_at(self._live, wanted)
         row = entries.copy()
@@ -291,7 +291,7 @@ class InMemoryEngine(Engine):
         entries = self._live.candidates(scope.metadata)
         return any(entry.item.expires_at and entry.item.expires_at <= now for entry in entries)
 
-    @undivided
+    @uninterrupted
     async def count(self, query: Query[MemoryItem]) -> int:
         """Return how many items match."""
         wanted = query.wanted
@@ -303,7 +303,7 @@ class InMemoryEngine(Engine):
             counted += len(await offload(filter_weight(len(entries)), matching, entries.copy(), rest))
         return counted
 
-    @undivided
+    @uninterrupted
     async def stream(self, query: Query[MemoryItem]) -> AsyncGenerator[MemoryItem, None]:
         """Yield all items that match, oldest first, as they were when the read began."""
         found, wanted = self._looked_at(self._live, query.wanted)
@@ -343,7 +343,7 @@ class InMemoryEngine(Engine):
         purged = await self._purge(ids, wanted, change.deleted_only)
         return Written(purged, next_expiry=await self._next_expiry() if change.action == "sweep" else None)
 
-    @undivided
+    @uninterrupted
     async def _purge(self, ids: Sequence[str] | None, wanted: Filter, deleted_only: bool) -> int:
         indexes = (self._hidden,) if deleted_only else (self._hidden, self._live)
         purged = 0
@@ -357,7 +357,7 @@ class InMemoryEngine(Engine):
             self._rankings.clear()
         return purged
 
-    @undivided
+    @uninterrupted
     async def _pop(self, wanted: Filter, purge: bool) -> Written:
         newest = self._page(wanted, Page(1, order="added"))
         if not newest:
@@ -369,7 +369,7 @@ class InMemoryEngine(Engine):
             self._hidden.put(newest[0])
         return Written(1, [copy_item(newest[0].item)])
 
-    @undivided
+    @uninterrupted
     async def _touch(self, ids: Sequence[str], change: Change) -> int:
         touched, within = 0, change.wanted.metadata
         for item_id in ids:
@@ -383,7 +383,7 @@ class InMemoryEngine(Engine):
             touched += 1
         return touched
 
-    @undivided
+    @uninterrupted
     async def _move(self, ids: Sequence[str] | None, wanted: Filter, source: EntryIndex, target: EntryIndex) -> int:
         """Take entries that match from one index to the other and return how many were still there."""
         moved, entries = 0, self._candidates(source, ids, wanted)

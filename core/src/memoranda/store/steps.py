@@ -1,6 +1,6 @@
 """The steps of a request: waiting for a connection, a statement, embedding.
 
-An engine marks the methods that do them with :func:`step`. They are told to whatever watches the request.
+An engine marks the methods that do them with :func:`step`. They are reported to whatever watches the request.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Begin = Callable[[str], End | None]
 """Called with the name of a step before it begins; returns what to call when it has ended, or None to ignore it."""
 
 WATCHING: ContextVar[Begin | None] = ContextVar("memoranda_steps", default=None)
-"""What the steps of this task are told to. Whoever measures a call sets it meanwhile."""
+"""What the steps of this task are reported to. Whoever measures a call sets it meanwhile."""
 
 
 def step(name: str) -> Callable[[Callable[P, Awaitable[T]]], Callable[P, Awaitable[T]]]:
@@ -29,15 +29,15 @@ def step(name: str) -> Callable[[Callable[P, Awaitable[T]]], Callable[P, Awaitab
         @wraps(method)
         def call(*given: P.args, **named: P.kwargs) -> Awaitable[T]:
             begin = WATCHING.get()
-            return method(*given, **named) if begin is None else told(begin, name, method(*given, **named))
+            return method(*given, **named) if begin is None else reported(begin, name, method(*given, **named))
 
         return call
 
     return decorated
 
 
-async def told(begin: Begin, name: str, work: Awaitable[T]) -> T:
-    """Wait for a piece of work, and return its result; it is told as a step."""
+async def reported(begin: Begin, name: str, work: Awaitable[T]) -> T:
+    """Wait for a piece of work, and return its result; it is reported as a step."""
     end = begin(name)
     if end is None:
         return await work

@@ -148,7 +148,7 @@ class Write(NamedTuple):
         return self._replace(**changes)
 
 
-def kept(write: Write, stored: Callable[[str], MemoryItem | None]) -> list[MemoryItem]:
+def next_versions(write: Write, stored: Callable[[str], MemoryItem | None]) -> list[MemoryItem]:
     """Return the items to add as a store should keep them, each with its next version.
 
     ``stored`` gives what is held under an id, hidden items included. All conflicts are found before anything is

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from memoranda.items import MemoryItem, MemoryMetadata
 from memoranda.store import copy_item, dump_item
-from memoranda.store.backend import Filter, Page, Write, check_expected, kept, metadata_matches
+from memoranda.store.backend import Filter, Page, Write, check_expected, metadata_matches, next_versions
 
 from memoranda_jsonl.journal import Entry, Journal
 
@@ -40,7 +40,7 @@ def carry_out(journal: Journal, write: Write) -> int:
     if write.expected is not None:
         newest = newest_first(journal, write.expected.conversation, Page(1, order="added"))
         write.expected.check(newest[0].id if newest else None)
-    adds = {item.id: item for item in kept(write, lambda item_id: held(journal, item_id))}
+    adds = {item.id: item for item in next_versions(write, lambda item_id: held(journal, item_id))}
     which = is_any if write.purge else is_live
     gone = [item_id for item_id in write.deletes if _is_chosen(journal, item_id, which, write.within)]
     # One line, so that no reader sees one change without the other.

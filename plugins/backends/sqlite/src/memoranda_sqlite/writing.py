@@ -21,7 +21,7 @@ from itertools import groupby
 from typing import Any, TypeVar
 
 from memoranda.errors import IdConflictError, MemoryError, StoreClosedError
-from memoranda.store.steps import WATCHING, step, told
+from memoranda.store.steps import WATCHING, reported, step
 from memoranda_backend.sql import Statement
 from memoranda_sqlite.erasing import Eraser
 from memoranda_sqlite.faults import is_busy
@@ -129,7 +129,7 @@ class Writer:
         """
         stored = self._queued(Upserts(upsert, rows, vectors, now))
         begin = WATCHING.get()
-        return stored if begin is None else told(begin, "statement", stored)
+        return stored if begin is None else reported(begin, "statement", stored)
 
     @step("statement")
     async def call(self, work: Callable[[sqlite3.Connection], Result], stored: int = 0) -> Result:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from memoranda.items import MemoryItem
-from memoranda.store.backend import Write, check_expected, kept, metadata_matches
+from memoranda.store.backend import Write, check_expected, metadata_matches, next_versions
 from memoranda_vector.batch_columns import (
     BatchColumns,
     ItemVectors,
@@ -90,7 +90,7 @@ def checked_items(write: Write, seen: Snapshot, compared: bool) -> list[MemoryIt
             check_expected(item, live, write.within)
         # Copies: the versions of the given items are compared again before the batch is written.
         write = write.but(adds=private_copies(write.adds), owned=True)
-    return kept(write, seen.stored().get)
+    return next_versions(write, seen.stored().get)
 
 
 def plan_batch(write: Write, vectors: ItemVectors, seen: Snapshot, first: int, compared: bool) -> BatchPlan:

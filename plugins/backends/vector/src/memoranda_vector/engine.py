@@ -11,7 +11,7 @@ import numpy as np
 
 from memoranda.embeddings import Embeddings
 from memoranda.items import MemoryItem, MemoryMetadata, Payload
-from memoranda.loops import CallsUnderWay, undivided
+from memoranda.loops import CallsUnderWay, uninterrupted
 from memoranda.offloading import AT_ONCE, CHANGED_AT_ONCE, SIFTED_AT_ONCE, filter_weight, in_slices, offload
 from memoranda.shapes import whole_number
 from memoranda.store import Capability, Order, Owner, copy_item
@@ -73,7 +73,7 @@ class VectorEngine(Engine):
         self._stored = StoredItems(self._table, self._searcher)
         self._mark: str | None = None
         self._calls = CallsUnderWay()
-        # Held by the thread whose step it is: see undivided().
+        # Held by the thread whose step it is: see uninterrupted().
         self._turn = threading.RLock()
 
     def __len__(self) -> int:
@@ -95,7 +95,7 @@ class VectorEngine(Engine):
             written: Written = await self._written(write)
             return written
 
-    @undivided
+    @uninterrupted
     async def _written(self, write: Write) -> Written:
         if write.change is not None:
             return await self._changed(write.change)
@@ -229,7 +229,7 @@ class VectorEngine(Engine):
             found = await self._read(query)
         return found  # type: ignore[no-any-return]  # The form of the query says what it is.
 
-    @undivided
+    @uninterrupted
     async def _read(self, query: Query[Any]) -> list[Any]:
         if query.ids is not None:
             return await self._get_many(query.ids)
@@ -250,7 +250,7 @@ class VectorEngine(Engine):
         items = self._table.items_of(rows[page.offset :])
         return await offload(len(items), _copies, items)
 
-    @undivided
+    @uninterrupted
     async def count(self, query: Query[MemoryItem]) -> int:
         """Return how many items match."""
         wanted = query.wanted
@@ -259,7 +259,7 @@ class VectorEngine(Engine):
         live = len(self._table) if rows is None else len(rows)
         return live + len(await offload(filter_weight(len(candidates)), matching, candidates, wanted))
 
-    @undivided
+    @uninterrupted
     async def stream(self, query: Query[MemoryItem]) -> AsyncGenerator[MemoryItem, None]:
         """Yield all items that match, oldest first, as they were when the read began."""
         wanted, order = query.wanted, query.page.order
@@ -273,7 +273,7 @@ class VectorEngine(Engine):
             for item in some:
                 yield copy_item(item)
 
-    @undivided
+    @uninterrupted
     async def owners(self, listing: Listing, query: Query[MemoryItem]) -> AsyncGenerator[Owner, None]:
         """Yield the owners of the items that match, in order."""
         for owner in await owners_of(self._table, await matching_rows(self._table, query.wanted), listing):

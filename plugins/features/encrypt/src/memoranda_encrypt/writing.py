@@ -27,8 +27,8 @@ from memoranda.store.backend import (
     items_of_ids,
     items_where,
     keep_trust,
-    kept,
     metadata_matches,
+    next_versions,
 )
 from memoranda_encrypt.filters import divided_metadata
 from memoranda_encrypt.items import Draft
@@ -146,7 +146,7 @@ class SealedWrites:
         for _ in range(_ATTEMPTS):
             held = await self.held([draft.item.id for draft in drafts], write.now)
             existing = await self._compared(held, write.within)
-            items = kept(write, existing.get)
+            items = next_versions(write, existing.get)
             last = [Draft(item, self._opener.names) for item in items]
             versions = [item.version for item in items]
             distinct = len({item.id for item in items}) == len(items)

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from memoranda.items import MemoryItem
 from memoranda.store import Owner
 from memoranda.store.backend import Engine, Layer, Listing, Query, Write, Written
-from memoranda.store.steps import WATCHING, Begin, told
+from memoranda.store.steps import WATCHING, Begin, reported
 
 T = TypeVar("T")
 
@@ -42,7 +42,7 @@ class TelemetryLayer(Layer):
     def read(self, query: Query[T]) -> Coroutine[Any, Any, list[T]]:
         """Return what the query asks for; a ranking is a step."""
         inner = self.inner.read(query)
-        return inner if query.ranking is None else told(self.begin, "rank", inner)
+        return inner if query.ranking is None else reported(self.begin, "rank", inner)
 
     def stream(self, query: Query[MemoryItem]) -> AsyncGenerator[MemoryItem, None]:
         """Yield all items that match."""
