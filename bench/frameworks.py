@@ -94,14 +94,14 @@ def adk_turn(number: int) -> list[Any]:
     call = types.FunctionCall(id=f"c{number}", name="look", args={"at": "the sky"})
     response = types.FunctionResponse(id=f"c{number}", name="look", response={"result": TEXT})
     contents = [
-        ("user", types.Part(text=f"Question {number}: {TEXT}")),
-        ("agent", types.Part(function_call=call)),
-        ("agent", types.Part(function_response=response)),
-        ("agent", types.Part(text=f"Answer {number}: {TEXT}")),
+        ("user", "user", types.Part(text=f"Question {number}: {TEXT}")),
+        ("agent", "model", types.Part(function_call=call)),
+        ("agent", "user", types.Part(function_response=response)),
+        ("agent", "model", types.Part(text=f"Answer {number}: {TEXT}")),
     ]
     return [
-        Event(author=author, invocation_id="i", content=types.Content(role="user", parts=[part]), id=uuid.uuid4().hex)
-        for author, part in contents
+        Event(author=author, invocation_id="i", content=types.Content(role=role, parts=[part]), id=uuid.uuid4().hex)
+        for author, role, part in contents
     ]
 
 

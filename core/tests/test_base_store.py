@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -233,3 +234,14 @@ async def test_a_batch_does_not_delete_what_has_expired() -> None:
     now += 10
     assert await store.apply(deletes=["x"]) == 0
     assert await store.count(include_deleted=True) == 0
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"payload": "a\0b"}, {"payload": "\ud800"}, {"group_size": "x"}, {"group_size": 2.5}, {"group_size": 10**5000}],
+)
+async def test_a_payload_or_a_group_that_no_store_can_hold_is_refused(changes: dict[str, Any]) -> None:
+    store = InMemoryStore()
+    with pytest.raises(InputError, match=next(iter(changes))):
+        await store.add(HumanMemory(content="hello").model_copy(update=changes))
+    assert await store.count() == 0

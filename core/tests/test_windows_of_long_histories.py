@@ -68,3 +68,24 @@ async def test_a_window_is_that_of_the_whole_history(sessions: int) -> None:
             }
             shown = await store.window(metadata=named, counter=one_token, **bounds)
             assert [item.content for item in shown] == shown_of_all(read, bounds), bounds
+
+
+async def test_what_a_window_returns_or_counts_can_be_changed_without_changing_the_store() -> None:
+    store = InMemoryStore()
+    scope = MemoryMetadata(user_id="ada", session_id="s", extra={"tags": ["new"]})
+    calls = [{"id": "c", "name": "look", "arguments": {}}]
+    await store.add(AIMemory(id="call", content="hello", metadata=scope, tool_calls=calls))
+    await store.add(ToolMemory(id="result", content="hello", metadata=scope, tool_call_id="c"))
+
+    def change(item: MemoryItem) -> int:
+        item.content = "changed"
+        item.metadata.extra["tags"].append("changed")
+        return 1
+
+    for bounds in ({"rounds": 5}, {"limit": 5}, {"tokens": 99, "counter": change}):
+        for shown in await store.window(metadata=scope, **bounds):
+            change(shown)
+            shown.__dict__.get("tool_calls", []).clear()
+    assert [item.content for item in await store.get_many(["call", "result"])] == ["hello", "hello"]
+    assert [item.metadata.extra for item in await store.search()] == [{"tags": ["new"]}] * 2
+    assert [item.id for item in await store.window(metadata=scope)] == ["call", "result"]

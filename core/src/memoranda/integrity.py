@@ -76,21 +76,26 @@ def whole_groups(items: Sequence[MemoryItem], history: Sequence[MemoryItem] | No
     hidden = orphans | {caller for caller, count in missing.items() if count}
     positions: Iterable[int] = range(len(items))
     if history is not None:
-        at = {id(item): position for position, item in enumerate(history)}
+        at = dict(zip(map(id, history), range(len(history)), strict=True))
         positions = [at[id(item)] for item in items]
         hidden.update(set(range(len(history))).difference(positions), remnants(history))
-    if hidden:
-        for together in _together(said, links):
-            if not hidden.isdisjoint(together):
-                hidden.update(together)
     if not hidden:
         return list(items)
+    ties = _ties(said, links)
+    if any((one in hidden) is not (other in hidden) for one, other in ties):
+        for together in _together(ties):
+            if not hidden.isdisjoint(together):
+                hidden.update(together)
     return [item for item, position in zip(items, positions, strict=True) if position not in hidden]
 
 
 def remnants(history: Sequence[MemoryItem]) -> set[int]:
     """Return the positions of the items whose group is incomplete."""
-    sized = [(at, (*conversation_of(item), item.group)) for at, item in enumerate(history) if item.group_size]
+    sized = [
+        (at, (*conversation_of(item), item.group)) for at, item in enumerate(history) if item.__dict__["group_size"]
+    ]
+    if not sized:
+        return set()
     counts = Counter(group for _, group in sized)
     return {at for at, group in sized if counts[group] < (history[at].group_size or 0)}
 
@@ -119,7 +124,7 @@ def pairs(items: Sequence[MemoryItem]) -> tuple[dict[int, int], dict[int, int]]:
 
 def shown_together(items: Sequence[MemoryItem]) -> list[list[int]]:
     """Return the sets of two and more positions whose items are shown all or none, each in order, oldest first."""
-    return sorted(_together(items, linked_by_calls(items).links))
+    return sorted(_together(_ties(items, linked_by_calls(items).links)))
 
 
 class Linked(NamedTuple):
@@ -142,8 +147,9 @@ def linked_by_calls(items: Sequence[MemoryItem]) -> Linked:
         held = item.__dict__
         kind = held["memory_type"]
         if kind == "tool":
+            whose = _whose(held["metadata"].__dict__)
             for call_id in answered_ids(item):
-                own = _own(item, call_id)
+                own = (call_id, *whose)
                 calls = waiting.get(own)
                 if calls and call_id:
                     links.append(AnsweredCall(position, call_id, calls.pop()))
@@ -153,8 +159,9 @@ def linked_by_calls(items: Sequence[MemoryItem]) -> Linked:
                     orphans.add(position)
         elif kind == "ai" and held.get("tool_calls", True) and (ids := call_ids(item)):
             missing[position] = len(ids)
+            whose = _whose(held["metadata"].__dict__)
             for call_id in ids:
-                own = _own(item, call_id)
+                own = (call_id, *whose)
                 calls = waiting.get(own)
                 if calls and calls[-1] == position:
                     calls.append(position)
@@ -188,20 +195,41 @@ def answers_another_agent(items: Sequence[MemoryItem]) -> bool:
 
     It may answer a call of its own instead that was made before these items.
     """
-    if not has_ties(items):
+    if not has_ties(items) or _are_of_one_agent(items):
         return False
     linked = linked_by_calls(items)
     answering = {link.result for link in linked.links}
     return any(position in answering for position, _ in linked.unclaimed)
 
 
-def _together(items: Sequence[MemoryItem], links: Sequence[AnsweredCall]) -> Iterable[list[int]]:
-    """Return the positions that ties connect, at any remove: of a result to its calls, and of a group to itself."""
+def _are_of_one_agent(items: Iterable[MemoryItem]) -> bool:
+    """Return True if all items have the same task and agent."""
+    owner = first = None
+    for item in items:
+        metadata = item.__dict__["metadata"]
+        if metadata is not owner:  # Neighbours mostly share it.
+            owner = metadata
+            agent = metadata.task_id, metadata.agent_id
+            if first is None:
+                first = agent
+            elif agent != first:
+                return False
+    return True
+
+
+def _ties(items: Sequence[MemoryItem], links: Sequence[AnsweredCall]) -> list[tuple[int, int]]:
+    """Return pairs of positions that are shown both or none: of a result and its call, and of items of one group."""
     ties = [(link.caller, link.result) for link in links]
     first: dict[tuple[str | None, str | None, str], int] = {}
     for position, item in enumerate(items):
-        if item.group is not None:
-            ties.append((first.setdefault((*conversation_of(item), item.group), position), position))
+        group = item.__dict__["group"]
+        if group is not None:
+            ties.append((first.setdefault((*conversation_of(item), group), position), position))
+    return ties
+
+
+def _together(ties: Iterable[tuple[int, int]]) -> Iterable[list[int]]:
+    """Return the positions that ties connect, at any remove."""
     sets: dict[int, list[int]] = {}
     for one, other in ties:
         ours, theirs = sets.setdefault(one, [one]), sets.setdefault(other, [other])

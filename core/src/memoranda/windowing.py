@@ -30,11 +30,15 @@ def rounds_of(items: Sequence[MemoryItem]) -> list[list[int]]:
     rounds: list[list[int]] = []
     latest: dict[ConversationKey, list[int]] = {}
     spoken: set[ConversationKey] = set()
+    owner = None
     for position, item in enumerate(items):
-        kind = item.memory_type
+        held = item.__dict__
+        kind = held["memory_type"]
         if kind in STAYING:
             continue
-        conversation = conversation_of(item)
+        if held["metadata"] is not owner:  # Neighbours mostly share it.
+            owner = held["metadata"]
+            conversation = conversation_of(item)
         is_human = kind == "human"
         if conversation not in latest or (is_human and conversation in spoken):
             latest[conversation] = []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
@@ -175,6 +175,11 @@ def copy_item(item: ItemT) -> ItemT:
     _set_extra(copied, _copied(further) if further else {})
     _set_private(copied, None)
     return copied
+
+
+def copy_items(items: Iterable[ItemT]) -> list[ItemT]:
+    """Return copies that share nothing mutable with the items."""
+    return [copy_item(item) for item in items]
 
 
 def stored_metadata(metadata: MemoryMetadata) -> MemoryMetadata:

@@ -63,6 +63,9 @@ class Engine(ABC):
     With it, large batches of adds reach :meth:`write` as ``write.packed``, and no item is copied.
     """
 
+    shares_items: bool = False
+    """True if a query for items that says ``shared`` may give the items that this engine keeps, not copies."""
+
     async def open(self, opening: Opening) -> Opened:
         """Open the engine, make what it needs, and return what it holds. If this raises, nothing is left open.
 
@@ -159,6 +162,11 @@ class Layer(Engine):
     def packer(self) -> Packer | None:  # type: ignore[override]  # read-only here
         """What makes rows for the engine inside."""
         return self.inner.packer
+
+    @property
+    def shares_items(self) -> bool:  # type: ignore[override]  # read-only here
+        """Whether the engine inside may give the items that it keeps."""
+        return self.inner.shares_items
 
     def narrow(self, query: Query[T]) -> Query[T]:
         """Return a query as the engine inside is to answer it."""

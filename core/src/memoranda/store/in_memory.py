@@ -24,7 +24,7 @@ from memoranda.offloading import (
     ranking_weight,
 )
 from memoranda.store.base import Store
-from memoranda.store.codec import copy_item, stored_copy
+from memoranda.store.codec import copy_item, copy_items, stored_copy
 from memoranda.store.conditions import Archived, Below, Expiry, InBranch, InScope, OfUsers
 from memoranda.store.engine import Engine, Opened, Opening
 from memoranda.store.entry_index import (
@@ -77,6 +77,8 @@ class InMemoryEngine(Engine):
         Capability.FORK,
     }
 
+    shares_items = True
+
     def __init__(self, ranker: Callable[[], Awaitable[Ranker]]) -> None:
         self._ranker = ranker
         self._live = EntryIndex()
@@ -110,7 +112,7 @@ class InMemoryEngine(Engine):
         batch = await self._carried_out(write)
         if not write.compared:
             return Written(batch.removed)
-        return Written(0, await offload(len(batch.items), _item_copies, batch.items))
+        return Written(0, await offload(len(batch.items), copy_items, batch.items))
 
     def _remove_expired(self, write: Write) -> None:
         """Remove the items that hold an id of the write and have expired."""
@@ -137,7 +139,7 @@ class InMemoryEngine(Engine):
         """Write a batch, which is made ready aside if it is large; others may write meanwhile."""
         ids = [*(item.id for item in write.adds), *write.deletes]
         if len(ids) > AT_ONCE >= len(write.adds):
-            write = write.but(adds=_item_copies(write.adds))  # A few of them are still the caller's own.
+            write = write.but(adds=copy_items(write.adds))  # A few of them are still the caller's own.
         left = _ATTEMPTS
         while True:
             self._check_turn(write)  # A turn that comes too late is the first thing to report.
@@ -215,7 +217,7 @@ class InMemoryEngine(Engine):
         elif query.form == "payloads":
             found = await self._payloads(query.wanted, query.page)
         else:
-            found = await self._search(query.wanted, query.page)
+            found = await self._search(query.wanted, query.page, query.shared)
         return found  # type: ignore[no-any-return]  # The form of the query says what it is.
 
     async def _of_ids(self, ids: Sequence[str], form: Form) -> list[Any]:
@@ -226,7 +228,7 @@ class InMemoryEngine(Engine):
         return await offload(len(entries), _copies, entries)
 
     @uninterrupted
-    async def _search(self, wanted: Filter, page: Page) -> list[MemoryItem]:
+    async def _search(self, wanted: Filter, page: Page, shared: bool = False) -> list[MemoryItem]:
         entries, wanted = self._looked_at(self._live, wanted)
         as_added = page.order == "added" and isinstance(entries, EntryList) and entries.as_added
         if page.order != "created" and not as_added:
@@ -236,6 +238,8 @@ class InMemoryEngine(Engine):
         older = entries[: len(entries) - at_once] if len(found) < limit else []
         if older:
             found += await offload(AT_ONCE + 1, _newest, older[::-1], wanted, limit - len(found))
+        if shared:
+            return [entry.item for entry in found[page.offset :]]
         return await offload(len(found), _copies, found[page.offset :])
 
     @uninterrupted
@@ -542,10 +546,6 @@ def _newest(entries: Iterable[Entry], wanted: Filter, limit: int) -> list[Entry]
 
 def _soonest(entries: Iterable[Entry]) -> str | None:
     return min((ends for entry in entries if (ends := entry.item.expires_at) is not None), default=None)
-
-
-def _item_copies(items: Iterable[MemoryItem]) -> list[MemoryItem]:
-    return [copy_item(item) for item in items]
 
 
 def _copies(entries: Iterable[Entry]) -> list[MemoryItem]:

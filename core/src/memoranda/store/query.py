@@ -58,10 +58,10 @@ class Query(NamedTuple, Generic[T]):
 
 
 def items_where(
-    wanted: Filter, page: Page = FIRST_PAGE, *, deleted: bool = False, reach: Reach = "own"
+    wanted: Filter, page: Page = FIRST_PAGE, *, deleted: bool = False, reach: Reach = "own", shared: bool = False
 ) -> Query[MemoryItem]:
     """Return the query of a page of the items that match."""
-    return Query(wanted, page, None, deleted, reach=reach)
+    return Query(wanted, page, None, deleted, reach=reach, shared=shared)
 
 
 def items_of_ids(ids: Sequence[str], reach: Reach = "own") -> Query[MemoryItem]:

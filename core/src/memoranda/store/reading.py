@@ -261,12 +261,14 @@ class Reading(History):
             return then
         self._ensure_open()
         wanted = self._filter(metadata=metadata, **narrowing)
-        bounds, looked_at = self._bounds(metadata), list[list[MemoryItem]]()
+        bounds = self._bounds(metadata)
+        looked_at: list[list[MemoryItem]] | None = [] if receipt or self._answering("shown") else None
         session = None if bounds is None else bounds.session_id
         shown = await read_window(self.engine, wanted, **much, counter=counter, session=session, looked_at=looked_at)
         self._observers.searched("", shown)
         asked = {**much, **narrowing}
-        await self.shown(shown, receipt=receipt, owner=bounds, asked=asked, counter=counter, looked_at=looked_at)
+        if looked_at is not None:
+            await self.shown(shown, receipt=receipt, owner=bounds, asked=asked, counter=counter, looked_at=looked_at)
         return shown
 
     async def shown(self, items: Sequence[MemoryItem], /, *, receipt: object = None, **context: Any) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from itertools import chain
 
 from memoranda.integrity import answers_another_agent, conversation_of, whole_groups
@@ -10,6 +10,7 @@ from memoranda.items import MemoryItem
 from memoranda.offloading import filter_weight, offload
 from memoranda.shapes import whole_number
 from memoranda.store.branch_layer import as_one_session
+from memoranda.store.codec import copy_items
 from memoranda.store.engine import Engine
 from memoranda.store.filters import EVERYTHING, Filter, Page
 from memoranda.store.query import items_where
@@ -45,13 +46,14 @@ class _Wanted:
         which rounds are the last is known of those behind. ``is_one`` says that there is one conversation alone, whose
         rounds do not overlap.
         """
-        latest = [place for place, item in enumerate(said) if not stays(item)]
-        enough = self.limit is not None and len(latest) >= self.limit
+        limit = EVERYTHING if self.limit is None else self.limit
+        latest = [] if len(said) < limit else [place for place, item in enumerate(said) if not stays(item)]
+        enough = len(latest) >= limit
         if self.rounds is None and self.tokens is None:
             return enough
         found = rounds_of(said)
-        first = {conversation_of(said[places[0]]): _from_human(said, places)[0] for places in reversed(found)}
-        unknown = max(first.values(), default=-1)
+        begun = {conversation_of(said[places[0]]): places for places in reversed(found)}  # The first one of each stays.
+        unknown = max([_from_human(said, places)[0] for places in begun.values()], default=-1)
         known = [places for places in found if places[0] > unknown]
         if self.rounds is not None and len(known) >= self.rounds:
             return True
@@ -98,24 +100,37 @@ async def read_window(
     limit: int | None,
     counter: TokenCounter | None,
     session: str | None = None,
-    looked_at: list[list[MemoryItem]],
+    looked_at: list[list[MemoryItem]] | None = None,
 ) -> list[MemoryItem]:
     """Return what :meth:`memoranda.store.Store.window` promises, from an engine.
 
     ``session`` is the one that is read, if it is one: its rounds go on where it forked. ``looked_at`` gets all reads.
     """
-    much = _Wanted(rounds, tokens, limit, counter)
-    owner = wanted.metadata
-    is_one = owner is not None and owner.user_id is not None and owner.session_id is not None
-    guesses = [_FIRST_LOOK] if tokens is not None else []
-    guesses += [] if limit is None else [limit + _PER_ROUND]
-    guesses += [] if rounds is None else [_PER_ROUND * rounds + 2]
-    size = min(guesses, default=EVERYTHING)
+    # Only this package's own code looks at items that are not shown, so that they need not be copied.
+    shared = looked_at is None and counter is None
 
     async def read(what: Filter, page: Page) -> list[MemoryItem]:
-        found = as_one_session((await engine.read(items_where(what, page)))[::-1], session)
-        looked_at.append(found)
+        found = as_one_session((await engine.read(items_where(what, page, shared=shared)))[::-1], session)
+        if looked_at is not None:
+            looked_at.append(found)
         return found
+
+    shown = await _window(read, wanted, _Wanted(rounds, tokens, limit, counter))
+    if shared and engine.shares_items:
+        return await offload(len(shown), copy_items, shown)
+    return shown
+
+
+async def _window(
+    read: Callable[[Filter, Page], Awaitable[list[MemoryItem]]], wanted: Filter, much: _Wanted
+) -> list[MemoryItem]:
+    """Return the window of a conversation, of which ``read`` returns what is needed, oldest first."""
+    owner = wanted.metadata
+    is_one = owner is not None and owner.user_id is not None and owner.session_id is not None
+    guesses = [_FIRST_LOOK] if much.tokens is not None else []
+    guesses += [] if much.limit is None else [much.limit + _PER_ROUND]
+    guesses += [] if much.rounds is None else [_PER_ROUND * much.rounds + 2]
+    size = min(guesses, default=EVERYTHING)
 
     while True:
         said = await read(wanted, Page(size, order="added"))

@@ -14,7 +14,7 @@ import memoranda
 from memoranda import HumanMemory, MemoryItem, MemoryMetadata
 from memoranda.errors import InputError
 from memoranda.store import InMemoryStore, Store, dump_item
-from memoranda.store.backend import Filter, Query
+from memoranda.store.backend import Filter, Query, items_of_ids
 from memoranda.store.layers import layer_of
 from memoranda_context import assemble
 from memoranda_receipts import Receipts, Revisions, with_revisions
@@ -67,6 +67,18 @@ async def test_no_ordinary_read_shows_a_revision(store: Any) -> None:
     assert [(owner.value, owner.count) async for owner in store.owners()] == [("ada", 1)]
     assert [version.version for version in await handle.versions("one")] == [1, 2, 3, 4]
     assert await store.scoped(user_id="bob").versions("one") == []
+
+
+async def test_a_recall_that_may_share_items_leaves_what_revisions_know_of_them(store: Any) -> None:
+    store.clock = clock = Clock()
+    item = HumanMemory(id="one", content="The bicycle stands in the shed.", metadata=MemoryMetadata(user_id="ada"))
+    for content in ("The bicycle stands in the shed.", "The bicycle stands in the garden."):
+        item.content = content
+        await store.add(item)
+        clock.tick()
+    before = [dump_item(stored) for stored in await store.bottom.read(items_of_ids(["one"]))]
+    assert len(await store.recall("Where is the bicycle?", shared=True)) == 1
+    assert [dump_item(stored) for stored in await store.bottom.read(items_of_ids(["one"]))] == before
 
 
 async def test_a_replay_stays_exact_after_changes_and_a_purge_ends_that(store: Any) -> None:

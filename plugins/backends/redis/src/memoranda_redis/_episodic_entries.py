@@ -24,6 +24,9 @@ from memoranda_redis.episodic import (
     read_entry,
 )
 
+_SWEPT_AT_ONCE = 8
+"""How many members of the index a read checks at its beginning, and how many at another place."""
+
 # An entry starts with {"timestamp":"<32 characters>", followed by the member that holds its id.
 _ID_AT = len('{"timestamp":"') + 32 + len('",') + 1
 
@@ -121,7 +124,7 @@ end
 
 -- Members outside the window expire too: check the oldest while some of them have, then a random other stretch.
 local function sweep(first)
-  local keys = redis.call('ZRANGE', index, first, first + 31)
+  local keys = redis.call('ZRANGE', index, first, first + STRETCH - 1)
   if #keys == 0 or redis.call('EXISTS', unpack(keys)) == #keys then return 0, #keys end
   local removed = 0
   for _, key in ipairs(keys) do
@@ -135,10 +138,10 @@ while true do
   if removed == 0 then break end
   first = first + looked - removed
 end
-local rest = redis.call('ZCARD', index) - first - 32
-if rest > 0 then sweep(first + 32 + math.floor(place * rest)) end
+local rest = redis.call('ZCARD', index) - first - STRETCH
+if rest > 0 then sweep(first + STRETCH + math.floor(place * rest)) end
 return {odd, answer}
-"""
+""".replace("STRETCH", str(_SWEPT_AT_ONCE))
 )
 """Keys: the index. Arguments: the earliest Unix time, the limit, a random number between 0 and 1, and how to answer.
 
@@ -169,8 +172,9 @@ async def recall(read: Read, agent_id: str, since: float, limit: int) -> list[Ep
     memories = []
     try:
         for text, count in _pairs(pages):
+            if memories:
+                await asyncio.sleep(0)  # A page takes milliseconds, so let other tasks run.
             memories += _read_together(text, count, agent_id)
-            await asyncio.sleep(0)  # A page takes milliseconds, so let other tasks run.
     except CorruptEntryError:
         return await _recall_apart(read, agent_id, since, limit)
     return memories

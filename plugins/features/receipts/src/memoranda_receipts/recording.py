@@ -14,7 +14,7 @@ from memoranda.errors import InputError, MemoryError
 from memoranda.integrity import whole_groups
 from memoranda.items import MemoryItem, MemoryMetadata, now_text, utc_text
 from memoranda.shapes import number
-from memoranda.store import Capability, Observer, dump_item
+from memoranda.store import Capability, Observer, copy_item, dump_item
 from memoranda.store.records import writing_records
 from memoranda.tokens import TokenCounter, estimate_tokens
 from memoranda.windowing import as_said, last_rounds, newest, rounds_within
@@ -174,7 +174,9 @@ def _item_of(document: Mapping[str, Any], owner: MemoryMetadata) -> ReceiptMemor
     """Return the item that a store holds for the document of a receipt; the store checks it."""
     fields = {"id": document["id"], "archived_by": document["id"], "metadata": owner, "version": 0}
     fields |= {"created_at": document["at"], "updated_at": document["at"], "payload": dumped_receipt(document)}
-    return _EMPTY.model_copy(update={**fields, "sources": list(document.get("contents", ()))})
+    item = copy_item(_EMPTY)
+    item.__dict__.update(fields, sources=list(document.get("contents", ())))
+    return item
 
 
 def _other_clock(store: Store) -> str | None:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields, replace
 from functools import cache
+from operator import itemgetter
 from types import MappingProxyType
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 from pydantic import ConfigDict, Field, TypeAdapter
 
@@ -44,22 +45,36 @@ _compact = json.JSONEncoder(separators=(",", ":"), default=str).encode
 _quoted = json.encoder.encode_basestring_ascii
 
 
+class _ShownNames(NamedTuple):
+    """The names of the fields that a model may be shown, beside those that every item has."""
+
+    names: tuple[str, ...]
+    values_of: Callable[[dict[str, Any]], tuple[Any, ...]]
+    usual: tuple[Any, ...]
+    """Their values in an item that says a text and nothing else."""
+    calls: str
+    """What such an item has of calls, as JSON."""
+
+
 @cache
-def _shown_names(cls: type[MemoryItem]) -> tuple[str, ...]:
-    """Return the names of the fields that a model may be shown, beside those that every item has."""
-    return tuple(name for name in cls.model_fields if name not in _NOT_SHOWN and name not in ("content", "memory_type"))
+def _shown_names(cls: type[MemoryItem]) -> _ShownNames:
+    """Return what of the items of a class a model may be shown."""
+    hidden = {*_NOT_SHOWN, "content", "memory_type"}
+    names = tuple(name for name in cls.model_fields if name not in hidden)
+    calls = ',"tool_calls":[]' if "tool_calls" in names else ""
+    return _ShownNames(names, itemgetter(*names), tuple(map(_NO_CALLS.get, names)), calls)
 
 
 def shown_fields(item: MemoryItem) -> str:
     """Return everything in an item that a model may be shown, as JSON; stores may give fields in any order."""
-    held = item.__dict__
-    further = {name: value for name in _shown_names(type(item)) if (value := held[name]) is not None}
-    if extra := item.__pydantic_extra__:
-        further |= {name: value for name, value in extra.items() if value is not None and name not in _NOT_SHOWN}
-    if not further or further == _NO_CALLS:
+    held, extra = item.__dict__, item.__pydantic_extra__
+    names, values_of, usual, calls = _shown_names(type(item))
+    if values_of(held) == usual and not extra:
         # Most items say a text and nothing else. This is the same JSON in less time.
-        calls = ',"tool_calls":[]' if further else ""
-        return f'{{"content":{_quoted(item.content)},"memory_type":{_quoted(item.memory_type)}{calls}}}'
+        return f'{{"content":{_quoted(held["content"])},"memory_type":{_quoted(held["memory_type"])}{calls}}}'
+    further = {name: value for name in names if (value := held[name]) is not None}
+    if extra:
+        further |= {name: value for name, value in extra.items() if value is not None and name not in _NOT_SHOWN}
     return _canonical({**further, "content": item.content, "memory_type": item.memory_type})
 
 
@@ -100,15 +115,16 @@ class Shown:
 
 def entry_of(item: MemoryItem, role: str, *, elsewhere: bool = False) -> dict[str, Any]:
     """Return the entry of an item as a receipt stores it: what has its default is left out."""
-    entry = {"id": item.id, "version": item.version, "hash": content_hash(item)}
+    held = item.__dict__
+    entry = {"id": held["id"], "version": held["version"], "hash": content_hash(item)}
     if role != "conversation":
         entry["role"] = role
-    if item.archived_by is not None:
+    if held["archived_by"] is not None:
         entry["archived"] = True
-    if item.expires_at is not None:
-        entry["expires_at"] = item.expires_at
-    if item.trust is not None:
-        entry["trust"] = item.trust
+    if held["expires_at"] is not None:
+        entry["expires_at"] = held["expires_at"]
+    if held["trust"] is not None:
+        entry["trust"] = held["trust"]
     if elsewhere:
         entry["elsewhere"] = True
     return entry

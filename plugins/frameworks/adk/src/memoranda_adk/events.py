@@ -18,6 +18,7 @@ from google.genai import types
 from pydantic_core import to_json
 
 from memoranda.items import MemoryItem, utc_text
+from memoranda.shapes import json_text
 from memoranda.speakers import may_speak_as, type_of_role
 from memoranda.store import Store
 from memoranda_messages.sessions import Fields, JsonObject, MessageFormat, Outgoing, Part, Result
@@ -40,7 +41,14 @@ _BESIDE = frozenset({"video_metadata", "media_resolution", "part_metadata", "spe
 _PART, _CONTENT, _EVENT = types.Part(), types.Content(), Event()
 _DUMPED = _EVENT.model_dump(mode="json", exclude_none=True)
 _PLAIN = _DUMPED.keys() | {"content"}
-"""What an event has that says a text and does nothing else."""
+"""What an event has that says something and does nothing else."""
+
+_STRUCTS = {"function_call": types.FunctionCall(), "function_response": types.FunctionResponse()}
+_STRUCT_KEYS = {
+    "function_call": dict.fromkeys(("id", "name", "args")).keys(),
+    "function_response": dict.fromkeys(("id", "name", "response")).keys(),
+}
+"""What a usual call or response has; the last one is a dict, and the others are texts."""
 
 
 class EventFormat(MessageFormat[Event]):
@@ -60,24 +68,37 @@ class EventFormat(MessageFormat[Event]):
 
     def load(self, given: JsonObject) -> Event:
         """Return the event of an object."""
-        if (text := _only_text(given)) is None:
+        found = _only_part(given)
+        if found is None:
             return Event.model_validate_json(to_json(given))  # Only from JSON does pydantic decode base64.
         # Most events are like this one, and to copy an event takes a quarter of the time of validation.
-        part = _PART.model_copy(update={"text": text})
+        kind, said = found
+        part = _PART.model_copy(update={kind: said if kind == "text" else _STRUCTS[kind].model_copy(update=said)})
         content = _CONTENT.model_copy(update={"role": given["content"].get("role"), "parts": [part]})
         further = {"content": content, "actions": EventActions(), "node_info": NodeInfo()}
         return _EVENT.model_copy(update={**given, **further})
 
     def is_just(self, item: MemoryItem, given: JsonObject) -> bool:
-        """Return True if an event and its item say the same text, and nothing else."""
-        by_user = given.get("author") == USER
+        """Return True if an event and its item say the same text, call or response, and nothing else."""
+        found, held = _only_part(given), item.__dict__
+        if found is None or item.__pydantic_extra__:
+            return False
+        kind, said = found
+        if not may_speak_as(given["content"].get("role") or "", [held["memory_type"]]):
+            return False
+        if kind == "function_response":
+            fields = _result_fields(said["id"], said)
+            return held["name"] is None and all(
+                held.get(name) == fields[name]
+                for name in ("memory_type", "content", "tool_call_id", "tool_name", "is_error")
+            )
+        by_user = given["author"] == USER
+        calls = [_call_fields(said["id"], said)] if kind == "function_call" else []
         return (
-            _only_text(given) == item.content
-            and item.memory_type == ("human" if by_user else "ai")
-            and item.name == (None if by_user else given["author"] or None)
-            and may_speak_as(given["content"].get("role") or "", [item.memory_type])
-            and not item.model_extra
-            and not getattr(item, "tool_calls", None)
+            held["memory_type"] == ("human" if by_user else "ai")
+            and held["content"] == ("" if calls else said)
+            and held["name"] == (None if by_user else given["author"] or None)
+            and json_text(calls) == json_text(held.get("tool_calls") or [])
         )
 
     def read(self, given: JsonObject) -> list[Fields]:
@@ -128,14 +149,29 @@ def item_id(store: Store, *names: str) -> str:
     return store.derived_id(json.dumps([FORMAT, *names]))
 
 
-def _only_text(given: JsonObject) -> str | None:
-    """Return the text of an event that says this text and does nothing else; None for any other event."""
+def _only_part(given: JsonObject) -> tuple[str, Any] | None:
+    """Return what an event says that says one text, call or response and does nothing else; None for any other event.
+
+    It comes behind the name of its kind.
+    """
     parts = (given.get("content") or {}).get("parts")
-    if given.keys() != _PLAIN or not parts or len(parts) > 1 or parts[0].keys() != {"text"}:
+    if given.keys() != _PLAIN or not parts or len(parts) > 1 or len(parts[0]) != 1:
         return None
+    ((kind, said),) = parts[0].items()
+    texts = [given["author"], given["id"], given["invocation_id"], given["content"].get("role") or ""]
+    if kind == "text":
+        texts.append(said)
+    elif kind not in _STRUCTS or said.keys() != _STRUCT_KEYS[kind] or not said["id"]:
+        return None
+    else:
+        *names, values = (said[key] for key in _STRUCT_KEYS[kind])
+        if type(values) is not dict:
+            return None
+        texts += names
     plain = given["actions"] == _DUMPED["actions"] and given["node_info"] == _DUMPED["node_info"]
-    said = [parts[0]["text"], given["author"], given["id"], given["invocation_id"], given["content"].get("role") or ""]
-    return said[0] if plain and all(type(text) is str for text in said) and type(given["timestamp"]) is float else None
+    if not plain or type(given["timestamp"]) is not float or not all(type(text) is str for text in texts):
+        return None
+    return kind, said
 
 
 def _identified(given: Iterable[Mapping[str, Any]]) -> list[tuple[str, Mapping[str, Any]]]:
@@ -201,11 +237,12 @@ def _spoken_fields(author: str, said: list[JsonObject], calls: list[tuple[str, M
         "provider_parts": sorted(others),
     }
     if calls:
-        fields["tool_calls"] = [
-            {"id": call_id, "name": call.get("name") or "", "arguments": call.get("args") or {}}
-            for call_id, call in calls
-        ]
+        fields["tool_calls"] = [_call_fields(call_id, call) for call_id, call in calls]
     return fields
+
+
+def _call_fields(call_id: str, call: Mapping[str, Any]) -> JsonObject:
+    return {"id": call_id, "name": call.get("name") or "", "arguments": call.get("args") or {}}
 
 
 def _reasoning(part: Mapping[str, Any]) -> Iterator[Part]:

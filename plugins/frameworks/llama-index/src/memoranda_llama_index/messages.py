@@ -17,6 +17,8 @@ from llama_index.core.base.llms.types import (
     VideoBlock,
 )
 
+from memoranda.items import MemoryItem
+from memoranda.shapes import json_text
 from memoranda.tool_calls import call_arguments, call_name
 from memoranda_messages.sessions import Fields, JsonObject, MessageFormat, Outgoing, Part, Result
 
@@ -43,6 +45,11 @@ _KNOWN = {"text", "thinking", "tool_call", "cache", *_DATA}
 _SAID = {"tool_call_id", "name", "session_id", "reasoning_content"}
 """The keys beside a message's blocks that its fields or parts have, or that no model is sent."""
 
+_USUAL_ROLES = {"user": "human", "assistant": "ai", "tool": "tool", "system": "system"}
+_KEYS = {"role", "blocks", "additional_kwargs"}
+_TEXT_KEYS = {"block_type", "text"}
+_CALL_KEYS = {"block_type", "tool_call_id", "tool_name", "tool_kwargs"}
+
 
 class LlamaIndexFormat(MessageFormat[ChatMessage]):
     """``ChatMessage``, with blocks of every kind."""
@@ -57,6 +64,28 @@ class LlamaIndexFormat(MessageFormat[ChatMessage]):
     def load(self, given: JsonObject) -> ChatMessage:
         """Return the message. Raises ValueError for blocks that this release does not know, or whose file is gone."""
         return ChatMessage.model_validate(given)
+
+    def is_just(self, item: MemoryItem, given: JsonObject) -> bool:
+        """Return True if a message of texts and calls, or of a result, and its item say the same, and nothing else."""
+        held = item.__dict__
+        kind = held["memory_type"]
+        if given.keys() != _KEYS or _USUAL_ROLES.get(given["role"]) != kind:
+            return False
+        if item.__pydantic_extra__ or held["name"] is not None or held.get("is_error"):
+            return False
+        texts, calls = [], []
+        for block in given["blocks"]:
+            if block.keys() == _TEXT_KEYS and block["block_type"] == "text":
+                texts.append(block["text"])
+            elif block.keys() == _CALL_KEYS and block["block_type"] == "tool_call" and block["tool_call_id"]:
+                calls.append(_call(block))
+            else:
+                return False
+        beside = {"tool_call_id": held.get("tool_call_id")} if kind == "tool" else {}
+        if given["additional_kwargs"] != beside or "\n".join(texts) != held["content"]:
+            return False
+        asked = held.get("tool_calls") or []
+        return not (calls or asked) or (kind == "ai" and json_text(calls) == json_text(asked))
 
     def read(self, given: JsonObject) -> list[Fields]:
         """Return the fields of a message."""
@@ -99,17 +128,18 @@ class LlamaIndexFormat(MessageFormat[ChatMessage]):
 
 def _calls(blocks: list[JsonObject], beside: Mapping[str, Any]) -> list[JsonObject]:
     """Return the calls of a message: those in blocks, and those that older integrations keep beside them, each once."""
-    found = [
-        {"id": block.get("tool_call_id"), "name": block["tool_name"], "arguments": block["tool_kwargs"]}
-        for block in blocks
-        if block["block_type"] == "tool_call"
-    ]
+    found = [_call(block) for block in blocks if block["block_type"] == "tool_call"]
     in_blocks = [(call["id"], call["name"], call_arguments(call)) for call in found]
     old = beside.get("tool_calls")
     older = old if isinstance(old, list) else []
     asked = [(call.get("id"), call_name(call), call_arguments(call)) for call in older]
     found += [dict(zip(("id", "name", "arguments"), call, strict=True)) for call in asked if call not in in_blocks]
     return [call | {"id": call["id"] or f"call_{position}"} for position, call in enumerate(found)]
+
+
+def _call(block: JsonObject) -> JsonObject:
+    """Return the call that a block asks for."""
+    return {"id": block.get("tool_call_id"), "name": block["tool_name"], "arguments": block["tool_kwargs"]}
 
 
 def _texts(block: JsonObject) -> Iterator[str]:

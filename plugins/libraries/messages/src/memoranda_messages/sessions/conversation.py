@@ -10,7 +10,7 @@ from memoranda.errors import TurnConflictError, VersionConflictError
 from memoranda.integrity import linked_by_calls, remnants, shown_together, whole_groups
 from memoranda.items import SCOPE_FIELDS, MemoryItem, MemoryMetadata
 from memoranda.offloading import filter_weight, offload
-from memoranda.store import EVERYTHING, Capability, Store
+from memoranda.store import EVERYTHING, Capability, Store, copy_item
 from memoranda.store.records import check_record
 from memoranda.trust import check_trust, trust_of
 from memoranda.windowing import as_said
@@ -140,7 +140,7 @@ class Conversation:
         - ``records`` (see :meth:`Records.item`) are replaced together with it, all or none. If one of them has another
           version by now, or a new item's id exists, VersionConflictError is raised and nothing is stored.
         """
-        batch = [_stamped(item, self.items.scope) for item in items]
+        batch = _stamped(items, self.items.scope)
         _tie_groups(batch)
         if records:
             await finished(self._append_with_records(batch, records, after))
@@ -161,7 +161,7 @@ class Conversation:
 
         With ``archived``, only items that are archived, or only those that are not, are replaced.
         """
-        batch = [_stamped(item, self.items.scope) for item in items]
+        batch = _stamped(items, self.items.scope)
         _tie_groups(batch)
         kept = {item.id for item in batch}
         stored = await self.items.search(archived=archived, where=_MESSAGES, limit=EVERYTHING, mode="substring")
@@ -242,14 +242,25 @@ class Conversation:
         return left
 
 
-def _stamped(item: MemoryItem, scope: MemoryMetadata) -> MemoryItem:
-    """Return an item with the scope's ids where it names none. Raises nothing: the handle refuses other owners."""
-    bound = {
-        name: value
-        for name in SCOPE_FIELDS
-        if getattr(item.metadata, name) is None and (value := getattr(scope, name)) is not None
-    }
-    return item.model_copy(update={"metadata": item.metadata.model_copy(update=bound)}) if bound else item
+def _stamped(items: Iterable[MemoryItem], scope: MemoryMetadata) -> list[MemoryItem]:
+    """Return items with the scope's ids where they name none. Raises nothing: the handle refuses other owners."""
+    stamped = []
+    given = bound = None
+    for item in items:
+        if item.metadata is not given:  # The items of a turn mostly share it.
+            given = item.metadata
+            missing = [name for name in SCOPE_FIELDS if getattr(given, name) is None]
+            ids = {name: value for name in missing if (value := getattr(scope, name)) is not None}
+            bound = given.model_copy(update=ids) if ids else None
+        stamped.append(item if bound is None else _but(item, metadata=bound))
+    return stamped
+
+
+def _but(item: MemoryItem, **fields: Any) -> MemoryItem:
+    """Return a copy of an item with other values of some fields, in a third of the time of ``model_copy``."""
+    changed = copy_item(item)
+    changed.__dict__.update(fields)
+    return changed
 
 
 def _tie_groups(batch: list[MemoryItem]) -> None:
@@ -257,7 +268,7 @@ def _tie_groups(batch: list[MemoryItem]) -> None:
     for together in shown_together(batch):
         group = next((batch[at].group for at in together if batch[at].group), None) or uuid.uuid4().hex
         for at in together:
-            batch[at] = batch[at].model_copy(update={"group": group, "group_size": len(together)})
+            batch[at] = _but(batch[at], group=group, group_size=len(together))
 
 
 def _in_place(items: Sequence[MemoryItem]) -> bool:
