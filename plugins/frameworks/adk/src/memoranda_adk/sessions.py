@@ -31,7 +31,7 @@ from memoranda_messages.sessions import (
     StoredState,
     finished,
     replaced,
-    retried,
+    retry_conflicts,
     seen_by,
     states_of,
     write_records,
@@ -93,7 +93,7 @@ class MemorandaSessionService(BaseSessionService):
             await write_records(self._sessions.store, records)
             return after
 
-        return _session(states, await finished(retried(create)), [])
+        return _session(states, await finished(retry_conflicts(create)), [])
 
     async def get_session(
         self, *, app_name: str, user_id: str, session_id: str, config: GetSessionConfig | None = None
@@ -153,7 +153,7 @@ class MemorandaSessionService(BaseSessionService):
             await self._check_current(states, session, stored)
             return await self._written(states, stored, lasting, deltas)
 
-        after = await retried(write)
+        after = await retry_conflicts(write)
         if after is None:
             return event
         if isinstance(session, StoredSession):

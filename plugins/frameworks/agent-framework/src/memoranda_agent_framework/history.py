@@ -13,7 +13,7 @@ from memoranda.loops import LoopLock
 from memoranda.store import Store
 from memoranda.sync import SyncStore
 from memoranda_agent_framework.messages import AgentFrameworkFormat
-from memoranda_messages.sessions import Dropped, SessionOptions, Sessions, retried, settled
+from memoranda_messages.sessions import Dropped, SessionOptions, Sessions, retry_conflicts, settled
 
 FORMAT = AgentFrameworkFormat()
 
@@ -104,7 +104,7 @@ class MemorandaHistoryProvider(HistoryProvider):
 
         if messages:
             async with self._turns.setdefault(session, LoopLock()).held():
-                await retried(attempt)
+                await retry_conflicts(attempt)
 
     async def before_run(
         self, *, agent: SupportsAgentRun, session: AgentSession, context: SessionContext, state: dict[str, Any]

@@ -40,7 +40,7 @@ from memoranda_langgraph.records import (
     needed_checkpoints,
     time_of,
 )
-from memoranda_messages.sessions import retried
+from memoranda_messages.sessions import retry_conflicts
 
 STRATEGIES = ("keep_latest", "delete")
 _AT_ONCE = 50
@@ -196,7 +196,7 @@ class Threads:
             with writing_records(WRITE):
                 await self._store.update_many(fresh)
 
-        await retried(write)
+        await retry_conflicts(write)
 
     # Removing and copying
 

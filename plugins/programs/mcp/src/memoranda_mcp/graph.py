@@ -8,17 +8,17 @@ lose nothing: the one that comes second reads again.
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
-from memoranda.errors import InputError, StoreError, VersionConflictError
+from memoranda.errors import InputError
 from memoranda.items import SCOPE_FIELDS, MemoryItem, MemoryMetadata, now_text
 from memoranda.store.backend import fold
+from memoranda_messages.sessions import retry_conflicts
 
 if TYPE_CHECKING:
     from memoranda.store import ScopedStore
 
-T = TypeVar("T")
 Entity = dict[str, Any]
 Relation = dict[str, str]
 
@@ -28,7 +28,6 @@ GRAPH_KIND = "graph"
 PLACE = "graph"
 """The last element of the graph's namespace."""
 
-ATTEMPTS = 1000
 ID_DIGITS = 40
 
 
@@ -50,7 +49,7 @@ class Graph:
             await self._store.update_many([self._entity_item(entity) for entity in new])
             return [{**entity, "observations": _each_once(entity["observations"])} for entity in new]
 
-        return await _again(work)
+        return await retry_conflicts(work)
 
     async def create_relations(self, relations: Sequence[Relation]) -> list[Relation]:
         """Store the relations that are new, and return them."""
@@ -62,7 +61,7 @@ class Graph:
             await self._store.update_many([self._relation_item(relation) for relation in new.values()])
             return list(new.values())
 
-        return await _again(work)
+        return await retry_conflicts(work)
 
     async def add_observations(self, additions: Sequence[tuple[str, Sequence[str]]]) -> list[tuple[str, list[str]]]:
         """Add new observations to entities, and return what was added to each.
@@ -83,7 +82,7 @@ class Graph:
             await self._store.update_many(self._changed(items, observed))
             return added
 
-        return await _again(work)
+        return await retry_conflicts(work)
 
     async def delete_observations(self, deletions: Sequence[tuple[str, Sequence[str]]]) -> None:
         """Remove observations. Entities and observations that do not exist are ignored."""
@@ -96,7 +95,7 @@ class Graph:
                     observed[name] = [content for content in observed[name] if content not in gone]
             await self._store.update_many(self._changed(items, observed))
 
-        await _again(work)
+        await retry_conflicts(work)
 
     async def delete_entities(self, names: Sequence[str]) -> None:
         """Remove entities and all relations from and to them."""
@@ -180,16 +179,6 @@ class Graph:
     def _id(self, kind: str, parts: list[str]) -> str:
         named = json.dumps([self._owner, kind, parts])
         return f"graph-{kind}-{self._store.derived_id(named, digits=ID_DIGITS)}"
-
-
-async def _again(work: Callable[[], Awaitable[T]]) -> T:
-    """Do the work, again whenever others changed what it had read: each time, one of them has succeeded."""
-    for _ in range(ATTEMPTS):
-        try:
-            return await work()
-        except VersionConflictError:
-            continue
-    raise StoreError("Others keep changing the same part of the graph. Nothing was changed; try again.")
 
 
 def _each_once(texts: Iterable[str]) -> list[str]:

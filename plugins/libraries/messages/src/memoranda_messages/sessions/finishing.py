@@ -36,7 +36,7 @@ async def finished(change: Coroutine[Any, Any, T]) -> T:
     return task.result()
 
 
-async def retried(change: Callable[[], Awaitable[T]], attempts: int = ATTEMPTS) -> T:
+async def retry_conflicts(change: Callable[[], Awaitable[T]], attempts: int = ATTEMPTS) -> T:
     """Return the result of a change that reads, decides and writes; it is called again if another process came first.
 
     Another process came first if the change raises VersionConflictError or TurnConflictError. After the last attempt

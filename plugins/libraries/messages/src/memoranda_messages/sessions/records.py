@@ -21,7 +21,7 @@ from memoranda.store import EVERYTHING, Capability, Store
 from memoranda.store.records import writing_records
 from memoranda_messages.payload_json import decode_payload, encode_payload
 from memoranda_messages.sessions.derived_ids import DerivedIds
-from memoranda_messages.sessions.finishing import finished, retried
+from memoranda_messages.sessions.finishing import finished, retry_conflicts
 
 RECORD = "session.record"
 """The ``memory_type`` of records."""
@@ -180,7 +180,7 @@ class Records:
             value = changed(stored.value if stored else None)
             return await self.put(kind, name, value, version=stored.version if stored else 0, extra=kept)
 
-        return await retried(attempt)
+        return await retry_conflicts(attempt)
 
     async def remove(self, kind: str, name: str) -> bool:
         """Remove a record, for good if the store can, and return True if there was one."""
