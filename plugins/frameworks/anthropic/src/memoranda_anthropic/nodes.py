@@ -8,13 +8,13 @@ earlier states are archived, and not found.
 
 from __future__ import annotations
 
-import json
 import uuid
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from memoranda.items import SCOPE_FIELDS, MemoryItem, MemoryMetadata, now_text
+from memoranda.items import MemoryItem, MemoryMetadata, now_text
 from memoranda_anthropic.paths import Parts, path_of
+from memoranda_messages.sessions import DerivedIds
 
 if TYPE_CHECKING:
     from memoranda.store import ScopedStore
@@ -26,8 +26,6 @@ FOLDER = "memory-folder"
 PAST = "memory-past"
 PLACE = "anthropic"
 """The first element of the namespaces of these items, below that of the scope."""
-
-ID_DIGITS = 40
 
 _KINDS: dict[State, str] = {"file": FILE, "folder": FOLDER, "none": PAST}
 
@@ -77,15 +75,13 @@ class NodeCodec:
     """Converts the nodes of one scope to items and back."""
 
     def __init__(self, store: ScopedStore) -> None:
-        scope = store.scope
-        self._store = store
-        self._place = (*scope.namespace, PLACE)
-        self._owner = json.dumps([*(getattr(scope, name) for name in SCOPE_FIELDS), list(scope.namespace)])
+        self._namespace = store.scope.namespace
+        self._place = (*self._namespace, PLACE)
+        self._ids = DerivedIds(store, PLACE)
 
     def item_id(self, parts: Parts) -> str:
         """Return the id of a path's item. Different scopes of one user have different items for the same path."""
-        named = json.dumps([self._owner, list(parts)])
-        return f"memory-file-{self._store.derived_id(named, digits=ID_DIGITS)}"
+        return f"memory-file-{self._ids.id_of(self._namespace, parts)}"
 
     def below(self, parts: Parts) -> MemoryMetadata:
         """Return the filter for the contents of a folder, at any depth."""

@@ -7,14 +7,13 @@ lose nothing: the one that comes second reads again.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from memoranda.errors import InputError
-from memoranda.items import SCOPE_FIELDS, MemoryItem, MemoryMetadata, now_text
+from memoranda.items import MemoryItem, MemoryMetadata, now_text
 from memoranda.store.backend import fold
-from memoranda_messages.sessions import retry_conflicts
+from memoranda_messages.sessions import DerivedIds, retry_conflicts
 
 if TYPE_CHECKING:
     from memoranda.store import ScopedStore
@@ -28,8 +27,6 @@ GRAPH_KIND = "graph"
 PLACE = "graph"
 """The last element of the graph's namespace."""
 
-ID_DIGITS = 40
-
 
 class Graph:
     """The graph of one scope."""
@@ -37,7 +34,7 @@ class Graph:
     def __init__(self, store: ScopedStore) -> None:
         self._store = store
         self._namespace = (*store.scope.namespace, PLACE)
-        self._owner = [*(getattr(store.scope, name) for name in SCOPE_FIELDS), list(store.scope.namespace)]
+        self._ids = DerivedIds(store, PLACE)
 
     async def create_entities(self, entities: Sequence[Entity]) -> list[Entity]:
         """Store the entities that are new, and return them; existing ones stay as they are."""
@@ -171,14 +168,13 @@ class Graph:
         return MemoryItem(id=item_id, content=content, memory_type=GRAPH_KIND, metadata=metadata)
 
     def _entity_id(self, name: str) -> str:
-        return self._id("entity", [name])
+        return self._id("entity", name)
 
     def _relation_id(self, relation: Relation) -> str:
-        return self._id("relation", [relation["from"], relation["relationType"], relation["to"]])
+        return self._id("relation", relation["from"], relation["relationType"], relation["to"])
 
-    def _id(self, kind: str, parts: list[str]) -> str:
-        named = json.dumps([self._owner, kind, parts])
-        return f"graph-{kind}-{self._store.derived_id(named, digits=ID_DIGITS)}"
+    def _id(self, kind: str, *parts: str) -> str:
+        return f"graph-{kind}-{self._ids.id_of(self._store.scope.namespace, *parts)}"
 
 
 def _each_once(texts: Iterable[str]) -> list[str]:
