@@ -11,7 +11,7 @@ from memoranda.store.lineage import erase
 from memoranda_commands import options
 from memoranda_commands.exits import CommandError, ExitCode
 from memoranda_commands.interrupting import uncertain
-from memoranda_commands.terminal import agree, items_text, progress, say, show_json
+from memoranda_commands.terminal import agree, items_text, progress, say
 
 if TYPE_CHECKING:
     from memoranda.store import Access, Store
@@ -23,81 +23,67 @@ ItemId = Annotated[str | None, typer.Argument(metavar="ID", help="One item, by i
 @options.filtered
 @options.scoped
 def clear(
-    metadata: options.Owner = None,
     which: options.Which = None,
     everything: Everything = False,
     dry_run: options.DryRun = False,
     yes: options.Yes = False,
-    store: options.Store = None,
-    store_options: options.StoreOptions = None,
-    as_json: options.Json = False,
+    *,
+    target: options.Target,
 ) -> None:
     """Remove memories by their owner, or all of them with --all.
 
     Most stores keep deleted items, and 'memoranda restore' brings them back; the question says if this one does.
     """
     from memoranda.store import Capability
-    from memoranda_commands.stores import opened, run
 
     if not which:
-        metadata = _named(metadata, everything, "clear")
+        _check_named(target, everything, "clear")
 
-    async def work() -> None:
-        async with opened(store, store_options, _access(dry_run)) as target:
-            hides = Capability.DELETE in target.capabilities
-            number = await target.count(metadata=metadata, **which)
-            verb = "Delete" if hides else "Remove for good"
-            if dry_run or not number:
-                _report(number, dry_run, as_json, "deleted" if hides else "removed for good")
-                return
-            agree(f"{verb} {items_text(number)} of {target.label}?", yes=yes)
-            removed = await target.clear(metadata=metadata, **which)
-            _report(
-                removed,
-                dry_run,
-                as_json,
-                "deleted; memoranda restore brings them back" if hides else "removed for good",
-            )
+    async def work(store: Store) -> None:
+        hides = Capability.DELETE in store.capabilities
+        number = await store.count(metadata=target.metadata, **which)
+        verb = "Delete" if hides else "Remove for good"
+        if dry_run or not number:
+            _report(target, number, dry_run, "deleted" if hides else "removed for good")
+            return
+        agree(f"{verb} {items_text(number)} of {store.label}?", yes=yes)
+        removed = await store.clear(metadata=target.metadata, **which)
+        done = "deleted; memoranda restore brings them back" if hides else "removed for good"
+        _report(target, removed, dry_run, done)
 
     with uncertain("Some of the items may be removed already; run it again to be sure."):
-        run(work())
+        target.run(work, _access(dry_run))
 
 
 @options.scoped
 def restore(
     item_id: ItemId = None,
-    metadata: options.Owner = None,
     everything: Everything = False,
     dry_run: options.DryRun = False,
-    store: options.Store = None,
-    store_options: options.StoreOptions = None,
-    as_json: options.Json = False,
+    *,
+    target: options.Target,
 ) -> None:
     """Bring back what was cleared, where the store only hid it: one id, an owner's, or --all."""
-    from memoranda_commands.stores import opened, run
-
     if item_id is None:
-        metadata = _named(metadata, everything, "restore")
+        _check_named(target, everything, "restore")
 
-    async def work() -> None:
-        async with opened(store, store_options, _access(dry_run)) as target:
-            if dry_run:
-                _report(await _hidden(target, item_id, metadata), dry_run, as_json, "restored")
-                return
-            restored = await target.restore(item_id, metadata=metadata)
-            if item_id is not None and not restored:
-                raise CommandError(f"No deleted item has the id {item_id!r}.", ExitCode.NOT_FOUND)
-            _report(restored, dry_run, as_json, "restored", "There is nothing to restore.")
+    async def work(store: Store) -> None:
+        if dry_run:
+            _report(target, await _hidden(store, item_id, target.metadata), dry_run, "restored")
+            return
+        restored = await store.restore(item_id, metadata=target.metadata)
+        if item_id is not None and not restored:
+            raise CommandError(f"No deleted item has the id {item_id!r}.", ExitCode.NOT_FOUND)
+        _report(target, restored, dry_run, "restored", "There is nothing to restore.")
 
     with uncertain("Some of the items may be back already; run it again to be sure."):
-        run(work())
+        target.run(work, _access(dry_run))
 
 
 @options.filtered
 @options.scoped
 def purge(
     item_id: ItemId = None,
-    metadata: options.Owner = None,
     which: options.Which = None,
     deleted: Annotated[bool, typer.Option("--deleted", help="Only those that are deleted: empty the bin.")] = False,
     derived: Annotated[
@@ -105,13 +91,13 @@ def purge(
     ] = False,
     dry_run: options.DryRun = False,
     yes: options.Yes = False,
-    store: options.Store = None,
-    store_options: options.StoreOptions = None,
-    as_json: options.Json = False,
+    *,
+    target: options.Target,
 ) -> None:
     """Remove memories for good, deleted ones too: one id, an owner's, or the bin with --deleted."""
-    from memoranda_commands.stores import opened, run, unerased
+    from memoranda_commands.stores import unerased
 
+    metadata = target.metadata
     if item_id is None and metadata is None and not deleted and not which:
         raise InputError(
             "Name an id, an owner (--user, --session, …), --until and the like, or --deleted.", field="metadata"
@@ -121,27 +107,26 @@ def purge(
     if which and (item_id is not None or deleted):
         raise InputError("--since, --until and --where go with neither an id nor --deleted.", field="where")
 
-    async def work() -> None:
-        async with opened(store, store_options, _access(dry_run)) as target:
-            number = await _purgeable(target, item_id, metadata, deleted, which)
-            if item_id is not None and not number:
-                raise CommandError(f"There is no item {item_id!r} here.", ExitCode.NOT_FOUND)
-            if dry_run or not number:
-                _report(number, dry_run, as_json, "removed for good")
-                return
-            agree(f"Remove {items_text(number)} of {target.label} for good? This cannot be undone.", yes=yes)
-            with progress("purging", None):
-                if derived and item_id is not None:
-                    purged = len((await erase(target, [item_id])).purged)
-                else:
-                    purged = await target.purge(item_id, metadata=metadata, deleted_only=deleted, **which)
-            pending = await unerased(target)
-            _report(purged, dry_run, as_json, "removed for good", pending=pending)
-            if pending:
-                say(pending)
+    async def work(store: Store) -> None:
+        number = await _purgeable(store, item_id, metadata, deleted, which)
+        if item_id is not None and not number:
+            raise CommandError(f"There is no item {item_id!r} here.", ExitCode.NOT_FOUND)
+        if dry_run or not number:
+            _report(target, number, dry_run, "removed for good")
+            return
+        agree(f"Remove {items_text(number)} of {store.label} for good? This cannot be undone.", yes=yes)
+        with progress("purging", None):
+            if derived and item_id is not None:
+                purged = len((await erase(store, [item_id])).purged)
+            else:
+                purged = await store.purge(item_id, metadata=metadata, deleted_only=deleted, **which)
+        pending = await unerased(store)
+        _report(target, purged, dry_run, "removed for good", pending=pending)
+        if pending:
+            say(pending)
 
     with uncertain("Some of the items may be removed already; run it again to be sure."):
-        run(work())
+        target.run(work, _access(dry_run))
 
 
 def _access(dry_run: bool) -> Access:
@@ -149,32 +134,29 @@ def _access(dry_run: bool) -> Access:
     return "read" if dry_run else "change"
 
 
-def _named(metadata: Any, everything: bool, command: str) -> Any:
-    if metadata is None and not everything:
+def _check_named(target: options.Target, everything: bool, command: str) -> None:
+    """Raise InputError unless the line names an owner or ``--all``."""
+    if target.metadata is None and not everything:
         raise InputError(
             f"'memoranda {command}' without an owner would take all items; name one (--user, --session, …) or --all.",
             field="metadata",
         )
-    if metadata is not None and everything:
+    if target.metadata is not None and everything:
         raise InputError("--all and an owner contradict each other.", field="metadata")
-    return metadata
 
 
 def _report(
+    target: options.Target,
     number: int,
     dry_run: bool,
-    as_json: bool,
     verb: str,
     nothing: str = "There is nothing to remove.",
     **further: Any,
 ) -> None:
     """Report what was done with so many items, or would be."""
-    if as_json:
-        show_json({"items": number, "dry_run": dry_run, **further})
-    elif dry_run:
-        say(f"{items_text(number)} would be {verb}.")
-    else:
-        say(f"{items_text(number)} {verb}." if number else nothing)
+    done = f"{items_text(number)} {verb}." if number else nothing
+    sentence = f"{items_text(number)} would be {verb}." if dry_run else done
+    target.report({"items": number, "dry_run": dry_run, **further}, sentence)
 
 
 async def _hidden(store: Store, item_id: str | None, metadata: Any) -> int:

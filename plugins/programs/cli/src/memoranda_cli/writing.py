@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from memoranda.errors import InputError
 from memoranda_commands import options
 from memoranda_commands.terminal import say, show_json
+
+if TYPE_CHECKING:
+    from memoranda.items import MemoryItem
+    from memoranda.store import Store
 
 WHAT = "Item"
 TOOLS = "Tools"
@@ -48,17 +52,13 @@ def add(
     ] = None,
     tool_name: Annotated[str | None, typer.Option("--tool-name", help="The tool.", rich_help_panel=TOOLS)] = None,
     failed: Annotated[bool, typer.Option("--failed", help="The tool failed.", rich_help_panel=TOOLS)] = False,
-    metadata: options.Owner = None,
     ttl: Annotated[
         float | None, typer.Option("--ttl", metavar="SECONDS", help="Remove it by itself after so long.")
     ] = None,
-    store: options.Store = None,
-    store_options: options.StoreOptions = None,
-    as_json: options.Json = False,
+    *,
+    target: options.Target,
 ) -> None:
     """Store one memory, and print its id."""
-    from memoranda_commands.stores import run
-
     text = _content(content)
     if not text.strip() and tool_calls is None and memory_type != "tool":
         # An item that calls a tool may have no text, and neither may a result.
@@ -75,24 +75,24 @@ def add(
     fields |= {key: value for key, value in (("tool_call_id", tool_call_id), ("tool_name", tool_name)) if value}
     if failed:
         fields["is_error"] = True
-    if metadata is not None:
-        fields["metadata"] = metadata
-    run(_add(store, store_options, fields, ttl, as_json))
+    if target.metadata is not None:
+        fields["metadata"] = target.metadata
+    _add(target, fields, ttl)
 
 
-async def _add(
-    url: str | None, store_options: list[str] | None, fields: dict[str, Any], ttl: float | None, as_json: bool
-) -> None:
+def _add(target: options.Target, fields: dict[str, Any], ttl: float | None) -> None:
     from memoranda.store import dump_item, load_item
     from memoranda.store.backend import check_item
-    from memoranda_commands.stores import opened
 
     # An item that is refused must not leave a new store behind.
     check_item(load_item(fields))
-    async with opened(url, store_options, "create") as store:
+
+    async def work(store: Store) -> tuple[MemoryItem, MemoryItem | None]:
         item = load_item(fields, store.item_types)
         await store.add(item, ttl=ttl)
-        stored = await store.get(item.id) if as_json else None
+        return item, await store.get(item.id) if target.as_json else None
+
+    item, stored = target.run(work, "create")
     if stored is not None:
         show_json(dump_item(stored))
     else:
@@ -122,28 +122,26 @@ def _calls(text: str) -> Any:
         raise InputError(f"--tool-calls is not JSON: {error}.", field="tool_calls") from error
 
 
+@options.on_store
 def fork(
     session: Annotated[str, typer.Argument(metavar="SESSION", help="The session to fork.")],
     at: Annotated[str, typer.Option("--at", metavar="ID", help="The last item that both share.")],
     user: Annotated[str | None, typer.Option("--user", "-u", metavar="ID", help="Only this user's session.")] = None,
-    store: options.Store = None,
-    store_options: options.StoreOptions = None,
-    as_json: options.Json = False,
+    *,
+    target: options.Target,
 ) -> None:
     """Fork a session at one of its items, and print the id of the new one.
 
     The new session shows the other one up to that item, and continues on its own; nothing is copied.
     'memoranda history --ids' shows the ids of items.
     """
-    from memoranda_commands.stores import opened, run
 
-    async def work() -> str:
-        async with opened(store, store_options, "change") as target:
-            source = target if user is None else target.scoped(user_id=user)
-            return await source.fork(session, at=at)
+    async def work(store: Store) -> str:
+        source = store if user is None else store.scoped(user_id=user)
+        return await source.fork(session, at=at)
 
-    branch = run(work())
-    if as_json:
+    branch = target.run(work, "change")
+    if target.as_json:
         show_json({"session": branch, "parent": session, "at": at})
     else:
         typer.echo(branch)

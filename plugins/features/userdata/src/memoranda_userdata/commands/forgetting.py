@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,13 +13,14 @@ from memoranda.urls import redacted
 from memoranda_commands import options
 from memoranda_commands.exits import CommandError, ExitCode
 from memoranda_commands.interrupting import uncertain
-from memoranda_commands.terminal import agree, did_you_mean, items_text, progress, say, show, show_json, table
+from memoranda_commands.terminal import agree, did_you_mean, items_text, progress, show, show_json, table
 from memoranda_userdata import Receipt, count_user, erase_user, similar_users
 
 if TYPE_CHECKING:
     from memoranda.store import Store
 
 
+@options.on_store
 def forget(
     user: Annotated[str, typer.Argument(metavar="USER", help="The user's id.")],
     receipt_file: Annotated[
@@ -26,9 +28,8 @@ def forget(
     ] = None,
     dry_run: options.DryRun = False,
     yes: options.Yes = False,
-    store: options.Store = None,
-    store_options: options.StoreOptions = None,
-    as_json: options.Json = False,
+    *,
+    target: options.Target,
 ) -> None:
     """Erase all traces of a user, look again everywhere, and print a receipt.
 
@@ -36,25 +37,27 @@ def forget(
     code is 1 if anything is left, also if the engine still has what was removed on its disk, and 3 if the store knows
     no such user: then nothing is erased, and names that look alike are offered.
     """
-    from memoranda_commands.stores import chosen_url, run
+    from memoranda_commands.stores import chosen_url
 
-    url = chosen_url(store)
+    url = chosen_url(target.url)
+    target = replace(target, url=url)
+    resumed = _incomplete(receipt_file, user)
     with uncertain("Some of the items may be erased already; run it again for a receipt."):
-        receipt = run(_forget(url, store_options, user, dry_run, yes, _incomplete(receipt_file, user)))
+        receipt = target.run(
+            lambda store: _forget(store, redacted(url), user, dry_run, yes, resumed),
+            "read" if dry_run else "change",
+        )
     document = {**receipt.as_json(), "dry_run": dry_run}
     if dry_run:
-        if as_json:
-            show_json(document)
-        else:
-            total = items_text(receipt.held)
-            say(f"{total} of {user!r} would be erased ({receipt.deleted} of them deleted already).")
+        total = items_text(receipt.held)
+        target.report(document, f"{total} of {user!r} would be erased ({receipt.deleted} of them deleted already).")
         return
     if receipt_file is not None:
         receipt_file.write_text(json.dumps(document, ensure_ascii=False, indent=2) + "\n", encoding="utf-8")
-    if as_json and receipt.complete:
-        show_json(document)
-    elif not as_json:
+    if not target.as_json:
         _show(receipt)
+    elif receipt.complete:
+        show_json(document)
     if any(receipt.left.values()):
         raise CommandError(
             "Something is left. If only deleted items are, this store cannot purge; otherwise a process is still "
@@ -68,23 +71,20 @@ def forget(
         )
 
 
-async def _forget(
-    url: str, store_options: list[str] | None, user: str, dry_run: bool, yes: bool, resumed: bool
-) -> Receipt:
-    from memoranda_commands.stores import opened, unerased
+async def _forget(store: Store, url: str, user: str, dry_run: bool, yes: bool, resumed: bool) -> Receipt:
+    from memoranda_commands.stores import unerased
 
-    async with opened(url, store_options, "read" if dry_run else "change") as store:
-        receipt = await count_user(store, redacted(url), user)
-        total = receipt.held
-        # An earlier run may have left data on the disk; its receipt asked to run the command again.
-        if not total and not resumed and not await unerased(store):
-            raise await _unknown(store, user)
-        if dry_run:
-            return receipt
-        if total:
-            agree(f"Erase {items_text(total)} of {user!r} for good? This cannot be undone.", yes=yes)
-        with progress("erasing", None):
-            await erase_user(store, receipt)
+    receipt = await count_user(store, url, user)
+    total = receipt.held
+    # An earlier run may have left data on the disk; its receipt asked to run the command again.
+    if not total and not resumed and not await unerased(store):
+        raise await _unknown(store, user)
+    if dry_run:
+        return receipt
+    if total:
+        agree(f"Erase {items_text(total)} of {user!r} for good? This cannot be undone.", yes=yes)
+    with progress("erasing", None):
+        await erase_user(store, receipt)
     return receipt
 
 

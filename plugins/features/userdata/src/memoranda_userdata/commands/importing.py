@@ -43,6 +43,7 @@ Policy = Annotated[
 ]
 
 
+@options.on_store
 def import_(
     file: Annotated[
         str, typer.Argument(metavar="FILE", help="The file or folder to read; '-' is standard input.")
@@ -65,9 +66,8 @@ def import_(
     ] = None,
     policy: Policy = OnConflict.FAIL,
     dry_run: options.DryRun = False,
-    store: options.Store = None,
-    store_options: options.StoreOptions = None,
-    as_json: options.Json = False,
+    *,
+    target: options.Target,
 ) -> None:
     """Read memories from an export, or conversations from a chat file.
 
@@ -83,19 +83,19 @@ def import_(
     interrupted. What is deleted in an export arrives deleted and is never shown. In the end every item is looked up
     and compared.
     """
-    from memoranda_commands.stores import chosen_url, run
+    from memoranda_commands.interrupting import run
 
     for option, given in (("--user", user), ("--session", session)):
         options.check_decoded(given or "", option)
-    url = chosen_url(store)
+    target = target.named()
     with readable(file, in_format) as opened:
         counts = TransferCounts()
         found = opened.in_format or in_format or format_of(opened.text, opened.name)
         stamp = Stamp(user, None if found in EXPORTS else session)  # The branches of a session have names of their own.
         read = _File(opened.text, opened.name, stamp, found, session, opened.attachments, Report(collects=dry_run))
         with broken_off(counts):
-            run((_tried if dry_run else _import)(url, store_options, read, policy, counts))
-    _show(read, counts, dry_run=dry_run, as_json=as_json)
+            run((_tried if dry_run else _import)(target, read, policy, counts))
+    _show(read, counts, dry_run=dry_run, as_json=target.as_json)
 
 
 def _show(file: _File, counts: TransferCounts, *, dry_run: bool, as_json: bool) -> None:
@@ -168,13 +168,9 @@ class _File(ItemFile):
 
 
 @asynccontextmanager
-async def trial(
-    url: str, store_options: list[str] | None, policy: OnConflict, counts: TransferCounts
-) -> AsyncGenerator[Transfer, None]:
+async def trial(target: options.Target, policy: OnConflict, counts: TransferCounts) -> AsyncGenerator[Transfer, None]:
     """Give a transfer that stores nothing. Its store is opened for reading, and only if it exists."""
-    from memoranda_commands.stores import unopened
-
-    store = unopened(url, store_options)
+    store = target.unopened()
     if not await store.exists():
         yield Transfer(store, policy, counts, empty=True)
         return
@@ -184,24 +180,18 @@ async def trial(
         yield transfer
 
 
-async def _tried(
-    url: str, store_options: list[str] | None, file: _File, policy: OnConflict, counts: TransferCounts
-) -> None:
-    async with trial(url, store_options, policy, counts) as transfer:
+async def _tried(target: options.Target, file: _File, policy: OnConflict, counts: TransferCounts) -> None:
+    async with trial(target, policy, counts) as transfer:
         await _checked(file, transfer, transfer.plan)
 
 
-async def _import(
-    url: str, store_options: list[str] | None, file: _File, policy: OnConflict, counts: TransferCounts
-) -> None:
-    from memoranda_commands.stores import opened, unopened
-
+async def _import(target: options.Target, file: _File, policy: OnConflict, counts: TransferCounts) -> None:
     total = None
-    if not await unopened(url, store_options).exists():
+    if not await target.unopened().exists():
         # A file that is refused leaves no new store behind.
-        async with trial(url, store_options, policy, counts) as transfer:
+        async with trial(target, policy, counts) as transfer:
             total = await _checked(file, transfer, transfer.check)
-    async with opened(url, store_options, "create") as store:
+    async with target.opened("create") as store:
         transfer = Transfer(store, policy, counts)
         await transfer.begin()
         if total is None:

@@ -32,39 +32,37 @@ def revoke_(
     undo_file: Annotated[
         Path | None, typer.Option("--undo", metavar="FILE", help="Bring back what a receipt says was taken.")
     ] = None,
-    metadata: options.Owner = None,
     dry_run: options.DryRun = False,
     yes: options.Yes = False,
-    store: options.Store = None,
-    store_options: options.StoreOptions = None,
-    as_json: options.Json = False,
+    *,
+    target: options.Target,
 ) -> None:
     """Take back what an origin wrote, an item, or all since a time, with everything that was made from it.
 
     Summaries and facts that were made from it go too, and what only such a summary stood for is shown again. Items are
     deleted, not erased; --undo brings them back.
     """
-    from memoranda_commands.stores import opened, run
+    owner = target.metadata
+    named = {} if owner is None else owner.model_dump(exclude={"extra"}, exclude_defaults=True)
 
-    async def work() -> None:
-        async with opened(store, store_options, "read" if dry_run else "change") as target:
-            named = {} if metadata is None else metadata.model_dump(exclude={"extra"}, exclude_defaults=True)
-            reached = target.scoped(**named) if named else target
-            if undo_file is not None:
-                await _undo(reached, undo_file, as_json)
-                return
-            found = await find_revoked(reached, origin=origin, item=item, since=since, by=by)
-            if dry_run or not found.taken:
-                _report(found, as_json, done=False)
-                return
-            agree(f"Take back {items_text(len(found.taken))} of {target.label}?", yes=yes)
-            if receipt_file is not None:  # Before the first item goes, so that all of them can come back.
-                _write(receipt_file, found)
-            await take_back(reached, found)
-            _report(found, as_json, done=True)
+    async def work(store: Store) -> None:
+        reached = store.scoped(**named) if named else store
+        if undo_file is not None:
+            restored = await undo_revocation(reached, _read(undo_file))
+            target.report({"restored": restored}, f"{items_text(restored)} brought back.")
+            return
+        found = await find_revoked(reached, origin=origin, item=item, since=since, by=by)
+        if dry_run or not found.taken:
+            _report(found, target.as_json, done=False)
+            return
+        agree(f"Take back {items_text(len(found.taken))} of {store.label}?", yes=yes)
+        if receipt_file is not None:  # Before the first item goes, so that all of them can come back.
+            _write(receipt_file, found)
+        await take_back(reached, found)
+        _report(found, target.as_json, done=True)
 
     with uncertain("Some of the items may be taken back already; run it again to be sure."):
-        run(work())
+        target.run(work, "read" if dry_run else "change")
 
 
 def _write(file: Path, receipt: Revocation) -> None:
@@ -76,14 +74,6 @@ def _read(file: Path) -> Revocation:
         return Revocation.from_json(json.loads(file.read_text(encoding="utf-8")))
     except (OSError, ValueError, TypeError, KeyError) as error:
         raise CommandError(f"{file} holds no receipt of 'memoranda revoke'.", ExitCode.USAGE) from error
-
-
-async def _undo(store: Store, file: Path, as_json: bool) -> None:
-    restored = await undo_revocation(store, _read(file))
-    if as_json:
-        show_json({"restored": restored})
-    else:
-        say(f"{items_text(restored)} brought back.")
 
 
 def _report(receipt: Revocation, as_json: bool, *, done: bool) -> None:
