@@ -16,7 +16,7 @@ from memoranda_commands import options
 from memoranda_commands.characters import visible
 from memoranda_commands.exits import MEANINGS, CommandError, ExitCode, code_of
 from memoranda_commands.files import whole_file
-from memoranda_commands.suggestions import similar_users
+from memoranda_commands.stores import similar_users
 
 
 def test_every_exit_code_has_a_meaning() -> None:

@@ -157,7 +157,7 @@ def _converted(
 
     It is opened with encryption if a ring is given, and as it is stored otherwise.
     """
-    from memoranda_commands.interrupting import run
+    from memoranda_commands.exits import run
     from memoranda_commands.stores import chosen_url
 
     plain = replace(target, url=chosen_url(target.url).removeprefix(f"{marks.PREFIX}+"))

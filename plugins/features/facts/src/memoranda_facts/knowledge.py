@@ -8,13 +8,12 @@ from copy import copy
 from dataclasses import replace
 
 from memoranda.trust import Trust
-from memoranda_facts.dates import AFTER_ALL
 from memoranda_facts.log import in_order
 from memoranda_facts.records import SAME_AS, Record, short_id
 from memoranda_facts.results import Fact
 from memoranda_facts.schema import Schema
 from memoranda_facts.timeline import Timeline, active_records
-from memoranda_facts.values import Ref, same_text
+from memoranda_facts.values import AFTER_ALL, Ref, same_text
 
 Key = tuple[str, str]
 """A subject and a predicate, in the form in which they are compared."""

@@ -126,7 +126,7 @@ async def _about_to_go(
 
 async def clean(root: Store, item: MemoryItem, gone: Mapping[str, MemoryItem | None]) -> None:
     """Take the content of items out of a stored receipt; a deleted receipt that holds any is purged."""
-    from memoranda_receipts.cleaning import cleaned_item  # Every store imports this module, and few need that one.
+    from memoranda_receipts.records import cleaned_item  # Every store imports this module, and few need that one.
 
     changed = cleaned_item(item, gone)
     while changed is not None:

@@ -12,8 +12,7 @@ import typer
 from memoranda.errors import SummaryError
 from memoranda_commands import options
 from memoranda_commands.characters import visible
-from memoranda_commands.exits import CommandError, ExitCode
-from memoranda_commands.interrupting import uncertain
+from memoranda_commands.exits import CommandError, ExitCode, uncertain
 from memoranda_commands.terminal import progress, say, show, show_json
 
 if TYPE_CHECKING:
@@ -71,7 +70,7 @@ def summarize(
 ) -> None:
     """Summarize a conversation and print the summaries; nothing is stored."""
     from memoranda.windowing import as_said
-    from memoranda_commands.interrupting import run
+    from memoranda_commands.exits import run
     from memoranda_summary import generate_summary
     from memoranda_summary.models import chosen_model
 
@@ -115,7 +114,7 @@ def compact(
 
     Whole rounds are summarized. They are archived, not removed: 'memoranda undo' brings them back.
     """
-    from memoranda_commands.interrupting import run
+    from memoranda_commands.exits import run
     from memoranda_summary import compact as swap
     from memoranda_summary.models import chosen_model
 

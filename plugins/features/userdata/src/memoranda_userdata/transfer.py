@@ -15,8 +15,7 @@ from memoranda.items import BranchMemory, utc_text
 from memoranda.store import Capability, Observer
 from memoranda.store.lineage import hidden_ids
 from memoranda.store.records import copying_records
-from memoranda_userdata.export_format import Digest, fingerprint
-from memoranda_userdata.incoming import Incoming, OnConflict, StoredState, is_over, state_of
+from memoranda_userdata.export_format import Digest, Incoming, OnConflict, StoredState, fingerprint, is_over, state_of
 
 if TYPE_CHECKING:
     from memoranda.items import MemoryItem

@@ -17,7 +17,7 @@ from memoranda.store import Capability, Store
 from memoranda.sync import SyncStore
 from memoranda_adk.events import FORMAT, USER, EventFormat, item_id
 from memoranda_backend.text import index_terms, query_terms
-from memoranda_messages.remarks import remarked
+from memoranda_messages.prompts import remarked
 from memoranda_messages.sessions import awaitable_store, finished, replaced, retry_conflicts, seen_by
 
 MARK = "adk_memory"

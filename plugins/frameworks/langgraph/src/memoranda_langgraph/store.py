@@ -30,10 +30,9 @@ from memoranda.items import MemoryItem, MemoryMetadata, Payload
 from memoranda.store import Capability, Store
 from memoranda.trust import check_trust, trust_of, trusted_as
 from memoranda_langgraph.blocking import blocking
-from memoranda_langgraph.encoding import is_safe, packed_json, unpacked_json
-from memoranda_langgraph.filters import SplitFilter
-from memoranda_langgraph.namespaces import HandleScope, Namespace, list_namespaces
+from memoranda_langgraph.namespaces import HandleScope, Namespace, SplitFilter, list_namespaces
 from memoranda_langgraph.semantic_index import SemanticIndex, pack
+from memoranda_langgraph.serializing import is_safe, packed_json, unpacked_json
 from memoranda_messages.payload_json import decode_payload, encode_payload
 from memoranda_messages.sessions import awaitable_store, finished
 

@@ -25,9 +25,7 @@ from memoranda.items import MemoryItem, MemoryMetadata
 from memoranda.store import EVERYTHING, Capability, Store
 from memoranda.store.backend import json_equal
 from memoranda.store.records import writing_records
-from memoranda_langgraph.encoding import comparable
-from memoranda_langgraph.filters import found_at
-from memoranda_langgraph.namespaces import HandleScope
+from memoranda_langgraph.namespaces import HandleScope, found_at
 from memoranda_langgraph.records import (
     CHECKPOINT,
     WRITE,
@@ -40,6 +38,7 @@ from memoranda_langgraph.records import (
     needed_checkpoints,
     time_of,
 )
+from memoranda_langgraph.serializing import comparable
 from memoranda_messages.sessions import retry_conflicts
 
 STRATEGIES = ("keep_latest", "delete")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-import json
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
@@ -12,8 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
-from memoranda.errors import InputError
 from memoranda_commands.terminal import say, show_json
+from memoranda_commands.values import check_decoded as check_decoded
+from memoranda_commands.values import pairs as pairs
 
 T = TypeVar("T")
 
@@ -78,7 +78,7 @@ class Target:
 
     def run(self, work: Callable[[OpenStore], Coroutine[Any, Any, T]], access: Access = "read") -> T:
         """Open the store, and return the result of the work on it."""
-        from memoranda_commands.interrupting import run
+        from memoranda_commands.exits import run
 
         async def on_opened_store() -> T:
             async with self.opened(access) as store:
@@ -93,30 +93,6 @@ class Target:
         else:
             for sentence in sentences:
                 say(sentence)
-
-
-def pairs(given: Sequence[str] | None, option: str) -> dict[str, Any]:
-    """Return ``KEY=VALUE`` texts as a dict. A value that is JSON is parsed, any other is text."""
-    found: dict[str, Any] = {}
-    for text in given or ():
-        check_decoded(text, option)
-        key, equals, value = text.partition("=")
-        if not equals or not key:
-            # The message does not quote it: it may be a password.
-            raise InputError(f"{option} takes KEY=VALUE, and one of them is not that.", field=option)
-        try:
-            found[key] = json.loads(value)
-        except ValueError:
-            found[key] = value
-    return found
-
-
-def check_decoded(text: str, what: str) -> None:
-    """Raise InputError for text with bytes that are not UTF-8: Python reads each of them as a surrogate."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        raise InputError(f"{what} holds bytes that are not UTF-8 text.", field="encoding") from None
 
 
 def on_store(command: Callable[..., None]) -> Callable[..., None]:

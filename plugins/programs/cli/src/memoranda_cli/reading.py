@@ -133,7 +133,7 @@ def search(
     and hybrid rank: they take the query as a question and show the best first, with scores from 0 to 1. Items that a
     summary replaced are archived; --all finds them, too.
     """
-    from memoranda_commands.interrupting import run
+    from memoranda_commands.exits import run
     from memoranda_commands.render import ranked_results, results
 
     filters: dict[str, Any] = {
@@ -209,7 +209,7 @@ async def _meant(target: options.Target) -> str:
     """Return a question that offers similar user ids if the store knows none of this name; empty otherwise."""
     from memoranda.items import MemoryMetadata
     from memoranda.opening import default_url
-    from memoranda_commands.suggestions import similar_users
+    from memoranda_commands.stores import similar_users
 
     user = target.metadata.user_id if target.metadata is not None else None
     if user is None:
@@ -259,7 +259,7 @@ def history(
 
     Tool calls without results are shown, too; 'memoranda context' shows what a model would get.
     """
-    from memoranda_commands.interrupting import run
+    from memoranda_commands.exits import run
     from memoranda_commands.render import conversation
 
     async def read(store: Store) -> list[MemoryItem]:

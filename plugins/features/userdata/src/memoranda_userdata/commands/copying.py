@@ -23,8 +23,7 @@ from memoranda_userdata import (
     hidden_ids,
     state_of,
 )
-from memoranda_userdata.commands.importing import Policy, trial
-from memoranda_userdata.commands.transfers import broken_off
+from memoranda_userdata.commands.transfers import Policy, broken_off, trial
 
 if TYPE_CHECKING:
     from memoranda.store import Store
@@ -55,7 +54,7 @@ def copy(
     interrupted. Equal means every field but the version: a store counts versions itself, and they start anew in the
     copy. The source is not changed.
     """
-    from memoranda_commands.interrupting import run
+    from memoranda_commands.exits import run
 
     if source == destination:
         raise CommandError("SOURCE and DESTINATION are the same.", ExitCode.USAGE)

@@ -84,8 +84,8 @@ def evaluation(
     from memoranda_cli.evaluation.making import PROXY, make_questions
     from memoranda_cli.evaluation.printing import plotted
     from memoranda_cli.evaluation.questions import question_lines, read_questions
+    from memoranda_commands.exits import run
     from memoranda_commands.files import whole_file
-    from memoranda_commands.interrupting import run
 
     if (file is None) == (make is None):
         raise InputError("Name a FILE of questions to ask, or --make FILE to have some proposed.", field="file")
