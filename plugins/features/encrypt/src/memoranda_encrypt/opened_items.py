@@ -29,7 +29,7 @@ MOST_OPENED = 4_096
 MOST_BYTES = 8 << 20
 """How many texts that were opened last are kept, and how many bytes they have together."""
 
-_LETTERS_AT_ONCE = 200_000
+_CHARACTERS_PER_SLICE = 200_000
 """How much text is decrypted in one turn of the event loop."""
 
 _SEALED = ("name", "group", "group_size", "payload_format", "origin")
@@ -194,7 +194,7 @@ class ItemOpener:
         key_id = key_id_of(sealed_text(stored))
         if self.ring.known(key_id) is None:
             await self.ring.load([(key_id, stored.id)])
-        if len(stored.payload or "") > _LETTERS_AT_ONCE:
+        if len(stored.payload or "") > _CHARACTERS_PER_SLICE:
             return await asyncio.to_thread(self._open_one, stored)
         return self._open_one(stored)
 
@@ -233,7 +233,7 @@ class ItemOpener:
         if left:
             left = await self._with_keys(left)
             letters = sum([len(each.payload or "") for each in left])
-            weight = max(len(left) * 4, letters * AT_ONCE // _LETTERS_AT_ONCE)
+            weight = max(len(left) * 4, letters * AT_ONCE // _CHARACTERS_PER_SLICE)
             opened = {item.id: item for item in await offload(weight, self._open_each, left)}
             found = [opened.get(each.id) if item is None else item for each, item in zip(stored, found, strict=True)]
         return [item for item in found if item is not None]

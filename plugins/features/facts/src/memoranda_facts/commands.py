@@ -388,28 +388,32 @@ def _state(fact: Fact) -> str:
     return "" if fact.state == "holds" else fact.state
 
 
-def _show_why(told: Why, as_json: bool) -> None:
+def _show_why(explained: Why, as_json: bool) -> None:
     from rich.text import Text
 
     from memoranda_facts.records import short_id
     from memoranda_facts.tools import described
 
-    groups = {"replaced": told.replaced, "replaced by": told.replaced_by, "against": told.against}
+    groups = {"replaced": explained.replaced, "replaced by": explained.replaced_by, "against": explained.against}
     if as_json:
         show_json(
             {
-                "fact": described(told.fact),
-                "rule": told.rule,
-                "decided_by": told.decided_by,
+                "fact": described(explained.fact),
+                "rule": explained.rule,
+                "decided_by": explained.decided_by,
                 "sources": [
-                    {"item": each.source.item_id or None, "text": each.text, "rule": each.rule} for each in told.sources
+                    {"item": each.source.item_id or None, "text": each.text, "rule": each.rule}
+                    for each in explained.sources
                 ],
                 **{name.replace(" ", "_"): [described(fact) for fact in facts] for name, facts in groups.items()},
             }
         )
         return
-    lines = [Text(visible(str(told.fact)), style="bold"), Text(f"  {told.fact.state}: {visible(told.decided_by)}")]
-    for each in told.sources:
+    lines = [
+        Text(visible(str(explained.fact)), style="bold"),
+        Text(f"  {explained.fact.state}: {visible(explained.decided_by)}"),
+    ]
+    for each in explained.sources:
         place = f"item {each.source.item_id}" if each.source.item_id else "entered by hand"
         lines.append(Text(f"  {visible(place)}, by {visible(each.rule)}"))
         if each.text is not None:

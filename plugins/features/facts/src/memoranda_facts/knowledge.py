@@ -69,7 +69,7 @@ class Names:
             key = self._parents[key]
         return key
 
-    def shown(self, name: str) -> str:
+    def display_name(self, name: str) -> str:
         """Return the name that a subject goes by."""
         return self._shown[self.root(name)]
 
@@ -145,7 +145,7 @@ class Knowledge:
 
     def _timeline(self, log: Sequence[Record]) -> Timeline:
         declared = self.schema.predicate(log[0].predicate)
-        subject = log[0].subject if declared.name == SAME_AS else self.names.shown(log[0].subject)
+        subject = log[0].subject if declared.name == SAME_AS else self.names.display_name(log[0].subject)
         return Timeline(log, declared.kind, subject, declared.name)
 
     def place(self, entry_id: str) -> Key | None:

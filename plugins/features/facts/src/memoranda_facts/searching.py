@@ -161,7 +161,7 @@ class FactIndex:
         return found
 
 
-_FIRST_LOOK = 4
+_FIRST_PAGE_FACTOR = 4
 """How many entries are ranked first for each fact that is wanted; several entries may be one fact, or none any more."""
 
 _FEW_ANSWERS = 200
@@ -200,7 +200,7 @@ class Question:
             return bool(named) and f" {named} " in padded
 
         self.subjects = index.slots.mentioned(words)
-        added = [index.knowledge.names.shown(index.slots.subjects[key]) for key in sorted(self.subjects)]
+        added = [index.knowledge.names.display_name(index.slots.subjects[key]) for key in sorted(self.subjects)]
         for predicate in index.slots.predicates:
             names = index.schema.names_of(predicate)
             if any(mentions(name) or _shares_a_word(name, words) for name in names):
@@ -240,7 +240,7 @@ async def ranked_facts(
     if answers is not None and len(answers) <= _FEW_ANSWERS:
         return await _ranked_alone(question, answers, limit)
     most = limit if answers is None else min(limit, len(answers))
-    size = _FIRST_LOOK * limit + 20
+    size = _FIRST_PAGE_FACTOR * limit + 20
     while index.slots.places and most:
         ranked = await store.search_ranked(
             query=question.text, metadata=place, memory_type="fact", archived=True, limit=size, mode="text"

@@ -42,7 +42,7 @@ class HoldsUnreadable(Protocol):
 
 
 @dataclass(slots=True)
-class Receipt:
+class ErasureReceipt:
     """What a store held of a user, what was removed, and what a second search still found.
 
     ``keys_destroyed`` is the number of the user's keys that were destroyed, so that no backup can be read either; None
@@ -79,7 +79,7 @@ class Receipt:
         return {**asdict(self), "complete": self.complete}
 
 
-async def forget(store: Store, user_id: str) -> Receipt:
+async def forget(store: Store, user_id: str) -> ErasureReceipt:
     """Erase everything a store holds of a user for good, search again in every way, and return a receipt.
 
     Deleted and archived items and summaries go too. What other users' items say about the user stays. Where each user
@@ -92,7 +92,7 @@ async def forget(store: Store, user_id: str) -> Receipt:
     return receipt
 
 
-async def count_user(store: Store, name: str, user: str) -> Receipt:
+async def count_user(store: Store, name: str, user: str) -> ErasureReceipt:
     """Return a receipt that says how much a store of this name holds of a user; nothing is removed yet."""
     owner = MemoryMetadata(user_id=user)
     found = await store.count(metadata=owner)
@@ -102,10 +102,10 @@ async def count_user(store: Store, name: str, user: str) -> Receipt:
     holder = next((layer for layer in store.layers if isinstance(layer, HoldsUnreadable)), None)
     unreadable = 0 if holder is None else await holder.count_unreadable(user)
     granted = await _grants(store, user)
-    return Receipt(user, name, found, everything - found, method, unreadable=unreadable, grants=granted)
+    return ErasureReceipt(user, name, found, everything - found, method, unreadable=unreadable, grants=granted)
 
 
-async def erase_user(store: Store, receipt: Receipt) -> None:
+async def erase_user(store: Store, receipt: ErasureReceipt) -> None:
     """Erase what a store holds of the user of a receipt, search again, and complete the receipt."""
     owner = MemoryMetadata(user_id=receipt.user_id)
     remove_all = store.purge if receipt.method == "purge" else store.clear

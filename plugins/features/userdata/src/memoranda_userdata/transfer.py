@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from memoranda.store import Store
 
 BATCH = 500
-_AT_ONCE = 50
+_CONCURRENT_READS = 50
 
 
 @dataclass(slots=True)
@@ -246,8 +246,10 @@ class Transfer:
 
     async def _live(self, ids: Sequence[str]) -> list[MemoryItem | None]:
         found: list[MemoryItem | None] = []
-        for start in range(0, len(ids), _AT_ONCE):
-            found += await asyncio.gather(*(self.store.get(item_id) for item_id in ids[start : start + _AT_ONCE]))
+        for start in range(0, len(ids), _CONCURRENT_READS):
+            found += await asyncio.gather(
+                *(self.store.get(item_id) for item_id in ids[start : start + _CONCURRENT_READS])
+            )
         return found
 
 

@@ -42,7 +42,7 @@ from memoranda_langgraph.serializing import comparable
 from memoranda_messages.sessions import retry_conflicts
 
 STRATEGIES = ("keep_latest", "delete")
-_AT_ONCE = 50
+_CHECKPOINTS_PER_PAGE = 50
 
 
 class Threads:
@@ -86,7 +86,7 @@ class Threads:
         metadata = self._reach(config, where, before)
         seen: set[str] = set()
         while left > 0:
-            size = min(left, _AT_ONCE) if not rest else _AT_ONCE
+            size = min(left, _CHECKPOINTS_PER_PAGE) if not rest else _CHECKPOINTS_PER_PAGE
             some = await self._store.search(
                 metadata=metadata, memory_type=CHECKPOINT, where=where or None, limit=size, offset=len(seen)
             )

@@ -123,7 +123,7 @@ SESSION = 50
 USER = 1_000
 """How many items a user has, so that a store that grows has more users, and each as much as before."""
 
-AT_ONCE = 1_000
+ITEMS_PER_BATCH = 1_000
 """How many items are added at once."""
 
 FOUND = 5
@@ -213,7 +213,7 @@ class _Run:
         before, step = self._made_so_far, max(size // KNOWN, 1)
         ours = by_hand = 0.0
         while self._made_so_far < size:
-            new = [self._made() for _ in range(min(AT_ONCE, size - self._made_so_far))]
+            new = [self._made() for _ in range(min(ITEMS_PER_BATCH, size - self._made_so_far))]
             started = self._clock()
             await store.add_many(new)
             ours += self._clock() - started

@@ -14,7 +14,7 @@ from memoranda_commands import options
 from memoranda_commands.exits import CommandError, ExitCode, uncertain
 from memoranda_commands.terminal import agree, did_you_mean, items_text, progress, say, show, show_json, table
 from memoranda_userdata import (
-    Receipt,
+    ErasureReceipt,
     Revocation,
     count_user,
     erase_user,
@@ -79,7 +79,7 @@ def forget(
         )
 
 
-async def _forget(store: Store, url: str, user: str, dry_run: bool, yes: bool, resumed: bool) -> Receipt:
+async def _forget(store: Store, url: str, user: str, dry_run: bool, yes: bool, resumed: bool) -> ErasureReceipt:
     from memoranda_commands.stores import unerased
 
     receipt = await count_user(store, url, user)
@@ -117,7 +117,7 @@ async def _unknown(store: Store, user: str) -> CommandError:
     )
 
 
-def _show(receipt: Receipt) -> None:
+def _show(receipt: ErasureReceipt) -> None:
     left = ", ".join(f"{way} {number}" for way, number in receipt.left.items())
     verdict = "SOMETHING IS LEFT" if any(receipt.left.values()) else "nothing is left"
     rows = [
