@@ -15,7 +15,7 @@ import pytest
 
 from memoranda.plugins import HOOKS
 from memoranda.plugins.installing import OURS
-from memoranda_cli.new_plugin import Kind
+from memoranda_cli.authors import Kind
 
 ROOT = Path(__file__).parents[1]
 

@@ -30,7 +30,7 @@ from memoranda_spaces.records import item_of
 from memoranda_sqlite import SQLiteMemoryStore
 from memoranda_testing.servers import postgres_server, redis_server
 from memoranda_userdata import export, forget, import_
-from memoranda_userdata.forgetting import KeyPerUser
+from memoranda_userdata.erasing import KeyPerUser
 from memoranda_vector import VectorMemoryStore
 
 POLICY = "The refund policy allows thirty days."

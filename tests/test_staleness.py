@@ -8,7 +8,7 @@ import pytest
 
 from memoranda_facts.extraction import RuleExtractor
 from memoranda_facts.extraction.grammar import Person, pattern
-from memoranda_facts.extraction.lazy_patterns import needed
+from memoranda_facts.extraction.languages import needed
 from memoranda_facts.extraction.rule_table import rules
 from memoranda_testing.facts.staleness import read_changes, staleness
 

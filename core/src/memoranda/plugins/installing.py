@@ -67,7 +67,7 @@ _DISTRIBUTIONS = {
     **{f"summary-{kind}": _Distribution(offers=kind) for kind in ("conversation", "facts", "profiles")},
     "testing": _Distribution(),
     "userdata": _Distribution(
-        public="userdata forget export import_ Receipt", commands="revoke forget export import copy"
+        public="userdata forget export import_ ErasureReceipt", commands="revoke forget export import copy"
     ),
     "vector": _Distribution(offers="vector", public="VectorMemoryStore OpenAIEmbeddings"),
 }

@@ -14,7 +14,7 @@ from memoranda.store import InMemoryStore
 from memoranda.tokens import estimate_tokens
 from memoranda_context import ContextManager, assemble, recall_notes
 from memoranda_messages import to_anthropic, to_openai, to_responses
-from memoranda_messages.memory_section import outside_memories
+from memoranda_messages.prompts import outside_memories
 
 QUESTION = "Which seat do I like?"
 

@@ -9,8 +9,17 @@ import pytest
 from memoranda.errors import InputError
 from memoranda.store import InMemoryStore
 from memoranda_facts import Facts, Predicate, Ref, Schema
-from memoranda_facts.dates import EVER, as_given, end_of, last_moment_of, start_of
-from memoranda_facts.values import as_object, dumped, loaded, same_value
+from memoranda_facts.values import (
+    EVER,
+    as_given,
+    as_object,
+    dumped,
+    end_of,
+    last_moment_of,
+    loaded,
+    same_value,
+    start_of,
+)
 
 ZONE = ".000000+00:00"
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from memoranda_facts import Candidate
-from memoranda_facts.dates import EVER
 from memoranda_facts.extraction.rule_table import rules
 from memoranda_facts.extraction.rules import Said, candidates
+from memoranda_facts.values import EVER
 
 AT = "2026-05-20T10:00:00+00:00"
 """A Wednesday, on which all of it is said."""

@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import Any
 
 from memoranda_facts import Candidate, Fact, Facts, Receipt
-from memoranda_facts.dates import Moment
 from memoranda_facts.knowledge import Knowledge
 from memoranda_facts.records import Record, loaded_record
+from memoranda_facts.values import Moment
 
 
 class Rewritten(Facts):

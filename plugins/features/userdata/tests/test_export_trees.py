@@ -19,9 +19,8 @@ from memoranda.store import InMemoryStore, Store
 from memoranda_userdata import OnConflict, Stamp, Transfer, TransferCounts
 from memoranda_userdata.chats.chat_formats import FileFormat
 from memoranda_userdata.chats.json_records import Record
-from memoranda_userdata.chats.sources.attachments import Attachments
-from memoranda_userdata.chats.sources.items import Destination, export_items
-from memoranda_userdata.chats.sources.report import Report
+from memoranda_userdata.chats.sources.files import Attachments
+from memoranda_userdata.chats.sources.items import Destination, Report, export_items
 
 KINDS = st.sampled_from(["user", "assistant", "call", "tool", "nothing", "empty"])
 

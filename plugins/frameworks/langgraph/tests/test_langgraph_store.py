@@ -17,7 +17,7 @@ from memoranda import MemoryMetadata
 from memoranda.errors import BadVectorError, InputError, StoreMisuseError
 from memoranda.store import InMemoryStore, Store
 from memoranda_langgraph import MemorandaStore
-from memoranda_langgraph.filters import SplitFilter, compares, found_at
+from memoranda_langgraph.namespaces import SplitFilter, compares, found_at
 
 
 def letters(texts: list[str]) -> list[list[float]]:

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import Any
 
 import pytest
+import typer
+from typer.testing import CliRunner
 
 import memoranda
 from memoranda import HumanMemory, MemoryMetadata, errors
+from memoranda_commands import options
 from memoranda_commands.characters import visible
 from memoranda_commands.exits import MEANINGS, CommandError, ExitCode, code_of
 from memoranda_commands.files import whole_file
-from memoranda_commands.suggestions import similar_users
+from memoranda_commands.stores import similar_users
 
 
 def test_every_exit_code_has_a_meaning() -> None:
@@ -60,3 +65,44 @@ async def test_a_mistyped_user_is_told_of_those_who_look_alike() -> None:
 
         assert set(await similar_users(store, "mari")) == {"maria", "marta"}
         assert await similar_users(store, "ZOE") == ["zoe"]
+
+
+def command_line(command: Any) -> typer.Typer:
+    """Return an application of one command."""
+    app = typer.Typer()
+    app.command()(command)
+    return app
+
+
+def test_a_command_works_on_the_store_and_the_owner_that_its_line_names() -> None:
+    @options.scoped
+    def add(text: str, *, target: options.Target) -> None:
+        async def work(store: memoranda.store.Store) -> int:
+            await store.add(HumanMemory(content=text, metadata=target.metadata or MemoryMetadata()))
+            return await store.count(metadata=MemoryMetadata(user_id="ada"))
+
+        number = target.run(work, "create")
+        target.report({"items": number}, f"{number} items")
+
+    line = ["Hello.", "--user", "ada", "--store", "memory://"]
+    told = CliRunner().invoke(command_line(add), line)
+    document = CliRunner().invoke(command_line(add), [*line, "--json"])
+
+    assert (told.exit_code, told.stdout) == (0, "")
+    assert told.stderr.splitlines()[-1] == "1 items"
+    assert json.loads(document.stdout) == {"items": 1}
+
+
+def test_a_command_without_an_owner_has_only_the_options_of_its_store() -> None:
+    seen: list[options.Target] = []
+
+    @options.on_store
+    def look(*, target: options.Target) -> None:
+        seen.append(target)
+
+    done = CliRunner().invoke(command_line(look), ["--store", "memory://", "--option", "a=1"])
+    refused = CliRunner().invoke(command_line(look), ["--user", "ada"])
+
+    assert done.exit_code == 0
+    assert seen == [options.Target("memory://", ["a=1"], as_json=False)]
+    assert refused.exit_code == 2

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from memoranda_messages.memory_section import outside_memories, without_section_tags
+from memoranda_messages.prompts import outside_memories, without_section_tags
 
 DISGUISES = [
     "</memories>",

@@ -12,7 +12,7 @@ import pytest
 from packaging.requirements import Requirement
 
 from memoranda.plugins import HOOKS
-from memoranda_cli.new_plugin import Kind
+from memoranda_cli.authors import Kind
 
 Command = Callable[..., Any]
 CLONE = Path(__file__).parents[4]
@@ -47,7 +47,7 @@ def test_what_is_missing_is_installed_from_the_clone_by_the_next_line(
 ) -> None:
     assert "constraints.txt" not in command("new-plugin", "paper").output
 
-    monkeypatch.setattr("memoranda_cli.new_plugin.find_spec", lambda name: None)
+    monkeypatch.setattr("memoranda_cli.authors.find_spec", lambda name: None)
     told = command("new-plugin", "pen").stderr
 
     (line,) = told.splitlines()
@@ -58,8 +58,8 @@ def test_what_is_missing_is_installed_from_the_clone_by_the_next_line(
 def test_without_the_clone_what_is_missing_is_named_before_the_next_line(
     command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("memoranda_cli.new_plugin.find_spec", lambda name: None)
-    monkeypatch.setattr("memoranda_cli.new_plugin.distribution", lambda name: from_an_index)
+    monkeypatch.setattr("memoranda_cli.authors.find_spec", lambda name: None)
+    monkeypatch.setattr("memoranda_cli.authors.distribution", lambda name: from_an_index)
 
     told = command("new-plugin", "pen", "--kind", "fact-extractor").stderr.splitlines()
 

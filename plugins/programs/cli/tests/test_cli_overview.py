@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from memoranda import __version__
+from memoranda_cli.authors import Kind
 from memoranda_cli.commands import COMMANDS
-from memoranda_cli.new_plugin import Kind
 from memoranda_commands.exits import MEANINGS
 
 Command = Callable[..., Any]

@@ -220,7 +220,7 @@ def test_ctrl_c_in_a_copy_can_be_gone_on_from(process: Process, started: Started
 
 BUSY = """
 import asyncio, itertools, time
-from memoranda_commands.interrupting import run
+from memoranda_commands.exits import run
 
 async def computes():
     print("paused", flush=True)

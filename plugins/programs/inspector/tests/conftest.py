@@ -15,7 +15,7 @@ import pytest
 import memoranda
 from memoranda.store import Store
 from memoranda_inspector import Inspector, create_app
-from memoranda_inspector.demo import DemoModel, fill
+from memoranda_inspector.command import DemoModel, fill
 from servers import Engines
 
 BROWSER = Path(__file__).parent / "browser"

@@ -9,7 +9,7 @@ from typing import Any
 
 from memoranda import HumanMemory, MemoryMetadata
 from memoranda.store import Capability, Store
-from memoranda_inspector.demo import OTHER, TRIP
+from memoranda_inspector.command import OTHER, TRIP
 from memoranda_userdata import Digest, read_lines
 
 ADA = MemoryMetadata(user_id="ada")

@@ -10,7 +10,7 @@ import pytest
 
 from memoranda import AIMemory, HumanMemory, MemoryMetadata
 from memoranda.store import Store
-from memoranda_inspector.demo import DemoModel
+from memoranda_inspector.command import DemoModel
 
 HERE = "http://127.0.0.1:8765"
 HOSTILE = (

@@ -10,7 +10,7 @@ from memoranda.items import HumanMemory, ToolMemory
 from memoranda.store import InMemoryStore
 from memoranda_mcp import Rights, ScopedMemory
 from memoranda_mcp.serving import Settings, make_memory
-from memoranda_messages.memory_section import outside_memories
+from memoranda_messages.prompts import outside_memories
 
 
 def given(result: Any) -> Any:

@@ -32,7 +32,7 @@ from memoranda_context.prompt import AssembledContext, Parts
 from memoranda_context.receipts import Shown, root_of
 from memoranda_context.remembering import Remembering
 from memoranda_context.shares import Shares
-from memoranda_messages.remarks import remarked
+from memoranda_messages.prompts import remarked
 
 logger = logging.getLogger(__name__)
 

@@ -10,7 +10,7 @@ from memoranda.items import MemoryItem
 from memoranda_backend.text import is_small_talk
 from memoranda_context.remembering import Memories, Remembering
 from memoranda_context.shares import Shares
-from memoranda_messages.remarks import remarked
+from memoranda_messages.prompts import remarked
 
 RemarksOf = Callable[[Sequence[MemoryItem]], Awaitable[dict[str, str]]]
 """Returns the remarks on those of some items that hold no longer, by id."""

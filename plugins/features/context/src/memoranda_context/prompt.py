@@ -23,9 +23,15 @@ from memoranda.trust import Trust, trust_of
 from memoranda_context.counting import text_tokens
 from memoranda_messages.anthropic import to_anthropic
 from memoranda_messages.chat import to_openai
-from memoranda_messages.memory_section import MEMORIES, MEMORIES_END, without_section_tags
-from memoranda_messages.prompt_text import indented, one_line, prompt_text
-from memoranda_messages.remarks import in_brackets
+from memoranda_messages.prompts import (
+    MEMORIES,
+    MEMORIES_END,
+    in_brackets,
+    indented,
+    one_line,
+    prompt_text,
+    without_section_tags,
+)
 from memoranda_messages.request import Dropped
 from memoranda_messages.responses import to_responses
 

@@ -8,18 +8,19 @@ from memoranda.lazy import lazy_names
 
 if TYPE_CHECKING:
     from memoranda_encrypt.conversion import Converted, decrypt, encrypt, rotate
-    from memoranda_encrypt.errors import (
+    from memoranda_encrypt.keyring import KeyInfo, KeyRing
+    from memoranda_encrypt.layer import EncryptionLayer
+    from memoranda_encrypt.masters import (
         DamagedItemError,
         DestroyedKeyError,
         KeyRingError,
+        LocalMasterKey,
+        MasterKey,
         MissingKeyError,
         NotSealedError,
         PlainStoreError,
         UnsealingError,
     )
-    from memoranda_encrypt.keyring import KeyInfo, KeyRing
-    from memoranda_encrypt.layer import EncryptionLayer
-    from memoranda_encrypt.masters import LocalMasterKey, MasterKey
     from memoranda_encrypt.opening import with_encryption
 
 __all__ = [
@@ -37,10 +38,9 @@ __getattr__, __dir__ = lazy_names(
     __name__,
     {
         "conversion": ["Converted", "decrypt", "encrypt", "rotate"],
-        "errors": _ERRORS,
         "keyring": ["KeyInfo", "KeyRing"],
         "layer": ["EncryptionLayer"],
-        "masters": ["LocalMasterKey", "MasterKey"],
+        "masters": [*_ERRORS, "LocalMasterKey", "MasterKey"],
         "opening": ["with_encryption"],
     },
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -60,6 +60,7 @@ def list_(keys_file: Keys = None, master_key: MasterKeyFile = None, as_json: opt
 
 
 @keys.command()
+@options.on_store
 def rotate(
     user: User = None,
     new_master_key: Annotated[
@@ -68,9 +69,8 @@ def rotate(
     ] = None,
     keys_file: Keys = None,
     master_key: MasterKeyFile = None,
-    store: options.Store = None,
-    store_options: options.StoreOptions = None,
-    as_json: options.Json = False,
+    *,
+    target: options.Target,
 ) -> None:
     """Give users new data keys and encrypt their items with them, or wrap all keys with a new master key.
 
@@ -82,23 +82,11 @@ def rotate(
         fresh.open(create=False)
         count = fresh.rewrap()
         fresh.close()
-        if as_json:
-            show_json({"rewrapped": count})
-        else:
-            say(f"{count:,} keys are wrapped with the new master key. Destroy the old one.")
+        target.report({"rewrapped": count}, f"{count:,} keys are wrapped with the new master key. Destroy the old one.")
         return
     ring = _existing(keys_file, master_key)
-    done = _converted(
-        store,
-        store_options,
-        "rotating",
-        lambda opened, advance: conversion.rotate(opened, user, progress=advance),
-        ring,
-    )
-    if as_json:
-        show_json(asdict(done))
-    else:
-        say(f"{items_text(done.items)} encrypted with new keys; {done.keys:,} old keys destroyed.")
+    done = _converted(target, "rotating", lambda store, advance: conversion.rotate(store, user, progress=advance), ring)
+    target.report(asdict(done), f"{items_text(done.items)} encrypted with new keys; {done.keys:,} old keys destroyed.")
 
 
 @keys.command()
@@ -122,39 +110,35 @@ def destroy(
         say(f"{destroyed:,} keys of {user!r} are destroyed.")
 
 
+@options.on_store
 def encrypt(
     keys_file: Keys = None,
     master_key: MasterKeyFile = None,
-    store: options.Store = None,
-    store_options: options.StoreOptions = None,
-    as_json: options.Json = False,
+    *,
+    target: options.Target,
 ) -> None:
     """Encrypt an existing store in place. If it is interrupted, run it again: it goes on where it was.
 
     Afterwards, open the store as encrypted+URL. Backups that were made before are as readable as they were.
     """
     ring = ring_of(keys_file, master_key)
-    done = _converted(
-        store, store_options, "encrypting", lambda opened, advance: conversion.encrypt(opened, ring, progress=advance)
-    )
-    _report(done, "encrypted", as_json)
+    done = _converted(target, "encrypting", lambda store, advance: conversion.encrypt(store, ring, progress=advance))
+    _report(target, done, "encrypted")
 
 
+@options.on_store
 def decrypt(
     keys_file: Keys = None,
     master_key: MasterKeyFile = None,
     yes: options.Yes = False,
-    store: options.Store = None,
-    store_options: options.StoreOptions = None,
-    as_json: options.Json = False,
+    *,
+    target: options.Target,
 ) -> None:
     """Decrypt a store in place. If it is interrupted, run it again: it goes on where it was."""
     ring = _existing(keys_file, master_key)
     agree("Store everything in clear text again?", yes=yes)
-    done = _converted(
-        store, store_options, "decrypting", lambda opened, advance: conversion.decrypt(opened, ring, progress=advance)
-    )
-    _report(done, "decrypted", as_json)
+    done = _converted(target, "decrypting", lambda store, advance: conversion.decrypt(store, ring, progress=advance))
+    _report(target, done, "decrypted")
 
 
 def _existing(keys_file: str | None, master_key: str | None) -> KeyRing:
@@ -164,8 +148,7 @@ def _existing(keys_file: str | None, master_key: str | None) -> KeyRing:
 
 
 def _converted(
-    store: str | None,
-    store_options: list[str] | None,
+    target: options.Target,
     what: str,
     work: Callable[[Store, Progress], Awaitable[conversion.Converted]],
     ring: KeyRing | None = None,
@@ -174,12 +157,13 @@ def _converted(
 
     It is opened with encryption if a ring is given, and as it is stored otherwise.
     """
-    from memoranda_commands.stores import chosen_url, run, unopened
+    from memoranda_commands.exits import run
+    from memoranda_commands.stores import chosen_url
 
-    url = chosen_url(store).removeprefix(f"{marks.PREFIX}+")
+    plain = replace(target, url=chosen_url(target.url).removeprefix(f"{marks.PREFIX}+"))
 
     async def converted() -> conversion.Converted:
-        chosen = unopened(url, store_options, "change")
+        chosen = plain.unopened("change")
         if ring is None:
             chosen.wrapper = marks.PREFIX
         else:
@@ -198,11 +182,8 @@ def _converted(
     return run(converted())
 
 
-def _report(done: conversion.Converted, what: str, as_json: bool) -> None:
-    if as_json:
-        show_json(asdict(done))
-    else:
-        say(f"{items_text(done.items)} {what}.{f' {done.pending}' if done.pending else ''}")
+def _report(target: options.Target, done: conversion.Converted, what: str) -> None:
+    target.report(asdict(done), f"{items_text(done.items)} {what}.{f' {done.pending}' if done.pending else ''}")
 
 
 def _whose(key: KeyInfo) -> str:

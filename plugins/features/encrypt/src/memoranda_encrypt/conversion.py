@@ -35,7 +35,7 @@ Due = Callable[[MemoryItem], Awaitable[bool]]
 Convert = Callable[[Sequence[MemoryItem], Sequence[int], Sequence[int]], Awaitable[Sequence[MemoryItem]]]
 """Makes stored items of items, for the versions that they will have, instead of those that are expected."""
 
-_AT_ONCE = 100
+_ITEMS_PER_WRITE = 100
 _ROUNDS = 10
 """How often a store is gone through for items that others have written meanwhile."""
 
@@ -181,8 +181,8 @@ async def _converted(
         due = [each.id async for each in _all_stored(layer, wanted) if await is_due(each)]
         if not due:
             break
-        for start in range(0, len(due), _AT_ONCE):
-            done += await _convert_some(layer, due[start : start + _AT_ONCE], convert)
+        for start in range(0, len(due), _ITEMS_PER_WRITE):
+            done += await _convert_some(layer, due[start : start + _ITEMS_PER_WRITE], convert)
             if progress is not None:
                 progress(min(done, total), total)
     return done

@@ -1,21 +1,24 @@
-"""How an item becomes one of the inner store and back: what stays readable, and what is sealed."""
+"""How an item becomes one of the inner store and back, and its vectors."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from operator import itemgetter
 from typing import Any
 
 from pydantic_core import from_json, to_json
 
+from memoranda.embeddings import Embeddings
 from memoranda.items import SCOPE_FIELDS, BranchMemory, MemoryItem, MemoryMetadata
+from memoranda.offloading import offload
 from memoranda.shapes import json_text
 from memoranda.store.backend import bare_item, bare_metadata, fields_of, further_values, make_item
 from memoranda.store.fields import TRUSTED
-from memoranda_encrypt.errors import DamagedItemError
-from memoranda_encrypt.keyring import DataKey
-from memoranda_encrypt.owners import StoredNames
-from memoranda_encrypt.sealing import opened, place_of, sealed, sealed_text
+from memoranda_backend.ranking import Weights, embed_passages, embed_query, has_text, pack_vector
+from memoranda_encrypt.filters import StoredNames
+from memoranda_encrypt.keyring import DataKey, KeyRing
+from memoranda_encrypt.masters import DamagedItemError
+from memoranda_encrypt.sealing import key_id_of, opened, place_of, sealed, sealed_text
 
 BODY, VECTOR = "body", "vector"
 """The two fields that are sealed: everything that was said, and the vectors of its content."""
@@ -184,3 +187,43 @@ def open_vectors(stored: MemoryItem, key: DataKey) -> bytes | None:
     if not isinstance(text, str):
         return None
     return opened(key, VECTOR, place_of(stored), text, stored)
+
+
+class VectorSealer:
+    """Makes vectors, and packs them with the name of the model that made them."""
+
+    def __init__(self, embeddings: Embeddings, weights: Weights | None) -> None:
+        self._embeddings = embeddings
+        self.dimension = embeddings.dimension
+        self.weights = weights or Weights()
+        self._model = f"{embeddings.identity()} ({embeddings.dimension} dimensions)\0".encode()
+
+    async def of(self, drafts: Sequence[Draft], known: Mapping[str, bytes]) -> list[bytes | None]:
+        """Return the vectors of drafts, ready to be sealed; None for a content without text."""
+        asked = [draft for draft in drafts if has_text(draft.content) and draft.item.id not in known]
+        made = dict(
+            zip([draft.item.id for draft in asked], await self.embedded([d.content for d in asked]), strict=True)
+        )
+        found = {**known, **made}
+        return [self._model + found[draft.item.id] if draft.item.id in found else None for draft in drafts]
+
+    async def embedded(self, texts: Sequence[str]) -> list[bytes]:
+        """Return the packed vectors of texts. Raises EmbeddingError when the embedder fails."""
+        if not texts:
+            return []
+        vectors = await embed_passages(self._embeddings, texts, self.weights.passage)
+        return await offload(sum(map(len, vectors)), _all_packed, vectors, self.dimension)
+
+    async def query(self, text: str) -> tuple[Sequence[float], float]:
+        """Return the vector of a query, and how similar unrelated texts are to it."""
+        return await embed_query(self._embeddings, text)
+
+    def opened(self, stored: MemoryItem, ring: KeyRing) -> bytes | None:
+        """Return the packed vectors of a stored item, whose key is at hand; None without one of this model."""
+        key = ring.known(key_id_of(sealed_text(stored)))
+        packed = None if key is None else open_vectors(stored, key)
+        return packed[len(self._model) :] if packed is not None and packed.startswith(self._model) else None
+
+
+def _all_packed(vectors: Sequence[Sequence[Sequence[float]]], dimension: int) -> list[bytes]:
+    return [b"".join([pack_vector(vector, dimension) for vector in passages]) for passages in vectors]

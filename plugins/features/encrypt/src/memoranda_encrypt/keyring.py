@@ -24,9 +24,8 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from memoranda.errors import InputError
 from memoranda.items import now_text
 from memoranda.shapes import check_text
-from memoranda_encrypt.errors import DestroyedKeyError, KeyRingError, MissingKeyError
 from memoranda_encrypt.key_file import KeyFile, KeyRow, State, put_setting
-from memoranda_encrypt.masters import MasterKey
+from memoranda_encrypt.masters import DestroyedKeyError, KeyRingError, MasterKey, MissingKeyError
 
 MOST_KEYS = 4_096
 """How many unwrapped keys are held at a time; the least recently used one goes first."""

@@ -20,7 +20,7 @@ from memoranda_encrypt.sealing import is_sealed, key_id_of, sealed_text
 
 if TYPE_CHECKING:
     from memoranda.items import MemoryItem
-    from memoranda_encrypt.encryption import Encryption
+    from memoranda_encrypt.opened_items import Encryption
 
 
 class Leftovers:

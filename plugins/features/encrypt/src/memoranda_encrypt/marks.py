@@ -13,8 +13,8 @@ from typing import Any, Literal
 from memoranda.offloading import offload
 from memoranda.store import Capability
 from memoranda.store.backend import AS_ADDED, EVERY_ITEM, Change, Engine, Filter, Write, items_where
-from memoranda_encrypt.errors import KeyRingError, PlainStoreError
 from memoranda_encrypt.keyring import KeyRing
+from memoranda_encrypt.masters import KeyRingError, PlainStoreError
 from memoranda_encrypt.sealing import is_plain, is_sealed, key_id_of, sealed_text
 
 PREFIX = "encrypted"

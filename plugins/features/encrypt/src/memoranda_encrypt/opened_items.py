@@ -7,19 +7,20 @@ import logging
 import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
 from operator import itemgetter
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from memoranda.errors import StoreClosedError
 from memoranda.items import SCOPE_FIELDS, MemoryItem
 from memoranda.offloading import AT_ONCE, offload
-from memoranda.store import copy_item, dump_item, load_item
+from memoranda.store import Capability, Ranker, copy_item, dump_item, load_item
+from memoranda.store.backend import Engine
 from memoranda.store.fields import TRUSTED
-from memoranda_encrypt.errors import DestroyedKeyError
-from memoranda_encrypt.filters import Divided, divided
-from memoranda_encrypt.items import Draft, Said, built, open_body
+from memoranda.store.lifetime_layer import Lifetimes
+from memoranda_encrypt.filters import Divided, StoredNames, divided
+from memoranda_encrypt.items import Draft, Said, VectorSealer, built, open_body
 from memoranda_encrypt.keyring import LOOK_AGAIN, KeyRing
 from memoranda_encrypt.marks import Unsealed
-from memoranda_encrypt.owners import StoredNames
+from memoranda_encrypt.masters import DestroyedKeyError
 from memoranda_encrypt.sealing import is_plain, is_sealed, key_id_of, sealed_text
 
 logger = logging.getLogger(__name__)
@@ -28,7 +29,7 @@ MOST_OPENED = 4_096
 MOST_BYTES = 8 << 20
 """How many texts that were opened last are kept, and how many bytes they have together."""
 
-_LETTERS_AT_ONCE = 200_000
+_CHARACTERS_PER_SLICE = 200_000
 """How much text is decrypted in one turn of the event loop."""
 
 _SEALED = ("name", "group", "group_size", "payload_format", "origin")
@@ -193,7 +194,7 @@ class ItemOpener:
         key_id = key_id_of(sealed_text(stored))
         if self.ring.known(key_id) is None:
             await self.ring.load([(key_id, stored.id)])
-        if len(stored.payload or "") > _LETTERS_AT_ONCE:
+        if len(stored.payload or "") > _CHARACTERS_PER_SLICE:
             return await asyncio.to_thread(self._open_one, stored)
         return self._open_one(stored)
 
@@ -232,7 +233,7 @@ class ItemOpener:
         if left:
             left = await self._with_keys(left)
             letters = sum([len(each.payload or "") for each in left])
-            weight = max(len(left) * 4, letters * AT_ONCE // _LETTERS_AT_ONCE)
+            weight = max(len(left) * 4, letters * AT_ONCE // _CHARACTERS_PER_SLICE)
             opened = {item.id: item for item in await offload(weight, self._open_each, left)}
             found = [opened.get(each.id) if item is None else item for each, item in zip(stored, found, strict=True)]
         return [item for item in found if item is not None]
@@ -271,3 +272,33 @@ class ItemOpener:
 
     def _open_each(self, stored: Sequence[MemoryItem]) -> list[MemoryItem]:
         return [self._open_one(each) if is_sealed(each) else self._as_typed(each) for each in stored]
+
+
+class Encryption(Protocol):
+    """An engine that is encrypted, and the means to read and write it: :class:`memoranda_encrypt.EncryptionLayer`."""
+
+    inner: Engine
+    """The engine that keeps what is encrypted."""
+
+    ring: KeyRing
+    opener: ItemOpener
+    lifetimes: Lifetimes
+
+    @property
+    def capabilities(self) -> frozenset[Capability]:
+        """What the engine can do."""
+        ...
+
+    @property
+    def hides_deleted(self) -> bool:
+        """True if the engine keeps deleted items, which a scan can include."""
+        ...
+
+    @property
+    def vectors(self) -> VectorSealer | None:
+        """What makes vectors before anything is encrypted; None in a store without an embedder."""
+        ...
+
+    async def ranker(self) -> Ranker:
+        """Return what ranks text in this store."""
+        ...

@@ -27,7 +27,7 @@ from memoranda.store.backend import (
 
 if TYPE_CHECKING:
     from memoranda_backend.ranking import KeptScopes, ScopeArrays, Weights
-    from memoranda_encrypt.encryption import Encryption
+    from memoranda_encrypt.opened_items import Encryption
 
 MOST_LETTERS = 32 << 20
 """How many letters of decrypted content are kept for all scopes together. A larger scope is kept alone."""

@@ -18,8 +18,8 @@ from typing import Any
 from cryptography.exceptions import InvalidTag
 
 from memoranda.items import MemoryItem, ids_of
-from memoranda_encrypt.errors import DamagedItemError, NotSealedError
 from memoranda_encrypt.keyring import DataKey
+from memoranda_encrypt.masters import DamagedItemError, NotSealedError
 
 PREFIX = "s1."
 _KEY_ID = slice(len(PREFIX), len(PREFIX) + 16)

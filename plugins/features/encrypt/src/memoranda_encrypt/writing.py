@@ -36,7 +36,7 @@ from memoranda_encrypt.keyring import DataKey
 from memoranda_encrypt.sealing import is_sealed
 
 if TYPE_CHECKING:
-    from memoranda_encrypt.encryption import Encryption
+    from memoranda_encrypt.opened_items import Encryption
 
 _ATTEMPTS = 200
 """How often a write is tried again that other writers were quicker than: a large batch may lose to many small ones."""

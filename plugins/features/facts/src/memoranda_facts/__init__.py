@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from memoranda_facts.candidates import Candidate
 from memoranda_facts.facts import Facts
-from memoranda_facts.outdated import Outdated
+from memoranda_facts.profile_lines import Outdated
 from memoranda_facts.records import MANUAL, FactMemory, Record, Source
-from memoranda_facts.results import Fact, Receipt, Support, Why
+from memoranda_facts.results import Candidate, Fact, Receipt, Support, Why
 from memoranda_facts.schema import Predicate, Schema
 from memoranda_facts.values import Ref
 from memoranda_facts.writing import FactConflictError

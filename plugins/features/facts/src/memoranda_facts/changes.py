@@ -9,15 +9,22 @@ from typing import Any
 
 from memoranda.errors import InputError
 from memoranda.trust import Trust
-from memoranda_facts.candidates import Candidate
-from memoranda_facts.dates import EVER, Moment, as_given
 from memoranda_facts.log import Logs
 from memoranda_facts.reading import checked_name
 from memoranda_facts.records import SAME_AS, Record, Slot
-from memoranda_facts.results import Fact, Receipt
-from memoranda_facts.sources import Provenance, Sources, handle_trust, missing_items, named_sources, supported
+from memoranda_facts.results import (
+    Candidate,
+    Fact,
+    Provenance,
+    Receipt,
+    Sources,
+    handle_trust,
+    missing_items,
+    named_sources,
+    supported,
+)
 from memoranda_facts.timeline import active_records
-from memoranda_facts.values import Ref
+from memoranda_facts.values import EVER, Moment, Ref, as_given
 from memoranda_facts.writing import Expected, FactWriting, checked_confidence, checked_qualifiers, ids_of
 
 

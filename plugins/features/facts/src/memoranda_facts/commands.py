@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Annotated, Any
+from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
@@ -15,11 +14,13 @@ from memoranda_commands.exits import CommandError, ExitCode
 from memoranda_commands.terminal import blocks, is_narrow, progress, say, show, show_json, table
 
 if TYPE_CHECKING:
-    from memoranda.store import Access
+    from memoranda.store import Access, Store
     from memoranda_facts import Fact, Facts, Receipt, Why
     from memoranda_facts.extraction import ExtractionReport, FactExtractor
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, help="What is true now, since when and why.")
+
+T = TypeVar("T")
 
 MODEL = "The model"
 
@@ -41,30 +42,25 @@ From = Annotated[
 def list_(
     subject: Annotated[str | None, typer.Argument(metavar="SUBJECT", help="Only of this subject.")] = None,
     predicate: Annotated[str | None, typer.Argument(metavar="PREDICATE", help="Only of this predicate.")] = None,
-    metadata: options.Owner = None,
     at: Annotated[
         str | None, typer.Option("--at", metavar="DATE", help="What held then: 2026, 2026-03 or an ISO-8601 time.")
     ] = None,
     known: Annotated[str | None, typer.Option("--known", metavar="DATE", help="As it was known then.")] = None,
     history: Annotated[bool, typer.Option("--history", help="Ended, superseded and retracted values, too.")] = False,
     one: One = None,
-    store: options.Store = None,
-    store_options: options.StoreOptions = None,
-    as_json: options.Json = False,
+    *,
+    target: options.Target,
 ) -> None:
     """List what holds now, or held at a date."""
-    from memoranda_commands.stores import run
-
     if history and (at or known):
         raise InputError("--history shows all times; leave --at and --known out.", field="history")
 
-    async def work() -> list[Fact]:
-        async with _opened(store, store_options, metadata, one) as facts:
-            if history:
-                return await facts.history(subject, predicate)
-            return await facts.state(valid=at, known=known, subject=subject, predicate=predicate)
+    async def work(facts: Facts) -> list[Fact]:
+        if history:
+            return await facts.history(subject, predicate)
+        return await facts.state(valid=at, known=known, subject=subject, predicate=predicate)
 
-    _show_facts(run(work()), as_json)
+    _show_facts(_run(target, one, work), target.as_json)
 
 
 @app.command()
@@ -74,25 +70,21 @@ def why(
     predicate: Annotated[
         str | None, typer.Argument(metavar="PREDICATE", help="With a subject: what is said of it, such as lives_in.")
     ] = None,
-    metadata: options.Owner = None,
     one: One = None,
-    store: options.Store = None,
-    store_options: options.StoreOptions = None,
-    as_json: options.Json = False,
+    *,
+    target: options.Target,
 ) -> None:
     """Show what supports a fact, what proposed it, and what it replaced.
 
     With a subject and a predicate, that is the fact that holds now, or else the last one that did.
     """
-    from memoranda_commands.stores import run
 
-    async def work() -> Why:
-        async with _opened(store, store_options, metadata, one) as facts:
-            if predicate is None:
-                return await facts.why(await _found(facts, fact_id))
-            return await facts.why(await _found_of(facts, fact_id, predicate))
+    async def work(facts: Facts) -> Why:
+        if predicate is None:
+            return await facts.why(await _found(facts, fact_id))
+        return await facts.why(await _found_of(facts, fact_id, predicate))
 
-    _show_why(run(work()), as_json)
+    _show_why(_run(target, one, work), target.as_json)
 
 
 @app.command("set")
@@ -101,25 +93,19 @@ def set_(
     subject: Subject,
     predicate: PredicateName,
     value: Annotated[str, typer.Argument(metavar="VALUE", help="The value.")],
-    metadata: options.Owner = None,
     since: Annotated[str | None, typer.Option("--since", metavar="DATE", help="Since when it holds.")] = None,
     until: Annotated[str | None, typer.Option("--until", metavar="DATE", help="Until when it held.")] = None,
     source: From = None,
     one: One = None,
-    store: options.Store = None,
-    store_options: options.StoreOptions = None,
-    as_json: options.Json = False,
+    *,
+    target: options.Target,
 ) -> None:
     """Record a fact."""
-    from memoranda_commands.stores import run
 
-    async def work() -> Receipt:
-        async with _opened(store, store_options, metadata, one, "create") as facts:
-            return await facts.set(
-                subject, predicate, value, valid_from=since, valid_to=until, sources=source or "manual"
-            )
+    def work(facts: Facts) -> Coroutine[Any, Any, Receipt]:
+        return facts.set(subject, predicate, value, valid_from=since, valid_to=until, sources=source or "manual")
 
-    _show_receipt(run(work()), as_json)
+    _show_receipt(_run(target, one, work, "create"), target.as_json)
 
 
 @app.command()
@@ -130,22 +116,18 @@ def end(
     value: Annotated[
         str | None, typer.Argument(metavar="VALUE", help="Which value ended; by default all of them.")
     ] = None,
-    metadata: options.Owner = None,
     at: Annotated[str | None, typer.Option("--at", metavar="DATE", help="When it ended; by default now.")] = None,
     source: From = None,
     one: One = None,
-    store: options.Store = None,
-    store_options: options.StoreOptions = None,
-    as_json: options.Json = False,
+    *,
+    target: options.Target,
 ) -> None:
     """Record that a fact stopped being true."""
-    from memoranda_commands.stores import run
 
-    async def work() -> Receipt:
-        async with _opened(store, store_options, metadata, one, "change") as facts:
-            return await facts.end(subject, predicate, value, at=at, sources=source or "manual")
+    def work(facts: Facts) -> Coroutine[Any, Any, Receipt]:
+        return facts.end(subject, predicate, value, at=at, sources=source or "manual")
 
-    _show_receipt(run(work()), as_json)
+    _show_receipt(_run(target, one, work, "change"), target.as_json)
 
 
 @app.command()
@@ -153,66 +135,46 @@ def end(
 def correct(
     fact_id: Id,
     value: Annotated[str | None, typer.Argument(metavar="VALUE", help="What was true instead, if known.")] = None,
-    metadata: options.Owner = None,
     source: From = None,
     one: One = None,
-    store: options.Store = None,
-    store_options: options.StoreOptions = None,
-    as_json: options.Json = False,
+    *,
+    target: options.Target,
 ) -> None:
     """Record that a fact was never true."""
-    from memoranda_commands.stores import run
 
-    async def work() -> Receipt:
-        async with _opened(store, store_options, metadata, one, "change") as facts:
-            return await facts.correct(await _found(facts, fact_id), value, sources=source or "manual")
+    async def work(facts: Facts) -> Receipt:
+        return await facts.correct(await _found(facts, fact_id), value, sources=source or "manual")
 
-    _show_receipt(run(work()), as_json)
+    _show_receipt(_run(target, one, work, "change"), target.as_json)
 
 
 @app.command()
 @options.scoped
 def undo(
     change: Annotated[str, typer.Argument(metavar="ID", help="A change's id, or a fact's: what recorded it.")],
-    metadata: options.Owner = None,
     one: One = None,
-    store: options.Store = None,
-    store_options: options.StoreOptions = None,
-    as_json: options.Json = False,
+    *,
+    target: options.Target,
 ) -> None:
     """Undo a change, as if it had never been recorded. An undo can be undone, too."""
-    from memoranda_commands.stores import run
-
-    async def work() -> Receipt:
-        async with _opened(store, store_options, metadata, one, "change") as facts:
-            return await facts.undo(change)
-
     try:
-        receipt = run(work())
+        receipt = _run(target, one, lambda facts: facts.undo(change), "change")
     except InputError as error:
         raise CommandError(str(error), ExitCode.NOT_FOUND) from error
-    _show_receipt(receipt, as_json)
+    _show_receipt(receipt, target.as_json)
 
 
 @app.command()
 @options.scoped
 def profile(
-    metadata: options.Owner = None,
     tokens: Annotated[int, typer.Option("--tokens", min=1, help="The most estimated tokens.")] = 200,
     one: One = None,
-    store: options.Store = None,
-    store_options: options.StoreOptions = None,
-    as_json: options.Json = False,
+    *,
+    target: options.Target,
 ) -> None:
     """Print what holds now as a compact text, for a prompt."""
-    from memoranda_commands.stores import run
-
-    async def work() -> str:
-        async with _opened(store, store_options, metadata, one) as facts:
-            return await facts.profile(tokens=tokens)
-
-    text = run(work())
-    if as_json:
+    text = _run(target, one, lambda facts: facts.profile(tokens=tokens))
+    if target.as_json:
         show_json({"profile": text})
     elif text:
         from rich.text import Text
@@ -225,7 +187,6 @@ def profile(
 @app.command()
 @options.scoped
 def extract(
-    metadata: options.Owner = None,
     extractor: Annotated[str, typer.Option("--extractor", metavar="NAME", help="An installed extractor.")] = "rules",
     model: Annotated[
         str | None, typer.Option("--model", metavar="NAME", help="The model to ask.", rich_help_panel=MODEL)
@@ -250,12 +211,10 @@ def extract(
     ] = None,
     one: One = None,
     dry_run: options.DryRun = False,
-    store: options.Store = None,
-    store_options: options.StoreOptions = None,
-    as_json: options.Json = False,
+    *,
+    target: options.Target,
 ) -> None:
     """Read what was said and not read yet, and record the facts in it. It can be stopped, and goes on there."""
-    from memoranda_commands.stores import run
     from memoranda_facts.extraction import ExtractionReport, ExtractionRun, installed_extractor
 
     prices = _prices(price)
@@ -264,20 +223,19 @@ def extract(
         extractor = "model"
     made = installed_extractor(extractor, **{name: value for name, value in named.items() if value is not None})
 
-    async def work() -> tuple[ExtractionReport, int]:
-        async with _opened(store, store_options, metadata, one, "read" if dry_run else "change") as facts:
-            reading = ExtractionRun(facts, made)
-            waiting = await reading.waiting()
-            if dry_run:
-                return ExtractionReport(), waiting
-            try:
-                with progress("reading", waiting) as done:
-                    return await reading.run(lambda more, _: done(more)), 0
-            finally:
-                await _closed(made)
+    async def work(facts: Facts) -> tuple[ExtractionReport, int]:
+        reading = ExtractionRun(facts, made)
+        waiting = await reading.waiting()
+        if dry_run:
+            return ExtractionReport(), waiting
+        try:
+            with progress("reading", waiting) as done:
+                return await reading.run(lambda more, _: done(more)), 0
+        finally:
+            await _closed(made)
 
-    report, waiting = run(work())
-    _show_report(report, waiting, dry_run, prices, as_json)
+    report, waiting = _run(target, one, work, "read" if dry_run else "change")
+    _show_report(report, waiting, dry_run, prices, target.as_json)
 
 
 async def _closed(extractor: FactExtractor) -> None:
@@ -339,15 +297,17 @@ def _counted(number: int, what: str) -> str:
     return f"1 {what}" if number == 1 else f"{number:,} {what}s"
 
 
-@asynccontextmanager
-async def _opened(
-    url: str | None, store_options: list[str] | None, metadata: Any, one: list[str] | None, access: Access = "read"
-) -> AsyncIterator[Facts]:
-    """Open the facts of the owner that the options name."""
-    from memoranda_commands.stores import opened
+def _run(
+    target: options.Target,
+    one: list[str] | None,
+    work: Callable[[Facts], Coroutine[Any, Any, T]],
+    access: Access = "read",
+) -> T:
+    """Return the result of the work on the facts of the owner that the options name."""
     from memoranda_facts import Facts
     from memoranda_facts.extraction import everyday_schema
 
+    metadata = target.metadata
     if metadata is None or not (metadata.user_id or metadata.agent_id or metadata.namespace):
         raise InputError("Facts belong to a user: name them with --user ID.", field="user")
     if metadata.session_id is not None or metadata.task_id is not None or metadata.extra:
@@ -355,9 +315,12 @@ async def _opened(
             "Facts belong to a user, not to one conversation: leave --session, --task and --extra out.", field="session"
         )
     named = {name: getattr(metadata, name) for name in ("user_id", "agent_id", "namespace")}
-    async with opened(url, store_options, access) as store:
+
+    async def on_facts(store: Store) -> T:
         handle = store.scoped(**{name: value for name, value in named.items() if value})
-        yield Facts(handle, schema=everyday_schema(one or ()))
+        return await work(Facts(handle, schema=everyday_schema(one or ())))
+
+    return target.run(on_facts, access)
 
 
 async def _found(facts: Facts, given: str) -> Fact:
@@ -425,28 +388,32 @@ def _state(fact: Fact) -> str:
     return "" if fact.state == "holds" else fact.state
 
 
-def _show_why(told: Why, as_json: bool) -> None:
+def _show_why(explained: Why, as_json: bool) -> None:
     from rich.text import Text
 
     from memoranda_facts.records import short_id
     from memoranda_facts.tools import described
 
-    groups = {"replaced": told.replaced, "replaced by": told.replaced_by, "against": told.against}
+    groups = {"replaced": explained.replaced, "replaced by": explained.replaced_by, "against": explained.against}
     if as_json:
         show_json(
             {
-                "fact": described(told.fact),
-                "rule": told.rule,
-                "decided_by": told.decided_by,
+                "fact": described(explained.fact),
+                "rule": explained.rule,
+                "decided_by": explained.decided_by,
                 "sources": [
-                    {"item": each.source.item_id or None, "text": each.text, "rule": each.rule} for each in told.sources
+                    {"item": each.source.item_id or None, "text": each.text, "rule": each.rule}
+                    for each in explained.sources
                 ],
                 **{name.replace(" ", "_"): [described(fact) for fact in facts] for name, facts in groups.items()},
             }
         )
         return
-    lines = [Text(visible(str(told.fact)), style="bold"), Text(f"  {told.fact.state}: {visible(told.decided_by)}")]
-    for each in told.sources:
+    lines = [
+        Text(visible(str(explained.fact)), style="bold"),
+        Text(f"  {explained.fact.state}: {visible(explained.decided_by)}"),
+    ]
+    for each in explained.sources:
         place = f"item {each.source.item_id}" if each.source.item_id else "entered by hand"
         lines.append(Text(f"  {visible(place)}, by {visible(each.rule)}"))
         if each.text is not None:

@@ -8,17 +8,13 @@ from memoranda.errors import InputError
 from memoranda.shapes import check_text, whole_number
 from memoranda.tokens import TokenCounter, estimate_tokens
 from memoranda.trust import Trust
-from memoranda_facts.dates import Moment, last_moment_of
-from memoranda_facts.explaining import explained, supporting
-from memoranda_facts.fact_index import FactIndex, SlotIndex
 from memoranda_facts.knowledge import Knowledge
-from memoranda_facts.outdated import Outdated, outdated
-from memoranda_facts.profile_lines import profile_lines
-from memoranda_facts.reading import checked_name
+from memoranda_facts.profile_lines import Outdated, outdated, profile_lines
+from memoranda_facts.reading import checked_name, explained, supporting
 from memoranda_facts.reconciling import Reconciling
 from memoranda_facts.results import Fact, Why
-from memoranda_facts.searching import Question, profile_text, ranked_facts
-from memoranda_facts.values import same_text
+from memoranda_facts.searching import FactIndex, Question, SlotIndex, profile_text, ranked_facts
+from memoranda_facts.values import Moment, last_moment_of, same_text
 
 
 class Facts(Reconciling):

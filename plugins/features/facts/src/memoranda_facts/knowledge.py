@@ -8,13 +8,12 @@ from copy import copy
 from dataclasses import replace
 
 from memoranda.trust import Trust
-from memoranda_facts.dates import AFTER_ALL
 from memoranda_facts.log import in_order
 from memoranda_facts.records import SAME_AS, Record, short_id
 from memoranda_facts.results import Fact
 from memoranda_facts.schema import Schema
 from memoranda_facts.timeline import Timeline, active_records
-from memoranda_facts.values import Ref, same_text
+from memoranda_facts.values import AFTER_ALL, Ref, same_text
 
 Key = tuple[str, str]
 """A subject and a predicate, in the form in which they are compared."""
@@ -70,7 +69,7 @@ class Names:
             key = self._parents[key]
         return key
 
-    def shown(self, name: str) -> str:
+    def display_name(self, name: str) -> str:
         """Return the name that a subject goes by."""
         return self._shown[self.root(name)]
 
@@ -146,7 +145,7 @@ class Knowledge:
 
     def _timeline(self, log: Sequence[Record]) -> Timeline:
         declared = self.schema.predicate(log[0].predicate)
-        subject = log[0].subject if declared.name == SAME_AS else self.names.shown(log[0].subject)
+        subject = log[0].subject if declared.name == SAME_AS else self.names.display_name(log[0].subject)
         return Timeline(log, declared.kind, subject, declared.name)
 
     def place(self, entry_id: str) -> Key | None:

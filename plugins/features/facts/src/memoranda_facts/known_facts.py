@@ -12,12 +12,12 @@ from memoranda.items import MemoryMetadata
 from memoranda.store import Observer, Store
 from memoranda.tokens import TokenCounter
 from memoranda.trust import Trust, check_trust
-from memoranda_facts.dates import Moment
 from memoranda_facts.extraction.extractors import FactExtractor, installed_extractor
-from memoranda_facts.extraction.predicates import everyday_schema
+from memoranda_facts.extraction.rule_table import everyday_schema
 from memoranda_facts.extraction.running import ExtractionRun
 from memoranda_facts.facts import Facts
-from memoranda_facts.outdated import Outdated
+from memoranda_facts.profile_lines import Outdated
+from memoranda_facts.values import Moment
 
 logger = logging.getLogger(__name__)
 

@@ -22,8 +22,8 @@ from memoranda.items import MemoryMetadata, Payload, PayloadChanges, utc_text
 from memoranda.store import Capability, Store
 from memoranda.store.backend import of_owner
 from memoranda.trust import trusted_as
-from memoranda_facts.dates import next_tick
 from memoranda_facts.records import Record, Slot, folder_of, item_of, loaded_record, number_of
+from memoranda_facts.values import next_tick
 
 logger = logging.getLogger(__name__)
 

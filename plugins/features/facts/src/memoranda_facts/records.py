@@ -18,8 +18,7 @@ from memoranda.errors import CorruptStoreError
 from memoranda.items import MemoryItem, MemoryMetadata, utc_text
 from memoranda.store.fields import TRUSTED, fields_of
 from memoranda.trust import Trust
-from memoranda_facts.dates import EVER, end_of, in_short, start_of
-from memoranda_facts.values import Object, dumped, loaded, same_text
+from memoranda_facts.values import EVER, Object, dumped, end_of, in_short, loaded, same_text, start_of
 
 FORMAT = "memoranda-fact/1"
 """The format of an entry's payload."""

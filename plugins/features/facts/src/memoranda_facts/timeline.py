@@ -19,11 +19,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from memoranda.trust import Trust
-from memoranda_facts.dates import AFTER_ALL, end_of, start_of
 from memoranda_facts.records import Record, Source
 from memoranda_facts.results import Fact, State
 from memoranda_facts.schema import Kind
-from memoranda_facts.values import same_value
+from memoranda_facts.values import AFTER_ALL, end_of, same_value, start_of
 
 LEVELS = tuple(Trust)
 """Every level of trust, in the order of their ranks."""

@@ -13,8 +13,7 @@ from memoranda.errors import InputError
 from memoranda.shapes import whole_number
 from memoranda.trust import Trust
 from memoranda_facts.facts import Facts
-from memoranda_facts.results import Fact, Receipt
-from memoranda_facts.sources import Sources
+from memoranda_facts.results import Fact, Receipt, Sources
 from memoranda_facts.values import dumped
 
 RULE = "tool"

@@ -11,17 +11,24 @@ from typing import Any
 
 from memoranda.errors import ConflictError, InputError
 from memoranda.store import Store
-from memoranda_facts.candidates import Candidate
-from memoranda_facts.dates import EVER, as_given, end_of, start_of
 from memoranda_facts.knowledge import dependents
 from memoranda_facts.log import Logs, in_order
 from memoranda_facts.reading import FactReading, checked_name
 from memoranda_facts.records import SAME_AS, ChangeKind, Record, Slot
-from memoranda_facts.results import Fact, Receipt
+from memoranda_facts.results import (
+    Candidate,
+    Fact,
+    Provenance,
+    Receipt,
+    Sources,
+    handle_trust,
+    missing_items,
+    named_sources,
+    supported,
+)
 from memoranda_facts.schema import Schema
-from memoranda_facts.sources import Provenance, Sources, handle_trust, missing_items, named_sources, supported
 from memoranda_facts.timeline import Timeline, active_records
-from memoranda_facts.values import same_text, same_value
+from memoranda_facts.values import EVER, as_given, end_of, same_text, same_value, start_of
 
 Expected = Fact | str | Iterable[Fact | str]
 """The facts, or their ids, that a caller takes to hold in a slot; an empty list for none."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -17,9 +17,6 @@ from memoranda_guard.quarantine import approve as approved
 from memoranda_guard.quarantine import quarantined as kept_apart
 from memoranda_guard.quarantine import reject as rejected
 
-if TYPE_CHECKING:
-    from memoranda.items import MemoryItem
-
 quarantine = typer.Typer(
     add_completion=False, no_args_is_help=True, help="List, approve or reject items that a policy keeps apart."
 )
@@ -29,21 +26,10 @@ ItemId = Annotated[str, typer.Argument(metavar="ID", help="The id of an item in 
 
 @quarantine.command("list")
 @options.scoped
-def list_(
-    metadata: options.Owner = None,
-    store: options.Store = None,
-    store_options: options.StoreOptions = None,
-    as_json: options.Json = False,
-) -> None:
+def list_(*, target: options.Target) -> None:
     """Show the items in quarantine: why each is there, where it comes from and how it begins."""
-    from memoranda_commands.stores import opened, run
-
-    async def work() -> list[QuarantinedMemory]:
-        async with opened(store, store_options) as source:
-            return await kept_apart(source, metadata=metadata)
-
-    items = run(work())
-    if as_json:
+    items = target.run(lambda store: kept_apart(store, metadata=target.metadata))
+    if target.as_json:
         show_json({"items": [_as_json(item) for item in items]})
         return
     if items:
@@ -60,51 +46,32 @@ def approve(
     trust: Annotated[
         str | None, typer.Option("--trust", metavar="LEVEL", help="Give it this trust instead of its own.")
     ] = None,
-    metadata: options.Owner = None,
-    store: options.Store = None,
-    store_options: options.StoreOptions = None,
-    as_json: options.Json = False,
+    *,
+    target: options.Target,
 ) -> None:
     """Store an item of the quarantine as it was written. It keeps its trust unless --trust raises it."""
     from memoranda.store import dump_item
-    from memoranda_commands.stores import opened, run
 
-    async def work() -> MemoryItem:
-        async with opened(store, store_options, "change") as target:
-            with _not_found():
-                return await approved(target, item_id, by=by, trust=trust, metadata=metadata)
-
-    item = run(work())
-    if as_json:
-        show_json(dump_item(item))
-    else:
-        say(f"The item {item.id!r} is stored.")
+    with _not_found():
+        item = target.run(
+            lambda store: approved(store, item_id, by=by, trust=trust, metadata=target.metadata), "change"
+        )
+    target.report(dump_item(item), f"The item {item.id!r} is stored.")
 
 
 @quarantine.command()
 @options.scoped
 def reject(
     item_id: ItemId,
-    metadata: options.Owner = None,
     yes: options.Yes = False,
-    store: options.Store = None,
-    store_options: options.StoreOptions = None,
-    as_json: options.Json = False,
+    *,
+    target: options.Target,
 ) -> None:
     """Remove an item of the quarantine for good."""
-    from memoranda_commands.stores import opened, run
-
-    async def work() -> None:
-        async with opened(store, store_options, "change") as target:
-            with _not_found():
-                await rejected(target, item_id, metadata=metadata)
-
     agree(f"Remove the item {item_id!r} for good? This cannot be undone.", yes=yes)
-    run(work())
-    if as_json:
-        show_json({"rejected": item_id})
-    else:
-        say(f"The item {item_id!r} is removed.")
+    with _not_found():
+        target.run(lambda store: rejected(store, item_id, metadata=target.metadata), "change")
+    target.report({"rejected": item_id}, f"The item {item_id!r} is removed.")
 
 
 def _row(item: QuarantinedMemory) -> tuple[str, ...]:

@@ -12,8 +12,7 @@ from typing import Any
 
 from memoranda.errors import InputError
 from memoranda.trust import Trust
-from memoranda_guard.policy import MOST_ACROSS, Outcome, Policy, Rule
-from memoranda_guard.shipped import SHIPPED
+from memoranda_guard.policy import MOST_ACROSS, SHIPPED, Outcome, Policy, Rule
 
 
 def load_policy(given: Policy | Mapping[str, Any] | str | Path) -> Policy:

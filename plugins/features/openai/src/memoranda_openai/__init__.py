@@ -7,17 +7,15 @@ from typing import TYPE_CHECKING
 from memoranda.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from memoranda_openai.chat import ChatAnswer, OpenAIChat
+    from memoranda_openai.chat import ChatAnswer, OpenAIChat, OpenAISummarizer
     from memoranda_openai.embeddings import OpenAIEmbeddings
-    from memoranda_openai.summarizer import OpenAISummarizer
 
 __all__ = ["ChatAnswer", "OpenAIChat", "OpenAIEmbeddings", "OpenAISummarizer"]
 
 __getattr__, __dir__ = lazy_names(
     __name__,
     {
-        "chat": ["ChatAnswer", "OpenAIChat"],
+        "chat": ["ChatAnswer", "OpenAIChat", "OpenAISummarizer"],
         "embeddings": ["OpenAIEmbeddings"],
-        "summarizer": ["OpenAISummarizer"],
     },
 )

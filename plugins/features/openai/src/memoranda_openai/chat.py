@@ -1,4 +1,4 @@
-"""Answers of a model behind OpenAI's chat API or any compatible server."""
+"""Answers and summaries of a model behind OpenAI's chat API or any compatible server."""
 
 from __future__ import annotations
 
@@ -119,3 +119,14 @@ class OpenAIChat:
 def _tokens(answer: Any, name: str) -> int:
     number = getattr(getattr(answer, "usage", None), name, 0)
     return number if isinstance(number, int) else 0
+
+
+class OpenAISummarizer(OpenAIChat):
+    """A summarizer that calls a model behind OpenAI's chat API, or a compatible one at ``base_url``.
+
+    It takes the options, and raises the errors, of :class:`OpenAIChat`.
+    """
+
+    async def summarize(self, prompt: str) -> str:
+        """Return the model's answer to the prompt."""
+        return (await self.answer(prompt)).text

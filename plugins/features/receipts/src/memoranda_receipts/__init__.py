@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 from memoranda.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from memoranda_receipts.comparing import Diff, Difference
-    from memoranda_receipts.receipts import Receipts
+    from memoranda_receipts.receipts import Diff, Difference, Receipts
     from memoranda_receipts.recording import Recorder, Recording
     from memoranda_receipts.records import Receipt, ReceiptMemory, Shown, content_hash
     from memoranda_receipts.replaying import ItemChange, Replay, message_bytes
@@ -34,8 +33,7 @@ __all__ = [
 __getattr__, __dir__ = lazy_names(
     __name__,
     {
-        "comparing": ["Diff", "Difference"],
-        "receipts": ["Receipts"],
+        "receipts": ["Diff", "Difference", "Receipts"],
         "recording": ["Recorder", "Recording"],
         "records": ["Receipt", "ReceiptMemory", "Shown", "content_hash"],
         "replaying": ["ItemChange", "Replay", "message_bytes"],

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Coroutine
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
@@ -16,7 +15,9 @@ from memoranda_commands.terminal import say, show, show_json, table
 from memoranda_receipts.receipts import NoReceiptError, Receipts, short_id
 
 if TYPE_CHECKING:
-    from memoranda_receipts import Diff, Receipt, Replay
+    from memoranda_receipts import Diff, Receipt
+
+T = TypeVar("T")
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, help="What models were shown, replayed and compared.")
 
@@ -37,24 +38,16 @@ class Format(StrEnum):
 @app.command("list")
 @options.scoped
 def list_(
-    metadata: options.Owner = None,
     item: Annotated[
         str | None, typer.Option("--item", metavar="ID", help="Only those that showed this item: who has seen it?")
     ] = None,
     limit: Annotated[int, typer.Option("--limit", "-n", min=0, help="So many of the newest.")] = 20,
-    store: options.Store = None,
-    store_options: options.StoreOptions = None,
-    as_json: options.Json = False,
+    *,
+    target: options.Target,
 ) -> None:
     """List receipts, newest first."""
-    from memoranda_commands.stores import run
-
-    async def work() -> list[Receipt]:
-        async with _opened(store, store_options, metadata) as receipts:
-            return await receipts.list(limit=limit, item=item)
-
-    found = run(work())
-    if as_json:
+    found = _run(target, lambda receipts: receipts.list(limit=limit, item=item))
+    if target.as_json:
         show_json({"receipts": [_summary(receipt) for receipt in found]})
         return
     if found:
@@ -67,20 +60,12 @@ def list_(
 @options.scoped
 def show_(
     receipt: Id,
-    metadata: options.Owner = None,
-    store: options.Store = None,
-    store_options: options.StoreOptions = None,
-    as_json: options.Json = False,
+    *,
+    target: options.Target,
 ) -> None:
     """Show what a receipt says: items, versions and hashes in order, added texts, and what was left out."""
-    from memoranda_commands.stores import run
-
-    async def work() -> Receipt:
-        async with _opened(store, store_options, metadata) as receipts:
-            return await receipts.get(receipt)
-
-    found = run(work())
-    if as_json:
+    found = _run(target, lambda receipts: receipts.get(receipt))
+    if target.as_json:
         show_json(found.as_json())
         return
     rows = [
@@ -103,27 +88,19 @@ def show_(
 @options.scoped
 def replay(
     receipt: Id,
-    metadata: options.Owner = None,
     form: Annotated[
         Format,
         typer.Option("--format", "-f", metavar="FORM", help="text, openai, responses, anthropic, items or prompt."),
     ] = Format.TEXT,
-    store: options.Store = None,
-    store_options: options.StoreOptions = None,
-    as_json: options.Json = False,
+    *,
+    target: options.Target,
 ) -> None:
     """Show a context again: the same messages, or what has changed since and the rest.
 
     With --format, the messages are printed byte for byte as JSON, or with --format prompt as one text.
     """
-    from memoranda_commands.stores import run
-
-    async def work() -> Replay:
-        async with _opened(store, store_options, metadata) as receipts:
-            return await receipts.replay(receipt)
-
-    found = run(work())
-    if as_json:
+    found = _run(target, lambda receipts: receipts.replay(receipt))
+    if target.as_json:
         show_json(
             {
                 "receipt": found.receipt.id,
@@ -152,22 +129,18 @@ def replay(
 def diff(
     earlier: Id,
     later: Id,
-    metadata: options.Owner = None,
-    store: options.Store = None,
-    store_options: options.StoreOptions = None,
-    as_json: options.Json = False,
+    *,
+    target: options.Target,
 ) -> None:
     """Show what entered and left between two receipts, and by which rule."""
-    from memoranda_commands.stores import run
 
-    async def work() -> tuple[Diff, dict[str, str]]:
-        async with _opened(store, store_options, metadata) as receipts:
-            found = await receipts.diff(earlier, later)
-            said = await receipts.contents(earlier, [each.id for each in found.left])
-            return found, said | await receipts.contents(later, [each.id for each in found.entered])
+    async def work(receipts: Receipts) -> tuple[Diff, dict[str, str]]:
+        found = await receipts.diff(earlier, later)
+        said = await receipts.contents(earlier, [each.id for each in found.left])
+        return found, said | await receipts.contents(later, [each.id for each in found.entered])
 
-    found, contents = run(work())
-    if as_json:
+    found, contents = _run(target, work)
+    if target.as_json:
         show_json(
             {
                 "entered": [{"id": each.id, "rule": each.rule, "role": each.role} for each in found.entered],
@@ -191,18 +164,13 @@ def diff(
         say("Both show the same.")
 
 
-@asynccontextmanager
-async def _opened(url: str | None, store_options: list[str] | None, metadata: Any) -> AsyncIterator[Receipts]:
-    """Open the receipts of the owner that the options name, or of all."""
-    from memoranda_commands.stores import opened
-
-    async with opened(url, store_options) as store:
-        names = ("user_id", "session_id", "task_id", "agent_id", "namespace")
-        scope = {name: value for name in names if metadata is not None and (value := getattr(metadata, name))}
-        try:
-            yield Receipts(store.scoped(**scope) if scope else store)
-        except NoReceiptError as error:
-            raise CommandError(f"{error} 'memoranda receipts list' shows all.", ExitCode.NOT_FOUND) from error
+def _run(target: options.Target, work: Callable[[Receipts], Coroutine[Any, Any, T]]) -> T:
+    """Return the result of the work on the receipts of the owner that the options name, or of all."""
+    scope = {} if target.metadata is None else target.metadata.model_dump(exclude={"extra"}, exclude_defaults=True)
+    try:
+        return target.run(lambda store: work(Receipts(store.scoped(**scope) if scope else store)))
+    except NoReceiptError as error:
+        raise CommandError(f"{error} 'memoranda receipts list' shows all.", ExitCode.NOT_FOUND) from error
 
 
 def _summary(receipt: Receipt) -> dict[str, Any]:

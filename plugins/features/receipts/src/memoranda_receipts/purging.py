@@ -24,7 +24,7 @@ from memoranda.store.backend import (
 )
 from memoranda.store.records import writing_records
 
-_AT_ONCE = 200
+_IDS_PER_FILTER = 200
 """How many ids are looked up at once."""
 
 _NO_RECORDS = tuple(Value("memory_type", False, "$ne", kind) for kind in ("receipt", "revision"))
@@ -96,8 +96,8 @@ async def _purge_revisions(root: Store, user_id: str | None, ids: Sequence[str])
     """Purge the earlier versions of items from a store that was opened without revisions: it knows of none."""
     from memoranda_receipts.revisions.records import OF  # Every store imports this module, and few need that one.
 
-    for start in range(0, len(ids), _AT_ONCE):
-        named = Value(OF, True, "$in", list(ids[start : start + _AT_ONCE]))
+    for start in range(0, len(ids), _IDS_PER_FILTER):
+        named = Value(OF, True, "$in", list(ids[start : start + _IDS_PER_FILTER]))
         change = Change("purge", _records(user_id, "revision").also(named))
         await root.unobserved.write(Write(change=change))
 
@@ -111,7 +111,7 @@ async def _about_to_go(
     if ids is None:
         filters = [wanted]
     else:
-        parts = [list(ids[start : start + _AT_ONCE]) for start in range(0, len(ids), _AT_ONCE)]
+        parts = [list(ids[start : start + _IDS_PER_FILTER]) for start in range(0, len(ids), _IDS_PER_FILTER)]
         filters = [wanted.also(Value("id", False, "$in", part)) for part in parts]
     gone: dict[str, MemoryItem | None] = {} if deleted_only else dict.fromkeys(ids or ())
     for each in filters:
@@ -126,7 +126,7 @@ async def _about_to_go(
 
 async def clean(root: Store, item: MemoryItem, gone: Mapping[str, MemoryItem | None]) -> None:
     """Take the content of items out of a stored receipt; a deleted receipt that holds any is purged."""
-    from memoranda_receipts.cleaning import cleaned_item  # Every store imports this module, and few need that one.
+    from memoranda_receipts.records import cleaned_item  # Every store imports this module, and few need that one.
 
     changed = cleaned_item(item, gone)
     while changed is not None:

@@ -15,7 +15,7 @@ from memoranda.items import MemoryItem, utc_text
 from memoranda.store import Capability, Store, load_item
 from memoranda.store.backend import as_one_session, of_owner
 from memoranda_messages import to_anthropic, to_openai, to_responses
-from memoranda_messages.prompt_text import prompt_text
+from memoranda_messages.prompts import prompt_text
 from memoranda_receipts.layout import messages_of
 from memoranda_receipts.records import Layout, Receipt, Shown, content_hash, digest_of, shown_fields
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -11,12 +12,10 @@ import typer
 from memoranda.errors import SummaryError
 from memoranda_commands import options
 from memoranda_commands.characters import visible
-from memoranda_commands.exits import CommandError, ExitCode
-from memoranda_commands.interrupting import uncertain
+from memoranda_commands.exits import CommandError, ExitCode, uncertain
 from memoranda_commands.terminal import progress, say, show, show_json
 
 if TYPE_CHECKING:
-    from memoranda.items import MemoryItem
     from memoranda_summary import CompactionResult, SummaryConfig, SummaryResult, TriggerResult
 
 MODEL = "The model"
@@ -60,20 +59,18 @@ Command = Annotated[
 
 @options.scoped
 def summarize(
-    metadata: options.Owner = None,
     template: Template = None,
     keep: Keep = 4,
     model: Model = None,
     base_url: BaseUrl = None,
     command: Command = None,
     max_prompt_tokens: Longest = None,
-    store: options.Store = None,
-    store_options: options.StoreOptions = None,
-    as_json: options.Json = False,
+    *,
+    target: options.Target,
 ) -> None:
     """Summarize a conversation and print the summaries; nothing is stored."""
     from memoranda.windowing import as_said
-    from memoranda_commands.stores import opened, run
+    from memoranda_commands.exits import run
     from memoranda_summary import generate_summary
     from memoranda_summary.models import chosen_model
 
@@ -81,13 +78,14 @@ def summarize(
 
     async def work() -> SummaryResult:
         async with chosen_model(base_url, model, command) as summarizer:
-            async with opened(store, store_options) as source:
-                items = as_said([item async for item in source.scan(metadata=metadata, archived=False, order="added")])
+            async with target.opened() as store:
+                unarchived = store.scan(metadata=target.metadata, archived=False, order="added")
+                items = as_said([item async for item in unarchived])
             with progress("asking the model", None):
                 return await generate_summary(items, config, summarizer)
 
     result = run(work())
-    if as_json:
+    if target.as_json:
         kept = [item.id for item in result.compressed_items]
         show_json({"summaries": result.summaries, "original_count": result.original_count, "kept": kept})
         return
@@ -99,7 +97,6 @@ def summarize(
 
 @options.scoped
 def compact(
-    metadata: options.Owner = None,
     template: Template = None,
     keep: Keep = 4,
     messages: Annotated[int, typer.Option("--messages", min=0, help="Compact above so many messages.")] = 20,
@@ -110,15 +107,14 @@ def compact(
     base_url: BaseUrl = None,
     command: Command = None,
     max_prompt_tokens: Longest = None,
-    store: options.Store = None,
-    store_options: options.StoreOptions = None,
-    as_json: options.Json = False,
+    *,
+    target: options.Target,
 ) -> None:
     """Replace the older part of a conversation with a summary, if it has grown too long.
 
     Whole rounds are summarized. They are archived, not removed: 'memoranda undo' brings them back.
     """
-    from memoranda_commands.stores import opened, run
+    from memoranda_commands.exits import run
     from memoranda_summary import compact as swap
     from memoranda_summary.models import chosen_model
 
@@ -126,40 +122,31 @@ def compact(
         template, keep, message_threshold=messages, token_threshold=tokens, max_prompt_tokens=max_prompt_tokens
     )
     if dry_run:
-        run(_preview(store, store_options, metadata, config, force, as_json))
+        _preview(target, config, force)
         return
 
     async def work() -> CompactionResult:
-        async with (
-            chosen_model(base_url, model, command) as summarizer,
-            opened(store, store_options, "change") as target,
-        ):
+        async with chosen_model(base_url, model, command) as summarizer, target.opened("change") as store:
             with progress("asking the model", None):
-                return await swap(target, metadata, config, summarizer, force=force)
+                return await swap(store, target.metadata, config, summarizer, force=force)
 
     with uncertain(
         "The summary is stored and its sources archived, or nothing was changed; 'memoranda history' shows which."
     ):
         result = run(work())
-    _show_compaction(result, as_json)
+    _show_compaction(result, target.as_json)
 
 
-async def _preview(
-    url: str | None, store_options: list[str] | None, metadata: Any, config: SummaryConfig, force: bool, as_json: bool
-) -> None:
-    from memoranda_commands.stores import opened
+def _preview(target: options.Target, config: SummaryConfig, force: bool) -> None:
     from memoranda_summary import plan
 
-    async with opened(url, store_options) as source:
-        planned = await plan(source, metadata, config, force=force)
+    planned = target.run(lambda store: plan(store, target.metadata, config, force=force))
     trigger = planned.trigger
-    if as_json:
-        show_json({"compacted": False, "dry_run": True, "items": len(planned.older), "trigger": _trigger_json(trigger)})
-        return
-    if not planned.older:
-        say(_nothing_due(trigger))
-        return
-    say(f"{len(planned.older)} items would be summarized, since {trigger.reason or '--force was given'}.")
+    due = f"{len(planned.older)} items would be summarized, since {trigger.reason or '--force was given'}."
+    target.report(
+        {"compacted": False, "dry_run": True, "items": len(planned.older), "trigger": asdict(trigger)},
+        due if planned.older else _nothing_due(trigger),
+    )
 
 
 def _show_compaction(result: CompactionResult, as_json: bool) -> None:
@@ -171,7 +158,7 @@ def _show_compaction(result: CompactionResult, as_json: bool) -> None:
                 "summaries": [summary.id for summary in result.summaries],
                 "archived": list(result.archived),
                 "dry_run": False,
-                "trigger": _trigger_json(result.trigger),
+                "trigger": asdict(result.trigger),
             }
         )
     elif not result.compacted:
@@ -188,36 +175,20 @@ def _nothing_due(trigger: TriggerResult) -> str:
     return f"Nothing is due: {counted}{why}."
 
 
-def _trigger_json(trigger: TriggerResult) -> dict[str, Any]:
-    return {
-        "triggered": trigger.triggered,
-        "reason": trigger.reason,
-        "message_count": trigger.message_count,
-        "estimated_tokens": trigger.estimated_tokens,
-    }
-
-
 @options.scoped
 def expand(
     summary_id: Annotated[str, typer.Argument(metavar="ID", help="A summary's id.")],
-    metadata: options.Owner = None,
-    store: options.Store = None,
-    store_options: options.StoreOptions = None,
-    as_json: options.Json = False,
+    *,
+    target: options.Target,
 ) -> None:
     """Show the items that a summary stands for. Nothing is changed."""
     from memoranda.store import dump_item
     from memoranda_commands.render import conversation
-    from memoranda_commands.stores import opened, run
     from memoranda_summary import expand as sources_of
 
-    async def work() -> list[MemoryItem]:
-        async with opened(store, store_options) as source:
-            with _not_found():
-                return await sources_of(source, summary_id, metadata=metadata)
-
-    items = run(work())
-    if as_json:
+    with _not_found():
+        items = target.run(lambda store: sources_of(store, summary_id, metadata=target.metadata))
+    if target.as_json:
         show_json({"items": [dump_item(item) for item in items]})
     else:
         show(conversation(items, times=True))
@@ -226,25 +197,15 @@ def expand(
 @options.scoped
 def undo(
     summary_id: Annotated[str, typer.Argument(metavar="ID", help="A summary's id.")],
-    metadata: options.Owner = None,
-    store: options.Store = None,
-    store_options: options.StoreOptions = None,
-    as_json: options.Json = False,
+    *,
+    target: options.Target,
 ) -> None:
     """Undo a summary: remove it, and show the items again that it stood for."""
-    from memoranda_commands.stores import opened, run
     from memoranda_summary import undo as take_back
 
-    async def work() -> list[MemoryItem]:
-        async with opened(store, store_options, "change") as target:
-            with _not_found():
-                return await take_back(target, summary_id, metadata=metadata)
-
-    back = run(work())
-    if as_json:
-        show_json({"restored": [item.id for item in back]})
-    else:
-        say(f"{len(back)} items are shown again.")
+    with _not_found():
+        back = target.run(lambda store: take_back(store, summary_id, metadata=target.metadata), "change")
+    target.report({"restored": [item.id for item in back]}, f"{len(back)} items are shown again.")
 
 
 @contextmanager

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from memoranda.errors import InputError, VersionConflictError
+from memoranda.errors import InputError
 from memoranda.items import SCOPE_FIELDS, MemoryItem, MemoryMetadata, MemoryStatus, SummaryMemory, now_text, utc_text
 from memoranda.offloading import offload
 from memoranda.store.base import Store
@@ -28,9 +28,10 @@ from memoranda.store.records import writing_records
 from memoranda.tokens import TokenCounter
 from memoranda.trust import lowest_trust
 from memoranda.windowing import as_said
+from memoranda_messages.sessions import retry_conflicts
 from memoranda_summary.generation import DEFAULT_TIMEOUT, SummaryConfig, TriggerResult, ask, check_trigger, split
 from memoranda_summary.prompting import TemplateAnswer
-from memoranda_summary.undoing import ATTEMPTS, archived_by, check_store, expand, give_way, may_stand_for, undo
+from memoranda_summary.undoing import ATTEMPTS, archived_by, check_store, expand, may_stand_for, undo
 
 if TYPE_CHECKING:
     from memoranda.plugins.registry import Registry
@@ -125,24 +126,20 @@ async def compact(
     two processes at once, compacts once.
     """
     check_store(store)
-    conflict: VersionConflictError | None = None
-    for attempt in range(ATTEMPTS):
-        await give_way(attempt)
-        try:
+
+    async def attempt() -> CompactionResult:
+        live = await _unarchived(store, metadata)
+        if left := await offload(len(live), _left_over, live):
+            with writing_records("summary"):
+                await store.update_many(left)
             live = await _unarchived(store, metadata)
-            if left := await offload(len(live), _left_over, live):
-                with writing_records("summary"):
-                    await store.update_many(left)
-                live = await _unarchived(store, metadata)
-            planned = await offload(len(live), _planned, live, config, counter, force)
-            if not planned.older:
-                return CompactionResult(planned.trigger)
-            answers = await ask(planned.older, config, summarizer, timeout=timeout, registry=registry, counter=counter)
-            return await _swap(store, planned, answers)
-        except VersionConflictError as error:
-            conflict = error  # Another process changed a source or compacted first: read again.
-    assert conflict is not None
-    raise conflict
+        planned = await offload(len(live), _planned, live, config, counter, force)
+        if not planned.older:
+            return CompactionResult(planned.trigger)
+        answers = await ask(planned.older, config, summarizer, timeout=timeout, registry=registry, counter=counter)
+        return await _swap(store, planned, answers)
+
+    return await retry_conflicts(attempt, ATTEMPTS)
 
 
 async def _unarchived(store: Store, metadata: MemoryMetadata | None) -> list[MemoryItem]:

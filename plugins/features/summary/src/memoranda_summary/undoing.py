@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-import random
-
-from memoranda.errors import ConflictError, InputError, SummaryError, VersionConflictError
+from memoranda.errors import ConflictError, InputError, SummaryError
 from memoranda.items import MemoryItem, MemoryMetadata, MemoryStatus, SummaryMemory, now_text
 from memoranda.store.base import Store
 from memoranda.store.codec import copy_item
@@ -13,11 +10,10 @@ from memoranda.store.filters import metadata_matches
 from memoranda.store.protocol import Capability
 from memoranda.store.records import writing_records
 from memoranda.windowing import as_said
+from memoranda_messages.sessions import retry_conflicts
 
 ATTEMPTS = 8
 """How often a swap is tried again when another process changed its items."""
-
-_FIRST_PAUSE = 0.005
 
 
 async def expand(
@@ -56,25 +52,17 @@ async def undo(store: Store, summary_id: str, *, metadata: MemoryMetadata | None
     SummaryError when there is no such compaction within ``metadata``, or it was undone already.
     """
     check_store(store)
-    conflict: VersionConflictError | None = None
-    for attempt in range(ATTEMPTS):
-        await give_way(attempt)
-        try:
-            restored = await _undo_once(store, summary_id, metadata)
-        except VersionConflictError as error:
-            conflict = error
-            continue
-        if restored is None and attempt == 0:
+    attempts = 0
+
+    async def attempt() -> list[MemoryItem]:
+        nonlocal attempts
+        attempts += 1
+        restored = await _undo_once(store, summary_id, metadata)
+        if restored is None and attempts == 1:
             raise SummaryError(f"There is no compaction with a summary {summary_id!r} here.")
-        return restored or []
-    assert conflict is not None
-    raise conflict
+        return restored or []  # Another process has just undone it.
 
-
-async def give_way(attempt: int) -> None:
-    """Wait before another attempt, longer each time, and at random, so that two processes do not stay in step."""
-    if attempt:
-        await asyncio.sleep(random.uniform(0, _FIRST_PAUSE * 2**attempt))
+    return await retry_conflicts(attempt, ATTEMPTS)
 
 
 def check_store(store: object) -> None:

@@ -15,8 +15,17 @@ from memoranda.items import MemoryItem, MemoryMetadata
 from memoranda.store import Capability, dump_item, load_item
 from memoranda.store.backend import check_item
 from memoranda_commands.files import FileError, MissingFileError
-from memoranda_userdata.export_format import Digest, Line, read_lines, seal_of
-from memoranda_userdata.incoming import TIMES, Incoming, OnConflict, Stamp, expires
+from memoranda_userdata.export_format import (
+    TIMES,
+    Digest,
+    Incoming,
+    Line,
+    OnConflict,
+    Stamp,
+    expires,
+    read_lines,
+    seal_of,
+)
 from memoranda_userdata.transfer import BATCH, Arrivals, Transfer, TransferCounts
 
 if TYPE_CHECKING:

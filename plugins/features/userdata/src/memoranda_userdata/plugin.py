@@ -11,7 +11,7 @@ def memoranda_commands() -> list[CommandSpec]:
     return [
         CommandSpec(
             "revoke",
-            target="memoranda_userdata.commands.revoking:revoke_",
+            target="memoranda_userdata.commands.erasing:revoke_",
             api=1,
             summary="Take back what an origin wrote, and what was made from it.",
             section="Removing",
@@ -19,7 +19,7 @@ def memoranda_commands() -> list[CommandSpec]:
         ),
         CommandSpec(
             "forget",
-            target="memoranda_userdata.commands.forgetting:forget",
+            target="memoranda_userdata.commands.erasing:forget",
             api=1,
             summary="Erase all traces of a user and print a receipt.",
             section="Removing",
@@ -27,7 +27,7 @@ def memoranda_commands() -> list[CommandSpec]:
         ),
         CommandSpec(
             "export",
-            target="memoranda_userdata.commands.exporting:export",
+            target="memoranda_userdata.commands.transfers:export",
             api=1,
             summary="Write memories to a JSON Lines file.",
             section="Moving",
@@ -35,7 +35,7 @@ def memoranda_commands() -> list[CommandSpec]:
         ),
         CommandSpec(
             "import",
-            target="memoranda_userdata.commands.importing:import_",
+            target="memoranda_userdata.commands.transfers:import_",
             api=1,
             summary="Read memories from an export, or conversations from a chat file.",
             section="Moving",

@@ -15,15 +15,14 @@ from memoranda.items import BranchMemory, utc_text
 from memoranda.store import Capability, Observer
 from memoranda.store.lineage import hidden_ids
 from memoranda.store.records import copying_records
-from memoranda_userdata.export_format import Digest, fingerprint
-from memoranda_userdata.incoming import Incoming, OnConflict, StoredState, is_over, state_of
+from memoranda_userdata.export_format import Digest, Incoming, OnConflict, StoredState, fingerprint, is_over, state_of
 
 if TYPE_CHECKING:
     from memoranda.items import MemoryItem
     from memoranda.store import Store
 
 BATCH = 500
-_AT_ONCE = 50
+_CONCURRENT_READS = 50
 
 
 @dataclass(slots=True)
@@ -247,8 +246,10 @@ class Transfer:
 
     async def _live(self, ids: Sequence[str]) -> list[MemoryItem | None]:
         found: list[MemoryItem | None] = []
-        for start in range(0, len(ids), _AT_ONCE):
-            found += await asyncio.gather(*(self.store.get(item_id) for item_id in ids[start : start + _AT_ONCE]))
+        for start in range(0, len(ids), _CONCURRENT_READS):
+            found += await asyncio.gather(
+                *(self.store.get(item_id) for item_id in ids[start : start + _CONCURRENT_READS])
+            )
         return found
 
 

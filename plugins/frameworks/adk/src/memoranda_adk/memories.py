@@ -17,8 +17,8 @@ from memoranda.store import Capability, Store
 from memoranda.sync import SyncStore
 from memoranda_adk.events import FORMAT, USER, EventFormat, item_id
 from memoranda_backend.text import index_terms, query_terms
-from memoranda_messages.remarks import remarked
-from memoranda_messages.sessions import awaitable_store, finished, replaced, retried, seen_by
+from memoranda_messages.prompts import remarked
+from memoranda_messages.sessions import awaitable_store, finished, replaced, retry_conflicts, seen_by
 
 MARK = "adk_memory"
 """The key of ``metadata.extra`` with the name of the app that has an item in its memory; empty for a deleted one."""
@@ -128,7 +128,7 @@ class MemorandaMemoryService(BaseMemoryService):
                     await replaced(mine, [item.id])
 
         if memory_id:
-            await finished(retried(delete))
+            await finished(retry_conflicts(delete))
 
     async def _add(
         self,
@@ -164,7 +164,7 @@ class MemorandaMemoryService(BaseMemoryService):
             if batch:
                 await mine.update_many(batch)
 
-        await finished(retried(add))
+        await finished(retry_conflicts(add))
 
 
 def _is_memory_of(item: MemoryItem, app_name: str) -> bool:

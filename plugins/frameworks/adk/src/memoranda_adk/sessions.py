@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 import uuid
+from collections.abc import Mapping
 from functools import lru_cache, partial
 from typing import Any, Unpack
 
@@ -15,13 +16,13 @@ from google.adk.sessions.base_session_service import BaseSessionService, GetSess
 from google.adk.sessions.session import Session
 from google.adk.sessions.state import State
 from pydantic import PrivateAttr
+from pydantic_core import to_jsonable_python
 
 from memoranda.errors import VersionConflictError
 from memoranda.items import MemoryItem, MemoryMetadata
 from memoranda.store import EVERYTHING, Store
 from memoranda.sync import SyncStore
 from memoranda_adk.events import FORMAT, EventFormat, item_id, moment_of
-from memoranda_adk.states import Deltas, deltas_of, shown_state
 from memoranda_messages.sessions import (
     Conversation,
     Dropped,
@@ -31,12 +32,35 @@ from memoranda_messages.sessions import (
     StoredState,
     finished,
     replaced,
-    retried,
+    retry_conflicts,
     seen_by,
     states_of,
     write_records,
 )
-from memoranda_messages.sessions.scoped_state import USER
+from memoranda_messages.sessions.sessions import APP, SESSION, USER
+
+_PREFIXES = {USER: State.USER_PREFIX, APP: State.APP_PREFIX}
+
+Deltas = dict[str, dict[str, Any]]
+
+
+def deltas_of(state: Mapping[str, Any] | None) -> Deltas:
+    """Return changes of state by scope, as JSON. What JSON cannot hold is stored as its text; ``temp:`` is left out."""
+    found: Deltas = {SESSION: {}, USER: {}, APP: {}}
+    for key, value in (state or {}).items():
+        scope = next((scope for scope, prefix in _PREFIXES.items() if key.startswith(prefix)), SESSION)
+        if not key.startswith(State.TEMP_PREFIX):
+            found[scope][key.removeprefix(_PREFIXES.get(scope, ""))] = to_jsonable_python(value, fallback=str)
+    return found
+
+
+def shown_state(stored: StoredState) -> dict[str, Any]:
+    """Return the state that a session shows: its own, and that which it shares."""
+    shown = stored.values(SESSION)
+    for scope, prefix in _PREFIXES.items():
+        shown |= {prefix + key: value for key, value in stored.values(scope).items()}
+    return shown
+
 
 _SESSIONS = 128
 """Of how many sessions the handles are kept."""
@@ -93,7 +117,7 @@ class MemorandaSessionService(BaseSessionService):
             await write_records(self._sessions.store, records)
             return after
 
-        return _session(states, await finished(retried(create)), [])
+        return _session(states, await finished(retry_conflicts(create)), [])
 
     async def get_session(
         self, *, app_name: str, user_id: str, session_id: str, config: GetSessionConfig | None = None
@@ -153,7 +177,7 @@ class MemorandaSessionService(BaseSessionService):
             await self._check_current(states, session, stored)
             return await self._written(states, stored, lasting, deltas)
 
-        after = await retried(write)
+        after = await retry_conflicts(write)
         if after is None:
             return event
         if isinstance(session, StoredSession):

@@ -7,17 +7,15 @@ from typing import TYPE_CHECKING
 from memoranda.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from memoranda_agent_framework.history import MemorandaHistoryProvider
+    from memoranda_agent_framework.history import MemorandaContextProvider, MemorandaHistoryProvider
     from memoranda_agent_framework.messages import AgentFrameworkFormat
-    from memoranda_agent_framework.recall import MemorandaContextProvider
 
 __all__ = ["AgentFrameworkFormat", "MemorandaContextProvider", "MemorandaHistoryProvider"]
 
 __getattr__, __dir__ = lazy_names(
     __name__,
     {
-        "history": ["MemorandaHistoryProvider"],
+        "history": ["MemorandaContextProvider", "MemorandaHistoryProvider"],
         "messages": ["AgentFrameworkFormat"],
-        "recall": ["MemorandaContextProvider"],
     },
 )

@@ -17,7 +17,7 @@ def memoranda_integrations() -> list[IntegrationSpec]:
         ),
         IntegrationSpec(
             "agent-framework-recall",
-            target="memoranda_agent_framework.recall:MemorandaContextProvider",
+            target="memoranda_agent_framework.history:MemorandaContextProvider",
             api=1,
             summary="Memories of other sessions for agents of the Agent Framework.",
         ),

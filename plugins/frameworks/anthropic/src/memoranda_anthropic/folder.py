@@ -6,22 +6,89 @@ change the same file, or one fills a folder while another removes it, the second
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable
-from typing import TypeVar
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 
 from anthropic.tools import ToolError
 
-from memoranda.errors import VersionConflictError
 from memoranda.store import ScopedStore
 from memoranda_anthropic import texts
-from memoranda_anthropic.history import Change, changes_of, undo_steps
-from memoranda_anthropic.nodes import Node, NodeCodec, Step, new_change
-from memoranda_anthropic.paths import Parts, parts_of, path_of
+from memoranda_anthropic.nodes import Node, NodeCodec, Parts, State, Step, new_change, parts_of, path_of
+from memoranda_messages.sessions import retry_conflicts
 
-T = TypeVar("T")
 
-ATTEMPTS = 1000
-"""How often a change is retried after a conflict. In every attempt, some other change has succeeded."""
+@dataclass(frozen=True, slots=True)
+class PreviousState:
+    """What was at a path before a change, the change that had made it so, and the change that it has after."""
+
+    parts: Parts
+    state: State
+    text: str = field(repr=False)
+    made_by: str = field(repr=False)
+    left_by: str = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A change of files: its id, the operation, its time, and what was at each path before.
+
+    ``undoes`` is the id of the change that it reverted, if any.
+    """
+
+    id: str
+    operation: str
+    at: str
+    before: tuple[PreviousState, ...]
+    undoes: str | None = None
+
+    @property
+    def parts(self) -> list[Parts]:
+        """The changed paths, as tuples of names."""
+        return [was.parts for was in self.before]
+
+    @property
+    def paths(self) -> list[str]:
+        """The changed paths."""
+        return [path_of(was.parts) for was in self.before]
+
+
+async def changes_of(store: ScopedStore, codec: NodeCodec) -> list[Change]:
+    """Return every stored change, newest first."""
+    changes: dict[str, Change] = {}
+    async for item in store.scan(metadata=codec.past(), archived=True, order="added"):
+        extra = item.metadata.extra
+        was = PreviousState(tuple(extra["parts"]), extra["was"], item.content, extra["before"], extra["after"])
+        earlier = changes.get(extra["change"])
+        before = (*earlier.before, was) if earlier is not None else (was,)
+        changes[extra["change"]] = Change(
+            extra["change"], extra["operation"], item.created_at, before, extra.get("undoes")
+        )
+    return list(changes.values())[::-1]
+
+
+async def undo_steps(
+    change: Change, nodes: Mapping[Parts, Node], below: Callable[[Parts], Awaitable[list[Node]]]
+) -> list[Step]:
+    """Return the steps that revert a change.
+
+    A folder that the change created stays if it has other contents by now. Raises ToolError if a file was changed
+    since: later changes are not thrown away.
+    """
+    steps: list[Step] = []
+    leaving = {was.parts for was in change.before if was.state == "none"}
+    for was in change.before:
+        node = nodes[was.parts]
+        if was.state == "folder" and node.state == "folder":
+            continue
+        if was.state == "none" and node.state == "folder":
+            others = [one for one in await below(was.parts) if one.parts not in leaving]
+            if not others:
+                steps.append(node.becomes("none", change=was.made_by))
+            continue
+        if node.change != was.left_by:
+            raise ToolError(f"{node.path} was changed since; undo the later changes first. Nothing was changed.")
+        steps.append(node.becomes(was.state, was.text, was.made_by))
+    return steps
 
 
 class Folder:
@@ -52,7 +119,7 @@ class Folder:
             await self._write("create", [*await self._parent_steps(parts), node.becomes("file", text)])
             return f"File created successfully at: {path}"
 
-        return await _retried(work)
+        return await retry_conflicts(work)
 
     async def str_replace(self, path: str, old: str, new: str) -> str:
         """Replace ``old``, which must occur exactly once in a file."""
@@ -63,7 +130,7 @@ class Folder:
             await self._write("str_replace", [node.becomes("file", text)])
             return snippet
 
-        return await _retried(work)
+        return await retry_conflicts(work)
 
     async def insert(self, path: str, line: int, text: str) -> str:
         """Insert lines after a line of a file."""
@@ -73,7 +140,7 @@ class Folder:
             await self._write("insert", [node.becomes("file", texts.inserted(node.text, line, text))])
             return f"The file {path} has been edited."
 
-        return await _retried(work)
+        return await retry_conflicts(work)
 
     async def delete(self, path: str) -> str:
         """Remove a file, or a folder with its contents."""
@@ -90,7 +157,7 @@ class Folder:
             await self._write("delete", [above.becomes("folder"), *(one.becomes("none") for one in gone)])
             return f"Successfully deleted {path}"
 
-        return await _retried(work)
+        return await retry_conflicts(work)
 
     async def rename(self, old_path: str, new_path: str) -> str:
         """Move a file, or a folder with its contents, to a path that does not exist yet."""
@@ -109,7 +176,7 @@ class Folder:
             await self._write("rename", await self._rename_steps(node, new))
             return f"Successfully renamed {old_path} to {new_path}"
 
-        return await _retried(work)
+        return await retry_conflicts(work)
 
     async def clear(self) -> str:
         """Remove everything; this can be undone like any other change."""
@@ -121,7 +188,7 @@ class Folder:
                 await self._write("clear", [root.becomes("folder"), *(node.becomes("none") for node in gone)])
             return "All memory cleared"
 
-        return await _retried(work)
+        return await retry_conflicts(work)
 
     async def history(self, path: str | None) -> list[Change]:
         """Return the changes, newest first; with a path, those that touched it or something in it."""
@@ -148,7 +215,7 @@ class Folder:
             await self._write("undo", [*parents, *steps], undoes=change.id)
             return f"Undone: {change.operation} of {', '.join(map(path_of, change.parts))}"
 
-        return await _retried(work)
+        return await retry_conflicts(work)
 
     async def _rename_steps(self, node: Node, new: Parts) -> list[Step]:
         steps = await self._parent_steps(new)
@@ -199,16 +266,6 @@ class Folder:
 
     async def _write(self, operation: str, steps: Iterable[Step], undoes: str | None = None) -> None:
         await self._store.update_many(self._codec.items(list(steps), new_change(), operation, undoes))
-
-
-async def _retried(work: Callable[[], Awaitable[T]]) -> T:
-    """Run the work, and retry as long as others change what it has read."""
-    for _ in range(ATTEMPTS):
-        try:
-            return await work()
-        except VersionConflictError:
-            continue
-    raise ToolError("Other processes keep changing the same files. Nothing was changed; try again.")
 
 
 def _missing(path: str, advice: str) -> ToolError:

@@ -2,22 +2,81 @@
 
 The id of a path's item is made from the scope and the path, so that only one process can create a file. The state
 before a change is stored as an archived item of its own, grouped by the change; see
-:mod:`memoranda_anthropic.history`. Searches find existing files like any other memory. Folders, removed files and
+:mod:`memoranda_anthropic.folder`. Searches find existing files like any other memory. Folders, removed files and
 earlier states are archived, and not found.
 """
 
 from __future__ import annotations
 
-import json
+import unicodedata
 import uuid
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
+from urllib.parse import unquote
 
-from memoranda.items import SCOPE_FIELDS, MemoryItem, MemoryMetadata, now_text
-from memoranda_anthropic.paths import Parts, path_of
+from anthropic.tools import ToolError
+
+from memoranda.items import MemoryItem, MemoryMetadata, now_text
+from memoranda_messages.sessions import DerivedIds
 
 if TYPE_CHECKING:
     from memoranda.store import ScopedStore
+
+ROOT = "/memories"
+Parts = tuple[str, ...]
+
+_DECODINGS = 4
+"""How many layers of encoding are decoded to check a path; no honest mistake has more."""
+
+
+def parts_of(path: Any) -> Parts:
+    """Return the names that lead from ``/memories`` to a file; none for the folder itself.
+
+    ``.`` and ``..`` are resolved. Raises ToolError for a path that does not start with ``/memories`` or that leads out
+    of it, even if only after decoding. Such a path could reach nothing, since it is only a name in a store. It is
+    refused all the same, since it is meant to reach something else.
+    """
+    if not isinstance(path, str):
+        raise ToolError("A path is needed, as text that starts with /memories.")
+    if path != ROOT and not path.startswith(f"{ROOT}/"):
+        raise ToolError(f"Path must start with /memories, got: {path}")
+    if "\0" in path:
+        raise ToolError("A path holds no NUL characters.")
+    parts = _resolved(path)
+    if parts is None or _leads_out_when_decoded(path):
+        raise ToolError(f"Path {path} would escape /memories directory")
+    return parts
+
+
+def path_of(parts: Parts) -> str:
+    """Return the path of these names."""
+    return "/".join([ROOT, *parts])
+
+
+def _resolved(path: str) -> Parts | None:
+    """Return the names of a path, or None if it leads out of the folder."""
+    names: list[str] = []
+    for name in path[len(ROOT) :].split("/"):
+        if name == "..":
+            if not names:
+                return None
+            names.pop()
+        elif name not in ("", "."):
+            names.append(name)
+    return tuple(names)
+
+
+def _leads_out_when_decoded(path: str) -> bool:
+    seen = path
+    for _ in range(_DECODINGS):
+        decoded = unicodedata.normalize("NFKC", unquote(seen)).replace("\\", "/")
+        if decoded == seen:
+            return False
+        seen = decoded
+        if ".." in seen.split("/") or "\0" in seen:
+            return True
+    return "%" in seen and unquote(seen) != seen
+
 
 State = Literal["file", "folder", "none"]
 
@@ -26,8 +85,6 @@ FOLDER = "memory-folder"
 PAST = "memory-past"
 PLACE = "anthropic"
 """The first element of the namespaces of these items, below that of the scope."""
-
-ID_DIGITS = 40
 
 _KINDS: dict[State, str] = {"file": FILE, "folder": FOLDER, "none": PAST}
 
@@ -77,15 +134,13 @@ class NodeCodec:
     """Converts the nodes of one scope to items and back."""
 
     def __init__(self, store: ScopedStore) -> None:
-        scope = store.scope
-        self._store = store
-        self._place = (*scope.namespace, PLACE)
-        self._owner = json.dumps([*(getattr(scope, name) for name in SCOPE_FIELDS), list(scope.namespace)])
+        self._namespace = store.scope.namespace
+        self._place = (*self._namespace, PLACE)
+        self._ids = DerivedIds(store, PLACE)
 
     def item_id(self, parts: Parts) -> str:
         """Return the id of a path's item. Different scopes of one user have different items for the same path."""
-        named = json.dumps([self._owner, list(parts)])
-        return f"memory-file-{self._store.derived_id(named, digits=ID_DIGITS)}"
+        return f"memory-file-{self._ids.id_of(self._namespace, parts)}"
 
     def below(self, parts: Parts) -> MemoryMetadata:
         """Return the filter for the contents of a folder, at any depth."""

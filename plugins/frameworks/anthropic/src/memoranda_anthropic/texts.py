@@ -7,8 +7,7 @@ from typing import Any
 
 from anthropic.tools import ToolError
 
-from memoranda_anthropic.nodes import Node
-from memoranda_anthropic.paths import Parts
+from memoranda_anthropic.nodes import Node, Parts
 
 MAX_LINES = 999_999
 _WIDTH = len(str(MAX_LINES))

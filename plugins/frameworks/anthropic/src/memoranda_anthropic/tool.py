@@ -20,8 +20,7 @@ from anthropic.types.beta import (
 from memoranda.errors import InputError, MemoryError
 from memoranda.store import ScopedStore, Store
 from memoranda.sync import SyncStore
-from memoranda_anthropic.folder import Folder
-from memoranda_anthropic.history import Change
+from memoranda_anthropic.folder import Change, Folder
 
 T = TypeVar("T")
 

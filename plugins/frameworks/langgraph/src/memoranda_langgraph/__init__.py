@@ -11,14 +11,14 @@ if TYPE_CHECKING:
     from memoranda_langgraph.serializing import CheckpointSerializer, RefusedTypeError
     from memoranda_langgraph.store import MemorandaStore
     from memoranda_langgraph.tools import as_tools
-    from memoranda_messages.sessions.sync_calls import SyncCallError
+    from memoranda_messages.sessions.sessions import SyncCallError
 
 __all__ = ["CheckpointSerializer", "MemorandaSaver", "MemorandaStore", "RefusedTypeError", "SyncCallError", "as_tools"]
 
 __getattr__, __dir__ = lazy_names(
     __name__,
     {
-        "memoranda_messages.sessions.sync_calls": ["SyncCallError"],
+        "memoranda_messages.sessions.sessions": ["SyncCallError"],
         "saver": ["MemorandaSaver"],
         "serializing": ["CheckpointSerializer", "RefusedTypeError"],
         "store": ["MemorandaStore"],

@@ -21,8 +21,15 @@ from langgraph.checkpoint.serde.base import SerializerProtocol
 from memoranda.errors import CorruptStoreError, InputError
 from memoranda.items import MemoryItem, now_text, utc_text
 from memoranda.shapes import check_text
-from memoranda_langgraph.encoding import comparable, is_safe, packed, packed_json, unpacked, unpacked_json
-from memoranda_langgraph.serializing import RefusedTypeError
+from memoranda_langgraph.serializing import (
+    RefusedTypeError,
+    comparable,
+    is_safe,
+    packed,
+    packed_json,
+    unpacked,
+    unpacked_json,
+)
 from memoranda_messages.payload_json import decode_payload, encode_payload
 
 CHECKPOINT = "langgraph.checkpoint"

@@ -13,7 +13,7 @@ from langgraph.store.base import IndexConfig, ensure_embeddings, get_text_at_pat
 
 from memoranda.errors import BadVectorError, InputError
 from memoranda_backend.ranking import checked_vector
-from memoranda_langgraph.encoding import packed, unpacked
+from memoranda_langgraph.serializing import packed, unpacked
 
 if TYPE_CHECKING:
     from langgraph.store.base import Embeddings

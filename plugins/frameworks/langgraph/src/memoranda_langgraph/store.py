@@ -30,10 +30,9 @@ from memoranda.items import MemoryItem, MemoryMetadata, Payload
 from memoranda.store import Capability, Store
 from memoranda.trust import check_trust, trust_of, trusted_as
 from memoranda_langgraph.blocking import blocking
-from memoranda_langgraph.encoding import is_safe, packed_json, unpacked_json
-from memoranda_langgraph.filters import SplitFilter
-from memoranda_langgraph.namespaces import HandleScope, Namespace, list_namespaces
+from memoranda_langgraph.namespaces import HandleScope, Namespace, SplitFilter, list_namespaces
 from memoranda_langgraph.semantic_index import SemanticIndex, pack
+from memoranda_langgraph.serializing import is_safe, packed_json, unpacked_json
 from memoranda_messages.payload_json import decode_payload, encode_payload
 from memoranda_messages.sessions import awaitable_store, finished
 
@@ -50,7 +49,7 @@ VECTORS = "langgraph.vectors"
 """The type of an item's vectors, which are stored beside it and expire with it."""
 
 _OF_VECTORS = ".vectors"
-_AT_ONCE = 256
+_ITEMS_PER_PAGE = 256
 _MINUTE = 60
 
 
@@ -197,13 +196,13 @@ class MemorandaStore(LangGraphStore):
         """Yield the items that pass the whole filter, last changed first. An item that changes meanwhile comes once."""
         seen: set[str] = set()
         while True:
-            some = await self._changed(op, split, _AT_ONCE, len(seen))
+            some = await self._changed(op, split, _ITEMS_PER_PAGE, len(seen))
             fresh = [item for item in some if item.id not in seen]
             seen.update(item.id for item in fresh)
             for item in fresh:
                 if split.passes(item.metadata.extra):
                     yield item
-            if len(some) < _AT_ONCE or not fresh:
+            if len(some) < _ITEMS_PER_PAGE or not fresh:
                 return
 
     async def _nearest(self, op: SearchOp, query: array[float]) -> tuple[list[MemoryItem], Mapping[str, float]]:

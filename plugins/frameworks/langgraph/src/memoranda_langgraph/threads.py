@@ -25,9 +25,7 @@ from memoranda.items import MemoryItem, MemoryMetadata
 from memoranda.store import EVERYTHING, Capability, Store
 from memoranda.store.backend import json_equal
 from memoranda.store.records import writing_records
-from memoranda_langgraph.encoding import comparable
-from memoranda_langgraph.filters import found_at
-from memoranda_langgraph.namespaces import HandleScope
+from memoranda_langgraph.namespaces import HandleScope, found_at
 from memoranda_langgraph.records import (
     CHECKPOINT,
     WRITE,
@@ -40,10 +38,11 @@ from memoranda_langgraph.records import (
     needed_checkpoints,
     time_of,
 )
-from memoranda_messages.sessions import retried
+from memoranda_langgraph.serializing import comparable
+from memoranda_messages.sessions import retry_conflicts
 
 STRATEGIES = ("keep_latest", "delete")
-_AT_ONCE = 50
+_CHECKPOINTS_PER_PAGE = 50
 
 
 class Threads:
@@ -87,7 +86,7 @@ class Threads:
         metadata = self._reach(config, where, before)
         seen: set[str] = set()
         while left > 0:
-            size = min(left, _AT_ONCE) if not rest else _AT_ONCE
+            size = min(left, _CHECKPOINTS_PER_PAGE) if not rest else _CHECKPOINTS_PER_PAGE
             some = await self._store.search(
                 metadata=metadata, memory_type=CHECKPOINT, where=where or None, limit=size, offset=len(seen)
             )
@@ -196,7 +195,7 @@ class Threads:
             with writing_records(WRITE):
                 await self._store.update_many(fresh)
 
-        await retried(write)
+        await retry_conflicts(write)
 
     # Removing and copying
 

@@ -21,7 +21,7 @@ from memoranda_messages.sessions import (
     Sessions,
     finished,
     replaced,
-    retried,
+    retry_conflicts,
     settled,
 )
 
@@ -124,7 +124,7 @@ class MemorandaChatStore(AsyncDBChatStore):
                 await conversation.items.update_many([_archived(item) for item in items])
             return messages
 
-        return await finished(retried(attempt))
+        return await finished(retry_conflicts(attempt))
 
     async def get_keys(self) -> list[str]:
         """Return the sessions."""

@@ -2,6 +2,10 @@
 
 Every item of the SDK is one memory item of the session, which can be searched, summarised and shown like any other, and
 read by every other framework.
+
+The runner reads a session for two purposes with the same call: to show a model the newest items, and to compare the end
+of the session with what was written before, which needs every item. It takes the limit of the first from the session's
+settings and passes it on unchanged. So a limit from these settings is marked, and any other is not.
 """
 
 from __future__ import annotations
@@ -9,19 +13,41 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from agents.memory import SessionSettings
-from agents.memory.session_settings import resolve_session_limit
+from agents.memory.session_settings import coerce_session_settings, resolve_session_limit
 
 from memoranda.offloading import filter_weight, offload
 from memoranda.store import Store
 from memoranda_messages import Dropped
 from memoranda_messages.sessions import Conversation, Fence, finished, warn_of
 from memoranda_openai_agents.sdk_items import memory_items, reasoning_without_outcome, sdk_items, single_sdk_item
-from memoranda_openai_agents.settings import ShownLimit, ShownSettings
 from memoranda_summary import CompactionResult, SummaryConfig, compact
 
 if TYPE_CHECKING:
     from agents import TResponseInputItem
     from agents.memory import OpenAIResponsesCompactionArgs
+
+
+class ShownLimit(int):
+    """A limit on what a model is shown: groups that it would cut are left out."""
+
+
+class ShownSettings(SessionSettings):
+    """The SDK's settings, with a limit on what a model is shown."""
+
+    def __init__(self, given: SessionSettings | dict[str, Any] | None) -> None:
+        settings = SessionSettings() if given is None else coerce_session_settings(given)
+        super().__init__(limit=settings.limit)
+        if self.limit is not None:
+            self.limit = ShownLimit(self.limit)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, SessionSettings) and other.to_dict() == self.to_dict()
+
+    __hash__ = None  # type: ignore[assignment]  # as the SDK's own, which can be changed
+
+    def resolve(self, override: SessionSettings | dict[str, Any] | None) -> SessionSettings:
+        """Return the settings, overridden by those of a run."""
+        return ShownSettings(SessionSettings(limit=self.limit).resolve(override))
 
 
 class MemorandaSession:

@@ -23,7 +23,7 @@ from memoranda.errors import CorruptStoreError, UnsupportedError, VersionConflic
 from memoranda.items import MemoryItem, MemoryMetadata
 from memoranda.store import EVERYTHING, Capability, Store
 from memoranda_messages import Dropped
-from memoranda_messages.sessions import Conversation, finished, write_records
+from memoranda_messages.sessions import Conversation, finished, retry_conflicts, write_records
 from memoranda_pydantic_ai.entries import (
     CONVERSATION,
     FAMILY,
@@ -124,7 +124,8 @@ class MemorandaConversationStore(ConversationStore):
         follow no longer exists.
         """
         new = {self._layout.item_id(entry.id) for entry in new_entries}
-        while True:
+
+        async def attempt() -> None:
             stored = await self._stored(record.conversation_id)
             if (None if stored is None else stored.record.revision) != expected_revision:
                 raise ConversationConflict(record.conversation_id)
@@ -134,15 +135,17 @@ class MemorandaConversationStore(ConversationStore):
             except VersionConflictError as error:
                 if error.item_id in new:
                     raise ConversationConflict(record.conversation_id) from error
-            else:
-                return
+                raise
+
+        await retry_conflicts(attempt)
 
     async def delete_record(self, conversation_id: str, *, expected_revision: str) -> None:
         """Delete the record of a revision, and every entry that no other record's history or branch has.
 
         Raises ConversationConflict if that revision is not stored.
         """
-        while True:
+
+        async def attempt() -> list[MemoryItem]:
             stored = await self._stored(conversation_id)
             if stored is None or stored.record.revision != expected_revision:
                 raise ConversationConflict(conversation_id)
@@ -154,14 +157,12 @@ class MemorandaConversationStore(ConversationStore):
             emptied = [gone(item, family) for item in ([stored.item] if stored.item else []) + entries]
             if stored.family is not None:
                 emptied.append(stored.family if others else gone(stored.family, family))
-            try:
-                await write_records(self._items, emptied)
-            except VersionConflictError:
-                continue
-            await finished(self._items.apply(deletes=[item.id for item in emptied if is_gone(item)], purge=True))
-            receipts = {"session_id": conversation_id, "memory_type": "receipt"}
-            await finished(self._items.purge(where=receipts))
-            return
+            await write_records(self._items, emptied)
+            return emptied
+
+        emptied = await retry_conflicts(attempt)
+        await finished(self._items.apply(deletes=[item.id for item in emptied if is_gone(item)], purge=True))
+        await finished(self._items.purge(where={"session_id": conversation_id, "memory_type": "receipt"}))
 
     async def read_entry(self, entry_id: str) -> ConversationEntry:
         """Return an entry. Raises KeyError if there is none of this id."""

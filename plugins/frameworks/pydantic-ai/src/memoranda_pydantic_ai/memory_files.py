@@ -24,10 +24,10 @@ from pydantic_ai_harness.memory import (
     MemorySearchResult,
 )
 
-from memoranda.errors import UnsupportedError, VersionConflictError
+from memoranda.errors import UnsupportedError
 from memoranda.items import MemoryItem, MemoryMetadata
 from memoranda.store import EVERYTHING, Capability, Store
-from memoranda_messages.sessions import Records, finished, write_records
+from memoranda_messages.sessions import Records, finished, retry_conflicts, write_records
 
 _SEGMENT = re.compile(r"[A-Za-z0-9_.-]{1,200}")
 _LONGEST_METADATA = 4_096
@@ -156,7 +156,8 @@ class MemorandaMemoryStore:
     ) -> MemoryMutation:
         """Replace a file of the expected version by what ``changed`` makes of it, together with the receipt."""
         await self._open()
-        while True:
+
+        async def attempt() -> MemoryMutation:
             if operation is not None and (receipt := await self.get_operation(operation)) is not None:
                 return receipt
             stored = await self._items.get(self._records.id_of("file", path))
@@ -173,13 +174,13 @@ class MemorandaMemoryStore:
             if operation is not None:
                 value = {"fingerprint": operation.fingerprint, "version": version, "existed": item is not None}
                 batch.append(self._records.item(_OPERATION, operation.id, value))
-            try:
-                await write_records(self._items, batch)
-            except VersionConflictError:
-                continue  # Another process came first: its receipt, or its version of the file, decides.
+            await write_records(self._items, batch)
             if new is not None and gone:
                 await finished(self._items.purge(new.id, where={"gone": True}))
             return MemoryMutation(version=version, replayed=False, existed=item is not None)
+
+        # If another process comes first, its receipt or its version of the file decides.
+        return await retry_conflicts(attempt)
 
     def _item(self, path: str, content: str, version: int, extra: Mapping[str, Any]) -> MemoryItem:
         own = self._records.id_of("file", path)

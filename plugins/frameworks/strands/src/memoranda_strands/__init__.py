@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING
 from memoranda.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from memoranda_strands.memories import MemorandaMemoryStore
+    from memoranda_strands.memories import MemorandaMemoryStore, as_tools
     from memoranda_strands.repository import MemorandaSessionRepository
-    from memoranda_strands.tools import as_tools
 
 __all__ = ["MemorandaMemoryStore", "MemorandaSessionRepository", "as_tools"]
 
 __getattr__, __dir__ = lazy_names(
     __name__,
-    {"memories": ["MemorandaMemoryStore"], "repository": ["MemorandaSessionRepository"], "tools": ["as_tools"]},
+    {"memories": ["MemorandaMemoryStore", "as_tools"], "repository": ["MemorandaSessionRepository"]},
 )

@@ -1,4 +1,4 @@
-"""Strands' memory store in any store of memoranda."""
+"""Strands' memory store in any store of memoranda, and plain tools as tools of Strands."""
 
 from __future__ import annotations
 
@@ -7,19 +7,42 @@ from typing import Any
 
 from strands.memory.extraction.types import ExtractionConfig
 from strands.memory.types import AddMessagesContext, MemoryEntry, MemoryStore, SearchOptions
+from strands.tools.tools import PythonAgentTool
 from strands.types.content import Message
 from strands.types.session import SessionMessage, encode_bytes_values
-from strands.types.tools import AgentTool
+from strands.types.tools import AgentTool, ToolResult, ToolUse
 
 from memoranda.items import SCOPE_FIELDS, MemoryItem, MemoryMetadata
 from memoranda.store import Store
 from memoranda.sync import SyncStore
 from memoranda_messages import PlainTool
 from memoranda_messages.payload_json import encode_payload
-from memoranda_messages.remarks import remarked
+from memoranda_messages.plain_tools import answer
+from memoranda_messages.prompts import remarked
 from memoranda_messages.sessions import awaitable_store, finished
 from memoranda_strands.messages import SessionMessageFormat
-from memoranda_strands.tools import as_tools
+
+
+def as_tools(tools: Iterable[PlainTool]) -> list[AgentTool]:
+    """Return tools for ``Agent(tools=…)``. A mistake of the model is answered with a sentence, not raised."""
+    return [
+        PythonAgentTool(
+            tool.name,
+            {"name": tool.name, "description": tool.description, "inputSchema": {"json": dict(tool.schema)}},
+            _invoked(tool),
+        )
+        for tool in tools
+    ]
+
+
+def _invoked(tool: PlainTool) -> Any:
+    async def invoke(use: ToolUse, **state: Any) -> ToolResult:
+        answered = await answer(tool, use["input"])
+        status: Any = "error" if answered.is_error else "success"
+        return {"toolUseId": use["toolUseId"], "status": status, "content": [{"text": answered.text}]}
+
+    return invoke
+
 
 MARK = "strands_memory"
 """The key of ``metadata.extra`` with the name of the memory store that an item was added to."""

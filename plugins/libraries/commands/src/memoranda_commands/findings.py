@@ -12,7 +12,7 @@ from memoranda.store import Examinable, Finding, one_state
 if TYPE_CHECKING:
     from memoranda.store import Store
 
-_IDS_AT_ONCE = 500
+_IDS_PER_READ = 500
 
 
 def plugin_findings() -> list[Finding]:
@@ -110,8 +110,8 @@ async def _number_finding(store: Store, reading: _Pass, *, certain: bool) -> Fin
 async def _lacks_some(store: Store, ids: set[str]) -> bool:
     """Return True if some of the items that were read are gone by now."""
     listed = sorted(ids)
-    for start in range(0, len(listed), _IDS_AT_ONCE):
-        page = listed[start : start + _IDS_AT_ONCE]
+    for start in range(0, len(listed), _IDS_PER_READ):
+        page = listed[start : start + _IDS_PER_READ]
         if len(await store.get_many(page)) < len(page):
             return True
     return False

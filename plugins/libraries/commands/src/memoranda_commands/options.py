@@ -4,18 +4,25 @@ from __future__ import annotations
 
 import functools
 import inspect
-import json
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from collections.abc import Callable, Coroutine, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
-from memoranda.errors import InputError
+from memoranda_commands.terminal import say, show_json
+from memoranda_commands.values import check_decoded as check_decoded
+from memoranda_commands.values import pairs as pairs
+
+T = TypeVar("T")
 
 Which = Any  # The keywords of a filter; typer never sees it.
 
 if TYPE_CHECKING:
     from memoranda.items import MemoryMetadata
+    from memoranda.store import Access
+    from memoranda.store import Store as OpenStore
 
     Owner = MemoryMetadata | None
 else:
@@ -38,36 +45,70 @@ Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Only say what would be done.")]
 
 
-def pairs(given: Sequence[str] | None, option: str) -> dict[str, Any]:
-    """Return ``KEY=VALUE`` texts as a dict. A value that is JSON is parsed, any other is text."""
-    found: dict[str, Any] = {}
-    for text in given or ():
-        check_decoded(text, option)
-        key, equals, value = text.partition("=")
-        if not equals or not key:
-            # The message does not quote it: it may be a password.
-            raise InputError(f"{option} takes KEY=VALUE, and one of them is not that.", field=option)
-        try:
-            found[key] = json.loads(value)
-        except ValueError:
-            found[key] = value
-    return found
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What a command works on: the store and the owner that the line names, and if it prints JSON.
+
+    A command declares it as its last parameter, ``*, target: options.Target``, and has :func:`scoped` or
+    :func:`on_store` put the options in its place.
+    """
+
+    url: str | None
+    options: list[str] | None
+    as_json: bool
+    metadata: Owner = None
+
+    def named(self) -> Target:
+        """Return the same with the URL of the default store, and say which that is, if the line names none."""
+        from memoranda_commands.stores import chosen_url
+
+        return replace(self, url=chosen_url(self.url))
+
+    def unopened(self, access: Access = "read") -> OpenStore:
+        """Return the store without opening it, to find out first if it exists."""
+        from memoranda_commands.stores import chosen_url, unopened
+
+        return unopened(chosen_url(self.url), self.options, access)
+
+    def opened(self, access: Access = "read") -> AbstractAsyncContextManager[OpenStore]:
+        """Open the store for the block: see :func:`memoranda_commands.stores.opened`."""
+        from memoranda_commands.stores import opened  # It imports the store, which no help page needs.
+
+        return opened(self.url, self.options, access)
+
+    def run(self, work: Callable[[OpenStore], Coroutine[Any, Any, T]], access: Access = "read") -> T:
+        """Open the store, and return the result of the work on it."""
+        from memoranda_commands.exits import run
+
+        async def on_opened_store() -> T:
+            async with self.opened(access) as store:
+                return await work(store)
+
+        return run(on_opened_store())
+
+    def report(self, document: Any, *sentences: str) -> None:
+        """Print the document with ``--json``, and otherwise the sentences."""
+        if self.as_json:
+            show_json(document)
+        else:
+            for sentence in sentences:
+                say(sentence)
 
 
-def check_decoded(text: str, what: str) -> None:
-    """Raise InputError for text with bytes that are not UTF-8: Python reads each of them as a surrogate."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        raise InputError(f"{what} holds bytes that are not UTF-8 text.", field="encoding") from None
+def on_store(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command --store, --option and --json, for its parameter ``target``."""
+    return _spread(command, "target", _STORE, _target)
 
 
 def scoped(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command --user, --session, --task, --agent, --namespace and --extra, for its parameter ``metadata``.
+    """Give a command --user, --session, --task, --agent, --namespace and --extra, and those of :func:`on_store`.
 
-    The command gets the MemoryMetadata that they name, or None when they name nothing.
+    The command gets a :class:`Target`, whose ``metadata`` is what they name, or None when they name nothing. One with a
+    parameter ``metadata`` gets just that.
     """
-    return _spread(command, "metadata", _SCOPE, _metadata)
+    if "metadata" in inspect.signature(command).parameters:
+        return _spread(command, "metadata", _SCOPE, _metadata)
+    return _spread(command, "target", [*_SCOPE, *_STORE], _target)
 
 
 def filtered(command: Callable[..., None]) -> Callable[..., None]:
@@ -128,6 +169,16 @@ _SCOPE = [
 ]
 """Whose memories a command is for."""
 
+_STORE = [
+    inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=default, annotation=annotation)
+    for name, default, annotation in (
+        ("store", None, Store),
+        ("store_options", None, StoreOptions),
+        ("as_json", False, Json),
+    )
+]
+"""The store that a command is for, and how it prints."""
+
 _FILTERS = [
     _option("since", "TIME", "Only items created at this time or later; ISO-8601.", FILTERS),
     _option("until", "TIME", "Only items created before this time.", FILTERS),
@@ -140,6 +191,10 @@ _FILTERS = [
     ),
 ]
 """Which of these memories a command is for."""
+
+
+def _target(*, store: str | None, store_options: list[str] | None, as_json: bool, **owner: Any) -> Target:
+    return Target(store, store_options, as_json, _metadata(**owner) if owner else None)
 
 
 def _which(since: str | None, until: str | None, where: Sequence[str] | None) -> dict[str, Any]:

@@ -1,24 +1,26 @@
-"""Opening the store that a command is for, and running the command so that Ctrl-C ends it."""
+"""Opening the store that a command is for, and users whose names look alike."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 from memoranda.errors import PluginError
 from memoranda.opening import URL_VARIABLE, default_url
 from memoranda.opening import open as open_store
+from memoranda.store import Capability
 from memoranda.urls import redacted
-from memoranda_commands.interrupting import run
-from memoranda_commands.options import pairs
+from memoranda_commands.exits import run
 from memoranda_commands.terminal import say
+from memoranda_commands.values import pairs
 
 if TYPE_CHECKING:
     from memoranda.store import Access, Store
 
-__all__ = ["chosen_url", "facts_option", "opened", "run", "say_if_new", "unerased", "unopened"]
+__all__ = ["chosen_url", "facts_option", "opened", "run", "say_if_new", "similar_users", "unerased", "unopened"]
 
 
 def chosen_url(url: str | None) -> str:
@@ -82,3 +84,16 @@ async def unerased(store: Store) -> str:
     from memoranda.store import Erasing
 
     return await store.unerased() if isinstance(store, Erasing) else ""
+
+
+async def similar_users(store: Store, user_id: str, *, deleted: bool = False) -> list[str]:
+    """Return the ids of users of a store that look like this one, for a "did you mean"; most similar first.
+
+    With ``deleted``, users who have only deleted items count, too: every item is read for that.
+    """
+    if deleted and Capability.DELETE in store.capabilities:
+        known = {item.metadata.user_id or "" async for item in store.scan(include_deleted=True)}
+    else:
+        known = {str(owner.value) async for owner in store.owners("user_id", counts=False)}
+    known -= {"", user_id}
+    return get_close_matches(user_id, known) or [name for name in known if name.casefold() == user_id.casefold()]

@@ -20,7 +20,6 @@ from memoranda.items import MemoryItem, MemoryMetadata
 from memoranda.shapes import each, owner_of, wrong
 from memoranda.tool_calls import call_arguments, call_name
 from memoranda_messages import shapes
-from memoranda_messages.cache_marks import with_cache_marks
 from memoranda_messages.payload_json import plain
 from memoranda_messages.payloads import (
     READERS,
@@ -31,6 +30,7 @@ from memoranda_messages.payloads import (
     messages_of,
     refuse_calls_of_others,
 )
+from memoranda_messages.prompts import with_cache_marks
 from memoranda_messages.request import (
     Dropped,
     OutgoingItem,

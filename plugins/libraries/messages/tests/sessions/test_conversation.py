@@ -14,7 +14,7 @@ from memoranda import AIMemory, HumanMemory, ToolMemory
 from memoranda.errors import InputError, TurnConflictError, VersionConflictError
 from memoranda.items import MemoryItem, MemoryMetadata
 from memoranda.store import Store
-from memoranda_messages.sessions import Conversation, Records, finished, retried
+from memoranda_messages.sessions import Conversation, Records, finished, retry_conflicts
 
 
 def said(*texts: str) -> list[MemoryItem]:
@@ -90,7 +90,7 @@ async def test_a_refused_append_can_be_tried_again(store: Store) -> None:
         items = await conversation.read()
         await conversation.append(said(str(len(items) + 1)), after=items[-1].id if items else None)
 
-    await asyncio.gather(*[retried(count_up) for _ in range(8)])
+    await asyncio.gather(*[retry_conflicts(count_up) for _ in range(8)])
 
     assert texts(await conversation.read()) == [str(number) for number in range(1, 9)]
 
@@ -206,7 +206,7 @@ async def test_retrying_ends_with_the_error() -> None:
         raise VersionConflictError("x", 0, 1)
 
     with pytest.raises(VersionConflictError):
-        await retried(never, attempts=3)
+        await retry_conflicts(never, attempts=3)
     assert len(calls) == 3
 
 
@@ -234,7 +234,7 @@ WRITER = """
 import asyncio, sys
 import memoranda
 from memoranda import HumanMemory
-from memoranda_messages.sessions import Conversation, retried
+from memoranda_messages.sessions import Conversation, retry_conflicts
 
 async def main(url, name):
     async with memoranda.open(url) as store:
@@ -244,7 +244,7 @@ async def main(url, name):
             pair = [HumanMemory(content=f"{name} {number} {half}") for half in (1, 2)]
             await conversation.append(pair, after=head)
         for number in range(10):
-            await retried(lambda: turn(number))
+            await retry_conflicts(lambda: turn(number))
 
 asyncio.run(main(*sys.argv[1:]))
 """

@@ -15,7 +15,7 @@ from memoranda.items import MemoryMetadata
 from memoranda.store import Store
 from memoranda_messages import from_openai
 from memoranda_messages.sessions import ScopedState, Sessions, beside, replaced, seen_by, states_of, write_records
-from memoranda_messages.sessions.scoped_state import APP, SESSION, USER
+from memoranda_messages.sessions.sessions import APP, SESSION, USER
 
 TOY = ToyFormat()
 

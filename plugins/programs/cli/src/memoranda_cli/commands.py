@@ -49,7 +49,7 @@ def _command(section: str, name: str, target: str, summary: str) -> CommandSpec:
 
 COMMANDS: tuple[CommandSpec, ...] = (
     _command(START, "demo", "demo:demo", "Watch a conversation being stored, reopened and cut to a window."),
-    _command(START, "plugins", "plugin_list:plugins", "List the plugins, what each offers, and why one is not usable."),
+    _command(START, "plugins", "doctor:plugins", "List the plugins, what each offers, and why one is not usable."),
     _command(MEMORIES, "add", "writing:add", "Store one memory."),
     _command(MEMORIES, "get", "reading:get", "Show one memory by its id."),
     _command(MEMORIES, "search", "reading:search", "Find memories by words, meaning, owner, type or status."),
@@ -57,9 +57,9 @@ COMMANDS: tuple[CommandSpec, ...] = (
     _command(MEMORIES, "fork", "writing:fork", "Continue a session from one of its items, in a new one."),
     _command(MEMORIES, "stats", "stats:stats", "Count what is stored, by type, status and owner."),
     _command(MEMORIES, "owners", "stats:owners", "List owners: how many items each has, and since when."),
-    _command(REMOVING, "clear", "removing:clear", "Remove memories by their owner, or all of them."),
-    _command(REMOVING, "restore", "removing:restore", "Bring back what was cleared, where the store only hid it."),
-    _command(REMOVING, "purge", "removing:purge", "Remove memories for good, deleted ones too."),
+    _command(REMOVING, "clear", "writing:clear", "Remove memories by their owner, or all of them."),
+    _command(REMOVING, "restore", "writing:restore", "Bring back what was cleared, where the store only hid it."),
+    _command(REMOVING, "purge", "writing:purge", "Remove memories for good, deleted ones too."),
     _command(UPKEEP, "doctor", "doctor:doctor", "Check a store's health; --repair fixes what it can."),
     _command(UPKEEP, "reindex", "doctor:reindex", "Build a store's search indexes again."),
     _command(UPKEEP, "bench", "bench:bench", "Measure a store, and plot how its cost grows with its size."),
@@ -69,6 +69,6 @@ COMMANDS: tuple[CommandSpec, ...] = (
         "evaluation.command:evaluation",
         "Measure if search finds the right memories, by questions of your own.",
     ),
-    _command(AUTHORS, "new-plugin", "new_plugin:new_plugin", "Write a whole plugin that passes its tests."),
-    _command(AUTHORS, "conform", "conform:conform", "Test a store against everything the protocol promises."),
+    _command(AUTHORS, "new-plugin", "authors:new_plugin", "Write a whole plugin that passes its tests."),
+    _command(AUTHORS, "conform", "authors:conform", "Test a store against everything the protocol promises."),
 )

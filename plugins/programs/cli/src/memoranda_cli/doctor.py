@@ -1,47 +1,52 @@
-"""``memoranda doctor`` and ``reindex``: check the health of a store, and build its indexes again."""
+"""``memoranda doctor``, ``reindex`` and ``plugins``: what is wrong with a store or a plugin."""
 
 from __future__ import annotations
 
 import inspect
+import sys
 import time
 from collections.abc import Callable
+from contextlib import redirect_stdout
 from dataclasses import asdict
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 from urllib.parse import urlsplit
 
 import typer
 
 from memoranda.errors import StoreUnavailableError
-from memoranda.store import Finding, Progress, Reindexable
+from memoranda.plugins import KINDS, Backend, CommandSpec, Spec
+from memoranda.store import Finding, Progress, Reindexable, Store
 from memoranda_commands import options
 from memoranda_commands.characters import visible
-from memoranda_commands.exits import CommandError, ExitCode
+from memoranda_commands.exits import CommandError, ExitCode, uncertain
 from memoranda_commands.findings import item_findings, own_findings, plugin_findings
-from memoranda_commands.interrupting import uncertain
-from memoranda_commands.terminal import console, progress, say, show, show_json
+from memoranda_commands.terminal import blocks, console, is_narrow, progress, show, show_json
+
+if TYPE_CHECKING:
+    from memoranda.plugins.registry import Plugin
 
 
+@options.on_store
 def doctor(
     repair: Annotated[
         bool, typer.Option("--repair", help="Repair what can be repaired without losing anything.")
     ] = False,
     yes: options.Yes = False,
-    store: options.Store = None,
-    store_options: options.StoreOptions = None,
-    as_json: options.Json = False,
+    *,
+    target: options.Target,
 ) -> None:
     """Check the health of a store: the plugins, the engine, and if every item can be read.
 
     The exit code is 0 if all is well and 1 if something is not; each finding says what to do about it.
     """
-    from memoranda_commands.stores import chosen_url, run
+    from memoranda_commands.exits import run
     from memoranda_commands.terminal import agree
 
-    url = chosen_url(store)
+    target = target.named()
     if repair:
         agree("Let the store repair itself? Have a backup.", yes=yes)
-    findings = [*plugin_findings(), *run(_examined(url, store_options, repair))]
-    if as_json:
+    findings = [*plugin_findings(), *run(_examined(target, repair))]
+    if target.as_json:
         show_json({"ok": all(finding.ok for finding in findings), "findings": [asdict(each) for each in findings]})
     else:
         _show(findings)
@@ -49,19 +54,19 @@ def doctor(
         raise typer.Exit(ExitCode.FAILED)
 
 
-async def _examined(url: str, store_options: list[str] | None, repair: bool) -> list[Finding]:
-    from memoranda_commands.stores import opened
+async def _examined(target: options.Target, repair: bool) -> list[Finding]:
+    from memoranda_commands.stores import chosen_url
 
     started = time.perf_counter()
     try:
-        async with opened(url, store_options, "change" if repair else "read") as store:
+        async with target.opened("change" if repair else "read") as store:
             took = (time.perf_counter() - started) * 1000
             findings = [Finding("opening", True, f"{store.label} in {took:.0f} ms")]
             findings += await own_findings(store, repair=repair)
             with progress("reading every item", await store.count()) as advance:
                 return [*findings, *await item_findings(store, advance)]
     except StoreUnavailableError as error:
-        return [Finding("opening", False, str(error), _remedy(url))]
+        return [Finding("opening", False, str(error), _remedy(chosen_url(target.url)))]
 
 
 def _remedy(url: str) -> str:
@@ -90,32 +95,25 @@ def _show(findings: list[Finding]) -> None:
     console().print(Text("All is well." if not bad else f"{bad} of {len(findings)} need attention.", style="bold"))
 
 
-def reindex(
-    store: options.Store = None,
-    store_options: options.StoreOptions = None,
-    as_json: options.Json = False,
-) -> None:
+@options.on_store
+def reindex(*, target: options.Target) -> None:
     """Build a store's search indexes again from what is stored."""
-    from memoranda_commands.stores import chosen_url, opened, run
 
-    async def work() -> int | None:
-        async with opened(chosen_url(store), store_options, "change") as target:
-            if not isinstance(target, Reindexable):
-                raise CommandError(
-                    f"{target.label} has no index that could be built again; nothing needs to be done.",
-                    ExitCode.UNSUPPORTED,
-                )
-            with progress("indexing", await target.count()) as advance:
-                if "progress" not in inspect.signature(target.reindex).parameters:
-                    return await target.reindex()
-                return await target.reindex(progress=_advancing(advance))
+    async def work(store: Store) -> int | None:
+        if not isinstance(store, Reindexable):
+            raise CommandError(
+                f"{store.label} has no index that could be built again; nothing needs to be done.",
+                ExitCode.UNSUPPORTED,
+            )
+        with progress("indexing", await store.count()) as advance:
+            if "progress" not in inspect.signature(store.reindex).parameters:
+                return await store.reindex()
+            return await store.reindex(progress=_advancing(advance))
 
     with uncertain("What was indexed stays indexed, and searches are still right; run it again to finish."):
-        indexed = run(work())
-    if as_json:
-        show_json({"indexed": indexed})
-        return
-    say("The indexes are built." if indexed is None else f"{indexed:,} items are indexed.")
+        indexed = target.run(work, "change")
+    sentence = "The indexes are built." if indexed is None else f"{indexed:,} items are indexed."
+    target.report({"indexed": indexed}, sentence)
 
 
 def _advancing(advance: Callable[[int], None]) -> Progress:
@@ -128,3 +126,92 @@ def _advancing(advance: Callable[[int], None]) -> Progress:
         seen = done
 
     return report
+
+
+_STYLES = {"ok": "green", "not allowed": "dim", "conflict": "yellow"}
+
+
+def plugins(as_json: options.Json = False) -> None:
+    """List the plugins, what each offers, and why one is not usable.
+
+    No driver is imported for this; observers of every store are tried. A plugin that is broken is a row with its
+    reason, and the exit code is 0.
+    """
+    found = _found()
+    if as_json:
+        show_json([_described(plugin) for plugin in found])
+    else:
+        _show_plugins(found)
+
+
+def _found() -> list[Plugin]:
+    from memoranda.plugins import default_registry
+
+    # Output of a plugin that is imported must not end up in the JSON.
+    with redirect_stdout(sys.stderr):
+        registry = default_registry()
+        registry.auto_observers()  # Every store gets them, so one that cannot be made must be a row here.
+        return registry.plugins
+
+
+def _described(plugin: Plugin) -> dict[str, Any]:
+    return {
+        "name": plugin.name,
+        "distribution": plugin.distribution,
+        "version": plugin.version,
+        "status": plugin.status,
+        "reason": plugin.reason,
+        "offers": [{"kind": KINDS[type(spec)], **asdict(spec)} for spec in plugin.specs],
+    }
+
+
+def _show_plugins(found: list[Plugin]) -> None:
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    made = Table(box=box.SIMPLE_HEAD, header_style="bold", pad_edge=False)
+    made.add_column("plugin", no_wrap=True)
+    made.add_column("version", no_wrap=True)
+    made.add_column("status", no_wrap=True)
+    made.add_column("offers, or why not", overflow="fold")
+    rows = []
+    for plugin in found:
+        offers = Text("\n".join(_offers(plugin.specs)))
+        if plugin.reason:
+            offers = Text(visible(plugin.reason), style="red" if plugin.status == "broken" else "yellow")
+        rows.append(
+            (
+                Text(visible(plugin.name), style="bold"),
+                Text(visible(plugin.version or "")),
+                Text(plugin.status, style=_STYLES.get(plugin.status, "red")),
+                offers,
+            )
+        )
+    if is_narrow():
+        show(blocks(rows))
+        return
+    for row in rows:
+        made.add_row(*row)
+    show(made)
+
+
+def _offers(specs: list[Spec]) -> list[str]:
+    """Return a line for each kind of thing; stores with the URLs they answer to."""
+    lines = []
+    for kind, called in KINDS.items():
+        of_kind = [spec for spec in specs if type(spec) is kind]
+        if not of_kind:
+            continue
+        if kind is CommandSpec and len(of_kind) > 5:
+            lines.append(f"{len(of_kind)} commands")
+            continue
+        names = [_named(spec) for spec in of_kind]
+        lines.append(f"{called}{'s' if len(names) > 1 else ''}: {visible(', '.join(names))}")
+    return lines
+
+
+def _named(spec: Spec) -> str:
+    if isinstance(spec, Backend):
+        return f"{spec.name} ({', '.join(f'{scheme}:' for scheme in spec.schemes)})"
+    return spec.name

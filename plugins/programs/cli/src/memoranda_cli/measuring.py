@@ -1,23 +1,121 @@
-"""Measuring what a store's calls cost, beside the same work by hand."""
+"""Measuring what a store's calls cost, beside the same work by hand, without a framework."""
 
 from __future__ import annotations
 
 import asyncio
 import itertools
+import json
 import math
 import random
+import sqlite3
 import statistics
+import tempfile
 import time
 import uuid
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from memoranda.items import HumanMemory, MemoryItem, MemoryMetadata
-from memoranda.store import Capability, Store
+from memoranda.store import Capability, Store, copy_item, dump_item
 from memoranda.urls import redacted, scheme_of
-from memoranda_cli.floors import FLOORS, Floor
 from memoranda_commands.terminal import progress
+
+
+class PythonFloor:
+    """A dict and a dict of lists, which hand out copies as a store must."""
+
+    def __init__(self) -> None:
+        self._items: dict[str, MemoryItem] = {}
+        self._sessions: dict[str | None, list[MemoryItem]] = {}
+
+    def add(self, item: MemoryItem) -> None:
+        """Keep a copy in both."""
+        kept = copy_item(item)
+        self._items[item.id] = kept
+        self._sessions.setdefault(item.metadata.session_id, []).append(kept)
+
+    def add_many(self, items: Sequence[MemoryItem]) -> None:
+        """Keep copies in both."""
+        for item in items:
+            self.add(item)
+
+    def get(self, item_id: str) -> object:
+        """Copy one item."""
+        return copy_item(self._items[item_id])
+
+    def last(self, session: str, limit: int) -> object:
+        """Copy the end of a list."""
+        return [copy_item(item) for item in self._sessions[session][: -limit - 1 : -1]]
+
+    def containing(self, text: str, limit: int) -> object:
+        """Look through all until there are enough."""
+        found = []
+        for item in reversed(self._items.values()):
+            if text in item.content.casefold():
+                found.append(copy_item(item))
+                if len(found) == limit:
+                    break
+        return found
+
+    def close(self) -> None:
+        """Do nothing: the dicts go with the object."""
+
+
+class SQLiteFloor:
+    """The sqlite3 of Python with one indexed table, a write-ahead log, and a sync at each commit."""
+
+    def __init__(self) -> None:
+        self._folder = tempfile.TemporaryDirectory(prefix="memoranda-floor-")
+        self._connection = sqlite3.connect(Path(self._folder.name) / "floor.db", isolation_level=None)
+        self._connection.executescript(
+            "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;"
+            "CREATE TABLE items (id TEXT PRIMARY KEY, session TEXT, created TEXT, content TEXT, data TEXT);"
+            "CREATE INDEX by_session ON items (session, created);"
+        )
+
+    def add(self, item: MemoryItem) -> None:
+        """Insert a row."""
+        self._connection.execute(_INSERT, _row(item))
+
+    def add_many(self, items: Sequence[MemoryItem]) -> None:
+        """Insert rows in one transaction."""
+        self._connection.execute("BEGIN IMMEDIATE")
+        self._connection.executemany(_INSERT, map(_row, items))
+        self._connection.execute("COMMIT")
+
+    def get(self, item_id: str) -> object:
+        """Select a row."""
+        return self._connection.execute("SELECT data FROM items WHERE id = ?", (item_id,)).fetchone()
+
+    def last(self, session: str, limit: int) -> object:
+        """Select by the index."""
+        query = "SELECT data FROM items WHERE session = ? ORDER BY created DESC, rowid DESC LIMIT ?"
+        return self._connection.execute(query, (session, limit)).fetchall()
+
+    def containing(self, text: str, limit: int) -> object:
+        """Select with LIKE, newest first."""
+        query = "SELECT data FROM items WHERE content LIKE ? ORDER BY created DESC, rowid DESC LIMIT ?"
+        return self._connection.execute(query, (f"%{text}%", limit)).fetchall()
+
+    def close(self) -> None:
+        """Remove the file."""
+        self._connection.close()
+        self._folder.cleanup()
+
+
+_INSERT = "INSERT INTO items VALUES (?, ?, ?, ?, ?)"
+
+
+def _row(item: MemoryItem) -> tuple[str, str | None, str, str, str]:
+    return item.id, item.metadata.session_id, item.created_at, item.content, json.dumps(dump_item(item))
+
+
+Floor = PythonFloor | SQLiteFloor
+
+FLOORS: dict[str, type[Floor]] = {"memory": PythonFloor, "sqlite": SQLiteFloor}
+"""The floor of each URL scheme that has one here."""
 
 SESSION = 50
 """How many items a session has."""
@@ -25,7 +123,7 @@ SESSION = 50
 USER = 1_000
 """How many items a user has, so that a store that grows has more users, and each as much as before."""
 
-AT_ONCE = 1_000
+ITEMS_PER_BATCH = 1_000
 """How many items are added at once."""
 
 FOUND = 5
@@ -115,7 +213,7 @@ class _Run:
         before, step = self._made_so_far, max(size // KNOWN, 1)
         ours = by_hand = 0.0
         while self._made_so_far < size:
-            new = [self._made() for _ in range(min(AT_ONCE, size - self._made_so_far))]
+            new = [self._made() for _ in range(min(ITEMS_PER_BATCH, size - self._made_so_far))]
             started = self._clock()
             await store.add_many(new)
             ours += self._clock() - started

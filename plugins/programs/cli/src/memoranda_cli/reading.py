@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -42,10 +43,8 @@ Status = Annotated[
 @options.scoped
 def get(
     item_id: Annotated[str, typer.Argument(metavar="ID", help="The item's id, or how it begins.")],
-    metadata: options.Owner = None,
-    store: options.Store = None,
-    store_options: options.StoreOptions = None,
-    as_json: options.Json = False,
+    *,
+    target: options.Target,
 ) -> None:
     """Show one memory by its id; exit code 3 if there is none.
 
@@ -53,16 +52,15 @@ def get(
     """
     from memoranda.store import dump_item
     from memoranda_commands.render import details
-    from memoranda_commands.stores import opened, run
 
-    async def found() -> MemoryItem | None:
-        async with opened(store, store_options) as source:
-            return await source.get(item_id, metadata=metadata) or await _beginning_with(source, item_id, metadata)
+    async def found(store: Store) -> MemoryItem | None:
+        owner = target.metadata
+        return await store.get(item_id, metadata=owner) or await _beginning_with(store, item_id, owner)
 
-    item = run(found())
+    item = target.run(found)
     if item is None:
         raise CommandError(f"There is no item {item_id!r} here; 'memoranda search' finds ids.", ExitCode.NOT_FOUND)
-    if as_json:
+    if target.as_json:
         show_json(dump_item(item))
     else:
         show(details(item))
@@ -126,10 +124,8 @@ def search(
     memory_type: Type = None,
     status: Status = None,
     which: options.Which = None,
-    metadata: options.Owner = None,
-    store: options.Store = None,
-    store_options: options.StoreOptions = None,
-    as_json: options.Json = False,
+    *,
+    target: options.Target,
 ) -> None:
     """Find memories by words, meaning, owner, type or status.
 
@@ -137,11 +133,11 @@ def search(
     and hybrid rank: they take the query as a question and show the best first, with scores from 0 to 1. Items that a
     summary replaced are archived; --all finds them, too.
     """
+    from memoranda_commands.exits import run
     from memoranda_commands.render import ranked_results, results
-    from memoranda_commands.stores import run
 
     filters: dict[str, Any] = {
-        "metadata": metadata,
+        "metadata": target.metadata,
         "memory_type": memory_type,
         "status": status,
         "archived": None if everything else False,
@@ -150,52 +146,47 @@ def search(
         "current": current,
         **which,
     }
-    ranked, items = run(_search(store, store_options, " ".join(words or ()), mode, order, filters))
-    if as_json:
+    ranked, items = run(_search(target, " ".join(words or ()), mode, order, filters))
+    if target.as_json:
         show_json(_ranked_json(ranked) if ranked is not None else _items_json(items))
-    elif ranked or items:
+        return
+    if ranked or items:
         show(ranked_results(ranked) if ranked is not None else results(items))
-    if explain and not as_json:
+    if explain:
         say(_shares(ranked))
-    if not ranked and not items and not as_json:
-        say(f"Nothing was found.{run(_meant(store, store_options, metadata))}")
-    elif not as_json and len(ranked or items) == limit:
+    if not ranked and not items:
+        say(f"Nothing was found.{run(_meant(target))}")
+    elif len(ranked or items) == limit:
         which_ones = f"the first {limit}" if not offset else f"{limit} after the first {offset}"
         say(f"These are {which_ones}; --limit and --offset show more.")
 
 
 async def _search(
-    url: str | None,
-    store_options: list[str] | None,
-    query: str,
-    mode: Mode | None,
-    order: Order,
-    filters: dict[str, Any],
+    target: options.Target, query: str, mode: Mode | None, order: Order, filters: dict[str, Any]
 ) -> tuple[list[RankedItem] | None, list[MemoryItem]]:
     from inspect import signature
 
     from memoranda.errors import NoVectorsError
     from memoranda.store import Reindexable
-    from memoranda_commands.stores import chosen_url, opened
 
-    url = chosen_url(url)
+    target = target.named()
     asked = mode.value if mode else ""
     picked = False
-    async with opened(url, store_options) as store:
+    async with target.opened() as store:
         lacking = asked in ("semantic", "hybrid") and asked not in store.capabilities
         takes_one = "embeddings" in signature(getattr(type(store), "from_url", type(store))).parameters
         if lacking and takes_one and _installed_embedders():
             # A search by meaning that names no embedder uses the one that is installed.
-            store_options, picked = [*(store_options or ()), "embeddings=auto"], True
+            target, picked = replace(target, options=[*(target.options or ()), "embeddings=auto"]), True
     try:
-        async with opened(url, store_options) as store:
+        async with target.opened() as store:
             if not picked or asked in store.capabilities:  # PostgreSQL cannot compare before it has a table of vectors.
                 return await _found(store, query, mode, order, filters)
     except NoVectorsError:
         if not picked:
             raise
     say("No vectors yet: making them once, for all items.")
-    async with opened(url, store_options, "change") as store:
+    async with target.opened("change") as store:
         if isinstance(store, Reindexable):
             await store.reindex()
         return await _found(store, query, mode, order, filters)
@@ -214,17 +205,16 @@ async def _found(
     return await store.search_ranked(query=query, mode=asked, **filters), []
 
 
-async def _meant(url: str | None, store_options: list[str] | None, metadata: options.Owner) -> str:
+async def _meant(target: options.Target) -> str:
     """Return a question that offers similar user ids if the store knows none of this name; empty otherwise."""
     from memoranda.items import MemoryMetadata
     from memoranda.opening import default_url
-    from memoranda_commands.stores import opened
-    from memoranda_commands.suggestions import similar_users
+    from memoranda_commands.stores import similar_users
 
-    user = metadata.user_id if metadata is not None else None
+    user = target.metadata.user_id if target.metadata is not None else None
     if user is None:
         return ""
-    async with opened(url or default_url(make=False), store_options) as store:
+    async with replace(target, url=target.url or default_url(make=False)).opened() as store:
         if await store.count(metadata=MemoryMetadata(user_id=user)):
             return ""
         return f" The store knows no user {user!r}.{did_you_mean(await similar_users(store, user))}"
@@ -262,35 +252,32 @@ def history(
     memory_type: Type = None,
     status: Status = None,
     which: options.Which = None,
-    metadata: options.Owner = None,
-    store: options.Store = None,
-    store_options: options.StoreOptions = None,
-    as_json: options.Json = False,
+    *,
+    target: options.Target,
 ) -> None:
     """Read a conversation, oldest first.
 
     Tool calls without results are shown, too; 'memoranda context' shows what a model would get.
     """
+    from memoranda_commands.exits import run
     from memoranda_commands.render import conversation
-    from memoranda_commands.stores import opened, run
 
-    async def read() -> list[MemoryItem]:
-        async with opened(store, store_options) as source:
-            wanted: dict[str, Any] = {"metadata": metadata, "memory_type": memory_type, "status": status, **which}
-            if everything:
-                return [item async for item in source.scan(order="added", **wanted)]
-            newest = await source.search(limit=limit, order="added", mode="substring", **wanted)
-            return newest[::-1]
+    async def read(store: Store) -> list[MemoryItem]:
+        wanted: dict[str, Any] = {"metadata": target.metadata, "memory_type": memory_type, "status": status, **which}
+        if everything:
+            return [item async for item in store.scan(order="added", **wanted)]
+        newest = await store.search(limit=limit, order="added", mode="substring", **wanted)
+        return newest[::-1]
 
-    items = run(read())
-    if as_json:
+    items = target.run(read)
+    if target.as_json:
         show_json(_items_json(items))
     elif items:
         show(conversation(items, times=True, ids=ids))
         if not everything and len(items) == limit:
             say(f"These are the newest {limit}; --limit or --all shows more.")
     else:
-        say(f"There is nothing here.{run(_meant(store, store_options, metadata))}")
+        say(f"There is nothing here.{run(_meant(target))}")
 
 
 def _shares(ranked: list[RankedItem] | None) -> str:

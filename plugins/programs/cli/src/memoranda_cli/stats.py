@@ -15,7 +15,7 @@ from memoranda_commands.terminal import is_narrow, progress, say, show, show_jso
 
 if TYPE_CHECKING:
     from memoranda.items import MemoryItem
-    from memoranda.store import Owner
+    from memoranda.store import Owner, Store
 
 
 @dataclass(slots=True)
@@ -51,36 +51,30 @@ class Numbers:
 
 @options.scoped
 def stats(
-    metadata: options.Owner = None,
     top: Annotated[int, typer.Option("--top", min=0, help="How many of the busiest users to name.")] = 5,
-    store: options.Store = None,
-    store_options: options.StoreOptions = None,
-    as_json: options.Json = False,
+    *,
+    target: options.Target,
 ) -> None:
     """Count what is stored, by type, status and owner."""
-    from memoranda_commands.stores import run
-
-    numbers = run(_counted(store, store_options, metadata))
-    if as_json:
+    numbers = target.run(lambda store: _counted(store, target.metadata))
+    if target.as_json:
         show_json(_as_json(numbers, top))
     else:
         _show(numbers, top)
 
 
-async def _counted(url: str | None, store_options: list[str] | None, metadata: Any) -> Numbers:
+async def _counted(store: Store, metadata: options.Owner) -> Numbers:
     from memoranda.store import Capability
-    from memoranda_commands.stores import opened
 
     numbers = Numbers()
-    async with opened(url, store_options) as store:
-        numbers.capabilities = sorted(capability.value for capability in store.capabilities)
-        total = await store.count(metadata=metadata)
-        with progress("counting", total) as advance:
-            async for item in store.scan(metadata=metadata):
-                numbers.take(item)
-                advance(1)
-        if Capability.DELETE in store.capabilities:
-            numbers.deleted = await store.count(metadata=metadata, include_deleted=True) - numbers.items
+    numbers.capabilities = sorted(capability.value for capability in store.capabilities)
+    total = await store.count(metadata=metadata)
+    with progress("counting", total) as advance:
+        async for item in store.scan(metadata=metadata):
+            numbers.take(item)
+            advance(1)
+    if Capability.DELETE in store.capabilities:
+        numbers.deleted = await store.count(metadata=metadata, include_deleted=True) - numbers.items
     return numbers
 
 
@@ -131,28 +125,23 @@ _FIELDS = {name: f"{name}_id" for name in ("user", "session", "task", "agent")} 
 @options.scoped
 def owners(
     by: Annotated[str, typer.Argument(metavar="BY", help="user, session, task, agent or namespace.")] = "user",
-    metadata: options.Owner = None,
     depth: Annotated[int | None, typer.Option("--depth", min=1, help="Group namespaces by so many names.")] = None,
     limit: Annotated[int, typer.Option("--limit", "-n", min=0, help="The most to show.")] = 50,
     offset: Annotated[int, typer.Option("--offset", min=0, help="Skip so many first.")] = 0,
-    store: options.Store = None,
-    store_options: options.StoreOptions = None,
-    as_json: options.Json = False,
+    *,
+    target: options.Target,
 ) -> None:
     """List the owners, in order: how many items each has, and the times of the first and the last."""
-    from memoranda_commands.stores import opened, run
-
     if by not in _FIELDS:
         raise InputError(f"Nothing is owned by a {by!r}; choose one of {', '.join(_FIELDS)}.", field="by")
     field = _FIELDS[by]
 
-    async def read() -> list[Owner]:
-        async with opened(store, store_options) as source:
-            found = source.owners(field, within=metadata, depth=depth, limit=limit, offset=offset)  # type: ignore[arg-type]  # one of its names
-            return [owner async for owner in found]
+    async def read(store: Store) -> list[Owner]:
+        found = store.owners(field, within=target.metadata, depth=depth, limit=limit, offset=offset)  # type: ignore[arg-type]  # one of its names
+        return [owner async for owner in found]
 
-    found = run(read())
-    if as_json:
+    found = target.run(read)
+    if target.as_json:
         show_json(
             [{"value": owner.value, "count": owner.count, "first": owner.first, "last": owner.last} for owner in found]
         )

@@ -23,8 +23,7 @@ from memoranda_inspector.context import (
     window_view,
 )
 from memoranda_inspector.pages import form_of, in_page, number_of, rendered
-from memoranda_inspector.scopes import Owner, Owners
-from memoranda_inspector.sessions import newest_sessions
+from memoranda_inspector.scopes import Owner, Owners, newest_sessions
 from memoranda_inspector.text import json_text
 
 PAYLOAD_SHOWN = 200_000

@@ -15,12 +15,18 @@ from memoranda.store import Store, dump_item
 from memoranda_backend.ranking import PRIOR, Weights
 from memoranda_inspector.context import Setting, why_unseen
 from memoranda_inspector.conversation import PAGE, count_items, entry_of, read_conversation
-from memoranda_inspector.embedded_copy import EmbeddedCopy, installed_embedders
 from memoranda_inspector.pages import decimal_of, form_of, in_page, number_of, rendered
 from memoranda_inspector.receipt_pages import ReceiptPages
-from memoranda_inspector.scopes import Owner, Owners
-from memoranda_inspector.searching import MOVABLE, modes_of, modes_with, search, weights_of
-from memoranda_inspector.sessions import newest_sessions
+from memoranda_inspector.scopes import Owner, Owners, newest_sessions
+from memoranda_inspector.searching import (
+    MOVABLE,
+    EmbeddedCopy,
+    installed_embedders,
+    modes_of,
+    modes_with,
+    search,
+    weights_of,
+)
 from memoranda_inspector.text import SHOWN_ALONE, json_text, shortened, shown_name
 from memoranda_summary import expand
 

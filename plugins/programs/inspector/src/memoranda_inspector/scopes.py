@@ -1,4 +1,4 @@
-"""The owners and items that pages are about.
+"""The owners, sessions and items that pages are about.
 
 Addresses name them by keys that reveal nothing, since an address may end up in a history or a log. Keys also avoid what
 addresses and forms cannot carry: a browser removes ``..`` from a path, a server takes an escaped ``/`` for a plain one,
@@ -19,8 +19,19 @@ from starlette.requests import Request
 
 from memoranda.errors import InputError
 from memoranda.items import SCOPE_FIELDS, MemoryMetadata
+from memoranda.store import Owner as StoreOwner
 from memoranda.store import ScopedStore, Store
 from memoranda.store.spaces import is_reserved
+
+
+async def newest_sessions(store: Store, within: MemoryMetadata | None) -> list[StoreOwner]:
+    """Return the sessions of an owner, or of all owners, the one that something was last said in first.
+
+    A store lists them by their names, so all of them are looked at.
+    """
+    found = [session async for session in store.owners("session_id", within=within)]
+    return sorted(found, key=lambda session: (session.last, session.value), reverse=True)
+
 
 _LABELS = {"user_id": "user", "session_id": "session", "task_id": "task", "agent_id": "agent"}
 

@@ -1,16 +1,21 @@
-"""A search with the parts of each score, and the same search with other weights."""
+"""A search with the parts of each score, also with other weights or another embedder."""
 
 from __future__ import annotations
 
+import asyncio
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, fields, replace
 from itertools import pairwise
 from typing import Any, cast
 
 from memoranda.errors import InputError
 from memoranda.items import MemoryItem, MemoryMetadata
+from memoranda.opening import open as open_store
+from memoranda.plugins import Backend, EmbeddingsSpec, default_registry
 from memoranda.store import Capability, RankedItem, SearchMode, Store
+from memoranda.store.records import copying_records
 from memoranda_backend.ranking import (
     Passage,
     Weights,
@@ -26,6 +31,51 @@ from memoranda_backend.ranking import (
 )
 from memoranda_backend.text.stemming import stemmer_of
 from memoranda_commands.characters import visible
+
+COPIED = 5_000
+"""How many of an owner's newest items are copied."""
+
+_IN_MEMORY = {"vector": "vector://", "sqlite": "sqlite:///:memory:"}
+
+
+def installed_embedders(store: Store) -> list[str]:
+    """Return the names of the embedders that a copy can use; none if the store finds items by meaning itself."""
+    if Capability.SEMANTIC in store.capabilities or not _url():
+        return []
+    return sorted(spec.name for spec in default_registry().specs(EmbeddingsSpec))
+
+
+def _url() -> str:
+    """Return the URL of an installed store in memory that takes an embedder; empty if there is none."""
+    installed = {spec.name for spec in default_registry().specs(Backend)}
+    return next((url for name, url in _IN_MEMORY.items() if name in installed), "")
+
+
+class EmbeddedCopy:
+    """Keeps the last copy, until another one is needed or the items have changed."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._lock = asyncio.Lock()
+        self._opened = AsyncExitStack()
+        self._copy: Store | None = None
+        self._made_of: object = None
+
+    @asynccontextmanager
+    async def of(self, metadata: MemoryMetadata | None, embedder: str) -> AsyncIterator[Store]:
+        """Give the copy of an owner's items to one search at a time."""
+        async with self._lock:
+            items = await self._store.search(metadata=metadata, limit=COPIED, order="added", mode="substring")
+            made_of = embedder, [(item.id, item.version) for item in items]
+            if self._copy is None or self._made_of != made_of:
+                self._copy = None
+                await self._opened.aclose()
+                copy = await self._opened.enter_async_context(open_store(_url(), embeddings=embedder))
+                with copying_records(copy):
+                    await copy.add_many(items[::-1])
+                self._copy, self._made_of = copy, made_of
+            yield self._copy
+
 
 LIMIT = 20
 REACH = 5_000

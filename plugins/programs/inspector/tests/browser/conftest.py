@@ -24,8 +24,7 @@ import pytest
 import memoranda
 from memoranda.store import Store
 from memoranda_inspector import Inspector
-from memoranda_inspector.command import serve
-from memoranda_inspector.demo import DemoModel, fill
+from memoranda_inspector.command import DemoModel, fill, serve
 from memoranda_testing.servers import postgres_server
 
 TOKEN = "a-token-for-tests"

@@ -13,7 +13,7 @@ from typing import Any
 
 from conftest import ARGUMENTS, Served, executable
 
-from memoranda_inspector.demo import fill
+from memoranda_inspector.command import fill
 
 FOLDER = Path(__file__).parents[5] / "docs" / "pages" / "pictures"
 WIDTH, HEIGHT = 1280, 1000

@@ -11,7 +11,7 @@ import pytest
 
 from memoranda import HumanMemory, MemoryMetadata
 from memoranda.store import Store
-from memoranda_inspector.demo import TRIP
+from memoranda_inspector.command import TRIP
 
 HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(2)> \u202egnp.exe \x1b[31mred \"'><svg onload=alert(3)>"
 

@@ -169,8 +169,8 @@ def import_graph(
     Nothing is added twice, so it can be run again.
     """
     from memoranda_mcp.graph import Graph
-    from memoranda_mcp.importing import parsed, take_over
     from memoranda_mcp.serving import make_memory, opened
+    from memoranda_mcp.tools.graphing import parsed, take_over
 
     settings: Settings = context.obj
     _check_owner(settings)

@@ -7,18 +7,17 @@ lose nothing: the one that comes second reads again.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
-from memoranda.errors import InputError, StoreError, VersionConflictError
-from memoranda.items import SCOPE_FIELDS, MemoryItem, MemoryMetadata, now_text
+from memoranda.errors import InputError
+from memoranda.items import MemoryItem, MemoryMetadata, now_text
 from memoranda.store.backend import fold
+from memoranda_messages.sessions import DerivedIds, retry_conflicts
 
 if TYPE_CHECKING:
     from memoranda.store import ScopedStore
 
-T = TypeVar("T")
 Entity = dict[str, Any]
 Relation = dict[str, str]
 
@@ -28,9 +27,6 @@ GRAPH_KIND = "graph"
 PLACE = "graph"
 """The last element of the graph's namespace."""
 
-ATTEMPTS = 1000
-ID_DIGITS = 40
-
 
 class Graph:
     """The graph of one scope."""
@@ -38,7 +34,7 @@ class Graph:
     def __init__(self, store: ScopedStore) -> None:
         self._store = store
         self._namespace = (*store.scope.namespace, PLACE)
-        self._owner = [*(getattr(store.scope, name) for name in SCOPE_FIELDS), list(store.scope.namespace)]
+        self._ids = DerivedIds(store, PLACE)
 
     async def create_entities(self, entities: Sequence[Entity]) -> list[Entity]:
         """Store the entities that are new, and return them; existing ones stay as they are."""
@@ -50,7 +46,7 @@ class Graph:
             await self._store.update_many([self._entity_item(entity) for entity in new])
             return [{**entity, "observations": _each_once(entity["observations"])} for entity in new]
 
-        return await _again(work)
+        return await retry_conflicts(work)
 
     async def create_relations(self, relations: Sequence[Relation]) -> list[Relation]:
         """Store the relations that are new, and return them."""
@@ -62,7 +58,7 @@ class Graph:
             await self._store.update_many([self._relation_item(relation) for relation in new.values()])
             return list(new.values())
 
-        return await _again(work)
+        return await retry_conflicts(work)
 
     async def add_observations(self, additions: Sequence[tuple[str, Sequence[str]]]) -> list[tuple[str, list[str]]]:
         """Add new observations to entities, and return what was added to each.
@@ -83,7 +79,7 @@ class Graph:
             await self._store.update_many(self._changed(items, observed))
             return added
 
-        return await _again(work)
+        return await retry_conflicts(work)
 
     async def delete_observations(self, deletions: Sequence[tuple[str, Sequence[str]]]) -> None:
         """Remove observations. Entities and observations that do not exist are ignored."""
@@ -96,7 +92,7 @@ class Graph:
                     observed[name] = [content for content in observed[name] if content not in gone]
             await self._store.update_many(self._changed(items, observed))
 
-        await _again(work)
+        await retry_conflicts(work)
 
     async def delete_entities(self, names: Sequence[str]) -> None:
         """Remove entities and all relations from and to them."""
@@ -172,24 +168,13 @@ class Graph:
         return MemoryItem(id=item_id, content=content, memory_type=GRAPH_KIND, metadata=metadata)
 
     def _entity_id(self, name: str) -> str:
-        return self._id("entity", [name])
+        return self._id("entity", name)
 
     def _relation_id(self, relation: Relation) -> str:
-        return self._id("relation", [relation["from"], relation["relationType"], relation["to"]])
+        return self._id("relation", relation["from"], relation["relationType"], relation["to"])
 
-    def _id(self, kind: str, parts: list[str]) -> str:
-        named = json.dumps([self._owner, kind, parts])
-        return f"graph-{kind}-{self._store.derived_id(named, digits=ID_DIGITS)}"
-
-
-async def _again(work: Callable[[], Awaitable[T]]) -> T:
-    """Do the work, again whenever others changed what it had read: each time, one of them has succeeded."""
-    for _ in range(ATTEMPTS):
-        try:
-            return await work()
-        except VersionConflictError:
-            continue
-    raise StoreError("Others keep changing the same part of the graph. Nothing was changed; try again.")
+    def _id(self, kind: str, *parts: str) -> str:
+        return f"graph-{kind}-{self._ids.id_of(self._store.scope.namespace, *parts)}"
 
 
 def _each_once(texts: Iterable[str]) -> list[str]:

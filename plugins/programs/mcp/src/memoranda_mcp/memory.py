@@ -21,7 +21,7 @@ from memoranda_mcp.graph import Graph
 from memoranda_mcp.subscriptions import Content, Subscriptions
 from memoranda_mcp.tools.memories import memory_of
 from memoranda_messages import results_behind_calls
-from memoranda_messages.prompt_text import conversation_entry
+from memoranda_messages.prompts import conversation_entry
 
 if TYPE_CHECKING:
     from memoranda.store import ScopedStore

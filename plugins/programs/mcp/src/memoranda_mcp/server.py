@@ -15,8 +15,7 @@ from mcp.shared.exceptions import MCPError
 from memoranda import __version__
 from memoranda.errors import MemoryError
 from memoranda_mcp.memory import Rights, ScopedMemory
-from memoranda_mcp.prompts import Prompts
-from memoranda_mcp.resources import RequestContext, Resources
+from memoranda_mcp.resources import Prompts, RequestContext, Resources
 from memoranda_mcp.tools.facts import FACTS
 from memoranda_mcp.tools.graphing import GRAPHING
 from memoranda_mcp.tools.reading import READING, modes

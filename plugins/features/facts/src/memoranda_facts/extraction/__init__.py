@@ -12,7 +12,7 @@ from memoranda_facts.extraction.extractors import (
     installed_extractor,
 )
 from memoranda_facts.extraction.model import AnswersInJson, ModelExtractor
-from memoranda_facts.extraction.predicates import everyday_schema
+from memoranda_facts.extraction.rule_table import everyday_schema
 from memoranda_facts.extraction.rules import RuleExtractor
 from memoranda_facts.extraction.running import ExtractionReport, ExtractionRun
 

@@ -14,11 +14,10 @@ from typing import Any
 
 from memoranda.errors import InputError
 from memoranda_backend.text import fold_words
-from memoranda_facts.candidates import Candidate
-from memoranda_facts.dates import EVER, end_of, start_of
 from memoranda_facts.extraction.extractors import Extraction, Utterance, own_words
 from memoranda_facts.records import Source
-from memoranda_facts.results import Fact
+from memoranda_facts.results import Candidate, Fact
+from memoranda_facts.values import EVER, end_of, start_of
 
 MOST_FACTS = 20
 """How many facts an utterance may give."""

@@ -7,18 +7,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cache
 
-from memoranda_facts.candidates import Candidate
-from memoranda_facts.dates import EVER, end_of, start_of
+from memoranda_facts.extraction.extractors import OpenFact, OpenFacts, same_thing
 from memoranda_facts.extraction.grammar import Person
-from memoranda_facts.extraction.objects import named_object
-from memoranda_facts.extraction.open_facts import OpenFact, OpenFacts, same_thing
-from memoranda_facts.extraction.places import is_home
-from memoranda_facts.extraction.predicates import has_one_value
-from memoranda_facts.extraction.rule_table import Given, Rule, words
+from memoranda_facts.extraction.rule_table import Given, Rule, has_one_value, is_home, named_object, words
 from memoranda_facts.extraction.said_dates import SAID_DATE, day_of_year, said_date
 from memoranda_facts.extraction.sentences import Sentence
 from memoranda_facts.records import Source
-from memoranda_facts.values import same_text
+from memoranda_facts.results import Candidate
+from memoranda_facts.values import EVER, end_of, same_text, start_of
 
 CONFIDENCE = 0.9
 """The confidence of a fact that a rule found."""

@@ -1,15 +1,67 @@
-"""The rules of each language, read from ``rules_en.txt`` and others, and the words they know, from ``words.txt``."""
+"""The rules of each language and the words they know: predicates, objects and places."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from typing import Literal
 
-from memoranda_facts.extraction.predicates import GROUPS
+from memoranda_facts.schema import Predicate, Schema
+
+PARTNERS = ("wife", "husband", "spouse", "partner", "fiance", "girlfriend", "boyfriend")
+"""The predicates of whom somebody lives with as a couple."""
+
+GROUPS = {
+    "partner": PARTNERS,
+    "living": ("pet", *PARTNERS, "roommate", "flatmate", "best_friend"),
+    "household": ("roommate", "flatmate", *PARTNERS),
+    "activity": ("does", "plays", "learning", "studies", "likes", "member_of", "volunteers_at", "diet", "takes"),
+    "place": ("employer", "studies_at", "studies", "member_of", "volunteers_at"),
+    "possession": ("drives", "owns", "has", "pet", "uses"),
+    "taste": ("likes", "plays", "does", "uses"),
+}
+"""Predicates that one sentence can end: whoever "left" something, may have worked, studied or lived there."""
+
+_ONE = (
+    *("lives_in", "job", "employer", "marital_status", *PARTNERS, "diet", "age", "birthday", "born_on", "born_in"),
+    *("nationality", "studies_at", "mother", "father", "boss", "manager", "name", "email", "phone", "drives"),
+    *("hometown", "major", "job_title", "address", "time_zone", "timezone", "blood_type", "shoe_size", "religion"),
+    *("rent", "salary", "weight", "mortgage", "pay"),
+    *("favorite_*", "when_*", "dose_of_*"),
+)
+_EVENTS = ("visited", "joined", "graduated_from")
+_PINNED = ("name", "lives_in", "job", "employer", "marital_status", *PARTNERS, "diet", "condition", "allergic_to")
+_ALIASES = {
+    "lives_in": ("home", "city", "residence", "lives"),
+    "employer": ("works_at", "works_for", "company"),
+    "job": ("occupation", "profession", "works_as"),
+    "likes": ("loves", "enjoys"),
+    "dislikes": ("hates",),
+}
+
+
+def has_one_value(predicate: str) -> bool:
+    """Return True if a new value of a predicate ends the one before."""
+    return predicate in _ONE or predicate.startswith(("favorite_", "when_", "dose_of_"))
+
+
+def everyday_schema(one: Iterable[str] = ()) -> Schema:
+    """Return the schema of the predicates that the rules give; ``one`` are further ones with one value at a time."""
+    single = dict.fromkeys((*_ONE, *one))
+    names = dict.fromkeys((*_PINNED, *single, *_EVENTS, *_ALIASES))
+    return Schema(
+        Predicate(
+            name,
+            "one" if name in single else "event" if name in _EVENTS else "many",
+            aliases=_ALIASES.get(name, ()),
+            pinned=name in _PINNED,
+        )
+        for name in names
+    )
+
 
 _HEAD = re.compile(r"(?P<name>[a-z-]+): (?P<gives>[^()]+?)(?: \((?P<flags>[a-z: -]+)\))?")
 _GIVEN = re.compile(
@@ -143,3 +195,91 @@ def words() -> dict[str, tuple[str, ...]]:
 def _lines(name: str) -> list[str]:
     text = files("memoranda_facts.extraction").joinpath(name).read_text("utf-8")
     return [line.rstrip() for line in text.splitlines() if line.strip() and not line.startswith("#")]
+
+
+_CUT = re.compile(
+    r"\s+(?:because|since|so|but|although|though|while|when|whenever|where|which|who|as|especially|even|too|"
+    r"very much|a lot|right now|now|these days|lately|more than|over|rather|until|after|before|every|just|also|then|"
+    r"both|for its|for their|and (?:I|I['’]m|I['’]ve|we|it|its|my|the|they|he|she|have|has|am|is|are|want|was|"
+    r"always|also|find|think|this|that|you|would|will|just|how|all|try|can|even|really|it['’]s))\b.*",
+    re.DOTALL,
+)
+"""Where an object ends and the next thought begins."""
+
+_POINTS_BACK = re.compile(
+    r"(?:that|this|these|those|it|you|your|him|her|them|their|his|its|our|my|me|us|an?|how|what|when|where|why|who|which|"
+    r"both|all|some|one|ones|either|each|every|everything|everyone|anything|something|nothing|most|none|lots|too|so|"
+    r"very|as|and|but|or|better|best|more|much|not|seeing|hearing|knowing|doing|such|any|another|two|three|the)\b",
+    re.IGNORECASE,
+)
+"""First words of what is known only from the conversation."""
+
+_THE = re.compile(
+    r"the (?:ocean|sea|beach|mountains|outdoors|rain|snow|countryside|theat(?:re|er)|opera|cold|heat|forest|desert)$"
+)
+_NEEDS_CONTEXT = re.compile(
+    r"\b(?:it|you|your|yours|him|her|them|they|this|that|these|those|here|there|he|she|stuff|things?|one|ones|same|too|"
+    r"what|how|is|are|was|were|I|any ?more|myself|today|yesterday|tonight|tomorrow|last|ago|process|part|way|idea|such|"
+    r"more|up|out|their|its|much)\b"
+)
+_BROKEN_OFF = re.compile(r"(?:^|\s)(?:and|or|of|to|with|in|on|for|the|my|an?|at|by|from|about)$")
+_GOES_ON = re.compile(
+    r",\s+(?!(?:and|but|so|because|since|it|it's|its|they|that|that's|which|who|how|can|could|do|you|I|I'm|we|he|she|the|"
+    r"there|this|what|especially|even|too|also|my|just|though|as|like|not|to|in|on|at|for|with|'cause|cause|due|rather|"
+    r"where|when|while|got|any|is|are|should|would|will|what's|always|here's)\b)(?:[a-z][\w-]*\s+)*[a-z]"
+)
+_GERUND = re.compile(r",\s+(?:and\s+)?\w+ing\b")
+_MOST_WORDS = 8
+
+
+def named_object(words: str, after: str, *, bare: bool) -> str | None:
+    """Return what is named by the words after a verb; None unless they name it by themselves.
+
+    With ``bare`` it is a kind of thing or something to do, which has no article: "jazz", "hiking". ``after`` is what
+    follows the words in the sentence, which shows if they stop in the middle: "simple, quick meals".
+    """
+    text = _CUT.sub("", words).strip(" -\"'*")
+    if not text or len(text.split()) > _MOST_WORDS or _NEEDS_CONTEXT.search(text):
+        return None
+    if _BROKEN_OFF.search(text) or (bare and _POINTS_BACK.match(text) and not _THE.match(text)):
+        return None
+    listed = text.endswith(("s", "ing")) or (" " not in text and _GERUND.match(after))
+    return None if text == words.strip() and _GOES_ON.match(after) and not listed else text
+
+
+_AFTER_A_PREPOSITION = re.compile(
+    r"\b(?:in|to|from|left|visited|nach|aus|en|de|à)\s+(?:the )?(?=(?P<words>[a-zà-ÿ][a-zà-ÿ' -]*))"
+)
+_MOST_WORDS_OF_A_PLACE = 3
+
+
+@cache
+def _known() -> dict[str, str]:
+    return {name.lower(): name for name in words()["KNOWN_PLACE"]}
+
+
+@cache
+def _no_homes() -> frozenset[str]:
+    return frozenset(name.lower() for name in words()["NO_HOME"])
+
+
+def with_capitals(text: str) -> str:
+    """Return a text in which known places have their capitals, as in "i live in berlin"; its length stays the same."""
+    for found in _AFTER_A_PREPOSITION.finditer(text):
+        name = _place_at_the_start(found["words"])
+        if name is not None:
+            start = found.start("words")
+            text = text[:start] + name + text[start + len(name) :]
+    return text
+
+
+def _place_at_the_start(said: str) -> str | None:
+    parts = said.split(" ")[:_MOST_WORDS_OF_A_PLACE]
+    tried = (" ".join(parts[:count]) for count in range(len(parts), 0, -1))
+    return next((_known()[each] for each in tried if each in _known()), None)
+
+
+def is_home(name: str) -> bool:
+    """Return False for what people move to without living there: programs, departments, plans."""
+    lowered = name.lower()
+    return lowered not in _no_homes() and lowered.split()[0] not in _no_homes()

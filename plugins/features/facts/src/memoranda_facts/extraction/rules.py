@@ -13,20 +13,15 @@ from dataclasses import replace
 from functools import cache
 from typing import Literal, NamedTuple
 
-from memoranda_facts.candidates import Candidate
-from memoranda_facts.extraction.corrections import corrections
-from memoranda_facts.extraction.extractors import Extraction, Utterance, own_words
+from memoranda_facts.extraction.extractors import Extraction, OpenFacts, Utterance, own_words
 from memoranda_facts.extraction.grammar import Person, clause_starts, opening
-from memoranda_facts.extraction.languages import foreign_matches
-from memoranda_facts.extraction.lazy_patterns import LazyPattern
-from memoranda_facts.extraction.mentions import mentioned_endings
-from memoranda_facts.extraction.open_facts import OpenFacts
-from memoranda_facts.extraction.predicates import has_one_value
+from memoranda_facts.extraction.languages import LazyPattern, foreign_matches
+from memoranda_facts.extraction.mentions import corrections, mentioned_endings
 from memoranda_facts.extraction.proposing import NEARBY, Said, Statement, subject_of
-from memoranda_facts.extraction.rule_table import Rule, rules
+from memoranda_facts.extraction.rule_table import Rule, has_one_value, rules
 from memoranda_facts.extraction.sentences import Sentence, reported_from, sentences
 from memoranda_facts.records import Source
-from memoranda_facts.results import Fact
+from memoranda_facts.results import Candidate, Fact
 from memoranda_facts.values import same_text
 
 _DEATH = re.compile(

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from memoranda_receipts.revisions.layer import RevisionsLayer
-from memoranda_receipts.revisions.opening import with_revisions
+from memoranda_receipts.revisions.layer import RevisionsLayer, with_revisions
 from memoranda_receipts.revisions.records import RevisionMemory, Revisions
 
 __all__ = ["RevisionMemory", "Revisions", "RevisionsLayer", "with_revisions"]

@@ -41,7 +41,7 @@ from memoranda_receipts.revisions.records import (
 
 T = TypeVar("T")
 
-ITEMS_AT_ONCE = 200
+IDS_PER_REQUEST = 200
 """How many items one request names."""
 
 
@@ -197,8 +197,8 @@ async def _filled(
 
 def in_slices(many: Sequence[T]) -> Iterator[Sequence[T]]:
     """Yield some hundreds at a time."""
-    for start in range(0, len(many), ITEMS_AT_ONCE):
-        yield many[start : start + ITEMS_AT_ONCE]
+    for start in range(0, len(many), IDS_PER_REQUEST):
+        yield many[start : start + IDS_PER_REQUEST]
 
 
 def _revisions_of(items: Iterable[MemoryItem]) -> Iterator[Filter]:

@@ -1,14 +1,16 @@
-"""The layer of revisions: it keeps what is replaced and removed, in the same batch as the change."""
+"""The layer of revisions, and what opens a store with it."""
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
+from memoranda.errors import InputError
 from memoranda.items import MemoryItem, MemoryMetadata
 from memoranda.loops import CallsUnderWay, LoopLock
-from memoranda.store import Capability, copy_item
+from memoranda.store import Capability, Store, copy_item
 from memoranda.store.backend import (
     AS_ADDED,
     Change,
@@ -28,6 +30,7 @@ from memoranda.store.backend import (
     items_where,
     metadata_matches,
 )
+from memoranda.store.layers import add_layer
 from memoranda_receipts.revisions.history import RevisionHistory, in_slices
 from memoranda_receipts.revisions.records import (
     NO_REVISION,
@@ -299,3 +302,32 @@ def _is_whole_scope(wanted: Filter) -> bool:
     """Return True if a filter asks for nothing but an owner."""
     named = wanted.query or wanted.memory_type is not None or wanted.status is not None
     return wanted.metadata is not None and not named and all(isinstance(each, Expiry) for each in wanted.further)
+
+
+StoreT = TypeVar("StoreT", bound=Store)
+
+
+def with_revisions(store: StoreT, *, value: object = True, **options: Any) -> StoreT:
+    """Let a store keep earlier versions of items, and return it.
+
+    ``value`` is True, or a :class:`Revisions` that says how many; the URL's options ``revisions_days`` and
+    ``revisions_number`` say it, too. Raises InputError for anything else.
+    """
+    if value is not True and value != "true" and not isinstance(value, Revisions):
+        raise InputError("revisions is True, or memoranda_receipts.Revisions(days=…, number=…).", field="revisions")
+    given = value if isinstance(value, Revisions) else Revisions()
+    kept = Revisions(options.get("revisions_days", given.days), options.get("revisions_number", given.number))
+    itself = weakref.proxy(store)
+    add_layer(
+        store,
+        RevisionsLayer,
+        kept,
+        now=lambda: itself.present,
+        expires=store.lifetimes.note,
+        item_types=lambda: itself.item_types,
+    )
+    return store
+
+
+OPTIONS: Mapping[str, Callable[[str], Any]] = {"revisions_days": float, "revisions_number": int}
+with_revisions.options = OPTIONS  # type: ignore[attr-defined]  # memoranda.open looks there for the URL's options.

@@ -12,8 +12,7 @@ from typing import IO, Any
 
 from memoranda.errors import InputError
 from memoranda_userdata import is_marked
-from memoranda_userdata.chats.json_records import Record, records
-from memoranda_userdata.chats.sharegpt import SPEAKERS
+from memoranda_userdata.chats.json_records import SPEAKERS, Record, records
 
 
 class FileFormat(StrEnum):

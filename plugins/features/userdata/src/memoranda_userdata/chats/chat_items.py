@@ -1,4 +1,4 @@
-"""The conversations of a chat file as items, with their owners, times and ids.
+"""The conversations of a chat file as items, and the readers of their messages.
 
 An item's id comes from its owner, its session and its place there. So importing the same file again adds
 nothing, a conversation that has grown is continued, and another one of the same name is a conflict.
@@ -12,8 +12,9 @@ from datetime import UTC, datetime
 from typing import IO, Any, NamedTuple
 
 from memoranda.errors import InputError
-from memoranda.items import MemoryMetadata, now_text, utc_text
+from memoranda.items import MemoryItem, MemoryMetadata, now_text, utc_text
 from memoranda.store.backend import check_item
+from memoranda_messages import from_anthropic, from_openai, from_responses
 from memoranda_userdata import TIMES, Incoming, Stamp, lasting_id
 from memoranda_userdata.chats.chat_formats import (
     SESSION_KEYS,
@@ -23,7 +24,60 @@ from memoranda_userdata.chats.chat_formats import (
     FileFormat,
     conversations,
 )
-from memoranda_userdata.chats.message_readers import READERS
+from memoranda_userdata.chats.json_records import messages_of
+
+Read = tuple[list[MemoryItem], list[int | None]]
+"""Items, and for each the position of its message; None if it stands beside the messages."""
+
+Reader = Callable[[list[Any], Any, MemoryMetadata], Read]
+"""Reads messages, a system text that stands beside them, and whose they are."""
+
+
+def read_openai(messages: list[Any], system: Any, metadata: MemoryMetadata) -> Read:
+    """Read messages of the chat API."""
+    return from_openai(messages, metadata=metadata), list(range(len(messages)))
+
+
+def read_responses(messages: list[Any], system: Any, metadata: MemoryMetadata) -> Read:
+    """Read items of the Responses API."""
+    return from_responses(messages, metadata=metadata), list(range(len(messages)))
+
+
+def read_sharegpt(messages: list[Any], system: Any, metadata: MemoryMetadata) -> Read:
+    """Read ShareGPT's turns."""
+    turns = messages_of(messages)
+    shares: list[int | None] = [at for at, turn in enumerate(turns) for _ in turn]
+    flat = [message for turn in turns for message in turn]
+    if system is not None and not isinstance(system, str):
+        raise InputError("system: text is needed here.", field="system")
+    first = [{"role": "system", "content": system}] if system else []
+    return from_openai([*first, *flat], metadata=metadata), [*([None] * len(first)), *shares]
+
+
+def read_anthropic(messages: list[Any], system: Any, metadata: MemoryMetadata) -> Read:
+    """Read messages of Anthropic's API."""
+    items = from_anthropic(messages, system=system, metadata=metadata)
+    before = len(from_anthropic([], system=system))
+    shares: list[int | None] = [at for at, message in enumerate(messages) for _ in range(_parts(message))]
+    if len(shares) > len(items) - before:
+        # The opening that to_anthropic() puts before an assistant's first words is not a message.
+        shares.remove(next(at for at, message in enumerate(messages) if message["role"] != "system"))
+    return items, [*([None] * before), *shares]
+
+
+def _parts(message: Mapping[str, Any]) -> int:
+    """Return how many items an Anthropic message becomes: each result is one, and all other content is one."""
+    content = message.get("content")
+    blocks = content if isinstance(content, list) else []
+    results = sum(block.get("type") == "tool_result" for block in blocks)
+    return results + (len(blocks) > results) if results else 1
+
+
+READERS: Mapping[FileFormat, Reader] = {
+    FileFormat.OPENAI: read_openai,
+    FileFormat.ANTHROPIC: read_anthropic,
+    FileFormat.SHAREGPT: read_sharegpt,
+}
 
 _PLACE = re.compile(r"messages\[(\d+)\]\.?")
 _DIGITS = 8

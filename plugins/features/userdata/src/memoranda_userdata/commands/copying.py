@@ -23,8 +23,7 @@ from memoranda_userdata import (
     hidden_ids,
     state_of,
 )
-from memoranda_userdata.commands.importing import Policy, trial
-from memoranda_userdata.commands.transfers import broken_off
+from memoranda_userdata.commands.transfers import Policy, broken_off, trial
 
 if TYPE_CHECKING:
     from memoranda.store import Store
@@ -55,12 +54,19 @@ def copy(
     interrupted. Equal means every field but the version: a store counts versions itself, and they start anew in the
     copy. The source is not changed.
     """
-    from memoranda_commands.stores import run
+    from memoranda_commands.exits import run
 
     if source == destination:
         raise CommandError("SOURCE and DESTINATION are the same.", ExitCode.USAGE)
     counts = TransferCounts()
-    work = _Copy((source, source_options), (destination, destination_options), metadata, policy, deleted, counts)
+    work = _Copy(
+        options.Target(source, source_options, as_json),
+        options.Target(destination, destination_options, as_json),
+        metadata,
+        policy,
+        deleted,
+        counts,
+    )
     with broken_off(counts):
         report = run(work.tried() if dry_run else work.done())
     if as_json:
@@ -78,8 +84,8 @@ def copy(
 class _Copy:
     """One copy: its source, its destination, and what is copied."""
 
-    source: tuple[str, list[str] | None]
-    destination: tuple[str, list[str] | None]
+    source: options.Target
+    destination: options.Target
     metadata: Any
     policy: OnConflict
     deleted: bool
@@ -87,11 +93,9 @@ class _Copy:
 
     async def tried(self) -> dict[str, Any]:
         """Compare the two without writing to either, and count what would happen to each item."""
-        from memoranda_commands.stores import opened
-
         async with (
-            opened(*self.source) as origin,
-            trial(*self.destination, self.policy, self.counts) as transfer,
+            self.source.opened() as origin,
+            trial(self.destination, self.policy, self.counts) as transfer,
         ):
             found = await self._found(origin, transfer.store)
             with progress("comparing", found.total) as advance:
@@ -102,12 +106,10 @@ class _Copy:
 
     async def done(self) -> dict[str, Any]:
         """Copy, and compare in the end."""
-        from memoranda_commands.stores import opened, unopened
-
-        async with opened(*self.source) as origin:
+        async with self.source.opened() as origin:
             # If the source does not exist or the destination cannot hold it, no destination is made.
-            found = await self._found(origin, unopened(*self.destination))
-            async with opened(*self.destination, "create") as target:
+            found = await self._found(origin, self.destination.unopened())
+            async with self.destination.opened("create") as target:
                 transfer = Transfer(target, self.policy, self.counts)
                 await transfer.begin()
                 if self.policy is OnConflict.FAIL and not transfer.empty:

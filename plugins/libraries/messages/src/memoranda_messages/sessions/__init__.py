@@ -6,18 +6,35 @@ from memoranda_messages import Dropped
 from memoranda_messages.parts import Part, parts_of
 from memoranda_messages.sessions.agreement import Fields
 from memoranda_messages.sessions.conversation import Conversation, Fence, settled
-from memoranda_messages.sessions.derived_ids import DerivedIds
-from memoranda_messages.sessions.finishing import finished, replaced, retried
 from memoranda_messages.sessions.formats import JsonObject, MessageFormat, warn_of
 from memoranda_messages.sessions.outgoing import Call, Outgoing, Result
-from memoranda_messages.sessions.records import RECORD, Record, Records, write_records
-from memoranda_messages.sessions.scoped_state import ScopedState, StoredState, states_of
-from memoranda_messages.sessions.sessions import SessionOptions, Sessions, ViewOptions, seen_by
-from memoranda_messages.sessions.sync_calls import SyncCallError, awaitable_store, beside, blocking
+from memoranda_messages.sessions.records import (
+    RECORD,
+    DerivedIds,
+    Record,
+    Records,
+    finished,
+    replaced,
+    retry_conflicts,
+    write_records,
+)
+from memoranda_messages.sessions.sessions import (
+    ScopedState,
+    SessionOptions,
+    Sessions,
+    StoredState,
+    SyncCallError,
+    ViewOptions,
+    awaitable_store,
+    beside,
+    blocking,
+    seen_by,
+    states_of,
+)
 
 __all__ = [
     "RECORD", "Call", "Conversation", "DerivedIds", "Dropped", "Fence", "Fields", "JsonObject", "MessageFormat",
     "Outgoing", "Part", "Record", "Records", "Result", "ScopedState", "SessionOptions", "Sessions", "StoredState",
     "SyncCallError", "ViewOptions", "awaitable_store", "beside", "blocking", "finished", "parts_of", "replaced",
-    "retried", "seen_by", "settled", "states_of", "warn_of", "write_records",
+    "retry_conflicts", "seen_by", "settled", "states_of", "warn_of", "write_records",
 ]  # fmt: skip

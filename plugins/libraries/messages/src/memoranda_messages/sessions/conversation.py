@@ -15,8 +15,7 @@ from memoranda.store.records import check_record
 from memoranda.trust import check_trust, trust_of
 from memoranda.windowing import as_said
 from memoranda_messages import results_behind_calls
-from memoranda_messages.sessions.finishing import finished
-from memoranda_messages.sessions.records import RECORD, write_records
+from memoranda_messages.sessions.records import RECORD, finished, write_records
 
 _BEFORE = 64
 """How many items before the first one shown are read to find groups that it belongs to."""

@@ -10,18 +10,88 @@ its own, under other ids and in another place, so that what a stranger keeps is 
 
 from __future__ import annotations
 
+import asyncio
 import json
-from collections.abc import Callable, Mapping, Sequence
+import random
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
-from memoranda.errors import CorruptStoreError, InputError
-from memoranda.items import MemoryItem, MemoryMetadata, now_text
+from memoranda.errors import CorruptStoreError, InputError, TurnConflictError, VersionConflictError
+from memoranda.items import SCOPE_FIELDS, MemoryItem, MemoryMetadata, now_text
 from memoranda.store import EVERYTHING, Capability, Store
 from memoranda.store.records import writing_records
 from memoranda_messages.payload_json import decode_payload, encode_payload
-from memoranda_messages.sessions.derived_ids import DerivedIds
-from memoranda_messages.sessions.finishing import finished, retried
+
+_DIGITS = 64
+_encode = json.JSONEncoder(ensure_ascii=True, separators=(",", ":")).encode
+
+
+class DerivedIds:
+    """The ids of what is stored through one handle: equal names have equal ids, and every owner has other ones.
+
+    Two users who store something under the same name have two items, so an id also depends on the ids that the handle
+    is bound to. Its namespace is not among them: give it as a part. An id is a digest, since names may be longer; in an
+    encrypted store it is made with a key, so that it confirms no guess of a name or of an owner.
+    """
+
+    def __init__(self, store: Store, *framework: str) -> None:
+        bounds = store.bounds or MemoryMetadata()
+        self._derived_id = store.derived_id
+        self._bound = _encode([*framework, *(getattr(bounds, name) for name in SCOPE_FIELDS)])
+
+    def id_of(self, *parts: str | int | tuple[str, ...]) -> str:
+        """Return the id of what these parts name."""
+        return self._derived_id(self._bound + _encode(parts), digits=_DIGITS)
+
+
+T = TypeVar("T")
+
+ATTEMPTS = 50
+_LONGEST_PAUSE = 0.05
+
+
+async def finished(change: Coroutine[Any, Any, T]) -> T:
+    """Return the result of a change. If the caller is cancelled meanwhile, this is raised once the change is done.
+
+    A runner that is cancelled therefore knows that its last write has finished or failed, and never both.
+    """
+    task = asyncio.ensure_future(change)
+    cancelled: asyncio.CancelledError | None = None
+    while not task.done():
+        try:
+            await asyncio.wait({task})
+        except asyncio.CancelledError as error:
+            cancelled = cancelled or error
+    if cancelled is not None:
+        if not task.cancelled():
+            task.exception()  # Marks it as retrieved: the caller gets the cancellation instead.
+        raise cancelled
+    return task.result()
+
+
+async def retry_conflicts(change: Callable[[], Awaitable[T]], attempts: int = ATTEMPTS) -> T:
+    """Return the result of a change that reads, decides and writes; it is called again if another process came first.
+
+    Another process came first if the change raises VersionConflictError or TurnConflictError. After the last attempt
+    the error is raised.
+    """
+    for attempt in range(1, attempts):
+        try:
+            return await change()
+        except (VersionConflictError, TurnConflictError):
+            await asyncio.sleep(random.random() * min(0.001 * 2**attempt, _LONGEST_PAUSE))
+    return await change()
+
+
+async def replaced(store: Store, gone: Sequence[str], items: Sequence[MemoryItem] = ()) -> None:
+    """Remove the items of these ids, for good if the store can, and store others instead, all or none.
+
+    Those that have the id of a stored item keep its place in the order.
+    """
+    purge = Capability.PURGE in store.capabilities
+    await finished(store.apply(adds=items, deletes=gone, keep_created=True, purge=purge))
+
 
 RECORD = "session.record"
 """The ``memory_type`` of records."""
@@ -180,7 +250,7 @@ class Records:
             value = changed(stored.value if stored else None)
             return await self.put(kind, name, value, version=stored.version if stored else 0, extra=kept)
 
-        return await retried(attempt)
+        return await retry_conflicts(attempt)
 
     async def remove(self, kind: str, name: str) -> bool:
         """Remove a record, for good if the store can, and return True if there was one."""

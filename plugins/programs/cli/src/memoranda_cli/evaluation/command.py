@@ -6,6 +6,7 @@ import asyncio
 import uuid
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -19,10 +20,10 @@ from memoranda_commands.exits import CommandError, ExitCode
 from memoranda_commands.terminal import agree, progress, say, show, show_json
 
 if TYPE_CHECKING:
-    from memoranda.items import MemoryItem, MemoryMetadata
+    from memoranda.items import MemoryItem
     from memoranda.store import Store
     from memoranda_cli.evaluation.evaluating import Report
-    from memoranda_cli.evaluation.questions import EvalQuestion, QuestionFile
+    from memoranda_cli.evaluation.questions import QuestionFile
 
 MAKING = "Proposing questions"
 BATCH = 200
@@ -69,10 +70,8 @@ def evaluation(
     count: Annotated[int, typer.Option("-n", min=1, help="How many to make.", rich_help_panel=MAKING)] = 50,
     seed: Annotated[int, typer.Option("--seed", help="Another seed makes others.", rich_help_panel=MAKING)] = 0,
     yes: options.Yes = False,
-    metadata: options.Owner = None,
-    store: options.Store = None,
-    store_options: options.StoreOptions = None,
-    as_json: options.Json = False,
+    *,
+    target: options.Target,
 ) -> None:
     """Measure if search finds the right memories, by questions whose right items are known.
 
@@ -82,22 +81,22 @@ def evaluation(
     into that one under made-up users, and removed in the end.
     """
     from memoranda_cli.bench import check_plot
-    from memoranda_cli.evaluation.making import PROXY
+    from memoranda_cli.evaluation.making import PROXY, make_questions
     from memoranda_cli.evaluation.printing import plotted
-    from memoranda_cli.evaluation.questions import read_questions
+    from memoranda_cli.evaluation.questions import question_lines, read_questions
+    from memoranda_commands.exits import run
     from memoranda_commands.files import whole_file
-    from memoranda_commands.stores import run
 
     if (file is None) == (make is None):
         raise InputError("Name a FILE of questions to ask, or --make FILE to have some proposed.", field="file")
     if make is not None:
         if make.exists():
             agree(f"Replace {make}?", yes=yes)
-        made = run(_make(make, count, seed, metadata, store, store_options))
-        if as_json:
-            show_json({"file": str(make), "count": len(made), "proxy": PROXY})
-        else:
-            say(f"{len(made):,} questions are in {make}. {PROXY}")
+        made = target.run(lambda store: make_questions(store, count, metadata=target.metadata, seed=seed))
+        with whole_file(make) as output:
+            output.writelines(question_lines(made, PROXY))
+        document = {"file": str(make), "count": len(made), "proxy": PROXY}
+        target.report(document, f"{len(made):,} questions are in {make}. {PROXY}")
         return
     assert file is not None
     if not file.is_file():
@@ -105,9 +104,9 @@ def evaluation(
     if plot is not None:
         check_plot(plot)
     cuts = _cuts(k)
-    read = read_questions(file, default=metadata, prefix=f"memoranda-eval-{uuid.uuid4().hex[:12]}/")
-    report = run(_evaluated(read, store, store_options, modes, embedders or [], cuts))
-    _print(report, read, misses=misses, as_json=as_json, hint=not embedders and not modes)
+    read = read_questions(file, default=target.metadata, prefix=f"memoranda-eval-{uuid.uuid4().hex[:12]}/")
+    report = run(_evaluated(read, target, modes, embedders or [], cuts))
+    _print(report, read, misses=misses, as_json=target.as_json, hint=not embedders and not modes)
     if plot is not None:
         with whole_file(plot) as output:
             output.write(plotted(report))
@@ -116,8 +115,7 @@ def evaluation(
 
 async def _evaluated(
     read: QuestionFile,
-    url: str | None,
-    store_options: list[str] | None,
+    target: options.Target,
     modes: list[Mode] | None,
     embedders: list[str],
     cuts: list[int],
@@ -125,25 +123,23 @@ async def _evaluated(
     from memoranda_cli.evaluation.evaluating import evaluate
 
     chosen: Any = [mode.value for mode in modes] if modes else None
-    async with _under_test(read, url, store_options) as store:
+    async with _under_test(read, target) as store:
         return await evaluate(store, read.questions, modes=chosen, embedders=embedders, k=cuts, progress=progress)
 
 
 @asynccontextmanager
-async def _under_test(read: QuestionFile, url: str | None, store_options: list[str] | None) -> AsyncIterator[Store]:
+async def _under_test(read: QuestionFile, target: options.Target) -> AsyncIterator[Store]:
     """Give the store to ask: for LoCoMo's conversations one that holds their turns, which are removed in the end."""
-    from memoranda_commands.stores import opened, unopened
-
     if not read.items:
-        async with opened(url, store_options) as store:
+        async with target.opened() as store:
             yield store
-    elif url is None:
+    elif target.url is None:
         say("The conversations are loaded into a temporary store.")
-        async with unopened("sqlite://", store_options, "create") as store:
+        async with replace(target, url="sqlite://").unopened("create") as store:
             await _load(store, read.items)
             yield store
     else:
-        async with opened(url, store_options, "create") as store:
+        async with target.opened("create") as store:
             try:
                 await _load(store, read.items)
                 yield store
@@ -199,24 +195,3 @@ def _embedders_to_try(report: Report) -> list[str]:
         return []
     names = [spec.name for spec in default_registry().specs(EmbeddingsSpec) if spec.name != "hashing"]
     return sorted(names, key=lambda name: (name != "static", name))
-
-
-async def _make(
-    path: Path,
-    count: int,
-    seed: int,
-    metadata: MemoryMetadata | None,
-    url: str | None,
-    store_options: list[str] | None,
-) -> list[EvalQuestion]:
-    """Write a file of questions about a store's own items."""
-    from memoranda_cli.evaluation.making import PROXY, make_questions
-    from memoranda_cli.evaluation.questions import question_lines
-    from memoranda_commands.files import whole_file
-    from memoranda_commands.stores import opened
-
-    async with opened(url, store_options) as store:
-        questions = await make_questions(store, count, metadata=metadata, seed=seed)
-    with whole_file(path) as output:
-        output.writelines(question_lines(questions, PROXY))
-    return questions

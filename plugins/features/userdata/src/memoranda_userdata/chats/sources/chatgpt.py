@@ -12,8 +12,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from memoranda.errors import InputError, quoted
-from memoranda_userdata.chats.message_readers import read_openai
-from memoranda_userdata.chats.sources.attachments import Attachments
+from memoranda_userdata.chats.chat_items import read_openai
+from memoranda_userdata.chats.sources.files import Attachments
 from memoranda_userdata.chats.sources.tree import Thread, Turn, in_order
 
 _ROLES = ("system", "user", "assistant", "tool")

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from memoranda.errors import InputError, quoted
-from memoranda_userdata.chats.message_readers import read_anthropic
+from memoranda_userdata.chats.chat_items import read_anthropic
 from memoranda_userdata.chats.sources.tree import Thread, Turn
 
 _ROLES = {"human": "user", "user": "user", "assistant": "assistant"}

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from memoranda.errors import InputError
-from memoranda_userdata.chats.message_readers import read_responses
+from memoranda_userdata.chats.chat_items import read_responses
 from memoranda_userdata.chats.sources.tree import Thread, Turn
 
 MESSAGES = "agent_messages"

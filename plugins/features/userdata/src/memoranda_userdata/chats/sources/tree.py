@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from memoranda.errors import InputError
-from memoranda_userdata.chats.message_readers import Reader
+from memoranda_userdata.chats.chat_items import Reader
 
 
 @dataclass(slots=True)
