@@ -150,7 +150,12 @@ class TurnCases(HistoryCases):
         place = mine(session_id="s")
         yield store.add(item("there", metadata=place))
         there, new = item("there", 5, place), item("new", metadata=place)
-        batches = ([], [new, item("other", metadata=mine(session_id="t"))], [new, there], [new, new])
+        batches: list[list[MemoryItem]] = [
+            [],
+            [new, item("other", metadata=mine(session_id="t"))],
+            [new, there],
+            [new, new],
+        ]
         yield from (store.append(batch, after="there") for batch in batches)
         yield store.append([there, there], after=None)
         yield store.append([item("there", metadata=theirs(session_id="s"))] * 2, after=None)

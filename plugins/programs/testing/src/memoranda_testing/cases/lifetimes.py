@@ -6,6 +6,7 @@ import asyncio
 import math
 import time
 from collections.abc import Iterator
+from typing import Any
 
 from memoranda.items import AIMemory, HumanMemory, MemoryItem, MemoryMetadata, ToolMemory
 from memoranda.store import Capability, Store
@@ -243,7 +244,7 @@ class LifetimeCases(HistoryCases):
         """A call with its results, and a group that says how many it is of, whichever of them ends."""
         calls = [{"id": "a", "name": "look"}, {"id": "b", "name": "look"}]
         for ending in range(5):
-            fields = {"metadata": mine(session_id=f"s{ending}"), "created_at": moment(0)}
+            fields: dict[str, Any] = {"metadata": mine(session_id=f"s{ending}"), "created_at": moment(0)}
             group = {**fields, "group": "g", "group_size": 2}
             turn = [
                 HumanMemory(id=f"{ending}before", content="before", **fields),

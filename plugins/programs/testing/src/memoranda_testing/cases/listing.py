@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from memoranda.items import MemoryMetadata, MemoryStatus
 from memoranda.store import Store
 from memoranda_testing.case import note
@@ -22,8 +24,8 @@ class CountCases(HistoryCases):
             yield store.add(item(f"x{number}", metadata=place, archived_by=None if number else "summary"))
         yield store.add_many([item("y", metadata=theirs()), item("z", metadata=MemoryMetadata())])
         yield store.add_many(items(*(f"tea {number}" for number in range(37))))
-        asked = ({}, {"session_id": "a"}, {"session_id": ""}, {"extra": {"n": 1.0}}, {"user_id": "carl"})
-        yield from (store.count(metadata=mine(**fields)) for fields in asked)
+        asked: list[dict[str, Any]] = [{}, {"session_id": "a"}, {"session_id": ""}, {"extra": {"n": 1.0}}]
+        yield from (store.count(metadata=mine(**fields)) for fields in (*asked, {"user_id": "carl"}))
         yield store.count()
 
 
