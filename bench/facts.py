@@ -24,12 +24,12 @@ from pathlib import Path
 from harness import Line, growth, interleaved, line, report
 
 import memoranda
+from facts_kit.staleness import read_changes, staleness
 from memoranda import HumanMemory, MemoryMetadata
 from memoranda.store import Store
 from memoranda_facts import Facts, Predicate, Record, Schema
 from memoranda_facts.extraction import RuleExtractor
 from memoranda_facts.records import Slot, item_of
-from memoranda_testing.facts.staleness import read_changes, staleness
 from memoranda_testing.servers import postgres_server
 
 GOALS = {"memory": 3.0, "sqlite": 10.0, "postgresql": 10.0}

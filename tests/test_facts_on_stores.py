@@ -13,6 +13,7 @@ import pytest_asyncio
 import redis.asyncio
 
 import memoranda
+from facts_kit import FactsConformance
 from memoranda import HumanMemory
 from memoranda.store import Store
 from memoranda_backend.ranking import HashingEmbeddings
@@ -20,7 +21,6 @@ from memoranda_facts import Facts, Source
 from memoranda_postgres import PostgresMemoryStore
 from memoranda_redis import RedisMemoryStore
 from memoranda_sqlite import SQLiteMemoryStore
-from memoranda_testing.facts import FactsConformance
 from memoranda_testing.servers import postgres_server, redis_server
 from memoranda_userdata import erase
 from memoranda_vector import VectorMemoryStore

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from facts_kit.staleness import read_changes, staleness
 from memoranda_facts.extraction import RuleExtractor
 from memoranda_facts.extraction.grammar import Person, pattern
 from memoranda_facts.extraction.languages import needed
 from memoranda_facts.extraction.rule_table import rules
-from memoranda_testing.facts.staleness import read_changes, staleness
 
 CORPORA = Path(__file__).parents[1] / "bench" / "corpora" / "changes"
 LEAST_CURRENT, MOST_WRONG = 0.85, 0.02

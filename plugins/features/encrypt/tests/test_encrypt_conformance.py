@@ -13,12 +13,12 @@ import pytest
 import pytest_asyncio
 
 import memoranda
+from facts_kit import FactsConformance
 from memoranda.store import InMemoryStore, Store
 from memoranda_backend.ranking import HashingEmbeddings
 from memoranda_encrypt import KeyRing, LocalMasterKey, with_encryption
 from memoranda_sqlite import SQLiteMemoryStore
 from memoranda_testing import Reopen, StoreConformance, TrustConformance
-from memoranda_testing.facts import FactsConformance
 from memoranda_vector import VectorMemoryStore
 from servers import Engines
 

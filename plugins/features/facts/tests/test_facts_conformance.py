@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
+from facts_kit import FactsConformance
+from facts_kit.conformance import TOPICS
 from memoranda.errors import CorruptStoreError, InputError
 from memoranda.store import InMemoryStore, Store
 from memoranda_facts import Facts
 from memoranda_testing import ExpectationError
-from memoranda_testing.facts import FactsConformance
-from memoranda_testing.facts.conformance import TOPICS
 
 
 class TestFactsInMemory(FactsConformance):

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from facts_kit.oracle import FOREVER, Entry, Oracle
 from memoranda_facts.records import Record
 from memoranda_facts.results import Fact
 from memoranda_facts.timeline import LEVELS, Timeline
-from memoranda_testing.facts.oracle import FOREVER, Entry, Oracle
 
 MOMENTS = [f"20{year:02}-01-01T00:00:00.000000+00:00" for year in range(10, 20)]
 VALUES = ["Paris", "Rome", "Oslo"]

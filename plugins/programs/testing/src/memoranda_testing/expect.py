@@ -33,8 +33,13 @@ def with_sentence(reason: str, case: Any) -> str:
     """Return why a case failed, with the sentence of the contract that it tests, unless the reason names one."""
     if "The contract, " in reason:
         return reason
+    return f"{reason}\nThe contract, {tested(case)}"
+
+
+def tested(case: object) -> str:
+    """Return the sentence of the contract that a case tests: the first line of its docstring."""
     documented = (inspect.getdoc(case) or "").split("\n", 1)[0]
-    return f"{reason}\nThe contract, as this case tests it: “{documented}”"
+    return f"as this case tests it: “{documented}”"
 
 
 def shown(value: Any) -> str:

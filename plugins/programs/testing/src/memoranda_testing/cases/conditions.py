@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from memoranda.errors import InputError, UnsupportedError
+from memoranda.errors import UnsupportedError
 from memoranda.items import MemoryItem, MemoryMetadata
 from memoranda.store import Capability, Store
-from memoranda.store.backend import ITEM_FIELDS, Change, Condition, Filter, Page, Value, Write, best_of, items_where
+from memoranda.store.backend import ITEM_FIELDS, Change, Condition, Filter, Page, Write, best_of, items_where
 from memoranda_testing.case import Cases, moment, needs, note
-from memoranda_testing.expect import contents, each_raises, equal
+from memoranda_testing.cases.histories import HistoryCases
+from memoranda_testing.expect import contents, equal
+from memoranda_testing.model.steps import Call
+from memoranda_testing.programs import Calls, Program, item, mine, played, refused
 
 MODES = {"text": Capability.TEXT, "semantic": Capability.SEMANTIC, "hybrid": Capability.HYBRID}
 
@@ -181,100 +184,71 @@ def _asking_for(scope: MemoryMetadata, name: str, value: Any) -> dict[str, Any]:
     return {"metadata": scope, "where": {name: value}}
 
 
-class ValueCases(Cases):
+class ValueCases(HistoryCases):
     """Conditions on values."""
 
-    async def test_operators_mean_the_same_everywhere(self, store: Store) -> None:
+    @played
+    def test_operators_mean_the_same_everywhere(self, store: Calls) -> Program:
         """Every operator on every kind of value finds what Value.matches says, a missing key included."""
-        scope = self.scope()
-        items = [
-            note(f"{number}", MemoryMetadata(user_id=scope.user_id, extra={"k": value}), number)
-            for number, value in enumerate(VALUES)
-        ]
-        items.append(note("missing", scope, len(VALUES)))
-        await store.add_many(items)
+        yield store.add_many(
+            [item(f"{number}", number, mine(extra={"k": value})) for number, value in enumerate(VALUES)]
+        )
+        yield store.add(item("missing"))
         asked: list[tuple[str, Any]] = [("$exists", True), ("$exists", False), ("$in", []), ("$in", VALUES[3:9])]
         asked += [(operator, value) for operator in ("$eq", "$ne") for value in VALUES]
         ordered = [value for value in VALUES if isinstance(value, (int, float, str)) and not isinstance(value, bool)]
         asked += [(operator, value) for operator in ("$gt", "$gte", "$lt", "$lte") for value in ordered]
-        for operator, value in asked:
-            wanted = [item.content for item in items if Value("k", True, operator, value).matches(item)]
-            found = await store.search(metadata=scope, where={"k": {operator: value}}, limit=1000)
-            equal(contents(found)[::-1], wanted, f"where k is {operator} {value!r}")
+        yield from (store.search(where={"k": {operator: value}}, limit=1000) for operator, value in asked)
 
-    async def test_keys_are_data(self, store: Store) -> None:
+    @played
+    def test_keys_are_data(self, store: Calls) -> Program:
         """A key is compared as it is, whatever it looks like to an engine, and whatever its value and the operator."""
         kinds: tuple[Callable[[int], Any], ...] = (int, str, lambda number: [number], lambda number: {"n": number})
-        for kind in kinds:
-            scope = self.scope()
-            items = [
-                note(key, MemoryMetadata(user_id=scope.user_id, extra={key: kind(number), f"x{key}": -1}), number)
-                for number, key in enumerate(KEYS)
-            ]
-            await store.add_many(items)
+        for place, kind in zip("abcd", kinds, strict=True):
+            scope = mine(session_id=place)
+            extras = [{key: kind(number), f"x{key}": -1} for number, key in enumerate(KEYS)]
+            batch = [scope.model_copy(update={"extra": extra}) for extra in extras]
+            yield store.add_many([item(f"{place}{number}", number, each) for number, each in enumerate(batch)])
             for number, key in enumerate(KEYS):
-                asked = [("$eq", kind(number)), ("$ne", kind(number)), ("$in", [kind(number)]), ("$exists", True)]
-                for operator, value in [*asked, *([("$gte", kind(number))] if kind in (int, str) else [])]:
-                    wanted = [item.content for item in items if Value(key, True, operator, value).matches(item)]
-                    found = await store.search(metadata=scope, where={f"extra.{key}": {operator: value}}, limit=100)
-                    equal(contents(found)[::-1], wanted, f"where extra.{key!r} is {operator} {value!r}")
-                count = await store.count(metadata=scope, where={f"extra.{key}": {"$exists": True}})
-                equal(count, 1, f"count with extra.{key!r}")
+                asked = {"$eq": kind(number), "$ne": kind(number), "$in": [kind(number)], "$exists": True}
+                asked |= {"$gte": kind(number)} if kind in (int, str) else {}
+                for operator, value in asked.items():
+                    yield store.search(metadata=scope, where={f"extra.{key}": {operator: value}}, limit=100)
+                yield store.count(metadata=scope, where={f"extra.{key}": {"$exists": True}})
 
-    async def test_fields_of_items_can_be_asked_for(self, store: Store) -> None:
+    @played
+    def test_fields_of_items_can_be_asked_for(self, store: Calls) -> Program:
         """The names of an item's fields are those fields; an item without one has None."""
-        scope = self.scope(session_id="s")
-        first = note("one", scope, 1, name="Ada", status="draft")
-        second = note("two", MemoryMetadata(user_id=scope.user_id, extra={"name": "Ada"}), 2)
-        await store.add_many([first, second])
-        wanted: list[tuple[dict[str, Any], list[str]]] = [
-            ({"name": "Ada"}, ["one"]),
-            ({"name": None}, ["two"]),
-            ({"name": {"$exists": False}}, ["two"]),
-            ({"extra.name": "Ada"}, ["two"]),
-            ({"status": "draft"}, ["one"]),
-            ({"status": {"$ne": "draft"}}, ["two"]),
-            ({"session_id": {"$exists": True}}, ["one"]),
-            ({"created_at": {"$gte": moment(2)}}, ["two"]),
-            ({"created_at": {"$lt": moment(2)}, "memory_type": "note"}, ["one"]),
-            ({"version": {"$gte": 1}}, ["two", "one"]),
-            ({"version": {"$gt": 1}}, []),
-            ({"id": {"$in": [first.id, "nobody"]}}, ["one"]),
-            ({"content": {"$gt": "one", "$lte": "two"}}, ["two"]),
-            ({"namespace": {"$exists": False}}, ["two", "one"]),
-        ]
-        for where, texts in wanted:
-            equal(
-                contents(await store.search(metadata=MemoryMetadata(user_id=scope.user_id), where=where)),
-                texts,
-                f"where {where!r}",
-            )
+        yield store.add(item("one", 1, mine(session_id="s"), name="Ada", status="draft"))
+        yield store.add(item("two", 2, mine(extra={"name": "Ada"})))
+        asked: dict[str, list[Any]] = {
+            "name": ["Ada", None, {"$exists": False}],
+            "extra.name": ["Ada"],
+            "status": ["draft", {"$ne": "draft"}],
+            "session_id": [{"$exists": True}],
+            "created_at": [{"$gte": moment(2)}, {"$lt": moment(2)}],
+            "version": [{"$gte": 1}, {"$gt": 1}],
+            "content": [{"$gt": "one", "$lte": "two"}, {"$in": ["one", "nobody"]}],
+            "namespace": [{"$exists": False}],
+        }
+        yield from (store.search(where={name: value}) for name, values in asked.items() for value in values)
+        yield store.search(where={"created_at": {"$lt": moment(2)}, "memory_type": "note"})
 
-    async def test_fields_of_items_compare_with_anything(self, store: Store) -> None:
+    @played
+    def test_fields_of_items_compare_with_anything(self, store: Calls) -> Program:
         """A value that a field never has is equal to none, whatever its type."""
-        scope = self.scope(session_id="s")
-        mine = MemoryMetadata(user_id=scope.user_id)
-        owl = MemoryMetadata(user_id=scope.user_id, session_id="\U0001f989", task_id="\uff54", agent_id="T")
-        await store.add_many([note("one", scope, 1, name="Ada"), note("2", mine, 2)])
-        await store.add(note("\U0001f989", owl, 3, name="\uff54", memory_type="\U0001f989"))
-        items = await store.search(metadata=mine)
-        values = [None, "", "one", "s", 1, 1.0, 2**80, True, [], ["s"], [[1]], {"s": 1}]
-        for name, operator, value in itertools.product(FIELDS, ("$eq", "$ne", "$in"), values):
-            asked = [value, items[0].id] if operator == "$in" else value
-            wanted = [item.content for item in items if Value(name, False, operator, asked).matches(item)]
-            found = await store.search(metadata=mine, where={name: {operator: asked}})
-            equal(contents(found), wanted, f"where {name} is {operator} {asked!r}")
+        owl = mine(session_id="\U0001f989", task_id="\uff54", agent_id="T")
+        yield store.add_many([item("one", 1, mine(session_id="s"), name="Ada"), item("2", 2)])
+        yield store.add(item("\U0001f989", 3, owl, name="\uff54", memory_type="\U0001f989"))
         alike = ("ada", "ADA", "Ada ", "Ada\u0301", "ONE", "S", "NOTE", "Note", "\uff34")
-        for name, value in itertools.product(FIELDS, alike):
-            wanted = [item.content for item in items if Value(name, False, "$eq", value).matches(item)]
-            equal(
-                contents(await store.search(metadata=mine, where={name: value})), wanted, f"where {name} is {value!r}"
-            )
-        ordered = ("", "T", "s", "\uff54", "\U0001f989", 1)
-        for name, operator, bound in itertools.product(FIELDS, ("$gt", "$gte", "$lt", "$lte"), ordered):
-            wanted = [item.content for item in items if Value(name, False, operator, bound).matches(item)]
-            found = await store.search(metadata=mine, where={name: {operator: bound}})
-            equal(contents(found), wanted, f"where {name} is {operator} {bound!r}")
+        values = [None, "", "one", "s", 1, 1.0, 2**80, True, [], ["s"], [[1]], {"s": 1}]
+        bounds = ("", "T", "s", "\uff54", "\U0001f989", 1)
+        for name in FIELDS:
+            yield from (store.search(where={name: {"$eq": value}}) for value in (*values, *alike))
+            yield from (store.search(where={name: {"$ne": value}}) for value in values)
+            yield from (store.search(where={name: {"$in": [value, "one"]}}) for value in values)
+            for operator, bound in itertools.product(("$gt", "$gte", "$lt", "$lte"), bounds):
+                yield store.search(where={name: {operator: bound}})
 
     async def test_a_field_that_changes_alone_is_found_as_it_is(self, store: Store) -> None:
         """Of an item that else stays the same, its time included, a filter finds the new value and not the old one."""
@@ -303,30 +277,22 @@ class ValueCases(Cases):
                     equal([*map(len, found)], [wanted, wanted], f"how many items are found by {name} {value!r}")
             await store.clear(metadata=scope)
 
-    async def test_conditions_apply_to_every_call(self, store: Store) -> None:
+    @played
+    def test_conditions_apply_to_every_call(self, store: Calls) -> Program:
         """Listing, ranking, counting, scanning, the window and clearing all respect them."""
-        scope = self.scope()
-        for number in range(4):
-            extra = {"score": number, "kind": "fact"}
-            await store.add(note(f"tea {number}", MemoryMetadata(user_id=scope.user_id, extra=extra), number))
+        extras = [{"score": number, "kind": "fact"} for number in range(4)]
+        yield store.add_many([item(f"tea {each['score']}", 0, mine(extra=each)) for each in extras])
         where = {"score": {"$gte": 1, "$lt": 3}, "kind": "fact"}
-        equal(contents(await store.search(metadata=scope, where=where)), ["tea 2", "tea 1"], "search")
-        ranked = await store.search_ranked(query="tea", metadata=scope, where=where, mode="text")
-        equal(sorted(contents(found.item for found in ranked)), ["tea 1", "tea 2"], "ranked search")
-        equal(await store.count(metadata=scope, where=where), 2, "count")
-        equal(contents([item async for item in store.scan(metadata=scope, where=where)]), ["tea 1", "tea 2"], "scan")
-        equal(contents(await store.window(metadata=scope, where=where)), ["tea 1", "tea 2"], "window")
-        equal(await store.clear(metadata=scope, where=where), 2, "number cleared")
-        equal(contents(await store.search(metadata=scope)), ["tea 3", "tea 0"], "what is left")
+        yield store.search_ranked(query="tea", where=where, mode="text")
+        for call in (store.search, store.count, store.scan, store.window, store.clear):
+            yield call(metadata=mine(), where=where)
 
-    async def test_what_cannot_be_asked_is_refused(self, store: Store) -> None:
+    @refused
+    def test_what_cannot_be_asked_is_refused(self, store: Calls) -> Iterator[Call]:
         """Unknown operators, values without an order, and more than can be meant are InputErrors."""
         bad: list[Any] = [
             *("score", ["score"], {"k": {"$near": 1}}, {"k": {"$gt": None}}, {"k": {"$lt": [1]}}, {"k": {"$in": 3}}),
             *({"k": {"$exists": 1}}, {"k": {"$eq": 1, "x": 2}}, {1: 2}, {"k": float("nan")}, {"k": {"$in": "abc"}}),
             *({"created_at": "soon"}, {"k": {"$gt": True}}, {f"k{number}": 1 for number in range(65)}),
         ]
-        for where in bad:
-            await each_raises(
-                InputError, f"where {where!r}", search=store.search(where=where), count=store.count(where=where)
-            )
+        yield from (call(where=where) for where in bad for call in (store.search, store.count))

@@ -5,13 +5,16 @@ from __future__ import annotations
 import asyncio
 import math
 import time
+from collections.abc import Iterator
+from typing import Any
 
-from memoranda.errors import InputError, UnsupportedError
 from memoranda.items import AIMemory, HumanMemory, MemoryItem, MemoryMetadata, ToolMemory
 from memoranda.store import Capability, Store
-from memoranda_testing.case import Cases, Clock, Reopen, needs, note, required
-from memoranda_testing.cases.recall import modes_of
-from memoranda_testing.expect import NotReachedError, SkipCase, contents, each_raises, equal, raises, same_item, that
+from memoranda_testing.case import Cases, Clock, Reopen, moment, needs, note, required
+from memoranda_testing.cases.histories import HistoryCases
+from memoranda_testing.expect import NotReachedError, SkipCase, contents, equal, same_item, that
+from memoranda_testing.model.steps import Call, Moved
+from memoranda_testing.programs import Calls, Program, item, items, mine, played, refused, theirs
 
 LONGEST = 36.0
 """The longest life that is waited for by the real clock."""
@@ -49,47 +52,6 @@ class TtlCases(Cases):
         equal(contents([item async for item in store.scan(metadata=scope)]), ["tea kept"], "scan")
         equal(await store.count(metadata=scope), 1, "count")
 
-    @needs(Capability.TTL)
-    async def test_replacing_without_a_ttl_keeps_the_item(self, store: Store) -> None:
-        """The whole item is replaced, including the time it had left."""
-        scope = self.scope()
-        item, other = note("short", scope), note("other", scope)
-        await store.add(item, ttl=0.3)
-        await store.add(note("long", scope, id=item.id))
-        await store.add(other, ttl=0.4)
-        await self._until_gone(store, other, ttl=0.4)
-        equal(contents(await store.search(metadata=scope)), ["long"], "search after the first ttl")
-
-    @needs(Capability.TTL)
-    async def test_a_vanished_id_can_be_added_again(self, store: Store) -> None:
-        """Its owner adds it anew, with its new content."""
-        scope = self.scope()
-        item = note("first", scope)
-        await store.add(item, ttl=0.2)
-        await self._until_gone(store, item, ttl=0.2)
-        await store.add(note("second", scope, id=item.id))
-        found = await store.get(item.id)
-        equal(found and found.content, "second", "the item that was added again")
-
-    @needs(Capability.TTL)
-    async def test_bad_ttls_are_refused(self, store: Store) -> None:
-        """A time to live is a number of seconds above 0."""
-        item = note("x", self.scope())
-        for ttl in (0, -1, float("nan"), float("inf"), "3", True, 10**5000, -(10**5000)):
-            with raises(InputError, f"add with a ttl of type {type(ttl).__name__}"):
-                await store.add(item, ttl=ttl)  # type: ignore[arg-type]  # the mistake under test
-        equal(await store.get(item.id), None, "get after refusals")
-
-    async def test_a_ttl_without_the_capability_is_refused(self, store: Store) -> None:
-        """A store that cannot let items vanish says so instead of keeping them."""
-        if Capability.TTL in store.capabilities:
-            raise SkipCase("the store declares the capability 'ttl'")
-        item = note("x", self.scope())
-        await each_raises(
-            UnsupportedError, "with a ttl", add=store.add(item, ttl=5), add_many=store.add_many([item], ttl=5)
-        )
-        equal(await store.get(item.id), None, "get after refusals")
-
     async def _until_gone(self, store: Store, *items: MemoryItem, ttl: float) -> None:
         """Wait until none of the items is there; once the store's clock is past their end, a few reads may show one."""
         end, late = store.clock() + ttl, 0
@@ -101,7 +63,7 @@ class TtlCases(Cases):
             await asyncio.sleep(0.05)
 
 
-class LifetimeCases(Cases):
+class LifetimeCases(HistoryCases):
     """A ttl holds to the moment."""
 
     def on_a_clock(self, store: Store) -> Clock:
@@ -111,49 +73,6 @@ class LifetimeCases(Cases):
         clock = Clock(time.time())
         store.clock = clock
         return clock
-
-    async def _shown(self, store: Store, scope: MemoryMetadata, ids: list[str]) -> dict[str, list[str]]:
-        """Return the contents that each read shows."""
-        shown = {
-            "get_many": contents(await store.get_many(ids)),
-            "search": contents(await store.search(metadata=scope)),
-            "scan": contents([each async for each in store.scan(metadata=scope)]),
-            "window": contents(await store.window(metadata=scope)),
-            "payloads": [each.content for each in await store.payloads(metadata=scope)],
-        }
-        for mode in modes_of(store):
-            shown[f"search in mode {mode!r}"] = contents(await store.search(query="tea", metadata=scope, mode=mode))
-        return shown
-
-    @needs(Capability.TTL)
-    async def test_an_expired_item_is_as_if_purged(self, store: Store) -> None:
-        """From that moment on no call shows or counts it, deleted or not, and its id is free."""
-        clock = self.on_a_clock(store)
-        scope, other = self.scope(session_id="s"), self.scope()
-        item, kept = note("tea", scope, 0), note("tea kept", scope, 1)
-        await store.add(item, ttl=60)
-        await store.add(kept)
-        clock.now += 59.9
-        for name, texts in (await self._shown(store, scope, [item.id, kept.id])).items():
-            equal(sorted(texts), ["tea", "tea kept"], f"{name} before the end")
-        clock.now += 0.1
-        for name, texts in (await self._shown(store, scope, [item.id, kept.id])).items():
-            equal(texts, ["tea kept"], name)
-        equal(await store.get(item.id), None, "get")
-        equal(await store.count(metadata=scope), 1, "count")
-        equal(await store.head(metadata=scope), kept.id, "head")
-        found = [
-            owner.count async for owner in store.owners("session_id", within=MemoryMetadata(user_id=scope.user_id))
-        ]
-        equal(found, [1], "owners")
-        if Capability.DELETE in store.capabilities:
-            equal(await store.delete(item.id), False, "delete")
-            equal(await store.restore(item.id), 0, "restore")
-            equal(await store.count(metadata=scope, include_deleted=True), 1, "count with deleted ones")
-        equal(await store.touch([item.id], ttl=60), 0, "touch")
-        await store.add(note("another's now", other, id=item.id))
-        again = await store.get(item.id)
-        equal(again and (again.content, again.version), ("another's now", 1), "the id in other hands")
 
     @needs(Capability.TTL, Capability.PERSISTENT)
     async def test_what_another_store_keeps_expires_as_well(self, store: Store, reopen: Reopen | None) -> None:
@@ -184,33 +103,19 @@ class LifetimeCases(Cases):
         """A store that is opened when an item is in the bin knows that it ends, and then gives its id away."""
         clock = self.on_a_clock(store)
         scope = self.scope()
-        items = [note("tea", scope, trust="external"), note("milk", scope)]
-        await store.add_many(items, ttl=100)
+        deleted = [note("tea", scope, trust="external"), note("milk", scope)]
+        await store.add_many(deleted, ttl=100)
         await store.add(note("brief", scope), ttl=10)
-        await store.clear(metadata=scope, where={"id": {"$in": [item.id for item in items]}})
+        await store.clear(metadata=scope, where={"id": {"$in": [gone.id for gone in deleted]}})
         clock.now += 11
         await store.sweep()
         await store.close()
         await store.init()
         clock.now += 100
-        for item, owner in zip(items, (scope, self.scope()), strict=True):
-            again = note("lemon", owner, id=item.id)
+        for gone, owner in zip(deleted, (scope, self.scope()), strict=True):
+            again = note("lemon", owner, id=gone.id)
             await store.add(again)
-            same_item(await store.get(item.id), again, "a new item of the same id", version=1)
-
-    @needs(Capability.TTL)
-    async def test_what_was_swept_does_not_come_back(self, store: Store) -> None:
-        """A clock that is set back brings back nothing that was removed."""
-        clock = self.on_a_clock(store)
-        scope = self.scope()
-        item = note("tea", scope)
-        await store.add(item, ttl=60)
-        clock.now += 61
-        await store.sweep()
-        clock.now -= 3600
-        equal(await store.get(item.id), None, "get with the clock set back")
-        equal(await store.search(metadata=scope), [], "search with the clock set back")
-        equal(await store.count(metadata=scope), 0, "count with the clock set back")
+            same_item(await store.get(gone.id), again, "a new item of the same id", version=1)
 
     @needs(Capability.TTL)
     async def test_a_clock_that_was_wrong_once_is_not_trusted_for_good(
@@ -280,131 +185,93 @@ class LifetimeCases(Cases):
             equal(len(ends), 1, "number of moments at which a batch ends")
 
     @needs(Capability.TTL)
-    async def test_what_belongs_together_is_shown_until_the_first_of_it_ends(self, store: Store) -> None:
+    @played
+    def test_an_expired_item_is_as_if_purged(self, store: Calls) -> Program:
+        """From that moment on no call shows or counts it, deleted or not, its id is free, and it stays away."""
+        place = mine(session_id="s")
+        yield store.add_many(items("tea", "hidden tea", "touched tea", metadata=place), ttl=60.0)
+        yield from (store.add(item("kept tea", 1, place)), store.delete("hidden tea"))
+        for seconds in (59.9, 0.1):
+            yield Moved(seconds)
+            yield from (store.search(query="tea", mode=mode) for mode in ("substring", "text"))
+            yield from (store.head(metadata=place), store.window(metadata=place), store.payloads(metadata=place))
+            yield from (store.get_many(["tea", "kept tea"]), store.owners("session_id"))
+        yield from (store.touch(["touched tea"], ttl=60.0), store.delete("tea"), store.restore("hidden tea"))
+        yield store.add(item("their tea", metadata=theirs(), id="tea"))
+        yield store.append([item("next", metadata=mine(session_id="empty"))], after=None, ttl=5.0)
+        yield from (Moved(6), store.append([item("after", metadata=mine(session_id="empty"))], after=None))
+        yield from (store.sweep(), Moved(-3600))
+
+    @needs(Capability.TTL)
+    @played
+    def test_a_lifetime_is_the_items_or_the_calls(self, store: Calls) -> Program:
+        """An item brings its own ttl, a call's goes before it, and whoever replaces it without one keeps it."""
+        yield store.add_many([item("own", ttl=10.0), item("for good")])
+        yield from (store.add(item("longer", ttl=10.0), ttl=30.0), store.add(item("replaced"), ttl=10.0))
+        yield from (store.add(item("replaced")), store.get("longer"), Moved(15), store.search(), Moved(16))
+
+    @needs(Capability.TTL)
+    @played
+    def test_touching_gives_new_life(self, store: Calls) -> Program:
+        """A new ttl, its own once more, or none at all; content, times and version stay, and others reach nothing."""
+        yield store.add_many([item(text, ttl=10.0) for text in ("own", "new", "for good", "untouched")])
+        yield from (store.add(item("plain")), Moved(8), store.touch(["own", "plain", "nobody"]))
+        yield from (store.touch(["new"], ttl=100.0), store.touch(["for good"], ttl=math.inf))
+        yield store.touch(["untouched"], ttl=50.0, metadata=theirs())
+        yield store.scoped(user_id="bob").touch(["untouched"], ttl=50.0)
+        for seconds in (9, 2, 1000):
+            yield from (Moved(seconds), store.search())
+
+    @needs(Capability.TTL)
+    @played
+    def test_reading_can_refresh(self, store: Calls) -> Program:
+        """With refresh, what is read lives its ttl once more, and nothing else does."""
+        yield from (store.add_many([item(text, ttl=10.0) for text in "abcd"]), Moved(6))
+        yield from (store.get("a", refresh=True), store.get("a"), store.get_many(["b"], refresh=True))
+        yield from (store.search(where={"content": "c"}, refresh=True), store.get("d"), Moved(6))
+
+    @needs(Capability.TTL)
+    @played
+    def test_sweeping_removes_what_is_over_and_nothing_else(self, store: Calls) -> Program:
+        """sweep returns how many items it removed; a handle sweeps its own, and a purge counts none of them."""
+        yield store.add_many([item("mine"), item("theirs", metadata=theirs())], ttl=5.0)
+        yield from (store.add(item("kept")), Moved(6), store.scoped(user_id="ada").sweep(), store.sweep())
+        yield from (store.add(item("brief"), ttl=5.0), Moved(6), store.purge(metadata=mine()))
+
+    @needs(Capability.TTL)
+    @played
+    def test_what_belongs_together_is_shown_until_the_first_of_it_ends(self, store: Calls) -> Program:
         """A call with its results, and a group that says how many it is of, whichever of them ends."""
-        clock = self.on_a_clock(store)
         calls = [{"id": "a", "name": "look"}, {"id": "b", "name": "look"}]
         for ending in range(5):
-            scope = self.scope(session_id="s")
-            turn: list[MemoryItem] = [
-                AIMemory(content="reasoning", group="g", group_size=2, metadata=scope),
-                AIMemory(content="calls", tool_calls=calls, group="g", group_size=2, metadata=scope),
-                ToolMemory(content="a's", tool_call_id="a", metadata=scope),
-                ToolMemory(content="b's", tool_call_id="b", metadata=scope),
+            fields: dict[str, Any] = {"metadata": mine(session_id=f"s{ending}"), "created_at": moment(0)}
+            group = {**fields, "group": "g", "group_size": 2}
+            turn = [
+                HumanMemory(id=f"{ending}before", content="before", **fields),
+                AIMemory(id=f"{ending}0", content="reasoning", **group),
+                AIMemory(id=f"{ending}1", content="calls", tool_calls=calls, **group),
+                ToolMemory(id=f"{ending}2", content="a's", tool_call_id="a", **fields),
+                ToolMemory(id=f"{ending}3", content="b's", tool_call_id="b", **fields),
+                HumanMemory(id=f"{ending}behind", content="behind", **fields),
             ]
-            around = [HumanMemory(content=text, metadata=scope) for text in ("before", "behind")]
-            await store.add_many([around[0], *turn, around[1]])
-            if ending < len(turn):
-                await store.touch([turn[ending].id], ttl=60)
-            clock.now += 60
-            whole = ["reasoning", "calls", "a's", "b's"] if ending == len(turn) else []
-            for after in ("the end", "a sweep"):
-                for limit in (None, 6):
-                    shown = await store.window(metadata=scope, limit=limit)
-                    equal(contents(shown), ["before", *whole, "behind"], f"window after {after} of item {ending}")
-                await store.sweep()
+            yield from (store.add_many(turn), store.touch([f"{ending}{ending}"], ttl=60.0), Moved(60))
+            for _ in range(2):
+                yield from (store.window(metadata=fields["metadata"], limit=limit) for limit in (6, 100))
+                yield store.sweep()
 
     @needs(Capability.TTL)
-    async def test_a_lifetime_is_the_items_or_the_calls(self, store: Store) -> None:
-        """An item brings its own ttl, a call's goes before it, and a time that is given stays."""
-        clock = self.on_a_clock(store)
-        scope = self.scope()
-        own = MemoryItem(content="own", metadata=scope, ttl=10)
-        longer = MemoryItem(content="longer", metadata=scope, ttl=10)
-        await store.add_many([own, MemoryItem(content="for good", metadata=scope)])
-        await store.add(longer, ttl=30)
-        copied = await store.get(longer.id)
-        that(copied is not None and copied.ttl == 30, "An item must carry the ttl that it was given.")
-        equal(own.expires_at, None, "the caller's item")
-        clock.now += 15
-        equal(sorted(contents(await store.search(metadata=scope))), ["for good", "longer"], "after fifteen seconds")
-        if copied is not None:
-            await store.add(copied)  # As a copy or an import brings it: its end stays where it was.
-        clock.now += 16
-        equal(contents(await store.search(metadata=scope)), ["for good"], "after thirty seconds")
+    @refused
+    def test_what_is_no_lifetime_is_refused(self, store: Calls) -> Iterator[Call]:
+        """A lifetime is a number of seconds above 0, on items and in calls."""
+        for ttl in (0, -1, math.nan, "3", True):
+            yield from (
+                store.add(item("x"), ttl=ttl),
+                store.add_many([item("x")], ttl=ttl),
+                store.touch(["x"], ttl=ttl),
+            )
+        yield store.add(item("x"), ttl=math.inf)
 
-    @needs(Capability.TTL)
-    async def test_touching_gives_new_life(self, store: Store) -> None:
-        """A new ttl, its own once more, or none at all; content, times and version stay."""
-        clock = self.on_a_clock(store)
-        scope, other = self.scope(), self.scope()
-        items = [MemoryItem(content=text, metadata=scope, ttl=10) for text in ("own", "new", "for good", "untouched")]
-        plain = MemoryItem(content="plain", metadata=scope)
-        await store.add_many([*items, plain])
-        clock.now += 8
-        equal(await store.touch([items[0].id, plain.id, "nobody"]), 1, "number touched by their own ttl")
-        equal(await store.touch([items[1].id], ttl=100), 1, "number given a new ttl")
-        equal(await store.touch([items[2].id], ttl=math.inf), 1, "number kept for good")
-        equal(await store.touch([items[3].id], ttl=50, metadata=other), 0, "number touched in another's scope")
-        handle = store.scoped(user_id=str(other.user_id))
-        equal(await handle.touch([items[3].id], ttl=50), 0, "number touched through another's handle")
-        clock.now += 9
-        found = await store.search(metadata=scope, order="added")
-        equal(contents(found), ["plain", "for good", "new", "own"], "after seventeen seconds")
-        equal({item.version for item in found}, {1}, "versions")
-        clock.now += 2
-        equal(len(await store.search(metadata=scope)), 3, "number after nineteen seconds")
-        clock.now += 1000
-        equal(contents(await store.search(metadata=scope)), ["plain", "for good"], "after a long time")
-
-    @needs(Capability.TTL)
-    async def test_reading_can_refresh(self, store: Store) -> None:
-        """With refresh, what is read lives its ttl once more, and nothing else does."""
-        clock = self.on_a_clock(store)
-        scope = self.scope()
-        items = [MemoryItem(content=f"{number}", metadata=scope, ttl=10) for number in range(4)]
-        await store.add_many(items)
-        clock.now += 6
-        read = await store.get(items[0].id, refresh=True)
-        again = await store.get(items[0].id)
-        equal(read and read.expires_at, again and again.expires_at, "the end that a refreshed read tells")
-        await store.get_many([items[1].id], refresh=True)
-        await store.search(metadata=scope, where={"id": items[2].id}, refresh=True)
-        await store.get(items[3].id)
-        clock.now += 6
-        equal(sorted(contents(await store.search(metadata=scope))), ["0", "1", "2"], "what was read in time")
-
-    @needs(Capability.TTL)
-    async def test_sweeping_removes_what_is_over_and_nothing_else(self, store: Store) -> None:
-        """sweep returns how many items it removed; a handle sweeps its own."""
-        clock = self.on_a_clock(store)
-        mine, theirs = self.scope(), self.scope()
-        await store.add_many([note("mine", mine), note("theirs", theirs)], ttl=5)
-        await store.add(note("kept", mine))
-        clock.now += 6
-        handle = store.scoped(user_id=str(mine.user_id))
-        swept = await handle.sweep() + await store.sweep()
-        that(swept <= 2, f"Two items were over, and {swept} were swept.")
-        equal(await store.sweep(), 0, "number swept the second time")
-        equal(contents(await store.search(metadata=mine)), ["kept"], "what is left")
-
-    @needs(Capability.TTL, Capability.PURGE)
-    async def test_a_purge_does_not_count_what_was_over(self, store: Store) -> None:
-        """Expired items go with a purge of their scope and are not counted."""
-        clock = self.on_a_clock(store)
-        scope = self.scope()
-        await store.add_many([note("a", scope), note("b", scope)], ttl=5)
-        await store.add(note("c", scope))
-        clock.now += 6
-        equal(await store.purge(metadata=scope), 1, "number purged")
-        clock.now -= 100
-        equal(await store.count(metadata=scope), 0, "count")
-
-    @needs(Capability.TTL)
-    async def test_a_turn_may_follow_what_expired(self, store: Store) -> None:
-        """An expired item is no longer the head."""
-        clock = self.on_a_clock(store)
-        scope = self.scope(session_id="s")
-        await store.append([note("short", scope)], after=None, ttl=5)
-        clock.now += 6
-        await store.append([note("next", scope)], after=None)
-        equal(contents(await store.search(metadata=scope)), ["next"], "the conversation")
-
-    @needs(Capability.TTL)
-    async def test_what_is_no_lifetime_is_refused(self, store: Store) -> None:
-        """Seconds above 0, on items as well as on calls."""
-        scope = self.scope()
-        for ttl in (0, -1, float("nan"), "3", True):
-            with raises(InputError, f"an item with the ttl {ttl!r}"):
-                await store.add(MemoryItem(content="x", metadata=scope, ttl=ttl))
-            await each_raises(InputError, f"with the ttl {ttl!r}", touch=store.touch(["x"], ttl=ttl))  # type: ignore[arg-type]  # as above
+    @played
+    def test_a_ttl_without_the_capability_is_refused(self, store: Calls) -> Program:
+        """A store that cannot let items vanish says so instead of keeping them."""
+        yield from (store.add(item("x"), ttl=5.0), store.add_many([item("y")], ttl=5.0))

@@ -6,9 +6,10 @@ import itertools
 from dataclasses import replace
 from random import Random
 
-from memoranda.items import SCOPE_FIELDS, MemoryMetadata
+from memoranda.items import SCOPE_FIELDS
 from memoranda.store import Capability, SearchMode, Store
-from memoranda_testing.case import Cases, Reopen, needs, note, required
+from memoranda_testing.case import Reopen, needs, note, required
+from memoranda_testing.cases.histories import HistoryCases
 from memoranda_testing.expect import ExpectationError, SkipCase, that
 from memoranda_testing.model import (
     Call,
@@ -17,7 +18,6 @@ from memoranda_testing.model import (
     HistoryOptions,
     Outside,
     Sandbox,
-    check_histories,
     check_steps,
     leaks,
     scope_independence,
@@ -48,37 +48,6 @@ _AWAITS = 60
 
 _PLAIN = ("item", "items", "adds", "deletes", "item_id", "ids", "ttl", "after", "query", "mode", "by")
 """The arguments that make a call what it is."""
-
-
-class HistoryCases(Cases):
-    """The base of cases that play histories on the store and on the model, and compare every answer."""
-
-    def _sandbox(self, store: Store, reopen: Reopen | None = None, *, instances: int = 1) -> Sandbox:
-        """Return where this case plays its histories."""
-        sandbox = Sandbox(
-            store, self.exclusive, self.fresh, reopen, self.patience, instances, going_on=lambda: self.going_on()
-        )
-        if sandbox.mark:
-            self.owned(MemoryMetadata(namespace=(sandbox.mark,)))
-        return sandbox
-
-    def _often(self, times: int) -> int:
-        """Return how often a random case is played that is played so many times by default."""
-        return max(1, times // 5) if self.is_brief else times
-
-    async def _play_histories(
-        self, sandbox: Sandbox, options: HistoryOptions, topic: str, *, histories: int, length: int
-    ) -> None:
-        """Play histories of random calls."""
-        try:
-            await check_histories(sandbox, options, seed=self.seed, histories=histories, length=length, topic=topic)
-        finally:
-            for mark in sandbox.marks:
-                self.owned(MemoryMetadata(namespace=(mark,)))
-
-    def _history_options(self, store: Store, **further: bool | int) -> HistoryOptions:
-        """Return the options for histories on this store."""
-        return HistoryOptions(substring_is_default=store.default_mode == "substring", **further)  # type: ignore[arg-type]
 
 
 class IsolationCases(HistoryCases):

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from functools import partial
 from typing import Any
 
-from memoranda.errors import ConflictError, IdConflictError, InputError
+from memoranda.errors import InputError
 from memoranda.items import MemoryItem, MemoryMetadata
 from memoranda.store import Capability, SearchMode, Store
-from memoranda_testing.case import Cases, needs, note
+from memoranda_testing.case import note
+from memoranda_testing.cases.histories import HistoryCases
 from memoranda_testing.event_loop import some_turns
-from memoranda_testing.expect import contents, each_raises, equal, raises, same_item, that
+from memoranda_testing.expect import contents, equal, raises
+from memoranda_testing.model.steps import Call
+from memoranda_testing.programs import Calls, Program, item, items, mine, played, refused, theirs
+
+NOBODY = MemoryMetadata()
 
 
-class ScopeCases(Cases):
+class ScopeCases(HistoryCases):
     """A handle that is bound to a scope."""
 
     async def test_handles_of_one_scope_are_apart(self, store: Store) -> None:
@@ -92,122 +97,81 @@ class ScopeCases(Cases):
             equal([item for item in found if item.metadata.user_id != mine.user_id], [], "another user's items")
             await store.clear(metadata=theirs)
 
-    async def test_a_scope_stamps_what_is_added(self, store: Store) -> None:
-        """Items without a user or session get those of the handle; the caller's item is not changed."""
-        scope = self.scope(session_id="s")
-        handle = store.scoped(user_id=str(scope.user_id), session_id="s")
-        item = MemoryItem(content="unstamped", metadata=MemoryMetadata(task_id="t", extra={"k": 1}))
-        batch = [MemoryItem(content="many"), MemoryItem(content="new")]
-        await handle.add(item)
-        await handle.add_many(batch[:1])
-        updated = await handle.update(batch[1])
-        equal(item.metadata.user_id, None, "the user on the caller's item")
-        equal((updated.metadata.user_id, updated.metadata.session_id), (scope.user_id, "s"), "the stamp on an update")
-        found = await store.get(item.id)
-        wanted = MemoryMetadata(user_id=scope.user_id, session_id="s", task_id="t", extra={"k": 1})
-        equal(found and found.metadata, wanted, "the stamped metadata")
-        equal(await store.count(metadata=scope), 3, "count in the scope")
+    @played
+    def test_a_scope_stamps_what_is_added(self, store: Calls) -> Program:
+        """Items without a user or session get those of the handle, by every way of adding."""
+        handle = store.scoped(user_id="ada", session_id="s")
+        yield handle.add(item("added", metadata=MemoryMetadata(task_id="t", extra={"k": 1})))
+        yield from (handle.add_many([item("many", metadata=NOBODY)]), handle.update(item("new", metadata=NOBODY)))
+        yield store.count(metadata=mine(session_id="s"))
 
-    async def test_a_scope_refuses_an_item_stamped_otherwise(self, store: Store) -> None:
+    @played
+    def test_a_scope_refuses_an_item_stamped_otherwise(self, store: Calls) -> Program:
         """An item that names another user is an InputError and is not stored, alone or in a batch."""
-        mine, theirs = self.scope(), self.scope()
-        handle = store.scoped(user_id=str(mine.user_id))
-        item = note("smuggled", theirs)
-        await each_raises(
-            InputError,
-            "of an item stamped otherwise",
-            add=handle.add(item),
-            add_many=handle.add_many([note("fine", mine), item]),
-            update=handle.update(item),
-        )
-        equal(await store.get(item.id), None, "get of the refused item")
-        equal(await store.count(metadata=mine), 0, "count of the handle's user")
+        handle, smuggled = store.scoped(user_id="ada"), item("smuggled", metadata=theirs())
+        yield from (handle.add(smuggled), handle.add_many([item("fine"), smuggled]), handle.update(smuggled))
 
-    async def test_a_scope_reads_only_its_own(self, store: Store) -> None:
-        """get, search, ranked search, count and scan of a handle know nothing of other scopes."""
-        mine, theirs = self.scope(), self.scope()
-        handle = store.scoped(user_id=str(mine.user_id))
-        own, other = note("own tea", mine), note("other tea", theirs)
-        await store.add_many([own, other])
-        equal(await handle.get(other.id), None, "get of another's item")
-        same_item(await handle.get(own.id), own, "get of one's own item")
-        equal(contents(await handle.search()), ["own tea"], "search of a handle")
-        equal(contents(await handle.search(query="tea", mode="substring")), ["own tea"], "search by text")
-        equal(contents(await handle.search(query="tea", mode="text")), ["own tea"], "ranked search")
-        equal(await handle.count(), 1, "count of a handle")
-        equal(contents([item async for item in handle.scan()]), ["own tea"], "scan of a handle")
+    @played
+    def test_a_scope_reads_only_its_own(self, store: Calls) -> Program:
+        """get, search, ranked search, count and scan of a handle know nothing of others, and show what is now."""
+        handle = store.scoped(user_id="ada")
+        yield store.add_many([item("own tea"), item("other tea", metadata=theirs())])
+        for _ in range(2):
+            yield from (handle.get(each) for each in ("own tea", "other tea"))
+            yield from (handle.search(query="tea", mode=mode) for mode in ("substring", "text"))
+            yield from (handle.search(), handle.count(), handle.scan(), handle.window())
+            yield from (store.add(item("milk", id="own tea")), store.add(item("more tea", 1)))
 
-    async def test_a_scope_cannot_take_over_an_id(self, store: Store) -> None:
-        """The id of an item outside the scope is a conflict for every way of writing; that item stays."""
-        scope = self.scope(session_id="s1")
-        same_user = store.scoped(user_id=str(scope.user_id), session_id="s2")
-        another = store.scoped(user_id=self.user())
-        item = note("mine", scope)
-        await store.add(item)
-        for handle in (same_user, another):
-            thief = MemoryItem(content="taken", id=item.id)
-            known = MemoryItem(content="taken", id=item.id, version=1)
-            await each_raises(
-                ConflictError,
-                "of an id outside the scope",
-                add=handle.add(thief),
-                add_many=handle.add_many([thief]),
-                update_of_version_0=handle.update(thief),
-                update_of_version_1=handle.update(known),
-            )
-        same_item(await store.get(item.id), item, "the item that was to be taken over", version=1)
+    @played
+    def test_a_scope_cannot_take_over_an_id(self, store: Calls) -> Program:
+        """The id of an item outside the scope, hidden or not, is a conflict for every way of writing."""
+        place = mine(session_id="s1")
+        yield store.add_many(items("tea", "hidden", metadata=place))
+        yield store.delete("hidden")
+        for handle in (store.scoped(user_id="ada", session_id="s2"), store.scoped(user_id="bob")):
+            for version, taken in ((0, "tea"), (1, "tea"), (0, "hidden")):
+                thief = item("taken", metadata=NOBODY, id=taken, version=version)
+                yield from (handle.add(thief), handle.add_many([thief]), handle.update(thief))
+        yield store.restore("hidden")
 
-    async def test_an_item_cannot_be_moved_out_of_reach(self, store: Store) -> None:
+    @played
+    def test_an_item_cannot_be_moved_out_of_reach(self, store: Calls) -> Program:
         """A handle replaces its own items and leaves them in its scope."""
-        scope = self.scope(session_id="s1")
-        handle = store.scoped(user_id=str(scope.user_id), session_id="s1")
-        item = MemoryItem(content="first")
-        await handle.add(item)
-        await handle.add(MemoryItem(content="second", id=item.id))
-        found = await handle.get(item.id)
-        equal(found and (found.content, found.version, found.metadata.session_id), ("second", 2, "s1"), "replaced item")
-        with raises(InputError, "adding with another session"):
-            await handle.add(MemoryItem(content="third", id=item.id, metadata=MemoryMetadata(session_id="s2")))
+        handle = store.scoped(user_id="ada", session_id="s1")
+        for metadata in (NOBODY, NOBODY, MemoryMetadata(session_id="s2")):
+            yield handle.add(item("tea", metadata=metadata))
 
-    async def test_a_scope_clears_only_its_own(self, store: Store) -> None:
-        """A bare clear() of a handle clears its scope and nothing else; a filter narrows it further."""
-        mine, theirs = self.scope(), self.scope()
-        handle = store.scoped(user_id=str(mine.user_id))
-        await store.add_many(
-            [note("a", MemoryMetadata(user_id=mine.user_id, session_id="s")), note("b", mine), note("c", theirs)]
-        )
-        equal(await handle.clear(metadata=MemoryMetadata(session_id="s")), 1, "number cleared in a session")
-        equal(await handle.clear(), 1, "number cleared in the scope")
-        equal(await handle.count(), 0, "count in the cleared scope")
-        equal(contents(await store.search(metadata=theirs)), ["c"], "what lies outside")
+    @played
+    def test_a_scope_removes_only_its_own(self, store: Calls) -> Program:
+        """Bare removals of a handle do what they do to its scope and nothing else; a filter narrows it further."""
+        handle = store.scoped(user_id="ada")
+        yield store.add_many([item("a", metadata=mine(session_id="s")), item("b"), item("c", metadata=theirs())])
+        yield store.add(item("d", metadata=theirs()))
+        yield from (store.delete("d"), handle.delete("c"), handle.delete("b"), handle.restore("d"), handle.restore())
+        yield from (handle.clear(metadata=MemoryMetadata(session_id="s")), handle.clear(), handle.count())
+        yield from (handle.purge("c"), handle.purge())
 
-    async def test_a_filter_of_another_scope_is_refused(self, store: Store) -> None:
+    @refused
+    def test_a_filter_of_another_scope_is_refused(self, store: Calls) -> Iterator[Call]:
         """A filter that names another user than the handle is an InputError, for reading and for removing."""
-        handle, other = store.scoped(user_id=self.user()), self.scope()
-        item = note("theirs", other)
-        await store.add(item)
-        await each_raises(
-            InputError,
-            "with another scope's filter",
-            search=handle.search(metadata=other),
-            search_ranked=handle.search_ranked(query="theirs", metadata=other, mode="text"),
-            get=handle.get(item.id, metadata=other),
-            count=handle.count(metadata=other),
-            clear=handle.clear(metadata=other),
-        )
-        with raises(InputError, "scan with another scope's filter"):
-            await anext(handle.scan(metadata=other))
-        same_item(await store.get(item.id), item, "what lies outside", version=1)
+        handle, other = store.scoped(user_id="ada"), theirs()
+        yield from (call(metadata=other) for call in (handle.search, handle.count, handle.clear, handle.scan))
+        yield from (handle.get("tea", metadata=other), handle.search_ranked(query="tea", metadata=other, mode="text"))
 
-    async def test_an_empty_text_is_a_scope_of_its_own(self, store: Store) -> None:
+    @played
+    def test_a_removal_by_another_scopes_filter_is_refused(self, store: Calls) -> Program:
+        """A filter that names another user is an InputError for delete and purge as well."""
+        yield store.add(item("tea", metadata=theirs()))
+        handle = store.scoped(user_id="ada")
+        yield from (handle.delete("tea", metadata=theirs()), handle.purge(metadata=theirs()))
+
+    @played
+    def test_an_empty_text_is_a_scope_of_its_own(self, store: Calls) -> Program:
         """A handle bound to the empty text sees the empty text alone, neither None nor anything."""
-        user = self.user()
-        for session in (None, "", "x"):
-            await store.add(note(repr(session), MemoryMetadata(user_id=user, session_id=session)))
-        handle = store.scoped(user_id=user, session_id="")
-        equal(contents(await handle.search()), ["''"], "search of a handle bound to the empty text")
-        equal(await handle.clear(), 1, "number cleared by a handle bound to the empty text")
-        equal(await store.count(metadata=MemoryMetadata(user_id=user)), 2, "count of the others")
+        sessions = (None, "", "x")
+        yield store.add_many([item(f"{session!r}", metadata=mine(session_id=session)) for session in sessions])
+        handle = store.scoped(user_id="ada", session_id="")
+        yield from (handle.search(), handle.clear())
 
     async def test_a_scope_needs_a_value(self, store: Store) -> None:
         """scoped() and scoped(user_id=None) are InputErrors: a user that was not found is not any user."""
@@ -225,9 +189,8 @@ class ScopeCases(Cases):
         inner = outer.scoped(session_id="s")
         await outer.add(MemoryItem(content="outer"))
         await inner.add(MemoryItem(content="inner"))
-        equal(contents(await inner.search()), ["inner"], "search of the inner handle")
-        found = await store.search(metadata=MemoryMetadata(user_id=user, session_id="s"))
-        equal(contents(found), ["inner"], "what the inner handle stamped")
+        for found in (await inner.search(), await store.search(metadata=MemoryMetadata(user_id=user, session_id="s"))):
+            equal([each.content for each in found], ["inner"], "what the inner handle stamped")
         with raises(InputError, "leaving the outer scope"):
             await outer.scoped(user_id=self.user()).search()
 
@@ -243,50 +206,3 @@ class ScopeCases(Cases):
         await handle.close()
         equal(await handle.count(), 1, "count through a closed handle")
         equal(await store.count(metadata=MemoryMetadata(user_id=user)), 1, "count through the store")
-
-    @needs(Capability.DELETE)
-    async def test_a_scope_hides_and_restores_only_its_own(self, store: Store) -> None:
-        """delete and restore of a handle do not reach other scopes, by id or as a whole."""
-        mine, theirs = self.scope(), self.scope()
-        handle = store.scoped(user_id=str(mine.user_id))
-        own, other = note("own", mine), note("other", theirs)
-        await store.add_many([own, other])
-        equal(await handle.delete(other.id), False, "delete of another's item")
-        that(await store.get(other.id) is not None, "A handle hid an item outside its scope.")
-        await store.clear(metadata=theirs)
-        equal(await handle.delete(own.id), True, "delete of one's own item")
-        equal(await handle.restore(other.id), 0, "restore of another's item")
-        equal(await handle.restore(), 1, "restore of all that is the handle's")
-        equal(await store.get(other.id), None, "get of what is still hidden outside")
-        with raises(InputError, "delete with another scope's filter"):
-            await handle.delete(own.id, metadata=theirs)
-
-    @needs(Capability.DELETE)
-    async def test_a_hidden_id_cannot_be_taken_over(self, store: Store) -> None:
-        """An id stays its owner's while it is hidden: it can be restored as it was."""
-        mine = self.scope()
-        item = note("mine", mine)
-        await store.add(item)
-        await store.delete(item.id)
-        thief = store.scoped(user_id=self.user())
-        await each_raises(
-            IdConflictError,
-            "of a hidden id of another user",
-            add=thief.add(MemoryItem(content="taken", id=item.id)),
-            update=thief.update(MemoryItem(content="taken", id=item.id)),
-        )
-        equal(await store.restore(item.id), 1, "number restored")
-        same_item(await store.get(item.id), item, "the restored item", version=1)
-
-    @needs(Capability.PURGE)
-    async def test_a_scope_purges_only_its_own(self, store: Store) -> None:
-        """A bare purge() of a handle removes its scope for good and nothing else."""
-        mine, theirs = self.scope(), self.scope()
-        handle = store.scoped(user_id=str(mine.user_id))
-        own, other = note("own", mine), note("other", theirs)
-        await store.add_many([own, other])
-        equal(await handle.purge(other.id), 0, "purge of another's item")
-        with raises(InputError, "purge with another scope's filter"):
-            await handle.purge(metadata=theirs)
-        equal(await handle.purge(), 1, "number purged in the scope")
-        same_item(await store.get(other.id), other, "what lies outside", version=1)

@@ -8,7 +8,7 @@ from random import Random
 from memoranda.items import MemoryMetadata
 from memoranda.store import Store
 from memoranda_testing.case import Clock
-from memoranda_testing.expect import ExpectationError, NotReachedError
+from memoranda_testing.expect import ExpectationError, NotReachedError, tested
 from memoranda_testing.model.answers import Answer
 from memoranda_testing.model.contract import cause, sentence
 from memoranda_testing.model.generator import Generator
@@ -65,8 +65,11 @@ async def compare(store: Store, seed: int, calls: int = 150) -> None:
     await check_histories(sandbox, options, seed=seed, histories=1, length=calls, topic="compare")
 
 
-async def check_steps(sandbox: Sandbox, steps: Sequence[Step], what: str) -> None:
-    """Play these steps on an empty store. Raises what :func:`failed` returns if one fails."""
+async def check_steps(sandbox: Sandbox, steps: Sequence[Step], what: str, case: object = None) -> None:
+    """Play these steps on an empty store. Raises what :func:`failed` returns if one fails.
+
+    If they belong to a fixed ``case``, the report names the sentence that this case tests.
+    """
     failure, player = None, await sandbox.player()
     try:
         for step in steps:
@@ -74,16 +77,16 @@ async def check_steps(sandbox: Sandbox, steps: Sequence[Step], what: str) -> Non
     finally:
         await sandbox.close(player)
     if failure is not None:
-        raise await failed(failure, sandbox, what)
+        raise await failed(failure, sandbox, what, case)
 
 
-async def failed(failure: Failure, sandbox: Sandbox, what: str) -> Exception:
+async def failed(failure: Failure, sandbox: Sandbox, what: str, case: object = None) -> Exception:
     """Return the error that reports a failure: NotReachedError if a call has not ended, else ExpectationError."""
     kind = NotReachedError if failure.difference.kind == "not ended" else ExpectationError
-    return kind(await failure_report(failure, sandbox, what))
+    return kind(await failure_report(failure, sandbox, what, case))
 
 
-async def failure_report(failure: Failure, sandbox: Sandbox, what: str) -> str:
+async def failure_report(failure: Failure, sandbox: Sandbox, what: str, case: object = None) -> str:
     """Return a failure as text: what is wrong, which sentence it breaks, what usually causes it, and a program."""
     again = None
     if failure.difference.kind == "not ended":  # Another attempt would be waited for just as long.
@@ -102,7 +105,7 @@ async def failure_report(failure: Failure, sandbox: Sandbox, what: str) -> str:
     note = "" if again is not None else "\nIt could not be brought about a second time in fewer steps."
     return (
         f"{subject}: {least.difference.sentence}\n"
-        f"The contract, {sentence(method, least.difference.kind)}\n"
+        f"The contract, {sentence(method, least.difference.kind) if case is None else tested(case)}\n"
         f"What usually causes it: {cause(least.call, least.difference.kind)}.\n"
         f"Found by {what}.{note} This program shows it:\n\n{program(least, sandbox.store, _answers(least, sandbox))}\n"
     )

@@ -121,7 +121,7 @@ class Sandbox:
             )
 
 
-_BOUNDED = frozenset(
+BOUNDED = frozenset(
     {
         *("search", "search_ranked", "recall", "window", "head", "count", "scan", "owners"),
         *("clear", "pop", "restore", "purge"),
@@ -145,7 +145,7 @@ def _calls(step: Step) -> Iterator[Call]:
 
 
 def _is_bounded(call: Call, mark: str) -> bool:
-    if call.method not in _BOUNDED or call.arguments.get("item_id") is not None:
+    if call.method not in BOUNDED or call.arguments.get("item_id") is not None:
         return True
     asked = call.arguments.get("within" if call.method == "owners" else "metadata")
     return any(_names(metadata, mark) for metadata in (call.scope, asked))

@@ -6,12 +6,12 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
+from facts_kit.case import FactsCases, objects, said
 from memoranda.errors import ConflictError
 from memoranda.items import MemoryItem
 from memoranda.store import Store
 from memoranda_facts import Candidate, Receipt, Source
 from memoranda_testing.expect import equal, that
-from memoranda_testing.facts.case import FactsCases, objects, said
 
 WRITERS = 4
 EACH = 6

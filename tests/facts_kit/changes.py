@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
+from facts_kit.case import FactsCases, objects, said, states
 from memoranda.errors import ConflictError, InputError
 from memoranda.store import Store
 from memoranda_facts import Candidate, Receipt, Source
 from memoranda_testing.expect import each_raises, equal, raises, that
-from memoranda_testing.facts.case import FactsCases, objects, said, states
 
 
 class ChangeCases(FactsCases):

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from facts_kit.case import FactsCases, objects, states
 from memoranda.errors import InputError
 from memoranda.store import Store
 from memoranda_facts import Facts, Ref
 from memoranda_testing.expect import equal, raises, that
-from memoranda_testing.facts.case import FactsCases, objects, states
 
 
 class ReadingCases(FactsCases):

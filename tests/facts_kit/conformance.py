@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from facts_kit.changes import ChangeCases
+from facts_kit.histories import HistoryCases
+from facts_kit.reading import ReadingCases
+from facts_kit.sources import SourceCases
+from facts_kit.together import ConcurrencyCases
 from memoranda_testing.cases import case_names
 from memoranda_testing.conformance import as_test
-from memoranda_testing.facts.changes import ChangeCases
-from memoranda_testing.facts.histories import HistoryCases
-from memoranda_testing.facts.reading import ReadingCases
-from memoranda_testing.facts.sources import SourceCases
-from memoranda_testing.facts.together import ConcurrencyCases
 
 TOPICS = (ReadingCases, ChangeCases, SourceCases, ConcurrencyCases, HistoryCases)
 """All cases of facts, by topic."""

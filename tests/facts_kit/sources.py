@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from facts_kit.case import FactsCases, objects, said, states
 from memoranda.items import AIMemory
 from memoranda.store import Capability, Store
 from memoranda_facts import Source
 from memoranda_testing.case import needs
 from memoranda_testing.expect import equal, that
-from memoranda_testing.facts.case import FactsCases, objects, said, states
 
 
 class SourceCases(FactsCases):

@@ -5,12 +5,12 @@ from __future__ import annotations
 import random
 from typing import Any, Literal
 
+from facts_kit.case import FactsCases
+from facts_kit.oracle import FOREVER, Entry, Oracle
 from memoranda.store import Store
 from memoranda.trust import Trust
 from memoranda_facts import Fact, Facts
 from memoranda_testing.expect import equal
-from memoranda_testing.facts.case import FactsCases
-from memoranda_testing.facts.oracle import FOREVER, Entry, Oracle
 
 KINDS: dict[Literal["one", "many", "event"], str] = {"one": "lives_in", "many": "owns", "event": "visited"}
 YEARS = [f"{year}-01-01T00:00:00.000000+00:00" for year in range(2010, 2018)]

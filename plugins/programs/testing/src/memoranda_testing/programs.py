@@ -1,0 +1,143 @@
+"""Fixed cases as programs: a case yields calls, and the reference says what the store must answer to each.
+
+A program is written as if it used a store::
+
+    @played
+    def test_limits_cut_the_result(self, store: Calls) -> Program:
+        \"\"\"0 returns nothing, n the newest n.\"\"\"
+        yield store.add_many(items("a", "b", "c"))
+        yield from (store.search(limit=limit) for limit in (0, 1, 2, 3, 4))
+
+No expectation is written down: every answer is compared with the answer of :class:`~memoranda_testing.model.Model`, and
+all that is stored is compared after every write and read in several ways at the end.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Coroutine, Iterator
+from dataclasses import replace
+from typing import Any
+
+from memoranda.items import MemoryItem, MemoryMetadata
+from memoranda.store import Capability, Store, copy_item
+from memoranda_testing.case import moment
+from memoranda_testing.cases.histories import HistoryCases
+from memoranda_testing.expect import ExpectationError, SkipCase, shown
+from memoranda_testing.model.histories import check_steps
+from memoranda_testing.model.player import answered
+from memoranda_testing.model.program import call_text
+from memoranda_testing.model.sandbox import BOUNDED, Sandbox
+from memoranda_testing.model.steps import Call, Moved, Step
+
+Program = Iterator[Step]
+
+
+class Calls:
+    """Writes calls down instead of making them: ``store.search(limit=3)`` is the call, to be made later."""
+
+    def __init__(self, scope: MemoryMetadata | None = None) -> None:
+        self._scope = scope
+
+    def scoped(self, **scope: Any) -> Calls:
+        """Return a handle that is bound to a scope, which writes its calls down as well."""
+        return Calls(MemoryMetadata(**scope))
+
+    def __getattr__(self, method: str) -> Callable[..., Call]:
+        signature = inspect.signature(getattr(Store, method))
+
+        def called(*args: Any, **kwargs: Any) -> Call:
+            given = dict(zip(list(signature.parameters)[1:], args, strict=False))
+            return Call(method, {**given, **kwargs}, self._scope)
+
+        return called
+
+
+def mine(**fields: Any) -> MemoryMetadata:
+    """Return metadata of the user whom most programs are about."""
+    return MemoryMetadata(**{"user_id": "ada", **fields})
+
+
+def theirs(**fields: Any) -> MemoryMetadata:
+    """Return metadata of another user."""
+    return MemoryMetadata(**{"user_id": "bob", **fields})
+
+
+def item(content: str, second: int = 0, metadata: MemoryMetadata | None = None, **fields: Any) -> MemoryItem:
+    """Return a note of a second of a fixed day, whose id is its content if none is given."""
+    plain = {"id": content, "memory_type": "note", "created_at": moment(second), "metadata": metadata or mine()}
+    return MemoryItem(content=content, **{**plain, **fields})
+
+
+def items(*contents: str, second: int | None = None, **fields: Any) -> list[MemoryItem]:
+    """Return a note for each content, a second apart, or all of one second."""
+    return [item(text, number if second is None else second, **fields) for number, text in enumerate(contents)]
+
+
+def played(program: Callable[[Any, Calls], Program]) -> Callable[[Any, Store], Coroutine[Any, Any, None]]:
+    """Make a case of a program; the first line of its docstring is the sentence of the contract that it tests."""
+
+    @functools.wraps(program)
+    async def case(self: HistoryCases, store: Store) -> None:
+        sandbox, steps = self._sandbox(store), list(program(self, Calls()))
+        if not sandbox.moves_clock and any(isinstance(step, Moved) for step in steps):
+            raise SkipCase("it moves the clock, by which memories of others in this store would expire")
+        await check_steps(sandbox, list(_with_reads(steps, sandbox)), "this case", program)
+
+    return case
+
+
+def refused(program: Callable[[Any, Calls], Iterator[Call]]) -> Callable[[Any, Store], Coroutine[Any, Any, None]]:
+    """Make a case of calls that make no sense: each is an InputError."""
+
+    @functools.wraps(program)
+    async def case(self: HistoryCases, store: Store) -> None:
+        mark = self._sandbox(store).mark
+        for call in program(self, Calls()):
+            answer = await answered(store, _below(call, mark), self.patience)
+            if answer.errors != ("InputError",):
+                found = f"raised {answer.errors[0]}" if answer.errors else f"returned {shown(answer.value)}"
+                raise ExpectationError(f"{call_text(call)} is to raise InputError, and {found}.")
+
+    return case
+
+
+def _with_reads(steps: list[Step], sandbox: Sandbox) -> Iterator[Step]:
+    """Yield the steps as this sandbox plays them: what is stored is read after every write, and in the end."""
+    store, hidden = Calls(), Capability.DELETE in sandbox.store.capabilities
+    everything = store.scan(order="added", **({"include_deleted": True} if hidden else {}))
+    for step in steps:
+        yield _below(step, sandbox.mark)
+        if isinstance(step, Call) and step.writes:
+            yield _below(everything, sandbox.mark)
+    for read in (everything, store.search(limit=100), store.search(limit=100, order="added"), store.count()):
+        yield _below(read, sandbox.mark)
+
+
+def _below(step: Any, mark: str) -> Any:
+    """Return the step as it is played in a shared store: ids and places of its own, and no look beyond them."""
+    if not mark or not isinstance(step, Call):
+        return step
+    arguments = {name: _argument_below(name, value, mark) for name, value in step.arguments.items()}
+    bound = "within" if step.method == "owners" else "metadata"
+    if step.scope is None and step.method in BOUNDED and arguments.get(bound) is None:
+        arguments[bound] = MemoryMetadata(namespace=(mark,))
+    scope = None if step.scope is None else _argument_below("metadata", step.scope, mark)
+    return replace(step, arguments=arguments, scope=scope)
+
+
+def _argument_below(name: str, value: Any, mark: str) -> Any:
+    if isinstance(value, MemoryMetadata):
+        return value.model_copy(update={"namespace": (mark, *value.namespace)})
+    if isinstance(value, MemoryItem):
+        lower = copy_item(value)
+        lower.__dict__.update(id=f"{mark}{value.id}", metadata=_argument_below(name, value.metadata, mark))
+        return lower
+    if isinstance(value, (list, tuple, set)) and name in ("items", "adds", "ids", "deletes", "deleted"):
+        return [_argument_below(name, inner, mark) for inner in value]
+    is_id = name in ("item_id", "after", "ids", "deletes", "deleted")
+    return f"{mark}{value}" if is_id and isinstance(value, str) else value
+
+
+__all__ = ["Calls", "Program", "item", "items", "mine", "played", "refused", "theirs"]
