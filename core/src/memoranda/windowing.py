@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import chain
 
 from memoranda.integrity import ConversationKey, conversation_of
-from memoranda.items import MemoryItem
+from memoranda.items import MemoryItem, MemoryMetadata
 from memoranda.shapes import whole_number
 
 STAYING = ("system", "summary")
@@ -30,7 +30,8 @@ def rounds_of(items: Sequence[MemoryItem]) -> list[list[int]]:
     rounds: list[list[int]] = []
     latest: dict[ConversationKey, list[int]] = {}
     spoken: set[ConversationKey] = set()
-    owner = None
+    owner: MemoryMetadata | None = None
+    conversation: ConversationKey = (None, None)
     for position, item in enumerate(items):
         held = item.__dict__
         kind = held["memory_type"]

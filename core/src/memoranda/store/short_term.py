@@ -91,7 +91,7 @@ class Conversation(Store):
         if page.order == "added" and not page.offset and _scope_of(wanted) is wanted:
             rounds = self.max_rounds or None
             much = {"rounds": rounds, "tokens": None, "limit": page.limit}
-            shown = await read_window(self.engine, wanted, **much, counter=None, session=session)
+            shown = await read_window(self.engine, wanted, **much, counter=None, session=session, looked_at=None)
         else:
             shown = await self._picked(wanted, page, session)
         self._observers.searched(query, shown)

@@ -169,7 +169,7 @@ async def recall(read: Read, agent_id: str, since: float, limit: int) -> list[Ep
     odd, pages = await read(_arguments(since, limit, "together"))
     for key in odd:
         left_out(CorruptEntryError(agent_id, _key_text(key), "it is not text"), _LISTED_BY)
-    memories = []
+    memories: list[EpisodicMemory] = []
     try:
         for text, count in _pairs(pages):
             if memories:
