@@ -1,5 +1,7 @@
 """The ids and namespaces of what is stored through one handle, and LangGraph's filters and listings.
 
+A filter becomes the store's own ``where`` as far as it can, and the rest is tested on each value:
+
 - The operators are ``$eq``, ``$ne``, ``$gt``, ``$gte``, ``$lt`` and ``$lte``. Any other value must be equal.
 - A dict matches if it is part of the stored one.
 - A key with a dot that the value does not have literally leads into nested values.

@@ -1,7 +1,7 @@
 """Values as text that comes back unchanged, and without running code that the bytes choose.
 
-A redacting observer may take the digits of a random id for a phone number. The alphabet used here, and the sign before
-it, rule that out.
+A redacting observer may take the digits of a random id for a phone number. The alphabet of the texts, and the sign
+before each, rule that out.
 """
 
 from __future__ import annotations

@@ -1,10 +1,11 @@
 """How a prompt is written: the section of memories, the marks of a provider's cache, and all of it as one text.
 
-Whoever puts stored text between these tags passes it through :func:`without_section_tags` first. Whoever reads a prompt
-that was stored tells what was remembered from what was said with :func:`outside_memories`.
+No memory can end the section of memories: whoever puts stored text between its tags passes it through
+:func:`without_section_tags` first. Whoever reads a prompt that was stored tells what was remembered from what was said
+with :func:`outside_memories`.
 
-The first line of an entry starts with a dash, every further one is indented. Headings stand at the start of a line, so
-that no stored text can pass for one, nor for another entry.
+In a prompt as one text, the first line of an entry starts with a dash, and every further one is indented. Headings
+stand at the start of a line, so that no stored text can pass for one, nor for another entry.
 
 Anthropic caches what stands before a mark. A prompt has up to four such places: the end of the system text; the end of
 the memories that open the conversation; the end of what was said before the newest question; and, while tools are

@@ -1,7 +1,8 @@
 """The rules of languages other than English, and templates that are compiled when a text has their words.
 
-Compiling all templates takes seconds, and most texts need only a few: "I moved to Porto" has no word for a diet. What a
-template needs is read from it: its literal words, the alternatives of its groups, and the lists of words that it names.
+The rules of other languages are fewer than the English ones, and about the speaker alone. Compiling all templates takes
+seconds, and most texts need only a few: "I moved to Porto" has no word for a diet. What a template needs is read from
+it: its literal words, the alternatives of its groups, and the lists of words that it names.
 """
 
 from __future__ import annotations

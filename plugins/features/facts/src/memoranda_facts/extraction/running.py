@@ -3,8 +3,9 @@
 Candidates are stored first and items are marked as read afterwards: a process that is killed between the two reads some
 items again, which changes nothing, and loses none.
 
-It names the last item, in the order of adding, up to which all have been read, and those behind it that have been read
-out of turn. Losing it costs a second reading, which changes nothing: candidates have keys.
+One small item for each owner and extractor, the mark, says what has been read: the last item, in the order of adding,
+up to which all have, and those behind it that were read out of turn. Losing it costs a second reading, which changes
+nothing: candidates have keys.
 """
 
 from __future__ import annotations

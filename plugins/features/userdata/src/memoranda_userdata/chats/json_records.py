@@ -1,6 +1,6 @@
 """The values of a JSON or JSON Lines file with their lines, and ShareGPT's turns as OpenAI messages.
 
-A call has no id there. It is the JSON of a turn from ``function_call``, or stands between ``<tool_call>`` and
+A call in ShareGPT has no id. It is the JSON of a turn from ``function_call``, or stands between ``<tool_call>`` and
 ``</tool_call>`` in the text of a turn that a tool answers. The turns that follow hold the results, in order.
 """
 
