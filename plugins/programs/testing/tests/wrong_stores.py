@@ -22,8 +22,8 @@ from memoranda.store.backend import (
     check_expected,
     check_owner,
     extra_matches,
-    kept,
     metadata_matches,
+    next_versions,
     successor,
 )
 from memoranda_testing.stepwise import StepwiseStore
@@ -380,7 +380,7 @@ class HalfABatch(DictStore):
 
 class HalfABatchWhenCancelled(HalfABatch):
     async def _apply(self, write: Write) -> int:
-        kept(write, self.data.get)
+        next_versions(write, self.data.get)
         for item in write.adds:
             await self._add(item, write.within)
             await asyncio.sleep(0)

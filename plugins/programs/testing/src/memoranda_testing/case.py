@@ -26,7 +26,7 @@ class Cases:
     """
 
     exclusive: bool = True
-    """True if each case starts with an empty store of its own. If False, cases that need one are skipped."""
+    """True if each case starts with an empty store of its own. If False, cases that move the clock are skipped."""
 
     any_loop: bool = True
     """True if the store works in every event loop; False if it is bound to one, for example by a pool."""
@@ -115,12 +115,6 @@ def needs(*capabilities: Capability) -> Callable[[Case], Case]:
         return f"the store does not declare the capability {missing[0]!r}" if missing else ""
 
     return skipped_if(reason)
-
-
-def alone(case: Case) -> Case:
-    """Run the case only on a store that is empty and not shared, because it reads or removes everything."""
-    reason = "it looks at the whole store, and this one may hold what others have stored"
-    return skipped_if(lambda cases, store: "" if cases.exclusive else reason)(case)
 
 
 class Clock:

@@ -43,8 +43,8 @@ class StoreConformance(*TOPICS):  # type: ignore[misc]  # the topics are a tuple
 
     - A store that declares ``persistent`` also needs a fixture ``reopen``: an async callable without arguments that
       returns a new store on the same data, open or not. The kit closes it.
-    - ``exclusive = False``: the data is shared. Cases that look at all of it are skipped, and every case removes what
-      it wrote.
+    - ``exclusive = False``: the data is shared. Every case stays in a place of its own and removes what it wrote; cases
+      that move the clock are skipped.
     - ``any_loop = False``: the store is bound to one event loop, for example by a pool that you gave it.
     - ``thorough = True`` lets cases that compare random histories with a model take minutes instead of seconds, and
       ``seed = 7`` draws other histories. Each prints what it did not reach. ``brief = True`` plays a part of them.

@@ -108,8 +108,8 @@ async def check_store(
 ) -> Report:
     """Run the cases one after the other, each on a store opened for it, and return all results.
 
-    - ``exclusive``: every opening gives an empty store that is not shared. Without it, cases that look at the whole
-      store are skipped, and each case removes what it wrote.
+    - ``exclusive``: every opening gives an empty store that is not shared. Without it, cases stay in places of their
+      own and remove what they wrote, and those that move the clock are skipped.
     - ``select`` chooses cases by name.
     - ``timeout`` ends a case as not reached that takes longer, in seconds, or whose next step does. The verdict of a
       case that was played to its end never depends on how long that took.
