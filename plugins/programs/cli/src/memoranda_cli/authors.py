@@ -251,8 +251,8 @@ def conform(
     """Test a store against everything the protocol promises.
 
     Every case writes under a user that it makes up, and removes what it wrote, so a store that holds other memories is
-    safe. Cases that would have to move its clock are skipped, except for memory://. The exit code is 0 if every case was
-    played to its end and none failed, and 1 otherwise.
+    safe. Cases that would have to move its clock are skipped, except for memory://. The exit code is 0 if every case
+    was played to its end and none failed, and 1 otherwise.
     """
     from memoranda.opening import open as open_store
     from memoranda_commands.stores import run, say_if_new
