@@ -315,6 +315,9 @@ class ScopedStore(Store):
     _layer_around: Callable[[Surroundings], Layer] | None = None
     """What makes the layer around that of the scope: it looks up grants. None for a handle without grants."""
 
+    _owner: ScopedStore | None = None
+    """The handle of the whole user, once a recall has asked for it."""
+
     def __init__(self, store: Store, scope: MemoryMetadata) -> None:
         root = store.root
         # A handle of a handle is bound to both; two that contradict each other are refused here and not at every call.
@@ -341,6 +344,7 @@ class ScopedStore(Store):
         self._observers = observers
         self._bound = ScopeLayer(ObserverLayer(self._living, observers, weakref.ref(self)), self.scope)
         self.engine = self._bound
+        self._owner = None
 
     def _reach(self, spaces: Spaces) -> None:
         """Reach spaces, too: of those that the handle which this one is made from reaches, if it is made from one."""
@@ -352,6 +356,7 @@ class ScopedStore(Store):
         """Stand on a layer around that of the scope, which looks up grants; None for none."""
         self.spaces, self._layer_around = spaces, layer
         self.engine = self._surrounded(self._bound)
+        self._owner = None
 
     def _surrounded(self, bound: ScopeLayer) -> Layer:
         if self._layer_around is None:
@@ -437,7 +442,11 @@ class ScopedStore(Store):
         """Return the handle of the same user without this one's session and task: see `of_owner`."""
         if self.scope.user_id is None or (self.scope.session_id is None and self.scope.task_id is None):
             return self
-        return self._copied(self.scope.model_copy(update={"session_id": None, "task_id": None}), self.spaces)
+        if self._owner is None:
+            self._owner = self._copied(self.scope.model_copy(update={"session_id": None, "task_id": None}), self.spaces)
+        owner = self._owner
+        owner.reranker, owner.trust, owner.origin = self.reranker, self.trust, self.origin
+        return owner
 
     @property
     def unobserved(self) -> Layer:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from itertools import chain, islice
+from itertools import chain, compress, islice
 from typing import Any
 
 import numpy as np
@@ -158,7 +158,7 @@ class _Scoring:
         relevances = self._by_words + self._by_meaning
         self._best = float(relevances.max()) or 1.0
         self._relevances = relevances / self._best
-        alike = likeness(self._near, unrelated)
+        alike = self._near if near is None else likeness(self._near, unrelated)
         self.relevance = self._relevance(covered, alike)
         self._most_covered, self._most_alike = float(covered.max()), float(alike.max())
         sittings = np.maximum.reduceat(self._relevances, layout.sitting_starts)
@@ -170,20 +170,20 @@ class _Scoring:
         self._bonuses["statement"] = weights.statement * layout.states
         self.scores = self._relevances + sum(self._bonuses.values())
         # What says nothing answers nothing, whatever was said around it: a turn that only calls tools, say.
-        self._found = np.flatnonzero((self._relevances > 0) & layout.speaks)
-        self._kept = self._keep_a_place()
+        found = np.flatnonzero((self._relevances > 0) & layout.speaks)
+        self._order = _descending(self.scores, found, layout.times, layout.numbers)
+        self._first = list(islice(self._order, _FIRST))
+        self._kept = self._keep_a_place(found)
 
-    def _keep_a_place(self) -> int | None:
+    def _keep_a_place(self, found: Ints) -> int | None:
         """Lift the best of what holds from now on to the score of the tenth, if none is among the first ten.
 
         A request for a recipe does not ask for what its user said of nuts, months ago. Returns that item.
         """
-        least = self.words.weights.standing
-        found = self._found
+        least, first = self.words.weights.standing, self._first
         standing = found[self.words.standing[found]] if least and len(found) > _FIRST else found[:0]
         if not len(standing):
             return None
-        first = list(islice(_descending(self.scores, found, self._layout.times, self._layout.numbers), _FIRST))
         standing = standing[self.scores[standing] >= least * self.scores[first[0]]]
         if not len(standing) or not set(first).isdisjoint(standing.tolist()):
             return None
@@ -235,12 +235,11 @@ class _Scoring:
         return evidence(self._most_covered, self.words.heard, self._most_alike, self._known)
 
     def best_first(self) -> Iterator[int]:
-        """Return every item that has to do with the query, by score, then the newest first."""
-        items = self._found
+        """Yield every item that has to do with the query, by score, then the newest first; to be asked for once."""
         if self._kept is None:
-            return _descending(self.scores, items, self._layout.times, self._layout.numbers)
-        others = _descending(self.scores, items[items != self._kept], self._layout.times, self._layout.numbers)
-        return chain(islice(others, _FIRST - 1), (self._kept,), others)
+            return chain(self._first, self._order)
+        others = (item for item in self._order if item != self._kept)
+        return chain(self._first[:-1], (self._kept,), self._first[-1:], others)
 
     def scored(self, items: Sequence[int], unit: float) -> list[Scored]:
         """Return items with their scores in this unit, and what these are made of."""
@@ -248,28 +247,31 @@ class _Scoring:
         at = np.array(items, np.int64)
         first, place, parts = self._places_of(at)
         by_place = self._by_place[place]
-        in_letters = np.divide(words.letters[place], by_place, out=np.zeros(len(at)), where=by_place > 0)
         text = self._by_words[at] / self._best
         semantic = self._by_meaning[at] / self._best
+        in_letters = np.divide(words.letters[place], by_place, out=np.zeros(len(at)), where=by_place > 0)
         shares = {"text": text * (1 - in_letters), "letters": text * in_letters, "semantic": semantic}
         shares |= {name: bonus[at] for name, bonus in self._bonuses.items()}
         there = {name: (unit * share).tolist() for name, share in shares.items() if share.any()}
-        made_of = [
-            {name: share for name, share in zip(there, row, strict=True) if share}
-            for row in zip(*there.values(), strict=True)
-        ]
-        rows = zip(
-            [words.arrays.keys[row] for row in layout.rows[at].tolist()],
+        names, count = tuple(there), len(items)
+        columns = (
+            list(map(words.arrays.keys.__getitem__, layout.rows[at].tolist())),
             (self.scores[at] * unit).tolist(),
-            made_of,
+            [
+                dict(zip(compress(names, row), filter(None, row), strict=True))
+                for row in zip(*there.values(), strict=True)
+            ],
             words.found_in(at),
-            zip(np.where(by_place, place - first, 0).tolist(), np.where(by_place, parts, 1).tolist(), strict=True),
+            list(
+                zip(np.where(by_place, place - first, 0).tolist(), np.where(by_place, parts, 1).tolist(), strict=True)
+            ),
             items,
             (semantic > text).tolist(),
-            strict=True,
+            [self.share] * count,
+            [self._evidence] * count,
+            [words.unheard] * count,
         )
-        of_all = self.share, self._evidence, words.unheard
-        return [Scored._make((*row, *of_all)) for row in rows]
+        return list(map(Scored._make, zip(*columns, strict=True)))
 
     def _places_of(self, items: Ints) -> tuple[Ints, Ints, Ints]:
         """Return the first place of each of some items, its best one, and how many it has."""

@@ -52,6 +52,10 @@ class _InOrder:
         """Return the item at a place."""
         return self._entries[int(self.layout.numbers[place])].item
 
+    def items(self, places: Sequence[int]) -> list[MemoryItem]:
+        """Return the items at some places."""
+        return [self._entries[number].item for number in self.layout.numbers[list(places)].tolist()]
+
     def chosen(self, wanted: Matching | None) -> Wanted | None:
         """Return which places hold wanted items; None if all do."""
         if wanted is None or not isinstance(wanted, Filter):
@@ -140,7 +144,8 @@ class ScopeIndex:
             self._look(entries, belongs)
             kept = self._kept_order()
             scored = rank(self._arrays, query, _WEIGHTS, wanted=kept.chosen(wanted), limit=limit)
-            return [found.ranked(kept.item(found.item)) for found in scored]
+            items = kept.items([found.item for found in scored])
+            return [found.ranked(item) for found, item in zip(scored, items, strict=True)]
 
     def _kept_order(self) -> _InOrder:
         layout = self._arrays.layout

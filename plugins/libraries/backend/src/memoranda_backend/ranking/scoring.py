@@ -139,12 +139,8 @@ class WordScores:
 
     def _find(self, terms: Ints, places: Ints) -> None:
         """Note where terms occur: which term, at which place, and how often."""
-        found = np.sort(terms * self.layout.place_count + places)
-        new = np.ones(len(found), np.bool_)
-        np.not_equal(found[1:], found[:-1], out=new[1:])
-        first = np.flatnonzero(new)
-        self.term, self.place = np.divmod(found[first], self.layout.place_count)
-        self.count = np.ones(len(first)) if len(first) == len(found) else _distances(first, len(found))
+        pairs, self.count = _counted(terms * self.layout.place_count + places)
+        self.term, self.place = np.divmod(pairs, self.layout.place_count)
 
     def _terms_of_items(self) -> Ints:
         """Return a number for each pair of a term and an item that has it: the term times the items, plus the item."""
@@ -199,7 +195,9 @@ class WordScores:
         ((self.name, called),) = heard.items()
         words = self.query.stems(self.name)
         naming = [number for number, term in enumerate(self.query.terms) if term in words]
-        kept = ~(np.isin(self.term, naming) & np.isin(self.place, self.layout.first_place[called.items]))
+        is_name, calls = np.zeros(len(self.query.terms), np.bool_), np.zeros(self.layout.place_count, np.bool_)
+        is_name[naming], calls[self.layout.first_place[called.items]] = True, True
+        kept = ~(is_name[self.term] & calls[self.place])
         self.term, self.place, self.count = self.term[kept], self.place[kept], self.count[kept]
         self.perhaps = called.perhaps
 
@@ -213,7 +211,10 @@ class WordScores:
         alone = _bm25(self.told[self.term], self.count, self.place, held_back_alone, weights.saturation)
         what = [term not in self.query.when for term in terms]
         telling = rarities(self.places_with, self._passages + _OTHER_PASSAGES) * what
-        telling[[not found and is_unspaced(term) for found, term in zip(self.places_with, terms, strict=True)]] *= _PAIR
+        absent_pairs = [
+            number for number, term in enumerate(terms) if is_unspaced(term) and not self.places_with[number]
+        ]
+        telling[absent_pairs] *= _PAIR
         self.missing: list[str] = []
         step = max(1, _AT_ONCE // count)
         for start in range(0, len(terms), step):
@@ -222,7 +223,7 @@ class WordScores:
             self._add_speakers_and_dates(counts, start)
             reached = np.maximum(np.count_nonzero(counts, axis=1) * self._times[some], everywhere[some])
             there = reached + self.places_with[some]
-            self.missing += [each for each, places in zip(terms[some], there, strict=True) if not places]
+            self.missing += compress(terms[some], (there == 0).tolist())
             told = rarities(reached, self._passages) * (weights.saturation + 1)
             ratios = counts + held_back
             words += np.einsum("ij,i->j", np.divide(counts, ratios, out=ratios), told)
@@ -284,7 +285,7 @@ class WordScores:
     def _sharing(self, groups: Ints, places: Ints, count: int, times: float = 1.0) -> tuple[Floats, Floats]:
         """Return the score of each place by the groups of letters that it has, and which part of all groups it has."""
         layout, k1 = self.layout, self.weights.saturation
-        keys, often = np.unique(groups * layout.place_count + places, return_counts=True)
+        keys, often = _counted(groups * layout.place_count + places)
         group, place = np.divmod(keys, layout.place_count)
         told = rarities(np.bincount(group, minlength=count) * times, self._passages)
         part = np.bincount(place, told[group], layout.place_count) / (told.sum() or 1.0)
@@ -393,9 +394,14 @@ def _stems(text: str, language: str | None) -> frozenset[str]:
     return frozenset(map(stemmer_of(language), index_words(text)))
 
 
-def _distances(starts: Ints, end: int) -> Floats:
-    """Return how far each number is from the following one, and the last from the end."""
-    return np.diff(np.append(starts, end)).astype(np.float64)
+def _counted(numbers: Ints) -> tuple[Ints, Floats]:
+    """Return the distinct numbers in order, and how often each occurs."""
+    found = np.sort(numbers)  # np.unique hashes, which takes longer.
+    new = np.ones(len(found), np.bool_)
+    np.not_equal(found[1:], found[:-1], out=new[1:])
+    first = np.flatnonzero(new)
+    often = np.ones(len(first)) if len(first) == len(found) else np.diff(first, append=len(found)).astype(np.float64)
+    return found[first], often
 
 
 def rarities(frequencies: NDArray[Any], total: float) -> Floats:
@@ -406,7 +412,8 @@ def rarities(frequencies: NDArray[Any], total: float) -> Floats:
 
 def _held_back(lengths: Floats, k1: float, b: float) -> Floats:
     """Return what BM25 holds places of these lengths back by; ``k1`` and ``b`` are its own."""
-    return k1 * (1 - b) + (k1 * b / (float(lengths.mean()) or 1.0)) * lengths + _HARDLY
+    mean = float(np.add.reduce(lengths)) / max(len(lengths), 1)
+    return k1 * (1 - b) + _HARDLY + (k1 * b / (mean or 1.0)) * lengths
 
 
 def _bm25(told: Floats, counts: Floats, places: Ints, held_back: Floats, k1: float) -> Floats:

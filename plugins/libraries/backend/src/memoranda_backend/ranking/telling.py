@@ -47,8 +47,12 @@ def most_telling(arrays: ScopeArrays, wanted: Wanted | None = None, limit: int |
         return []
     found, scores = _best_first(arrays, items)
     much = min(int((scores >= MUCH_TOLD).sum()) / MANY_TOLD, 1.0)
-    best = zip(found[:limit].tolist(), scores[:limit].tolist(), strict=True)
-    return [_scored(arrays, item, score, much) for item, score in best]
+    found, scores = found[:limit], scores[:limit]
+    keys = map(arrays.keys.__getitem__, layout.rows[found].tolist())
+    best = zip(keys, scores.tolist(), found.tolist(), strict=True)
+    return [
+        Scored(key, score, {"telling": score} if score else {}, item=item, evidence=much) for key, score, item in best
+    ]
 
 
 def _chosen(items: Ints, wanted: Wanted | None) -> Ints:
@@ -89,8 +93,3 @@ def _scores(arrays: ScopeArrays, items: Ints) -> Floats:
     scores = np.zeros(len(items))
     scores[telling] = told / _MOST * (_OLDEST + (1 - _OLDEST) * age)
     return scores
-
-
-def _scored(arrays: ScopeArrays, item: int, score: float, much: float) -> Scored:
-    key = arrays.keys[arrays.layout.rows[item]]
-    return Scored(key, score, {"telling": score} if score else {}, item=item, evidence=much)
