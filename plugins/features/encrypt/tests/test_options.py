@@ -156,7 +156,8 @@ async def test_what_was_decrypted_is_gone_when_the_store_is_closed(tmp_path: Pat
         await store.search(query="plum", mode="text")
     gc.collect()
     items = (held for held in gc.get_objects() if type(held) is HumanMemory)
-    kept = [item for item in items if item.content.startswith("plum")]
+    # Other tests in this process may have left items that were never filled in.
+    kept = [item for item in items if getattr(item, "content", "").startswith("plum")]
     assert kept == []
 
 
