@@ -103,6 +103,21 @@ def test_an_english_question_with_a_name_that_nobody_said_needs_more_evidence(qu
     assert judge(question, ranked)[0] == verdict
 
 
+@pytest.mark.parametrize(
+    ("missing", "verdict"), [((), "known"), (("cricket",), "unknown"), (("stadium", "cricket"), "unknown")]
+)
+def test_a_question_most_of_which_nobody_said_needs_more_evidence(missing: tuple[str, ...], verdict: str) -> None:
+    item = HumanMemory(content="The rules of the linter are strict.")
+    ranked = [RankedItem(item, 0.4, {"text": 0.4}, terms=("rule",), evidence=0.44, missing=missing)]
+    assert judge("What are the rules of cricket?", ranked)[0] == verdict
+
+
+def test_one_word_of_many_that_nobody_said_needs_no_more_evidence() -> None:
+    item = HumanMemory(content="The rules of the linter are strict since March.")
+    ranked = [RankedItem(item, 0.4, {"text": 0.4}, terms=("rule", "linter"), evidence=0.44, missing=("cricket",))]
+    assert judge("Which rules of the linter are like cricket?", ranked)[0] == "near"
+
+
 @pytest.mark.parametrize("question", ["Which telescope did I buy in Peru?", "How do I sharpen a chainsaw?"])
 async def test_what_was_told_or_how_it_is_done_needs_the_usual_evidence(told: Store, question: str) -> None:
     assert (await told.recall(question, verdict=True)).verdict == "unknown"

@@ -27,6 +27,10 @@ _SUPPORTED = 0.31
 _UNKNOWN_NAME = 0.1
 """How much less evidence there is if a name in the question was never said."""
 
+_MOSTLY_UNHEARD = 0.15
+"""The same if at least half of what the question asks for was never said: one common word, such as the "rules" of
+cricket, supports little by itself."""
+
 _SUPPORTED_REQUEST = 0.05
 """The same as ``_SUPPORTED`` for what a user asks about themselves or of an assistant, where it may be for advice:
 "Where should I stay?" is answered with the help of a preference that shares no word with it."""
@@ -90,16 +94,20 @@ def _missing(query: str, ranked: Sequence[RankedItem]) -> list[str]:
 
 
 def _least_evidence(query: str, missing: Sequence[str]) -> float:
-    """Return the evidence that a query needs: none if it may ask for advice, more if a name in it was never said.
+    """Return the evidence that a query needs: none if it may ask for advice, more if much of it was never said.
 
     Words with a capital are names in English alone, where not every word has one.
     """
-    is_english = query_language(query) == "english"
+    language = query_language(query)
+    is_english = language == "english"
     if _is_request(query) and not (is_english and _TOLD.search(query)):
         return 0.0 if is_english else _SUPPORTED_REQUEST
     names = set(_NAME.findall(query)) if is_english and not query.istitle() else set()
     unknown = any(not names.isdisjoint(_WORD_PART.findall(word)) for word in missing)
-    return _SUPPORTED + (_UNKNOWN_NAME if unknown else 0.0)
+    never_said = {part for word in missing for part in fold_words(word)}
+    asked = query_words(query, language).values()
+    unheard = 2 * sum(not never_said.isdisjoint(words) for words in asked) >= len(asked) if missing else False
+    return _SUPPORTED + (_UNKNOWN_NAME if unknown else 0.0) + (_MOSTLY_UNHEARD if unheard else 0.0)
 
 
 def _has_form(written: str, said: Iterable[str]) -> bool:
