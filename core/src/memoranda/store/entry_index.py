@@ -313,8 +313,8 @@ def matching(entries: Iterable[Entry], wanted: Filter) -> list[Entry]:
 
 def differing(one: Sequence[Entry], other: Sequence[Entry]) -> tuple[list[Entry], list[Entry]]:
     """Return the entries that only the one row has, and those that only the other one has, in their order."""
-    if len(one) == len(other) and all(map(is_, one, other)):
-        return [], []
+    if len(one) <= len(other) and all(map(is_, one, other)):  # Mostly nothing has changed, or something was added.
+        return [], list(islice(other, len(one), None))
     start = _alike(one, other)
     was, now = one[start:], other[start:]
     end = _alike(was[::-1], now[::-1])

@@ -6,7 +6,7 @@ from itertools import count
 
 import pytest
 
-from memoranda_backend.text.forms import WordForms
+from memoranda_backend.text.forms import WordForms, having_any
 from memoranda_backend.text.stemming import stemmer_of
 from memoranda_backend.text.terms import fold_words
 
@@ -53,3 +53,13 @@ def test_words_that_come_one_by_one_are_found_as_if_all_had_been_there(language:
         for each in asked:
             at_once = WordForms().of(vocabulary, stem(each), language, (each,))
             assert set(forms.of(vocabulary, stem(each), language, (each,))) == set(at_once), (word, each)
+
+
+@pytest.mark.parametrize("language", WORDS)
+def test_few_words_and_many_have_the_same_stems(language: str) -> None:
+    """A few words are stemmed one by one, many are looked for by how they begin."""
+    words = list(dict.fromkeys(fold_words(" ".join(WORDS.values()))))
+    stems = {language: {stemmer_of(language)(word) for word in fold_words(WORDS[language])[::2]}}
+    one_by_one = [having_any([word], stems)[0] for word in words]
+    assert having_any(words, stems) == one_by_one
+    assert any(one_by_one)

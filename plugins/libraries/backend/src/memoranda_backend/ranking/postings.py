@@ -13,7 +13,10 @@ SPARE = 8
 _FEW = 128
 
 _QUICKLY_SORTED = 1 << 16
-"""How many values are sorted in the time of a few looks at those that are not sorted."""
+"""How many values are sorted in the time of a few looks at very many that are not sorted."""
+
+_QUICKLY_SEEN = 1 << 10
+"""How many values are looked through in next to no time: a few items were added since the last search."""
 
 
 class Column:
@@ -67,19 +70,18 @@ class Postings:
         """Sort what was added, unless it is little and there is much: then it is looked through."""
         keys = self._keys.values
         added = len(keys) - self._sorted
-        if not added or (len(keys) > _QUICKLY_SORTED and added * SPARE <= len(keys)):
+        is_little = added <= _QUICKLY_SEEN or len(keys) > _QUICKLY_SORTED
+        if not added or (is_little and added * SPARE <= len(keys)):
             return
-        # Numbers of two bytes are sorted in a tenth of the time.
-        order = np.argsort(keys.astype(np.uint16), kind="stable")
-        if keys.max(initial=0) >= 1 << 16:
-            order = order[np.argsort((keys >> 16).astype(np.uint16)[order], kind="stable")]
+        order = stable_order(keys)
         self._starts = np.concatenate(([0], np.cumsum(np.bincount(keys))))
         self._by_key = self._values.values[order]
         self._sorted = len(keys)
 
-    def pairs(self) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Return all keys and their values, in the order of adding."""
-        return self._keys.values, self._values.values
+    @property
+    def keys(self) -> NDArray[Any]:
+        """All keys, in the order of adding."""
+        return self._keys.values
 
     def of(self, keys: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
         """Return the values of many keys, each with the place of its key among them."""
@@ -97,6 +99,15 @@ class Postings:
         of, place = spans(first, end)
         later = self._values.values[self._sorted :][held[of]]
         return np.concatenate((which, order[place])), np.concatenate((values, later))
+
+
+def stable_order(keys: NDArray[Any]) -> NDArray[Any]:
+    """Return the places of numbers below 2 ** 32 in the order of the numbers; equal ones stay in their order."""
+    # Numbers of two bytes are sorted in a tenth of the time.
+    order = np.argsort(keys.astype(np.uint16), kind="stable")
+    if keys.max(initial=0) >= 1 << 16:
+        order = order[np.argsort((keys >> 16).astype(np.uint16)[order], kind="stable")]
+    return order
 
 
 def spans(first: NDArray[Any], end: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:

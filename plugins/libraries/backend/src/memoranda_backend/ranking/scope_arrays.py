@@ -21,7 +21,7 @@ from memoranda_backend.ranking.dates import microseconds
 from memoranda_backend.ranking.names import ASSISTANTS, UNKNOWN
 from memoranda_backend.ranking.participants import MOST_NAMES, Calls, beginning_of, turns_of_callers
 from memoranda_backend.ranking.passages import SILENCE, Passage, Weights
-from memoranda_backend.ranking.postings import Column, Postings, spans
+from memoranda_backend.ranking.postings import Column, Postings, spans, stable_order
 from memoranda_backend.ranking.trigrams import Spellings
 from memoranda_backend.ranking.vectors import normalised
 from memoranda_backend.text.forms import WordForms, having_any
@@ -250,11 +250,10 @@ class ScopeArrays:
 
     def _words_of(self, rows: Ints) -> tuple[Ints, Ints]:
         """Return the numbers of all words of some rows, and for each the place of its row among them."""
-        words, places = self._occurrences.pairs()
-        parts = self._parts.values
-        first = (np.cumsum(parts) - parts)[rows]
-        # Rows were added in their order, and so were the places of their words.
-        which, at = spans(np.searchsorted(places, first), np.searchsorted(places, first + parts[rows]))
+        lengths = self._lengths.values
+        ends = np.cumsum(lengths, dtype=np.int64)[rows]
+        which, at = spans(ends - lengths[rows], ends)  # The words of all rows follow each other.
+        words = self._occurrences.keys
         return words[at], which
 
     def occurrences(self, terms: Mapping[str, Sequence[str]], language: str | None) -> tuple[Ints, Ints]:
@@ -332,11 +331,11 @@ class ScopeArrays:
         They come in the order of the terms.
         """
         terms, of = self._words_of(self.layout.rows[items])
-        pairs = terms.astype(np.int64) * len(items) + of
-        pairs.sort()  # np.unique hashes, which takes seven times as long.
-        first = np.ones(len(pairs), bool)
-        np.not_equal(pairs[1:], pairs[:-1], out=first[1:])
-        return np.divmod(pairs[first], max(1, len(items)))
+        order = stable_order(terms)  # The items of a term are in order then, since they come one after the other.
+        terms, of = terms[order], of[order]
+        first = np.ones(len(terms), np.bool_)
+        first[1:] = (terms[1:] != terms[:-1]) | (of[1:] != of[:-1])
+        return terms[first], of[first]
 
     @property
     def tells(self) -> Floats:
@@ -401,7 +400,9 @@ class ScopeArrays:
             if len(layout.calling) == MOST_NAMES:
                 layout.calling.clear()
             calling, greeted = self._calls.of(name, self.beginnings)
-            items = np.flatnonzero(np.isin(layout.rows, calling))
+            is_calling = np.zeros(len(self.keys), np.bool_)
+            is_calling[calling] = True
+            items = np.flatnonzero(is_calling[layout.rows])
             layout.calling[name] = Called(items, bool(self._alive.values[greeted].any()), layout.perhaps_of(items))
         return layout.calling[name]
 

@@ -37,14 +37,25 @@ Matching = Callable[[MemoryItem], bool]
 
 
 class _InOrder:
-    """The items in the order of a layout. ``kinds`` are those of the rows, each a number below ``most``."""
+    """The items in the order of a layout. ``kinds`` are those of the rows, each a number below ``most``.
 
-    def __init__(self, arrays: ScopeArrays, entries: Mapping[int, Entry], kinds: NDArray[Any], most: int) -> None:
+    ``passing`` keeps which kinds pass the conditions that were asked for: 1 if they do, 0 if not, -1 if nobody asked.
+    """
+
+    def __init__(
+        self,
+        arrays: ScopeArrays,
+        entries: Mapping[int, Entry],
+        kinds: NDArray[Any],
+        most: int,
+        passing: dict[str, NDArray[np.int8]],
+    ) -> None:
         self.layout, self._arrays, self._entries = arrays.layout, arrays, entries
         self._kinds = kinds[self.layout.rows]
         self._firsts = np.full(most, -1)
         """The place of one item of each kind; -1 for a kind that no item is of."""
         self._firsts[self._kinds] = np.arange(len(self._kinds))
+        self._passing_kinds = passing
         self._passing: dict[str, Flags] = {}
         """Which places pass the conditions on kinds that were asked for."""
 
@@ -66,7 +77,7 @@ class _InOrder:
         if asked not in self._passing:
             if len(self._passing) == _MOST_KEPT:
                 self._passing.clear()
-            self._passing[asked] = self._passing_of([each.test() for each in of_kind])
+            self._passing[asked] = self._passing_of(asked, [each.test() for each in of_kind])
         passing = self._passing[asked]
         for unlike in filter(is_unlike_a_text, others):  # A question is not to find its own words: few items have them.
             passing = self._arrays.without(unlike.value, passing, self._at_places([unlike.test()]))
@@ -80,10 +91,18 @@ class _InOrder:
         """Return what tells of a place whether its item passes tests."""
         return lambda place: all(test(self.item(place)) for test in tests)
 
-    def _passing_of(self, tests: Sequence[Matching]) -> Flags:
-        firsts = self._firsts.tolist()
-        kinds = [place >= 0 and all(test(self.item(place)) for test in tests) for place in firsts]
-        passing: Flags = np.array(kinds, np.bool_)[self._kinds]
+    def _passing_of(self, asked: str, tests: Sequence[Matching]) -> Flags:
+        """Return which places pass tests of kinds; only kinds that are new are tested."""
+        known = self._passing_kinds.get(asked, np.empty(0, np.int8))
+        kinds = np.full(len(self._firsts), -1, np.int8)
+        kinds[: len(known)] = known
+        for kind in np.flatnonzero((kinds < 0) & (self._firsts >= 0)).tolist():
+            item = self.item(self._firsts[kind])
+            kinds[kind] = all(test(item) for test in tests)
+        if len(self._passing_kinds) == _MOST_KEPT:
+            self._passing_kinds.clear()
+        self._passing_kinds[asked] = kinds
+        passing: Flags = (kinds == 1)[self._kinds]
         return passing
 
 
@@ -124,6 +143,7 @@ class ScopeIndex:
         self._kinds = Column(np.int32)
         """The kind of each row of the arrays, a number."""
         self._known_kinds: dict[Kind, int] = {}
+        self._passing_kinds: dict[str, NDArray[np.int8]] = {}
         self._arrays = ScopeArrays(_WEIGHTS.passage)
         self._in_order: _InOrder | None = None
 
@@ -150,7 +170,9 @@ class ScopeIndex:
     def _kept_order(self) -> _InOrder:
         layout = self._arrays.layout
         if self._in_order is None or self._in_order.layout is not layout:
-            self._in_order = _InOrder(self._arrays, self._entries, self._kinds.values, len(self._known_kinds))
+            self._in_order = _InOrder(
+                self._arrays, self._entries, self._kinds.values, len(self._known_kinds), self._passing_kinds
+            )
         return self._in_order
 
     def _look(self, row: Sequence[Entry], belongs: Matching) -> None:

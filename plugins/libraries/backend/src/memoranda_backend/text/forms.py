@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from itertools import islice
 
 from memoranda_backend.text.stemming import IRREGULAR, stemmer_of
@@ -25,6 +25,9 @@ _PREFIXED = re.compile("[\u0600-\u06ff\u0b80-\u0bff]")
 _UMLAUTS = re.compile("([ao])e|(?<!q)(u)e")
 """German vowels that are written as two letters, and are one in a stem."""
 
+
+_FEW_WORDS = 64
+"""So many words are stemmed one by one, where they begin like a stem that is looked for."""
 
 _MOST_STEMS = 4_096
 """For how many stems the words that were found are kept."""
@@ -80,6 +83,15 @@ class WordForms:
 
 def having_any(words: Sequence[str], stems: Mapping[str | None, Collection[str]]) -> list[bool]:
     """Return which of some distinct words have any of some stems, which are given by language."""
+    if len(words) <= _FEW_WORDS:
+        beginnings = {language: _beginnings(tuple(some), language) for language, some in stems.items()}
+        return [
+            any(
+                (word in IRREGULAR or _beginning(word) in beginnings[language]) and stemmer_of(language)(word) in some
+                for language, some in stems.items()
+            )
+            for word in words
+        ]
     forms, vocabulary = WordForms(), {word: number for number, word in enumerate(words)}
     having = [False] * len(words)
     for language, some in stems.items():
@@ -87,6 +99,13 @@ def having_any(words: Sequence[str], stems: Mapping[str | None, Collection[str]]
             for number in forms.of(vocabulary, stem, language):
                 having[number] = True
     return having
+
+
+@lru_cache(maxsize=256)
+def _beginnings(stems: Sequence[str], language: str | None) -> frozenset[str]:
+    """Return what the words that have one of these stems may be kept under."""
+    also = [f"{stem[:1]}e" for stem in stems] if language == "german" else []
+    return frozenset([*map(_beginning, stems), *also])
 
 
 def _beginning(word: str) -> str:
