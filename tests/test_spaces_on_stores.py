@@ -119,6 +119,23 @@ async def test_pages_of_all_places_hold_each_item_once(store: Store) -> None:
     assert paged == whole
 
 
+async def test_a_scan_under_way_shows_nothing_that_was_added_after_the_grant_ended(store: Store) -> None:
+    """A scan can be held open for hours; the operator meanwhile closes the space and writes on."""
+    operator, ada = store.space("acme"), store.scoped(user_id="ada").space("acme")
+    await operator.add_many([HumanMemory(id=f"old-{number:04}", content=f"tea {number}") for number in range(1_500)])
+    shown = []
+
+    with pytest.raises(NotGrantedError):
+        async for item in ada.scan(order="added"):
+            if not shown:
+                await Grants(store).revoke("acme", to=user("ada"), by="vera")
+                await operator.add(HumanMemory(id="late", content="The merger is off: canary."))
+            shown.append(item.id)
+
+    assert "late" not in shown
+    assert len(shown) < 500
+
+
 async def test_what_was_made_from_a_space_goes_with_the_grant(store: Store) -> None:
     ada = store.scoped(user_id="ada", spaces="granted")
     await ada.add(SummaryMemory(id="summary", content="Thirty days.", sources=["acme-1", "own"]))
