@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from typing import TypeVar
 
-from memoranda.items import SCOPE_FIELDS, Changes, MemoryItem
+from memoranda.items import SCOPE_FIELDS, Changes, MemoryItem, MemoryMetadata
 from memoranda.store import Capability, Owner, copy_item
 from memoranda.store.backend import (
     AtLeast,
@@ -96,16 +96,26 @@ class SpaceLayer(Layer):
         return None
 
     def item_in(self, item: MemoryItem) -> MemoryItem:
-        """Return a copy without the user, session, task and agent it was written with: they are the writer's own."""
-        own = self._access.scope.user_id
+        """Return a copy for the space: what comes from the writer's own scope leaves its user, session, task and agent.
+
+        An item without an owner, such as a message of a conversation that a framework keeps in the space, has its
+        session, task and agent for the space.
+        """
+        if not self._is_own(item.metadata):
+            return item
         bound = {name: getattr(self._scope, name) for name in SCOPE_FIELDS}
-        if own is None or item.metadata.user_id != own:
-            bound["user_id"] = item.metadata.user_id
         if item.memory_type == "branch":
             bound["session_id"] = item.metadata.session_id  # It is the branch's own name.
         placed = copy_item(item)
         placed.__dict__["metadata"] = item.metadata.model_copy(update=bound)
         return placed
+
+    def _is_own(self, owner: MemoryMetadata) -> bool:
+        """Return True for the metadata of an item that lies in the private scope of the writer."""
+        writer = self._access.scope
+        if writer.user_id is not None:
+            return owner.user_id == writer.user_id
+        return owner.user_id is None and owner.agent_id == writer.agent_id
 
     async def write(self, write: Write) -> Written:
         """Carry out a write in the space, as far as that is granted."""

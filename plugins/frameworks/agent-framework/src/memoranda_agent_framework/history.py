@@ -201,7 +201,7 @@ class MemorandaContextProvider(ContextProvider):
         if not question:
             return
         elsewhere = {"session_id": {"$ne": context.session_id}} if context.session_id else None
-        notes = await recall_notes(self._sessions.store, question, where=elsewhere, **self._options)
+        notes = await recall_notes(self._sessions.reaching, question, where=elsewhere, **self._options)
         if notes.text:
             origins = [item.metadata.session_id for item in notes.items if item.metadata.session_id is not None]
             attribution = {TRUST: str(lowest_trust(notes.items))}
