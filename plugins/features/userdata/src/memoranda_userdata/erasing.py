@@ -218,6 +218,7 @@ async def find_revoked(
         and (item_id is None or found.id == item_id)
         and found.created_at >= earliest
         and found.memory_type != "branch"
+        and found.metadata.user_id != DIRECTORY
     }
     gone = [found.id for found in everything if found.id in roots]
     gone += [found.id for found in _derived(everything, roots) if found.id not in roots]
@@ -236,7 +237,7 @@ async def revoke(
 
     Name an ``origin``, an ``item``, a time ``since`` which items were created, or several of them together. What is
     taken back is deleted: no read shows it. Items that only a deleted summary stood for are shown again. Needs the
-    capability ``delete``; ``by`` says who asked for it.
+    capability ``delete``; ``by`` says who asked for it. Grants of spaces stay: they are taken back by themselves.
     """
     receipt = await find_revoked(store, origin=origin, item=item, since=since, by=by)
     await take_back(store, receipt)
