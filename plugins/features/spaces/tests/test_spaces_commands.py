@@ -56,12 +56,26 @@ def test_groups_agents_and_publications(command: Callable[..., Any], url: str) -
         assert result.exit_code == 0, result.output
     readers = read(command("spaces", "who-can-read", "policy", "-s", url, "--json"))["readers"]
     spaces = read(command("spaces", "list", "-s", url, "--json"))["spaces"]
+    members = read(command("grants", "members", "support", "-s", url, "--json"))["members"]
 
+    assert members == ["user:bob"]
     assert {reader["who"] for reader in readers} == {"user:bob", "user:ada with agent:planner"}
     assert spaces == [{"space": "acme", "items": 2, "grants": 2}]
     assert command("spaces", "unpublish", "own", "acme", "--by", "vera", "-s", url).exit_code == 0
     assert command("grants", "leave", "support", "user:bob", "--by", "vera", "-s", url).exit_code == 0
     assert command("grants", "leave", "support", "user:bob", "--by", "vera", "-s", url).exit_code == 3
+
+
+def test_what_is_counted_tells_users_from_spaces_and_grants(command: Callable[..., Any], url: str) -> None:
+    """The records of grants have the names of grantees and spaces where items have their sessions and tasks."""
+    for to in ("user:ada", "user:bob"):
+        assert command("grants", "give", "acme", "--to", to, "--by", "vera", "-s", url).exit_code == 0
+
+    counted = read(command("stats", "-s", url, "--json"))
+
+    assert (counted["users"], counted["spaces"], counted["sessions"]) == (1, 1, 0)
+    assert counted["busiest_users"] == {"ada": 1}
+    assert counted["types"] == {"human": 2, "grant": 2}
 
 
 def test_a_mistake_is_a_sentence(command: Callable[..., Any], url: str) -> None:
