@@ -93,7 +93,14 @@ async def forget(store: Store, user_id: str) -> ErasureReceipt:
 
 
 async def count_user(store: Store, name: str, user: str) -> ErasureReceipt:
-    """Return a receipt that says how much a store of this name holds of a user; nothing is removed yet."""
+    """Return a receipt that says how much a store of this name holds of a user; nothing is removed yet.
+
+    Raises InputError for the owner of all grants, who is no user: what was made by the grants would stay.
+    """
+    if user == DIRECTORY:
+        raise InputError(
+            f"{DIRECTORY!r} has the grants of everybody. Revoke them, or forget a user or a space.", field="user_id"
+        )
     owner = MemoryMetadata(user_id=user)
     found = await store.count(metadata=owner)
     hides = Capability.DELETE in store.capabilities
