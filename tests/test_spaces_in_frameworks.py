@@ -165,6 +165,23 @@ async def test_what_is_recalled_reaches_spaces_and_is_not_the_users_word(name: s
     assert CANARY not in await RECALLING[name](ada)
 
 
+async def test_a_context_with_memories_of_a_space_does_not_become_part_of_a_session() -> None:
+    pytest.importorskip("agent_framework")
+    from agent_framework import AgentSession, Message, SessionContext
+
+    from memoranda_agent_framework import MemorandaContextProvider, MemorandaHistoryProvider
+
+    store = await shared()
+    ada = store.scoped(user_id=USER, spaces="granted")
+    context = SessionContext(session_id="now", input_messages=[Message("user", [ASKED])])
+    run: Any = {"agent": None, "session": AgentSession(session_id="now"), "context": context, "state": {}}
+    await MemorandaContextProvider(ada).before_run(**run)
+
+    await MemorandaHistoryProvider(ada, store_context_messages=True).after_run(**run)
+
+    assert [item.content async for item in store.scoped(user_id=USER).scan()] == [ASKED]
+
+
 async def test_a_memory_of_a_space_is_not_deleted_through_a_session_of_its_reader() -> None:
     pytest.importorskip("google.adk")
     from memoranda_adk import MemorandaMemoryService
