@@ -18,6 +18,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -438,7 +439,10 @@ EXAMPLES = settings().max_examples
 STEPS = min(40, max(20, EXAMPLES))
 """Steps of each example: few by default, and 40 with `--everything`."""
 
-TestSpaces = SpacesMachine.TestCase
+in_full = pytest.mark.timeout(1800)
+"""In full, thousands of steps take minutes where the machine has other things to do."""
+
+TestSpaces = in_full(SpacesMachine.TestCase)
 TestSpaces.settings = settings(max_examples=EXAMPLES, stateful_step_count=STEPS, deadline=None)
-TestTwoProcesses = TwoProcesses.TestCase
+TestTwoProcesses = in_full(TwoProcesses.TestCase)
 TestTwoProcesses.settings = settings(max_examples=max(EXAMPLES // 5, 1), stateful_step_count=STEPS, deadline=None)

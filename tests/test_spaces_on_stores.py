@@ -29,7 +29,7 @@ from memoranda_spaces import Grants, group, user
 from memoranda_spaces.records import item_of
 from memoranda_sqlite import SQLiteMemoryStore
 from memoranda_testing.servers import postgres_server, redis_server
-from memoranda_userdata import export, forget, import_
+from memoranda_userdata import export, forget, import_, revoke
 from memoranda_userdata.erasing import KeyPerUser
 from memoranda_vector import VectorMemoryStore
 
@@ -119,6 +119,26 @@ async def test_pages_of_all_places_hold_each_item_once(store: Store) -> None:
     assert paged == whole
 
 
+async def test_a_scan_under_way_shows_nothing_that_was_added_after_the_grant_ended(store: Store) -> None:
+    """A scan can be held open for hours; the operator meanwhile closes the space and writes on."""
+    operator, ada = store.space("acme"), store.scoped(user_id="ada").space("acme")
+    await operator.add_many([HumanMemory(id=f"old-{number:04}", content=f"tea {number}") for number in range(1_500)])
+    scan = ada.scan(order="added")
+    shown = [(await anext(scan)).id]
+    await Grants(store).revoke("acme", to=user("ada"), by="vera")
+    await operator.add(HumanMemory(id="late", content="The merger is off: canary."))
+
+    async def read_on() -> None:
+        while True:
+            shown.append((await anext(scan)).id)
+
+    with pytest.raises(NotGrantedError):
+        await read_on()
+
+    assert "late" not in shown
+    assert len(shown) < 500
+
+
 async def test_what_was_made_from_a_space_goes_with_the_grant(store: Store) -> None:
     ada = store.scoped(user_id="ada", spaces="granted")
     await ada.add(SummaryMemory(id="summary", content="Thirty days.", sources=["acme-1", "own"]))
@@ -181,6 +201,21 @@ async def test_forgetting_a_space_removes_it_its_grants_and_what_was_made_from_i
     assert receipt.grants == ["user:ada"]
     assert await ids(ada) == {"own"}
     assert await Grants(store).spaces() == ["beta"]
+
+
+async def test_what_is_removed_by_a_session_a_task_or_a_time_takes_no_grant_along(store: Store) -> None:
+    """A grant has its grantee as its session and its space as its task; a retention job asks for a time."""
+    await store.add(HumanMemory(id="named-alike", content="x", metadata=MemoryMetadata(task_id="acme")))
+    later = datetime.now(UTC) + timedelta(days=1)
+
+    assert await store.clear(metadata=MemoryMetadata(task_id="acme")) == 1
+    await store.clear(metadata=MemoryMetadata(session_id="user:ada"))
+    await store.purge(metadata=MemoryMetadata(session_id="user:ada"))
+    await revoke(store, since="2000-01-01T00:00:00Z", by="vera")
+    await store.purge(until=later)
+
+    assert [str(grant.to) for grant in await Grants(store).list("acme")] == ["user:ada"]
+    assert await ids(store.scoped(user_id="ada", spaces="granted")) == set()
 
 
 async def test_grants_are_exported_and_imported_with_the_store(store: Store) -> None:

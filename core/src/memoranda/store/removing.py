@@ -12,11 +12,15 @@ from memoranda.store.branch_layer import MARK
 from memoranda.store.filters import Filter, Narrowing, check_clearing, check_filter
 from memoranda.store.lifecycle import Lifecycle
 from memoranda.store.protocol import Capability
+from memoranda.store.spaces import DIRECTORY
 from memoranda.store.values import Value
 from memoranda.store.writes import Change, Write
 
 NO_RECORD = Value("memory_type", False, "$ne", "branch")
 """What holds for all items but the records of branches."""
+
+NO_GRANT = Value("user_id", False, "$ne", DIRECTORY)
+"""What holds for all items but grants, and what is noted beside them."""
 
 
 class Removing(Lifecycle):
@@ -26,7 +30,8 @@ class Removing(Lifecycle):
         """Remove the items that match, archived ones too, and return how many; without a filter, all of them.
 
         Filters are those of :meth:`search`. A store with the capability ``delete`` keeps them as deleted, and
-        :meth:`restore` brings them back. An empty ``MemoryMetadata()`` is an InputError.
+        :meth:`restore` brings them back. An empty ``MemoryMetadata()`` is an InputError. A filter that names no user
+        leaves grants of spaces as they are.
         """
         self._ensure_open()
         check_clearing(metadata)
@@ -86,7 +91,7 @@ class Removing(Lifecycle):
         """Remove items for good, deleted ones too, with every trace in every index, and return how many.
 
         Name an id, a filter, or ``deleted_only`` to empty the bin; none of the three is an InputError, and so is an
-        empty ``MemoryMetadata()``. Filters are those of :meth:`search`. A purged id can be used again by anyone. What
+        empty ``MemoryMetadata()``. Filters are those of :meth:`clear`. A purged id can be used again by anyone. What
         has expired goes too, and does not count. Capability ``purge``.
         """
         self._ensure_open()
@@ -102,8 +107,14 @@ class Removing(Lifecycle):
         return (await self._submit(Write(change=Change("purge", wanted, ids, deleted_only=deleted_only)))).changed
 
     def _removed(self, metadata: MemoryMetadata | None, item_id: str | None = None, **named: Any) -> Filter:
-        """Return the filter of what is to be removed. Removing a part of a branch leaves where it comes from."""
+        """Return the filter of what is to be removed. Removing a part of a branch leaves where it comes from.
+
+        A session, a task or a time says nothing about grants, which have the names of their grantees and spaces there.
+        """
         wanted, bounds = self._filter(metadata=metadata, archived=None, **named), self._bounds(metadata)
+        narrowed = metadata is not None or any(named.values())
+        if narrowed and item_id is None and (bounds is None or bounds.user_id is None):
+            wanted = wanted.also(NO_GRANT)
         if item_id is not None or bounds is None or bounds.session_id is None or not bounds.session_id.startswith(MARK):
             return wanted
         whole = MemoryMetadata(user_id=bounds.user_id, session_id=bounds.session_id)

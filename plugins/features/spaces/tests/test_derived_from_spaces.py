@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from memoranda.errors import InputError, NotGrantedError
+from memoranda.errors import InputError, NotGrantedError, StoreUnavailableError
 from memoranda.items import HumanMemory, MemoryItem, MemoryMetadata, SummaryMemory
 from memoranda.store import InMemoryStore, Store
 from memoranda.store.backend import Layer, Write, Written
@@ -63,6 +63,32 @@ async def test_revoking_withdraws_what_was_made_from_the_space_and_no_more(store
 
     assert await shown(store) == {"own"}
     assert await store.get("summary") is None
+
+
+async def test_a_revoke_that_was_cut_off_is_completed_by_the_next_one(store: Store, grants: Grants) -> None:
+    """The process is gone when the grant has ended, and nothing that was made by it is withdrawn yet."""
+    await shared_summary(store, grants)
+
+    class CutOff(Layer):
+        cut = True
+
+        async def write(self, write: Write) -> Written:
+            if self.cut and not any(item.memory_type == "grant" for item in write.adds):
+                raise StoreUnavailableError("The store went away.")
+            return await self.inner.write(write)
+
+    lineage = next(layer for layer in store.layers if layer.name == "lineage")
+    cut_off = CutOff(lineage.inner)
+    lineage.stand_on(cut_off)
+    with pytest.raises(StoreUnavailableError):
+        await grants.revoke("acme", to=user("ada"), by="vera")
+    assert await grants.list("acme") == []
+    assert "summary" in await shown(store)
+    cut_off.cut = False
+
+    assert not await grants.revoke("acme", to=user("ada"), by="vera")
+
+    assert await shown(store) == {"own"}
 
 
 async def test_another_grant_of_the_same_space_keeps_it(store: Store, grants: Grants) -> None:

@@ -7,6 +7,7 @@ import json
 import subprocess
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,10 @@ import httpx2
 import pytest
 from mcp import Client, StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
+from mcp.shared.exceptions import MCPError
 
+import memoranda
+from memoranda import HumanMemory
 from memoranda.errors import InputError
 from memoranda_mcp.http import Tokens, read_tokens
 
@@ -54,6 +58,23 @@ async def client_of(url: str, token: str, mode: Any = "auto") -> AsyncIterator[C
 async def contents(client: Client) -> list[str]:
     result = await client.call_tool("list_memories", {})
     return [memory["content"] for memory in result.structured_content["memories"]]
+
+
+async def told(client: Client, *ids: str) -> str:
+    """Return all that a client is told of the ferry, and of items whose ids it knows."""
+    asked: list[tuple[str, dict[str, Any]]] = [
+        ("recall", {"query": "What does the ferry cost?"}),
+        ("list_memories", {}),
+        ("context", {"question": "What does the ferry cost?"}),
+        ("list_memories", {"ids": [*ids]}),
+    ]
+    answers = [str(await client.call_tool(name, given)) for name, given in asked]
+    for uri in ("memory://recent", *(f"memory://items/{item_id}" for item_id in ids)):
+        try:
+            answers.append(str(await client.read_resource(uri)))
+        except MCPError as error:
+            answers.append(str(error))
+    return "\n".join([*answers, str(await client.list_resources())])
 
 
 HELLO = {
@@ -126,3 +147,35 @@ def test_tokens_that_protect_nothing_are_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="from users to tokens") as refused:
         read_tokens(path)
     assert ADA not in str(refused.value)
+
+
+async def test_a_token_reads_what_is_granted_to_its_user_as_long_as_it_is(started: Started, tmp_path: Path) -> None:
+    """Grants are given, revoked and left to end by another process, between the calls of sessions that stay open."""
+    spaces = pytest.importorskip("memoranda_spaces")
+    costs = {"acme": "The ferry costs forty euros.", "beta": "The ferry costs ninety francs."}
+    async with memoranda.open(f"sqlite:///{tmp_path / 'memory.db'}") as store:
+        grants = spaces.Grants(store)
+        for name, text in costs.items():
+            await store.space(name).add(HumanMemory(id=f"{name}-1", content=text))
+        await grants.give("acme", to=spaces.user("ada"), may="manage", by="vera")
+        await grants.give("beta", to=spaces.user("grace"), by="vera")
+        async with (
+            serving(started, tmp_path, "--spaces") as url,
+            client_of(url, ADA) as ada,
+            client_of(url, GRACE) as grace,
+        ):
+            by_ada, by_grace = await told(ada, "acme-1", "beta-1"), await told(grace, "acme-1", "beta-1")
+            assert "forty euros" in by_ada
+            assert "ninety francs" not in by_ada
+            assert "ninety francs" in by_grace
+            assert "forty euros" not in by_grace
+
+            await grants.revoke("acme", to=spaces.user("ada"), by="vera")
+            until = datetime.now(UTC) + timedelta(seconds=1)
+            await grants.give("beta", to=spaces.user("grace"), until=until, by="vera")
+            await asyncio.sleep(1.1)
+
+            assert "forty euros" not in await told(ada, "acme-1", "beta-1")
+            assert "ninety francs" not in await told(grace, "acme-1", "beta-1")
+            await grants.give("beta", to=spaces.user("ada"), by="vera")
+            assert "ninety francs" in await told(ada, "acme-1", "beta-1")

@@ -16,10 +16,9 @@ from typing import Any, Literal, NamedTuple
 
 from memoranda.errors import InputError
 from memoranda.items import HumanMemory, MemoryItem, SystemMemory
-from memoranda.speakers import is_role, plain_name, speaker
+from memoranda.speakers import SOMEONE_ELSE, is_role, is_someone_elses, plain_name, speaker
 from memoranda.store.spaces import space_of
 from memoranda.tokens import TokenCounter, estimate_tokens
-from memoranda.trust import Trust, trust_of
 from memoranda_context.counting import text_tokens
 from memoranda_messages.anthropic import to_anthropic
 from memoranda_messages.chat import to_openai
@@ -46,8 +45,6 @@ NOT_MENTIONED = "Words of the question that no memory has: "
 
 _SPEAKERS = {"human": "user", "ai": "assistant", "item": "note"}
 _PLAIN_TYPES = ("human", "ai")
-_SOMEONE_ELSE = "someone else"
-"""Who speaks in an item that is a person's and that its user did not write."""
 
 
 class Decision(NamedTuple):
@@ -351,8 +348,8 @@ def _who(item: MemoryItem) -> str:
     """Return who speaks in an item, in the words of a prompt: the user, an assistant, a tool or a note."""
     if item.name is None and item.trust is None and not item.__pydantic_extra__ and item.memory_type in _PLAIN_TYPES:
         return _SPEAKERS[item.memory_type]
-    if item.memory_type == "human" and trust_of(item).rank < Trust.USER.rank:
-        return _SOMEONE_ELSE
+    if is_someone_elses(item):
+        return SOMEONE_ELSE
     return speaker(item, _SPEAKERS)
 
 

@@ -237,6 +237,27 @@ def leave(
     say(f"{member} is no longer a member of {group!r}.")
 
 
+@grants.command()
+def members(
+    group: Group,
+    store: options.Store = None,
+    store_options: options.StoreOptions = None,
+    as_json: options.Json = False,
+) -> None:
+    """Show the members of a group."""
+
+    async def work(found: Grants, target: Any) -> list[str]:
+        return [str(member) for member in await found.members(group)]
+
+    listed = _run(store, store_options, "read", work)
+    if as_json:
+        show_json({"group": group, "members": listed})
+        return
+    if listed:
+        show(table("member", rows=[(member,) for member in listed]))
+    say(f"{len(listed)} member{'' if len(listed) == 1 else 's'}.")
+
+
 def _run(
     store: str | None,
     store_options: list[str] | None,

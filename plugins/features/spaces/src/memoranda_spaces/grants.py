@@ -107,7 +107,7 @@ class Grants:
     async def revoke(self, space: str, *, to: Grantee | str, by: str | None = None, why: str = "") -> bool:
         """Take back what was granted to somebody in a space, and return whether anything was.
 
-        What their users made from the space, and may not read any more, is withdrawn.
+        What their users made from the space, and may not read any more, is withdrawn. If that fails, call it again.
         """
         whom = checked(to)
 
@@ -248,6 +248,8 @@ class Grants:
             now = self._now()
             changed = change(before, Event("", now, decider, reason))
             if changed is None:
+                if before is not None and not before.is_given:
+                    await self._settle(before)  # Who ended it may have been killed before everything was withdrawn.
                 return None
             items = {item.id: item for item in witnesses}
             # One record is usual; a store that was filled from several may have more, which all say the same then.
@@ -293,15 +295,18 @@ class Grants:
         return [item for item in records if grant_of(item).is_given]
 
     async def _narrowed(self, before: Grant | None, after: Grant) -> None:
-        """Withdraw what users made from spaces that they may not read any more, or not for as long."""
+        """Withdraw what a grant does not cover any more, if it covers less than before."""
         if before is None or not before.is_given:
             return
-        if after.is_given and not _is_sooner(after.until, before.until):
-            return
-        members = [after.to] if after.to.kind != "group" else await self.members(after.to.name)
-        spaces = [after.space]
-        if after.group is not None:
-            spaces = [grant.space for grant in await read_grants(self._directory, to=[group(after.group).key])]
+        if not after.is_given or _is_sooner(after.until, before.until):
+            await self._settle(after)
+
+    async def _settle(self, changed: Grant) -> None:
+        """Withdraw what users made from spaces that they may not read any more, or not for as long."""
+        members = [changed.to] if changed.to.kind != "group" else await self.members(changed.to.name)
+        spaces = [changed.space]
+        if changed.group is not None:
+            spaces = [grant.space for grant in await read_grants(self._directory, to=[group(changed.group).key])]
         for member in members:
             if member.kind == "user" and member.agent is None:
                 await self._withdraw_from(member, spaces)

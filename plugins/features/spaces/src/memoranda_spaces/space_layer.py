@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
 from typing import TypeVar
 
-from memoranda.items import SCOPE_FIELDS, Changes, MemoryItem
+from memoranda.items import SCOPE_FIELDS, Changes, MemoryItem, MemoryMetadata
 from memoranda.store import Capability, Owner, copy_item
 from memoranda.store.backend import (
     AtLeast,
@@ -26,6 +27,9 @@ from memoranda_spaces.access import Access
 from memoranda_spaces.shared_items import MOST_TRUST, seen, seen_all
 
 T = TypeVar("T")
+
+FOUND_PER_CHECK = 200
+"""How many items or owners a read that streams finds before it asks once more whether it is still allowed."""
 
 
 class SpaceLayer(Layer):
@@ -49,10 +53,10 @@ class SpaceLayer(Layer):
         return [] if _asks_too_much(query) else seen_all(await self.inner.read(query))
 
     async def stream(self, query: Query[MemoryItem]) -> AsyncGenerator[MemoryItem, None]:
-        """Yield what matches in the space."""
+        """Yield what matches in the space, as long as it may be read."""
         await self._check("read")
         if not _asks_too_much(query):
-            async for item in self.inner.stream(query):
+            async for item in self._while_granted(self.inner.stream(query)):
                 yield seen(item)
 
     async def count(self, query: Query[MemoryItem]) -> int:
@@ -61,10 +65,22 @@ class SpaceLayer(Layer):
         return 0 if _asks_too_much(query) else await self.inner.count(query)
 
     async def owners(self, listing: Listing, query: Query[MemoryItem]) -> AsyncGenerator[Owner, None]:
-        """Yield the owners of what matches in the space."""
+        """Yield the owners of what matches in the space, as long as it may be read."""
         await self._check("read")
-        async for owner in self.inner.owners(listing, query):
+        async for owner in self._while_granted(self.inner.owners(listing, query)):
             yield owner
+
+    async def _while_granted(self, found: AsyncGenerator[T, None]) -> AsyncGenerator[T, None]:
+        """Yield what is found. Raises NotGrantedError once it may not be read any more.
+
+        A stream can be held open for as long as its reader likes. The grant is looked up between finding and showing,
+        so that nothing is shown that was found after it ended.
+        """
+        async with aclosing(_batches(found)) as batches:
+            async for batch in batches:
+                await self._check("read")
+                for each in batch:
+                    yield each
 
     async def changes(self, query: Query[T], since: object) -> Changes[T]:
         """Return how items or payloads of the space have changed."""
@@ -80,16 +96,26 @@ class SpaceLayer(Layer):
         return None
 
     def item_in(self, item: MemoryItem) -> MemoryItem:
-        """Return a copy without the user, session, task and agent it was written with: they are the writer's own."""
-        own = self._access.scope.user_id
+        """Return a copy for the space: what comes from the writer's own scope leaves its user, session, task and agent.
+
+        An item without an owner, such as a message of a conversation that a framework keeps in the space, has its
+        session, task and agent for the space.
+        """
+        if not self._is_own(item.metadata):
+            return item
         bound = {name: getattr(self._scope, name) for name in SCOPE_FIELDS}
-        if own is None or item.metadata.user_id != own:
-            bound["user_id"] = item.metadata.user_id
         if item.memory_type == "branch":
             bound["session_id"] = item.metadata.session_id  # It is the branch's own name.
         placed = copy_item(item)
         placed.__dict__["metadata"] = item.metadata.model_copy(update=bound)
         return placed
+
+    def _is_own(self, owner: MemoryMetadata) -> bool:
+        """Return True for the metadata of an item that lies in the private scope of the writer."""
+        writer = self._access.scope
+        if writer.user_id is not None:
+            return owner.user_id == writer.user_id
+        return owner.user_id is None and owner.agent_id == writer.agent_id
 
     async def write(self, write: Write) -> Written:
         """Carry out a write in the space, as far as that is granted."""
@@ -125,3 +151,16 @@ class SpaceLayer(Layer):
 def _asks_too_much(query: Query[T]) -> bool:
     """Return True if a query asks for more trust than anything in a space has."""
     return any(type(each) is AtLeast and each.trust > MOST_TRUST for each in query.wanted.further)
+
+
+async def _batches(found: AsyncGenerator[T, None]) -> AsyncGenerator[list[T], None]:
+    """Yield what is found in lists of at most ``FOUND_PER_CHECK``."""
+    batch: list[T] = []
+    async with aclosing(found):
+        async for each in found:
+            batch.append(each)
+            if len(batch) == FOUND_PER_CHECK:
+                yield batch
+                batch = []
+    if batch:
+        yield batch

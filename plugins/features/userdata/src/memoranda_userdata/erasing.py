@@ -93,7 +93,14 @@ async def forget(store: Store, user_id: str) -> ErasureReceipt:
 
 
 async def count_user(store: Store, name: str, user: str) -> ErasureReceipt:
-    """Return a receipt that says how much a store of this name holds of a user; nothing is removed yet."""
+    """Return a receipt that says how much a store of this name holds of a user; nothing is removed yet.
+
+    Raises InputError for the owner of all grants, who is no user: what was made by the grants would stay.
+    """
+    if user == DIRECTORY:
+        raise InputError(
+            f"{DIRECTORY!r} has the grants of everybody. Revoke them, or forget a user or a space.", field="user_id"
+        )
     owner = MemoryMetadata(user_id=user)
     found = await store.count(metadata=owner)
     hides = Capability.DELETE in store.capabilities
@@ -218,6 +225,7 @@ async def find_revoked(
         and (item_id is None or found.id == item_id)
         and found.created_at >= earliest
         and found.memory_type != "branch"
+        and found.metadata.user_id != DIRECTORY
     }
     gone = [found.id for found in everything if found.id in roots]
     gone += [found.id for found in _derived(everything, roots) if found.id not in roots]
@@ -236,7 +244,7 @@ async def revoke(
 
     Name an ``origin``, an ``item``, a time ``since`` which items were created, or several of them together. What is
     taken back is deleted: no read shows it. Items that only a deleted summary stood for are shown again. Needs the
-    capability ``delete``; ``by`` says who asked for it.
+    capability ``delete``; ``by`` says who asked for it. Grants of spaces stay: they are taken back by themselves.
     """
     receipt = await find_revoked(store, origin=origin, item=item, since=since, by=by)
     await take_back(store, receipt)

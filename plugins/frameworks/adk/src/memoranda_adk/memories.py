@@ -13,7 +13,9 @@ from google.adk.sessions.session import Session
 from pydantic_core import to_jsonable_python
 
 from memoranda.items import MemoryItem, MemoryMetadata
+from memoranda.speakers import SOMEONE_ELSE, is_someone_elses
 from memoranda.store import Capability, Store
+from memoranda.store.spaces import space_of
 from memoranda.sync import SyncStore
 from memoranda_adk.events import FORMAT, USER, EventFormat, item_id
 from memoranda_backend.text import index_terms, query_terms
@@ -87,7 +89,9 @@ class MemorandaMemoryService(BaseMemoryService):
         await self._add(app_name, user_id, None, events, custom_metadata, replace=True)
 
     async def search_memory(self, *, app_name: str, user_id: str, query: str) -> SearchMemoryResponse:
-        """Return the memories that answer a query, best first; ``custom_metadata`` has the session of each.
+        """Return the memories that answer a query, best first; ``custom_metadata`` has the session or space of each.
+
+        What a person said who is not the user has the author ``"someone else"``.
 
         Without an embedder, only those are returned that have a word of the query themselves, in any of its forms: what
         was said right beside them is not. A memory that holds no longer says so.
@@ -115,7 +119,7 @@ class MemorandaMemoryService(BaseMemoryService):
         An event of a session stays there, but it is no memory any more, even if its session is added again. Anything
         that is no memory of this app, such as another app's or a fact, is left as it is.
         """
-        mine = self._store.scoped(user_id=user_id)
+        mine = self._store.own.scoped(user_id=user_id)
         derived = item_id(self._store, app_name, user_id, "", memory_id or "")
 
         async def delete() -> None:
@@ -141,7 +145,7 @@ class MemorandaMemoryService(BaseMemoryService):
         replace: bool = False,
     ) -> None:
         """Mark the items of events that say something, and store those that are not stored."""
-        mine = self._store.scoped(user_id=user_id)
+        mine = self._store.own.scoped(user_id=user_id)
         owner = MemoryMetadata(user_id=user_id, session_id=session_id or None, agent_id=app_name)
         place = owner.model_copy(update={"agent_id": None})
         said = [event for event in events if event.content and event.content.parts]
@@ -190,9 +194,9 @@ def _entries(item: MemoryItem, app_name: str) -> Iterator[MemoryEntry]:
             yield MemoryEntry(
                 id=item.id,
                 content=event.content,
-                author=event.author,
+                author=SOMEONE_ELSE if is_someone_elses(item) else event.author,
                 timestamp=datetime.fromtimestamp(event.timestamp).astimezone().isoformat(),
-                custom_metadata={**(event.custom_metadata or {}), **_session(item)},
+                custom_metadata={**(event.custom_metadata or {}), **_place(item)},
             )
 
 
@@ -202,5 +206,7 @@ def _matching(items: Sequence[MemoryItem], query: str) -> list[MemoryItem]:
     return [item for item in items if not wanted.isdisjoint(index_terms(f"{item.name or ''} {item.content}"))]
 
 
-def _session(item: MemoryItem) -> dict[str, Any]:
-    return {} if item.metadata.session_id is None else {"session_id": item.metadata.session_id}
+def _place(item: MemoryItem) -> dict[str, Any]:
+    """Return the session and the space that an item lies in, without those that it does not."""
+    place = {"session_id": item.metadata.session_id, "space": space_of(item)}
+    return {name: value for name, value in place.items() if value is not None}

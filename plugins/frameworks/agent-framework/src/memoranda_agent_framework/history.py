@@ -11,9 +11,10 @@ from agent_framework import AgentSession, ContextProvider, HistoryProvider, Mess
 
 from memoranda.loops import LoopLock
 from memoranda.store import Store
+from memoranda.store.spaces import space_of
 from memoranda.sync import SyncStore
 from memoranda.trust import lowest_trust
-from memoranda_agent_framework.messages import TRUST, AgentFrameworkFormat
+from memoranda_agent_framework.messages import SHARED, TRUST, AgentFrameworkFormat, is_shared
 from memoranda_context import Fence, recall_notes
 from memoranda_messages.sessions import Dropped, SessionOptions, Sessions, retry_conflicts, settled
 
@@ -97,6 +98,7 @@ class MemorandaHistoryProvider(HistoryProvider):
         """
         session = session_id or DEFAULT_SESSION
         conversation = self._sessions.stored(session)
+        messages = [message for message in messages if not is_shared(message)]  # It would outlast the grant.
 
         async def attempt() -> None:
             head = await conversation.head()
@@ -174,7 +176,7 @@ class MemorandaContextProvider(ContextProvider):
 
     Memories come as one message of the user's, which says that they are no instructions. Its attribution has the
     sessions that they come from as ``origin_session_ids``, and the lowest ``trust`` of them: a history provider that
-    stores context messages stores it with that. Nothing else is stored.
+    stores context messages stores it with that, unless a memory of a space is among them. Nothing else is stored.
     """
 
     DEFAULT_SOURCE_ID: ClassVar[str] = "memoranda_recall"
@@ -201,9 +203,11 @@ class MemorandaContextProvider(ContextProvider):
         if not question:
             return
         elsewhere = {"session_id": {"$ne": context.session_id}} if context.session_id else None
-        notes = await recall_notes(self._sessions.store, question, where=elsewhere, **self._options)
+        notes = await recall_notes(self._sessions.reaching, question, where=elsewhere, **self._options)
         if notes.text:
             origins = [item.metadata.session_id for item in notes.items if item.metadata.session_id is not None]
-            attribution = {TRUST: str(lowest_trust(notes.items))}
+            attribution: dict[str, Any] = {TRUST: str(lowest_trust(notes.items))}
+            if any(map(space_of, notes.items)):
+                attribution[SHARED] = True
             message = Message("user", [notes.text], additional_properties={"_attribution": attribution})
             context.extend_messages(self, [message], origin_session_ids=origins)

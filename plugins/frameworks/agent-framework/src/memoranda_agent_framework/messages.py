@@ -15,6 +15,9 @@ _ROLES = {"human": "user", "ai": "assistant", "tool": "tool", "system": "system"
 TRUST = "trust"
 """The key of a message's attribution with the lowest trust of what it was made from."""
 
+SHARED = "shared"
+"""The key of a message's attribution that says that it was made from a space."""
+
 HOSTED = "hosted_function_call"
 """Among ``provider_parts``: a call that the provider ran itself."""
 
@@ -97,6 +100,12 @@ def trust_of_context(properties: Mapping[str, Any]) -> str | None:
     if not isinstance(attribution, Mapping):
         return None
     return str(trusted_as("human", str(attribution.get(TRUST))))
+
+
+def is_shared(message: Message) -> bool:
+    """Return True for a message of the context that was made from a space, which its reader may lose."""
+    attribution = message.additional_properties.get("_attribution")
+    return isinstance(attribution, Mapping) and bool(attribution.get(SHARED))
 
 
 def _is_hosted(content: JsonObject) -> bool:

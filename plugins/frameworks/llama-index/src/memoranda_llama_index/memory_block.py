@@ -57,7 +57,7 @@ class MemorandaMemoryBlock(BaseMemoryBlock[list[ChatMessage]]):
         session_id = block_kwargs.get("session_id")
         window = [] if session_id is None else await self._sessions.stored(session_id).read()
         notes = await recall_notes(
-            self._sessions.store,
+            self._sessions.reaching,
             asked[-1],
             tokens=self.tokens,
             limit=self.limit,

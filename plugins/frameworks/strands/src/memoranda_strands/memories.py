@@ -14,6 +14,7 @@ from strands.types.tools import AgentTool, ToolResult, ToolUse
 
 from memoranda.items import SCOPE_FIELDS, MemoryItem, MemoryMetadata
 from memoranda.store import Store
+from memoranda.store.spaces import space_of
 from memoranda.sync import SyncStore
 from memoranda_messages import PlainTool
 from memoranda_messages.payload_json import encode_payload
@@ -131,5 +132,6 @@ class MemorandaMemoryStore(MemoryStore):
 def _entry(item: MemoryItem) -> MemoryEntry:
     """Return an item as Strands has memories; its metadata say where it comes from."""
     named = {"id": item.id, "created_at": item.created_at, "session_id": item.metadata.session_id, "name": item.name}
+    named["space"] = space_of(item)
     extra = {key: value for key, value in item.metadata.extra.items() if key != MARK}
     return MemoryEntry(item.content, metadata={**extra, **{key: value for key, value in named.items() if value}})

@@ -14,7 +14,7 @@ from memoranda_commands.characters import visible
 from memoranda_commands.terminal import is_narrow, progress, say, show, show_json, table
 
 if TYPE_CHECKING:
-    from memoranda.items import MemoryItem
+    from memoranda.items import MemoryItem, MemoryMetadata
     from memoranda.store import Owner, Store
 
 
@@ -31,6 +31,7 @@ class Numbers:
     types: Counter[str] = field(default_factory=Counter)
     statuses: Counter[str] = field(default_factory=Counter)
     users: Counter[str] = field(default_factory=Counter)
+    spaces: Counter[str] = field(default_factory=Counter)
     sessions: Counter[tuple[str, str]] = field(default_factory=Counter)
     capabilities: list[str] = field(default_factory=list)
 
@@ -43,10 +44,15 @@ class Numbers:
         self.newest = item.created_at
         self.types[item.memory_type] += 1
         self.statuses[item.status.value] += 1
-        if item.metadata.user_id is not None:
-            self.users[item.metadata.user_id] += 1
-        if item.metadata.session_id is not None:
-            self.sessions[item.metadata.user_id or "", item.metadata.session_id] += 1
+
+    def take_owner(self, owner: MemoryMetadata, space: str | None) -> None:
+        """Count whose an item is: a space's, if it lies in one, or else its user's."""
+        if space is not None:
+            self.spaces[space] += 1
+        elif owner.user_id is not None:
+            self.users[owner.user_id] += 1
+        if owner.session_id is not None:
+            self.sessions[owner.user_id or "", owner.session_id] += 1
 
 
 @options.scoped
@@ -65,6 +71,7 @@ def stats(
 
 async def _counted(store: Store, metadata: options.Owner) -> Numbers:
     from memoranda.store import Capability
+    from memoranda.store.spaces import DIRECTORY, space_of
 
     numbers = Numbers()
     numbers.capabilities = sorted(capability.value for capability in store.capabilities)
@@ -72,6 +79,8 @@ async def _counted(store: Store, metadata: options.Owner) -> Numbers:
     with progress("counting", total) as advance:
         async for item in store.scan(metadata=metadata):
             numbers.take(item)
+            if item.metadata.user_id != DIRECTORY:  # Grants are nobody's memories.
+                numbers.take_owner(item.metadata, space_of(item))
             advance(1)
     if Capability.DELETE in store.capabilities:
         numbers.deleted = await store.count(metadata=metadata, include_deleted=True) - numbers.items
@@ -89,6 +98,7 @@ def _as_json(numbers: Numbers, top: int) -> dict[str, Any]:
         "types": dict(numbers.types.most_common()),
         "statuses": dict(numbers.statuses.most_common()),
         "users": len(numbers.users),
+        "spaces": len(numbers.spaces),
         "sessions": len(numbers.sessions),
         "busiest_users": dict(numbers.users.most_common(top)),
         "capabilities": numbers.capabilities,
@@ -111,6 +121,7 @@ def _show(numbers: Numbers, top: int) -> None:
         ("types", listed(numbers.types)),
         ("statuses", listed(numbers.statuses)),
         ("users", f"{len(numbers.users):,}"),
+        *([("spaces", f"{len(numbers.spaces):,}")] if numbers.spaces else []),
         ("sessions", f"{len(numbers.sessions):,}"),
         ("busiest users", listed(busiest)),
         ("the store offers", ", ".join(numbers.capabilities)),

@@ -57,8 +57,8 @@ def forget(
         )
     document = {**receipt.as_json(), "dry_run": dry_run}
     if dry_run:
-        total = items_text(receipt.held)
-        target.report(document, f"{total} of {user!r} would be erased ({receipt.deleted} of them deleted already).")
+        deleted = f"{receipt.deleted} of them deleted already"
+        target.report(document, f"{_held(receipt)} of {user!r} would be erased ({deleted}).")
         return
     if receipt_file is not None:
         receipt_file.write_text(json.dumps(document, ensure_ascii=False, indent=2) + "\n", encoding="utf-8")
@@ -83,14 +83,14 @@ async def _forget(store: Store, url: str, user: str, dry_run: bool, yes: bool, r
     from memoranda_commands.stores import unerased
 
     receipt = await count_user(store, url, user)
-    total = receipt.held
+    knows = receipt.held > 0 or bool(receipt.grants)
     # An earlier run may have left data on the disk; its receipt asked to run the command again.
-    if not total and not resumed and not await unerased(store):
+    if not knows and not resumed and not await unerased(store):
         raise await _unknown(store, user)
     if dry_run:
         return receipt
-    if total:
-        agree(f"Erase {items_text(total)} of {user!r} for good? This cannot be undone.", yes=yes)
+    if knows:
+        agree(f"Erase {_held(receipt)} of {user!r} for good? This cannot be undone.", yes=yes)
     with progress("erasing", None):
         await erase_user(store, receipt)
     return receipt
@@ -117,6 +117,12 @@ async def _unknown(store: Store, user: str) -> CommandError:
     )
 
 
+def _held(receipt: ErasureReceipt) -> str:
+    """Return how much the store held, in words."""
+    items, grants = items_text(receipt.held), len(receipt.grants)
+    return items if not grants else f"{items} and {grants} grant{'' if grants == 1 else 's'}"
+
+
 def _show(receipt: ErasureReceipt) -> None:
     left = ", ".join(f"{way} {number}" for way, number in receipt.left.items())
     verdict = "SOMETHING IS LEFT" if any(receipt.left.values()) else "nothing is left"
@@ -128,6 +134,8 @@ def _show(receipt: ErasureReceipt) -> None:
         ("removed", f"{receipt.removed:,}, by {receipt.method}"),
         ("looked again", f"{left}: {verdict}"),
     ]
+    if receipt.grants:
+        rows.append(("grants removed", ", ".join(receipt.grants)))
     if receipt.keys_destroyed is not None:
         rows.append(("keys destroyed", f"{receipt.keys_destroyed:,}: no backup of this user can be read any more"))
     if receipt.pending:

@@ -168,8 +168,9 @@ class SessionOptions(ViewOptions, total=False):
 class Sessions:
     """The sessions of a store: ``Sessions(store, ttl=3600)``. The options are those of :class:`Conversation`.
 
-    ``store`` is any open store or handle, async or of :mod:`memoranda.sync`. ``dropped`` has what the last read could
-    not carry over from other frameworks.
+    ``store`` is any open store or handle, async or of :mod:`memoranda.sync`. Sessions lie in its own scope;
+    ``reaching`` is what was given, with the spaces that it reaches, for what is recalled. ``dropped`` has what the last
+    read could not carry over from other frameworks.
     """
 
     def __init__(
@@ -183,7 +184,8 @@ class Sessions:
     ) -> None:
         if min_trust is not None:
             check_trust(min_trust, "min_trust")
-        self.store = awaitable_store(store).own
+        self.reaching = awaitable_store(store)
+        self.store = self.reaching.own
         self.dropped: list[Dropped] = []
         self._ttl = ttl
         self._view: dict[str, Any] = {"min_trust": min_trust, "fence": fence, "receipt": receipt}
