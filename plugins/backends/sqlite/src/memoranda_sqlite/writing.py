@@ -1,7 +1,7 @@
 """The writer: one connection on one thread, where calls that arrive together share one commit.
 
-A caller puts a request in the queue and wakes the thread; if several tasks write and others read, the thread is woken
-at the end of the event loop's iteration. The thread takes all requests, runs them in one transaction and sets each
+A caller puts a request in the queue and wakes the thread; where several tasks write, the thread is woken at the end of
+the event loop's iteration. The thread takes all requests, runs them in one transaction and sets each
 caller's own result. If one is refused, the transaction is rolled back and each request runs by itself, so that no call
 fails for another's item. The request of a cancelled caller is finished without it: no transaction is left open.
 
@@ -111,8 +111,6 @@ class Writer:
         self._waking: set[asyncio.AbstractEventLoop] = set()
         self._several = False
         """True if the last group had several requests: then others may follow in the same iteration of the loop."""
-        self._reads = 0
-        """The number of reads when the thread last wrote."""
 
     @property
     def waiting(self) -> int:
@@ -144,12 +142,11 @@ class Writer:
         if self._worker.closed:
             raise StoreClosedError("The SQLite store")
         self._queue.append(request)
-        if not self._several or self._indexer.reads == self._reads:
+        if not self._several:
             self.flush()
             return request.future
-        # At the end of the iteration: a thread that is woken earlier takes the interpreter from readers at every
-        # statement. All requests of one iteration are written together. Without readers that is so in any case, since
-        # the loop holds the interpreter until the end of the iteration, and the thread is awake by then.
+        # At the end of the iteration: a thread that is woken earlier competes for the interpreter while the other tasks
+        # of the iteration still add to the group.
         loop = request.future.get_loop()
         if not self._scheduled and loop not in self._waking:
             self._waking.add(loop)
@@ -188,7 +185,6 @@ class Writer:
         if not requests:
             return
         self._several = len(requests) > 1
-        self._reads = self._indexer.reads
         try:
             self._write(self._worker.connection, requests)
             self._check_file()  # Not earlier: a file that is gone by now must fail too.
