@@ -10,7 +10,6 @@ import asyncio
 import threading
 from abc import abstractmethod
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import Any, TypeVar
 
 from memoranda.errors import IdConflictError, StoreNotFoundError, UnsupportedError, VersionConflictError
@@ -31,7 +30,6 @@ from memoranda.store.values import Value
 from memoranda.store.writes import (
     NOTHING_CHANGED,
     Change,
-    Packer,
     Write,
     Written,
     check_expected,
@@ -48,27 +46,23 @@ class HookedEngine(Engine):
     def __init__(self, store: BaseStore) -> None:
         self._store = store
         self._calls = CallsUnderWay()
+        self._mark: str | None = None
 
     @property
     def capabilities(self) -> frozenset[Capability]:  # type: ignore[override]  # read-only here
         """What the store declares."""
         return self._store.capabilities
 
-    @property
-    def packer(self) -> Packer | None:  # type: ignore[override]  # read-only here
-        """What the store has."""
-        return self._store._packer()
-
     async def open(self, opening: Opening) -> Opened:
         """Open the store."""
         store = self._store
         store._read_as = opening.item_types
         if opening.access != "create" and not await store._exists():
-            raise StoreNotFoundError(opening.label, await store._alike())
+            raise StoreNotFoundError(opening.label)
         await store._init()
         try:
             ends = await store._soonest_expiry() if Capability.TTL in store.capabilities else None
-            return Opened(await store._read_mark(), ends)
+            return Opened(self._mark, ends)
         except BaseException:
             await store._close()
             raise
@@ -137,7 +131,7 @@ class HookedEngine(Engine):
             case "sweep":
                 return Written(await store._sweep(wanted), next_expiry=await store._soonest_expiry())
             case "mark":
-                await store._write_mark(change.text)
+                self._mark = change.text
                 return NOTHING_CHANGED
         one = None if change.ids is None else change.ids[0]
         if change.action == "restore":
@@ -162,8 +156,7 @@ class HookedEngine(Engine):
                 found = await self._of_ids(query.ids, query.form)
         elif query.ranking is not None:
             text, mode = query.ranking
-            rank = store._rank_shared if query.shared else store._rank
-            found = await rank(text, query.wanted, query.page.limit, mode)
+            found = await store._rank(text, query.wanted, query.page.limit, mode)
         elif query.form == "payloads":
             found = await store._payloads(query.wanted, query.page)
         else:
@@ -195,10 +188,6 @@ class HookedEngine(Engine):
         changed: Any = await self._store._payload_changes(query.wanted, since)
         return changed  # type: ignore[no-any-return]  # The form of the query says what it is.
 
-    def snapshot(self) -> AbstractAsyncContextManager[bool]:
-        """Return the store's context."""
-        return self._store._one_state()
-
 
 class BaseStore(Store):
     """The base of a backend: four methods make a correct store, and further ones a faster one.
@@ -212,7 +201,6 @@ class BaseStore(Store):
         own = type(self)
         self._serialises_writes = own._update_many is BaseStore._update_many or own._apply is BaseStore._apply
         self._write_lock = LoopLock()
-        self._own_mark: str | None = None
         self._read_as: Callable[[], Mapping[str, type[MemoryItem]]] | None = None
         # Held by the thread whose step it is: see one_thread_at_a_time().
         self._turn = threading.RLock()
@@ -230,10 +218,6 @@ class BaseStore(Store):
     def _lifetimes(self) -> Lifetimes:
         """What is known of items that will expire."""
         return self._living.lifetimes
-
-    def _alive(self) -> list[Expiry]:
-        """Return the condition of what has not expired, if anything may have."""
-        return [Expiry(self._living.now())] if self._lifetimes.in_use else []
 
     def _waits(self) -> bool:
         return self._serialises_writes or self._lifetimes.in_use or super()._waits()
@@ -268,10 +252,6 @@ class BaseStore(Store):
         """Return True if there is something to open. An engine that has nothing to make is always there."""
         return True
 
-    async def _alike(self) -> Sequence[str]:
-        """Return the URLs of stores beside this one, which is not there, whose names look like its name."""
-        return ()
-
     async def _init(self) -> None:
         """Open the store. If this raises, nothing may be left open."""
 
@@ -281,14 +261,6 @@ class BaseStore(Store):
     async def _soonest_expiry(self) -> str | None:
         """Return when the next item expires, of all that are stored; None if none ever does."""
         return None
-
-    async def _read_mark(self) -> str | None:
-        """Return the text that :meth:`_write_mark` was given last; a persistent store keeps it with its items."""
-        return self._own_mark
-
-    async def _write_mark(self, text: str | None) -> None:
-        """Keep a text beside the items, or remove it."""
-        self._own_mark = text
 
     async def _apply(self, write: Write) -> int:
         """Store a batch and return how many items were deleted; all or none, where the store is ``atomic``.
@@ -307,13 +279,6 @@ class BaseStore(Store):
         for item in adds:
             await self._add(item, write.within)
         return removed
-
-    def _packer(self) -> Packer | None:
-        """Return what makes a list of rows of checked items, each with the id first; None where items are stored whole.
-
-        With it, large batches of adds reach :meth:`_apply` as ``write.packed``, and no item is copied.
-        """
-        return None
 
     async def _remove_each(self, ids: Sequence[str], within: MemoryMetadata | None, *, purge: bool) -> int:
         if purge or Capability.DELETE in self.capabilities:
@@ -359,10 +324,6 @@ class BaseStore(Store):
             raise UnsupportedError(self.label, f"search mode {mode!r}")
         return await rank_scope(self.bottom, best_of(query, wanted, limit, mode), await self._text_ranker())
 
-    async def _rank_shared(self, query: str, wanted: Filter, limit: int, mode: SearchMode) -> list[RankedItem]:
-        """Rank for a reader that changes nothing: a store that keeps items may give those."""
-        return await self._rank(query, wanted, limit, mode)
-
     async def _get_many(self, ids: Sequence[str]) -> list[MemoryItem]:
         """Return copies of those of the items that are there, in any order."""
         found = [await self._get(item_id) for item_id in ids]
@@ -385,10 +346,6 @@ class BaseStore(Store):
     async def _scan(self, wanted: Filter, include_deleted: bool, order: Order) -> AsyncGenerator[MemoryItem, None]:
         for item in reversed(await self._search(wanted, Page(order=order))):
             yield item
-
-    def _one_state(self) -> AbstractAsyncContextManager[bool]:
-        """Return a context in which every read of this task sees one state; it gives False if that cannot be had."""
-        return nullcontext(False)
 
     async def _owners(self, listing: Listing, wanted: Filter) -> AsyncGenerator[Owner, None]:
         """Yield the owners of the items that match, in order; see :class:`memoranda.store.backend.Listing`."""
