@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -71,6 +72,19 @@ class Listing:
                 yield waiting
                 waiting = None
             waiting = cut if waiting is None else waiting.joined(cut)
+        if waiting is not None:
+            yield waiting
+
+    async def shown_by_page(self, pages: AsyncGenerator[Iterable[Owner], None]) -> AsyncGenerator[Owner, None]:
+        """Yield what :meth:`shown` does, of owners that come in pages: a page may end within a namespace's depth."""
+        waiting: Owner | None = None
+        async with aclosing(pages):
+            async for page in pages:
+                for owner in self.shown(page):
+                    if waiting is not None and waiting.value != owner.value:
+                        yield waiting
+                        waiting = None
+                    waiting = owner if waiting is None else waiting.joined(owner)
         if waiting is not None:
             yield waiting
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from memoranda.errors import CorruptStoreError
@@ -123,33 +123,29 @@ FIRST_NAMESPACES = 250
 """How many namespaces are listed without counts in the event loop, in less than a millisecond."""
 
 
-async def listed(
+def listed(
     statements: SQLiteStatements, opened: Opened, listing: Listing, wanted: Filter
 ) -> AsyncGenerator[Owner, None]:
     """Yield the owners of what matches, in order."""
+    return listing.shown_by_page(_owner_pages(statements, opened, listing, wanted))
+
+
+async def _owner_pages(
+    statements: SQLiteStatements, opened: Opened, listing: Listing, wanted: Filter
+) -> AsyncGenerator[Iterable[Owner], None]:
     select, size = statements.owners_after, OWNERS_PAGE
     if not listing.counts and lists_places(listing, wanted):
         select, size = statements.namespaces_after, FIRST_NAMESPACES
     last: bytes | None = None
-    waiting: Owner | None = None
     while True:
         statement = select(listing, wanted, last, size)
         rows = opened().rows_at_once(*statement, _LISTING_PATIENCE) if size == FIRST_NAMESPACES else None
         if rows is None:
             rows = await opened().rows(*statement)
-        for owner in listing.shown(_owners(listing, rows)):
-            # Namespaces that the depth makes one may lie on both sides of a page's end.
-            if waiting is not None and waiting.value == owner.value:
-                waiting = waiting.joined(owner)
-                continue
-            if waiting is not None:
-                yield waiting
-            waiting = owner
+        yield _owners(listing, rows)
         if len(rows) < size:
-            break
+            return
         last, size = rows[-1][0], OWNERS_PAGE
-    if waiting is not None:
-        yield waiting
 
 
 def _owners(listing: Listing, rows: Sequence[Sequence[Any]]) -> Iterator[Owner]:

@@ -322,12 +322,6 @@ class KeyFile:
                 (master, wrapped, row.id),
             )
 
-    def retire(self, owners: list[str]) -> int:
-        """Let new items of these owners get new keys, and return how many keys that concerns."""
-        with self.transaction() as connection:
-            sql = "UPDATE keys SET state = 'retired', changed_at = ? WHERE owner = ? AND state = 'active'"
-            return sum([connection.execute(sql, (now_text(), owner)).rowcount for owner in owners])
-
     def destroy(self, ids: list[str]) -> int:
         """Overwrite keys, of which a row without a key stays, and return how many they were."""
         with self.transaction() as connection:

@@ -22,8 +22,6 @@ app = typer.Typer(add_completion=False, no_args_is_help=True, help="What is true
 
 T = TypeVar("T")
 
-MODEL = "The model"
-
 One = Annotated[
     list[str] | None,
     typer.Option("--one", metavar="NAME", help="A predicate with one value at a time, besides lives_in and the like."),
@@ -188,25 +186,15 @@ def profile(
 @options.scoped
 def extract(
     extractor: Annotated[str, typer.Option("--extractor", metavar="NAME", help="An installed extractor.")] = "rules",
-    model: Annotated[
-        str | None, typer.Option("--model", metavar="NAME", help="The model to ask.", rich_help_panel=MODEL)
-    ] = None,
-    base_url: Annotated[
-        str | None,
-        typer.Option(
-            "--base-url",
-            metavar="URL",
-            help="An OpenAI-compatible service; its key is read from OPENAI_API_KEY.",
-            rich_help_panel=MODEL,
-        ),
-    ] = None,
+    model: options.Model = None,
+    base_url: options.BaseUrl = None,
     price: Annotated[
         str | None,
         typer.Option(
             "--price",
             metavar="IN,OUT",
             help="What a million tokens cost, to show what was spent: 0.25,2.",
-            rich_help_panel=MODEL,
+            rich_help_panel=options.MODEL,
         ),
     ] = None,
     one: One = None,
