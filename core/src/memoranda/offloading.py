@@ -13,26 +13,26 @@ from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from importlib import import_module
 from typing import ParamSpec, TypeVar
 
-AT_ONCE = 500
+ITEMS_PER_TURN = 500
 """How many items are looked at, or checked before they are stored, in one turn: a few milliseconds of work, and less
 than a thread is worth. Larger arguments are copied, so that the caller may change them while a thread works on."""
 
-SIFTED_AT_ONCE = 2_000
+ITEMS_FILTERED_PER_TURN = 2_000
 """How many items are asked in one turn whether they match a filter, which is a fraction of the work of ranking them."""
 
-RANKED_AT_ONCE = 3_000
+ITEMS_RANKED_PER_TURN = 3_000
 """How many items are ranked in one turn whose words are known: arrays are compared in a few milliseconds."""
 
-CHANGED_AT_ONCE = 200
+ITEMS_CHANGED_PER_TURN = 200
 """How many items are changed in one turn."""
 
-EMBEDDED_AT_ONCE = 100
+TEXTS_EMBEDDED_PER_TURN = 100
 """How many short texts are embedded in one turn by an embedder that works in the process."""
 
-LETTERS_AT_ONCE = 25_000
+LETTERS_SPLIT_PER_TURN = 25_000
 """How much text is divided into words in one turn."""
 
-LETTERS_SIFTED_AT_ONCE = 1_000_000
+LETTERS_SEARCHED_PER_TURN = 1_000_000
 """How much text is searched for a substring in one turn."""
 
 _A_FEW, _BRIEF = 10, 0.003
@@ -49,7 +49,7 @@ async def offload(size: int, work: Callable[P, T], *arguments: P.args, **named: 
     The work is given all that it needs and changes nothing that others see. When the caller is cancelled, a thread goes
     on to its end and its result is dropped.
     """
-    if size <= AT_ONCE:
+    if size <= ITEMS_PER_TURN:
         return work(*arguments, **named)
     return await asyncio.to_thread(work, *arguments, **named)
 
@@ -63,12 +63,12 @@ async def import_in_thread(module: str) -> None:
 
 def filter_weight(count: int) -> int:
     """Return the weight of filtering ``count`` items, for :func:`offload`."""
-    return count * AT_ONCE // SIFTED_AT_ONCE
+    return count * ITEMS_PER_TURN // ITEMS_FILTERED_PER_TURN
 
 
 def word_weight(letters: int) -> int:
     """Return the weight of dividing a text of so many letters into words, for :func:`offload`."""
-    return letters * AT_ONCE // LETTERS_AT_ONCE
+    return letters * ITEMS_PER_TURN // LETTERS_SPLIT_PER_TURN
 
 
 def ranking_weight(count: int, new: Iterable[str]) -> int:
@@ -76,9 +76,9 @@ def ranking_weight(count: int, new: Iterable[str]) -> int:
 
     The texts are read only as far as decides it: to measure all texts of a large scope would hold the loop, too.
     """
-    weight, letters = count * AT_ONCE // RANKED_AT_ONCE, 0
+    weight, letters = count * ITEMS_PER_TURN // ITEMS_RANKED_PER_TURN, 0
     for text in new:
-        if weight + word_weight(letters) > AT_ONCE:
+        if weight + word_weight(letters) > ITEMS_PER_TURN:
             break
         weight, letters = weight + 1, letters + len(text)
     return weight + word_weight(letters)

@@ -20,7 +20,7 @@ from memoranda.store.owners import is_below
 from memoranda.store.spaces import PREFIX
 from memoranda.trust import Trust, trust_of
 
-_STRETCH = 1 << 16
+_SLICE_CHARACTERS = 1 << 16
 """How many characters of a long text are folded at once."""
 
 
@@ -162,15 +162,15 @@ class Contains(Condition):
 
     def matches(self, item: MemoryItem) -> bool:
         content = item.content
-        if len(content) <= _STRETCH:
+        if len(content) <= _SLICE_CHARACTERS:
             return self.folded in fold(content)
-        # Python gives way to other threads only between two stretches. Folding takes each character by itself.
+        # Python gives way to other threads only between two slices. Folding takes each character by itself.
         before = ""
-        for start in range(0, len(content), _STRETCH):
-            text = before + fold(content[start : start + _STRETCH])
+        for start in range(0, len(content), _SLICE_CHARACTERS):
+            text = before + fold(content[start : start + _SLICE_CHARACTERS])
             if self.folded in text:
                 return True
-            before = text[max(0, len(text) - len(self.folded) + 1) :]  # A query may be longer than a stretch.
+            before = text[max(0, len(text) - len(self.folded) + 1) :]  # A query may be longer than a slice.
         return False
 
     @property
@@ -264,7 +264,7 @@ class InBranch(Condition, bounds_scope=True):
         is_theirs = item.metadata.user_id == self.user and item.memory_type != "branch"
         return is_theirs and all(condition.matches(item) for condition in self.within)
 
-    def stretches(self) -> list[tuple[str, bool, tuple[Condition, ...]]]:
+    def sessions(self) -> list[tuple[str, bool, tuple[Condition, ...]]]:
         """Return what it consists of: sessions, each with whether its archived items are meant, and what is asked.
 
         Each is a plain session's, which engines have indexes for.

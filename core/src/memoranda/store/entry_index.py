@@ -9,7 +9,7 @@ from operator import is_
 from typing import Any, NamedTuple
 
 from memoranda.items import SCOPE_FIELDS, MemoryItem, MemoryMetadata, ids_of
-from memoranda.offloading import AT_ONCE
+from memoranda.offloading import ITEMS_PER_TURN
 from memoranda.store.codec import stored_metadata
 from memoranda.store.conditions import Below, InScope, metadata_conditions
 from memoranda.store.filters import Filter, Order, metadata_matches
@@ -70,7 +70,7 @@ class EntryList(list[Entry]):
         return True
 
     def take(self, gone: Sequence[Entry]) -> None:
-        """Remove entries, which are in order and all there, touching only the stretch where they stand."""
+        """Remove entries, which are in order and all there, touching only the range where they stand."""
         _remove(self, gone)
         if staying := [entry for entry in gone if stays(entry.item)]:
             _remove(self.staying, staying)
@@ -157,7 +157,7 @@ class EntryIndex:
         few entries are worth no plan.
         """
         rows = {}
-        if len(gone) + len(come) > AT_ONCE:
+        if len(gone) + len(come) > ITEMS_PER_TURN:
             leaving, coming = _by_row(gone), _by_row(come)
             for name in leaving.keys() | coming.keys():
                 rows[name] = self._splice(name, leaving.get(name, []), coming.get(name, []))

@@ -232,7 +232,7 @@ class Filter:
                 archived=archived,
                 further=(*others, *past),
             )
-            for session, archived, past in branch.stretches()
+            for session, archived, past in branch.sessions()
         )
 
     def narrowed(self, scope: MemoryMetadata) -> Filter:

@@ -14,10 +14,10 @@ from memoranda.errors import InputError
 from memoranda.items import Changes, MemoryItem, MemoryMetadata, Payload
 from memoranda.loops import uninterrupted
 from memoranda.offloading import (
-    AT_ONCE,
-    CHANGED_AT_ONCE,
-    LETTERS_SIFTED_AT_ONCE,
-    SIFTED_AT_ONCE,
+    ITEMS_CHANGED_PER_TURN,
+    ITEMS_FILTERED_PER_TURN,
+    ITEMS_PER_TURN,
+    LETTERS_SEARCHED_PER_TURN,
     filter_weight,
     in_slices,
     offload,
@@ -138,16 +138,16 @@ class InMemoryEngine(Engine):
     async def _carried_out(self, write: Write) -> _Batch:
         """Write a batch, which is made ready aside if it is large; others may write meanwhile."""
         ids = [*(item.id for item in write.adds), *write.deletes]
-        if len(ids) > AT_ONCE >= len(write.adds):
+        if len(ids) > ITEMS_PER_TURN >= len(write.adds):
             write = write.but(adds=copy_items(write.adds))  # A few of them are still the caller's own.
         left = _ATTEMPTS
         while True:
             self._check_turn(write)  # A turn that comes too late is the first thing to report.
             weight, left = len(ids) if left else 0, left - 1
-            seen, first = self._seen(ids), self._added + (_ROOM if weight > AT_ONCE else 1)
+            seen, first = self._seen(ids), self._added + (_ROOM if weight > ITEMS_PER_TURN else 1)
             batch = await offload(weight, self._batch, write, seen, first)
             # Nothing can come in between from here on.
-            if weight <= AT_ONCE or (self._added < first and all(map(is_, self._seen(ids), seen))):
+            if weight <= ITEMS_PER_TURN or (self._added < first and all(map(is_, self._seen(ids), seen))):
                 break
         self._check_turn(write)
         for index, change in ((self._live, batch.live), (self._hidden, batch.hidden)):
@@ -237,7 +237,7 @@ class InMemoryEngine(Engine):
         found = _newest(islice(reversed(entries), at_once), wanted, limit)
         older = entries[: len(entries) - at_once] if len(found) < limit else []
         if older:
-            found += await offload(AT_ONCE + 1, _newest, older[::-1], wanted, limit - len(found))
+            found += await offload(ITEMS_PER_TURN + 1, _newest, older[::-1], wanted, limit - len(found))
         if shared:
             return [entry.item for entry in found[page.offset :]]
         return await offload(len(found), _copies, found[page.offset :])
@@ -316,7 +316,7 @@ class InMemoryEngine(Engine):
             entries = sorted(entries + self._looked_at(self._hidden, query.wanted)[0])
         if query.page.order != "created":
             entries.sort(key=BY[query.page.order])
-        async for some in in_slices(entries, AT_ONCE):
+        async for some in in_slices(entries, ITEMS_PER_TURN):
             for entry in some:
                 if wanted.matches(entry.item):
                     yield copy_item(entry.item)
@@ -355,7 +355,7 @@ class InMemoryEngine(Engine):
         candidates = [self._candidates(index, ids, wanted) for index in indexes]
         for entries in candidates:
             chosen = await offload(filter_weight(len(entries)), matching, entries, wanted)
-            async for some in in_slices(chosen, CHANGED_AT_ONCE):
+            async for some in in_slices(chosen, ITEMS_CHANGED_PER_TURN):
                 purged += sum(len(_take(index, some)) for index in indexes)
         if purged:
             self._rankings.clear()
@@ -392,7 +392,7 @@ class InMemoryEngine(Engine):
         """Take entries that match from one index to the other and return how many were still there."""
         moved, entries = 0, self._candidates(source, ids, wanted)
         chosen = await offload(filter_weight(len(entries)), matching, entries, wanted)
-        async for some in in_slices(chosen, CHANGED_AT_ONCE):
+        async for some in in_slices(chosen, ITEMS_CHANGED_PER_TURN):
             for entry in _take(source, some):
                 target.put(entry)
                 moved += 1
@@ -529,12 +529,12 @@ def _take(index: EntryIndex, entries: Iterable[Entry]) -> list[Entry]:
 
 def _sifted_at_once(entries: Sequence[Entry], wanted: Filter) -> int:
     """Return how many of the newest entries may be asked in one turn; where texts are searched, long ones count."""
-    most = min(len(entries), SIFTED_AT_ONCE)
+    most = min(len(entries), ITEMS_FILTERED_PER_TURN)
     if wanted.folded:
         letters = 0
         for position, entry in enumerate(islice(reversed(entries), most)):
             letters += len(entry.item.content)
-            if letters > LETTERS_SIFTED_AT_ONCE:
+            if letters > LETTERS_SEARCHED_PER_TURN:
                 return position
     return most
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from memoranda.errors import InputError
 from memoranda.items import BranchMemory, MemoryItem, MemoryMetadata, sources_of
-from memoranda.offloading import AT_ONCE, LETTERS_SIFTED_AT_ONCE, in_short_steps, in_slices
+from memoranda.offloading import ITEMS_PER_TURN, LETTERS_SEARCHED_PER_TURN, in_short_steps, in_slices
 from memoranda.shapes import check_text, each, seconds
 from memoranda.store.checks import storable
 from memoranda.store.codec import copy_item, dump_item, load_item, stored_copy, stored_metadata
@@ -91,7 +91,7 @@ class Writing(Lifecycle):
             return
         check_filter(within, "within")
         given, pack = each(items, "items", "memory items"), self.engine.packer
-        if pack is not None and len(given) > AT_ONCE and not self._observers and not deleted:
+        if pack is not None and len(given) > ITEMS_PER_TURN and not self._observers and not deleted:
             rows = await self._packed(given, ttl, pack)
             if rows is not None:
                 await self._submit(Write(within=within, keep_created=keep_created, packed=rows))
@@ -100,7 +100,7 @@ class Writing(Lifecycle):
         hidden = self._arriving_deleted(batch, ttl, deleted)
         if batch:
             # The items of a large batch are copies, which the engine may keep as they are unless they change.
-            owned = len(batch) > AT_ONCE and not keep_created
+            owned = len(batch) > ITEMS_PER_TURN and not keep_created
             await self._submit(Write(batch, within, hidden, keep_created=keep_created, owned=owned))
 
     async def append(
@@ -219,11 +219,11 @@ class Writing(Lifecycle):
     async def _accepted(self, items: Iterable[MemoryItem], ttl: float | None) -> list[MemoryItem]:
         """Return the items as they will be stored. Large batches are copied and validated in a thread, by slices."""
         given, life = each(items, "items", "memory items"), self._lifetime(ttl)
-        if len(given) <= AT_ONCE:
+        if len(given) <= ITEMS_PER_TURN:
             return [self._validated(item, life) for item in given]
         finished = []
         shared: dict[int, MemoryMetadata] = {}
-        async for some in in_slices(given, AT_ONCE):
+        async for some in in_slices(given, ITEMS_PER_TURN):
             finished += await self._validated_aside(some, shared, life)
         self._ensure_open()
         return finished
@@ -238,7 +238,7 @@ class Writing(Lifecycle):
         life = self._lifetime(ttl)
         async for some in in_short_steps(items):
             texts = [getattr(item, "content", "") for item in some]
-            if sum([len(text) for text in texts if isinstance(text, str)]) > LETTERS_SIFTED_AT_ONCE:
+            if sum([len(text) for text in texts if isinstance(text, str)]) > LETTERS_SEARCHED_PER_TURN:
                 validated = await self._validated_aside(some, shared, life)
             else:
                 validated = [self._validated(item, life, copied=True) for item in some]
@@ -333,7 +333,7 @@ async def add_with_vectors(
     check_filter(within, "within")
     batch = await store._accepted(items, None)
     if batch:
-        await store._submit(Write(batch, within, owned=len(batch) > AT_ONCE, vectors=vectors))
+        await store._submit(Write(batch, within, owned=len(batch) > ITEMS_PER_TURN, vectors=vectors))
 
 
 def _copied(item: MemoryItem, shared: dict[int, MemoryMetadata]) -> MemoryItem:

@@ -31,7 +31,7 @@ from memoranda_sqlite.worker import Worker, deliver
 
 logger = logging.getLogger(__name__)
 
-PATIENCE_MILLISECONDS = 2_000
+MOST_WAITED_MILLISECONDS = 2_000
 """How many milliseconds a purge waits for readers."""
 
 FIRST_RETRY_SECONDS, LAST_RETRY_SECONDS = 0.1, 30.0
@@ -232,7 +232,7 @@ class Eraser:
                 self._timer[0].call_soon_threadsafe(self._timer[1].cancel)
         if self.pending.passes and not self._worker.closed:
             with suppress(MemoryError):  # Closing goes on.
-                await self.attempt(PATIENCE_MILLISECONDS)
+                await self.attempt(MOST_WAITED_MILLISECONDS)
             if self.pending.passes:
                 logger.warning("%s", self.pending.reason)
 

@@ -113,7 +113,7 @@ async def scanned(
         yield streams[min(heads)[1]].take()[: len(ITEM_COLUMNS)]
 
 
-_LISTING_PATIENCE = 32
+_ASKED_WHILE_LISTING = 32
 """The ``most_asked`` of a read in the event loop that lists namespaces: each takes fifty short instructions."""
 
 OWNERS_PAGE = 500
@@ -139,7 +139,7 @@ async def _owner_pages(
     last: bytes | None = None
     while True:
         statement = select(listing, wanted, last, size)
-        rows = opened().rows_at_once(*statement, _LISTING_PATIENCE) if size == FIRST_NAMESPACES else None
+        rows = opened().rows_at_once(*statement, _ASKED_WHILE_LISTING) if size == FIRST_NAMESPACES else None
         if rows is None:
             rows = await opened().rows(*statement)
         yield _owners(listing, rows)

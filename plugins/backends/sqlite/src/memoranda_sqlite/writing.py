@@ -51,7 +51,7 @@ class Request:
         raise NotImplementedError
 
 
-class Call(Request):
+class FunctionRequest(Request):
     """A function that writes."""
 
     __slots__ = ("_work",)
@@ -65,7 +65,7 @@ class Call(Request):
         return self._work(connection)
 
 
-class Upserts(Request):
+class UpsertRequest(Request):
     """Rows to be stored by one statement, all or none."""
 
     __slots__ = ("now", "rows", "upsert", "vectors")
@@ -125,7 +125,7 @@ class Writer:
         Where ``now`` is given, items that have expired by then hold no id; the result is True if such were removed.
         Raises IdConflictError for the first row that is refused.
         """
-        stored = self._queued(Upserts(upsert, rows, vectors, now))
+        stored = self._queued(UpsertRequest(upsert, rows, vectors, now))
         begin = WATCHING.get()
         return stored if begin is None else reported(begin, "statement", stored)
 
@@ -135,7 +135,7 @@ class Writer:
 
         ``stored`` is how many rows it stores, which then wait for the text indexes.
         """
-        result: Result = await self._queued(Call(work, stored))
+        result: Result = await self._queued(FunctionRequest(work, stored))
         return result
 
     def _queued(self, request: Request) -> asyncio.Future[Any]:
@@ -231,17 +231,17 @@ class Writer:
                     raise  # Another program holds the file; waiting as long again for each request would not help.
         for request in requests:
             try:
-                self._write_alone(connection, request)
+                self._write_one(connection, request)
             except Exception as error:  # noqa: BLE001 - it belongs to the caller
                 _roll_back(connection)
                 request.error = error if isinstance(error, MemoryError) else self._explained(error)
 
-    def _write_alone(self, connection: sqlite3.Connection, request: Request) -> None:
+    def _write_one(self, connection: sqlite3.Connection, request: Request) -> None:
         """Write a request, after removing expired items if these are in its way."""
         try:
-            _write_alone(connection, request)
+            _run_transaction(connection, request)
         except IdConflictError:
-            if not isinstance(request, Upserts) or not request.now:
+            if not isinstance(request, UpsertRequest) or not request.now:
                 raise
             _roll_back(connection)
             connection.execute("BEGIN IMMEDIATE")
@@ -254,7 +254,7 @@ class Writer:
 
 
 def _write_together(connection: sqlite3.Connection, requests: Sequence[Request]) -> None:
-    now = max([request.now for request in requests if isinstance(request, Upserts)], default="")
+    now = max([request.now for request in requests if isinstance(request, UpsertRequest)], default="")
     statement = _single_statement(requests, now)
     if statement is not None:
         connection.execute(*statement)
@@ -265,7 +265,7 @@ def _write_together(connection: sqlite3.Connection, requests: Sequence[Request])
             for request in group:
                 request.result = request.apply(connection)
             continue
-        upserts = [request for request in group if isinstance(request, Upserts)]
+        upserts = [request for request in group if isinstance(request, UpsertRequest)]
         for part in parts([row for request in upserts for row in request.rows]):
             if connection.execute(*upsert.of(part, now)).rowcount != len(part):
                 raise _RefusedError
@@ -281,18 +281,18 @@ def _single_statement(requests: Sequence[Request], now: str) -> Statement | None
         return None
     rows: list[BoundRow] = []
     for request in requests:
-        if not isinstance(request, Upserts) or request.vectors or request.upsert != upsert:
+        if not isinstance(request, UpsertRequest) or request.vectors or request.upsert != upsert:
             return None
         rows += request.rows
     return upsert.of(rows, now) if len(rows) <= ROWS_PER_STATEMENT[-1] else None
 
 
 def _upsert(request: Request) -> Upsert | None:
-    return request.upsert if isinstance(request, Upserts) else None
+    return request.upsert if isinstance(request, UpsertRequest) else None
 
 
-def _write_alone(connection: sqlite3.Connection, request: Request) -> None:
-    if isinstance(request, Upserts) and len(request.rows) == 1 and not request.vectors:
+def _run_transaction(connection: sqlite3.Connection, request: Request) -> None:
+    if isinstance(request, UpsertRequest) and len(request.rows) == 1 and not request.vectors:
         # One statement is a transaction by itself.
         if connection.execute(*request.upsert.of(request.rows, request.now)).rowcount != 1:
             raise IdConflictError(request.rows[0][ID])

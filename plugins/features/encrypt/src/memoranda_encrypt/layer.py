@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from memoranda.errors import InputError, StoreClosedError, UnsupportedError
 from memoranda.items import BUILTIN_TYPES, Changes, MemoryItem, MemoryMetadata, Payload
 from memoranda.loops import CallsUnderWay
-from memoranda.offloading import AT_ONCE, filter_weight, offload
+from memoranda.offloading import ITEMS_PER_TURN, filter_weight, offload
 from memoranda.store import Capability, Finding, Owner, Ranker, Store
 from memoranda.store.backend import (
     AS_ADDED,
@@ -200,8 +200,8 @@ class EncryptionLayer(Layer):
 
     async def _matching(self, stored: Sequence[MemoryItem], rest: Filter) -> list[MemoryItem]:
         found: list[MemoryItem] = []
-        for start in range(0, len(stored), AT_ONCE):
-            items = await self.opener.all_opened(stored[start : start + AT_ONCE])
+        for start in range(0, len(stored), ITEMS_PER_TURN):
+            items = await self.opener.all_opened(stored[start : start + ITEMS_PER_TURN])
             letters = sum([len(item.content) for item in items])
             weight = max(filter_weight(len(items)), letters // 2_000)
             found += await offload(weight, _passing, items, rest)
@@ -238,7 +238,7 @@ class EncryptionLayer(Layer):
         some: list[MemoryItem] = []
         async for stored in self.inner.stream(items_where(parts.stored, query.page, deleted=query.deleted)):
             some.append(stored)
-            if len(some) >= AT_ONCE // 4:
+            if len(some) >= ITEMS_PER_TURN // 4:
                 for item in await self._opened_and_passing(some, parts.rest):
                     yield item
                 some = []
@@ -304,8 +304,8 @@ class EncryptionLayer(Layer):
         named = () if change.ids is None else (Value("id", False, "$in", list(change.ids)),)
         found = self.stream(items_where(change.wanted.also(*named), AS_ADDED, deleted=deleted))
         ids, changed = [item.id async for item in found], 0
-        for start in range(0, len(ids), AT_ONCE):
-            some = stored.also(Value("id", False, "$in", ids[start : start + AT_ONCE]))
+        for start in range(0, len(ids), ITEMS_PER_TURN):
+            some = stored.also(Value("id", False, "$in", ids[start : start + ITEMS_PER_TURN]))
             changed += (await self._change(replace(change, wanted=some, ids=None))).changed
         if change.action != "sweep":
             return Written(changed)

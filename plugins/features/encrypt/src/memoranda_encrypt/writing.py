@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from memoranda.errors import VersionConflictError
 from memoranda.items import MemoryItem, MemoryMetadata
 from memoranda.loops import LoopLock
-from memoranda.offloading import AT_ONCE, offload
+from memoranda.offloading import ITEMS_PER_TURN, offload
 from memoranda.store import Capability, copy_item
 from memoranda.store.backend import (
     AS_ADDED,
@@ -72,7 +72,7 @@ class SealedWrites:
         item, opener = write.adds[0], self._opener
         draft = Draft(item, opener.names)
         key = opener.ring.cached(draft.user_id)
-        if key is None or self._layer.vectors is not None or len(draft.body) > AT_ONCE * 400:
+        if key is None or self._layer.vectors is not None or len(draft.body) > ITEMS_PER_TURN * 400:
             await self._put([draft], write.but(adds=[copy_item(item)]))
             return
         stored = draft.sealed(key, 1)
@@ -220,8 +220,8 @@ class SealedWrites:
         found = {item.id: item for item in await self._layer.inner.read(items_of_ids(distinct))}
         missing = [item_id for item_id in distinct if item_id not in found]
         if missing and Capability.DELETE in self._layer.capabilities:
-            for start in range(0, len(missing), AT_ONCE):
-                some = Value("id", False, "$in", missing[start : start + AT_ONCE])
+            for start in range(0, len(missing), ITEMS_PER_TURN):
+                some = Value("id", False, "$in", missing[start : start + ITEMS_PER_TURN])
                 async for item in self._layer.inner.stream(
                     items_where(Filter(archived=None, further=(some,)), AS_ADDED, deleted=True)
                 ):
