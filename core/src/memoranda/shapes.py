@@ -96,9 +96,8 @@ def check_text(text: str, field: str) -> str:
     if text.isascii():
         return text
     try:
-        for start in range(
-            0, len(text), _SLICE_CHARACTERS
-        ):  # All at once would copy a long text and keep other threads out.
+        # All at once would copy a long text and keep other threads out.
+        for start in range(0, len(text), _SLICE_CHARACTERS):
             text[start : start + _SLICE_CHARACTERS].encode()
     except UnicodeEncodeError:
         raise InputError(

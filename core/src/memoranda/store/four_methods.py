@@ -84,7 +84,7 @@ class HookedEngine(Engine):
             return await self._serialised(write)
 
     async def _in_the_present(self, write: Write) -> Written:
-        """Carry out a write where items may have expired.
+        """Carry out a write in a store whose items may have expired.
 
         Another process may have stored an item that expires without this one's knowing, so a conflict is tried again.
         """
@@ -96,7 +96,7 @@ class HookedEngine(Engine):
             return await self._serialised(write)
 
     async def _remove_expired(self, ids: Sequence[str], now: str) -> None:
-        """Remove the items of these ids that have expired, if any may have: their ids are free."""
+        """Remove expired items that hold these ids."""
         store, lifetimes = self._store, self._store._lifetimes
         if Capability.PERSISTENT in self.capabilities and lifetimes.is_to_look_again(store.clock):
             lifetimes.note(await store._soonest_expiry())
@@ -208,7 +208,7 @@ class BaseStore(Store):
 
     @property
     def stored_types(self) -> Mapping[str, type[MemoryItem]]:
-        """The classes that what is stored is read as: ``item_types``, unless a layer stores items in another form.
+        """The classes of stored items: ``item_types``, unless a layer stores items in another form.
 
         An encrypted fact, for instance, lacks the fields that the class of facts requires.
         """
@@ -290,7 +290,7 @@ class BaseStore(Store):
         return removed
 
     async def _remove_one(self, item_id: str, within: MemoryMetadata | None, *, purge: bool) -> bool:
-        """Remove one item, for good or as :meth:`_clear` does; return True to exactly one of several callers."""
+        """Remove one item, for good or as :meth:`_clear` does; exactly one of several callers gets True."""
         wanted = Filter(metadata=within, archived=None)
         if purge:
             return await self._purge(item_id, wanted, False) > 0
@@ -325,7 +325,7 @@ class BaseStore(Store):
         return await rank_scope(self.bottom, best_of(query, wanted, limit, mode), await self._text_ranker())
 
     async def _get_many(self, ids: Sequence[str]) -> list[MemoryItem]:
-        """Return copies of those of the items that are there, in any order."""
+        """Return copies of the items that exist, in any order."""
         found = [await self._get(item_id) for item_id in ids]
         return [item for item in found if item is not None]
 
@@ -333,7 +333,7 @@ class BaseStore(Store):
         return len(await self._search(wanted, Page()))
 
     async def _payloads(self, wanted: Filter, page: Page) -> list[Payload]:
-        """Return what :meth:`_search` finds, without making items of it where that can be."""
+        """Return the payloads of what :meth:`_search` finds, if possible without building items."""
         return list(map(Payload.of, await self._search(wanted, page)))
 
     async def _payload_changes(self, wanted: Filter, since: object) -> PayloadChanges:
@@ -393,7 +393,7 @@ class BaseStore(Store):
 
 
 def _expired(ids: Sequence[str], now: str) -> Filter:
-    """Return the filter of those of some items that have expired."""
+    """Return a filter for the expired ones of some items."""
     return Filter(archived=None, further=(Expiry(now, expired=True), Value("id", False, "$in", list(ids))))
 
 
@@ -401,7 +401,7 @@ StoreT = TypeVar("StoreT", bound=BaseStore)
 
 
 def one_thread_at_a_time(store: type[StoreT]) -> type[StoreT]:
-    """Decorate a store whose methods count on nothing changing between two ``await``, as code in one event loop may.
+    """Decorate a store whose methods rely on nothing changing between two ``await``, as in a single event loop.
 
     Each method of the class's own that overrides one of the engine's then runs from one ``await`` to the next while no
     other thread is in one of them, so that several event loops can share the store. A store whose engine has locks or

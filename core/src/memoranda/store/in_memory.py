@@ -95,13 +95,13 @@ class InMemoryEngine(Engine):
         return len(self._live)
 
     async def open(self, opening: Opening) -> Opened:
-        """Return what is here. There is nothing to open."""
+        """Return what the engine holds. There is nothing to open."""
         return Opened(self._mark, await self._next_expiry())
 
     # Writing
 
     async def write(self, write: Write) -> Written:
-        """Carry out a write: one item in one step, a large batch made ready before that, while others go on."""
+        """Carry out a write: one item in one step, a large batch after preparing it while other calls go on."""
         if write.change is not None:
             return await self._changed(write.change)
         if write.now and self._may_expire:
@@ -136,7 +136,7 @@ class InMemoryEngine(Engine):
 
     @uninterrupted
     async def _carried_out(self, write: Write) -> _Batch:
-        """Write a batch, which is made ready aside if it is large; others may write meanwhile."""
+        """Write a batch. A large one is prepared in a thread while others may write."""
         ids = [*(item.id for item in write.adds), *write.deletes]
         if len(ids) > ITEMS_PER_TURN >= len(write.adds):
             write = write.but(adds=copy_items(write.adds))  # A few of them are still the caller's own.
@@ -166,7 +166,7 @@ class InMemoryEngine(Engine):
             write.expected.check(newest[0].item.id if newest else None)
 
     def _batch(self, write: Write, seen: Sequence[Entry | None], first: int) -> _Batch:
-        """Return what a batch comes to; ``seen`` are the entries of its ids, and new ones are numbered from ``first``.
+        """Prepare a batch; ``seen`` are the entries of its ids, and new ones are numbered from ``first``.
 
         Raises the conflicts that it meets.
         """
@@ -197,7 +197,7 @@ class InMemoryEngine(Engine):
         )
 
     def _seen(self, ids: Sequence[str]) -> list[Entry | None]:
-        """Return the entries of the ids, those that are shown and then those that are hidden."""
+        """Return the entries of the ids, shown ones before hidden ones."""
         return [*map(self._live.get, ids), *map(self._hidden.get, ids)]
 
     # Reading
@@ -404,7 +404,7 @@ class InMemoryEngine(Engine):
         return await offload(filter_weight(len(entries)), _soonest, entries)
 
     def _looked_at(self, index: EntryIndex, wanted: Filter) -> tuple[list[Entry], Filter]:
-        """Return the entries of an index that may match, oldest first, and what is still to be asked of them.
+        """Return the entries of an index that may match, oldest first, and the conditions still to check.
 
         The list may be the index's own.
         """
@@ -498,14 +498,14 @@ class _Seen(NamedTuple):
 def _changes(
     asked: Filter, known: list[Entry] | None, row: list[Entry], shown: Callable[[MemoryItem], T]
 ) -> Changes[T]:
-    """Return what has changed since a row was the known one. An entry is another one after every change."""
+    """Return what has changed since a known state of a row. Every change makes a new entry."""
     gone, come = (known, row) if known is None else differing(known, row)
     rows = {entry.added: shown(entry.item) for entry in _sorted(matching(come, asked), Page(order="added"))[::-1]}
     return Changes(_Seen(asked, row), rows, None if gone is None else [entry.added for entry in gone])
 
 
 class _Batch(NamedTuple):
-    """A batch that is ready to be written: what it changes, its items, the last number and how many it removes."""
+    """A batch ready to be written: its changes, its items, the last number and the number of removed items."""
 
     live: IndexChange
     hidden: IndexChange
@@ -515,20 +515,20 @@ class _Batch(NamedTuple):
 
 
 def _deleted(write: Write, held: Mapping[str, Entry | None]) -> list[Entry]:
-    """Return what a batch deletes of the entries that are held under its ids."""
+    """Return the entries that a batch deletes."""
     there = [entry for item_id in write.deletes if (entry := held[item_id]) is not None]
     return [entry for entry in there if metadata_matches(write.within, entry.item.metadata)]
 
 
 def _take(index: EntryIndex, entries: Iterable[Entry]) -> list[Entry]:
-    """Take those of the entries, which are in order, that are still in the index, and return them."""
+    """Remove and return the entries that are still in the index; they come in order."""
     there = [entry for entry in entries if index.get(entry.item.id) is entry]
     index.take(there)
     return there
 
 
 def _sifted_at_once(entries: Sequence[Entry], wanted: Filter) -> int:
-    """Return how many of the newest entries may be asked in one turn; where texts are searched, long ones count."""
+    """Return how many of the newest entries may be filtered in one turn, fewer if long texts are searched."""
     most = min(len(entries), ITEMS_FILTERED_PER_TURN)
     if wanted.folded:
         letters = 0
@@ -553,7 +553,7 @@ def _copies(entries: Iterable[Entry]) -> list[MemoryItem]:
 
 
 def _sorted(entries: Iterable[Entry], page: Page) -> list[Entry]:
-    """Return a page of entries, newest first."""
+    """Return a page of the entries, newest first."""
     if page.limit == 1 and not page.offset:
         newest = max(entries, key=BY[page.order], default=None)
         return [] if newest is None else [newest]
@@ -567,7 +567,7 @@ def _sorted_copies(entries: Iterable[Entry], wanted: Filter, page: Page) -> list
 def _ranked(
     query: str, row: Sequence[Entry], wanted: Filter, limit: int, index: ScopeIndex, shared: bool
 ) -> list[RankedItem]:
-    """Rank what a scope held, oldest first, as the base class does it; but only what is found needs to be copied."""
+    """Rank the items of a scope, copying only the results."""
     scope = wanted.scope()
     # What belongs to the scope is asked only for the rest.
     chosen = None if scope == wanted else wanted.sought()

@@ -206,7 +206,7 @@ class Writing(Lifecycle):
         return (await self._submit(Write(change=touch))).changed
 
     async def sweep(self) -> int:
-        """Remove for good what has expired, and return how many items that were. Capability ``ttl``.
+        """Remove expired items for good, and return how many there were. Capability ``ttl``.
 
         There is no need to call it: expired items are never shown, and later calls sweep them.
         """
@@ -268,17 +268,17 @@ class Writing(Lifecycle):
         return copy_item(item) if item is given and not copied and self._waits() else item
 
     def _rechecked(self, item: MemoryItem) -> MemoryItem:
-        """Return an item that an observer has changed as it is to be stored, checked once more."""
+        """Return an item that an observer has changed, checked again and prepared."""
         item = BatchLifetime(None, self._living.now).given_to(self._typed(storable(item)))
         self._check_life(item)
         return self.engine.prepare(item)
 
     def _waits(self) -> bool:
-        """Return True if an item may wait for something between the call that brings it and its being written."""
+        """Return True if an item may wait between the call that adds it and the write."""
         return self._observers.active
 
     def _typed(self, item: MemoryItem) -> MemoryItem:
-        """Return the item as the class that it will be read as, so that everything stored can be read.
+        """Return the item as the class that it will be read as.
 
         Every item that a store is given comes by here, so this is where the records of branches are refused.
         """
@@ -296,13 +296,13 @@ class Writing(Lifecycle):
         return item
 
     def _unwrapped(self, item: MemoryItem) -> MemoryItem:
-        """Return an item as it was before the store's wrapper has stored it. Raises WrappedStoreError without that."""
+        """Return an item in its form outside the store's wrapper. Raises WrappedStoreError without the wrapper."""
         self._refuse_wrapped()
         assert self.wrapping is not None, "refused otherwise"
         return self.wrapping.unwrapped(item)
 
     def _lifetime(self, ttl: float | None) -> BatchLifetime:
-        """Return what gives the items of one call their ends."""
+        """Return the lifetime of the items of one call."""
         if ttl is not None:
             self._require(Capability.TTL)
             ttl = seconds(ttl, "ttl")

@@ -27,7 +27,7 @@ Range = tuple[int, int]
 
 
 class _Seen(NamedTuple):
-    """What was asked for, the last entry of the log by then, and the time of it."""
+    """The request, the last entry of the log at that moment, and its time."""
 
     asked: Filter
     entry: str

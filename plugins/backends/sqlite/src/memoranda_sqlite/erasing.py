@@ -68,7 +68,7 @@ _OTHERS_TABLES = (
 
 @dataclass(frozen=True, slots=True)
 class Pending:
-    """Why what was purged is not off the disk yet, as a sentence; empty if it is.
+    """The reason why purged content is still on the disk, as a sentence; empty if it is not.
 
     ``passes`` is True if another attempt may succeed, once the obstacle has gone by itself.
     """
@@ -196,7 +196,7 @@ class Eraser:
         """What is not erased yet, as far as this program knows."""
 
     async def start(self) -> None:
-        """Erase what another program, or an earlier one, could not."""
+        """Erase what another or an earlier program left."""
         await self.attempt()
 
     async def attempt(self, patience: int = 0, demand: Demand = Demand.IF_SMALL) -> Pending:
@@ -225,7 +225,7 @@ class Eraser:
                 self._try_later(SWEPT_SECONDS)
 
     async def close(self) -> None:
-        """Try a last time, when the store's own readers are closed."""
+        """Try once more after the store's readers are closed."""
         self._stopped = True
         if self._timer is not None:
             with suppress(RuntimeError):  # Its loop is closed.

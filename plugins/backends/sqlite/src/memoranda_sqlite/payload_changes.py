@@ -25,7 +25,7 @@ _FEW_ADDED = 10_000
 
 
 class _Seen(NamedTuple):
-    """What was asked for, the state of the file, and between which times nothing expires."""
+    """The request, the state of the file, and the times between which nothing expires."""
 
     asked: Filter
     position: journal.Position

@@ -87,7 +87,7 @@ class _Stream:
             self._page.pop()
         if not self._page:
             raise CorruptStoreError(
-                f"{read:,} stored items in a row have a time that is no text; nothing leads past them."
+                f"{read:,} consecutive items have a stored time that is not text, so the scan cannot continue."
             )
 
     def _place(self, row: Sequence[Any]) -> Place:

@@ -202,7 +202,7 @@ def extract(
     *,
     target: options.Target,
 ) -> None:
-    """Read what was said and not read yet, and record the facts in it. It can be stopped, and goes on there."""
+    """Read new utterances and record their facts. A run that is stopped continues the next time."""
     from memoranda_facts.extraction import ExtractionReport, ExtractionRun, installed_extractor
 
     prices = _prices(price)
@@ -322,7 +322,7 @@ async def _found(facts: Facts, given: str) -> Fact:
 
 
 async def _found_of(facts: Facts, subject: str, predicate: str) -> Fact:
-    """Return the fact that holds of a subject, or the last one that did. Raises CommandError if there are several."""
+    """Return the current fact of a subject, or the last one. Raises CommandError if there are several."""
     from memoranda_facts.records import short_id
 
     held = await facts.state(subject=subject, predicate=predicate)
@@ -348,7 +348,7 @@ def _when(fact: Fact) -> str:
 
 
 def _day(moment: str | None) -> str:
-    """Return a moment as people read it: coarse dates as they are, times as their day."""
+    """Return a moment for people: a coarse date unchanged, a time as its day."""
     return (moment or "")[:10]
 
 

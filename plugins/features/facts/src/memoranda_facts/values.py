@@ -114,7 +114,7 @@ def _bounds(given: Moment, field: str) -> tuple[str, str]:
             else:
                 after = first.replace(year=first.year + 1)
         except (ValueError, OverflowError) as error:
-            raise InputError(f"{field} is no date of the years 1 to 9998.", field=field) from error
+            raise InputError(f"{field} is not a date of the years 1 to 9998.", field=field) from error
         return utc_text(first), utc_text(after)
     try:
         moment = utc_text(given)

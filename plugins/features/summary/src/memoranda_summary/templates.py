@@ -64,7 +64,7 @@ class Template(ABC):
         """
 
     def identity(self, item: SummaryMemory) -> str | None:
-        """Return what makes two items of this template the same, or None if each is one of its own.
+        """Return the key by which two items of this template are equal, or None if every item is distinct.
 
         An item whose identity is known in its scope is not stored again.
         """

@@ -208,7 +208,7 @@ def _subject(name: str, said: Utterance, text: str) -> str:
 def _predicate(name: str) -> str:
     lowered = name.lower()
     if not _PREDICATE.fullmatch(lowered):
-        raise _RejectedError("has a predicate that is no name")
+        raise _RejectedError("has a predicate that is not a name")
     return lowered.replace(" ", "_")
 
 
@@ -238,8 +238,8 @@ def _date(given: Any) -> str | None:
         return None
     try:
         if not isinstance(given, str) or given.strip() == EVER:
-            raise _RejectedError("has a date that is none")
+            raise _RejectedError("has an unreadable date")
         start_of(given)
     except InputError:
-        raise _RejectedError("has a date that is none") from None
+        raise _RejectedError("has an unreadable date") from None
     return given.strip()
