@@ -214,6 +214,15 @@ class Filter:
         further = tuple(each for each in self.further if not each.bounds_scope and each not in NO_RECORDS)
         return replace(self, metadata=None, archived=None, further=further)
 
+    def timeless(self) -> tuple[Filter, str]:
+        """Return this filter without its condition on expiry, and the time of that; an empty text if it has none.
+
+        Engines compare it with the filter of an earlier call: only the time may differ.
+        """
+        alive = [each for each in self.further if isinstance(each, Expiry) and not each.expired]
+        further = tuple(each for each in self.further if each not in alive)
+        return replace(self, further=further), alive[0].now if alive else ""
+
     def parts(self) -> tuple[Filter, ...]:
         """Return filters of single sessions that together match the same items, each item once.
 

@@ -256,7 +256,7 @@ class InMemoryEngine(Engine):
             self._may_expire and self._has_expired(wanted)
         ):
             return await Engine.changes(self, query, None)
-        asked = replace(wanted, further=tuple(each for each in wanted.further if not isinstance(each, Expiry)))
+        asked, _ = wanted.timeless()
         row = self._live.candidates(wanted.metadata).copy()
         known = since.row if isinstance(since, _Seen) and since.asked == asked else None
         shown: Callable[[MemoryItem], Any] = Payload.of if query.form == "payloads" else copy_item

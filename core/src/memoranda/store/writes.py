@@ -58,6 +58,14 @@ class Change:
     now: str = ""
     text: str | None = None
 
+    def selection(self) -> tuple[Filter, str | None]:
+        """Return the filter of the items to change, and the id if only one is named; several ids are in the filter."""
+        if self.ids is None:
+            return self.wanted, None
+        if len(self.ids) == 1:
+            return self.wanted, self.ids[0]
+        return self.wanted.also(Value("id", False, "$in", list(self.ids))), None
+
     def narrowed(self, scope: MemoryMetadata) -> Change:
         """Return this change within a scope. Raises InputError when the two contradict each other."""
         return replace(self, wanted=self.wanted.narrowed(scope))

@@ -282,7 +282,7 @@ class PostgresEngine(Engine):
             dialect = self._statements.dialect
             await self.server.run(lambda connection: set_wrapper_mark(self.server, connection, dialect, change.text))
             return _NOTHING
-        wanted, item_id = _named(change)
+        wanted, item_id = change.selection()
         with self.server.writing(None if change.action == "touch" else users_of(wanted)):
             match change.action:
                 case "delete":
@@ -375,12 +375,3 @@ class PostgresEngine(Engine):
         found = await examine(self.server, self._statements, self.embeddings, self._vectors, self._index, repair=repair)
         replicas = await self.server.findings() if isinstance(self.server, ReplicatedServer) else []
         return found + replicas
-
-
-def _named(change: Change) -> tuple[Filter, str | None]:
-    """Return the filter of what is changed, and the id if it is one item."""
-    if change.ids is None:
-        return change.wanted, None
-    if len(change.ids) == 1:
-        return change.wanted, change.ids[0]
-    return change.wanted.also(Value("id", False, "$in", list(change.ids))), None
