@@ -172,7 +172,7 @@ def test_only_errors_of_the_library_come_out_of_any_text(name: str, url: str) ->
 @pytest.mark.parametrize("place", ["host:70000", "host:0", "host:-1", "host:65536", "host:x", "[::1", "[odd]", "ho st"])
 @pytest.mark.parametrize("scheme", SERVERS)
 def test_a_host_or_port_that_is_none_is_an_input_error(scheme: str, place: str) -> None:
-    with pytest.raises(InputError, match=r"port|host|cannot be read|no store URL"):
+    with pytest.raises(InputError, match=r"port|host|cannot be read|not a store URL"):
         memoranda.open(f"{scheme}://ada:secret@{place}/0")
 
 

@@ -180,7 +180,7 @@ def test_an_unknown_scheme_says_what_there_is(registry: Registry) -> None:
 
 
 def test_a_backend_that_makes_no_store_is_found_out(registry: Registry) -> None:
-    with pytest.raises(MemoryError, match="no store"):
+    with pytest.raises(MemoryError, match="not a store"):
         memoranda.open("plain://x", registry=registry)
 
 

@@ -78,5 +78,5 @@ def test_what_is_no_text_is_no_url(url: Any) -> None:
 
 
 def test_a_url_that_cannot_be_split_is_an_input_error() -> None:
-    with pytest.raises(InputError, match="no store URL"):
+    with pytest.raises(InputError, match="not a store URL"):
         take_options("memory://[", {})

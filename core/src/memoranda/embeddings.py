@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
-from memoranda.offloading import EMBEDDED_AT_ONCE, in_slices
+from memoranda.offloading import TEXTS_EMBEDDED_PER_TURN, in_slices
 
 
 class Embeddings(ABC):
@@ -40,7 +40,7 @@ class Embeddings(ABC):
     async def aembed_many(self, texts: Sequence[str]) -> list[list[float]]:
         """Return the vectors of several texts, in their order; by default one after the other."""
         vectors: list[list[float]] = []
-        async for some in in_slices(texts, EMBEDDED_AT_ONCE):
+        async for some in in_slices(texts, TEXTS_EMBEDDED_PER_TURN):
             vectors += [await self.aembed(text) for text in some]
         return vectors
 

@@ -98,7 +98,7 @@ class StoreUnavailableError(StoreError, ConnectionError):
 
 
 class StoreNotFoundError(StoreError, LookupError):
-    """A store that was to be read or changed does not exist; ``alike`` are the URLs of stores beside it."""
+    """The store to read or change does not exist; ``alike`` are the URLs of stores with similar names."""
 
     def __init__(self, store: str, alike: Sequence[str] = ()) -> None:
         remedy = f"Did you mean {' or '.join(alike)}?" if alike else "Check the URL; adding a first memory creates it."
@@ -107,7 +107,7 @@ class StoreNotFoundError(StoreError, LookupError):
 
 
 class WrappedStoreError(StoreError):
-    """A store that is only to be opened with a wrapper, such as encryption, was opened without it."""
+    """A store that needs a wrapper, such as encryption, was opened without it."""
 
     def __init__(self, store: str, prefix: str) -> None:
         address = f"{prefix}+{store}" if "://" in store else f"{prefix}+URL"
@@ -119,7 +119,7 @@ class WrappedStoreError(StoreError):
 
 
 class StoreMisuseError(StoreError, RuntimeError):
-    """A store is used in a process, or its connection in an event loop, that it does not belong to."""
+    """A store is used in the wrong process, or its connection in the wrong event loop."""
 
 
 class UnsupportedError(StoreError, NotImplementedError):
@@ -175,7 +175,7 @@ class TurnConflictError(ConflictError):
 
 
 class NotGrantedError(StoreError, PermissionError):
-    """Whoever uses a handle may not do this in a space; nothing was read or changed."""
+    """The user of the handle may not do this in the space; nothing was read or changed."""
 
     def __init__(self, who: str, space: str, may: str) -> None:
         super().__init__(
@@ -220,7 +220,7 @@ class EmbeddingUnavailableError(EmbeddingError, ConnectionError):
 
 
 class BadVectorError(EmbeddingError, ValueError):
-    """An embedder returned something that is no vector of its dimension; nothing was changed."""
+    """An embedder returned something other than a vector of its dimension; nothing was changed."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(f"The embedder gave a vector that cannot be used: {reason}. Nothing was changed.")
@@ -237,7 +237,7 @@ class NoVectorsError(StoreError):
 
 
 class OtherModelError(StoreError):
-    """The stored vectors are another embedder's; they were left as they are."""
+    """The stored vectors come from another embedder; they were left unchanged."""
 
     def __init__(self, store: str, stored: str, given: str) -> None:
         super().__init__(
@@ -249,9 +249,9 @@ class OtherModelError(StoreError):
 
 
 def quoted(value: object, *, text: bool = False) -> str:
-    """Return a value as an error repeats it: a number as it is, of anything else the type.
+    """Return how an error message shows a value: a number as it is, anything else by its type.
 
-    A short text is repeated only with ``text``, where a name is due, since it may be a part of a conversation. Python
+    With ``text``, a short text is shown too. Use it only for names: other text may belong to a conversation. Python
     refuses to write out integers of thousands of digits.
     """
     if value is None:
@@ -261,3 +261,8 @@ def quoted(value: object, *, text: bool = False) -> str:
     if isinstance(value, (int, float)) or (text and isinstance(value, str) and len(value) <= 80):
         return repr(value)
     return f"a value of type {type(value).__name__}"
+
+
+def unknown_name(kind: str, value: object, known: Iterable[str], *, field: str) -> InputError:
+    """Return the error for a name that is not one of the known ones."""
+    return InputError(f"Unknown {kind}: {quoted(value, text=True)}. Use one of: {', '.join(known)}.", field=field)

@@ -114,7 +114,7 @@ def answers(items: Sequence[MemoryItem]) -> list[AnsweredCall]:
 
 
 def pairs(items: Sequence[MemoryItem]) -> tuple[dict[int, int], dict[int, int]]:
-    """Return for each result's position that of the item that called, and for each caller how many results it lacks.
+    """Map each result's position to its caller's, and each caller's to its number of missing results.
 
     Results that answer nothing are not among the first; one that answers several items' calls has the last of them.
     """
@@ -123,7 +123,7 @@ def pairs(items: Sequence[MemoryItem]) -> tuple[dict[int, int], dict[int, int]]:
 
 
 def shown_together(items: Sequence[MemoryItem]) -> list[list[int]]:
-    """Return the sets of two and more positions whose items are shown all or none, each in order, oldest first."""
+    """Return the groups of positions whose items are shown together or not at all, oldest first."""
     return sorted(_together(_ties(items, linked_by_calls(items).links)))
 
 
@@ -181,7 +181,7 @@ def linked_by_calls(items: Sequence[MemoryItem]) -> Linked:
 
 
 def has_ties(items: Iterable[MemoryItem]) -> bool:
-    """Return True if there is a call, a result or a group among the items, as there is in few windows."""
+    """Return True if the items include a call, a result or a group; few windows do."""
     for item in items:
         held = item.__dict__
         kind = held["memory_type"]
@@ -218,7 +218,7 @@ def _are_of_one_agent(items: Iterable[MemoryItem]) -> bool:
 
 
 def _ties(items: Sequence[MemoryItem], links: Sequence[AnsweredCall]) -> list[tuple[int, int]]:
-    """Return pairs of positions that are shown both or none: of a result and its call, and of items of one group."""
+    """Return the pairs of positions that are shown together: a result and its call, or two items of a group."""
     ties = [(link.caller, link.result) for link in links]
     first: dict[tuple[str | None, str | None, str], int] = {}
     for position, item in enumerate(items):
@@ -253,7 +253,7 @@ def _own(item: MemoryItem, call_id: str) -> CallKey:
 def _sub_agents_answers(
     items: Sequence[MemoryItem], results: Sequence[tuple[int, CallKey]], links: Sequence[AnsweredCall]
 ) -> list[AnsweredCall]:
-    """Return which call each of these results answers, none of them of a task and agent that made such a call.
+    """Return which call each result answers, for results from another task or agent than the caller.
 
     What a task and agent answered itself is left to it, also where its answer comes later.
     """

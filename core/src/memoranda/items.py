@@ -18,7 +18,7 @@ from typing import Annotated, Any, Generic, NamedTuple, Self, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, create_model
 
-from memoranda.errors import InputError, quoted
+from memoranda.errors import InputError, unknown_name
 from memoranda.trust import Trust
 
 logger = logging.getLogger(__name__)
@@ -46,7 +46,7 @@ _encode = json.JSONEncoder(separators=(",", ":"), default=_held_by).encode
 
 
 def _payload_text(value: Any) -> str | None:
-    """Return a payload as an item holds it: text as it is, None for none, anything else as JSON in ASCII."""
+    """Return a payload as an item stores it: text and None unchanged, anything else as ASCII JSON."""
     if value is None or isinstance(value, str):
         return value
     try:
@@ -123,7 +123,7 @@ class _Model(BaseModel):
             raise _input_error(type(self).__name__, error) from error
 
     def __repr_args__(self) -> Iterable[tuple[str | None, Any]]:
-        """Return the fields that a text of the model shows: all but those that every new one has alike."""
+        """Return the fields to show in the repr: those that differ from the defaults."""
         unusual = []
         for name, usual in _usual_fields(type(self)):
             value = self.__dict__.get(name, usual)
@@ -144,7 +144,7 @@ UtcText = Annotated[str, BeforeValidator(utc_text)]
 
 
 def _checked_namespace(value: Any) -> Any:
-    """Refuse a single text, which would be taken apart into its letters."""
+    """Refuse a single text, which would be split into characters."""
     if isinstance(value, str):
         raise ValueError("a namespace is a tuple of texts, such as ('users', 'ada'), not one text")
     return () if value is None else value
@@ -197,7 +197,7 @@ METADATA_FIELDS = frozenset(MemoryMetadata.model_fields)
 
 
 def _check_owner_is_not_beside(names: Iterable[str], model: str) -> None:
-    """Raise InputError for a metadata name among an item's fields, where it would give the item no owner."""
+    """Raise InputError for a metadata field given to the item itself, where it would have no effect."""
     if not METADATA_FIELDS.isdisjoint(names):
         name = min(METADATA_FIELDS.intersection(names))
         raise InputError(
@@ -270,8 +270,7 @@ class MemoryItem(_Model):
         try:
             wanted = MemoryStatus(status)
         except ValueError:
-            known = ", ".join(MemoryStatus)
-            raise InputError(f"{quoted(status, text=True)} is no status; there are {known}.", field="status") from None
+            raise unknown_name("status", status, MemoryStatus, field="status") from None
         if wanted not in _NEXT_STATUS[self.status]:
             raise InputError(f"An item that is {self.status} cannot become {wanted}.", field="status")
         self.status = wanted

@@ -1,4 +1,4 @@
-"""Several event loops in one process: one after the other, as ``asyncio.run`` twice makes them, or one in each thread.
+"""Support several event loops in one process, one after the other or one per thread.
 
 A lock, a future or a connection of asyncio serves only the loop that made it; what is here serves them all. One loop
 waits for another by polling: a loop that is closed in the middle of something notifies no other.
@@ -32,7 +32,7 @@ _asked: weakref.WeakKeyDictionary[Loop, float] = weakref.WeakKeyDictionary()
 
 
 def takes_turns(loop: Loop) -> bool:
-    """Return True if a loop runs and is not blocked: this asks it for a turn, and later calls see if it came."""
+    """Return True if a loop runs and is not blocked: each call requests a turn, and later calls check for it."""
     asked = _asked.get(loop)
     if asked is None and loop.is_running():
         asked = _asked[loop] = time.monotonic()
@@ -96,7 +96,7 @@ class LoopLock:
                 own.release()
 
     def _take(self, holder: tuple[Loop, int], by_force: bool) -> bool:
-        """Give the lock to the holder, unless another holds it that can still finish."""
+        """Take the lock, unless a holder that can still finish has it."""
         with self._guard:
             if self._holder is not None:
                 loop, process = self._holder
@@ -122,7 +122,7 @@ class _Count:
 
 
 class CallsUnderWay:
-    """Counts calls in every event loop, so that closing waits for them, but for none whose loop is gone."""
+    """Counts calls in every event loop, so that closing can wait for all whose loop still exists."""
 
     def __init__(self) -> None:
         self._counts: _OfEachLoop[_Count] = _OfEachLoop(_Count)
@@ -165,7 +165,7 @@ def guarded(method: Method) -> Method:
 
 
 def uninterrupted(method: Any) -> Any:
-    """Return an async method, or async generator, whose steps between two ``await`` no other thread interrupts.
+    """Return an async method or generator that no other thread interrupts between two ``await``.
 
     The object's ``_turn``, a lock of threads, is held during each step. Code that counts on nothing changing while it
     does not wait, as all code in one event loop may, can then count on it in several. Methods that are not async, or

@@ -1,7 +1,7 @@
-"""The event loop's turns: nothing that looks at many items may keep others waiting for long.
+"""Keep the event loop responsive while many items are processed.
 
-Work on a snapshot goes into a thread, which Python makes give way every few milliseconds. Changes stay on the loop,
-where they need no locks, and are made in slices.
+Work on a snapshot runs in a thread, which Python interrupts every few milliseconds. Changes stay on the loop, where
+they need no locks, and are made in slices.
 """
 
 from __future__ import annotations
@@ -13,27 +13,27 @@ from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from importlib import import_module
 from typing import ParamSpec, TypeVar
 
-AT_ONCE = 500
-"""How many items are looked at, or checked before they are stored, in one turn: a few milliseconds of work, and less
-than a thread is worth. Larger arguments are copied, so that the caller may change them while a thread works on."""
+ITEMS_PER_TURN = 500
+"""Items read or checked in one turn: a few milliseconds of work, too little to be worth a thread. Larger arguments are
+copied, so that the caller may change them while a thread works."""
 
-SIFTED_AT_ONCE = 2_000
-"""How many items are asked in one turn whether they match a filter, which is a fraction of the work of ranking them."""
+ITEMS_FILTERED_PER_TURN = 2_000
+"""Items compared with a filter in one turn; filtering takes a fraction of the work of ranking."""
 
-RANKED_AT_ONCE = 3_000
-"""How many items are ranked in one turn whose words are known: arrays are compared in a few milliseconds."""
+ITEMS_RANKED_PER_TURN = 3_000
+"""Items ranked in one turn if their words are known: arrays are compared in a few milliseconds."""
 
-CHANGED_AT_ONCE = 200
-"""How many items are changed in one turn."""
+ITEMS_CHANGED_PER_TURN = 200
+"""Items changed in one turn."""
 
-EMBEDDED_AT_ONCE = 100
-"""How many short texts are embedded in one turn by an embedder that works in the process."""
+TEXTS_EMBEDDED_PER_TURN = 100
+"""Short texts embedded in one turn by an embedder that runs in the process."""
 
-LETTERS_AT_ONCE = 25_000
-"""How much text is divided into words in one turn."""
+LETTERS_SPLIT_PER_TURN = 25_000
+"""Characters divided into words in one turn."""
 
-LETTERS_SIFTED_AT_ONCE = 1_000_000
-"""How much text is searched for a substring in one turn."""
+LETTERS_SEARCHED_PER_TURN = 1_000_000
+"""Characters searched for a substring in one turn."""
 
 _A_FEW, _BRIEF = 10, 0.003
 _BREATH = 0.0001
@@ -44,18 +44,18 @@ T = TypeVar("T")
 
 
 async def offload(size: int, work: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
-    """Return what the work returns: done at once for a few items, in a thread for many.
+    """Run the work at once for a few items, in a thread for many, and return its result.
 
     The work is given all that it needs and changes nothing that others see. When the caller is cancelled, a thread goes
     on to its end and its result is dropped.
     """
-    if size <= AT_ONCE:
+    if size <= ITEMS_PER_TURN:
         return work(*arguments, **named)
     return await asyncio.to_thread(work, *arguments, **named)
 
 
 async def import_in_thread(module: str) -> None:
-    """Import a module in a thread, unless that was done: one that is only needed at times may take a while."""
+    """Import a module in a thread, unless it is imported already: a large one would block the event loop."""
     found = sys.modules.get(module)
     if found is None or getattr(found.__spec__, "_initializing", False):  # Another thread is in the middle of it.
         await asyncio.to_thread(import_module, module)
@@ -63,12 +63,12 @@ async def import_in_thread(module: str) -> None:
 
 def filter_weight(count: int) -> int:
     """Return the weight of filtering ``count`` items, for :func:`offload`."""
-    return count * AT_ONCE // SIFTED_AT_ONCE
+    return count * ITEMS_PER_TURN // ITEMS_FILTERED_PER_TURN
 
 
 def word_weight(letters: int) -> int:
     """Return the weight of dividing a text of so many letters into words, for :func:`offload`."""
-    return letters * AT_ONCE // LETTERS_AT_ONCE
+    return letters * ITEMS_PER_TURN // LETTERS_SPLIT_PER_TURN
 
 
 def ranking_weight(count: int, new: Iterable[str]) -> int:
@@ -76,16 +76,16 @@ def ranking_weight(count: int, new: Iterable[str]) -> int:
 
     The texts are read only as far as decides it: to measure all texts of a large scope would hold the loop, too.
     """
-    weight, letters = count * AT_ONCE // RANKED_AT_ONCE, 0
+    weight, letters = count * ITEMS_PER_TURN // ITEMS_RANKED_PER_TURN, 0
     for text in new:
-        if weight + word_weight(letters) > AT_ONCE:
+        if weight + word_weight(letters) > ITEMS_PER_TURN:
             break
         weight, letters = weight + 1, letters + len(text)
     return weight + word_weight(letters)
 
 
 def give_way() -> None:
-    """Let other threads have their turn. For long work in a thread, every few milliseconds.
+    """Let other threads run; long work in a thread calls this every few milliseconds.
 
     Python takes the interpreter from a thread only after five milliseconds, and never within one call of C code.
     """

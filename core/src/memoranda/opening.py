@@ -168,7 +168,7 @@ def _made(factory: Any, url: str, options: dict[str, Any], backend: str) -> Stor
         # What the backend raised may quote the URL; its text is shown only where that holds no secret.
         raise failure from (error if redacted(url) == url and not options else None)
     if not hasattr(store, "search"):
-        raise PluginLoadError(backend, f"it made a {type(store).__name__}, which is no store.")
+        raise PluginLoadError(backend, f"it made a {type(store).__name__}, not a store.")
     return store
 
 

@@ -80,7 +80,7 @@ def owner_of(metadata: Any) -> MemoryMetadata:
 
 
 _MAX_DEPTH = 200
-_STRETCH = 1 << 16
+_SLICE_CHARACTERS = 1 << 16
 _MAX_INTEGER_BITS = 14_000  # Python refuses to read back integers of more than 4,300 digits.
 
 json_text = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
@@ -96,8 +96,9 @@ def check_text(text: str, field: str) -> str:
     if text.isascii():
         return text
     try:
-        for start in range(0, len(text), _STRETCH):  # All at once would copy a long text and keep other threads out.
-            text[start : start + _STRETCH].encode()
+        # All at once would copy a long text and keep other threads out.
+        for start in range(0, len(text), _SLICE_CHARACTERS):
+            text[start : start + _SLICE_CHARACTERS].encode()
     except UnicodeEncodeError:
         raise InputError(
             f"{field} contains a lone surrogate, which is half a character and cannot be stored.", field=field

@@ -159,14 +159,14 @@ class SyncStore:
         self.close()
 
     def _started(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Call a method of the store, which only starts it. The caller's iterators are read in the caller's thread."""
+        """Start a method of the store. The caller's iterators are read in the caller's thread."""
         given = [list(arg) if isinstance(arg, Iterator) else arg for arg in args]
         named = {key: list(arg) if isinstance(arg, Iterator) else arg for key, arg in kwargs.items()}
         return getattr(self._store, name)(*given, **named)
 
     @property
     def awaitable(self) -> Store:
-        """The same store with methods to await, for what takes one."""
+        """The same store with async methods, for code that needs one."""
         return self._store
 
     @property
@@ -175,7 +175,7 @@ class SyncStore:
         return self._store.capabilities
 
     def observe(self, observer: Observer) -> None:
-        """Tell this observer of what is done from now on; its methods are called in the background loop's thread."""
+        """Register an observer; its methods are called in the thread of the background loop."""
         self._store.observe(observer)
 
     def derived_id(self, text: str, *, digits: int = 32) -> str:

@@ -1,4 +1,4 @@
-"""What a tool call asks for, in whichever of the usual forms it comes."""
+"""Read a tool call in any of the usual forms."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from typing import Any
 
-from memoranda.errors import InputError, quoted
+from memoranda.errors import unknown_name
 
 
 class Trust(StrEnum):
@@ -44,12 +44,12 @@ TRUST_OF_TYPES = {"system": Trust.OPERATOR, "human": Trust.USER, "tool": Trust.T
 
 
 def trusted_as(memory_type: str, given: str | None) -> Trust:
-    """Return how far an item of a type is trusted that says ``given``; what is no trust counts as the lowest."""
+    """Return the trust of an item by its type and its ``given`` trust; an unknown trust counts as the lowest."""
     return TRUST_OF_TYPES.get(memory_type, Trust.AGENT) if given is None else _KNOWN.get(given, Trust.EXTERNAL)
 
 
 def trust_of(item: Any) -> Trust:
-    """Return how far an item is trusted: as it was stamped, or else as its type is."""
+    """Return how far an item is trusted: by its stamp, or else by its type."""
     return trusted_as(item.memory_type, item.trust)
 
 
@@ -59,17 +59,17 @@ def origin_of(item: Any) -> str | None:
 
 
 def lowest_trust(items: Iterable[Any]) -> Trust:
-    """Return the lowest trust of some items, which is that of whatever is made from them; an agent's for none."""
+    """Return the lowest trust of some items, which what is made from them gets; an agent's for no items."""
     return min(map(trust_of, items), default=Trust.AGENT)
 
 
 def replacing_trust(stored: Trust, new: Trust, approval: Any, version: int) -> Trust:
-    """Return the trust of an item that replaces one of this version: never more than before, unless it approves it."""
+    """Return the trust of a replacing item: never higher than before, unless it carries an approval of this version."""
     return new if isinstance(approval, Mapping) and approval.get("version") == version else min(stored, new)
 
 
 def check_trust(trust: str, field: str) -> Trust:
-    """Return the trust of a name, or raise InputError if there is none."""
+    """Return the trust with this name, or raise InputError for an unknown one."""
     if not isinstance(trust, str) or trust not in _KNOWN:
-        raise InputError(f"{field}: {quoted(trust, text=True)} is no trust; there are {', '.join(Trust)}.", field=field)
+        raise unknown_name("trust", trust, Trust, field=field)
     return _KNOWN[trust]

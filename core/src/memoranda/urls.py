@@ -31,7 +31,7 @@ _EXPECTED: dict[Any, str] = {int: "a whole number is due", float: "a number is d
 
 
 def scheme_of(url: str) -> str:
-    """Return the scheme in lower case. Raises InputError, which repeats nothing of the text, when there is none."""
+    """Return the scheme in lower case. Raises InputError, quoting nothing of the text, if there is none."""
     if not isinstance(url, str):
         raise InputError(f"A store URL is text, not {type(url).__name__}.", field="url")
     found = _SCHEME.match(url)
@@ -41,8 +41,8 @@ def scheme_of(url: str) -> str:
 
 
 def no_store_url() -> InputError:
-    """Return the error for text that is no store URL. It repeats nothing of it: any part may be a password."""
-    return InputError("This is no store URL; one looks like 'sqlite:///agent.db' or 'memory://'.", field="url")
+    """Return the error for text that is not a store URL. It quotes nothing: any part may be a password."""
+    return InputError("This is not a store URL. Write it like 'sqlite:///agent.db' or 'memory://'.", field="url")
 
 
 def redacted(url: str) -> str:
@@ -85,13 +85,13 @@ def take_options(
 
 
 def unknown_option(name: str, url: str, remedy: str) -> InputError:
-    """Return the error for an option that a URL must not have; ``remedy`` says which there are.
+    """Return the error for an unknown option of a URL; ``remedy`` lists the known ones.
 
     It repeats the option's name only if that cannot be a piece of a password.
     """
     if _PLAIN_NAME.fullmatch(name) and "@" not in url.partition("?")[2]:
         return InputError(f"The store URL has an unknown option {name!r}. {remedy}", field=name)
-    return InputError(f"The store URL has an option whose name is none. {remedy}", field="url")
+    return InputError(f"The store URL has an option without a valid name. {remedy}", field="url")
 
 
 def take_known_options(
@@ -125,7 +125,7 @@ def take_known_options(
 
 
 def together(read: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options that were read from a URL and those given as keywords; a keyword of None is not given.
+    """Merge the options of a URL with keywords; a keyword of None counts as absent.
 
     Raises InputError for one that has one value in the URL and another as a keyword. It repeats neither of them.
     """

@@ -56,7 +56,7 @@ def stays(item: MemoryItem) -> bool:
 
 
 def as_said(items: Sequence[MemoryItem]) -> list[MemoryItem]:
-    """Return items, which come in the order of their adding, in the order of a conversation.
+    """Sort items, which come in the order of adding, into the order of the conversation.
 
     A summary is added long after what it stands for, which is the oldest part: summaries come first, behind the system
     items at the beginning.

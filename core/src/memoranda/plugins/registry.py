@@ -192,7 +192,7 @@ class Registry:
             observer: Observer = self.make(self.find(ObserverSpec, name), **options)
         methods = ("before_add", "added", "searched", "cleared")
         if not all(callable(getattr(observer, method, None)) for method in methods):
-            raise PluginLoadError(name, f"it is a {type(observer).__name__}, which is no observer.")
+            raise PluginLoadError(name, f"it is a {type(observer).__name__}, not an observer.")
         return observer
 
     def _fail_observer(self, plugin: Plugin, name: str, error: MemoryError) -> None:

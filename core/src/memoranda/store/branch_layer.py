@@ -45,7 +45,7 @@ class BranchLayer(Layer):
         return await self.inner.read(await self._with_past(query))
 
     async def stream(self, query: Query[MemoryItem]) -> AsyncGenerator[MemoryItem, None]:
-        """Yield all items that match; the record of a branch names the last items of its past that are yielded."""
+        """Yield all items that match; the record of a branch names the last yielded items of its past."""
         async for item in self.inner.stream(await self._with_past(query) if names_branch(query) else query):
             yield item if type(item) is not BranchMemory else await self.portable(item, query)
 
@@ -65,7 +65,7 @@ class BranchLayer(Layer):
             yield owner
 
     async def lineage(self, session_id: str, item: MemoryItem) -> dict[str, int]:
-        """Return up to which places a fork of a session at an item shares others, that of the item first."""
+        """Return the sessions that a fork at an item shares, the item's own first, each with its last shared place."""
         if Capability.FORK not in self.capabilities:
             return {}
         places = await self.inner.read(place_of(item.id))
@@ -105,7 +105,7 @@ class BranchLayer(Layer):
         return None if found.expires_at is not None and found.expires_at <= self._now() else found
 
     async def _with_past(self, query: Query[T]) -> Query[T]:
-        """Return a query that names a forked session as one that shows its past, too; any other as it is."""
+        """Return a query that also shows the past of a forked session; other queries are returned unchanged."""
         wanted = query.wanted
         session = None if wanted.metadata is None else wanted.metadata.session_id
         record = None if session is None else await self._record(session)
@@ -119,7 +119,7 @@ def names_branch(query: Query[T]) -> bool:
 
 
 def _in_branch(wanted: Filter, record: BranchMemory) -> Filter:
-    """Return a filter that looks into the session of a record, and into its past, in the place of what it names."""
+    """Return the filter with its session replaced by the session of a record and its past."""
     owner = record.metadata
     pasts = tuple((session, upto) for session, upto in record.places.items() if session != record.id)
     within = MemoryMetadata(task_id=owner.task_id, agent_id=owner.agent_id, namespace=owner.namespace)

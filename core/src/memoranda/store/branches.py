@@ -24,7 +24,7 @@ from memoranda.store.writes import Write
 
 
 class Branching(Lifecycle):
-    """What a store promises of sessions that are forked."""
+    """What a store promises for forked sessions."""
 
     async def fork(self, session_id: str, *, at: str, record: BranchMemory | None = None, deleted: bool = False) -> str:
         """Return a new session that shares the past of a session up to the item ``at``, that one included.
@@ -78,7 +78,7 @@ class Branching(Lifecycle):
         return BranchMemory(id=branch, metadata=MemoryMetadata(session_id=branch), archived_by=branch)
 
     async def _last_shared(self, session_id: str, item_id: str, record: BranchMemory | None) -> MemoryItem:
-        """Return an item that a session shows to this handle; one that is deleted, too, if a record names it."""
+        """Return an item that a session shows to this handle, even a deleted one if a record names it."""
         scope = MemoryMetadata(session_id=session_id)
         wanted = self._filter(metadata=scope, archived=None).also(FieldEquals("id", item_id))
         found = await self.engine.read(items_where(wanted, Page(1)))
@@ -103,7 +103,7 @@ class Branching(Lifecycle):
 
 
 def _checked(record: BranchMemory) -> BranchMemory:
-    """Return a new record with what is to be kept of one from elsewhere. Raises InputError if it is none."""
+    """Return a new record from one of another store. Raises InputError if it is not a record."""
     if type(record) is not BranchMemory or record.memory_type != "branch":
         raise InputError("record must be the BranchMemory of a branch.", field="record")
     owner = record.metadata

@@ -29,7 +29,7 @@ _ANSWERED_BY_OBSERVERS = ("shown", "known", "outdated")
 
 
 class Call(NamedTuple):
-    """A public call of a store or handle. One that streams lasts until its last item; its result is their number."""
+    """A public call of a store or handle. A streaming call ends with its last item; its result is their number."""
 
     operation: str
     store: Any

@@ -1,4 +1,4 @@
-"""What can be stored at all: the one check that every store makes before it adds.
+"""Check that an item can be stored, as every store does before it adds.
 
 What JSON cannot hold, NUL characters and lone surrogates are refused here, by the name of the field, so that no two
 engines differ in what they take.
@@ -27,7 +27,7 @@ _SMALL = 2**53
 
 
 def check_key(text: str, field: str) -> str:
-    """Return an id, or raise InputError if it is no text for an index: see :func:`check_text`, and not too long."""
+    """Return an id, or raise InputError if :func:`check_text` refuses it or it is too long for an index."""
     check_text(text, field)
     if len(text) * 4 > MAX_KEY_BYTES and len(text.encode()) > MAX_KEY_BYTES:
         raise InputError(f"{field} is longer than {MAX_KEY_BYTES} bytes, which not every index can hold.", field=field)
@@ -53,7 +53,7 @@ def check_metadata(metadata: MemoryMetadata, field: str = "metadata") -> None:
 
 
 def validated(item: MemoryItem) -> MemoryItem:
-    """Return the item, or one that is validated anew where pydantic was passed over, as ``model_copy(update=…)`` does.
+    """Return the item, validated again if pydantic was bypassed, as with ``model_copy(update=…)``.
 
     Raises InputError, naming the field, for what cannot be an item.
     """
@@ -101,7 +101,7 @@ def storable(item: MemoryItem) -> MemoryItem:
 
 
 class _Glance(NamedTuple):
-    """What the fields of a class's items are taken with, where they are no more than texts, flags, lists and None."""
+    """Extracts the fields of a class whose values are only texts, flags, lists and None."""
 
     texts: Callable[[Any], tuple[Any, ...]]
     optional: Callable[[Any], tuple[Any, ...]]
@@ -118,7 +118,7 @@ _LOOKED_AT_ALONE = ("payload", "group_size")
 
 @cache
 def _glance_of(cls: type[MemoryItem]) -> _Glance | None:
-    """Return how the items of a class are looked at; None if all of them need a closer look."""
+    """Return how to check items of a class quickly; None if each needs a full check."""
     fields = TRUSTED.get(cls)
     if fields is None:
         return None
@@ -137,7 +137,7 @@ def _glance_of(cls: type[MemoryItem]) -> _Glance | None:
 
 
 def _needs_no_closer_look(item: MemoryItem) -> bool:
-    """Return True if the item is like most: valid, of a type that is trusted, in plain ASCII, without extra fields.
+    """Return True if the item is valid, of a trusted type, in plain ASCII and without extra fields, as most are.
 
     One look at all of its text together is several times faster than one at each field.
     """
@@ -186,7 +186,7 @@ def _needs_no_closer_look(item: MemoryItem) -> bool:
 
 
 def _is_plain(value: Any, depth: int) -> bool:
-    """Return True if a JSON value is of Python's own types throughout, in ASCII, with small numbers, and not deep."""
+    """Return True if a JSON value has only built-in types, ASCII text and small numbers, and is not deeply nested."""
     kind = type(value)
     if kind is str:
         return bool(value.isascii()) and "\0" not in value

@@ -103,7 +103,7 @@ def bare_metadata(fields: dict[str, Any]) -> MemoryMetadata:
 
 
 def bare_item(cls: type[ItemT], fields: dict[str, Any], further: dict[str, Any]) -> ItemT:
-    """Build an item from all of its class's fields, without validating; ``further`` are those it does not know."""
+    """Build an item from all fields of its class without validation; ``further`` are unknown fields."""
     item: ItemT = _new(cls)
     _set_dict(item, fields)
     _set_fields_set(item, set())
@@ -183,13 +183,13 @@ def copy_items(items: Iterable[ItemT]) -> list[ItemT]:
 
 
 def stored_metadata(metadata: MemoryMetadata) -> MemoryMetadata:
-    """Return a copy for a store in memory to keep, which the items of one owner share if it has no ``extra``."""
+    """Return a copy for an in-memory store, shared by the items of one owner if it has no ``extra``."""
     held = metadata.__dict__
     return bare_metadata({**held, "extra": _copied(held["extra"])})
 
 
 def stored_copy(item: ItemT, version: int, metadata: MemoryMetadata) -> ItemT:
-    """Return a copy for a store in memory to keep, with this version; ``metadata`` is its :func:`stored_metadata`.
+    """Return a copy for an in-memory store with this version; ``metadata`` is its :func:`stored_metadata`.
 
     It is never changed, since readers get a copy of it, so copies share what is empty.
     """
@@ -221,12 +221,12 @@ ReadT = TypeVar("ReadT")
 
 
 def left_out(error: CorruptStoreError, listed_by: str = "'memoranda doctor'") -> None:
-    """Say in the log that something is left out. The error names it by its id; what led to it may quote its content."""
+    """Log that something was left out. The error names its id; the cause is not logged, since it may quote content."""
     logger.error("%s It was left out; %s lists what cannot be read.", error, listed_by)
 
 
 def readable(read: Callable[[RowT], ReadT], rows: Sequence[RowT]) -> list[ReadT]:
-    """Return what the rows hold, in their order, without those that ``read`` finds corrupt."""
+    """Return what ``read`` makes of the rows, in order, without corrupt ones."""
     try:
         return [read(row) for row in rows]  # Nearly always all of them can be read.
     except CorruptStoreError:

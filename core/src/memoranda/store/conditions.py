@@ -20,7 +20,7 @@ from memoranda.store.owners import is_below
 from memoranda.store.spaces import PREFIX
 from memoranda.trust import Trust, trust_of
 
-_STRETCH = 1 << 16
+_SLICE_CHARACTERS = 1 << 16
 """How many characters of a long text are folded at once."""
 
 
@@ -61,12 +61,12 @@ class Condition(ABC):
         """Return True if the item matches this condition."""
 
     def test(self) -> Callable[[MemoryItem], bool]:
-        """Return what answers as :meth:`matches` does, for a filter that asks it of very many items."""
+        """Return a faster equivalent of :meth:`matches`, for filters over very many items."""
         return self.matches
 
     @property
     def shape(self) -> Hashable:
-        """What the text of a statement depends on: all of it, unless a kind leaves out the values that it binds."""
+        """What the text of a statement depends on: everything except the bound values."""
         return self
 
 
@@ -89,7 +89,7 @@ class InScope(Condition, bounds_scope=True):
 @final
 @dataclass(frozen=True, slots=True)
 class OfUsers(Condition, bounds_scope=True):
-    """The item lies in no space, and is no grant: its owner, if it has one, does not begin with the prefix of spaces.
+    """The item is neither in a space nor a grant: its owner does not begin with the prefix of spaces.
 
     It bounds a handle that names no user, whose session, task, agent or namespace something in a space may have, too.
     """
@@ -124,7 +124,7 @@ class ExtraEquals(Condition, bounds_scope=True):
 @final
 @dataclass(frozen=True, slots=True)
 class Archived(Condition, bounds_scope=True):
-    """A summary stands for the item, or none does."""
+    """The item is archived, or is not."""
 
     archived: bool
 
@@ -162,15 +162,15 @@ class Contains(Condition):
 
     def matches(self, item: MemoryItem) -> bool:
         content = item.content
-        if len(content) <= _STRETCH:
+        if len(content) <= _SLICE_CHARACTERS:
             return self.folded in fold(content)
-        # Python gives way to other threads only between two stretches. Folding takes each character by itself.
+        # Python gives way to other threads only between two slices. Folding takes each character by itself.
         before = ""
-        for start in range(0, len(content), _STRETCH):
-            text = before + fold(content[start : start + _STRETCH])
+        for start in range(0, len(content), _SLICE_CHARACTERS):
+            text = before + fold(content[start : start + _SLICE_CHARACTERS])
             if self.folded in text:
                 return True
-            before = text[max(0, len(text) - len(self.folded) + 1) :]  # A query may be longer than a stretch.
+            before = text[max(0, len(text) - len(self.folded) + 1) :]  # A query may be longer than a slice.
         return False
 
     @property
@@ -213,7 +213,7 @@ class Created(Condition, bounds_scope=True):
 @final
 @dataclass(frozen=True, slots=True)
 class Expiry(Condition, bounds_scope=True):
-    """The item's life is over at the time ``now``, or is not."""
+    """The item has expired at the time ``now``, or has not."""
 
     now: str
     expired: bool = False
@@ -241,7 +241,7 @@ class AtLeast(Condition):
 @final
 @dataclass(frozen=True, slots=True)
 class InBranch(Condition, bounds_scope=True):
-    """The item is one of a forked session's own, or of the past that it shares.
+    """The item belongs to a forked session or to the past that it shares.
 
     ``pasts`` are sessions, each with the place in the order of adding up to which it is shared: of the items that are
     this ``user``'s, and pass what ``within`` asks for. ``archived`` is that of the filter: an item of the past counts
@@ -256,7 +256,7 @@ class InBranch(Condition, bounds_scope=True):
     within: tuple[Condition, ...] = ()
 
     def matches(self, item: MemoryItem) -> bool:
-        """Raise: an item does not tell its place."""
+        """Raise UnsupportedError: an item does not know its place."""
         raise UnsupportedError("This store", "reading a forked session")
 
     def shares(self, item: MemoryItem) -> bool:
@@ -264,10 +264,10 @@ class InBranch(Condition, bounds_scope=True):
         is_theirs = item.metadata.user_id == self.user and item.memory_type != "branch"
         return is_theirs and all(condition.matches(item) for condition in self.within)
 
-    def stretches(self) -> list[tuple[str, bool, tuple[Condition, ...]]]:
-        """Return what it consists of: sessions, each with whether its archived items are meant, and what is asked.
+    def sessions(self) -> list[tuple[str, bool, tuple[Condition, ...]]]:
+        """Return the sessions to read, each with the archived state and the further conditions.
 
-        Each is a plain session's, which engines have indexes for.
+        Engines have indexes for each of them.
         """
         kinds = (False, True) if self.archived is None else (self.archived,)
         found: list[tuple[str, bool, tuple[Condition, ...]]] = [(self.session, kind, ()) for kind in kinds]
@@ -286,7 +286,7 @@ class InBranch(Condition, bounds_scope=True):
 @final
 @dataclass(frozen=True, slots=True)
 class Past(Condition, bounds_scope=True):
-    """The item is a user's, was added up to a place, and the summary that stands for it is of the past, too, or later.
+    """The item belongs to a user and was added up to a place; its summary is from the past too, or later.
 
     The record of a branch is no part of a past. Like :class:`InBranch`, of which it is a part, it is for an engine to
     translate.
@@ -297,12 +297,12 @@ class Past(Condition, bounds_scope=True):
     summary: Literal["shared", "later"] | None = None
 
     def matches(self, item: MemoryItem) -> bool:
-        """Raise: an item does not tell its place."""
+        """Raise UnsupportedError: an item does not know its place."""
         raise UnsupportedError("This store", "reading a forked session")
 
 
 def metadata_conditions(metadata: MemoryMetadata | None) -> tuple[Condition, ...]:
-    """Return what a metadata filter asks for, the ids first."""
+    """Return the conditions of a metadata filter, the ids first."""
     if metadata is None:
         return ()
     held = metadata.__dict__
@@ -315,5 +315,5 @@ def metadata_conditions(metadata: MemoryMetadata | None) -> tuple[Condition, ...
 
 @lru_cache(maxsize=1024)
 def _in_scope(*ids: str | None) -> tuple[Condition, ...]:
-    """Return the conditions of ids, made once for all the searches of a conversation."""
+    """Return the conditions of ids, cached for all searches of a conversation."""
     return tuple(InScope(name, value) for name, value in zip(SCOPE_FIELDS, ids, strict=True) if value is not None)

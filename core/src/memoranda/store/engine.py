@@ -1,4 +1,4 @@
-"""What keeps items: the engine that a backend writes, and the layers that stand between a store and its engine."""
+"""The engine that a backend implements, and the layers between a store and its engine."""
 
 from __future__ import annotations
 
@@ -49,9 +49,9 @@ class Opened:
 
 
 class Engine(ABC):
-    """Keeps items, and answers requests. All that a request says was checked before it comes here.
+    """Keeps items and answers requests. Requests are checked before they arrive here.
 
-    A method that fails changes nothing, and raises an error of :mod:`memoranda.errors`: no exception of a driver.
+    A method that fails changes nothing and raises an error of :mod:`memoranda.errors`, never one of a driver.
     """
 
     capabilities: frozenset[Capability]
@@ -141,7 +141,7 @@ class Layer(Engine):
 
     @classmethod
     def place(cls) -> int:
-        """Return how far inside of a store this layer stands, of all that there may be."""
+        """Return the position of this layer among all possible ones, counted from the outside."""
         return LAYER_ORDER.index(cls.name if cls.name in LAYER_ORDER else "")
 
     def stand_on(self, inner: Engine) -> None:
@@ -169,15 +169,15 @@ class Layer(Engine):
         return self.inner.shares_items
 
     def narrow(self, query: Query[T]) -> Query[T]:
-        """Return a query as the engine inside is to answer it."""
+        """Return the query for the engine inside."""
         return query
 
     def change(self, write: Write) -> Write:
-        """Return a write as the engine inside is to carry it out."""
+        """Return the write for the engine inside."""
         return write
 
     def item_in(self, item: MemoryItem) -> MemoryItem:
-        """Return an item as the engine inside is to have it."""
+        """Return the item for the engine inside."""
         return item
 
     def prepare(self, item: MemoryItem) -> MemoryItem:
@@ -234,7 +234,7 @@ def as_it_is(item: MemoryItem) -> MemoryItem:
 
 @cache
 def passed_on(layer: type[Layer]) -> tuple[str, ...]:
-    """Return the methods that a layer leaves to the engine inside: neither they nor their hooks are its own."""
+    """Return the methods that a layer leaves to the engine inside: it overrides neither them nor their hooks."""
     hooks = {"write": "change", "prepare": "item_in"}
     hooks |= dict.fromkeys(("read", "stream", "count", "owners", "changes"), "narrow")
     methods = (*hooks, "open", "close", "exists", "snapshot")

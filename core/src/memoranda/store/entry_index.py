@@ -9,7 +9,7 @@ from operator import is_
 from typing import Any, NamedTuple
 
 from memoranda.items import SCOPE_FIELDS, MemoryItem, MemoryMetadata, ids_of
-from memoranda.offloading import AT_ONCE
+from memoranda.offloading import ITEMS_PER_TURN
 from memoranda.store.codec import stored_metadata
 from memoranda.store.conditions import Below, InScope, metadata_conditions
 from memoranda.store.filters import Filter, Order, metadata_matches
@@ -56,7 +56,7 @@ class EntryList(list[Entry]):
         self.insert(at, entry)
 
     def splice(self, change: Splice) -> bool:
-        """Replace a part of the list, and return whether that could be: it is still what it was."""
+        """Replace a part of the list; return False if that part has changed meanwhile."""
         at, end = bisect_left(self, change.first), bisect_left(self, change.end)
         was, now = change.was, change.now
         if end - at != len(was) or not all(map(is_, islice(self, at, end), was)):
@@ -70,7 +70,7 @@ class EntryList(list[Entry]):
         return True
 
     def take(self, gone: Sequence[Entry]) -> None:
-        """Remove entries, which are in order and all there, touching only the stretch where they stand."""
+        """Remove entries, which are in order and all there, touching only the range where they stand."""
         _remove(self, gone)
         if staying := [entry for entry in gone if stays(entry.item)]:
             _remove(self.staying, staying)
@@ -139,7 +139,7 @@ class EntryIndex:
                 insort(each.staying, entry)
 
     def replace(self, old: Entry, new: Entry) -> bool:
-        """Put an entry where another is, and return whether that could be: it has the same id, owner, type and time."""
+        """Replace an entry in place; return False unless id, owner, type and time are the same."""
         if not fits(old, new.item):
             return False
         item = new.item
@@ -151,20 +151,20 @@ class EntryIndex:
         return True
 
     def planned(self, gone: Sequence[Entry], come: Sequence[Entry]) -> IndexChange:
-        """Return what it takes that some entries leave the index and others come, which may have the ids of those.
+        """Plan the removal of some entries and the addition of others, which may have the same ids.
 
         It may take its time in another thread: :meth:`carry_out` looks whether rows are still what they were here. A
         few entries are worth no plan.
         """
         rows = {}
-        if len(gone) + len(come) > AT_ONCE:
+        if len(gone) + len(come) > ITEMS_PER_TURN:
             leaving, coming = _by_row(gone), _by_row(come)
             for name in leaving.keys() | coming.keys():
                 rows[name] = self._splice(name, leaving.get(name, []), coming.get(name, []))
         return IndexChange(gone, {entry.item.id: entry for entry in come}, rows)
 
     def carry_out(self, change: IndexChange) -> None:
-        """Make a change; those who leave are there, and no other has the id of one that comes."""
+        """Make a planned change. The index must have all entries that leave, and no other entry with a new id."""
         gone, come, rows = change
         if not rows:
             leave = [entry for entry in gone if not ((new := come.get(entry.item.id)) and self.replace(entry, new))]
@@ -229,7 +229,7 @@ class EntryIndex:
 
 
 def fits(held: Entry, item: MemoryItem) -> bool:
-    """Return True if an item belongs into the very places of an entry that has its id."""
+    """Return True if an item can replace the entry with its id in place."""
     was = held.item
     return (
         held.created_at == item.created_at
@@ -243,7 +243,7 @@ ListName = tuple[str, Any]
 
 
 class Splice(NamedTuple):
-    """A part of a row, between two places, from which some entries go and into which others come.
+    """A range of a row in which some entries are replaced by others.
 
     It holds what was there and what is to be there, whether that is in the order of adding, and which of it stays in
     every window.
@@ -260,7 +260,7 @@ class Splice(NamedTuple):
 
 
 class IndexChange(NamedTuple):
-    """What leaves an index and what comes to it, and what that does to each row."""
+    """The entries that leave an index and those that join it, with the effect on each row."""
 
     gone: Sequence[Entry]
     come: dict[str, Entry]
@@ -268,7 +268,7 @@ class IndexChange(NamedTuple):
 
 
 def _by_row(entries: Sequence[Entry]) -> dict[ListName, list[Entry]]:
-    """Return the names of the rows that entries belong to, and what each has of them, in their order."""
+    """Group entries by the rows that they belong to, in order."""
     rows: dict[ListName, list[Entry]] = {("", None): list(entries)} if entries else {}
     for entry in entries:
         held = entry.item.metadata.__dict__
@@ -281,7 +281,7 @@ def _by_row(entries: Sequence[Entry]) -> dict[ListName, list[Entry]]:
 
 
 def names_at_most_one_field(wanted: Filter) -> bool:
-    """Return True if a filter asks for one field of a scope or none, and nothing else: all candidates match then."""
+    """Return True if a filter has at most one scope field and nothing else, so that all candidates match."""
     named = metadata_conditions(wanted.metadata)
     return len(named) <= 1 and wanted.conditions == named and all(type(each) in (InScope, Below) for each in named)
 
@@ -312,7 +312,7 @@ def matching(entries: Iterable[Entry], wanted: Filter) -> list[Entry]:
 
 
 def differing(one: Sequence[Entry], other: Sequence[Entry]) -> tuple[list[Entry], list[Entry]]:
-    """Return the entries that only the one row has, and those that only the other one has, in their order."""
+    """Return the entries that only the first row has, and those that only the second has, in order."""
     if len(one) <= len(other) and all(map(is_, one, other)):  # Mostly nothing has changed, or something was added.
         return [], list(islice(other, len(one), None))
     start = _alike(one, other)
@@ -324,7 +324,7 @@ def differing(one: Sequence[Entry], other: Sequence[Entry]) -> tuple[list[Entry]
 
 
 def _alike(one: Sequence[Entry], other: Sequence[Entry]) -> int:
-    """Return with how many of the same entries both begin."""
+    """Return the number of equal entries at the beginning of both."""
     start, most = 0, min(len(one), len(other))
     while start < most and all(map(is_, one[start : start + _COMPARED], other[start : start + _COMPARED])):
         start += _COMPARED

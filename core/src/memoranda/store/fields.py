@@ -1,4 +1,4 @@
-"""The fields of an item, as its class has them: the one place that everything which writes, reads or copies asks.
+"""The fields of an item class, for everything that writes, reads or copies items.
 
 Eight fields have a place of their own in every backend. All others travel together as one JSON object, whichever class
 they belong to, so that a field which is added to a class is stored, read, copied and checked without any other
@@ -75,7 +75,7 @@ class ItemFields:
         return further if checked else {name: checked_json(value, name) for name, value in further.items()}
 
     def fill(self, fields: dict[str, Any], further: dict[str, Any]) -> None:
-        """Give ``fields``, which are the base fields, all others: see :meth:`take`."""
+        """Add all further fields to ``fields``, which holds the base fields: see :meth:`take`."""
         fields.update(self._shared)  # All of them, in their order; what is different is put in its place.
         self.take(fields, further)
 
@@ -102,7 +102,7 @@ class ItemFields:
                     del further[name]
 
     def sound(self, held: Mapping[str, Any]) -> bool:
-        """Return True if each of these fields, as far as they are plain, has a value of its type."""
+        """Return True if each plain field has a value of its type."""
         return all(type(held[name]) in kinds for name, kinds in self.kinds.items())
 
 
@@ -113,7 +113,7 @@ def fields_of(cls: type[MemoryItem]) -> ItemFields:
 
 
 def json_kinds(annotation: Any) -> frozenset[type] | None:
-    """Return the types of values of a field that JSON gives back as they were; None if there are others."""
+    """Return the types of a field's values if JSON preserves all of them; otherwise None."""
     origin, inner = get_origin(annotation) or annotation, get_args(annotation)
     if origin is Any:
         return _JSON
@@ -142,7 +142,7 @@ def _all_of(kinds: Iterable[frozenset[type] | None]) -> frozenset[type] | None:
 
 
 def _is_made(field: FieldInfo) -> bool:
-    """Return True if each item has a default of its own, or there is none."""
+    """Return True if the field has a default factory or no default."""
     return field.is_required() or field.default_factory is not None or type(field.default) not in _ATOMS
 
 

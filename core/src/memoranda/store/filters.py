@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Literal, TypedDict, get_args
 
-from memoranda.errors import InputError, quoted
+from memoranda.errors import InputError, unknown_name
 from memoranda.items import SCOPE_FIELDS, MemoryItem, MemoryMetadata, MemoryStatus
 from memoranda.shapes import check_text, each, whole_number
 from memoranda.store.checks import check_metadata
@@ -49,16 +49,15 @@ class Narrowing(TypedDict, total=False):
 
 
 def check_status(status: MemoryStatus | str | None) -> MemoryStatus | None:
-    """Return the status, or raise InputError when there is none of that name."""
+    """Return the status, or raise InputError for an unknown one."""
     try:
         return None if status is None else MemoryStatus(status)
     except ValueError:
-        known = ", ".join(MemoryStatus)
-        raise InputError(f"{quoted(status, text=True)} is no status; there are {known}.", field="status") from None
+        raise unknown_name("status", status, MemoryStatus, field="status") from None
 
 
 def extra_matches(wanted: dict[str, Any], found: dict[str, Any]) -> bool:
-    """Return True if every key that is wanted is there with an equal value."""
+    """Return True if every wanted key is there with an equal value."""
     return all(key in found and json_equal(value, found[key]) for key, value in wanted.items())
 
 
@@ -95,7 +94,7 @@ def check_clearing(metadata: MemoryMetadata | None) -> None:
 
 
 def check_filter(metadata: MemoryMetadata | None, field: str = "metadata") -> MemoryMetadata | None:
-    """Return the metadata filter, or raise InputError if it is none or holds what nothing stored could match."""
+    """Return the metadata filter, or raise InputError if it is not one or could match nothing."""
     if metadata is not None:
         if not isinstance(metadata, MemoryMetadata):
             raise InputError(f"{field} must be a MemoryMetadata, not {type(metadata).__name__}.", field=field)
@@ -108,7 +107,7 @@ _ARCHIVED, _SHOWN = Archived(True), Archived(False)
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """Which items are meant. Build it with :meth:`of`, which checks every part.
+    """Selects items. Build it with :meth:`of`, which checks every part.
 
     ``query`` is a literal, case-insensitive substring of the content. ``archived`` is False for items that no summary
     stands for (what searches show), True for the others, None for both. ``further`` are conditions of other kinds.
@@ -145,7 +144,7 @@ class Filter:
 
     @property
     def conditions(self) -> tuple[Condition, ...]:
-        """All that is asked for, the metadata first."""
+        """All conditions, the metadata first."""
         return (*metadata_conditions(self.metadata), *self._others)
 
     @classmethod
@@ -163,7 +162,7 @@ class Filter:
         min_trust: str | None = None,
         now: str | None = None,
     ) -> Filter:
-        """Return a checked filter. Raises InputError, naming the argument, for what nothing stored could match.
+        """Return a checked filter. Raises InputError, naming the argument, if it could match nothing.
 
         ``since``, ``until``, ``where`` and ``min_trust`` become conditions in ``further``, and so does ``now``: items
         whose life is over by then do not match.
@@ -206,17 +205,26 @@ class Filter:
     __call__ = matches
 
     def scope(self) -> Filter:
-        """Return the filter of where this one looks, without what it looks for: see :attr:`Condition.bounds_scope`."""
+        """Return the part of this filter that says where to look: see :attr:`Condition.bounds_scope`."""
         further = tuple(condition for condition in self.further if condition.bounds_scope or condition in NO_RECORDS)
         return replace(self, query="", memory_type=None, status=None, further=further)
 
     def sought(self) -> Filter:
-        """Return the filter of what this one looks for, wherever: for items that were read from its scope."""
+        """Return the part of this filter that says what to look for, for items already read from its scope."""
         further = tuple(each for each in self.further if not each.bounds_scope and each not in NO_RECORDS)
         return replace(self, metadata=None, archived=None, further=further)
 
+    def timeless(self) -> tuple[Filter, str]:
+        """Return this filter without its condition on expiry, and the time of that; an empty text if it has none.
+
+        Engines compare it with the filter of an earlier call: only the time may differ.
+        """
+        alive = [each for each in self.further if isinstance(each, Expiry) and not each.expired]
+        further = tuple(each for each in self.further if each not in alive)
+        return replace(self, further=further), alive[0].now if alive else ""
+
     def parts(self) -> tuple[Filter, ...]:
-        """Return filters of plain sessions that together match what this one does, no item twice.
+        """Return filters of single sessions that together match the same items, each item once.
 
         That is the filter itself, unless it names a forked session: see :class:`InBranch`.
         """
@@ -232,7 +240,7 @@ class Filter:
                 archived=archived,
                 further=(*others, *past),
             )
-            for session, archived, past in branch.stretches()
+            for session, archived, past in branch.sessions()
         )
 
     def narrowed(self, scope: MemoryMetadata) -> Filter:
@@ -277,15 +285,14 @@ _ORDERS = get_args(Order)
 
 
 def check_order(order: Order) -> Order:
-    """Return the order, or raise InputError when there is none of that name."""
+    """Return the order, or raise InputError for an unknown one."""
     if order not in _ORDERS:
-        known = ", ".join(_ORDERS)
-        raise InputError(f"{quoted(order, text=True)} is no order; there are {known}.", field="order")
+        raise unknown_name("order", order, _ORDERS, field="order")
     return order
 
 
 def in_order(items: Iterable[MemoryItem], order: Order) -> list[MemoryItem]:
-    """Return items, which come in the order of their adding, in this order, oldest first."""
+    """Sort items, which come in the order of adding, oldest first."""
     if order == "added":
         return list(items)
     return sorted(items, key=lambda item: item.created_at if order == "created" else item.updated_at)
@@ -301,13 +308,13 @@ class Page:
 
     @classmethod
     def checked(cls, limit: int, offset: int, order: Order) -> Page:
-        """Return the page that these name; a limit of 0 stays 0. Raises InputError for what is none."""
+        """Return the page of these arguments; a limit of 0 stays 0. Raises InputError for invalid ones."""
         limit, offset = whole_number(limit, "limit"), whole_number(offset, "offset")
         return cls(min(limit, EVERYTHING), min(offset, EVERYTHING), check_order(order))
 
     @property
     def end(self) -> int:
-        """How many items there are up to the end of the page."""
+        """The number of items up to the end of the page."""
         return min(self.offset + self.limit, EVERYTHING)
 
     def of(self, items: Iterable[MemoryItem]) -> list[MemoryItem]:

@@ -10,7 +10,6 @@ import asyncio
 import threading
 from abc import abstractmethod
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import Any, TypeVar
 
 from memoranda.errors import IdConflictError, StoreNotFoundError, UnsupportedError, VersionConflictError
@@ -31,7 +30,6 @@ from memoranda.store.values import Value
 from memoranda.store.writes import (
     NOTHING_CHANGED,
     Change,
-    Packer,
     Write,
     Written,
     check_expected,
@@ -48,27 +46,23 @@ class HookedEngine(Engine):
     def __init__(self, store: BaseStore) -> None:
         self._store = store
         self._calls = CallsUnderWay()
+        self._mark: str | None = None
 
     @property
     def capabilities(self) -> frozenset[Capability]:  # type: ignore[override]  # read-only here
         """What the store declares."""
         return self._store.capabilities
 
-    @property
-    def packer(self) -> Packer | None:  # type: ignore[override]  # read-only here
-        """What the store has."""
-        return self._store._packer()
-
     async def open(self, opening: Opening) -> Opened:
         """Open the store."""
         store = self._store
         store._read_as = opening.item_types
         if opening.access != "create" and not await store._exists():
-            raise StoreNotFoundError(opening.label, await store._alike())
+            raise StoreNotFoundError(opening.label)
         await store._init()
         try:
             ends = await store._soonest_expiry() if Capability.TTL in store.capabilities else None
-            return Opened(await store._read_mark(), ends)
+            return Opened(self._mark, ends)
         except BaseException:
             await store._close()
             raise
@@ -90,7 +84,7 @@ class HookedEngine(Engine):
             return await self._serialised(write)
 
     async def _in_the_present(self, write: Write) -> Written:
-        """Carry out a write where items may have expired.
+        """Carry out a write in a store whose items may have expired.
 
         Another process may have stored an item that expires without this one's knowing, so a conflict is tried again.
         """
@@ -102,7 +96,7 @@ class HookedEngine(Engine):
             return await self._serialised(write)
 
     async def _remove_expired(self, ids: Sequence[str], now: str) -> None:
-        """Remove the items of these ids that have expired, if any may have: their ids are free."""
+        """Remove expired items that hold these ids."""
         store, lifetimes = self._store, self._store._lifetimes
         if Capability.PERSISTENT in self.capabilities and lifetimes.is_to_look_again(store.clock):
             lifetimes.note(await store._soonest_expiry())
@@ -137,7 +131,7 @@ class HookedEngine(Engine):
             case "sweep":
                 return Written(await store._sweep(wanted), next_expiry=await store._soonest_expiry())
             case "mark":
-                await store._write_mark(change.text)
+                self._mark = change.text
                 return NOTHING_CHANGED
         one = None if change.ids is None else change.ids[0]
         if change.action == "restore":
@@ -162,8 +156,7 @@ class HookedEngine(Engine):
                 found = await self._of_ids(query.ids, query.form)
         elif query.ranking is not None:
             text, mode = query.ranking
-            rank = store._rank_shared if query.shared else store._rank
-            found = await rank(text, query.wanted, query.page.limit, mode)
+            found = await store._rank(text, query.wanted, query.page.limit, mode)
         elif query.form == "payloads":
             found = await store._payloads(query.wanted, query.page)
         else:
@@ -195,10 +188,6 @@ class HookedEngine(Engine):
         changed: Any = await self._store._payload_changes(query.wanted, since)
         return changed  # type: ignore[no-any-return]  # The form of the query says what it is.
 
-    def snapshot(self) -> AbstractAsyncContextManager[bool]:
-        """Return the store's context."""
-        return self._store._one_state()
-
 
 class BaseStore(Store):
     """The base of a backend: four methods make a correct store, and further ones a faster one.
@@ -212,7 +201,6 @@ class BaseStore(Store):
         own = type(self)
         self._serialises_writes = own._update_many is BaseStore._update_many or own._apply is BaseStore._apply
         self._write_lock = LoopLock()
-        self._own_mark: str | None = None
         self._read_as: Callable[[], Mapping[str, type[MemoryItem]]] | None = None
         # Held by the thread whose step it is: see one_thread_at_a_time().
         self._turn = threading.RLock()
@@ -220,7 +208,7 @@ class BaseStore(Store):
 
     @property
     def stored_types(self) -> Mapping[str, type[MemoryItem]]:
-        """The classes that what is stored is read as: ``item_types``, unless a layer stores items in another form.
+        """The classes of stored items: ``item_types``, unless a layer stores items in another form.
 
         An encrypted fact, for instance, lacks the fields that the class of facts requires.
         """
@@ -230,10 +218,6 @@ class BaseStore(Store):
     def _lifetimes(self) -> Lifetimes:
         """What is known of items that will expire."""
         return self._living.lifetimes
-
-    def _alive(self) -> list[Expiry]:
-        """Return the condition of what has not expired, if anything may have."""
-        return [Expiry(self._living.now())] if self._lifetimes.in_use else []
 
     def _waits(self) -> bool:
         return self._serialises_writes or self._lifetimes.in_use or super()._waits()
@@ -268,10 +252,6 @@ class BaseStore(Store):
         """Return True if there is something to open. An engine that has nothing to make is always there."""
         return True
 
-    async def _alike(self) -> Sequence[str]:
-        """Return the URLs of stores beside this one, which is not there, whose names look like its name."""
-        return ()
-
     async def _init(self) -> None:
         """Open the store. If this raises, nothing may be left open."""
 
@@ -281,14 +261,6 @@ class BaseStore(Store):
     async def _soonest_expiry(self) -> str | None:
         """Return when the next item expires, of all that are stored; None if none ever does."""
         return None
-
-    async def _read_mark(self) -> str | None:
-        """Return the text that :meth:`_write_mark` was given last; a persistent store keeps it with its items."""
-        return self._own_mark
-
-    async def _write_mark(self, text: str | None) -> None:
-        """Keep a text beside the items, or remove it."""
-        self._own_mark = text
 
     async def _apply(self, write: Write) -> int:
         """Store a batch and return how many items were deleted; all or none, where the store is ``atomic``.
@@ -308,13 +280,6 @@ class BaseStore(Store):
             await self._add(item, write.within)
         return removed
 
-    def _packer(self) -> Packer | None:
-        """Return what makes a list of rows of checked items, each with the id first; None where items are stored whole.
-
-        With it, large batches of adds reach :meth:`_apply` as ``write.packed``, and no item is copied.
-        """
-        return None
-
     async def _remove_each(self, ids: Sequence[str], within: MemoryMetadata | None, *, purge: bool) -> int:
         if purge or Capability.DELETE in self.capabilities:
             return sum([await self._remove_one(item_id, within, purge=purge) for item_id in ids])
@@ -325,7 +290,7 @@ class BaseStore(Store):
         return removed
 
     async def _remove_one(self, item_id: str, within: MemoryMetadata | None, *, purge: bool) -> bool:
-        """Remove one item, for good or as :meth:`_clear` does; return True to exactly one of several callers."""
+        """Remove one item, for good or as :meth:`_clear` does; exactly one of several callers gets True."""
         wanted = Filter(metadata=within, archived=None)
         if purge:
             return await self._purge(item_id, wanted, False) > 0
@@ -359,12 +324,8 @@ class BaseStore(Store):
             raise UnsupportedError(self.label, f"search mode {mode!r}")
         return await rank_scope(self.bottom, best_of(query, wanted, limit, mode), await self._text_ranker())
 
-    async def _rank_shared(self, query: str, wanted: Filter, limit: int, mode: SearchMode) -> list[RankedItem]:
-        """Rank for a reader that changes nothing: a store that keeps items may give those."""
-        return await self._rank(query, wanted, limit, mode)
-
     async def _get_many(self, ids: Sequence[str]) -> list[MemoryItem]:
-        """Return copies of those of the items that are there, in any order."""
+        """Return copies of the items that exist, in any order."""
         found = [await self._get(item_id) for item_id in ids]
         return [item for item in found if item is not None]
 
@@ -372,7 +333,7 @@ class BaseStore(Store):
         return len(await self._search(wanted, Page()))
 
     async def _payloads(self, wanted: Filter, page: Page) -> list[Payload]:
-        """Return what :meth:`_search` finds, without making items of it where that can be."""
+        """Return the payloads of what :meth:`_search` finds, if possible without building items."""
         return list(map(Payload.of, await self._search(wanted, page)))
 
     async def _payload_changes(self, wanted: Filter, since: object) -> PayloadChanges:
@@ -385,10 +346,6 @@ class BaseStore(Store):
     async def _scan(self, wanted: Filter, include_deleted: bool, order: Order) -> AsyncGenerator[MemoryItem, None]:
         for item in reversed(await self._search(wanted, Page(order=order))):
             yield item
-
-    def _one_state(self) -> AbstractAsyncContextManager[bool]:
-        """Return a context in which every read of this task sees one state; it gives False if that cannot be had."""
-        return nullcontext(False)
 
     async def _owners(self, listing: Listing, wanted: Filter) -> AsyncGenerator[Owner, None]:
         """Yield the owners of the items that match, in order; see :class:`memoranda.store.backend.Listing`."""
@@ -436,7 +393,7 @@ class BaseStore(Store):
 
 
 def _expired(ids: Sequence[str], now: str) -> Filter:
-    """Return the filter of those of some items that have expired."""
+    """Return a filter for the expired ones of some items."""
     return Filter(archived=None, further=(Expiry(now, expired=True), Value("id", False, "$in", list(ids))))
 
 
@@ -444,7 +401,7 @@ StoreT = TypeVar("StoreT", bound=BaseStore)
 
 
 def one_thread_at_a_time(store: type[StoreT]) -> type[StoreT]:
-    """Decorate a store whose methods count on nothing changing between two ``await``, as code in one event loop may.
+    """Decorate a store whose methods rely on nothing changing between two ``await``, as in a single event loop.
 
     Each method of the class's own that overrides one of the engine's then runs from one ``await`` to the next while no
     other thread is in one of them, so that several event loops can share the store. A store whose engine has locks or

@@ -39,11 +39,11 @@ class Granting(Protocol):
         ...
 
     def space_layer(self, of: MemoryMetadata, around: Surroundings) -> Layer:
-        """Return the layer of a handle that is bound to a space; ``of`` is the scope of whoever uses it."""
+        """Return the layer of a handle that is bound to a space; ``of`` is the scope of its user."""
         ...
 
     def stamps(self, of: MemoryMetadata, trust: Trust | None) -> tuple[Trust, str]:
-        """Return the trust and the origin of what somebody writes into a space."""
+        """Return the trust and the origin for what a user writes into a space."""
         ...
 
     async def readers(self, item: MemoryItem) -> Sequence[tuple[str, str, str | None]]:
@@ -53,10 +53,10 @@ class Granting(Protocol):
 
 @runtime_checkable
 class ChecksGrants(Protocol):
-    """A layer that lets pass what is granted, such as that of a handle which is bound to a space by a grant."""
+    """A layer that passes only granted requests, such as that of a handle bound to a space by a grant."""
 
     async def check_grant(self, may: str) -> None:
-        """Raise NotGrantedError unless as much is granted now: ``"read"``, ``"write"`` or ``"manage"``."""
+        """Raise NotGrantedError unless the level ``"read"``, ``"write"`` or ``"manage"`` is granted now."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""Earlier versions of items: what a store promises of them, and the layer that keeps them, which a plugin brings."""
+"""Earlier versions of items: what a store promises, and the layer of a plugin that keeps them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from memoranda.store.values import moment_text
 
 @runtime_checkable
 class KeepsVersions(Protocol):
-    """A layer that keeps what is replaced and removed, such as that of memoranda-receipts."""
+    """A layer that keeps replaced and removed items, such as that of memoranda-receipts."""
 
     async def past(self, moment: str, bounds: MemoryMetadata | None) -> Any:
         """Return a store, or a handle, that shows what lay within some bounds at a moment."""
@@ -33,7 +33,7 @@ class KeepsVersions(Protocol):
 
 
 class History(Lifecycle):
-    """What a store promises of earlier versions. Needs ``memoranda.open(url, revisions=True)``."""
+    """What a store promises for earlier versions. Needs ``memoranda.open(url, revisions=True)``."""
 
     @property
     def keeps_versions(self) -> bool:

@@ -14,10 +14,10 @@ from memoranda.errors import InputError
 from memoranda.items import Changes, MemoryItem, MemoryMetadata, Payload
 from memoranda.loops import uninterrupted
 from memoranda.offloading import (
-    AT_ONCE,
-    CHANGED_AT_ONCE,
-    LETTERS_SIFTED_AT_ONCE,
-    SIFTED_AT_ONCE,
+    ITEMS_CHANGED_PER_TURN,
+    ITEMS_FILTERED_PER_TURN,
+    ITEMS_PER_TURN,
+    LETTERS_SEARCHED_PER_TURN,
     filter_weight,
     in_slices,
     offload,
@@ -95,13 +95,13 @@ class InMemoryEngine(Engine):
         return len(self._live)
 
     async def open(self, opening: Opening) -> Opened:
-        """Return what is here. There is nothing to open."""
+        """Return what the engine holds. There is nothing to open."""
         return Opened(self._mark, await self._next_expiry())
 
     # Writing
 
     async def write(self, write: Write) -> Written:
-        """Carry out a write: one item in one step, a large batch made ready before that, while others go on."""
+        """Carry out a write: one item in one step, a large batch after preparing it while other calls go on."""
         if write.change is not None:
             return await self._changed(write.change)
         if write.now and self._may_expire:
@@ -136,18 +136,18 @@ class InMemoryEngine(Engine):
 
     @uninterrupted
     async def _carried_out(self, write: Write) -> _Batch:
-        """Write a batch, which is made ready aside if it is large; others may write meanwhile."""
+        """Write a batch. A large one is prepared in a thread while others may write."""
         ids = [*(item.id for item in write.adds), *write.deletes]
-        if len(ids) > AT_ONCE >= len(write.adds):
+        if len(ids) > ITEMS_PER_TURN >= len(write.adds):
             write = write.but(adds=copy_items(write.adds))  # A few of them are still the caller's own.
         left = _ATTEMPTS
         while True:
             self._check_turn(write)  # A turn that comes too late is the first thing to report.
             weight, left = len(ids) if left else 0, left - 1
-            seen, first = self._seen(ids), self._added + (_ROOM if weight > AT_ONCE else 1)
+            seen, first = self._seen(ids), self._added + (_ROOM if weight > ITEMS_PER_TURN else 1)
             batch = await offload(weight, self._batch, write, seen, first)
             # Nothing can come in between from here on.
-            if weight <= AT_ONCE or (self._added < first and all(map(is_, self._seen(ids), seen))):
+            if weight <= ITEMS_PER_TURN or (self._added < first and all(map(is_, self._seen(ids), seen))):
                 break
         self._check_turn(write)
         for index, change in ((self._live, batch.live), (self._hidden, batch.hidden)):
@@ -166,7 +166,7 @@ class InMemoryEngine(Engine):
             write.expected.check(newest[0].item.id if newest else None)
 
     def _batch(self, write: Write, seen: Sequence[Entry | None], first: int) -> _Batch:
-        """Return what a batch comes to; ``seen`` are the entries of its ids, and new ones are numbered from ``first``.
+        """Prepare a batch; ``seen`` are the entries of its ids, and new ones are numbered from ``first``.
 
         Raises the conflicts that it meets.
         """
@@ -197,7 +197,7 @@ class InMemoryEngine(Engine):
         )
 
     def _seen(self, ids: Sequence[str]) -> list[Entry | None]:
-        """Return the entries of the ids, those that are shown and then those that are hidden."""
+        """Return the entries of the ids, shown ones before hidden ones."""
         return [*map(self._live.get, ids), *map(self._hidden.get, ids)]
 
     # Reading
@@ -237,7 +237,7 @@ class InMemoryEngine(Engine):
         found = _newest(islice(reversed(entries), at_once), wanted, limit)
         older = entries[: len(entries) - at_once] if len(found) < limit else []
         if older:
-            found += await offload(AT_ONCE + 1, _newest, older[::-1], wanted, limit - len(found))
+            found += await offload(ITEMS_PER_TURN + 1, _newest, older[::-1], wanted, limit - len(found))
         if shared:
             return [entry.item for entry in found[page.offset :]]
         return await offload(len(found), _copies, found[page.offset :])
@@ -256,7 +256,7 @@ class InMemoryEngine(Engine):
             self._may_expire and self._has_expired(wanted)
         ):
             return await Engine.changes(self, query, None)
-        asked = replace(wanted, further=tuple(each for each in wanted.further if not isinstance(each, Expiry)))
+        asked, _ = wanted.timeless()
         row = self._live.candidates(wanted.metadata).copy()
         known = since.row if isinstance(since, _Seen) and since.asked == asked else None
         shown: Callable[[MemoryItem], Any] = Payload.of if query.form == "payloads" else copy_item
@@ -316,7 +316,7 @@ class InMemoryEngine(Engine):
             entries = sorted(entries + self._looked_at(self._hidden, query.wanted)[0])
         if query.page.order != "created":
             entries.sort(key=BY[query.page.order])
-        async for some in in_slices(entries, AT_ONCE):
+        async for some in in_slices(entries, ITEMS_PER_TURN):
             for entry in some:
                 if wanted.matches(entry.item):
                     yield copy_item(entry.item)
@@ -355,7 +355,7 @@ class InMemoryEngine(Engine):
         candidates = [self._candidates(index, ids, wanted) for index in indexes]
         for entries in candidates:
             chosen = await offload(filter_weight(len(entries)), matching, entries, wanted)
-            async for some in in_slices(chosen, CHANGED_AT_ONCE):
+            async for some in in_slices(chosen, ITEMS_CHANGED_PER_TURN):
                 purged += sum(len(_take(index, some)) for index in indexes)
         if purged:
             self._rankings.clear()
@@ -392,7 +392,7 @@ class InMemoryEngine(Engine):
         """Take entries that match from one index to the other and return how many were still there."""
         moved, entries = 0, self._candidates(source, ids, wanted)
         chosen = await offload(filter_weight(len(entries)), matching, entries, wanted)
-        async for some in in_slices(chosen, CHANGED_AT_ONCE):
+        async for some in in_slices(chosen, ITEMS_CHANGED_PER_TURN):
             for entry in _take(source, some):
                 target.put(entry)
                 moved += 1
@@ -404,7 +404,7 @@ class InMemoryEngine(Engine):
         return await offload(filter_weight(len(entries)), _soonest, entries)
 
     def _looked_at(self, index: EntryIndex, wanted: Filter) -> tuple[list[Entry], Filter]:
-        """Return the entries of an index that may match, oldest first, and what is still to be asked of them.
+        """Return the entries of an index that may match, oldest first, and the conditions still to check.
 
         The list may be the index's own.
         """
@@ -498,14 +498,14 @@ class _Seen(NamedTuple):
 def _changes(
     asked: Filter, known: list[Entry] | None, row: list[Entry], shown: Callable[[MemoryItem], T]
 ) -> Changes[T]:
-    """Return what has changed since a row was the known one. An entry is another one after every change."""
+    """Return what has changed since a known state of a row. Every change makes a new entry."""
     gone, come = (known, row) if known is None else differing(known, row)
     rows = {entry.added: shown(entry.item) for entry in _sorted(matching(come, asked), Page(order="added"))[::-1]}
     return Changes(_Seen(asked, row), rows, None if gone is None else [entry.added for entry in gone])
 
 
 class _Batch(NamedTuple):
-    """A batch that is ready to be written: what it changes, its items, the last number and how many it removes."""
+    """A batch ready to be written: its changes, its items, the last number and the number of removed items."""
 
     live: IndexChange
     hidden: IndexChange
@@ -515,26 +515,26 @@ class _Batch(NamedTuple):
 
 
 def _deleted(write: Write, held: Mapping[str, Entry | None]) -> list[Entry]:
-    """Return what a batch deletes of the entries that are held under its ids."""
+    """Return the entries that a batch deletes."""
     there = [entry for item_id in write.deletes if (entry := held[item_id]) is not None]
     return [entry for entry in there if metadata_matches(write.within, entry.item.metadata)]
 
 
 def _take(index: EntryIndex, entries: Iterable[Entry]) -> list[Entry]:
-    """Take those of the entries, which are in order, that are still in the index, and return them."""
+    """Remove and return the entries that are still in the index; they come in order."""
     there = [entry for entry in entries if index.get(entry.item.id) is entry]
     index.take(there)
     return there
 
 
 def _sifted_at_once(entries: Sequence[Entry], wanted: Filter) -> int:
-    """Return how many of the newest entries may be asked in one turn; where texts are searched, long ones count."""
-    most = min(len(entries), SIFTED_AT_ONCE)
+    """Return how many of the newest entries may be filtered in one turn, fewer if long texts are searched."""
+    most = min(len(entries), ITEMS_FILTERED_PER_TURN)
     if wanted.folded:
         letters = 0
         for position, entry in enumerate(islice(reversed(entries), most)):
             letters += len(entry.item.content)
-            if letters > LETTERS_SIFTED_AT_ONCE:
+            if letters > LETTERS_SEARCHED_PER_TURN:
                 return position
     return most
 
@@ -553,7 +553,7 @@ def _copies(entries: Iterable[Entry]) -> list[MemoryItem]:
 
 
 def _sorted(entries: Iterable[Entry], page: Page) -> list[Entry]:
-    """Return a page of entries, newest first."""
+    """Return a page of the entries, newest first."""
     if page.limit == 1 and not page.offset:
         newest = max(entries, key=BY[page.order], default=None)
         return [] if newest is None else [newest]
@@ -567,7 +567,7 @@ def _sorted_copies(entries: Iterable[Entry], wanted: Filter, page: Page) -> list
 def _ranked(
     query: str, row: Sequence[Entry], wanted: Filter, limit: int, index: ScopeIndex, shared: bool
 ) -> list[RankedItem]:
-    """Rank what a scope held, oldest first, as the base class does it; but only what is found needs to be copied."""
+    """Rank the items of a scope, copying only the results."""
     scope = wanted.scope()
     # What belongs to the scope is asked only for the rest.
     chosen = None if scope == wanted else wanted.sought()

@@ -8,15 +8,14 @@ import json
 import weakref
 from abc import ABC
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from typing import Any, ClassVar, Literal, Protocol, Self
+from typing import Any, ClassVar, Literal, Protocol, Self, get_args
 
 from memoranda.errors import (
-    InputError,
     PluginNotFoundError,
     StoreClosedError,
     UnsupportedError,
     WrappedStoreError,
-    quoted,
+    unknown_name,
 )
 from memoranda.items import BUILTIN_TYPES, MemoryItem, MemoryMetadata
 from memoranda.loops import LoopLock
@@ -306,11 +305,8 @@ class Lifecycle(ABC):
     def _checked_mode(self, mode: SearchMode | None) -> SearchMode:
         if mode is None:
             return self.default_mode
-        if mode not in ("substring", "text", "semantic", "hybrid"):
-            raise InputError(
-                f"{quoted(mode, text=True)} is no search mode; there are substring, text, semantic and hybrid.",
-                field="mode",
-            )
+        if mode not in get_args(SearchMode):
+            raise unknown_name("search mode", mode, get_args(SearchMode), field="mode")
         if mode != "substring":
             self._require(Capability(mode))
         return mode

@@ -1,8 +1,9 @@
-"""Who has something in a store: users, sessions, tasks, agents and namespaces, with how much and since when."""
+"""List the owners in a store: users, sessions, tasks, agents and namespaces, with counts and times."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -23,13 +24,13 @@ class Owner:
     last: str
 
     def joined(self, other: Owner) -> Owner:
-        """Return both, which have the same value, as one."""
+        """Merge with another owner of the same value."""
         return Owner(self.value, self.count + other.count, min(self.first, other.first), max(self.last, other.last))
 
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """Which owners are listed: by which field, and of namespaces how deep and with which end."""
+    """Selects owners: by a field, and for namespaces by depth and suffix."""
 
     by: OwnerField = "user_id"
     depth: int | None = None
@@ -38,7 +39,7 @@ class Listing:
     """True if counts and times are wanted; where not, an engine need not read the items."""
 
     def of(self, items: Iterable[MemoryItem]) -> list[Owner]:
-        """Return the owners of items, in order: what an engine does without reading them all."""
+        """Return the owners of items, in order, for an engine that has to read them all."""
         found: dict[str, Owner] = {}
         for item in items:
             key = self._key(item)
@@ -55,7 +56,7 @@ class Listing:
         return value
 
     def shown(self, owners: Iterable[Owner]) -> Iterator[Owner]:
-        """Yield of all owners, which come in order, those with the suffix, joined where the depth cuts them off."""
+        """Yield the owners that have the suffix, merged below the depth; owners come in order."""
         if self.by != "namespace":
             yield from owners
             return
@@ -74,9 +75,22 @@ class Listing:
         if waiting is not None:
             yield waiting
 
+    async def shown_by_page(self, pages: AsyncGenerator[Iterable[Owner], None]) -> AsyncGenerator[Owner, None]:
+        """Yield what :meth:`shown` does, of owners that come in pages: a page may end within a namespace's depth."""
+        waiting: Owner | None = None
+        async with aclosing(pages):
+            async for page in pages:
+                for owner in self.shown(page):
+                    if waiting is not None and waiting.value != owner.value:
+                        yield waiting
+                        waiting = None
+                    waiting = owner if waiting is None else waiting.joined(owner)
+        if waiting is not None:
+            yield waiting
+
 
 def check_listing(by: str, depth: int | None, suffix: Iterable[str], counts: bool = True) -> Listing:
-    """Return what is to be listed. Raises InputError, naming the argument."""
+    """Return the checked listing. Raises InputError, naming the argument."""
     if by not in get_args(OwnerField):
         known = ", ".join((*SCOPE_FIELDS, "namespace"))
         raise InputError(f"Owners cannot be listed by {quoted(by, text=True)}. Choose one of {known}.", field="by")

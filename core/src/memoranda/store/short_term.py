@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Unpack
 
-from memoranda.errors import InputError, MemoryError, UnsupportedError
+from memoranda.errors import InputError, UnsupportedError, unknown_name
 from memoranda.integrity import call_ids, whole_groups
 from memoranda.items import SCOPE_FIELDS, MemoryItem, MemoryMetadata, MemoryStatus
 from memoranda.offloading import filter_weight, offload
@@ -162,13 +162,12 @@ class ShortTermMemory(Conversation, InMemoryStore):
 
     ``scope`` says how broadly a metadata filter matches: ``"user"``, ``"session"`` or ``"task"``. ``max_rounds`` keeps
     only the last rounds; 0 keeps all. What a search returns is cut to its ``limit`` as well, ten items by default,
-    which are five short rounds: to see twenty ask for ``window(rounds=20)``. Raises MemoryError for any other scope.
+    which are five short rounds: to see twenty ask for ``window(rounds=20)``. Raises InputError for any other scope.
     """
 
     def __init__(self, *, scope: str = "task", max_rounds: int = 0) -> None:
         if not isinstance(scope, str) or scope not in SCOPES:
-            said = repr(scope) if isinstance(scope, str) else f"A value of type {type(scope).__name__}"
-            raise MemoryError(f"{said} is no scope; there are {', '.join(SCOPES)}.")
+            raise unknown_name("scope", scope, SCOPES, field="scope")
         super().__init__()
         self.scope = self.matched_scope = scope
         self.max_rounds = check_rounds(max_rounds)

@@ -1,4 +1,4 @@
-"""Reading a store in one state, whatever others write meanwhile."""
+"""Read one state of a store while others write."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ _LOOK_ALIKES = str.maketrans(
 
 
 def is_reserved(owner: str) -> bool:
-    """Return True if an owner has a name that is kept for spaces, or one that looks like it.
+    """Return True if an owner has a name reserved for spaces, or one that looks like it.
 
     Case, compatibility forms, characters that take no space, and look-alikes of other scripts make no difference.
     """
@@ -51,7 +51,7 @@ def is_reserved(owner: str) -> bool:
 
 
 def check_user(owner: str, field: str = "user_id") -> None:
-    """Raise InputError for a user's id that is kept for spaces."""
+    """Raise InputError for a user's id that is reserved for spaces."""
     if is_reserved(owner):
         raise InputError(
             f"{field} begins like the owner of a space ({PREFIX!r}), so that no user can have it. To reach a space, "
@@ -61,7 +61,7 @@ def check_user(owner: str, field: str = "user_id") -> None:
 
 
 def check_name(name: str, what: str = "space") -> str:
-    """Return the name of a space or of a group. Raises InputError for one that is not of the safe alphabet."""
+    """Return the name of a space or of a group. Raises InputError for unsafe characters."""
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise InputError(
             f"{quoted(name, text=True)} cannot be the name of a {what}. A name has at most 64 of the characters a to "
@@ -72,19 +72,19 @@ def check_name(name: str, what: str = "space") -> str:
 
 
 def space_owner(name: str) -> str:
-    """Return the ``user_id`` of what lies in a space. Raises InputError for what is no name of a space."""
+    """Return the ``user_id`` of items in a space. Raises InputError for an invalid name."""
     return PREFIX + check_name(name)
 
 
 def space_of(place: Any) -> str | None:
-    """Return the name of the space that an item, or metadata, lies in; None for what is a user's."""
+    """Return the name of the space of an item or metadata; None if it belongs to a user."""
     metadata: MemoryMetadata = getattr(place, "metadata", place)
     owner = metadata.user_id
     return owner[len(PREFIX) :] if owner is not None and owner.startswith(PREFIX) and owner != DIRECTORY else None
 
 
 def checked_spaces(spaces: Any) -> Spaces:
-    """Return which spaces a handle is to reach. Raises InputError for what names none."""
+    """Return the spaces that a handle reaches. Raises InputError if none is named."""
     if isinstance(spaces, str):
         if spaces == "granted":
             return "granted"

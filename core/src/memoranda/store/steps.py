@@ -23,7 +23,7 @@ WATCHING: ContextVar[Begin | None] = ContextVar("memoranda_steps", default=None)
 
 
 def step(name: str) -> Callable[[Callable[P, Awaitable[T]]], Callable[P, Awaitable[T]]]:
-    """Decorate an async method of an engine that does a part of a request, such as a statement."""
+    """Decorate an async method of an engine that does one step of a request, such as a statement."""
 
     def decorated(method: Callable[P, Awaitable[T]]) -> Callable[P, Awaitable[T]]:
         @wraps(method)
@@ -37,7 +37,7 @@ def step(name: str) -> Callable[[Callable[P, Awaitable[T]]], Callable[P, Awaitab
 
 
 async def reported(begin: Begin, name: str, work: Awaitable[T]) -> T:
-    """Wait for a piece of work, and return its result; it is reported as a step."""
+    """Await some work, report it as a step and return its result."""
     end = begin(name)
     if end is None:
         return await work

@@ -11,7 +11,7 @@ from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, final
 
-from memoranda.errors import InputError, quoted
+from memoranda.errors import InputError, unknown_name
 from memoranda.items import SCOPE_FIELDS, MemoryItem, utc_text
 from memoranda.shapes import check_text, checked_json, each, truth
 from memoranda.store.conditions import Condition, json_equal
@@ -35,7 +35,7 @@ _MISSING: Any = object()
 
 
 def _ordered(compare: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool]:
-    """Compare two numbers, or two texts by the numbers of their characters; nothing else has an order."""
+    """Compare two numbers, or two texts by code points; nothing else has an order."""
 
     def passes(found: Any, wanted: Any) -> bool:
         numbers = _is_number(found) and _is_number(wanted)
@@ -109,7 +109,7 @@ class Value(Condition):
 
     @property
     def shape(self) -> Hashable:
-        """All but the value and the key of ``extra``, which are bound; the value's type can change what is asked."""
+        """Everything but the bound value and key of ``extra``; the value's type is included."""
         return Value, self.in_extra or self.name, self.operator, type(self.value)
 
 
@@ -122,7 +122,7 @@ def _present(found: Any, operator: str) -> Any:
 
 
 def value_conditions(where: Mapping[str, Any] | None) -> tuple[Value, ...]:
-    """Return what a ``where`` asks for, checked. Raises InputError, naming the key, for what it cannot mean."""
+    """Return the checked conditions of a ``where``. Raises InputError, naming the key, for invalid ones."""
     if where is None:
         return ()
     if not isinstance(where, Mapping):
@@ -143,8 +143,7 @@ def _of_key(key: Any, asked: Any) -> Iterator[Value]:
         return
     for operator, value in asked.items():
         if operator not in OPERATORS:
-            known = ", ".join(OPERATORS)
-            raise InputError(f"{place}: {quoted(operator, text=True)} is no operator; there are {known}.", field=place)
+            raise unknown_name(f"operator in {place}", operator, OPERATORS, field=place)
         yield Value(name, in_extra, operator, _operand(name, in_extra, operator, value, place))
 
 

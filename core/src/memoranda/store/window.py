@@ -1,4 +1,4 @@
-"""Reading a window over a conversation: no more of it than the window needs."""
+"""Read a window over a conversation, and no more of it than the window needs."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class _Wanted:
         self.count = counter or estimate_tokens
 
     def has_enough(self, said: Sequence[MemoryItem], *, is_one: bool) -> bool:
-        """Return True if older items than these could not be in the window, system items and summaries apart.
+        """Return True if no older item could be in the window, except system items and summaries.
 
         Of each conversation, the first round that was read may have begun earlier, or only with its first human item:
         which rounds are the last is known of those behind. ``is_one`` says that there is one conversation alone, whose
@@ -68,7 +68,7 @@ class _Wanted:
         return enough and set(places).issuperset(latest[len(latest) - (self.limit or 0) :])
 
     def is_told_by(self, said: Sequence[MemoryItem], *, is_one: bool) -> bool:
-        """Return True if these items tell the window, and whose calls the results in it answer."""
+        """Return True if these items determine the window and the calls that its results answer."""
         return self.has_enough(said, is_one=is_one) and not answers_another_agent(said)
 
     def cut(self, said: Sequence[MemoryItem], earlier: Sequence[MemoryItem] = ()) -> list[MemoryItem]:
@@ -87,7 +87,7 @@ class _Wanted:
 
 
 def _from_human(said: Sequence[MemoryItem], places: Sequence[int]) -> Sequence[int]:
-    """Return the places of a round from its first human item on; all of them, if it has none."""
+    """Return the positions of a round from its first human item on, or all if it has none."""
     return places[next((at for at, place in enumerate(places) if said[place].memory_type == "human"), 0) :]
 
 
@@ -124,7 +124,7 @@ async def read_window(
 async def _window(
     read: Callable[[Filter, Page], Awaitable[list[MemoryItem]]], wanted: Filter, much: _Wanted
 ) -> list[MemoryItem]:
-    """Return the window of a conversation, of which ``read`` returns what is needed, oldest first."""
+    """Return the window of a conversation, oldest first; ``read`` returns the items that it needs."""
     owner = wanted.metadata
     is_one = owner is not None and owner.user_id is not None and owner.session_id is not None
     guesses = [_FIRST_LOOK] if much.tokens is not None else []

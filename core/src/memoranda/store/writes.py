@@ -1,4 +1,4 @@
-"""What one call writes: a batch that a store with the capability ``atomic`` takes as a whole or not at all."""
+"""What one call writes: a batch, all or nothing in a store with the capability ``atomic``."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ HEAD_ONLY = (*NO_RECORDS, *(Value("memory_type", False, "$ne", kind) for kind in
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """Which item a conversation must still end with: of those that match, the one that was added last."""
+    """The item that a conversation must still end with: the last added of those that match."""
 
     conversation: Filter
     head: str | None
@@ -40,7 +40,7 @@ Action = Literal["delete", "restore", "purge", "sweep", "pop", "touch", "mark"]
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What is done to items that are stored: to all that match, or to those of some ids that match.
+    """A change of stored items: of all that match, or of those with some ids that match.
 
     ``delete`` hides items where the engine has the capability ``delete``, and removes them elsewhere; ``restore`` shows
     them again; ``purge`` removes them for good, hidden ones too, or with ``deleted_only`` those alone. ``sweep`` is a
@@ -58,13 +58,21 @@ class Change:
     now: str = ""
     text: str | None = None
 
+    def selection(self) -> tuple[Filter, str | None]:
+        """Return the filter of the items to change, and the id if only one is named; several ids are in the filter."""
+        if self.ids is None:
+            return self.wanted, None
+        if len(self.ids) == 1:
+            return self.wanted, self.ids[0]
+        return self.wanted.also(Value("id", False, "$in", list(self.ids))), None
+
     def narrowed(self, scope: MemoryMetadata) -> Change:
         """Return this change within a scope. Raises InputError when the two contradict each other."""
         return replace(self, wanted=self.wanted.narrowed(scope))
 
 
 class Written(NamedTuple):
-    """What came of a write: how many stored items were removed or changed, and the items that it returns.
+    """The result of a write: how many stored items were removed or changed, and the items that it returns.
 
     Those are what a compared write has stored, or what was popped; where observers were asked, all that is shown of a
     batch. After a ``sweep``, ``next_expiry`` is when the next of the items that are left expires.
@@ -149,7 +157,7 @@ class Write(NamedTuple):
 
 
 def next_versions(write: Write, stored: Callable[[str], MemoryItem | None]) -> list[MemoryItem]:
-    """Return the items to add as a store should keep them, each with its next version.
+    """Return the items to store, each with its next version.
 
     ``stored`` gives what is held under an id, hidden items included. All conflicts are found before anything is
     changed, those inside the batch too: raises IdConflictError and VersionConflictError.
@@ -193,7 +201,7 @@ def check_owner(existing: MemoryItem | None, item: MemoryItem, within: MemoryMet
 
 
 def check_expected(item: MemoryItem, existing: MemoryItem | None, within: MemoryMetadata | None = None) -> None:
-    """Raise the conflict that a compare-and-set of ``item`` over the live item ``existing`` meets, if any."""
+    """Raise the conflict, if any, of a compare-and-set of ``item`` over the live item ``existing``."""
     check_owner(existing, item, within)
     found = None if existing is None else existing.version
     if (found or 0) != item.version:

@@ -11,7 +11,7 @@ from typing import Any
 
 from memoranda.errors import InputError
 from memoranda.items import BranchMemory, MemoryItem, MemoryMetadata, sources_of
-from memoranda.offloading import AT_ONCE, LETTERS_SIFTED_AT_ONCE, in_short_steps, in_slices
+from memoranda.offloading import ITEMS_PER_TURN, LETTERS_SEARCHED_PER_TURN, in_short_steps, in_slices
 from memoranda.shapes import check_text, each, seconds
 from memoranda.store.checks import storable
 from memoranda.store.codec import copy_item, dump_item, load_item, stored_copy, stored_metadata
@@ -91,7 +91,7 @@ class Writing(Lifecycle):
             return
         check_filter(within, "within")
         given, pack = each(items, "items", "memory items"), self.engine.packer
-        if pack is not None and len(given) > AT_ONCE and not self._observers and not deleted:
+        if pack is not None and len(given) > ITEMS_PER_TURN and not self._observers and not deleted:
             rows = await self._packed(given, ttl, pack)
             if rows is not None:
                 await self._submit(Write(within=within, keep_created=keep_created, packed=rows))
@@ -100,7 +100,7 @@ class Writing(Lifecycle):
         hidden = self._arriving_deleted(batch, ttl, deleted)
         if batch:
             # The items of a large batch are copies, which the engine may keep as they are unless they change.
-            owned = len(batch) > AT_ONCE and not keep_created
+            owned = len(batch) > ITEMS_PER_TURN and not keep_created
             await self._submit(Write(batch, within, hidden, keep_created=keep_created, owned=owned))
 
     async def append(
@@ -206,7 +206,7 @@ class Writing(Lifecycle):
         return (await self._submit(Write(change=touch))).changed
 
     async def sweep(self) -> int:
-        """Remove for good what has expired, and return how many items that were. Capability ``ttl``.
+        """Remove expired items for good, and return how many there were. Capability ``ttl``.
 
         There is no need to call it: expired items are never shown, and later calls sweep them.
         """
@@ -219,11 +219,11 @@ class Writing(Lifecycle):
     async def _accepted(self, items: Iterable[MemoryItem], ttl: float | None) -> list[MemoryItem]:
         """Return the items as they will be stored. Large batches are copied and validated in a thread, by slices."""
         given, life = each(items, "items", "memory items"), self._lifetime(ttl)
-        if len(given) <= AT_ONCE:
+        if len(given) <= ITEMS_PER_TURN:
             return [self._validated(item, life) for item in given]
         finished = []
         shared: dict[int, MemoryMetadata] = {}
-        async for some in in_slices(given, AT_ONCE):
+        async for some in in_slices(given, ITEMS_PER_TURN):
             finished += await self._validated_aside(some, shared, life)
         self._ensure_open()
         return finished
@@ -238,7 +238,7 @@ class Writing(Lifecycle):
         life = self._lifetime(ttl)
         async for some in in_short_steps(items):
             texts = [getattr(item, "content", "") for item in some]
-            if sum([len(text) for text in texts if isinstance(text, str)]) > LETTERS_SIFTED_AT_ONCE:
+            if sum([len(text) for text in texts if isinstance(text, str)]) > LETTERS_SEARCHED_PER_TURN:
                 validated = await self._validated_aside(some, shared, life)
             else:
                 validated = [self._validated(item, life, copied=True) for item in some]
@@ -268,17 +268,17 @@ class Writing(Lifecycle):
         return copy_item(item) if item is given and not copied and self._waits() else item
 
     def _rechecked(self, item: MemoryItem) -> MemoryItem:
-        """Return an item that an observer has changed as it is to be stored, checked once more."""
+        """Return an item that an observer has changed, checked again and prepared."""
         item = BatchLifetime(None, self._living.now).given_to(self._typed(storable(item)))
         self._check_life(item)
         return self.engine.prepare(item)
 
     def _waits(self) -> bool:
-        """Return True if an item may wait for something between the call that brings it and its being written."""
+        """Return True if an item may wait between the call that adds it and the write."""
         return self._observers.active
 
     def _typed(self, item: MemoryItem) -> MemoryItem:
-        """Return the item as the class that it will be read as, so that everything stored can be read.
+        """Return the item as the class that it will be read as.
 
         Every item that a store is given comes by here, so this is where the records of branches are refused.
         """
@@ -296,13 +296,13 @@ class Writing(Lifecycle):
         return item
 
     def _unwrapped(self, item: MemoryItem) -> MemoryItem:
-        """Return an item as it was before the store's wrapper has stored it. Raises WrappedStoreError without that."""
+        """Return an item in its form outside the store's wrapper. Raises WrappedStoreError without the wrapper."""
         self._refuse_wrapped()
         assert self.wrapping is not None, "refused otherwise"
         return self.wrapping.unwrapped(item)
 
     def _lifetime(self, ttl: float | None) -> BatchLifetime:
-        """Return what gives the items of one call their ends."""
+        """Return the lifetime of the items of one call."""
         if ttl is not None:
             self._require(Capability.TTL)
             ttl = seconds(ttl, "ttl")
@@ -333,7 +333,7 @@ async def add_with_vectors(
     check_filter(within, "within")
     batch = await store._accepted(items, None)
     if batch:
-        await store._submit(Write(batch, within, owned=len(batch) > AT_ONCE, vectors=vectors))
+        await store._submit(Write(batch, within, owned=len(batch) > ITEMS_PER_TURN, vectors=vectors))
 
 
 def _copied(item: MemoryItem, shared: dict[int, MemoryMetadata]) -> MemoryItem:

@@ -420,6 +420,7 @@ async def test_close_waits_for_a_purge(tmp_path: Path) -> None:
     await store.init()
     await store.add_many([HumanMemory(id=str(number), content="tea") for number in range(200)])
     await store.fill_indexes()
+    await store.search_ranked(query="tea", mode="text")  # It imports the ranker.
     calls = [asyncio.create_task(store.purge(str(number))) for number in range(5)]
     calls += [asyncio.create_task(store.search_ranked(query="tea", mode="text")) for _ in range(3)]  # type: ignore[misc]
     await asyncio.sleep(0)

@@ -152,11 +152,11 @@ async def test_what_was_confirmed_may_be_quoted_and_recalled_memories_are_not_sh
         ({"object": "Paris " * 100}, "too long"),
         ({"object": ["Paris"]}, "not of the required form"),
         ({"object": "!!!"}, "says what was not said"),
-        ({"predicate": "lives in; drop table"}, "has a predicate that is no name"),
-        ({"predicate": "p" * 100}, "has a predicate that is no name"),
-        ({"date": "soon"}, "has a date that is none"),
-        ({"date": 2026}, "has a date that is none"),
-        ({"date": "2026-13"}, "has a date that is none"),
+        ({"predicate": "lives in; drop table"}, "has a predicate that is not a name"),
+        ({"predicate": "p" * 100}, "has a predicate that is not a name"),
+        ({"date": "soon"}, "has an unreadable date"),
+        ({"date": 2026}, "has an unreadable date"),
+        ({"date": "2026-13"}, "has an unreadable date"),
     ],
 )
 async def test_a_proposal_that_the_text_does_not_bear_out_is_refused_and_counted(

@@ -76,7 +76,7 @@ def test_a_name_that_means_two_predicates_is_refused() -> None:
 
 
 def test_a_predicate_of_no_kind_is_refused() -> None:
-    with pytest.raises(InputError, match="one, many and event"):
+    with pytest.raises(InputError, match="Use one of: one, many, event"):
         Predicate("likes", "some")  # type: ignore[arg-type]  # wrong on purpose
 
 

@@ -63,7 +63,7 @@ def test_a_policy_is_read_from_json_and_toml_alike(tmp_path: Path) -> None:
         ({"rules": [{**RULE, "at_most": "everyone"}]}, "at_most", "external, tool, agent, user, operator"),
         ({"rules": [{**RULE, "at_most": "tool", "at_least": "user"}]}, "at_least", "no trust is both"),
         ({"rules": [{**RULE, "patterns": "x"}]}, "patterns", "list of texts"),
-        ({"rules": [{**RULE, "patterns": ["a", "("]}]}, "patterns", "pattern 2 is no regular expression"),
+        ({"rules": [{**RULE, "patterns": ["a", "("]}]}, "patterns", "pattern 2 is not a regular expression"),
         ({"rules": [{**RULE, "patterns": ["a*"]}]}, "patterns", "matches an empty text"),
         ({"rules": [{**RULE, "outcome": "redact"}]}, "patterns", "'redact' needs patterns"),
         ({"rules": [{**RULE, "across": 2}]}, "across", "'across' needs patterns"),

@@ -287,7 +287,7 @@ USE = {"role": "assistant", "content": [{"type": "tool_use", "id": "1", "name": 
         (lines({"messages": [HELLO]}, HELLO), [], "line 2: there are messages and whole conversations"),
         (lines({"messages": [HELLO], "chosen": "x"}), [], "'chosen' is not a known key beside the messages"),
         (lines({"messages": []}), [], "line 1 may be in the format openai or sharegpt"),
-        (lines({"messages": {}}), [], "'messages' is no list of messages"),
+        (lines({"messages": {}}), [], "'messages' is not a list of messages"),
         (lines({"id": "x", "messages": [HELLO]}, {"id": "x", "messages": [HELLO]}), [], "line 2 has the same id as"),
         (lines({"messages": [HELLO]}, {"messages": [HELLO]}), ["--session", "s"], "line 2 is a second conversation"),
         (lines({"messages": [HELLO], "user": "bob"}), ["--user", "ada"], "line 1 names the user 'bob'"),

@@ -202,7 +202,7 @@ def test_items_get_the_metadata() -> None:
 
 @pytest.mark.parametrize("read", [from_openai, from_anthropic])
 def test_an_unknown_role_is_named(read: Any) -> None:
-    with pytest.raises(InputError, match=r"messages\[1\]\.role: 'robot' is no role"):
+    with pytest.raises(InputError, match=r"messages\[1\]\.role: unknown role 'robot'"):
         read([{"role": "user", "content": "hi"}, {"role": "robot", "content": "beep"}])
 
 

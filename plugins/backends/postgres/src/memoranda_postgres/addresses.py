@@ -41,7 +41,7 @@ def check_place(url: str, *, field: str, needs_host: bool = False) -> None:
         if not host and needs_host:
             raise InputError("The store URL names no host, and this kind of store needs one.", field=field)
         if host and not _is_host(host):
-            raise InputError("The host in the store URL is no name or address of one.", field=field)
+            raise InputError("The host in the store URL is not a name or an address.", field=field)
 
 
 def is_port(text: str) -> bool:

@@ -46,7 +46,7 @@ class Connections(Protocol):
 
 
 class _Home:
-    """The connections of one event loop, used only there."""
+    """The connections of one event loop; no other loop uses them."""
 
     def __init__(self) -> None:
         self.loop = asyncio.get_running_loop()

@@ -34,7 +34,7 @@ from memoranda_backend.ranking import embed_passages, has_text, normalised
 from memoranda_postgres.conditional_writes import ConditionalWrites
 from memoranda_postgres.dialect import PostgresDialect, PostgresStatements
 from memoranda_postgres.expiry import next_expiry, touch
-from memoranda_postgres.filling import Filler
+from memoranda_postgres.filling import IndexFiller
 from memoranda_postgres.health import examine
 from memoranda_postgres.reading import Reader, users_of
 from memoranda_postgres.reindexing import Progress, fill_vectors, open_vectors, rebuild
@@ -95,7 +95,7 @@ class PostgresEngine(Engine):
         self._conditional: ConditionalWrites
         self._retrieval: Retrieval
         self._index: TermIndex
-        self._filler: Filler
+        self._index_filler: IndexFiller
         self._vectors: Vectors | None = None
 
     # Lifecycle
@@ -128,7 +128,7 @@ class PostgresEngine(Engine):
         except BaseException:
             await self.server.close()
             raise
-        self._filler.start()
+        self._index_filler.start()
         return opened
 
     async def _prepare(self, opening: Opening) -> None:
@@ -138,7 +138,7 @@ class PostgresEngine(Engine):
         dialect = PostgresDialect(self._layout.schema, partitioned=self._layout.partitions > 0)
         self._statements = PostgresStatements(dialect)
         self._index = TermIndex(self.server, self._statements)
-        self._filler = Filler(self.server, self._statements, self._index, idle=not writes)
+        self._index_filler = IndexFiller(self.server, self._statements, self._index, idle=not writes)
         self._vectors = await self._opened_vectors(opening)
         has_vectors = self._layout.has_vectors
         self._reader = Reader(self.server, self._layout, self._statements, opening.item_types)
@@ -153,7 +153,7 @@ class PostgresEngine(Engine):
             self.embeddings,
             self._vectors,
             self._index,
-            self._filler.searched,
+            self._index_filler.searched,
         )
 
     async def _opened_vectors(self, opening: Opening) -> Vectors | None:
@@ -172,12 +172,12 @@ class PostgresEngine(Engine):
         self.server.check_process()
         await self._calls.ended()
         await self._writer.settled()
-        await self._filler.stop()
+        await self._index_filler.stop()
         await self.server.close()
 
     def gauges(self) -> dict[str, int]:
         """Return the numbers of connections, and of items that wait for the writer and the index; in any thread."""
-        own = {"writer.queue": self._writer.waiting, "index.backlog": self._filler.waiting}
+        own = {"writer.queue": self._writer.waiting, "index.backlog": self._index_filler.waiting}
         return self.server.gauges() | own
 
     # Writing
@@ -206,7 +206,7 @@ class PostgresEngine(Engine):
             except IdConflictError:
                 # The id may be held by an item that has expired.
                 await self._compared(write, [addition])
-        self._filler.written(1)
+        self._index_filler.written(1)
 
     async def _stored(self, write: Write) -> int:
         """Carry out a batch and return how many items were deleted."""
@@ -229,7 +229,7 @@ class PostgresEngine(Engine):
                     await self._compared(write, additions or await self._additions(write, rows))
         if removed and write.purge:
             self._retrieval.forget()
-        self._filler.written(len(rows))
+        self._index_filler.written(len(rows))
         return removed
 
     async def _additions(self, write: Write, rows: Sequence[PackedRow]) -> list[Addition]:
@@ -253,7 +253,7 @@ class PostgresEngine(Engine):
             updated = await self._without_expired(
                 write, lambda: self._writer.update_together(kept, additions, write.within, write.now)
             )
-        self._filler.written(len(updated))
+        self._index_filler.written(len(updated))
         return updated
 
     async def _without_expired(self, write: Write, work: Callable[[], Awaitable[T]]) -> T:
@@ -282,7 +282,7 @@ class PostgresEngine(Engine):
             dialect = self._statements.dialect
             await self.server.run(lambda connection: set_wrapper_mark(self.server, connection, dialect, change.text))
             return _NOTHING
-        wanted, item_id = _named(change)
+        wanted, item_id = change.selection()
         with self.server.writing(None if change.action == "touch" else users_of(wanted)):
             match change.action:
                 case "delete":
@@ -375,12 +375,3 @@ class PostgresEngine(Engine):
         found = await examine(self.server, self._statements, self.embeddings, self._vectors, self._index, repair=repair)
         replicas = await self.server.findings() if isinstance(self.server, ReplicatedServer) else []
         return found + replicas
-
-
-def _named(change: Change) -> tuple[Filter, str | None]:
-    """Return the filter of what is changed, and the id if it is one item."""
-    if change.ids is None:
-        return change.wanted, None
-    if len(change.ids) == 1:
-        return change.wanted, change.ids[0]
-    return change.wanted.also(Value("id", False, "$in", list(change.ids))), None

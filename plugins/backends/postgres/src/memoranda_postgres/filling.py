@@ -32,7 +32,7 @@ BREATH, LONG_BREATH = 1, 9
 into words takes the processor's time."""
 
 
-class Filler:
+class IndexFiller:
     """Counts the items that this store has written, and fills the index of terms with whatever waits in the database.
 
     It works in the event loop that last wrote, one batch after the other. What it leaves, because the process ends or

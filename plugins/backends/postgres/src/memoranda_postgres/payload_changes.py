@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import NamedTuple
 
 from memoranda.errors import CorruptStoreError
 from memoranda.items import Payload, PayloadChanges
-from memoranda.store.backend import Expiry, Filter, left_out
+from memoranda.store.backend import Filter, left_out
 from memoranda_backend.sql import PAYLOAD_COLUMNS, unpack_payload
 from memoranda_postgres.dialect import PostgresStatements
 from memoranda_postgres.marks import SNAPSHOT, lists_open_transactions, read_marked, read_marks
@@ -34,8 +33,7 @@ async def payload_changes(
     server: Server, statements: PostgresStatements, wanted: Filter, since: object
 ) -> PayloadChanges:
     """Return how the payloads that match differ from what they were; all of them if there is no earlier state."""
-    now = next((each.now for each in wanted.further if isinstance(each, Expiry)), "")
-    asked = replace(wanted, further=tuple(each for each in wanted.further if not isinstance(each, Expiry)))
+    asked, now = wanted.timeless()
     before = since if isinstance(since, _Seen) and since.asked == asked else None
     ((snapshot,),) = await server.fetch(f"SELECT {SNAPSHOT}", ())
     if before is not None and before.holds(snapshot, now):

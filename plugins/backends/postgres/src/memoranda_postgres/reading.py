@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -121,30 +121,22 @@ class Reader:
             time = last["updated_at"] if order == "updated" else moment_of(last["created_at"])
             after = time, last[_ITEM_WIDTH]
 
-    async def owners(self, listing: Listing, wanted: Filter) -> AsyncGenerator[Owner, None]:
+    def owners(self, listing: Listing, wanted: Filter) -> AsyncGenerator[Owner, None]:
         """Yield the owners of the items that match, in order."""
+        return listing.shown_by_page(self._owner_pages(listing, wanted))
+
+    async def _owner_pages(self, listing: Listing, wanted: Filter) -> AsyncGenerator[Iterable[Owner], None]:
         after: str | None = None
-        pending: Owner | None = None
         while True:
             text, values = self._statements.owners_page(listing, wanted, after, _PAGE)
             rows = await self._server.fetch(text, values)
-            found = (
+            yield (
                 Owner(namespace_of(name) if listing.by == "namespace" else name, count, utc_text(first), utc_text(last))
                 for name, count, first, last in rows
             )
-            for owner in listing.shown(found):
-                # Namespaces that are cut off at a depth may continue on the next page.
-                if pending is not None and pending.value == owner.value:
-                    pending = pending.joined(owner)
-                    continue
-                if pending is not None:
-                    yield pending
-                pending = owner
             if len(rows) < _PAGE:
-                break
+                return
             after = rows[-1][0]
-        if pending is not None:
-            yield pending
 
     def _items(self, rows: Sequence[Any]) -> list[MemoryItem]:
         """Return the items of rows; a row that cannot be read is left out and named in the log."""

@@ -183,7 +183,7 @@ async def _make_vectors(
 
     await server.run(start)
     made = 0
-    for lacking in (vectors.missing, vectors.undivided):
+    for lacking in (vectors.missing, vectors.without_passages):
         async for page in lacking(_PAGE):
             await fill_vectors(server, vectors, embeddings, page)
             made += len(page)

@@ -66,7 +66,7 @@ async def has_tables(connection: Connection, schema: str | None) -> bool:
 
 
 async def wrapper_mark(connection: Connection, dialect: PostgresDialect) -> str | None:
-    """Return what a wrapper, such as encryption, has noted beside the tables; None if none has."""
+    """Return the note of a wrapper, such as encryption, or None."""
     if not await connection.fetchval("SELECT to_regclass($1::text) IS NOT NULL", dialect.wrapper):
         return None
     found: str | None = await connection.fetchval(f"SELECT mark FROM {dialect.wrapper}")
@@ -74,7 +74,7 @@ async def wrapper_mark(connection: Connection, dialect: PostgresDialect) -> str 
 
 
 async def set_wrapper_mark(server: Server, connection: Connection, dialect: PostgresDialect, text: str | None) -> None:
-    """Note what a wrapper says in a table that only wrapped stores have, or remove it."""
+    """Store a wrapper's note in a table that only wrapped stores have, or remove it."""
     async with server.transaction(connection):
         await lock_schema(connection)
         await connection.execute(f"CREATE TABLE IF NOT EXISTS {dialect.wrapper} (mark TEXT NOT NULL)")

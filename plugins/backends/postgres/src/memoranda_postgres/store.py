@@ -167,7 +167,7 @@ class PostgresMemoryStore(Store):
         return await self._database.reindex(progress)
 
     async def doctor(self, repair: bool = False) -> list[Finding]:
-        """Return the state of extensions, indexes and vectors, what is lost without each, and how many items wait.
+        """Report on extensions, indexes and vectors, what is lost without each, and how many items wait.
 
         With ``repair``, missing extensions and indexes are created where the server permits it.
         """

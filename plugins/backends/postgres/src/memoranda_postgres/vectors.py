@@ -263,7 +263,7 @@ class Vectors:
         """Yield pages of live items with text but without a present vector."""
         return self._lacking(f"item_id IS NULL AND btrim(content, $2) <> '' ORDER BY id LIMIT {page}", WHITESPACE)
 
-    async def undivided(self, page: int) -> AsyncGenerator[list[Lacking], None]:
+    async def without_passages(self, page: int) -> AsyncGenerator[list[Lacking], None]:
         """Yield pages of live items with one vector but several passages."""
         size = self.weights.passage
         async for rows in self._lacking(f"parts = 1 AND length(content) > $2 ORDER BY id LIMIT {page}", int(size)):

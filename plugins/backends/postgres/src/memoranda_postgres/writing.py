@@ -20,6 +20,7 @@ from memoranda.items import SCOPE_FIELDS, MemoryItem, MemoryMetadata
 from memoranda.offloading import offload
 from memoranda.store import copy_item
 from memoranda.store.backend import check_expected, metadata_matches, successor
+from memoranda_backend.batching import WriteBatcher
 from memoranda_backend.sql import replacing_text
 from memoranda_postgres.connections import Connection
 from memoranda_postgres.dialect import PostgresStatements
@@ -27,7 +28,6 @@ from memoranda_postgres.rows import CALENDAR_ENDS, Addition, PackedRow, item_of
 from memoranda_postgres.server import Server
 from memoranda_postgres.upserts import MOST_ROWS, Upserts
 from memoranda_postgres.vectors import Vectors
-from memoranda_postgres.write_batching import WriteBatcher
 
 _COPY_FROM = 64
 """From how many items on a batch is copied, if all of its ids are new."""

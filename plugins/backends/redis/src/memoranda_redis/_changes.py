@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 from functools import partial
 from itertools import chain
 from typing import Any, NamedTuple, TypeVar
@@ -11,7 +10,7 @@ from typing import Any, NamedTuple, TypeVar
 from memoranda.items import Changes, Payload
 from memoranda.shapes import json_text
 from memoranda.store import EVERYTHING
-from memoranda.store.backend import Expiry, Filter, Query, readable
+from memoranda.store.backend import Filter, Query, readable
 from memoranda_redis._filters import script_filter
 from memoranda_redis._reading import PAGE, Reading
 from memoranda_redis._reading_scripts import CHANGED, NUMBERED
@@ -27,7 +26,7 @@ Range = tuple[int, int]
 
 
 class _Seen(NamedTuple):
-    """What was asked for, the last entry of the log by then, and the time of it."""
+    """The request, the last entry of the log at that moment, and its time."""
 
     asked: Filter
     entry: str
@@ -40,9 +39,7 @@ class Following(Reading):
     async def changes(self, query: Query[T], since: object) -> Changes[T]:
         """Return how items or payloads differ from what they were at an earlier call, as the log of changes tells."""
         wanted = query.wanted
-        now = next((each.now for each in wanted.further if isinstance(each, Expiry) and not each.expired), "")
-        lasting = tuple([each for each in wanted.further if not isinstance(each, Expiry) or each.expired])
-        asked = replace(wanted, further=lasting)
+        asked, now = wanted.timeless()
         before = (
             since if isinstance(since, _Seen) and since.asked == asked and since.now <= now else _Seen(asked, "", now)
         )

@@ -24,7 +24,7 @@ from memoranda_redis.episodic import (
     read_entry,
 )
 
-_SWEPT_AT_ONCE = 8
+_SWEPT_PER_STEP = 8
 """How many members of the index a read checks at its beginning, and how many at another place."""
 
 # An entry starts with {"timestamp":"<32 characters>", followed by the member that holds its id.
@@ -122,9 +122,9 @@ for _, key in ipairs(gone) do
   if redis.call('EXISTS', key) == 0 then redis.call('ZREM', index, key) else odd[#odd + 1] = key end
 end
 
--- Members outside the window expire too: check the oldest while some of them have, then a random other stretch.
+-- Members outside the window expire too: check the oldest while some of them have, then some others at random.
 local function sweep(first)
-  local keys = redis.call('ZRANGE', index, first, first + STRETCH - 1)
+  local keys = redis.call('ZRANGE', index, first, first + PER_STEP - 1)
   if #keys == 0 or redis.call('EXISTS', unpack(keys)) == #keys then return 0, #keys end
   local removed = 0
   for _, key in ipairs(keys) do
@@ -138,10 +138,10 @@ while true do
   if removed == 0 then break end
   first = first + looked - removed
 end
-local rest = redis.call('ZCARD', index) - first - STRETCH
-if rest > 0 then sweep(first + STRETCH + math.floor(place * rest)) end
+local rest = redis.call('ZCARD', index) - first - PER_STEP
+if rest > 0 then sweep(first + PER_STEP + math.floor(place * rest)) end
 return {odd, answer}
-""".replace("STRETCH", str(_SWEPT_AT_ONCE))
+""".replace("PER_STEP", str(_SWEPT_PER_STEP))
 )
 """Keys: the index. Arguments: the earliest Unix time, the limit, a random number between 0 and 1, and how to answer.
 

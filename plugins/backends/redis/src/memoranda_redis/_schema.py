@@ -63,7 +63,7 @@ def _version(written: bytes, label: str, base: str) -> int:
         version = 0
     if version < 1:
         raise CorruptStoreError(
-            f"{label} has a schema version that is no number from 1 on. Another program uses the key "
+            f"{label} has a schema version that is not a positive number. Another program uses the key "
             f"{base}schema; choose another namespace, or restore a backup."
         )
     return version

@@ -121,7 +121,7 @@ def load_entry(entry: Any, agent_id: str, key: str = "") -> EpisodicMemory:
     try:
         written = entry["timestamp"]
     except (KeyError, TypeError, IndexError) as error:
-        raise CorruptEntryError(agent_id, key, "it is no interaction") from error
+        raise CorruptEntryError(agent_id, key, "it is not an interaction") from error
     try:
         moment = utc_text(written)
     except ValueError as error:

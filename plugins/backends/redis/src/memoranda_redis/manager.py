@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Any, Self
 
-from memoranda.errors import InputError, StoreUnavailableError
+from memoranda.errors import InputError
 from memoranda.items import MemoryItem, MemoryMetadata, utc_text
-from memoranda.per_loop import PerLoop
 from memoranda.shapes import check_text, number, whole_number
 from memoranda.store import Finding, Observer
 from memoranda.store.backend import Observers, check_item
+from memoranda_backend.batching import WriteBatcher
 from memoranda_redis._address import DEFAULT_URL, Address
 from memoranda_redis._connection import RedisConnection
 from memoranda_redis._episodic_entries import ALL, READ, WRITE, examine_entries, recall
@@ -27,76 +26,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _LAST_SECOND = 2**33  # Beyond it, a score can no longer tell two microseconds apart.
 _MICROSECOND = timedelta(microseconds=1)
 
-_MOST_WRITTEN = 256
-"""How many interactions one script writes at most."""
-
 _Entry = tuple[int, str, str, int]
-_Waiting = tuple[_Entry, asyncio.Future[str]]
-
-
-class _WriteQueue:
-    """Writes the interactions that coroutines of one event loop add at the same time together, one batch at a time.
-
-    Eight coroutines write twice as many interactions a second as with a script for each.
-    """
-
-    def __init__(self, write: Callable[[list[_Entry]], Awaitable[list[str]]]) -> None:
-        self._write = write
-        self._waiting: list[_Waiting] = []
-        self._task: asyncio.Task[None] | None = None
-
-    async def add(self, entry: _Entry) -> str:
-        """Write an interaction, in a batch with others, and return the time at which it is stored."""
-        written: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-        self._waiting.append((entry, written))
-        if self._task is None:
-            self._task = asyncio.create_task(self._write_all())
-        return await written
-
-    async def settled(self) -> None:
-        """Wait until everything so far is written or has failed."""
-        if self._task is not None:
-            await asyncio.wait([self._task])
-
-    async def _write_all(self) -> None:
-        try:
-            while self._waiting:
-                batch = [each for each in self._waiting[:_MOST_WRITTEN] if not each[1].done()]
-                del self._waiting[:_MOST_WRITTEN]
-                await self._write_batch(batch)
-                # Coroutines that just got their answer may write again at once, and then belong in one batch.
-                await asyncio.sleep(0)
-        finally:
-            self._task = None
-
-    async def _write_batch(self, batch: list[_Waiting]) -> None:
-        try:
-            moments = await self._write([entry for entry, _ in batch]) if batch else []
-        except Exception as error:  # noqa: BLE001 - whatever it is, the callers must hear of it
-            await self._fail(batch, error)
-        except BaseException:
-            # The event loop is closing, or closed.
-            for _, written in (*batch, *self._waiting):
-                if not written.get_loop().is_closed():
-                    written.cancel()
-            raise
-        else:
-            for (_, written), moment in zip(batch, moments, strict=True):
-                if not written.done():
-                    written.set_result(moment)
-
-    async def _fail(self, batch: list[_Waiting], error: Exception) -> None:
-        """Raise the error for each caller; if it may be due to one interaction, write each by itself first."""
-        if len(batch) > 1 and not isinstance(error, StoreUnavailableError):
-            for each in batch:
-                await self._write_batch([each])
-            return
-        for _, written in batch:
-            if not written.done():
-                # One exception in several coroutines would mix their tracebacks.
-                own = StoreUnavailableError(*error.args) if isinstance(error, StoreUnavailableError) else error
-                own.__cause__ = error.__cause__
-                written.set_exception(own)
 
 
 class _Redact(Observer):
@@ -157,7 +87,7 @@ class ShortTermMemoryManager:
         self._prefix = f"agent:{_tagged(agent_id) if address.cluster else agent_id}:episodic:"
         self._index = f"{self._prefix}index"
         self._observers = Observers()
-        self._queues: PerLoop[_WriteQueue] = PerLoop(lambda: _WriteQueue(self._write))
+        self._batcher: WriteBatcher[_Entry, str] = WriteBatcher(self._write)
         if redact is not None:
             self.observe(_observer(redact))
 
@@ -178,7 +108,7 @@ class ShortTermMemoryManager:
 
     async def disconnect(self) -> None:
         """Wait for pending writes and close the connections of every event loop. The next call opens new ones."""
-        await self._queues.each(_WriteQueue.settled)
+        await self._batcher.settled()
         await self._connection.close()
 
     async def __aenter__(self) -> Self:
@@ -214,7 +144,7 @@ class ShortTermMemoryManager:
         if self._observers:
             memory = self._redacted(memory)
         entry = (_microseconds(moment), *dump_entry(memory), lifetime)
-        stored_at = await self._queues.here().add(entry)
+        stored_at = await self._batcher.add(entry)
         memory.__dict__.update(created_at=stored_at, updated_at=stored_at, version=1)
         if self._observers:
             self._observers.added([memory])

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from memoranda.errors import IdConflictError, MemoryError, StoreClosedError, StoreMisuseError, StoreNotFoundError
 from memoranda.items import Changes, MemoryItem, MemoryMetadata
 from memoranda.loops import CallsUnderWay
-from memoranda.offloading import AT_ONCE, import_in_thread, offload
+from memoranda.offloading import ITEMS_PER_TURN, import_in_thread, offload
 from memoranda.store import Capability, Owner, RankedItem, copy_item
 from memoranda.store.backend import (
     BASE_CAPABILITIES,
@@ -206,7 +206,7 @@ class SQLiteEngine(Engine):
             if len(self._scopes) >= _MOST_SCOPES:
                 self._scopes.clear()
             known = self._scopes[id(within)] = STATEMENTS.upserting_within(within)
-        if known.shared is None or len(rows) > AT_ONCE:
+        if known.shared is None or len(rows) > ITEMS_PER_TURN:
             return known.bound
         for row in rows:
             for column, value in known.carried:
@@ -235,7 +235,7 @@ class SQLiteEngine(Engine):
 
     async def _aside(self, work: Callable[[Sequence[MemoryItem]], T], items: Sequence[MemoryItem]) -> T:
         """Call :func:`memoranda.offloading.offload` and keep the engine from closing meanwhile."""
-        if len(items) <= AT_ONCE:
+        if len(items) <= ITEMS_PER_TURN:
             return work(items)
         with self.calls.call():
             return await offload(len(items), work, items)
@@ -281,7 +281,7 @@ class SQLiteEngine(Engine):
         """Erase purged content from the disk, unless readers are in the way, and from what is kept to rank by."""
         if self._retrieval is not None:
             self._retrieval.forget()
-        if pending := (await self.connections.eraser.attempt(erasing.PATIENCE_MILLISECONDS)).reason:
+        if pending := (await self.connections.eraser.attempt(erasing.MOST_WAITED_MILLISECONDS)).reason:
             logger.warning("%r: %s", self.database.path, pending)
 
     def _forget_expired(self) -> None:
@@ -360,7 +360,7 @@ class SQLiteEngine(Engine):
             for item in self._readable([row]):
                 yield item
             read += 1
-            if read % AT_ONCE == 0:
+            if read % ITEMS_PER_TURN == 0:
                 await asyncio.sleep(0)
 
     async def count(self, query: Query[MemoryItem]) -> int:

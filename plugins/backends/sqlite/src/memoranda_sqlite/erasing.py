@@ -31,7 +31,7 @@ from memoranda_sqlite.worker import Worker, deliver
 
 logger = logging.getLogger(__name__)
 
-PATIENCE_MILLISECONDS = 2_000
+MOST_WAITED_MILLISECONDS = 2_000
 """How many milliseconds a purge waits for readers."""
 
 FIRST_RETRY_SECONDS, LAST_RETRY_SECONDS = 0.1, 30.0
@@ -68,7 +68,7 @@ _OTHERS_TABLES = (
 
 @dataclass(frozen=True, slots=True)
 class Pending:
-    """Why what was purged is not off the disk yet, as a sentence; empty if it is.
+    """The reason why purged content is still on the disk, as a sentence; empty if it is not.
 
     ``passes`` is True if another attempt may succeed, once the obstacle has gone by itself.
     """
@@ -196,7 +196,7 @@ class Eraser:
         """What is not erased yet, as far as this program knows."""
 
     async def start(self) -> None:
-        """Erase what another program, or an earlier one, could not."""
+        """Erase what another or an earlier program left."""
         await self.attempt()
 
     async def attempt(self, patience: int = 0, demand: Demand = Demand.IF_SMALL) -> Pending:
@@ -225,14 +225,14 @@ class Eraser:
                 self._try_later(SWEPT_SECONDS)
 
     async def close(self) -> None:
-        """Try a last time, when the store's own readers are closed."""
+        """Try once more after the store's readers are closed."""
         self._stopped = True
         if self._timer is not None:
             with suppress(RuntimeError):  # Its loop is closed.
                 self._timer[0].call_soon_threadsafe(self._timer[1].cancel)
         if self.pending.passes and not self._worker.closed:
             with suppress(MemoryError):  # Closing goes on.
-                await self.attempt(PATIENCE_MILLISECONDS)
+                await self.attempt(MOST_WAITED_MILLISECONDS)
             if self.pending.passes:
                 logger.warning("%s", self.pending.reason)
 

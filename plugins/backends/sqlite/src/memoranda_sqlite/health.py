@@ -165,7 +165,7 @@ def _vectors(connection: sqlite3.Connection, model: str) -> Finding:
     return Finding("vectors", not lacking, detail, "Call reindex(), or let 'memoranda doctor --repair' make them.")
 
 
-EMBEDDED_AT_ONCE = 128
+TEXTS_PER_REQUEST = 128
 
 
 async def rebuild(connections: Connections, embedder: Vectors | None, progress: Progress | None) -> int:
@@ -187,7 +187,7 @@ async def embed_missing(connections: Connections, embedder: Vectors, progress: P
     total = await connections.read(count_without_vector)
     done = 0
     while await connections.read(stored_model) == embedder.model:
-        rows = await connections.read(lambda connection: items_without_vector(connection, EMBEDDED_AT_ONCE))
+        rows = await connections.read(lambda connection: items_without_vector(connection, TEXTS_PER_REQUEST))
         if not rows:
             return
         packed = await embedder.embedded([content for _, _, content in rows])

@@ -112,7 +112,7 @@ class Indexer:
 
     @contextmanager
     def held_off(self) -> Iterator[None]:
-        """Fill nothing meanwhile, unless somebody waits for it: a search reads a whole scope. Any thread may ask."""
+        """Pause filling while a search reads a whole scope, unless someone waits for it; callable from any thread."""
         with self._lock:
             self._held_off += 1
         try:
@@ -190,7 +190,7 @@ class Indexer:
         return "broken off" if others_work and self.waiting < MOST_WAITING else "calm"
 
     def _breath(self) -> float:
-        """Return how many seconds to rest: longer if anything was read since this was last asked."""
+        """Return the seconds to rest: longer if anything was read since the last call."""
         before, self._reads_seen = self._reads_seen, self.reads
         return BREATH_SECONDS if self.reads == before else LONG_BREATH_SECONDS
 

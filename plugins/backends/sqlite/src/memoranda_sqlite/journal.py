@@ -44,7 +44,7 @@ class Position(NamedTuple):
 
 
 class Changes(NamedTuple):
-    """What may have changed: some old rows, and those after a number, of which there are at most ``added``."""
+    """What may have changed: some old rows, and at most ``added`` rows after a number."""
 
     old: set[int]
     after: int
@@ -72,14 +72,14 @@ def note_all(connection: sqlite3.Connection) -> None:
 
 
 def position(connection: sqlite3.Connection) -> Position:
-    """Return the position of the state that a connection sees."""
+    """Return the position of the state that a connection reads."""
     (schema,) = connection.execute("PRAGMA schema_version").fetchone()
     place, last = connection.execute(_POSITION).fetchone()
     return Position(schema, place or 0, last or 0)
 
 
 def changed_between(connection: sqlite3.Connection, was: Position, now: Position) -> Changes | None:
-    """Return what changed, came or went until now; None if that is unknown."""
+    """Return what was changed, added or removed until now; None if that is unknown."""
     passed = now.place - was.place
     if now.schema != was.schema or not 0 <= passed <= MOST_FOLLOWED or now.last == _LAST_NUMBER:
         return None

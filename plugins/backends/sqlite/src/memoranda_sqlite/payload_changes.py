@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from dataclasses import replace
 from typing import NamedTuple
 
 from memoranda.errors import CorruptStoreError
 from memoranda.items import Payload, PayloadChanges
-from memoranda.store.backend import Expiry, Filter, left_out
+from memoranda.store.backend import Filter, left_out
 from memoranda_backend.sql import PAYLOAD_COLUMNS, Parameters, unpack_payload
 from memoranda_sqlite import journal
 from memoranda_sqlite.reading import one_snapshot
@@ -25,7 +24,7 @@ _FEW_ADDED = 10_000
 
 
 class _Seen(NamedTuple):
-    """What was asked for, the state of the file, and between which times nothing expires."""
+    """The request, the state of the file, and the times between which nothing expires."""
 
     asked: Filter
     position: journal.Position
@@ -37,9 +36,7 @@ def payload_changes(
     connection: sqlite3.Connection, statements: SQLiteStatements, wanted: Filter, since: object
 ) -> PayloadChanges:
     """Return how the payloads that match differ from what they were; all of them if the journal does not tell."""
-    lasting = tuple(each for each in wanted.further if not isinstance(each, Expiry))
-    now = next((each.now for each in wanted.further if isinstance(each, Expiry)), "")
-    asked = replace(wanted, further=lasting)
+    asked, now = wanted.timeless()
     with one_snapshot(connection):
         position = journal.position(connection)
         (until,) = connection.execute(_NEXT_EXPIRY, (now,)).fetchone() if now else (None,)

@@ -1,4 +1,4 @@
-"""How an item becomes a row of the table: the shared row, then the further columns."""
+"""Convert items to rows of the table: the shared row, then further columns."""
 
 from __future__ import annotations
 
@@ -76,5 +76,5 @@ def with_created(values: BoundRow, created_at: str, created_us: int) -> BoundRow
 
 
 def as_hidden(values: BoundRow) -> BoundRow:
-    """Return the row of an item that arrives deleted."""
+    """Return the row of an item that is added as deleted."""
     return (*values[:STATE], DELETED)

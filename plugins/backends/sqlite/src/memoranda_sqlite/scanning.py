@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from memoranda.errors import CorruptStoreError
@@ -87,7 +87,7 @@ class _Stream:
             self._page.pop()
         if not self._page:
             raise CorruptStoreError(
-                f"{read:,} stored items in a row have a time that is no text; nothing leads past them."
+                f"{read:,} consecutive items have a stored time that is not text, so the scan cannot continue."
             )
 
     def _place(self, row: Sequence[Any]) -> Place:
@@ -113,7 +113,7 @@ async def scanned(
         yield streams[min(heads)[1]].take()[: len(ITEM_COLUMNS)]
 
 
-_LISTING_PATIENCE = 32
+_ASKED_WHILE_LISTING = 32
 """The ``most_asked`` of a read in the event loop that lists namespaces: each takes fifty short instructions."""
 
 OWNERS_PAGE = 500
@@ -123,33 +123,29 @@ FIRST_NAMESPACES = 250
 """How many namespaces are listed without counts in the event loop, in less than a millisecond."""
 
 
-async def listed(
+def listed(
     statements: SQLiteStatements, opened: Opened, listing: Listing, wanted: Filter
 ) -> AsyncGenerator[Owner, None]:
     """Yield the owners of what matches, in order."""
+    return listing.shown_by_page(_owner_pages(statements, opened, listing, wanted))
+
+
+async def _owner_pages(
+    statements: SQLiteStatements, opened: Opened, listing: Listing, wanted: Filter
+) -> AsyncGenerator[Iterable[Owner], None]:
     select, size = statements.owners_after, OWNERS_PAGE
     if not listing.counts and lists_places(listing, wanted):
         select, size = statements.namespaces_after, FIRST_NAMESPACES
     last: bytes | None = None
-    waiting: Owner | None = None
     while True:
         statement = select(listing, wanted, last, size)
-        rows = opened().rows_at_once(*statement, _LISTING_PATIENCE) if size == FIRST_NAMESPACES else None
+        rows = opened().rows_at_once(*statement, _ASKED_WHILE_LISTING) if size == FIRST_NAMESPACES else None
         if rows is None:
             rows = await opened().rows(*statement)
-        for owner in listing.shown(_owners(listing, rows)):
-            # Namespaces that the depth makes one may lie on both sides of a page's end.
-            if waiting is not None and waiting.value == owner.value:
-                waiting = waiting.joined(owner)
-                continue
-            if waiting is not None:
-                yield waiting
-            waiting = owner
+        yield _owners(listing, rows)
         if len(rows) < size:
-            break
+            return
         last, size = rows[-1][0], OWNERS_PAGE
-    if waiting is not None:
-        yield waiting
 
 
 def _owners(listing: Listing, rows: Sequence[Sequence[Any]]) -> Iterator[Owner]:

@@ -159,13 +159,13 @@ def _in_utc(time: str) -> str:
 
 
 def wrapper_mark(connection: sqlite3.Connection) -> str | None:
-    """Return what a wrapper, such as encryption, has noted in the file; None if none has."""
+    """Return the note of a wrapper, such as encryption, or None."""
     found = meta(connection, _WRAPPER) if _table_exists(connection, "memoranda_meta") else None
     return None if found is None else str(found)
 
 
 def set_wrapper_mark(connection: sqlite3.Connection, text: str | None) -> None:
-    """Note in the file what a wrapper says, or remove it."""
+    """Store a wrapper's note in the file, or remove it."""
     if text is None:
         connection.execute("DELETE FROM memoranda_meta WHERE key = ?", (_WRAPPER,))
     else:

@@ -29,7 +29,7 @@ T = TypeVar("T")
 DIRECT_LIMIT = 200
 """The most items that are read in the event loop; reading more takes a while even where SQLite is quick."""
 
-_TEXT_PATIENCE = 2
+_ASKED_WHILE_COMPARING_TEXT = 2
 """The ``most_asked`` of a read in the event loop that compares text: a hundred or two hundred rows."""
 
 MOST_CANDIDATES = 20_000
@@ -77,8 +77,8 @@ def _rows_at_once(
     if page.end > DIRECT_LIMIT:
         return None
     # The newest rows come first, so this also answers searches for common text; for rare text it gives up early.
-    patience = _TEXT_PATIENCE if wanted.folded else MOST_ASKED
-    return connections.rows_at_once(*statements.search(wanted, page, columns), patience)
+    most_asked = _ASKED_WHILE_COMPARING_TEXT if wanted.folded else MOST_ASKED
+    return connections.rows_at_once(*statements.search(wanted, page, columns), most_asked)
 
 
 async def _read_on_thread(

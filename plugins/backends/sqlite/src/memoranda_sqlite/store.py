@@ -106,7 +106,7 @@ class SQLiteMemoryStore(Store):
         connections = self._file.connections
         demand = erasing.Demand.ANY if others else erasing.Demand.OURS
         with self._file.calls.call():
-            return (await connections.eraser.attempt(erasing.PATIENCE_MILLISECONDS, demand)).reason
+            return (await connections.eraser.attempt(erasing.MOST_WAITED_MILLISECONDS, demand)).reason
 
     async def reindex(self, progress: Progress | None = None) -> int:
         """Rebuild the text indexes and all vectors and return the number of items.

@@ -31,6 +31,8 @@ logger = logging.getLogger(__name__)
 LAYOUT = 1
 """The layout of these tables and triggers. A file with another layout gets new indexes when it is opened."""
 
+_TRIGRAMS_PER_QUERY = 4
+
 _SECURE_DELETE = (3, 42, 0)
 """The first SQLite release whose FTS5 can erase an entry from its pages at once."""
 
@@ -316,12 +318,12 @@ def _text(content: Any) -> str:
 # Finding
 
 
-def trigram_query(folded: str, most: int = 4) -> str | None:
+def trigram_query(folded: str) -> str | None:
     """Return the FTS5 query for rows that may contain the text, or None if it is too short to have a trigram."""
     trigrams = list(dict.fromkeys(folded[at : at + 3] for at in range(len(folded) - 2)))
     if not trigrams:
         return None
-    step = -(-len(trigrams) // most)
+    step = -(-len(trigrams) // _TRIGRAMS_PER_QUERY)
     return " AND ".join(_quoted(trigram) for trigram in trigrams[::step])
 
 

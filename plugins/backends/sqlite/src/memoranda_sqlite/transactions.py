@@ -20,7 +20,6 @@ from memoranda.store.backend import (
     Expiry,
     Filter,
     Page,
-    Value,
     Write,
     Written,
     check_expected,
@@ -217,11 +216,11 @@ class Transactions:
         """Carry out a change of stored items, and return what came of it."""
         match change.action:
             case "delete":
-                return Written(connection.execute(*self._statements.hide(*_named(change))).rowcount)
+                return Written(connection.execute(*self._statements.hide(*change.selection())).rowcount)
             case "restore":
-                return Written(connection.execute(*self._statements.show(*_named(change))).rowcount)
+                return Written(connection.execute(*self._statements.show(*change.selection())).rowcount)
             case "purge":
-                statement = self._statements.purge(*_named(change), deleted_only=change.deleted_only)
+                statement = self._statements.purge(*change.selection(), deleted_only=change.deleted_only)
                 return Written(self.purge(connection, statement))
             case "sweep":
                 swept = self.purge(connection, self._statements.purge(change.wanted))
@@ -268,15 +267,6 @@ class Transactions:
             connection.execute(_TOUCH, (values[_EXTRA_JSON], values[EXPIRES_AT], item.id))
             touched += 1
         return touched
-
-
-def _named(change: Change) -> tuple[Filter, str | None]:
-    """Return the filter of what is changed, and the id if it is one item."""
-    if change.ids is None:
-        return change.wanted, None
-    if len(change.ids) == 1:
-        return change.wanted, change.ids[0]
-    return change.wanted.also(Value("id", False, "$in", list(change.ids))), None
 
 
 def next_expiry(connection: sqlite3.Connection) -> str | None:

@@ -1,7 +1,7 @@
 """The writer: one connection on one thread, where calls that arrive together share one commit.
 
-A caller puts a request in the queue and wakes the thread; if several tasks write and others read, the thread is woken
-at the end of the event loop's iteration. The thread takes all requests, runs them in one transaction and sets each
+A caller puts a request in the queue and wakes the thread; where several tasks write, the thread is woken at the end of
+the event loop's iteration. The thread takes all requests, runs them in one transaction and sets each
 caller's own result. If one is refused, the transaction is rolled back and each request runs by itself, so that no call
 fails for another's item. The request of a cancelled caller is finished without it: no transaction is left open.
 
@@ -51,7 +51,7 @@ class Request:
         raise NotImplementedError
 
 
-class Call(Request):
+class FunctionRequest(Request):
     """A function that writes."""
 
     __slots__ = ("_work",)
@@ -65,7 +65,7 @@ class Call(Request):
         return self._work(connection)
 
 
-class Upserts(Request):
+class UpsertRequest(Request):
     """Rows to be stored by one statement, all or none."""
 
     __slots__ = ("now", "rows", "upsert", "vectors")
@@ -111,8 +111,6 @@ class Writer:
         self._waking: set[asyncio.AbstractEventLoop] = set()
         self._several = False
         """True if the last group had several requests: then others may follow in the same iteration of the loop."""
-        self._reads = 0
-        """The number of reads when the thread last wrote."""
 
     @property
     def waiting(self) -> int:
@@ -127,7 +125,7 @@ class Writer:
         Where ``now`` is given, items that have expired by then hold no id; the result is True if such were removed.
         Raises IdConflictError for the first row that is refused.
         """
-        stored = self._queued(Upserts(upsert, rows, vectors, now))
+        stored = self._queued(UpsertRequest(upsert, rows, vectors, now))
         begin = WATCHING.get()
         return stored if begin is None else reported(begin, "statement", stored)
 
@@ -137,19 +135,18 @@ class Writer:
 
         ``stored`` is how many rows it stores, which then wait for the text indexes.
         """
-        result: Result = await self._queued(Call(work, stored))
+        result: Result = await self._queued(FunctionRequest(work, stored))
         return result
 
     def _queued(self, request: Request) -> asyncio.Future[Any]:
         if self._worker.closed:
             raise StoreClosedError("The SQLite store")
         self._queue.append(request)
-        if not self._several or self._indexer.reads == self._reads:
+        if not self._several:
             self.flush()
             return request.future
-        # At the end of the iteration: a thread that is woken earlier takes the interpreter from readers at every
-        # statement. All requests of one iteration are written together. Without readers that is so in any case, since
-        # the loop holds the interpreter until the end of the iteration, and the thread is awake by then.
+        # At the end of the iteration: a thread that is woken earlier competes for the interpreter while the other tasks
+        # of the iteration still add to the group.
         loop = request.future.get_loop()
         if not self._scheduled and loop not in self._waking:
             self._waking.add(loop)
@@ -188,7 +185,6 @@ class Writer:
         if not requests:
             return
         self._several = len(requests) > 1
-        self._reads = self._indexer.reads
         try:
             self._write(self._worker.connection, requests)
             self._check_file()  # Not earlier: a file that is gone by now must fail too.
@@ -235,17 +231,17 @@ class Writer:
                     raise  # Another program holds the file; waiting as long again for each request would not help.
         for request in requests:
             try:
-                self._write_alone(connection, request)
+                self._write_one(connection, request)
             except Exception as error:  # noqa: BLE001 - it belongs to the caller
                 _roll_back(connection)
                 request.error = error if isinstance(error, MemoryError) else self._explained(error)
 
-    def _write_alone(self, connection: sqlite3.Connection, request: Request) -> None:
+    def _write_one(self, connection: sqlite3.Connection, request: Request) -> None:
         """Write a request, after removing expired items if these are in its way."""
         try:
-            _write_alone(connection, request)
+            _run_transaction(connection, request)
         except IdConflictError:
-            if not isinstance(request, Upserts) or not request.now:
+            if not isinstance(request, UpsertRequest) or not request.now:
                 raise
             _roll_back(connection)
             connection.execute("BEGIN IMMEDIATE")
@@ -258,7 +254,7 @@ class Writer:
 
 
 def _write_together(connection: sqlite3.Connection, requests: Sequence[Request]) -> None:
-    now = max([request.now for request in requests if isinstance(request, Upserts)], default="")
+    now = max([request.now for request in requests if isinstance(request, UpsertRequest)], default="")
     statement = _single_statement(requests, now)
     if statement is not None:
         connection.execute(*statement)
@@ -269,7 +265,7 @@ def _write_together(connection: sqlite3.Connection, requests: Sequence[Request])
             for request in group:
                 request.result = request.apply(connection)
             continue
-        upserts = [request for request in group if isinstance(request, Upserts)]
+        upserts = [request for request in group if isinstance(request, UpsertRequest)]
         for part in parts([row for request in upserts for row in request.rows]):
             if connection.execute(*upsert.of(part, now)).rowcount != len(part):
                 raise _RefusedError
@@ -285,18 +281,18 @@ def _single_statement(requests: Sequence[Request], now: str) -> Statement | None
         return None
     rows: list[BoundRow] = []
     for request in requests:
-        if not isinstance(request, Upserts) or request.vectors or request.upsert != upsert:
+        if not isinstance(request, UpsertRequest) or request.vectors or request.upsert != upsert:
             return None
         rows += request.rows
     return upsert.of(rows, now) if len(rows) <= ROWS_PER_STATEMENT[-1] else None
 
 
 def _upsert(request: Request) -> Upsert | None:
-    return request.upsert if isinstance(request, Upserts) else None
+    return request.upsert if isinstance(request, UpsertRequest) else None
 
 
-def _write_alone(connection: sqlite3.Connection, request: Request) -> None:
-    if isinstance(request, Upserts) and len(request.rows) == 1 and not request.vectors:
+def _run_transaction(connection: sqlite3.Connection, request: Request) -> None:
+    if isinstance(request, UpsertRequest) and len(request.rows) == 1 and not request.vectors:
         # One statement is a transaction by itself.
         if connection.execute(*request.upsert.of(request.rows, request.now)).rowcount != 1:
             raise IdConflictError(request.rows[0][ID])

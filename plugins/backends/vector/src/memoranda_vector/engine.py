@@ -12,7 +12,14 @@ import numpy as np
 from memoranda.embeddings import Embeddings
 from memoranda.items import MemoryItem, MemoryMetadata, Payload
 from memoranda.loops import CallsUnderWay, uninterrupted
-from memoranda.offloading import AT_ONCE, CHANGED_AT_ONCE, SIFTED_AT_ONCE, filter_weight, in_slices, offload
+from memoranda.offloading import (
+    ITEMS_CHANGED_PER_TURN,
+    ITEMS_FILTERED_PER_TURN,
+    ITEMS_PER_TURN,
+    filter_weight,
+    in_slices,
+    offload,
+)
 from memoranda.shapes import whole_number
 from memoranda.store import Capability, Order, Owner, copy_item
 from memoranda.store.backend import (
@@ -171,10 +178,10 @@ class VectorEngine(Engine):
         left = ATTEMPTS
         while True:
             weight, left = len(ids) if left else 0, left - 1
-            apart = weight > AT_ONCE
+            apart = weight > ITEMS_PER_TURN
             seen, first = self._stored.snapshot(ids), self._stored.next_number(apart=apart)
             if apart and write.adds:  # New memory is slow, so it is reserved a little at a time.
-                async for some in in_slices(range(seen.rows.count(None)), SIFTED_AT_ONCE):
+                async for some in in_slices(range(seen.rows.count(None)), ITEMS_FILTERED_PER_TURN):
                     self._table.reserve(some[-1] + 1)
             plan = await offload(weight, plan_batch, write, vectors, seen, first, write.compared)
             # Nothing is awaited from here until the plan is applied.
@@ -198,7 +205,7 @@ class VectorEngine(Engine):
         vectors = np.zeros((len(items), self._embeddings.dimension), dtype=np.float32)
         further = {}
         asked = []
-        async for some in in_slices(range(len(items)), AT_ONCE):
+        async for some in in_slices(range(len(items)), ITEMS_PER_TURN):
             contents = [items[place].content for place in some]
             rows = self._table.rows_of([items[place].id for place in some])
             for place, content, row in zip(some, contents, rows, strict=True):
@@ -269,7 +276,7 @@ class VectorEngine(Engine):
         if candidates:
             places = self._table.added[rows].tolist()
             items = await offload(len(candidates), _merged, items, places, candidates, wanted, order)
-        async for some in in_slices(items, AT_ONCE):
+        async for some in in_slices(items, ITEMS_PER_TURN):
             for item in some:
                 yield copy_item(item)
 
@@ -295,7 +302,7 @@ class VectorEngine(Engine):
 
     async def _delete(self, ids: Sequence[str] | None, wanted: Filter) -> int:
         cleared = 0
-        async for some in in_slices(await self._live(ids, wanted), CHANGED_AT_ONCE):
+        async for some in in_slices(await self._live(ids, wanted), ITEMS_CHANGED_PER_TURN):
             still = [item for item in some if self._table.holds(item)]
             for item in still:
                 self._stored.delete(item.id)
@@ -307,7 +314,7 @@ class VectorEngine(Engine):
         chosen = await offload(filter_weight(len(candidates)), matching, candidates, wanted)
         vectors = await self._vectors_of([deleted.item for deleted in chosen])
         restored = 0
-        async for some in in_slices(range(len(chosen)), CHANGED_AT_ONCE):
+        async for some in in_slices(range(len(chosen)), ITEMS_CHANGED_PER_TURN):
             # Some may have been purged or added again meanwhile.
             restored += sum([self._stored.restore(chosen[number], vectors, number) for number in some])
         return restored
@@ -318,7 +325,7 @@ class VectorEngine(Engine):
         live = [] if deleted_only else await self._live(ids, wanted)
         deleted = await offload(filter_weight(len(candidates)), matching, candidates, wanted)
         purged = 0
-        async for some in in_slices([each.item for each in deleted] + live, CHANGED_AT_ONCE):
+        async for some in in_slices([each.item for each in deleted] + live, ITEMS_CHANGED_PER_TURN):
             purged += sum([self._stored.purge(item, deleted_only=deleted_only) for item in some])
         return purged
 

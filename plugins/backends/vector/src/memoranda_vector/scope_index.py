@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from memoranda.items import MemoryItem
 from memoranda.loops import LoopLock
-from memoranda.offloading import AT_ONCE, SIFTED_AT_ONCE, offload, word_weight
+from memoranda.offloading import ITEMS_FILTERED_PER_TURN, ITEMS_PER_TURN, offload, word_weight
 from memoranda.store.backend import Expiry, Filter
 from memoranda_backend.ranking import Added, ScopeArrays, passage_of
 from memoranda_vector.batch_columns import Times
@@ -62,10 +62,10 @@ class ScopeIndex:
             if not len(new) and not gone:
                 self._stamps, self._numbers = stamps, numbers
                 return rows
-            new = new[:SIFTED_AT_ONCE]
+            new = new[:ITEMS_FILTERED_PER_TURN]
             items = table.items_of(rows[new])
             letters = sum([len(item.content) for item in items])
-            weight = max(len(new) + len(gone), word_weight(letters), len(rows) * AT_ONCE // _QUICK)
+            weight = max(len(new) + len(gone), word_weight(letters), len(rows) * ITEMS_PER_TURN // _QUICK)
             await offload(weight, self._change, gone, numbers[new].tolist(), items)
             self._stamps = np.concatenate([self._stamps[left], stamps[new]])
             self._numbers = np.concatenate([self._numbers[left], numbers[new]])

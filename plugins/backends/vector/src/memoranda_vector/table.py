@@ -150,7 +150,7 @@ class Table:
         items = batch.items
         if not items:
             return np.empty(0, dtype=np.int32)
-        # Rows of one user stand side by side, so that a search within a scope reads a stretch of the matrix.
+        # Rows of one user stand side by side, so that a search within a scope reads one range of the matrix.
         users: dict[Any, int] = {}
         group = np.array([users.setdefault(value[0], len(users)) for value in batch.values], dtype=np.int32)
         order = np.argsort(group[batch.which], kind="stable")

@@ -14,7 +14,7 @@ import numpy as np
 
 from memoranda.embeddings import Embeddings
 from memoranda.errors import BadVectorError, EmbeddingError
-from memoranda.offloading import AT_ONCE, EMBEDDED_AT_ONCE, in_slices, offload, word_weight
+from memoranda.offloading import ITEMS_PER_TURN, TEXTS_EMBEDDED_PER_TURN, in_slices, offload, word_weight
 from memoranda_backend.ranking import checked_vector, has_text, long_texts, normalised, provided_vectors
 from memoranda_vector.batch_columns import ItemVectors, Matrix
 
@@ -51,7 +51,7 @@ async def embed_matrix(embeddings: Embeddings, texts: Sequence[str]) -> Matrix:
     # The embedder takes one text after the other. Values in lists take eight times the room that they have here, so
     # only so many are held at a time as fit the processor's cache: reused memory is twice as fast.
     matrix = np.empty((len(texts), dimension), dtype=np.float32)
-    async for some in in_slices(range(len(texts)), EMBEDDED_AT_ONCE):
+    async for some in in_slices(range(len(texts)), TEXTS_EMBEDDED_PER_TURN):
         part = slice(some[0], some[-1] + 1)
         _fill(matrix[part], await provided_vectors(embeddings, texts[part]))
     return matrix
@@ -89,10 +89,10 @@ def unit_vector(checked: array[float]) -> Matrix:
 
 async def checked_vectors(vectors: Any, count: int, dimension: int) -> Matrix:
     """Return and raise what :func:`checked_matrix` does, but read many vectors a part at a time."""
-    if count <= AT_ONCE or not hasattr(vectors, "__len__") or len(vectors) != count:
+    if count <= ITEMS_PER_TURN or not hasattr(vectors, "__len__") or len(vectors) != count:
         return checked_matrix(vectors, count, dimension)
     matrix = np.empty((count, dimension), dtype=np.float32)
-    async for some in in_slices(range(count), AT_ONCE):
+    async for some in in_slices(range(count), ITEMS_PER_TURN):
         part = slice(some[0], some[-1] + 1)
         _fill(matrix[part], vectors[part])
     return matrix

@@ -42,7 +42,7 @@ _ROUNDS = 10
 
 @dataclass(frozen=True, slots=True)
 class Converted:
-    """How many items were converted, how many keys destroyed, and why something may still be on the disk."""
+    """The numbers of converted items and destroyed keys, and why something may still be on the disk."""
 
     items: int
     keys: int = 0
@@ -143,7 +143,7 @@ async def _layer_beside(store: Store, ring: KeyRing) -> AsyncIterator[Encryption
 
 
 def _sealing(layer: EncryptionLayer) -> Convert:
-    """Return what seals items with the key that new items get."""
+    """Return a sealer that uses the key for new items."""
 
     async def convert(
         items: Sequence[MemoryItem], versions: Sequence[int], expected: Sequence[int]
@@ -173,7 +173,7 @@ async def _converted(
     convert: Convert,
     progress: Progress | None,
 ) -> int:
-    """Convert all items that are due, until none is, and return how many they were."""
+    """Convert items until none is left, and return how many there were."""
     done = 0
     hides = Capability.DELETE in layer.capabilities
     total = await layer.inner.count(items_where(wanted, deleted=hides))
@@ -221,7 +221,7 @@ async def _compare_and_set(layer: EncryptionLayer, items: Sequence[MemoryItem], 
 
 
 async def _erased(store: Store) -> str:
-    """Remove what the engine still has of the clear text, and return why that is not done yet; empty if it is.
+    """Remove remaining clear text from the engine, and return why that is not finished; empty if it is.
 
     Engines erase what was purged, so that one item is added and purged.
     """

@@ -1,4 +1,4 @@
-"""How the inner store names owners, and what of a filter it can tell."""
+"""Names of owners in the inner store, and the part of a filter that it can answer."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _BRANCH = "branch-"
 
 
 class StoredNames:
-    """Translates metadata into what the inner store is given."""
+    """Translates metadata into the form of the inner store."""
 
     def __init__(self, ring: KeyRing) -> None:
         self._ring = ring
@@ -42,17 +42,17 @@ class StoredNames:
         self._hashed = lru_cache(maxsize=4096)(ring.hashed)
 
     def forget(self) -> None:
-        """Drop the names that are at hand."""
+        """Forget the cached names."""
         self._hashed.cache_clear()
 
     def owner(self, field: str, value: str | None) -> str | None:
-        """Return an id as the inner store has it."""
+        """Return the id that the inner store has."""
         if value is None or not self.hidden or value.startswith(_BRANCH):
             return value
         return self._hashed(field, value)
 
     def place(self, namespace: tuple[str, ...]) -> tuple[str, ...]:
-        """Return a namespace as the inner store has it: element by element, so that what lies below stays below."""
+        """Return the namespace that the inner store has. It keeps the nesting."""
         return tuple(self._hashed("namespace", each) for each in namespace) if self.hidden else namespace
 
     def extra_key(self, key: str) -> str:
@@ -65,7 +65,7 @@ class StoredNames:
         return self._hashed(f"value of extra {json.dumps(key)}", text)
 
     def metadata(self, metadata: MemoryMetadata) -> MemoryMetadata:
-        """Return the metadata of an item as the inner store has it."""
+        """Return the metadata that the inner store has."""
         held = metadata.__dict__
         extra = held["extra"]
         if not self.hidden and not extra:
@@ -76,7 +76,7 @@ class StoredNames:
 
 
 def _canonical(value: Any) -> Any:
-    """Return a JSON value in a form that is the same for all that are equal: 1 is 1.0."""
+    """Return a JSON value in a canonical form, equal for equal values: 1 is 1.0."""
     if isinstance(value, float) and value.is_integer():
         return int(value)
     if isinstance(value, dict):
@@ -95,7 +95,7 @@ _EQUALITY = ("$eq", "$ne", "$in", "$exists")
 
 @dataclass(frozen=True, slots=True)
 class Divided:
-    """``stored`` is for the inner store; ``rest`` is asked of each decrypted item, None if that is nothing."""
+    """A filter in two parts: ``stored`` for the inner store, ``rest`` for each decrypted item, or None."""
 
     stored: Filter
     rest: Filter | None
@@ -127,14 +127,14 @@ def divided(wanted: Filter, names: StoredNames) -> Divided:
 def divided_metadata(
     metadata: MemoryMetadata | None, names: StoredNames
 ) -> tuple[MemoryMetadata | None, dict[str, object]]:
-    """Return a metadata filter for the inner store, and what it asks of ``extra`` that only decrypted items show."""
+    """Return a metadata filter for the inner store, and the conditions on ``extra`` that need decrypted items."""
     if metadata is None or not (names.hidden or metadata.extra):
         return metadata, {}
     return names.metadata(metadata), {key: metadata.extra[key] for key in metadata.extra if key not in names.indexed}
 
 
 def _stored(condition: Condition, names: StoredNames) -> Condition | None:
-    """Return a condition as the inner store is asked it; None if it cannot tell."""
+    """Return a condition for the inner store; None if that cannot answer it."""
     if isinstance(condition, _AS_THEY_ARE):
         return condition
     if isinstance(condition, FieldEquals):

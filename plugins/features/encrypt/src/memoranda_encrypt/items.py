@@ -37,7 +37,7 @@ Said = str | bytes
 
 
 class Draft:
-    """An item that is about to be sealed. It keeps nothing of the caller's, who may change the item meanwhile."""
+    """An item about to be sealed. It shares nothing with the caller's item, which may change meanwhile."""
 
     __slots__ = ("body", "content", "item", "user_id")
 
@@ -86,7 +86,7 @@ class Draft:
 
 
 def _approved(approval: Any) -> dict[str, Any]:
-    """Return what the inner store must see of an approval to accept it: which version it is of."""
+    """Return the part of an approval that the inner store needs to accept it: the approved version."""
     return {"approval": {"version": approval.get("version")}} if isinstance(approval, Mapping) else {}
 
 
@@ -113,7 +113,7 @@ def _stored_branch(item: BranchMemory, names: StoredNames) -> dict[str, Any]:
 
 
 def open_body(stored: MemoryItem, key: DataKey) -> Said:
-    """Return what a stored item says. Raises DamagedItemError if it is not what was sealed."""
+    """Return the opened body of a stored item. Raises DamagedItemError if it is not what was sealed."""
     try:
         plain = opened(key, BODY, place_of(stored), sealed_text(stored), stored)
         return plain[1:].decode() if plain[:1] == _PLAIN else plain
@@ -122,7 +122,7 @@ def open_body(stored: MemoryItem, key: DataKey) -> Said:
 
 
 def built(stored: MemoryItem, said: Said, types: Mapping[str, type[MemoryItem]]) -> MemoryItem:
-    """Return the item that a stored one is, which says this. Of the stored one only what is authenticated counts.
+    """Build the item of a stored one and its opened body. Only the authenticated fields of the stored one count.
 
     The stored item may become the item: give a copy where it is needed afterwards.
     """
@@ -161,7 +161,7 @@ def _built_anew(stored: MemoryItem, said: Said, types: Mapping[str, type[MemoryI
 
 
 def _taken_apart(fields: dict[str, Any], said: Said) -> dict[str, Any]:
-    """Put the content and the metadata of what was said into the fields, and return the rest."""
+    """Move content and metadata of the body into the fields, and return the rest."""
     held = fields["metadata"].__dict__
     further: dict[str, Any] = {"content": said} if isinstance(said, str) else from_json(said[1:])
     fields["content"], extra = further.pop("content"), further.pop("metadata.extra", {})

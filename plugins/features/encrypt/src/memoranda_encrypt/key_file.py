@@ -32,7 +32,7 @@ CREATE TABLE IF NOT EXISTS settings (name TEXT PRIMARY KEY, value TEXT NOT NULL)
 
 
 def make_file(path: str) -> None:
-    """Make the file of a new ring, whole or not at all: what has the name of a ring has its tables."""
+    """Make the file of a new ring, complete or not at all."""
     temporary = f"{path}.{secrets.token_hex(8)}.new"
     os.close(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
     try:
@@ -75,7 +75,7 @@ def make_tables(connection: sqlite3.Connection) -> None:
 
 
 def is_cut_off(connection: sqlite3.Connection, path: str) -> bool:
-    """Return True if a file is shorter than it says. SQLite itself reads a last page that is cut off as zeros."""
+    """Return True if a file is shorter than its header says. SQLite would read the missing end as zeros."""
     connection.execute("BEGIN")
     try:
         connection.execute("SELECT 1 FROM sqlite_master").fetchone()  # No other process writes pages from here on.
@@ -263,7 +263,7 @@ class KeyFile:
             )
 
     def state(self) -> bytes:
-        """Return what differs after any process has changed the file: the counter in its header."""
+        """Return the counter in the file's header, which every change by any process increases."""
         if self.path == ":memory:":
             return b""
         descriptor = self._descriptor
@@ -322,14 +322,8 @@ class KeyFile:
                 (master, wrapped, row.id),
             )
 
-    def retire(self, owners: list[str]) -> int:
-        """Let new items of these owners get new keys, and return how many keys that concerns."""
-        with self.transaction() as connection:
-            sql = "UPDATE keys SET state = 'retired', changed_at = ? WHERE owner = ? AND state = 'active'"
-            return sum([connection.execute(sql, (now_text(), owner)).rowcount for owner in owners])
-
     def destroy(self, ids: list[str]) -> int:
-        """Overwrite keys, of which a row without a key stays, and return how many they were."""
+        """Overwrite keys, keeping their rows, and return how many there were."""
         with self.transaction() as connection:
             sql = (
                 "UPDATE keys SET state = 'destroyed', wrapped = NULL, changed_at = ? WHERE id = ? AND wrapped NOT NULL"

@@ -201,7 +201,7 @@ class KeyRing:
 
     @property
     def fingerprint(self) -> str:
-        """What tells this ring from others; it stays the same as long as the ring does, and tells nothing of a key."""
+        """Identifies this ring. It never changes and reveals nothing about a key."""
         return self.hashed("ring", "")
 
     def has(self, key_id: str) -> bool:
@@ -219,16 +219,16 @@ class KeyRing:
     # Keys
 
     def cached(self, user_id: str | None) -> DataKey | None:
-        """Return the key for new items of a user if it is at hand, after a look at the file."""
+        """Return the cached key for new items of a user, after checking the file for changes."""
         self.look()
         return self._by_user.get(user_id)
 
     def known(self, key_id: str) -> DataKey | None:
-        """Return the key of an id if it is at hand."""
+        """Return the cached key with this id."""
         return self._by_id.get(key_id)
 
     def look(self, within: float = 0.0) -> None:
-        """Drop what is at hand if another process has changed the ring; ``within`` seconds of the last look, do not."""
+        """Drop cached keys if another process changed the ring; do not look again ``within`` seconds."""
         now = time.monotonic()
         if now - self._looked < within:
             return
@@ -241,7 +241,7 @@ class KeyRing:
             self._seen, self._looked = state, now
 
     async def for_writing(self, user_id: str | None) -> DataKey:
-        """Return the key for new items of a user; the first time, a new one that is in the file by then."""
+        """Return the key for new items of a user; the first call stores a new one in the file."""
         key = self.cached(user_id)
         return await asyncio.to_thread(self._load_active, user_id) if key is None else key
 
@@ -337,7 +337,7 @@ class KeyRing:
         return len(rows)
 
     def begin_rotation(self, user_id: str | None = None) -> str | None:
-        """Retire the key of a user, or without one all data keys, unless a rotation was begun and not ended.
+        """Retire the key of a user, or all data keys without one, unless a rotation is under way.
 
         Returns whose keys are rotated: a user, or None for all.
         """
@@ -373,7 +373,7 @@ class KeyRing:
 
     @property
     def rotating(self) -> bool:
-        """True if a rotation of data keys was begun and not ended."""
+        """True if a rotation of data keys is under way."""
         return self._file.setting("rotating") is not None
 
     def destroy(self, user_id: str) -> int:

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from memoranda.errors import InputError, StoreClosedError, UnsupportedError
 from memoranda.items import BUILTIN_TYPES, Changes, MemoryItem, MemoryMetadata, Payload
 from memoranda.loops import CallsUnderWay
-from memoranda.offloading import AT_ONCE, filter_weight, offload
+from memoranda.offloading import ITEMS_PER_TURN, filter_weight, offload
 from memoranda.store import Capability, Finding, Owner, Ranker, Store
 from memoranda.store.backend import (
     AS_ADDED,
@@ -124,7 +124,7 @@ class EncryptionLayer(Layer):
         await self.inner.close()
 
     def forget_decrypted(self) -> None:
-        """Wipe what is at hand of decrypted items, as closing does; the next reads decrypt again."""
+        """Wipe the cache of decrypted items, as closing does; the next reads decrypt again."""
         self.opener.forget()
 
     def derived_id(self, text: str, *, digits: int) -> str:
@@ -132,7 +132,7 @@ class EncryptionLayer(Layer):
         return self.ring.hashed("derived id", text)[:digits]
 
     def unwrapped(self, item: MemoryItem) -> MemoryItem:
-        """Return an item that is given to be stored; a sealed one, as an export of ciphertext has it, is opened."""
+        """Return an item to be stored; a sealed one, from an export of ciphertext, is opened."""
         return self.opener.opened_now(item) if is_sealed(item) and not item.content else item
 
     @property
@@ -200,8 +200,8 @@ class EncryptionLayer(Layer):
 
     async def _matching(self, stored: Sequence[MemoryItem], rest: Filter) -> list[MemoryItem]:
         found: list[MemoryItem] = []
-        for start in range(0, len(stored), AT_ONCE):
-            items = await self.opener.all_opened(stored[start : start + AT_ONCE])
+        for start in range(0, len(stored), ITEMS_PER_TURN):
+            items = await self.opener.all_opened(stored[start : start + ITEMS_PER_TURN])
             letters = sum([len(item.content) for item in items])
             weight = max(filter_weight(len(items)), letters // 2_000)
             found += await offload(weight, _passing, items, rest)
@@ -222,7 +222,7 @@ class EncryptionLayer(Layer):
         return sum([self._shows(stored) async for stored in held])
 
     async def _shows_all(self, wanted: Filter, *, include_deleted: bool = False) -> bool:
-        """Return True if each stored item that matches is shown, so that the engine may count them."""
+        """Return True if all matching stored items are shown, so that the engine can count them."""
         self.opener.follow()
         if self._has_plain and self.opener.unsealed == "refuse":
             return False
@@ -238,7 +238,7 @@ class EncryptionLayer(Layer):
         some: list[MemoryItem] = []
         async for stored in self.inner.stream(items_where(parts.stored, query.page, deleted=query.deleted)):
             some.append(stored)
-            if len(some) >= AT_ONCE // 4:
+            if len(some) >= ITEMS_PER_TURN // 4:
                 for item in await self._opened_and_passing(some, parts.rest):
                     yield item
                 some = []
@@ -299,13 +299,13 @@ class EncryptionLayer(Layer):
         return await self.inner.write(Write(change=change))
 
     async def _changed_each(self, change: Change, stored: Filter) -> Written:
-        """Change items of which only the decrypted ones show that they match."""
+        """Change items that have to be decrypted to see that they match."""
         deleted = change.action != "delete" and self.hides_deleted
         named = () if change.ids is None else (Value("id", False, "$in", list(change.ids)),)
         found = self.stream(items_where(change.wanted.also(*named), AS_ADDED, deleted=deleted))
         ids, changed = [item.id async for item in found], 0
-        for start in range(0, len(ids), AT_ONCE):
-            some = stored.also(Value("id", False, "$in", ids[start : start + AT_ONCE]))
+        for start in range(0, len(ids), ITEMS_PER_TURN):
+            some = stored.also(Value("id", False, "$in", ids[start : start + ITEMS_PER_TURN]))
             changed += (await self._change(replace(change, wanted=some, ids=None))).changed
         if change.action != "sweep":
             return Written(changed)
@@ -324,7 +324,7 @@ class EncryptionLayer(Layer):
         return Written(len(popped), popped)
 
     async def _pop_shown(self, change: Change) -> list[MemoryItem]:
-        """Take the newest item that matches, as only the decrypted ones show."""
+        """Take the newest matching item, decrypting to see which match."""
         while newest := await self._search(change.wanted, Page(1, order="added")):
             taken = await self.inner.write(Write(deletes=[newest[0].id], purge=change.purge))
             if taken.changed:
@@ -352,7 +352,7 @@ class EncryptionLayer(Layer):
             raise UnsupportedError(self._store.label, "writing", remedy="It was opened for reading only.")
 
     async def doctor(self, repair: bool = False) -> list[Finding]:
-        """Open every item, and return how many cannot be read, and of how many the key was destroyed."""
+        """Open every item, and return how many cannot be read and how many have lost their key."""
         self.ensure_open()
         counted, unreadable = Counter[str](), list[str]()
         async for stored in self.inner.stream(items_where(Filter(archived=None), AS_ADDED, deleted=self.hides_deleted)):
@@ -363,7 +363,7 @@ class EncryptionLayer(Layer):
         return [_finding(counted, unreadable)]
 
     async def _state_of(self, stored: MemoryItem) -> str:
-        """Return if a stored item is plain, of a forgotten user, or opened. Raises UnsealingError if it is damaged."""
+        """Return whether an item is plain, of a forgotten user, or opened. Raises UnsealingError if damaged."""
         if is_plain(stored):
             return "plain"
         return "opened" if await self.opener.all_opened([stored]) else "forgotten"

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Protocol
 
 from memoranda.errors import StoreClosedError
 from memoranda.items import SCOPE_FIELDS, MemoryItem
-from memoranda.offloading import AT_ONCE, offload
+from memoranda.offloading import ITEMS_PER_TURN, offload
 from memoranda.store import Capability, Ranker, copy_item, dump_item, load_item
 from memoranda.store.backend import Engine
 from memoranda.store.fields import TRUSTED
@@ -179,7 +179,7 @@ class ItemOpener:
     def keep_new(self, drafts: Sequence[Draft]) -> None:
         """Keep what new items say at hand: most are read soon."""
         types = self._types()
-        for draft in drafts[-AT_ONCE:]:
+        for draft in drafts[-ITEMS_PER_TURN:]:
             draft.item.__dict__["version"] = 1
             self._texts.keep(draft.item, draft.said, types)
 
@@ -233,7 +233,7 @@ class ItemOpener:
         if left:
             left = await self._with_keys(left)
             letters = sum([len(each.payload or "") for each in left])
-            weight = max(len(left) * 4, letters * AT_ONCE // _CHARACTERS_PER_SLICE)
+            weight = max(len(left) * 4, letters * ITEMS_PER_TURN // _CHARACTERS_PER_SLICE)
             opened = {item.id: item for item in await offload(weight, self._open_each, left)}
             found = [opened.get(each.id) if item is None else item for each, item in zip(stored, found, strict=True)]
         return [item for item in found if item is not None]

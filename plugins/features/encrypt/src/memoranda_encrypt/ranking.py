@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from memoranda.items import MemoryItem
 from memoranda.loops import LoopLock
-from memoranda.offloading import AT_ONCE, import_in_thread, offload, ranking_weight
+from memoranda.offloading import ITEMS_PER_TURN, import_in_thread, offload, ranking_weight
 from memoranda.store import RankedItem, SearchMode, copy_item
 from memoranda.store.backend import (
     AS_ADDED,
@@ -126,8 +126,8 @@ class Ranking:
         known = scope.entries
         changed = [each.item_id for each in payloads if known.get(each.item_id, ("", None))[0] != each.text]
         opened: dict[str, tuple[MemoryItem, MemoryItem]] = {}
-        for start in range(0, len(changed), AT_ONCE):
-            found = await self._layer.inner.read(items_of_ids(changed[start : start + AT_ONCE]))
+        for start in range(0, len(changed), ITEMS_PER_TURN):
+            found = await self._layer.inner.read(items_of_ids(changed[start : start + ITEMS_PER_TURN]))
             by_id = {each.id: each for each in found}
             for item in await self._layer.opener.all_opened(found, keep=True):
                 opened[item.id] = by_id[item.id], item
@@ -205,7 +205,7 @@ class Ranking:
                 arrays, entries, query, vector, chosen, limit, sealer.weights, unrelated, words=words
             )
 
-        return await offload(AT_ONCE + 1, work)
+        return await offload(ITEMS_PER_TURN + 1, work)
 
     @staticmethod
     def _arrays(scope: Scope, entries: Sequence[Entry], passage: float, dimension: int) -> ScopeArrays:

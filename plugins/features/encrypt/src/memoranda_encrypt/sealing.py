@@ -53,7 +53,7 @@ def key_id_of(text: str) -> str:
 
 
 def place_of(item: MemoryItem) -> str:
-    """Return all that an item's texts are authenticated with but the field: different for any two places.
+    """Return what an item's texts are authenticated with, except the field; unique for every place.
 
     The usual form is quick to make. A text that holds one of its two separators would make it ambiguous, so that such
     an item gets JSON.
@@ -76,7 +76,7 @@ def _owner_text(ids: tuple[str | None, ...], namespace: tuple[str, ...]) -> str:
 
 
 def _branch_text(item: MemoryItem) -> str:
-    """Return what the record of a branch says, which stays readable for the store, but must not be changed."""
+    """Return the data of a branch's record, which the store can read but nobody may change."""
     held: Any = item.__dict__
     return json.dumps([held.get(name) for name in ("parent", "at", "earlier", "places")], sort_keys=True)
 

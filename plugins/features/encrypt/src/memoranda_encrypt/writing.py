@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from memoranda.errors import VersionConflictError
 from memoranda.items import MemoryItem, MemoryMetadata
 from memoranda.loops import LoopLock
-from memoranda.offloading import AT_ONCE, offload
+from memoranda.offloading import ITEMS_PER_TURN, offload
 from memoranda.store import Capability, copy_item
 from memoranda.store.backend import (
     AS_ADDED,
@@ -56,7 +56,7 @@ class SealedWrites:
         return divided_metadata(within, self._opener.names)[0]
 
     async def inside(self, ids: Sequence[str], within: MemoryMetadata | None) -> Sequence[str]:
-        """Return those of the ids whose items lie within what only decrypted items show."""
+        """Return the ids whose decrypted items lie within the bounds."""
         extra = divided_metadata(within, self._opener.names)[1]
         if not extra:
             return ids
@@ -68,11 +68,11 @@ class SealedWrites:
     # Writing
 
     async def add(self, write: Write) -> None:
-        """Store one item, which is most often new."""
+        """Store one item, optimised for a new one."""
         item, opener = write.adds[0], self._opener
         draft = Draft(item, opener.names)
         key = opener.ring.cached(draft.user_id)
-        if key is None or self._layer.vectors is not None or len(draft.body) > AT_ONCE * 400:
+        if key is None or self._layer.vectors is not None or len(draft.body) > ITEMS_PER_TURN * 400:
             await self._put([draft], write.but(adds=[copy_item(item)]))
             return
         stored = draft.sealed(key, 1)
@@ -102,7 +102,7 @@ class SealedWrites:
         return removed
 
     async def _put(self, drafts: Sequence[Draft], write: Write) -> int:
-        """Write a batch, whose items are most often new."""
+        """Write a batch, optimised for new items."""
         if write.fresh or len({draft.item.id for draft in drafts}) == len(drafts):
             stored = await self.sealed(drafts, [1] * len(drafts))
             try:
@@ -141,7 +141,7 @@ class SealedWrites:
         return removed
 
     async def _replace(self, drafts: Sequence[Draft], write: Write) -> int:
-        """Write a batch of which some items replace others."""
+        """Write a batch in which some items replace others."""
         simple = not (write.hidden or write.deletes or write.expected)
         for _ in range(_ATTEMPTS):
             held = await self.held([draft.item.id for draft in drafts], write.now)
@@ -170,7 +170,7 @@ class SealedWrites:
         held: dict[str, MemoryItem],
         write: Write,
     ) -> None:
-        """Replace items that are as they were seen; ``held`` includes deleted ones, which count as not there."""
+        """Replace items that are unchanged since they were read; deleted ones in ``held`` count as missing."""
         shown = await self._layer.inner.read(items_of_ids([draft.item.id for draft in drafts]))
         live = {item.id for item in _unexpired(shown, write.now)}
         expected = [
@@ -181,7 +181,7 @@ class SealedWrites:
         await self._confirm((await self._layer.inner.write(compared)).items, drafts, versions)
 
     async def _confirm(self, stored: Sequence[MemoryItem], drafts: Sequence[Draft], versions: Sequence[int]) -> None:
-        """Seal items again that were stored as another version than they were sealed for, because of another writer."""
+        """Seal items again if another writer made them a different version than they were sealed for."""
         last = {draft.item.id: (draft, version) for draft, version in zip(drafts, versions, strict=True)}
         for now in stored:
             draft, version = last[now.id]
@@ -220,8 +220,8 @@ class SealedWrites:
         found = {item.id: item for item in await self._layer.inner.read(items_of_ids(distinct))}
         missing = [item_id for item_id in distinct if item_id not in found]
         if missing and Capability.DELETE in self._layer.capabilities:
-            for start in range(0, len(missing), AT_ONCE):
-                some = Value("id", False, "$in", missing[start : start + AT_ONCE])
+            for start in range(0, len(missing), ITEMS_PER_TURN):
+                some = Value("id", False, "$in", missing[start : start + ITEMS_PER_TURN])
                 async for item in self._layer.inner.stream(
                     items_where(Filter(archived=None, further=(some,)), AS_ADDED, deleted=True)
                 ):
@@ -229,7 +229,7 @@ class SealedWrites:
         return {item.id: item for item in _unexpired(found.values(), now)}
 
     async def _compared(self, held: dict[str, MemoryItem], within: MemoryMetadata | None) -> dict[str, MemoryItem]:
-        """Return what is held as items to compare with: their owners, versions, times and trust.
+        """Return the held items for comparison: with owners, versions, times and trust.
 
         Only where names are hidden, or ``extra`` bounds a write, they have to be decrypted.
         """

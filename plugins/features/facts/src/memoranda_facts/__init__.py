@@ -1,4 +1,4 @@
-"""What is true now, since when, who said so, and how to take it back."""
+"""Facts: what is true now, since when, who said so, and how to take it back."""
 
 from __future__ import annotations
 

@@ -134,7 +134,7 @@ class Changes(FactWriting):
         key: str | None = None,
         trust: str | None = None,
     ) -> Receipt:
-        """Add sources to a fact. It stays when the others are gone, and is as far trusted as the best of them."""
+        """Add sources to a fact. It stays when the others are gone, and has the trust of its best source."""
         return await self._about_fact("confirm", fact, sources, rule, key, trust)
 
     async def retract(
@@ -243,7 +243,7 @@ class Changes(FactWriting):
 
 
 def _as_sure(provenance: Provenance, candidate: Candidate) -> Provenance:
-    """Return what supports a candidate, trusted less if the candidate is in doubt."""
+    """Return the sources of a candidate, with lower trust if it is doubtful."""
     if not candidate.doubtful:
         return provenance
     return replace(provenance, trust=list(Trust)[max(0, provenance.trust.rank - 1)])

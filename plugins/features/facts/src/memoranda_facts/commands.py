@@ -22,8 +22,6 @@ app = typer.Typer(add_completion=False, no_args_is_help=True, help="What is true
 
 T = TypeVar("T")
 
-MODEL = "The model"
-
 One = Annotated[
     list[str] | None,
     typer.Option("--one", metavar="NAME", help="A predicate with one value at a time, besides lives_in and the like."),
@@ -188,25 +186,15 @@ def profile(
 @options.scoped
 def extract(
     extractor: Annotated[str, typer.Option("--extractor", metavar="NAME", help="An installed extractor.")] = "rules",
-    model: Annotated[
-        str | None, typer.Option("--model", metavar="NAME", help="The model to ask.", rich_help_panel=MODEL)
-    ] = None,
-    base_url: Annotated[
-        str | None,
-        typer.Option(
-            "--base-url",
-            metavar="URL",
-            help="An OpenAI-compatible service; its key is read from OPENAI_API_KEY.",
-            rich_help_panel=MODEL,
-        ),
-    ] = None,
+    model: options.Model = None,
+    base_url: options.BaseUrl = None,
     price: Annotated[
         str | None,
         typer.Option(
             "--price",
             metavar="IN,OUT",
             help="What a million tokens cost, to show what was spent: 0.25,2.",
-            rich_help_panel=MODEL,
+            rich_help_panel=options.MODEL,
         ),
     ] = None,
     one: One = None,
@@ -214,7 +202,7 @@ def extract(
     *,
     target: options.Target,
 ) -> None:
-    """Read what was said and not read yet, and record the facts in it. It can be stopped, and goes on there."""
+    """Read new utterances and record their facts. A run that is stopped continues the next time."""
     from memoranda_facts.extraction import ExtractionReport, ExtractionRun, installed_extractor
 
     prices = _prices(price)
@@ -334,7 +322,7 @@ async def _found(facts: Facts, given: str) -> Fact:
 
 
 async def _found_of(facts: Facts, subject: str, predicate: str) -> Fact:
-    """Return the fact that holds of a subject, or the last one that did. Raises CommandError if there are several."""
+    """Return the current fact of a subject, or the last one. Raises CommandError if there are several."""
     from memoranda_facts.records import short_id
 
     held = await facts.state(subject=subject, predicate=predicate)
@@ -360,7 +348,7 @@ def _when(fact: Fact) -> str:
 
 
 def _day(moment: str | None) -> str:
-    """Return a moment as people read it: coarse dates as they are, times as their day."""
+    """Return a moment for people: a coarse date unchanged, a time as its day."""
     return (moment or "")[:10]
 
 

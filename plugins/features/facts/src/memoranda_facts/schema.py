@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
-from memoranda.errors import InputError
+from memoranda.errors import InputError, unknown_name
 from memoranda_facts.records import SAME_AS
 from memoranda_facts.values import Object, Ref, as_object, same_text
 
@@ -35,7 +35,7 @@ class Predicate:
 
     def __post_init__(self) -> None:
         if self.kind not in get_args(Kind):
-            raise InputError(f"The predicate {self.name!r} is of no known kind; there are one, many and event.")
+            raise unknown_name(f"kind of the predicate {self.name!r}", self.kind, get_args(Kind), field="kind")
         if not isinstance(self.aliases, tuple):
             raise InputError(f"The aliases of {self.name!r} are a tuple of names.", field="aliases")
 

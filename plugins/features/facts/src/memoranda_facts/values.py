@@ -114,7 +114,7 @@ def _bounds(given: Moment, field: str) -> tuple[str, str]:
             else:
                 after = first.replace(year=first.year + 1)
         except (ValueError, OverflowError) as error:
-            raise InputError(f"{field} is no date of the years 1 to 9998.", field=field) from error
+            raise InputError(f"{field} is not a date of the years 1 to 9998.", field=field) from error
         return utc_text(first), utc_text(after)
     try:
         moment = utc_text(given)
@@ -126,14 +126,14 @@ def _bounds(given: Moment, field: str) -> tuple[str, str]:
     return moment, moment
 
 
-def start_of(given: Moment, field: str = "valid_from") -> str:
+def start_of(given: Moment) -> str:
     """Return the first moment that a date may mean; nothing sorts before :data:`EVER`."""
-    return BEFORE_ALL if given == EVER else _bounds(given, field)[0]
+    return BEFORE_ALL if given == EVER else _bounds(given, "valid_from")[0]
 
 
-def end_of(given: Moment | None, field: str = "valid_to") -> str:
+def end_of(given: Moment | None) -> str:
     """Return the moment at which a date is over; None never is."""
-    return AFTER_ALL if given is None else _bounds(given, field)[1]
+    return AFTER_ALL if given is None else _bounds(given, "valid_to")[1]
 
 
 def last_moment_of(given: Moment, field: str = "moment") -> str:

@@ -123,7 +123,7 @@ def _check(rule: Rule, where: str) -> None:
             compiled = re.compile(pattern)
         except (re.error, RecursionError, OverflowError) as error:
             raise InputError(
-                f"In the policy, {where}: pattern {position} is no regular expression: {error}.", field="patterns"
+                f"In the policy, {where}: pattern {position} is not a regular expression: {error}.", field="patterns"
             ) from error
         if compiled.match(""):
             raise InputError(f"In the policy, {where}: pattern {position} matches an empty text.", field="patterns")

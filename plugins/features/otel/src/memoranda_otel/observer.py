@@ -254,7 +254,7 @@ class OpenTelemetry(Measuring):
         return described
 
     def _watch(self, store: Store) -> None:
-        """Put a layer into a store that tells what its engine does, unless one does so already."""
+        """Put a layer that reports the engine's work into a store, unless it has one."""
         known = [layer.observer for layer in store.layers if isinstance(layer, TelemetryLayer)]
         if self not in known:
             backend = backend_of(store.root)

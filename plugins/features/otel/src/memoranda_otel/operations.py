@@ -1,4 +1,4 @@
-"""What each public call of a store is in the terms of the conventions, and how many items it read, wrote or removed."""
+"""Map the public calls of a store to the conventions' operations, and count items read, written or removed."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ _WHOLE_STORE = Operation(DELETE_STORE, "removed", _result)
 
 
 def operation_of(call: Call) -> Operation:
-    """Return what a call is. Clearing a whole store, with nothing to narrow it, deletes it as far as that can be."""
+    """Return the operation of a call. Clearing a whole store without a filter counts as deleting the store."""
     found = OPERATIONS.get(call.operation)
     if found is None:
         found = OPERATIONS[call.operation] = Operation(f"{call.operation}_memory_store")

@@ -1,4 +1,4 @@
-"""What the environment says: OpenTelemetry's own variables, and one of ours."""
+"""Settings from the environment: OpenTelemetry's variables, and one of ours."""
 
 from __future__ import annotations
 

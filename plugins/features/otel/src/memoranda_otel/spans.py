@@ -35,7 +35,7 @@ _UNSET, _FAILED = Status(StatusCode.UNSET), Status(StatusCode.ERROR)
 
 
 class PlainSpan(trace.Span, _Readable):  # type: ignore[misc]  # there may be no SDK
-    """A span that is made known to the processors when it ends, and not before."""
+    """A span that reaches the processors only when it ends."""
 
     _events: Sequence[Any] = ()
     _links = ()
@@ -86,7 +86,7 @@ class PlainSpan(trace.Span, _Readable):  # type: ignore[misc]  # there may be no
         self._name = name
 
     def set_status(self, status: Status | StatusCode, description: str | None = None) -> None:
-        """Set how it ended."""
+        """Set the status."""
         self._status = status if isinstance(status, Status) else Status(status, description)
 
     def record_exception(
@@ -111,7 +111,7 @@ def _looks_at_the_end_only(processor: Any) -> bool:
 
 
 def _static_decision(sampler: Any) -> tuple[Literal["root", "ask"] | None, bool]:
-    """Return what a sampler says of a span without a parent, and True if others do as their parents."""
+    """Return a sampler's decision for a root span, and True if other spans follow their parents."""
     static: dict[int, Literal["root"] | None] = {id(sampling.ALWAYS_ON): "root", id(sampling.ALWAYS_OFF): None}
     if type(sampler) is not sampling.ParentBased:
         return static.get(id(sampler), "ask"), False
@@ -142,7 +142,7 @@ class Spans:
         self._follows_parent = False
 
     def parent(self) -> Parent:
-        """Return whether a span that begins now is recorded, and below which one."""
+        """Return whether a new span is recorded, and its parent."""
         if self.is_off:
             return None
         if getattr(self._tracer, "span_processor", self)._span_processors is not self._processors:
@@ -164,7 +164,7 @@ class Spans:
         return PlainSpan(self._tracer, self._scope, name, kind, attributes, above)
 
     def step_parent(self) -> Parent:
-        """Return the same for a step of a call, which is nothing without one."""
+        """Return the same for a step of a call; outside a call there is nothing to record."""
         return self.parent() if trace.get_current_span().is_recording() else None
 
     _span_processors = None  # Stands in for those of a tracer that is not the SDK's.
@@ -181,7 +181,7 @@ class Spans:
         self.is_off = self._root is None and not self._follows_parent
 
     def _look_at_processors(self) -> None:
-        """Find out if any looks at a span before its end; they may be added at any time."""
+        """Find out if a processor needs spans before their end; processors may be added at any time."""
         self._processors = getattr(self._tracer.span_processor, "_span_processors", None)
         listed = self._processors if isinstance(self._processors, tuple) else None
         self._is_plain = self._root != "ask" and listed is not None and all(map(_looks_at_the_end_only, listed))
@@ -193,7 +193,7 @@ def enter(span: trace.Span) -> Any:
 
 
 def leave(token: Any) -> None:
-    """Make the span current that was before."""
+    """Restore the previous current span."""
     detach(token)
 
 

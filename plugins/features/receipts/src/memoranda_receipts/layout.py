@@ -49,7 +49,7 @@ def pieces_of(written: str, item: MemoryItem, position: int) -> list[Piece]:
 
 
 def _longest(source: str, start: int, end: int, written: str, done: int) -> int:
-    """Return how many characters from ``start`` on are written somewhere behind ``done``."""
+    """Return the length of the longest text from ``start`` on that occurs behind ``done``."""
     if written.find(source[start:end], done) >= 0:
         return end - start
     least, most = 0, end - start - 1  # What is found with a length is found with every shorter one.
@@ -78,7 +78,7 @@ def layout_of(
     sources: Mapping[str, tuple[int, MemoryItem]],
     entries: Sequence[tuple[str, str, int]],
 ) -> list[int | dict[str, Any]] | None:
-    """Return how each message was made; None if every one is an item as it is.
+    """Return how each message was made; None if every one is an unchanged item.
 
     ``sources`` has the items that were shown by id, each with its position. ``entries`` are those that stand within
     another message: the id, the text that was written for it, and how much of that stands before the item's own.
@@ -144,7 +144,7 @@ def messages_of(
 
 
 def _text(pieces: Sequence[Piece], items: Sequence[MemoryItem | None], missing: Callable[[int], str]) -> str:
-    """Return the pieces joined; of an item that is None, the mark of what is missing, once."""
+    """Join the pieces, with one placeholder for an item that is None."""
     written: list[str] = []
     marked: set[int] = set()
     for piece in pieces:

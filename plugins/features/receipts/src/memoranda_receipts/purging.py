@@ -73,7 +73,7 @@ def watch(store: Store) -> None:
 
 
 def _is_bare(wanted: Filter) -> bool:
-    """Return True if a filter asks for nothing but an owner."""
+    """Return True if a filter names only an owner."""
     return not (
         wanted.query or wanted.memory_type or wanted.status or any(type(each) is Value for each in wanted.further)
     )

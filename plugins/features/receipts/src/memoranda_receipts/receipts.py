@@ -65,7 +65,7 @@ class Diff:
 
     @property
     def same(self) -> bool:
-        """True if both contexts show the same."""
+        """True if both contexts are the same."""
         return not (self.entered or self.left or self.changed or self.texts_differ)
 
 
@@ -104,7 +104,7 @@ def _why_it_was_out(
 
 
 def _why_it_left(entry: Shown, item: MemoryItem | None, receipt: Receipt, summaries: Mapping[str, MemoryItem]) -> str:
-    """Return by which rule an item is not in a context."""
+    """Return the rule that keeps an item out of a context."""
     for reason, ids in receipt.left_ids.items():
         if entry.id in ids:
             return reason
@@ -136,7 +136,7 @@ logger = logging.getLogger(__name__)
 
 
 class NoReceiptError(InputError):
-    """There is no receipt of an id, or several begin with it."""
+    """No receipt has this id, or several ids begin with it."""
 
 
 class Receipts:
@@ -224,7 +224,7 @@ class Receipts:
         return await diff(await self._stores_of(first, second), first, second)
 
     async def contents(self, receipt: Receipt | str, ids: Iterable[str] | None = None) -> dict[str, str]:
-        """Return what the items of a receipt, or those of some ids, say now, by id, with the tools that they call.
+        """Return the present contents of the items of a receipt, or of some ids, with their tool calls, by id.
 
         What the receipt shows may be of any session of its owner, as long as it still says what was shown. Any other
         item is of the handle's own session and task. Those that are gone, or lie elsewhere, are missing.
@@ -239,7 +239,7 @@ class Receipts:
         return {item_id: text_of(found[item_id]).strip() for item_id in wanted if item_id in found}
 
     async def _stores_of(self, *receipts: Receipt) -> Sequence[Store]:
-        """Return the stores, the first bound to the owner of receipts: a forged one shows nothing of another's."""
+        """Return the stores, the first bound to the receipts' owner: a forged receipt reveals nothing of others."""
         if self.store.bounds is not None and self.store.bounds.user_id is not None:
             return self._stores
         items = await self.store.get_many([receipt.id for receipt in receipts])

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from itertools import takewhile
 from typing import Any, Literal
 
-from memoranda.errors import InputError
+from memoranda.errors import unknown_name
 from memoranda.integrity import whole_groups
 from memoranda.items import MemoryItem, utc_text
 from memoranda.store import Capability, Store, load_item
@@ -50,7 +50,7 @@ def message_bytes(items: Sequence[MemoryItem], format: str = "openai") -> bytes:
     """Return a context in a format, as JSON in UTF-8. Raises InputError for a format that there is not."""
     write = FORMATS.get(format)
     if write is None:
-        raise InputError(f"{format!r} is no format; there are {', '.join(FORMATS)}.", field="format")
+        raise unknown_name("format", format, FORMATS, field="format")
     return json.dumps(write(items), ensure_ascii=False, separators=(",", ":")).encode()
 
 

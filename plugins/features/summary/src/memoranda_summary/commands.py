@@ -18,8 +18,6 @@ from memoranda_commands.terminal import progress, say, show, show_json
 if TYPE_CHECKING:
     from memoranda_summary import CompactionResult, SummaryConfig, SummaryResult, TriggerResult
 
-MODEL = "The model"
-
 Template = Annotated[
     list[str] | None,
     typer.Option("--template", "-t", metavar="NAME", help="An installed template; may be repeated. [conversation]"),
@@ -33,17 +31,7 @@ Longest = Annotated[
         "--max-prompt-tokens",
         min=1,
         help="The most estimated tokens of a prompt; a longer one is split into parts.",
-        rich_help_panel=MODEL,
-    ),
-]
-Model = Annotated[str | None, typer.Option("--model", metavar="NAME", help="The model's name.", rich_help_panel=MODEL)]
-BaseUrl = Annotated[
-    str | None,
-    typer.Option(
-        "--base-url",
-        metavar="URL",
-        help="An OpenAI-compatible service; its key is read from OPENAI_API_KEY.",
-        rich_help_panel=MODEL,
+        rich_help_panel=options.MODEL,
     ),
 ]
 Command = Annotated[
@@ -52,7 +40,7 @@ Command = Annotated[
         "--command",
         metavar="LINE",
         help="A command that reads the prompt and writes the answer, instead of a service.",
-        rich_help_panel=MODEL,
+        rich_help_panel=options.MODEL,
     ),
 ]
 
@@ -61,8 +49,8 @@ Command = Annotated[
 def summarize(
     template: Template = None,
     keep: Keep = 4,
-    model: Model = None,
-    base_url: BaseUrl = None,
+    model: options.Model = None,
+    base_url: options.BaseUrl = None,
     command: Command = None,
     max_prompt_tokens: Longest = None,
     *,
@@ -103,8 +91,8 @@ def compact(
     tokens: Annotated[int, typer.Option("--tokens", min=0, help="Compact above so many estimated tokens.")] = 4000,
     force: Annotated[bool, typer.Option("--force", help="Compact below the thresholds, too.")] = False,
     dry_run: options.DryRun = False,
-    model: Model = None,
-    base_url: BaseUrl = None,
+    model: options.Model = None,
+    base_url: options.BaseUrl = None,
     command: Command = None,
     max_prompt_tokens: Longest = None,
     *,

@@ -67,7 +67,7 @@ def cleaned(answer: str) -> str:
 
 
 def normalised(text: str) -> str:
-    """Return a statement as two of them are compared: without case, spacing, variants of signs and the last stop."""
+    """Normalise a statement for comparison: case, spacing, punctuation variants and the final full stop."""
     text = unicodedata.normalize("NFKC", text).casefold().replace("’", "'")
     return " ".join(text.split()).strip(" .!;,-–—\"'")
 
@@ -214,7 +214,7 @@ def _taken_off(found: re.Match[str] | None, text: str, transcript: Transcript) -
 
 
 def _named(inner: str, transcript: Transcript) -> list[str]:
-    """Return the names in a text that does nothing but name sources, else nothing."""
+    """Return the names in a text that consists of source names; otherwise none."""
     inner = inner.strip()
     if transcript.source(inner) is not None:
         return [inner]

@@ -7,6 +7,7 @@ A template plugin subclasses :class:`Template` and names the class in a ``Templa
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, ClassVar
 
 from memoranda.errors import PluginLoadError, SummaryError
@@ -64,7 +65,7 @@ class Template(ABC):
         """
 
     def identity(self, item: SummaryMemory) -> str | None:
-        """Return what makes two items of this template the same, or None if each is one of its own.
+        """Return the key by which two items of this template are equal, or None if every item is distinct.
 
         An item whose identity is known in its scope is not stored again.
         """
@@ -75,6 +76,19 @@ class Template(ABC):
         return SummaryMemory.model_validate(
             {"content": content, "template": self.name, "sources": sources, "lasting": self.lasting, **fields}
         )
+
+    def united(self, items: Iterable[SummaryMemory], transcript: Transcript) -> list[SummaryMemory]:
+        """Return items with the same :meth:`identity` as one, with the sources of all in the order of the transcript.
+
+        For :meth:`parse`, in a template whose items all have an identity.
+        """
+        found: dict[str | None, SummaryMemory] = {}
+        for item in items:
+            first = found.setdefault(self.identity(item), item)
+            if first is not item:
+                stated = {*first.sources, *item.sources}
+                first.sources = [source for source in transcript.sources if source in stated]
+        return list(found.values())
 
 
 class PlainTemplate(Template):

@@ -91,7 +91,7 @@ async def _summary(store: Store, summary_id: str, metadata: MemoryMetadata | Non
 
 
 async def _sources_of(store: Store, summary: SummaryMemory, seen: set[str]) -> list[MemoryItem]:
-    """Return the items that a summary stands for and that were not seen yet; never one outside its own scope."""
+    """Return the sources of a summary that were not seen yet, never from outside its scope."""
     # What is archived is listed in the order in which it was said, and so are the sources, which may be fewer.
     ids = [source for source in [*summary.archives, *summary.sources] if source not in seen]
     seen.update(ids)
@@ -135,7 +135,7 @@ async def _undo_once(store: Store, summary_id: str, metadata: MemoryMetadata | N
 
 
 def _withdrawn(item: SummaryMemory, compaction: str) -> MemoryItem:
-    """Return a summary as a store that cannot delete keeps it: hidden and discarded."""
+    """Return a withdrawn summary, hidden and discarded, for a store that cannot delete."""
     changed = archived_by(item, compaction)
     changed.status = MemoryStatus.DISCARD
     changed.updated_at = now_text()

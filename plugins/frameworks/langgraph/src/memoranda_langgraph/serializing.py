@@ -94,7 +94,8 @@ class CheckpointSerializer(JsonPlusSerializer):
         """Return a value. Raises RefusedTypeError, or CorruptStoreError for bytes that were never written."""
         if data[0] not in KINDS:
             raise CorruptStoreError(
-                f"A stored value is of the kind {str(data[0])[:20]!r}; there are {', '.join(KINDS)}. It was not read."
+                f"A stored value has an unknown kind, {str(data[0])[:20]!r}, and was not read. "
+                f"The known kinds are {', '.join(KINDS)}."
             )
         refused: dict[str, None] = {}
         token = _refused.set(refused)

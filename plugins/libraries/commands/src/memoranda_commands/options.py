@@ -31,6 +31,7 @@ else:
 OWNER = "Owner"
 FILTERS = "Filters"
 OUTPUT = "Output"
+MODEL = "The model"
 
 Store = Annotated[
     str | None,
@@ -43,6 +44,16 @@ StoreOptions = Annotated[
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.", rich_help_panel=OUTPUT)]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Only say what would be done.")]
+Model = Annotated[str | None, typer.Option("--model", metavar="NAME", help="The model to ask.", rich_help_panel=MODEL)]
+BaseUrl = Annotated[
+    str | None,
+    typer.Option(
+        "--base-url",
+        metavar="URL",
+        help="An OpenAI-compatible service; its key is read from OPENAI_API_KEY.",
+        rich_help_panel=MODEL,
+    ),
+]
 
 
 @dataclass(frozen=True, slots=True)

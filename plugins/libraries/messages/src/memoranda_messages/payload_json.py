@@ -122,7 +122,7 @@ def _decoded(text: str) -> Any:
         if isinstance(holder, dict):
             key, at = _scalar(text, at)
             if not isinstance(key, str):
-                raise ValueError("a key is no text")
+                raise ValueError("a key is not text")
             at = _token(text, _past(":", text, _token(text, at)))
         inner: Any
         if text[at] in "{[":

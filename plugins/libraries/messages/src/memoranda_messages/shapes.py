@@ -57,8 +57,7 @@ def role_of(message: JsonObject, place: str, roles: Iterable[str]) -> str:
     role, known = message.get("role"), list(roles)
     if role not in known:
         said = repr(role) if isinstance(role, str) and len(role) <= 20 else quoted(role)
-        there_are = f"{', '.join(known[:-1])} and {known[-1]}"
-        raise InputError(f"{place}.role: {said} is no role; there are {there_are}.", field=f"{place}.role")
+        raise InputError(f"{place}.role: unknown role {said}. Use one of: {', '.join(known)}.", field=f"{place}.role")
     return str(role)
 
 

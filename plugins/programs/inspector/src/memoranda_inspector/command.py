@@ -23,6 +23,7 @@ from memoranda.opening import default_url
 from memoranda.opening import open as open_store
 from memoranda.store import Access, Store
 from memoranda.urls import redacted
+from memoranda_commands import options
 from memoranda_commands.sample_data import earlier_sessions, sample_conversation
 from memoranda_commands.stores import facts_option
 from memoranda_context import assemble
@@ -124,9 +125,7 @@ def _kitchen(start: datetime) -> list[MemoryItem]:
 
 
 def inspect(
-    store: Annotated[
-        str | None, typer.Option("--store", "-s", metavar="URL", help="The store: sqlite:///agent.db, postgresql://…")
-    ] = None,
+    store: options.Store = None,
     demo: Annotated[bool, typer.Option("--demo", help="A conversation to look at, without any store.")] = False,
     read_only: Annotated[bool, typer.Option("--read-only", help="Only look; nothing can be changed.")] = False,
     port: Annotated[int, typer.Option("--port", min=0, max=65535, help="The port; 0 takes a free one.")] = 0,
@@ -137,9 +136,7 @@ def inspect(
     model: Annotated[
         str | None, typer.Option("--model", metavar="NAME", help="The model that compacting asks; else only a dry run.")
     ] = None,
-    base_url: Annotated[
-        str | None, typer.Option("--base-url", metavar="URL", help="An OpenAI-compatible service for the model.")
-    ] = None,
+    base_url: options.BaseUrl = None,
 ) -> None:
     """See in a browser what is remembered, what a model would get, and why not the rest.
 

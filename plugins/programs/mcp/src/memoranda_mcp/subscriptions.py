@@ -20,8 +20,8 @@ from memoranda.errors import InputError
 
 logger = logging.getLogger(__name__)
 
-INTERVAL = 2.0
-"""The seconds between two checks of the subscribed resources."""
+INTERVAL_SECONDS = 2.0
+"""The time between two checks of the subscribed resources."""
 
 MAX_SUBSCRIPTIONS = 1000
 """How many resources of one scope can be watched at the most."""
@@ -41,16 +41,12 @@ class Subscriptions:
     """The subscriptions of one scope. ``check_address`` raises for one that is not offered; ``read`` reads one."""
 
     def __init__(
-        self,
-        check_address: Callable[[str], object],
-        read: Callable[[str], Awaitable[Content | None]],
-        interval: float = INTERVAL,
+        self, check_address: Callable[[str], object], read: Callable[[str], Awaitable[Content | None]]
     ) -> None:
         self.bus = InMemorySubscriptionBus()
         self.listener = ListenHandler(self.bus)
         self._check_address = check_address
         self._read = read
-        self._interval = interval
         self._wanted: Counter[str] = Counter()
         self._seen: dict[str, bytes | None] = {}
         self._watcher: asyncio.Task[None] | None = None
@@ -126,7 +122,7 @@ class Subscriptions:
 
     async def _watch(self) -> None:
         while True:
-            await asyncio.sleep(self._interval)
+            await asyncio.sleep(INTERVAL_SECONDS)
             await self.check()
 
     async def _settled(self, uri: str) -> bytes | None:

@@ -41,14 +41,8 @@ class FactsTemplate(Template):
 
         One that names only sources which were not given is left out. Raises SummaryError when that leaves nothing.
         """
-        points: dict[str, SummaryMemory] = {}
-        for entry in entries(answer, transcript):
-            point = self.item(entry.text, entry.sources)
-            first = points.setdefault(self.identity(point), point)
-            if first is not point:
-                stated = {*first.sources, *point.sources}
-                first.sources = [source for source in transcript.sources if source in stated]
-        return list(points.values())
+        points = (self.item(entry.text, entry.sources) for entry in entries(answer, transcript))
+        return self.united(points, transcript)
 
     def identity(self, item: SummaryMemory) -> str:
         """Return the key point without regard to case, spacing, typographic variants and the full stop at its end."""

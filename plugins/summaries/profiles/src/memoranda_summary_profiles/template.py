@@ -45,17 +45,12 @@ class ProfilesTemplate(Template):
         A trait that names only sources which were not given is left out. Raises SummaryError when that leaves nothing.
         A line that names no trait is kept under the trait ``note``.
         """
-        traits: dict[str, SummaryMemory] = {}
+        items = []
         for entry in entries(answer, transcript):
             trait, value = _trait_and_value(entry)
-            if not value:
-                continue
-            item = self.item(f"{trait}: {value}", entry.sources, trait=trait, value=value)
-            first = traits.setdefault(self.identity(item), item)
-            if first is not item:
-                sources = {*first.sources, *item.sources}
-                first.sources = [source for source in transcript.sources if source in sources]
-        return list(traits.values())
+            if value:
+                items.append(self.item(f"{trait}: {value}", entry.sources, trait=trait, value=value))
+        return self.united(items, transcript)
 
     def identity(self, item: SummaryMemory) -> str:
         """Return trait and value without regard to case, spacing and punctuation at the end."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -127,24 +127,32 @@ def _proposals(text: str) -> tuple[list[Any], list[Any]]:
     return facts, ends if isinstance(ends, list) else []
 
 
-def _candidate(proposal: Any, utterances: Mapping[str, Utterance]) -> Candidate:
+def _texts(
+    proposal: Any, names: Iterable[str], utterances: Mapping[str, Utterance]
+) -> tuple[dict[str, str], Utterance]:
+    """Return the quotation and the named texts of a proposal, and the utterance that it is about."""
     if not isinstance(proposal, dict):
         raise _RejectedError("not of the required form")
-    fields = {name: proposal.get(name) for name in ("utterance", "quote", "subject", "predicate", "object")}
+    fields = {name: proposal.get(name) for name in ("utterance", "quote", *names)}
     if not all(isinstance(value, str) and value.strip() for value in fields.values()):
         raise _RejectedError("not of the required form")
-    said = utterances.get(fields["utterance"] or "")
+    said = utterances.get(str(fields["utterance"]))
     if said is None:
         raise _RejectedError("about an utterance that was not asked about")
-    sources, text = _sources(str(fields["quote"]), said)
+    return {name: str(value) for name, value in fields.items()}, said
+
+
+def _candidate(proposal: Any, utterances: Mapping[str, Utterance]) -> Candidate:
+    fields, said = _texts(proposal, ("subject", "predicate", "object"), utterances)
+    sources, text = _sources(fields["quote"], said)
     ended = proposal.get("ended") is True
     date = _date(proposal.get("date"))
     spoken = said.item.created_at
     moment = spoken if date is None or spoken.startswith(date) else date
     return Candidate(
-        subject=_subject(str(fields["subject"]).strip(), said, text),
-        predicate=_predicate(str(fields["predicate"]).strip()),
-        object=_object(str(fields["object"]).strip(), text),
+        subject=_subject(fields["subject"].strip(), said, text),
+        predicate=_predicate(fields["predicate"].strip()),
+        object=_object(fields["object"].strip(), text),
         kind="end" if ended else "set",
         valid_from=None if ended else moment,
         valid_to=moment if ended else None,
@@ -155,18 +163,11 @@ def _candidate(proposal: Any, utterances: Mapping[str, Utterance]) -> Candidate:
 
 
 def _end(proposal: Any, utterances: Mapping[str, Utterance], known: Mapping[str, Fact]) -> Candidate:
-    if not isinstance(proposal, dict):
-        raise _RejectedError("not of the required form")
-    fields = {name: proposal.get(name) for name in ("utterance", "quote", "fact")}
-    if not all(isinstance(value, str) and value.strip() for value in fields.values()):
-        raise _RejectedError("not of the required form")
-    said = utterances.get(fields["utterance"] or "")
-    if said is None:
-        raise _RejectedError("about an utterance that was not asked about")
-    fact = known.get(fields["fact"] or "")
+    fields, said = _texts(proposal, ("fact",), utterances)
+    fact = known.get(fields["fact"])
     if fact is None:
         raise _RejectedError("ends a fact that is not known")
-    sources, text = _sources(str(fields["quote"]), said)
+    sources, text = _sources(fields["quote"], said)
     _subject(fact.subject, said, text)
     date, spoken = _date(proposal.get("date")), said.item.created_at
     began = EVER if fact.valid_from is None else fact.valid_from
@@ -208,7 +209,7 @@ def _subject(name: str, said: Utterance, text: str) -> str:
 def _predicate(name: str) -> str:
     lowered = name.lower()
     if not _PREDICATE.fullmatch(lowered):
-        raise _RejectedError("has a predicate that is no name")
+        raise _RejectedError("has a predicate that is not a name")
     return lowered.replace(" ", "_")
 
 
@@ -238,8 +239,8 @@ def _date(given: Any) -> str | None:
         return None
     try:
         if not isinstance(given, str) or given.strip() == EVER:
-            raise _RejectedError("has a date that is none")
+            raise _RejectedError("has an unreadable date")
         start_of(given)
     except InputError:
-        raise _RejectedError("has a date that is none") from None
+        raise _RejectedError("has an unreadable date") from None
     return given.strip()

@@ -94,7 +94,7 @@ class BackgroundExtraction(Observer):
         await self._idle.wait()
 
     def gauges(self) -> dict[str, int]:
-        """Return how much waits to be read: queued items, and users who are to be looked through; for telemetry."""
+        """Return the backlog for telemetry: queued items, and users to scan."""
         return {"extraction.backlog": self._queue.qsize() + len(self._behind)}
 
     def added(self, items: Sequence[MemoryItem]) -> None:
@@ -134,7 +134,7 @@ class BackgroundExtraction(Observer):
                 self._idle.set()
 
     async def _next(self) -> None:
-        """Read the next items of one user, or look through a user who is behind."""
+        """Read the next items of one user, or scan a user whose backlog overflowed."""
         if self._behind:
             user = next(iter(self._behind))
             del self._behind[user]
@@ -195,7 +195,7 @@ class BackgroundExtraction(Observer):
         total.usage.add(report.usage)
 
     async def _guarded(self, user: str, work: object) -> None:
-        """Do some work for a user; if it fails, forget what is known of them, so that they are looked through again."""
+        """Do some work for a user; if it fails, forget the user's state, so that the user is scanned again."""
         try:
             await work  # type: ignore[misc]  # it is a coroutine
         except Exception as error:  # One user's failure must not stop the others.

@@ -1,4 +1,4 @@
-"""What an extractor reads and returns, and what is known to hold while it reads.
+"""What an extractor reads and returns, and the facts known while it reads.
 
 Only what people said is read. What an assistant said counts if the person it speaks to confirms it right away, and what
 was recalled into a prompt is never read: it would come back as if it had been said again.
@@ -45,14 +45,14 @@ class Utterance:
 
 @dataclass(slots=True)
 class Usage:
-    """What a model was asked: how many requests, and how many tokens went in and came out."""
+    """The usage of a model: requests, input tokens and output tokens."""
 
     requests: int = 0
     input_tokens: int = 0
     output_tokens: int = 0
 
     def add(self, other: Usage) -> None:
-        """Add another's numbers."""
+        """Add the numbers of another."""
         self.requests += other.requests
         self.input_tokens += other.input_tokens
         self.output_tokens += other.output_tokens
@@ -112,7 +112,7 @@ def is_confirmation(text: str) -> bool:
 
 
 def own_words(item: MemoryItem) -> str:
-    """Return an item's text with spaces instead of the memories that were recalled into it; places stay the same."""
+    """Return an item's text with recalled memories replaced by spaces, so that positions stay the same."""
     return outside_memories(item.content)
 
 
@@ -136,7 +136,7 @@ _NOT_NAMING = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class OpenFact:
-    """A value that holds, and since when: the first moment that its date may mean. ``kind`` is what a pet is."""
+    """A current value and its start: the first moment that its date can mean. ``kind`` is the species of a pet."""
 
     subject: str
     predicate: str
@@ -156,11 +156,11 @@ class OpenFacts:
             self._add(OpenFact(fact.subject, fact.predicate, str(fact.object), start_of(since), kind))
 
     def of(self, subject: str, predicates: Sequence[str]) -> list[OpenFact]:
-        """Return what holds of a subject by some predicates."""
+        """Return the current facts of a subject with some predicates."""
         return [each for each in self._open.get(same_text(subject), ()) if each.predicate in predicates]
 
     def all_of(self, subject: str) -> list[OpenFact]:
-        """Return all that holds of a subject."""
+        """Return all current facts of a subject."""
         return list(self._open.get(same_text(subject), ()))
 
     def note(self, made: Candidate) -> None:
@@ -184,7 +184,7 @@ class OpenFacts:
 
 
 def same_thing(said: str, value: str, *, exactly: bool = False) -> bool:
-    """Return True if words name a value: "the Golf" and "Golf", "smoking" and "smoke", "gym" and "a gym".
+    """Return True if words name the value: "the Golf" and "Golf", "smoking" and "smoke", "gym" and "a gym".
 
     Unless they have to do so ``exactly``, the value may say more: "the chess club" is "a chess club in Rome". Words
     that say more mean something else: "the jazz concert" is not "jazz".
@@ -194,5 +194,5 @@ def same_thing(said: str, value: str, *, exactly: bool = False) -> bool:
 
 
 def _naming(text: str) -> set[str]:
-    """Return the words that say which thing is meant, each by its stem."""
+    """Return the stems of the words that identify a thing."""
     return {index_terms(word)[-1] for word in fold_words(text) if word not in _NOT_NAMING}

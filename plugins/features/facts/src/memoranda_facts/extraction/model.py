@@ -42,7 +42,7 @@ speaker's.
 
 
 class ModelAnswer(Protocol):
-    """A model's answer: its text, and how many tokens went in and came out."""
+    """A model's answer: its text, and the numbers of input and output tokens."""
 
     text: str
     input_tokens: int

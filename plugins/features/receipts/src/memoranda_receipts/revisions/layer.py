@@ -299,7 +299,7 @@ def _own(wanted: Filter) -> Filter:
 
 
 def _is_whole_scope(wanted: Filter) -> bool:
-    """Return True if a filter asks for nothing but an owner."""
+    """Return True if a filter names only an owner."""
     named = wanted.query or wanted.memory_type is not None or wanted.status is not None
     return wanted.metadata is not None and not named and all(isinstance(each, Expiry) for each in wanted.further)
 

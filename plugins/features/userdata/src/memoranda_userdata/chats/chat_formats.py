@@ -222,7 +222,7 @@ def conversations(file: IO[str], name: str, in_format: FileFormat) -> Iterator[C
 
 
 def export_records(file: IO[str], name: str, in_format: FileFormat) -> Iterator[Record]:
-    """Yield the conversations or memories of an export. Raises InputError, naming the line, for what is none."""
+    """Yield the conversations or memories of an export. Raises InputError, naming the line, for anything else."""
     for record in records(file, name):
         problem = _unfit_export(record.value, in_format)
         if problem is not None:
@@ -243,7 +243,7 @@ def _problem(value: Any, in_format: FileFormat) -> str | None:
         return shape.unfit_message(value)
     messages, place = (value, "") if holder is None else (value[holder], holder)
     if not isinstance(messages, list):
-        return f"{place!r} is no list of messages" if place else "this is no message and no list of messages"
+        return f"{place!r} is not a list of messages" if place else "this is neither a message nor a list of messages"
     for position, message in enumerate(messages):
         problem = shape.unfit_message(message)
         if problem is not None:
@@ -252,7 +252,7 @@ def _problem(value: Any, in_format: FileFormat) -> str | None:
 
 
 def _unfit_export(value: Any, in_format: FileFormat) -> str | None:
-    """Return why a value is no conversation or memory of an export; None if it may be one."""
+    """Return why a value is not a conversation or memory of an export; None if it may be one."""
     held = value if isinstance(value, dict) else {}
     if in_format is FileFormat.CHATGPT:
         return None if isinstance(held.get("mapping"), dict) else "a conversation of ChatGPT needs 'mapping'"

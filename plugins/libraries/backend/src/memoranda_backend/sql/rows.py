@@ -162,7 +162,7 @@ def unpack(row: Sequence[Any], types: Mapping[str, type[MemoryItem]] = BUILTIN_T
         elif extra_json != "{}" and extra_json != _USUAL.get(cls, "{}"):
             further = json_value(extra_json)
         if type(further) is not dict:
-            raise TypeError("extra_json is no object")
+            raise TypeError("extra_json is not an object")
         if known is not None:
             if further or known.nested:
                 known.take(fields, further)

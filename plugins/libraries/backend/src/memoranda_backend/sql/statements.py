@@ -156,9 +156,9 @@ class Statements:
         return self.dialect.value(parameters, condition)
 
     def _in_branch(self, parameters: Parameters, condition: InBranch) -> str:
-        return f"({any_of([self._stretch(parameters, *stretch) for stretch in condition.stretches()])})"
+        return f"({any_of([self._of_session(parameters, *each) for each in condition.sessions()])})"
 
-    def _stretch(self, parameters: Parameters, session: str, archived: bool, past: Sequence[Condition]) -> str:
+    def _of_session(self, parameters: Parameters, session: str, archived: bool, past: Sequence[Condition]) -> str:
         conditions = (InScope("session_id", session), Archived(archived), *past)
         return f"({' AND '.join(self.condition(parameters, condition) for condition in conditions)})"
 

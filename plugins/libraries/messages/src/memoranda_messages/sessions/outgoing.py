@@ -129,9 +129,9 @@ class Outgoing(_Takes):
             self._lost.append(Dropped(self.items[0].id, "name", "repaired"))
         return legal or None
 
-    def lose(self, what: str, item: MemoryItem | None = None) -> None:
+    def lose(self, what: str) -> None:
         """Report something that the message has no place for, by a name such as ``also_answers``."""
-        self._lost.append(Dropped((item or self.items[0]).id, what, "unsupported"))
+        self._lost.append(Dropped(self.items[0].id, what, "unsupported"))
 
     def losses(self, holds: AbstractSet[str], *, written: bool) -> list[Dropped]:
         """Return what was not carried over; ``holds`` are the fields that the format has a place for."""

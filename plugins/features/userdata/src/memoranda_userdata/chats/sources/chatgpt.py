@@ -114,7 +114,7 @@ class _Reader:
         return tuple(call for call in waiting if call != answered)
 
     def _parts(self, turn: Turn, content: Any, role: str) -> Iterator[dict[str, Any]]:
-        """Yield the content as parts of an OpenAI message; text that is empty is none."""
+        """Yield the content as parts of an OpenAI message, without empty text."""
         if content is None:
             return
         if not isinstance(content, dict):

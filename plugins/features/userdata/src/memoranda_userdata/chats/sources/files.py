@@ -41,7 +41,7 @@ class Attachments:
         return self._listed()
 
     def image_url(self, file_id: str) -> str | None:
-        """Return the image of an id as a ``data:`` URL; None if there is no such file, or it is no image."""
+        """Return the image with this id as a ``data:`` URL; None if there is no such image file."""
         name = next((name for name in self._files if _is_of(name, file_id)), None) if file_id else None
         if name is None:
             return None

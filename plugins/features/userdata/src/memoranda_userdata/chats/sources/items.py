@@ -108,7 +108,7 @@ NO_BRANCHES = "items of other branches, which this store cannot keep"
 
 @dataclass(frozen=True, slots=True)
 class Destination:
-    """Whom the items are for, and what the store offers: its derived ids, and if it has branches."""
+    """Who the items are for, and what the store offers: derived ids and branches."""
 
     stamp: Stamp
     derived_id: Callable[[str], str]

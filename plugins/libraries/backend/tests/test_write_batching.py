@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from memoranda.errors import IdConflictError, MemoryError, StoreUnavailableError
-from memoranda_postgres.write_batching import WriteBatcher
+from memoranda_backend.batching import WriteBatcher
 
 
 class Engine:

@@ -1,4 +1,4 @@
-"""Batches the writes of concurrent coroutines: each batch is one call of the server.
+"""Batch the writes of concurrent tasks: each batch is one call of the server.
 
 A write that finds nothing under way starts at once. Writes that arrive meanwhile form the next batch. One large batch
 costs less than two small ones, so there is usually one at a time; a second may start where the first takes unusually
@@ -152,6 +152,9 @@ class _LoopBatcher(Generic[EntryT, ResultT]):
     def _next_batch(self) -> list[tuple[EntryT, asyncio.Future[ResultT]]]:
         """Take entries from the queue that can be written together, dropping cancelled ones."""
         waiting = [entry for entry in self._queue if not entry[1].done()]
+        if self._key is None and self._kind is None:
+            self._queue = waiting[self._most :]
+            return waiting[: self._most]
         batch: list[tuple[EntryT, asyncio.Future[ResultT]]] = []
         self._queue = []
         seen = set(self._active_keys)
