@@ -17,8 +17,7 @@ A backend's test module subclasses :class:`StoreConformance` and offers an open 
                 return MyStore(tmp_path / "memories")
             return reopen
 
-``memoranda conform URL`` runs the same cases through :func:`run_conformance`. Starters of real servers for tests are in
-:mod:`memoranda_testing.servers`. The parts that need pytest or hypothesis are
+``memoranda conform URL`` runs the same cases through :func:`run_conformance`. The parts that need pytest are
 loaded on first use.
 """
 
