@@ -12,6 +12,7 @@ from random import Random
 from typing import Any
 
 import pytest
+from stepwise import StepwiseStore
 
 from memoranda.store import InMemoryStore, Store
 from memoranda.store.filters import Narrowing
@@ -21,7 +22,6 @@ from memoranda_testing.model import Call, Forked, Generator, HistoryOptions, Mod
 from memoranda_testing.model.contract import quoted
 from memoranda_testing.model.sandbox import stays_within
 from memoranda_testing.model.steps import WRITES
-from memoranda_testing.stepwise import StepwiseStore
 
 READS = {
     "recall",

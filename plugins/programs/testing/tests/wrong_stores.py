@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from four_methods import DictStore
+from stepwise import StepwiseStore
 
 from memoranda.errors import ConflictError
 from memoranda.items import BUILTIN_TYPES, AIMemory, MemoryItem, MemoryMetadata
@@ -26,7 +27,6 @@ from memoranda.store.backend import (
     next_versions,
     successor,
 )
-from memoranda_testing.stepwise import StepwiseStore
 
 
 class KeptStore(DictStore):

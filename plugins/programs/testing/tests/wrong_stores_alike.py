@@ -8,11 +8,12 @@ from collections.abc import AsyncGenerator
 from dataclasses import dataclass, replace
 from typing import Any
 
+from stepwise import StepwiseStore
+
 from memoranda.items import MemoryItem, MemoryMetadata
 from memoranda.store import Owner, RankedItem, ScopedStore, SearchMode, Store
 from memoranda.store.backend import AtLeast, Condition, Filter, Listing, Page, Value, Write
 from memoranda.store.entry_index import Entry
-from memoranda_testing.stepwise import StepwiseStore
 
 
 @dataclass(frozen=True)

@@ -10,11 +10,11 @@ from dataclasses import replace
 from typing import Any
 
 import wrong_stores_model as known
+from stepwise import StepwiseStore
 
 from memoranda.items import MemoryItem, MemoryMetadata
 from memoranda.store import InMemoryStore, Order, Owner, RankedItem, SearchMode, copy_item
 from memoranda.store.backend import Expiry, Filter, Listing, Page, Write, metadata_matches
-from memoranda_testing.stepwise import StepwiseStore
 
 CALLS, LIVES, AGAIN, SIZES = known.CALLS, known.LIVES, known.AGAIN, known.SIZES
 CANCELLED, APART, LEFT = known.CANCELLED, known.APART, known.LEFT

@@ -8,11 +8,11 @@ from dataclasses import replace
 from typing import Any
 
 from four_methods import DictStore
+from stepwise import StepwiseStore
 
 from memoranda.items import MemoryItem, MemoryMetadata, Payload
 from memoranda.store import Order, Owner, RankedItem, ScopedStore, SearchMode, Store
 from memoranda.store.backend import Contains, Filter, Listing, Page, Value, Write, fold
-from memoranda_testing.stepwise import StepwiseStore
 
 
 class PurgesWhatIsDeletedAgain(StepwiseStore):

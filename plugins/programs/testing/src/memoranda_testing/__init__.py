@@ -29,7 +29,7 @@ from memoranda.lazy import lazy_names
 
 if TYPE_CHECKING:
     from memoranda_testing.case import Cases, Reopen
-    from memoranda_testing.conformance import StoreConformance, TrustConformance
+    from memoranda_testing.conformance import StoreConformance
     from memoranda_testing.expect import ExpectationError, NotReachedError, SkipCase
     from memoranda_testing.runner import CaseResult, Outcome, Report, check_store, run_conformance
 
@@ -37,7 +37,7 @@ __getattr__, __dir__ = lazy_names(
     __name__,
     {
         "case": ["Cases", "Reopen"],
-        "conformance": ["StoreConformance", "TrustConformance"],
+        "conformance": ["StoreConformance"],
         "expect": ["ExpectationError", "NotReachedError", "SkipCase"],
         "runner": ["CaseResult", "Outcome", "Report", "check_store", "run_conformance"],
     },
@@ -53,7 +53,6 @@ __all__ = [
     "Report",
     "SkipCase",
     "StoreConformance",
-    "TrustConformance",
     "check_store",
     "run_conformance",
 ]
