@@ -247,6 +247,31 @@ async def test_a_batch_is_shrunk_together_with_the_ids_that_arrive_deleted(store
     assert done.returncode == 0, f"{program}\n{done.stderr}"
 
 
+@pytest.mark.parametrize(
+    ("store", "case", "right_store"),
+    [
+        (wrong.PopsTwice, wrong.CALLS, "memoranda.store import InMemoryStore"),
+        (wrong.HeadCheckedTooEarly, wrong.CALLS, "memoranda.store import InMemoryStore"),
+        (wrong.HalfABatchAtTheSecondAwait, wrong.CANCELLED, "memoranda.store import InMemoryStore"),
+        (further.HalfAnUpdate, wrong.CANCELLED, "memoranda.store import InMemoryStore"),
+        (subtle.UpdateRemovesFirst, wrong.CANCELLED, "four_methods import DictStore"),
+    ],
+)
+async def test_a_program_of_calls_at_once_or_cancelled_fails_as_they_did(
+    store: Any, case: str, right_store: str
+) -> None:
+    _, reason = await outcome_of(store, case)
+    folders = [str(Path(__file__).parent), str(Path(__file__).parents[4] / "core" / "tests")]
+    program = f"import sys; sys.path[:0] = {folders!r}\nimport asyncio" + reason.partition("import asyncio")[2]
+    named = f"from {store.__module__} import {store.__name__}"
+    assert named in program
+    about_a_right_store = program.replace(named, f"from {right_store} as {store.__name__}")
+    for code, failing in ((program, True), (about_a_right_store, False)):
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=240, check=False)
+        assert ("AssertionError: [" in done.stderr) is failing, f"{code}\n{done.stderr}"
+        assert done.returncode == failing
+
+
 @pytest.mark.usefixtures("hardly_shrunk")
 async def test_the_same_seed_finds_the_same() -> None:
     found = [(await outcome_of(wrong.ScanForgetsSessions, wrong.CALLS, seed=7, thorough=True))[1] for _ in range(2)]

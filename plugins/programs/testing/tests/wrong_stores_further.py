@@ -365,7 +365,7 @@ class HalfAnUpdate(StepwiseStore):
     """Updates one by one, with time for the caller to give up in between."""
 
     async def _update_many(self, items: Sequence[MemoryItem], within: MemoryMetadata | None) -> list[MemoryItem]:
-        shelves = InMemoryStore()
+        shelves = StepwiseStore()
         shelves.items._live, shelves.items._hidden = _copied(self._live), _copied(self._hidden)
         await shelves._update_many(items, within)  # It raises what is to be raised before anything is written.
         updated = []
