@@ -182,7 +182,7 @@ WRONG_STORES: list[tuple[type[Store], str]] = [
     (NoughtIsNothing, "every_field_keeps_values_that_count_as_false"),
     (CutsPayloads, "every_field_keeps_long_texts"),
     (EmptyPayloadIsNone, "a_payload_comes_back_to_the_byte"),
-    (SharesEmptyLists, "changing_what_was_read_changes_nothing_stored"),
+    (SharesEmptyLists, "changing_an_item_changes_nothing_stored"),
     (TakesLargeItemsLater, "changing_an_item_while_it_is_added_changes_nothing_stored"),
     (RemovesBeforeItReplaces, "what_is_replaced_is_never_missing"),
     (ScansByOffset, "scan_survives_writes_in_between"),
