@@ -15,6 +15,7 @@ from stepwise import StepwiseStore
 from memoranda.items import MemoryItem, MemoryMetadata
 from memoranda.store import InMemoryStore, Order, Owner, RankedItem, SearchMode, copy_item
 from memoranda.store.backend import Expiry, Filter, Listing, Page, Write, metadata_matches
+from memoranda.store.in_memory import InMemoryEngine
 
 CALLS, LIVES, AGAIN, SIZES = known.CALLS, known.LIVES, known.AGAIN, known.SIZES
 CANCELLED, APART, LEFT = known.CANCELLED, known.APART, known.LEFT
@@ -310,9 +311,7 @@ class ReplacementLivesOn(StepwiseStore):
 # Sessions that are forked
 
 
-class ForkShowsEverybodys(StepwiseStore):
-    """Forgets the owner of a shared past."""
-
+class _SharesWithEverybody(InMemoryEngine):
     def _looked_at(self, shelf: Any, wanted: Filter) -> Any:
         branch = wanted.further[-1] if wanted.further else None
         if type(branch).__name__ != "InBranch":
@@ -325,6 +324,12 @@ class ForkShowsEverybodys(StepwiseStore):
                 if entry.added <= bound and entry not in entries and entry.item.archived_by is None
             ]
         return sorted(entries), rest
+
+
+class ForkShowsEverybodys(StepwiseStore):
+    """Forgets the owner of a shared past."""
+
+    engine = _SharesWithEverybody
 
 
 class ForkGoesOn(StepwiseStore):
