@@ -170,7 +170,7 @@ def _tell(config: pytest.Config, out: list[pytest.Item]) -> None:
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """Note which programs the servers ran, in a worker of pytest-xdist for the process that reports."""
-    servers = sys.modules.get("memoranda_testing.servers")
+    servers = sys.modules.get("servers")
     output = getattr(session.config, "workeroutput", session.config.stash.setdefault(IN_USE, {}))
     output[SERVERS] = [*output.get(SERVERS, []), *(servers.programs_in_use() if servers is not None else [])]
 

@@ -30,7 +30,7 @@ from memoranda.store import Store
 from memoranda_facts import Facts, Predicate, Record, Schema
 from memoranda_facts.extraction import RuleExtractor
 from memoranda_facts.records import Slot, item_of
-from memoranda_testing.servers import postgres_server
+from servers import postgres_server
 
 GOALS = {"memory": 3.0, "sqlite": 10.0, "postgresql": 10.0}
 """Milliseconds in which 1,000 facts are to be read."""

@@ -22,7 +22,7 @@ from harness import Line, interleaved, line, report
 
 from memoranda import HumanMemory, MemoryMetadata
 from memoranda_postgres import PostgresMemoryStore
-from memoranda_testing.servers import fresh_database, postgres_server
+from servers import fresh_database, postgres_server
 
 USERS, ITEMS_OF_EACH, SESSIONS = 200, 50, 5
 TOGETHER = 20

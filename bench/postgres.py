@@ -24,8 +24,7 @@ from harness import Line, growth, interleaved, line, report
 from memoranda import HumanMemory, MemoryItem, MemoryMetadata
 from memoranda_backend.sql import pack
 from memoranda_postgres import PostgresMemoryStore
-from memoranda_testing.servers import fresh_database, postgres_server
-from servers import system_postgres_server
+from servers import fresh_database, postgres_server, system_postgres_server
 
 WRITTEN = ("id", "session_id", "user_id", "memory_type", "content", "created_at", "extra")
 COLUMNS = ", ".join(WRITTEN)

@@ -37,8 +37,8 @@ from memoranda.store import InMemoryStore
 from memoranda_backend.ranking import HashingEmbeddings
 from memoranda_postgres import PostgresMemoryStore
 from memoranda_sqlite import SQLiteMemoryStore
-from memoranda_testing.servers import postgres_server
 from memoranda_vector import VectorMemoryStore
+from servers import postgres_server
 
 STORES = ("memory", "sqlite", "vector", "postgres")
 ADA, BOB = MemoryMetadata(user_id="ada"), MemoryMetadata(user_id="bob")

@@ -22,7 +22,7 @@ from redis.asyncio import Redis
 
 from memoranda import HumanMemory, MemoryMetadata
 from memoranda_redis import RedisMemoryStore, ShortTermMemoryManager
-from memoranda_testing.servers import redis_server
+from servers import redis_server
 
 CONTENT = "Just shipped a new AI feature, and it already did something wild: " + "x" * 100
 TOGETHER = 8

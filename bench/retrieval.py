@@ -20,6 +20,7 @@ import asyncio
 import contextlib
 import json
 import os
+import sys
 import tempfile
 import time
 from collections import defaultdict
@@ -183,7 +184,8 @@ async def opened(name: str, embeddings: Embeddings | None) -> AsyncIterator[Stor
             folder = stack.enter_context(tempfile.TemporaryDirectory())
             url = f"sqlite:///{folder}/retrieval.db"
         elif name == "postgres":
-            from memoranda_testing.servers import postgres_server
+            sys.path.append(str(Path(__file__).resolve().parents[1] / "tests"))
+            from servers import postgres_server
 
             url = os.environ.get("MEMORANDA_POSTGRES_URL") or stack.enter_context(postgres_server()).url
         else:

@@ -21,8 +21,7 @@ from memoranda import HumanMemory, MemoryMetadata
 from memoranda.store import Store
 from memoranda_postgres import PostgresMemoryStore
 from memoranda_redis import RedisMemoryStore
-from memoranda_testing.servers import redis_server
-from servers import pgbouncer, postgres_group, redis_cluster
+from servers import pgbouncer, postgres_group, redis_cluster, redis_server
 
 Calls = dict[str, Callable[[Store], Awaitable[Any]]]
 

@@ -12,6 +12,7 @@ import html
 import random
 import shutil
 import subprocess
+import sys
 import tempfile
 import time
 from collections import defaultdict
@@ -32,7 +33,9 @@ from memoranda import HumanMemory
 from memoranda.errors import InputError
 from memoranda_context import ContextManager
 from memoranda_otel import OpenTelemetry
-from memoranda_testing.servers import postgres_server
+
+sys.path.append(str(Path(__file__).parents[1] / "tests"))
+from servers import postgres_server  # it lies where the line above says
 
 FOLDER = Path(__file__).parent / "pages" / "pictures"
 SECONDS = 30

@@ -21,8 +21,8 @@ from memoranda_backend.ranking import HashingEmbeddings
 from memoranda_postgres import PostgresMemoryStore
 from memoranda_redis.store import RedisMemoryStore
 from memoranda_sqlite import SQLiteMemoryStore
-from memoranda_testing.servers import postgres_server, redis_server
 from memoranda_vector import VectorMemoryStore
+from servers import postgres_server, redis_server
 
 # Few values each, so that ids, scopes and times meet again and again.
 IDS = ["a", "b", "c", "d", "e:1", "ф"]

@@ -23,7 +23,7 @@ from memoranda.store import EVERYTHING, Store
 from memoranda_context import ContextManager
 from memoranda_messages import to_openai
 from memoranda_summary import SummaryConfig, compact, expand, undo
-from memoranda_testing.servers import postgres_server, redis_server
+from servers import postgres_server, redis_server
 
 WORKER = Path(__file__).with_name("compaction_worker.py")
 STEPS = 5

@@ -19,7 +19,7 @@ from memoranda.store import dump_item
 from memoranda.sync import SyncStore
 from memoranda.sync import open as open_store
 from memoranda_cli.app import app
-from memoranda_testing.servers import postgres_server, redis_server
+from servers import postgres_server, redis_server
 
 # Long, and other modules see most faults first: a sample runs by default.
 pytestmark = pytest.mark.rare("copied histories")

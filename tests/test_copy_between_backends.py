@@ -17,7 +17,7 @@ import pytest
 from memoranda import AIMemory, HumanMemory, MemoryItem, MemoryMetadata, ToolMemory
 from memoranda.store import dump_item
 from memoranda.sync import open as open_store
-from memoranda_testing.servers import postgres_server, redis_server
+from servers import postgres_server, redis_server
 
 # Long, and other modules see most faults first: a sample runs by default.
 pytestmark = pytest.mark.rare("copy between backends")

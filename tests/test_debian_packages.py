@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from memoranda_testing.servers import MissingServerError, ServerError, programs_in_use, redis_server
+from servers import MissingServerError, ServerError, programs_in_use, redis_server
 from servers.debian import DebianPackage
 
 Program = Callable[[str, str], Path]

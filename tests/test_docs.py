@@ -34,7 +34,7 @@ from typer.testing import CliRunner
 
 from memoranda_cli.app import app
 from memoranda_sqlite.scope_cache import MOST_BYTES
-from memoranda_testing.servers import postgres_server, redis_server
+from servers import postgres_server, redis_server
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs" / "pages"

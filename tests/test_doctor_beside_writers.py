@@ -17,7 +17,7 @@ from memoranda.store import InMemoryStore, one_state
 from memoranda_cli.doctor import item_findings
 from memoranda_encrypt import KeyRing, LocalMasterKey
 from memoranda_inspector.health import HealthCheck
-from memoranda_testing.servers import postgres_server, redis_server
+from servers import postgres_server, redis_server
 
 COUNT = 1_200
 """More than any store reads in one page."""

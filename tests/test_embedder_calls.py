@@ -18,8 +18,8 @@ from memoranda_encrypt import KeyRing, LocalMasterKey
 from memoranda_postgres import PostgresMemoryStore
 from memoranda_sqlite import SQLiteMemoryStore
 from memoranda_summary import SummaryConfig, compact
-from memoranda_testing.servers import postgres_server
 from memoranda_vector import VectorMemoryStore
+from servers import postgres_server
 
 # Long, and other modules see most faults first: a sample runs by default.
 pytestmark = pytest.mark.rare("embedder calls")

@@ -16,7 +16,7 @@ import memoranda
 from memoranda import HumanMemory, MemoryMetadata, Store
 from memoranda_backend.ranking import HashingEmbeddings, is_unspaced
 from memoranda_encrypt import KeyRing, LocalMasterKey
-from memoranda_testing.servers import postgres_server, redis_server
+from servers import postgres_server, redis_server
 
 BACKEND_TESTS = Path(__file__).parents[1] / "plugins" / "libraries" / "backend" / "tests"
 SENTENCES = [line.split(" | ") for line in (BACKEND_TESTS / "sentences.txt").read_text("utf-8").splitlines()]

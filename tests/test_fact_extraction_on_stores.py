@@ -18,8 +18,8 @@ from memoranda_facts.extraction import BackgroundExtraction, ExtractionRun, Rule
 from memoranda_postgres import PostgresMemoryStore
 from memoranda_redis import RedisMemoryStore
 from memoranda_sqlite import SQLiteMemoryStore
-from memoranda_testing.servers import postgres_server, redis_server
 from memoranda_vector import VectorMemoryStore
+from servers import postgres_server, redis_server
 
 
 @pytest.fixture(scope="module")

@@ -21,9 +21,9 @@ from memoranda_facts import Facts, Source
 from memoranda_postgres import PostgresMemoryStore
 from memoranda_redis import RedisMemoryStore
 from memoranda_sqlite import SQLiteMemoryStore
-from memoranda_testing.servers import postgres_server, redis_server
 from memoranda_userdata import erase
 from memoranda_vector import VectorMemoryStore
+from servers import postgres_server, redis_server
 
 CANARY = "zyzzogeton"
 

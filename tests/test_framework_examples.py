@@ -17,7 +17,7 @@ import pytest
 
 import memoranda
 from memoranda.store import Store
-from memoranda_testing.servers import postgres_server
+from servers import postgres_server
 
 EXAMPLES = sorted(
     path

@@ -13,7 +13,7 @@ import typer
 
 import memoranda
 from memoranda_cli.app import app
-from memoranda_testing.servers import postgres_server
+from servers import postgres_server
 
 DOCS = Path(__file__).parent.parent / "docs"
 

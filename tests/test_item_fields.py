@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from memoranda_testing.servers import postgres_server, redis_server
+from servers import postgres_server, redis_server
 
 SCRIPT = Path(__file__).with_name("added_field.py")
 

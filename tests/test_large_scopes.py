@@ -16,8 +16,8 @@ from memoranda_postgres import PostgresMemoryStore
 from memoranda_redis.store import RedisMemoryStore
 from memoranda_sqlite import SQLiteMemoryStore
 from memoranda_testing.cases.ranked import TextRankingCases
-from memoranda_testing.servers import postgres_server, redis_server
 from memoranda_vector import VectorMemoryStore
+from servers import postgres_server, redis_server
 
 ENGINES = ["memory", "sqlite", "vector", "postgres", "redis"]
 

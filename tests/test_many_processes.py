@@ -14,7 +14,7 @@ import pytest
 import pytest_asyncio
 
 import memoranda
-from memoranda_testing.servers import fresh_database, postgres_server
+from servers import fresh_database, postgres_server
 
 WORKER = Path(__file__).parent / "many_processes_worker.py"
 # As the worker has them.

@@ -19,8 +19,8 @@ from memoranda_backend.ranking import HashingEmbeddings, index_terms, query_term
 from memoranda_postgres import PostgresMemoryStore
 from memoranda_redis.store import RedisMemoryStore
 from memoranda_sqlite import SQLiteMemoryStore
-from memoranda_testing.servers import postgres_server, redis_server
 from memoranda_vector import VectorMemoryStore
+from servers import postgres_server, redis_server
 
 # Long, and other modules see most faults first: a sample runs by default.
 pytestmark = pytest.mark.rare("odd words")

@@ -14,8 +14,8 @@ from memoranda_backend.ranking import HashingEmbeddings
 from memoranda_postgres import PostgresMemoryStore
 from memoranda_postgres import vectors as postgres_vectors
 from memoranda_sqlite import SQLiteMemoryStore
-from memoranda_testing.servers import postgres_server
 from memoranda_vector import VectorMemoryStore
+from servers import postgres_server
 
 WORDS = [f"{first}{second}" for first in ("tea", "rain", "road", "moon", "salt") for second in ("house", "man", "song")]
 MODES: tuple[SearchMode, ...] = ("semantic", "hybrid")

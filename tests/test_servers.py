@@ -21,25 +21,23 @@ import pytest
 import redis
 import redis.cluster
 
-from memoranda_testing.servers import (
+from servers import (
+    PGBOUNCER_VARIABLE,
     POSTGRES_VARIABLE,
     REDIS_VARIABLE,
     MissingServerError,
+    PgBouncer,
     PostgresServer,
     RedisServer,
     ServerError,
+    UnreliableNetwork,
     closed_port,
     fresh_database,
-    postgres_server,
-    redis_server,
-)
-from servers import (
-    PGBOUNCER_VARIABLE,
-    PgBouncer,
-    UnreliableNetwork,
     pgbouncer,
     postgres_group,
+    postgres_server,
     redis_cluster,
+    redis_server,
     redis_tls_server,
     system_postgres_server,
 )
@@ -290,7 +288,7 @@ def test_nothing_is_left_after_a_server_died_by_itself() -> None:
 def test_nothing_is_left_after_a_test_run_that_never_closed_its_server(ending: str) -> None:
     script = """
         import os, signal, sys, time
-        from memoranda_testing.servers import postgres_server
+        from servers import postgres_server
 
         server = postgres_server(private=True)
         server.start()
@@ -299,7 +297,11 @@ def test_nothing_is_left_after_a_test_run_that_never_closed_its_server(ending: s
             os.kill(os.getpid(), signal.SIGKILL)
     """
     run = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(script), ending], capture_output=True, text=True, timeout=240
+        [sys.executable, "-c", textwrap.dedent(script), ending],
+        capture_output=True,
+        text=True,
+        timeout=240,
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parent)},
     )
     folder, port = run.stdout.split()
     deadline = time.monotonic() + 240

@@ -28,10 +28,10 @@ from memoranda_redis import RedisMemoryStore
 from memoranda_spaces import Grants, group, user
 from memoranda_spaces.records import item_of
 from memoranda_sqlite import SQLiteMemoryStore
-from memoranda_testing.servers import postgres_server, redis_server
 from memoranda_userdata import export, forget, import_, revoke
 from memoranda_userdata.erasing import KeyPerUser
 from memoranda_vector import VectorMemoryStore
+from servers import postgres_server, redis_server
 
 POLICY = "The refund policy allows thirty days."
 

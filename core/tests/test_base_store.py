@@ -6,6 +6,7 @@ import asyncio
 from typing import Any
 
 import pytest
+from stepwise import StepwiseStore
 
 from memoranda import AIMemory, BaseStore, HumanMemory, MemoryItem, MemoryMetadata, MemoryStore
 from memoranda.errors import (
@@ -18,7 +19,6 @@ from memoranda.errors import (
 )
 from memoranda.store import InMemoryStore, copy_item
 from memoranda.store.backend import BASE_CAPABILITIES, Filter, Page, readable, successor
-from memoranda_testing.stepwise import StepwiseStore
 
 
 class FourMethods(BaseStore):

@@ -9,6 +9,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any, Self
 
 import pytest
+from stepwise import StepwiseStore
 
 import memoranda.loops
 import memoranda.sync
@@ -17,7 +18,6 @@ from memoranda.errors import StoreClosedError
 from memoranda.loops import LoopLock
 from memoranda.per_loop import PerLoop
 from memoranda.store import InMemoryStore
-from memoranda_testing.stepwise import StepwiseStore
 
 
 def test_what_is_left_of_a_closed_loop_does_not_release_a_lock_that_another_holds() -> None:

@@ -12,9 +12,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from memoranda_testing.servers import MissingServerError, ServerError
-from memoranda_testing.servers._programs import Command, why_not
-from memoranda_testing.servers._system import reachable
+from servers.programs import Command, why_not
+from servers.system import MissingServerError, ServerError, reachable
 
 _DOWNLOAD_SECONDS = 240.0
 

@@ -8,13 +8,9 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Self
 
-from memoranda_testing.servers import (
-    ExternalPostgresServer,
-    PostgresServer,
-    Server,
-    postgres_server,
-    redis_server,
-)
+from servers.local_postgres import ExternalPostgresServer, PostgresServer, postgres_server
+from servers.local_redis import redis_server
+from servers.process import Server
 
 LASTING_ENGINES = ("sqlite", "postgres", "redis")
 """Those whose stores other processes can open, too."""

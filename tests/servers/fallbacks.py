@@ -11,11 +11,11 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from memoranda_testing.servers import Candidate, MissingServerError, PostgresServer, add_fallback
-from memoranda_testing.servers._postgres_programs import server_programs, system_candidates
-from memoranda_testing.servers._programs import Command, first_that_runs
-from memoranda_testing.servers._system import temporary_folder, unprivileged_account
 from servers.debian import DebianPackage, with_libraries
+from servers.local_postgres import PostgresServer
+from servers.postgres_programs import server_programs, system_candidates
+from servers.programs import Candidate, Command, add_fallback, first_that_runs
+from servers.system import MissingServerError, temporary_folder, unprivileged_account
 
 
 def add_debian_fallbacks() -> None:

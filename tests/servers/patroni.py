@@ -15,18 +15,11 @@ from pathlib import Path
 from typing import Any, Self
 from urllib.parse import urlsplit, urlunsplit
 
-from memoranda_testing.servers import (
-    LocalServer,
-    MissingServerError,
-    PostgresServer,
-    ServerError,
-    closed_port,
-    postgres_server,
-    query,
-)
-from memoranda_testing.servers._system import reachable, unprivileged_account
 from servers.debian import DebianPackage, DebianProgram
+from servers.local_postgres import PostgresServer, postgres_server, query
 from servers.network import UnreliableNetwork
+from servers.process import LocalServer
+from servers.system import MissingServerError, ServerError, closed_port, reachable, unprivileged_account
 
 _ETCD = DebianProgram(DebianPackage("etcd", "etcd-server"), "etcd", "MEMORANDA_TEST_ETCD")
 

@@ -10,10 +10,11 @@ import subprocess
 from collections.abc import Iterator, Mapping
 from urllib.parse import unquote, urlsplit, urlunsplit
 
-from memoranda_testing.servers import LocalServer, ServerError, fresh_database
-from memoranda_testing.servers._programs import Command
-from memoranda_testing.servers._system import unprivileged_account
 from servers.debian import DebianPackage, DebianProgram
+from servers.local_postgres import fresh_database
+from servers.process import LocalServer
+from servers.programs import Command
+from servers.system import ServerError, unprivileged_account
 
 PGBOUNCER_VARIABLE = "MEMORANDA_TEST_PGBOUNCER"
 

@@ -12,10 +12,9 @@ from types import TracebackType
 from typing import Self
 from urllib.parse import urlsplit, urlunsplit
 
-from memoranda_testing.servers import PostgresServer, ServerError, postgres_server, query
-from memoranda_testing.servers._postgres import drop_database
-from memoranda_testing.servers._process import START_SECONDS
-from memoranda_testing.servers._system import account_options, wait_until
+from servers.local_postgres import PostgresServer, drop_database, postgres_server, query
+from servers.process import START_SECONDS
+from servers.system import ServerError, account_options, wait_until
 
 _FOLLOWING = {
     # Losing a server is noticed in a second, and a standby looks for a new one at once.

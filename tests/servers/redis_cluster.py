@@ -10,11 +10,10 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import IO
 
-from memoranda_testing.servers import Server, ServerError
-from memoranda_testing.servers._process import START_SECONDS
-from memoranda_testing.servers._redis import APPEND_ONLY, redis_program
-from memoranda_testing.servers._system import HeldPort, wait_until
+from servers.local_redis import APPEND_ONLY, redis_program
+from servers.process import START_SECONDS, Server
 from servers.redis_tls import Certificates, TLSEntrance, TLSRedisServer
+from servers.system import HeldPort, ServerError, wait_until
 
 _SLOTS = 16384
 _ANSWER_SECONDS = 240.0

@@ -10,10 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from memoranda_testing.servers import RedisServer, ServerError
-from memoranda_testing.servers._programs import Command
-from memoranda_testing.servers._redis import redis_program
-from memoranda_testing.servers._system import HeldPort
+from servers.local_redis import RedisServer, redis_program
+from servers.programs import Command
+from servers.system import HeldPort, ServerError
 
 
 def redis_tls_server(*, password: str | None = None, client_certificates: bool = False) -> TLSRedisServer:

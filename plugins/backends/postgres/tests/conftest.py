@@ -12,8 +12,7 @@ import asyncpg
 import pytest
 import pytest_asyncio
 
-from memoranda_testing.servers import fresh_database, postgres_server
-from servers import system_postgres_server
+from servers import fresh_database, postgres_server, system_postgres_server
 
 _numbers = itertools.count(1)
 

@@ -11,7 +11,7 @@ import pytest_asyncio
 
 from memoranda_backend.ranking import HashingEmbeddings
 from memoranda_postgres import PostgresMemoryStore
-from memoranda_testing import StoreConformance, TrustConformance
+from memoranda_testing import StoreConformance
 
 Reopen = Callable[[], Awaitable[PostgresMemoryStore]]
 
@@ -56,13 +56,6 @@ class OnTheWheelsServer(StoreConformance):
 
 class TestPlainTable(OnEveryServer):
     """As most people use it."""
-
-
-class TestTrustOnPostgres(TrustConformance):
-    @pytest_asyncio.fixture
-    async def store(self, shared_url: str, schema: str) -> AsyncIterator[PostgresMemoryStore]:
-        async with PostgresMemoryStore(shared_url, schema=schema, **PATIENT) as store:
-            yield store
 
 
 @pytest.mark.rare("partitions")

@@ -16,8 +16,7 @@ import pytest_asyncio
 from memoranda import HumanMemory
 from memoranda.errors import StoreUnavailableError
 from memoranda_postgres import PostgresMemoryStore
-from memoranda_testing.servers import MissingServerError
-from servers import PatroniGroup, PostgresGroup, UnreliableNetwork, patroni_group, postgres_group
+from servers import MissingServerError, PatroniGroup, PostgresGroup, UnreliableNetwork, patroni_group, postgres_group
 from servers.writers import History, Writers, broken_promises
 
 FAULTS = ("paused", "killed", "cut off")

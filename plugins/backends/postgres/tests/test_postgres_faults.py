@@ -16,8 +16,7 @@ import pytest_asyncio
 from memoranda import HumanMemory, MemoryError, MemoryItem, MemoryMetadata
 from memoranda.errors import InputError, StoreUnavailableError
 from memoranda_postgres import PostgresMemoryStore
-from memoranda_testing.servers import closed_port, postgres_server
-from servers import UnreliableNetwork
+from servers import UnreliableNetwork, closed_port, postgres_server
 
 ALICE = MemoryMetadata(user_id="alice", session_id="s")
 

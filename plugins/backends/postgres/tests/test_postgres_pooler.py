@@ -17,8 +17,7 @@ from memoranda_backend.ranking import HashingEmbeddings
 from memoranda_postgres import PostgresMemoryStore
 from memoranda_postgres.pooler import Pooler, look_for_pooler, pooler_finding
 from memoranda_testing import StoreConformance
-from memoranda_testing.servers import MissingServerError
-from servers import PgBouncer, pgbouncer
+from servers import MissingServerError, PgBouncer, pgbouncer
 
 Reopen = Callable[[], Awaitable[PostgresMemoryStore]]
 

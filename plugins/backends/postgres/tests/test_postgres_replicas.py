@@ -22,8 +22,7 @@ from memoranda_postgres.dialect import PostgresDialect, PostgresStatements
 from memoranda_postgres.scope_cache import Scope, ScopeCache
 from memoranda_postgres.server import Server, ServerOptions
 from memoranda_testing import StoreConformance
-from memoranda_testing.servers import query
-from servers import PostgresGroup, PostgresNode, postgres_group
+from servers import PostgresGroup, PostgresNode, postgres_group, query
 
 Reopen = Callable[[], Awaitable[PostgresMemoryStore]]
 

@@ -14,8 +14,7 @@ import pytest
 from redis.asyncio import Redis, RedisCluster
 
 from memoranda_redis import ShortTermMemoryManager
-from memoranda_testing.servers import closed_port, redis_server
-from servers import redis_cluster
+from servers import closed_port, redis_cluster, redis_server
 
 
 @pytest.fixture(scope="session")

@@ -17,8 +17,7 @@ from memoranda import HumanMemory, MemoryMetadata
 from memoranda.errors import StoreUnavailableError
 from memoranda_redis import RedisMemoryStore, ShortTermMemoryManager
 from memoranda_testing import Reopen, StoreConformance
-from memoranda_testing.servers import ServerError
-from servers import RedisCluster, redis_cluster
+from servers import RedisCluster, ServerError, redis_cluster
 from servers.writers import History, Writers, broken_promises
 
 

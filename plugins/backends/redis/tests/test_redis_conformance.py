@@ -9,7 +9,7 @@ import pytest
 import pytest_asyncio
 
 from memoranda_redis import RedisMemoryStore
-from memoranda_testing import Reopen, StoreConformance, TrustConformance
+from memoranda_testing import Reopen, StoreConformance
 
 
 @pytest.fixture
@@ -30,13 +30,6 @@ class TestRedisStandalone(StoreConformance):
             return RedisMemoryStore(standalone_url, namespace=namespace, timeout=240)
 
         return reopen
-
-
-class TestTrustOnRedis(TrustConformance):
-    @pytest_asyncio.fixture
-    async def store(self, standalone_url: str, namespace: str) -> AsyncIterator[RedisMemoryStore]:
-        async with RedisMemoryStore(standalone_url, namespace=namespace, timeout=240) as store:
-            yield store
 
 
 @pytest.mark.rare("cluster")

@@ -23,8 +23,7 @@ from memoranda_context import ContextManager
 from memoranda_guard.redactor import Redactor
 from memoranda_redis import ShortTermMemoryManager, get_short_term_memory
 from memoranda_redis.plugin import memoranda_backends, memoranda_item_types
-from memoranda_testing.servers import RedisServer, redis_server
-from servers import redis_cluster, redis_tls_server
+from servers import RedisServer, redis_cluster, redis_server, redis_tls_server
 
 
 @pytest.fixture

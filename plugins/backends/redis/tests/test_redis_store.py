@@ -26,8 +26,7 @@ from memoranda.errors import (
 )
 from memoranda.store import Finding
 from memoranda_redis import EpisodicMemory, RedisMemoryStore
-from memoranda_testing.servers import RedisServer, redis_server
-from servers import redis_tls_server
+from servers import RedisServer, redis_server, redis_tls_server
 
 ADA = MemoryMetadata(user_id="ada", session_id="s1")
 BOB = MemoryMetadata(user_id="bob", session_id="s1")

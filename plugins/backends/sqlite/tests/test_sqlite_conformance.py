@@ -10,7 +10,7 @@ import pytest_asyncio
 
 from memoranda_backend.ranking import HashingEmbeddings
 from memoranda_sqlite import SQLiteMemoryStore
-from memoranda_testing import Reopen, StoreConformance, TrustConformance
+from memoranda_testing import Reopen, StoreConformance
 
 
 class TestSQLiteFile(StoreConformance):
@@ -25,13 +25,6 @@ class TestSQLiteFile(StoreConformance):
             return SQLiteMemoryStore(tmp_path / "memories.db")
 
         return reopen
-
-
-class TestTrustOnSQLite(TrustConformance):
-    @pytest_asyncio.fixture
-    async def store(self, tmp_path: Path) -> AsyncIterator[SQLiteMemoryStore]:
-        async with SQLiteMemoryStore(tmp_path / "memories.db") as store:
-            yield store
 
 
 @pytest.mark.rare

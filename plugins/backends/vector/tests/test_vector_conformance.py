@@ -8,18 +8,11 @@ import pytest
 import pytest_asyncio
 
 from memoranda_backend.ranking import HashingEmbeddings
-from memoranda_testing import StoreConformance, TrustConformance
+from memoranda_testing import StoreConformance
 from memoranda_vector import VectorMemoryStore
 
 
 class TestVectorStore(StoreConformance):
-    @pytest_asyncio.fixture
-    async def store(self) -> AsyncIterator[VectorMemoryStore]:
-        async with VectorMemoryStore(HashingEmbeddings(64)) as store:
-            yield store
-
-
-class TestTrustOnVectors(TrustConformance):
     @pytest_asyncio.fixture
     async def store(self) -> AsyncIterator[VectorMemoryStore]:
         async with VectorMemoryStore(HashingEmbeddings(64)) as store:

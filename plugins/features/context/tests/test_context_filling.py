@@ -8,6 +8,7 @@ from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
+from stepwise import StepwiseStore
 
 from memoranda import AIMemory, HumanMemory, MemoryItem, MemoryMetadata, ShortTermMemory, ToolMemory
 from memoranda.errors import StoreUnavailableError
@@ -15,7 +16,6 @@ from memoranda.integrity import is_whole
 from memoranda.store import InMemoryStore
 from memoranda.store.backend import Filter
 from memoranda_context import AssembledContext, ContextManager
-from memoranda_testing.stepwise import StepwiseStore
 
 NOON = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 HOME = "My flat is in Oslo."

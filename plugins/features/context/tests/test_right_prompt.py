@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from stepwise import StepwiseStore
 
 import memoranda
 from memoranda import AIMemory, HumanMemory, MemoryItem, ToolMemory
@@ -18,7 +19,6 @@ from memoranda.tokens import estimate_tokens
 from memoranda_context import ContextManager, assemble
 from memoranda_context.chatter import is_chatter
 from memoranda_messages import to_anthropic, to_openai, to_responses
-from memoranda_testing.stepwise import StepwiseStore
 
 JANUARY = ("I live in Lisbon and I work as a nurse", "I'm vegetarian and allergic to peanuts", "My cat is called Miso")
 MARCH = ("I moved to Porto", "I quit my job. From April I work at Farfetch", "We got a dog! He's called Rolo")

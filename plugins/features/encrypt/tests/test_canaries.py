@@ -12,7 +12,7 @@ from memoranda.store import Store
 from memoranda_backend.ranking import HashingEmbeddings, pack_vector
 from memoranda_encrypt import KeyRing, LocalMasterKey
 from memoranda_facts import FactMemory
-from memoranda_testing.servers import postgres_server, redis_server
+from servers import postgres_server, redis_server
 
 CANARY = "quokkawombat"
 

@@ -18,7 +18,7 @@ from memoranda.store import InMemoryStore, Store
 from memoranda_backend.ranking import HashingEmbeddings
 from memoranda_encrypt import KeyRing, LocalMasterKey, with_encryption
 from memoranda_sqlite import SQLiteMemoryStore
-from memoranda_testing import Reopen, StoreConformance, TrustConformance
+from memoranda_testing import Reopen, StoreConformance
 from memoranda_vector import VectorMemoryStore
 from servers import Engines
 
@@ -30,14 +30,6 @@ def ring() -> KeyRing:
 
 
 class TestEncryptedInMemory(StoreConformance):
-    @pytest_asyncio.fixture
-    async def store(self, ring: KeyRing) -> AsyncIterator[Store]:
-        async with with_encryption(InMemoryStore(), ring) as store:
-            yield store
-
-
-@pytest.mark.rare("encrypted trust")
-class TestTrustEncrypted(TrustConformance):
     @pytest_asyncio.fixture
     async def store(self, ring: KeyRing) -> AsyncIterator[Store]:
         async with with_encryption(InMemoryStore(), ring) as store:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pytest
+from stepwise import StepwiseStore
 
 import memoranda
 from memoranda import HumanMemory, MemoryItem, MemoryMetadata
 from memoranda.errors import CorruptStoreError, InputError, StoreUnavailableError
 from memoranda.store import Capability, InMemoryStore, Store
 from memoranda_facts import Candidate, FactMemory, Facts, Predicate, Schema, Source
-from memoranda_testing.stepwise import StepwiseStore
 
 
 class Breaking(StepwiseStore):

@@ -6,13 +6,13 @@ import random
 from pathlib import Path
 
 import pytest
+from stepwise import StepwiseStore
 
 from memoranda.items import MemoryMetadata, PayloadChanges
 from memoranda.store import InMemoryStore, Store
 from memoranda.store.backend import Filter
 from memoranda_facts import Facts, Predicate, Schema
 from memoranda_sqlite import SQLiteMemoryStore
-from memoranda_testing.stepwise import StepwiseStore
 
 SCHEMA = Schema([Predicate("lives_in", "one"), Predicate("likes")])
 PEOPLE, PLACES = [f"Person {number}" for number in range(40)], ["Oslo", "Lima", "Rome", "Kyoto"]

@@ -20,7 +20,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 import memoranda
 from memoranda.store import Store
 from memoranda_otel import OpenTelemetry
-from memoranda_testing.servers import postgres_server, redis_server
+from servers import postgres_server, redis_server
 
 
 @dataclass

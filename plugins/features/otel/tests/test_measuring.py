@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from stepwise import StepwiseStore
 
 import memoranda.sync
 from memoranda import HumanMemory, MemoryItem, MemoryMetadata, ShortTermMemory
@@ -16,7 +17,6 @@ from memoranda.errors import InputError
 from memoranda.store import InMemoryStore, Observer, ScopedStore, Store
 from memoranda.store.calls import report_call
 from memoranda_otel.measuring import Call, Measuring
-from memoranda_testing.stepwise import StepwiseStore
 
 
 class Meter(Measuring):

@@ -14,13 +14,13 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, ALWAYS_ON, ParentBased, TraceIdRatioBased
 from opentelemetry.trace import SpanKind, StatusCode
+from stepwise import StepwiseStore
 
 import memoranda.sync
 from memoranda import HumanMemory, MemoryMetadata, ShortTermMemory
 from memoranda.errors import InputError
 from memoranda.store import Capability, InMemoryStore, Store
 from memoranda_otel import OpenTelemetry
-from memoranda_testing.stepwise import StepwiseStore
 
 Opened = Callable[..., Any]
 

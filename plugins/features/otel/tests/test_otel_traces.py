@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from mcp import Client
+from stepwise import StepwiseStore
 
 from memoranda import AIMemory, HumanMemory, MemoryMetadata
 from memoranda.store import InMemoryStore
@@ -17,7 +18,6 @@ from memoranda_langgraph import MemorandaStore
 from memoranda_mcp import ScopedMemory, make_server
 from memoranda_openai_agents import MemorandaSession
 from memoranda_otel import TraceIds
-from memoranda_testing.stepwise import StepwiseStore
 
 Opened = Callable[..., Any]
 

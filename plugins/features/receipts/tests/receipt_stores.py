@@ -14,7 +14,7 @@ import redis.asyncio
 
 import memoranda
 from memoranda.store import Store
-from memoranda_testing.servers import postgres_server, redis_server
+from servers import postgres_server, redis_server
 
 START = 1_800_000_000.0
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from stepwise import StepwiseStore
 
 import memoranda
 from memoranda import AIMemory, HumanMemory, MemoryItem, MemoryMetadata, SystemMemory, ToolMemory
@@ -16,7 +17,6 @@ from memoranda.store import Capability, InMemoryStore, Store
 from memoranda_context import ContextManager, assemble
 from memoranda_guard import Fence
 from memoranda_receipts import Receipts, Recorder, Recording, message_bytes
-from memoranda_testing.stepwise import StepwiseStore
 from memoranda_userdata import erase, export, forget
 
 QUESTION = "Where does Ada keep her bicycle?"

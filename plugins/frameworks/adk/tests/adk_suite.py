@@ -19,7 +19,7 @@ import pytest
 
 import memoranda
 from memoranda_adk import MemorandaSessionService
-from memoranda_testing.servers import postgres_server
+from servers import postgres_server
 
 MODULE = "tests/unittests/sessions/test_session_service.py"
 FIXTURE = "session_service"

@@ -9,11 +9,11 @@ from adk_events import CHAT
 from google.adk.events.event import Event
 from google.genai import types
 
+from adapter_kit.hostile_payloads import CALLED, PLANTED, SAID, HostilePayloads
 from memoranda.items import MemoryItem, MemoryMetadata
 from memoranda.store import InMemoryStore
 from memoranda_adk import MemorandaSessionService
 from memoranda_adk.events import EventFormat
-from memoranda_testing.hostile_payloads import CALLED, PLANTED, SAID, HostilePayloads
 
 HI = {"text": SAID}
 CALL = {"id": "c", "name": CALLED, "args": {}}

@@ -6,9 +6,9 @@ from typing import Any
 
 from adk_events import CHAT, WHOSE, said
 
+from adapter_kit.hostile_records import HostileRecords
 from memoranda.store import Store
 from memoranda_adk import MemorandaSessionService
-from memoranda_testing.hostile_records import HostileRecords
 
 STATE = {"mood": "good", "user:name": "Ada", "app:theme": "dark"}
 

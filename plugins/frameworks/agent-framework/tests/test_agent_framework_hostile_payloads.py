@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
+from adapter_kit.hostile_payloads import CALLED, PLANTED, SAID, HostilePayloads
 from memoranda.items import MemoryItem
 from memoranda.store import InMemoryStore
 from memoranda_agent_framework import MemorandaHistoryProvider
 from memoranda_agent_framework.messages import AgentFrameworkFormat
-from memoranda_testing.hostile_payloads import CALLED, PLANTED, SAID, HostilePayloads
 
 HI = {"type": "text", "text": SAID}
 CALL = {"type": "function_call", "call_id": "c", "name": CALLED, "arguments": "{}"}

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
+from adapter_kit.hostile_payloads import CALLED, PLANTED, SAID, HostilePayloads
 from memoranda.items import MemoryItem
 from memoranda.store import InMemoryStore
 from memoranda_llama_index import MemorandaChatStore
 from memoranda_llama_index.messages import LlamaIndexFormat
-from memoranda_testing.hostile_payloads import CALLED, PLANTED, SAID, HostilePayloads
 
 HI = {"block_type": "text", "text": SAID}
 CALL = {"block_type": "tool_call", "tool_call_id": "c", "tool_name": CALLED, "tool_kwargs": {}}

@@ -6,11 +6,11 @@ import json
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
+from adapter_kit.hostile_payloads import CALLED, PLANTED, SAID, HostilePayloads
 from memoranda.items import MemoryItem, MemoryMetadata
 from memoranda.store import InMemoryStore
 from memoranda_openai_agents import MemorandaSession
 from memoranda_openai_agents.sdk_items import memory_items
-from memoranda_testing.hostile_payloads import CALLED, PLANTED, SAID, HostilePayloads
 
 TEXT = {"type": "input_text", "text": SAID}
 CALL = {"type": "function_call", "call_id": "c", "name": CALLED, "arguments": "{}"}

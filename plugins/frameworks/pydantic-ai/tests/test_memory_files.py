@@ -11,11 +11,11 @@ import pytest
 from pydantic_ai_harness.memory import MemoryConflictError, MemoryOperation, MemoryOperationConflictError
 
 import memoranda
+from adapter_kit.hostile_records import HostileRecords
 from memoranda.errors import UnsupportedError
 from memoranda.items import MemoryItem, MemoryMetadata
 from memoranda.store import InMemoryStore, Store
 from memoranda_pydantic_ai import MemorandaMemoryStore
-from memoranda_testing.hostile_records import HostileRecords
 from memoranda_userdata import forget
 
 

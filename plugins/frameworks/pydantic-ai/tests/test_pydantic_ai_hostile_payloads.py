@@ -16,9 +16,9 @@ from pydantic_ai.messages import (
     UserPromptPart,
 )
 
+from adapter_kit.hostile_payloads import CALLED, PLANTED, SAID, HostilePayloads
 from memoranda.items import MemoryItem
 from memoranda_pydantic_ai.messages import PydanticAIFormat
-from memoranda_testing.hostile_payloads import CALLED, PLANTED, SAID, HostilePayloads
 
 FORMAT = PydanticAIFormat()
 HI = UserPromptPart(SAID)

@@ -7,9 +7,9 @@ from typing import Any
 from pydantic_ai.conversation_store import ConversationEntry, ConversationRecord
 from pydantic_ai.messages import ModelRequest, UserPromptPart
 
+from adapter_kit.hostile_records import HostileRecords
 from memoranda.store import Store
 from memoranda_pydantic_ai import MemorandaConversationStore
-from memoranda_testing.hostile_records import HostileRecords
 
 
 class TestConversationRecords(HostileRecords):

@@ -20,7 +20,7 @@ import pytest
 
 import memoranda.sync
 from memoranda_strands import MemorandaSessionRepository
-from memoranda_testing.servers import postgres_server
+from servers import postgres_server
 
 MODULE = "tests/strands/session/test_repository_session_manager.py"
 _opened = ExitStack()

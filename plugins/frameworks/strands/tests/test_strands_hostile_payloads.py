@@ -7,11 +7,11 @@ from typing import Any, ClassVar
 
 from strands.types.session import Session, SessionAgent, SessionMessage, SessionType
 
+from adapter_kit.hostile_payloads import CALLED, PLANTED, SAID, HostilePayloads
 from memoranda.items import MemoryItem, MemoryMetadata
 from memoranda.store import InMemoryStore
 from memoranda_strands import MemorandaSessionRepository
 from memoranda_strands.messages import SessionMessageFormat
-from memoranda_testing.hostile_payloads import CALLED, PLANTED, SAID, HostilePayloads
 
 HI = {"text": SAID}
 CALL = {"toolUse": {"toolUseId": "c", "name": CALLED, "input": {}}}

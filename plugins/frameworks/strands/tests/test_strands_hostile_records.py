@@ -7,9 +7,9 @@ from typing import Any
 
 from strands.types.session import Session, SessionAgent, SessionType
 
+from adapter_kit.hostile_records import HostileRecords
 from memoranda.store import Store
 from memoranda_strands import MemorandaSessionRepository
-from memoranda_testing.hostile_records import HostileRecords
 
 
 class TestSessionsAndAgents(HostileRecords):

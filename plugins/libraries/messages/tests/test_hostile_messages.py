@@ -6,9 +6,9 @@ import json
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
+from adapter_kit.hostile_payloads import CALLED, PLANTED, SAID, HostilePayloads
 from memoranda.items import MemoryItem
 from memoranda_messages import from_anthropic, from_openai, from_responses, to_anthropic, to_openai, to_responses
-from memoranda_testing.hostile_payloads import CALLED, PLANTED, SAID, HostilePayloads
 
 TEXT = {"type": "text", "text": SAID}
 INPUT = {"type": "input_text", "text": SAID}

@@ -12,6 +12,7 @@ import pytest
 from mcp import Client, StdioServerParameters
 from mcp.shared.exceptions import MCPError
 from mcp.shared.subscriptions import ResourceUpdated
+from stepwise import StepwiseStore
 
 from memoranda.errors import StoreUnavailableError
 from memoranda.items import HumanMemory, SystemMemory
@@ -19,7 +20,6 @@ from memoranda.store import InMemoryStore, Observer
 from memoranda_mcp import Rights, ScopedMemory, make_server
 from memoranda_mcp.graph import Graph
 from memoranda_mcp.subscriptions import MAX_SUBSCRIPTIONS
-from memoranda_testing.stepwise import StepwiseStore
 
 Started = Callable[..., StdioServerParameters]
 

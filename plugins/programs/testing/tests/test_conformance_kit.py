@@ -14,13 +14,13 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
+from stepwise import StepwiseStore
 
 from memoranda.items import MemoryItem, MemoryMetadata
 from memoranda.store import InMemoryStore, Store
 from memoranda_testing import ExpectationError, Outcome, Report, StoreConformance, check_store, run_conformance
 from memoranda_testing.cases import TOPICS, case_names
 from memoranda_testing.cases.model import ModelCases
-from memoranda_testing.stepwise import StepwiseStore
 
 
 def _load(name: str) -> Any:
@@ -255,7 +255,7 @@ import pytest_asyncio
 from memoranda import Capability
 from memoranda.store import InMemoryStore
 from memoranda_testing import StoreConformance
-from memoranda_testing.stepwise import StepwiseStore
+from stepwise import StepwiseStore
 
 class Reversed(StepwiseStore):
     async def _search(self, wanted, page):

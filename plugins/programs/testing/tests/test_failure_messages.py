@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pytest
+from stepwise import StepwiseStore
 
 from memoranda.items import MemoryItem, MemoryMetadata
 from memoranda.store import Store
@@ -14,7 +15,6 @@ from memoranda_testing.expect import equal
 from memoranda_testing.model import Call, Sandbox, check_steps
 from memoranda_testing.model.answers import list_difference
 from memoranda_testing.model.steps import Together
-from memoranda_testing.stepwise import StepwiseStore
 
 
 class OldestFirst(StepwiseStore):

@@ -12,6 +12,7 @@ from random import Random
 from typing import Any
 
 import pytest
+from stepwise import StepwiseStore
 
 from memoranda.store import InMemoryStore, Store
 from memoranda.store.filters import Narrowing
@@ -21,7 +22,6 @@ from memoranda_testing.model import Call, Forked, Generator, HistoryOptions, Mod
 from memoranda_testing.model.contract import quoted
 from memoranda_testing.model.sandbox import stays_within
 from memoranda_testing.model.steps import WRITES
-from memoranda_testing.stepwise import StepwiseStore
 
 READS = {
     "recall",
@@ -245,6 +245,31 @@ async def test_a_batch_is_shrunk_together_with_the_ids_that_arrive_deleted(store
     assert program.count("MemoryItem(") == 1
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=240, check=False)
     assert done.returncode == 0, f"{program}\n{done.stderr}"
+
+
+@pytest.mark.parametrize(
+    ("store", "case", "right_store"),
+    [
+        (wrong.PopsTwice, wrong.CALLS, "memoranda.store import InMemoryStore"),
+        (wrong.HeadCheckedTooEarly, wrong.CALLS, "memoranda.store import InMemoryStore"),
+        (wrong.HalfABatchAtTheSecondAwait, wrong.CANCELLED, "memoranda.store import InMemoryStore"),
+        (further.HalfAnUpdate, wrong.CANCELLED, "memoranda.store import InMemoryStore"),
+        (subtle.UpdateRemovesFirst, wrong.CANCELLED, "four_methods import DictStore"),
+    ],
+)
+async def test_a_program_of_calls_at_once_or_cancelled_fails_as_they_did(
+    store: Any, case: str, right_store: str
+) -> None:
+    _, reason = await outcome_of(store, case)
+    folders = [str(Path(__file__).parent), str(Path(__file__).parents[4] / "core" / "tests")]
+    program = f"import sys; sys.path[:0] = {folders!r}\nimport asyncio" + reason.partition("import asyncio")[2]
+    named = f"from {store.__module__} import {store.__name__}"
+    assert named in program
+    about_a_right_store = program.replace(named, f"from {right_store} as {store.__name__}")
+    for code, failing in ((program, True), (about_a_right_store, False)):
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=240, check=False)
+        assert ("AssertionError: [" in done.stderr) is failing, f"{code}\n{done.stderr}"
+        assert done.returncode == failing
 
 
 @pytest.mark.usefixtures("hardly_shrunk")

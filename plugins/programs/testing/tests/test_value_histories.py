@@ -7,12 +7,12 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from stepwise import StepwiseStore
 
 from memoranda.items import MemoryItem, MemoryMetadata
 from memoranda.store import InMemoryStore
 from memoranda.store.backend import Filter, Page, Write, check_expected
 from memoranda_testing import Outcome, check_store
-from memoranda_testing.stepwise import StepwiseStore
 
 ALIKE, BEHIND, LIVES, WITHIN = (
     "values_that_look_alike_are_apart",

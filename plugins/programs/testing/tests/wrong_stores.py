@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from four_methods import DictStore
+from stepwise import StepwiseStore
 
 from memoranda.errors import ConflictError
 from memoranda.items import BUILTIN_TYPES, AIMemory, MemoryItem, MemoryMetadata
@@ -26,7 +27,6 @@ from memoranda.store.backend import (
     next_versions,
     successor,
 )
-from memoranda_testing.stepwise import StepwiseStore
 
 
 class KeptStore(DictStore):
@@ -701,9 +701,9 @@ WRONG_STORES: list[tuple[type[Store], str]] = [
     (TakeOverAllowed, "random_tenants_never_meet"),
     (WithinIgnored, "within_protects_what_lies_outside"),
     (MergesReplacements, "replacing_replaces_every_field"),
-    (AliasesWhatIsAdded, "changing_an_item_after_adding_changes_nothing_stored"),
-    (AliasesWhatIsRead, "changing_what_was_read_changes_nothing_stored"),
-    (StampsTheCallersItem, "add_leaves_the_callers_item_alone"),
+    (AliasesWhatIsAdded, "changing_an_item_changes_nothing_stored"),
+    (AliasesWhatIsRead, "changing_an_item_changes_nothing_stored"),
+    (StampsTheCallersItem, "changing_an_item_changes_nothing_stored"),
     (PassesOverConditions, "an_unheard_of_condition_bounds_what_is_read"),
     (PassesOverConditions, "an_unheard_of_condition_bounds_what_is_cleared"),
     (RanksPastConditions, "an_unheard_of_condition_bounds_what_is_ranked"),

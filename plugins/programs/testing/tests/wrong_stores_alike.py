@@ -8,11 +8,13 @@ from collections.abc import AsyncGenerator
 from dataclasses import dataclass, replace
 from typing import Any
 
+from stepwise import StepwiseStore
+
 from memoranda.items import MemoryItem, MemoryMetadata
 from memoranda.store import Owner, RankedItem, ScopedStore, SearchMode, Store
-from memoranda.store.backend import AtLeast, Condition, Filter, Listing, Page, Value, Write
+from memoranda.store.backend import AtLeast, Condition, Filter, InBranch, Listing, Page, Value, Write
 from memoranda.store.entry_index import Entry
-from memoranda_testing.stepwise import StepwiseStore
+from memoranda.store.in_memory import InMemoryEngine
 
 
 @dataclass(frozen=True)
@@ -153,15 +155,19 @@ class OwnersWithoutAPast(StepwiseStore):
             yield owner
 
 
-class SummariesInTheBin(StepwiseStore):
-    """Lets a deleted summary stand for what a branch shares."""
-
+class _HiddenSummariesCount(InMemoryEngine):
     def _is_archived(self, entry: Entry, bound: int | None) -> bool:
         summary_id = entry.item.archived_by
         if summary_id is None or bound is None:
             return summary_id is not None
         summary = self._live.get(summary_id) or self._hidden.get(summary_id)
         return summary is not None and summary.added <= bound
+
+
+class SummariesInTheBin(StepwiseStore):
+    """Lets a deleted summary stand for what a branch shares."""
+
+    engine = _HiddenSummariesCount
 
 
 class NamesWithoutCase(StepwiseStore):
@@ -206,11 +212,11 @@ class BranchesWithoutAPast(StepwiseStore):
     """Shows a branch without its past in the order of updates."""
 
     async def _search(self, wanted: Filter, page: Page) -> list[MemoryItem]:
-        session = wanted.metadata and wanted.metadata.session_id
-        if page.order != "updated" or not session or not session.startswith("branch-"):
+        branch = wanted.further[-1] if wanted.further else None
+        if page.order != "updated" or not isinstance(branch, InBranch):
             return await super()._search(wanted, page)
         found = await super()._search(wanted, Page(order="updated"))
-        return [item for item in found if item.metadata.session_id == session][page.offset : page.end]
+        return [item for item in found if item.metadata.session_id == branch.session][page.offset : page.end]
 
 
 class CutsLongQueries(StepwiseStore):

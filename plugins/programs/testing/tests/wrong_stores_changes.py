@@ -9,11 +9,11 @@ from dataclasses import replace
 
 import wrong_stores_model as known
 from four_methods import DictStore
+from stepwise import StepwiseStore
 
 from memoranda.items import MemoryItem, MemoryMetadata, Payload
 from memoranda.store import RankedItem, SearchMode, Store, copy_item
 from memoranda.store.backend import Filter, Page, Write, metadata_matches, with_lifetime
-from memoranda_testing.stepwise import StepwiseStore
 
 
 class PayloadKeptByABatch(StepwiseStore):

@@ -10,11 +10,12 @@ from dataclasses import replace
 from typing import Any
 
 import wrong_stores_model as known
+from stepwise import StepwiseStore
 
 from memoranda.items import MemoryItem, MemoryMetadata
 from memoranda.store import InMemoryStore, Order, Owner, RankedItem, SearchMode, copy_item
 from memoranda.store.backend import Expiry, Filter, Listing, Page, Write, metadata_matches
-from memoranda_testing.stepwise import StepwiseStore
+from memoranda.store.in_memory import InMemoryEngine
 
 CALLS, LIVES, AGAIN, SIZES = known.CALLS, known.LIVES, known.AGAIN, known.SIZES
 CANCELLED, APART, LEFT = known.CANCELLED, known.APART, known.LEFT
@@ -310,9 +311,7 @@ class ReplacementLivesOn(StepwiseStore):
 # Sessions that are forked
 
 
-class ForkShowsEverybodys(StepwiseStore):
-    """Forgets the owner of a shared past."""
-
+class _SharesWithEverybody(InMemoryEngine):
     def _looked_at(self, shelf: Any, wanted: Filter) -> Any:
         branch = wanted.further[-1] if wanted.further else None
         if type(branch).__name__ != "InBranch":
@@ -325,6 +324,12 @@ class ForkShowsEverybodys(StepwiseStore):
                 if entry.added <= bound and entry not in entries and entry.item.archived_by is None
             ]
         return sorted(entries), rest
+
+
+class ForkShowsEverybodys(StepwiseStore):
+    """Forgets the owner of a shared past."""
+
+    engine = _SharesWithEverybody
 
 
 class ForkGoesOn(StepwiseStore):
@@ -365,7 +370,7 @@ class HalfAnUpdate(StepwiseStore):
     """Updates one by one, with time for the caller to give up in between."""
 
     async def _update_many(self, items: Sequence[MemoryItem], within: MemoryMetadata | None) -> list[MemoryItem]:
-        shelves = InMemoryStore()
+        shelves = StepwiseStore()
         shelves.items._live, shelves.items._hidden = _copied(self._live), _copied(self._hidden)
         await shelves._update_many(items, within)  # It raises what is to be raised before anything is written.
         updated = []

@@ -10,6 +10,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from stepwise import StepwiseStore
+
 from memoranda.errors import TurnConflictError
 from memoranda.items import MemoryItem, MemoryMetadata
 from memoranda.store import (
@@ -36,7 +38,6 @@ from memoranda.store.backend import (
     with_lifetime,
 )
 from memoranda_backend.ranking import HashingEmbeddings, cosines, pack_vector
-from memoranda_testing.stepwise import StepwiseStore
 
 
 def without(wanted: Filter, *fields: str) -> Filter:

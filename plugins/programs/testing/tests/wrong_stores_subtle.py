@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 
 import wrong_stores_model as known
 from four_methods import DictStore
+from stepwise import StepwiseStore
 
 from memoranda.items import BUILTIN_TYPES, MemoryItem, MemoryMetadata, Payload
 from memoranda.store import Capability, Order, RankedItem, SearchMode, Store, copy_item
@@ -28,7 +29,6 @@ from memoranda.store.backend import (
     successor,
     with_lifetime,
 )
-from memoranda_testing.stepwise import StepwiseStore
 
 without, past = known.without, known.past
 

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
+from adapter_kit.hostile_records import HostileRecords
 from memoranda.errors import InputError
 from memoranda.items import HumanMemory, MemoryItem
 from memoranda.store import Store
 from memoranda_messages.sessions import RECORD, Conversation, Records, ScopedState, states_of
-from memoranda_testing.hostile_records import HostileRecords
 
 DELTAS = {"session": {"mood": "good"}, "user": {"name": "Ada"}, "app": {"theme": "dark"}}
 

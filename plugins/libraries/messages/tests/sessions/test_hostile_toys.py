@@ -8,9 +8,9 @@ from typing import Any, ClassVar
 
 from toy_framework import ToyFormat, ToyMessage
 
+from adapter_kit.hostile_payloads import CALLED, PLANTED, SAID, HostilePayloads
 from memoranda.items import MemoryItem
 from memoranda_messages.sessions import Dropped
-from memoranda_testing.hostile_payloads import CALLED, PLANTED, SAID, HostilePayloads
 
 FORMAT = ToyFormat()
 HI = {"text": SAID}

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import pytest
+from stepwise import StepwiseStore
 
 from memoranda import HumanMemory, MemoryMetadata
 from memoranda.errors import InputError, UnsupportedError
 from memoranda.store import RankedItem, Store
 from memoranda_backend.ranking import HashingEmbeddings
 from memoranda_cli.evaluation import EvalQuestion, evaluate
-from memoranda_testing.stepwise import StepwiseStore
 
 ADA = MemoryMetadata(user_id="ada")
 

@@ -13,13 +13,13 @@ from collections.abc import AsyncGenerator
 from pathlib import Path
 
 import typer
+from stepwise import StepwiseStore
 
 from memoranda.errors import StoreUnavailableError
 from memoranda.items import MemoryItem
 from memoranda.plugins import Backend, CommandSpec, hookimpl
 from memoranda.store import Capability, Finding, Order, dump_item, load_item
 from memoranda.store.backend import BASE_CAPABILITIES, Filter, Write
-from memoranda_testing.stepwise import StepwiseStore
 
 PAUSE_AFTER = 1_200
 _ALL = Filter(archived=None)

@@ -25,7 +25,7 @@ import memoranda
 from memoranda.store import Store
 from memoranda_inspector import Inspector
 from memoranda_inspector.command import DemoModel, fill, serve
-from memoranda_testing.servers import postgres_server
+from servers import postgres_server
 
 TOKEN = "a-token-for-tests"
 ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars"]

@@ -17,8 +17,7 @@ A backend's test module subclasses :class:`StoreConformance` and offers an open 
                 return MyStore(tmp_path / "memories")
             return reopen
 
-``memoranda conform URL`` runs the same cases through :func:`run_conformance`. Starters of real servers for tests are in
-:mod:`memoranda_testing.servers`. The parts that need pytest or hypothesis are
+``memoranda conform URL`` runs the same cases through :func:`run_conformance`. The parts that need pytest are
 loaded on first use.
 """
 
@@ -30,7 +29,7 @@ from memoranda.lazy import lazy_names
 
 if TYPE_CHECKING:
     from memoranda_testing.case import Cases, Reopen
-    from memoranda_testing.conformance import StoreConformance, TrustConformance
+    from memoranda_testing.conformance import StoreConformance
     from memoranda_testing.expect import ExpectationError, NotReachedError, SkipCase
     from memoranda_testing.runner import CaseResult, Outcome, Report, check_store, run_conformance
 
@@ -38,7 +37,7 @@ __getattr__, __dir__ = lazy_names(
     __name__,
     {
         "case": ["Cases", "Reopen"],
-        "conformance": ["StoreConformance", "TrustConformance"],
+        "conformance": ["StoreConformance"],
         "expect": ["ExpectationError", "NotReachedError", "SkipCase"],
         "runner": ["CaseResult", "Outcome", "Report", "check_store", "run_conformance"],
     },
@@ -54,7 +53,6 @@ __all__ = [
     "Report",
     "SkipCase",
     "StoreConformance",
-    "TrustConformance",
     "check_store",
     "run_conformance",
 ]

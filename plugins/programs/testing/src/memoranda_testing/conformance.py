@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
 from memoranda_testing.case import Cases, Reopen
 from memoranda_testing.cases import TOPICS, case_names
-from memoranda_testing.cases.trust import TrustCases
 from memoranda_testing.expect import ExpectationError, SkipCase, with_sentence
 
 
@@ -60,33 +58,16 @@ class StoreConformance(*TOPICS):  # type: ignore[misc]  # the topics are a tuple
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        _check_no_case_is_redefined(cls, StoreConformance, TOPICS)
+        for name in (name for topic in TOPICS for name in case_names(topic)):
+            if getattr(cls, name, None) is not getattr(StoreConformance, name):  # A mixin may hide a case, too.
+                raise TypeError(
+                    f"{cls.__name__} redefines the conformance case {name}. A store passes every case or does not "
+                    f"conform; give your own test another name."
+                )
 
 
-class TrustConformance(TrustCases):
-    """Test that planted memories never leave their fence and never gain trust, on a store.
+for _topic in TOPICS:
+    for _name in case_names(_topic):
+        setattr(StoreConformance, _name, as_test(getattr(_topic, _name)))
 
-    Subclass it as :class:`StoreConformance`, with the same fixture ``store``. To test a fence, a guard or a compaction
-    of your own, override ``make_fence``, ``make_guard``, ``compact`` or ``move``.
-    """
-
-    def __init_subclass__(cls, **kwargs: Any) -> None:
-        super().__init_subclass__(**kwargs)
-        _check_no_case_is_redefined(cls, TrustConformance, [TrustCases])
-
-
-def _check_no_case_is_redefined(cls: type[Cases], kit: type[Cases], topics: Sequence[type[Cases]]) -> None:
-    for name in (name for topic in topics for name in case_names(topic)):
-        if getattr(cls, name, None) is not getattr(kit, name):  # A mixin may hide a case, too.
-            raise TypeError(
-                f"{cls.__name__} redefines the conformance case {name}. A store passes every case or does not "
-                f"conform; give your own test another name."
-            )
-
-
-for _kit, _topics in ((StoreConformance, TOPICS), (TrustConformance, (TrustCases,))):
-    for _topic in _topics:
-        for _name in case_names(_topic):
-            setattr(_kit, _name, as_test(getattr(_topic, _name)))
-
-__all__ = ["StoreConformance", "TrustConformance"]
+__all__ = ["StoreConformance"]

@@ -22,7 +22,7 @@ from typing import Any
 
 from memoranda.items import MemoryItem, MemoryMetadata
 from memoranda.store import Capability, Store, copy_item
-from memoranda_testing.case import moment
+from memoranda_testing.case import Reopen, moment, required
 from memoranda_testing.cases.histories import HistoryCases
 from memoranda_testing.expect import ExpectationError, SkipCase, shown
 from memoranda_testing.model.histories import check_steps
@@ -37,19 +37,24 @@ Program = Iterator[Step]
 class Calls:
     """Writes calls down instead of making them: ``store.search(limit=3)`` is the call, to be made later."""
 
-    def __init__(self, scope: MemoryMetadata | None = None) -> None:
+    def __init__(self, scope: MemoryMetadata | None = None, instance: int = 0) -> None:
         self._scope = scope
+        self._instance = instance
 
     def scoped(self, **scope: Any) -> Calls:
         """Return a handle that is bound to a scope, which writes its calls down as well."""
-        return Calls(MemoryMetadata(**scope))
+        return Calls(MemoryMetadata(**scope), self._instance)
+
+    def another(self) -> Calls:
+        """Return another store on the same data; its case takes ``reopen``."""
+        return Calls(self._scope, 1)
 
     def __getattr__(self, method: str) -> Callable[..., Call]:
         signature = inspect.signature(getattr(Store, method))
 
         def called(*args: Any, **kwargs: Any) -> Call:
             given = dict(zip(list(signature.parameters)[1:], args, strict=False))
-            return Call(method, {**given, **kwargs}, self._scope)
+            return Call(method, {**given, **kwargs}, self._scope, self._instance)
 
         return called
 
@@ -75,12 +80,21 @@ def items(*contents: str, second: int | None = None, **fields: Any) -> list[Memo
     return [item(text, number if second is None else second, **fields) for number, text in enumerate(contents)]
 
 
-def played(program: Callable[[Any, Calls], Program]) -> Callable[[Any, Store], Coroutine[Any, Any, None]]:
-    """Make a case of a program; the first line of its docstring is the sentence of the contract that it tests."""
+def played(program: Callable[..., Program]) -> Callable[..., Coroutine[Any, Any, None]]:
+    """Make a case of a program; the first line of its docstring is the sentence of the contract that it tests.
+
+    One that takes ``reopen`` may open the data again, and use two stores on it.
+    """
+
+    opens_again = "reopen" in inspect.signature(program).parameters
 
     @functools.wraps(program)
-    async def case(self: HistoryCases, store: Store) -> None:
-        sandbox, steps = self._sandbox(store), list(program(self, Calls()))
+    async def case(self: HistoryCases, store: Store, reopen: Reopen | None = None) -> None:
+        if opens_again:
+            sandbox = self._sandbox(store, required(reopen), instances=2)
+            steps = list(program(self, Calls(), reopen))
+        else:
+            sandbox, steps = self._sandbox(store), list(program(self, Calls()))
         if not sandbox.moves_clock and any(isinstance(step, Moved) for step in steps):
             raise SkipCase("it moves the clock, by which memories of others in this store would expire")
         await check_steps(sandbox, list(_with_reads(steps, sandbox)), "this case", program)

@@ -116,7 +116,7 @@ async def check_store(
     - ``thorough`` plays more and longer histories, with ten times the timeout.
     - ``seed`` chooses those histories; the reason of a case that passed says what it did not check.
     - ``on_result`` is called with each result at once.
-    - ``topics`` are the groups of cases; those of TrustConformance are ``[memoranda_testing.cases.trust.TrustCases]``.
+    - ``topics`` are the groups of cases.
 
     An error in a case is a failed case. Only a store that cannot be opened at all raises.
     """

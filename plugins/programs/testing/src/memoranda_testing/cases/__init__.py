@@ -11,7 +11,6 @@ from memoranda_testing.cases.batches import BatchCases, TurnCases
 from memoranda_testing.cases.branch_records import BranchHistoryCases, BranchRecordCases
 from memoranda_testing.cases.branches import BranchCases
 from memoranda_testing.cases.cancelling import CancellationCases
-from memoranda_testing.cases.compaction import CompactionCases
 from memoranda_testing.cases.concurrency import ConcurrencyCases
 from memoranda_testing.cases.conditions import ConditionCases, ValueCases
 from memoranda_testing.cases.item_fields import ItemFieldCases
@@ -62,7 +61,6 @@ TOPICS: tuple[type[Cases], ...] = (
     CountCases,
     ScanCases,
     ArchiveCases,
-    CompactionCases,
     ClearCases,
     DeleteCases,
     AddDeletedCases,

@@ -81,41 +81,6 @@ class BranchCases(Cases):
         equal({"c", "d"} & {*contents(ranked)}, set(), "what a ranked search has no business with")
 
     @needs(Capability.FORK)
-    async def test_branches_can_be_forked_anywhere(self, store: Store) -> None:
-        """At one of their own items, or at one of the past that they share."""
-        scope = self.scope(session_id="s")
-        items = await add_texts(store, scope, "a", "b", "c", "d")
-        first = await store.fork("s", at=items[2].id)
-        own = await add_texts(store, MemoryMetadata(user_id=scope.user_id, session_id=first), "x", "y")
-        later = await store.fork(first, at=own[0].id)
-        earlier = await store.fork(first, at=items[0].id)
-        for session, text in ((later, "p"), (earlier, "q")):
-            await add_texts(store, MemoryMetadata(user_id=scope.user_id, session_id=session), text)
-        equal(await self.shown(store, scope, later), ["a", "b", "c", "x", "p"], "a branch of a branch")
-        equal(await self.shown(store, scope, earlier), ["a", "q"], "a branch of its past")
-
-    @needs(Capability.FORK)
-    async def test_a_branch_of_branches_can_be_forked_at_every_item(self, store: Store) -> None:
-        """What a new branch shows ends with that item, whichever of the sessions before it the item is from."""
-        scope = self.scope(session_id="s")
-        user, session = MemoryMetadata(user_id=scope.user_id), "s"
-        for texts in (("a", "b", "c"), ("d", "e", "f"), ("g", "h", "i"), ("j", "k")):
-            there = user.model_copy(update={"session_id": session})
-            items = await add_texts(store, there, *texts)
-            session = await store.fork(session, at=items[1].id)
-        shown = await store.window(metadata=user.model_copy(update={"session_id": session}))
-        equal(contents(shown), [*"abdeghjk"], "a branch of the fourth generation")
-        for number, item in enumerate(shown, 1):
-            branch = await store.fork(session, at=item.id)
-            equal(await self.shown(store, scope, branch), [*"abdeghjk"[:number]], f"a branch from {item.content!r} on")
-        last = user.model_copy(update={"session_id": session})
-        before = await store.count(metadata=last)
-        for number, item in enumerate(shown if Capability.DELETE in store.capabilities else (), 1):
-            await store.delete(item.id)
-            equal(await store.count(metadata=last), before - number, "count of a branch whose past is deleted")
-            equal(await store.count(metadata=last, include_deleted=True), before, "count with what is deleted")
-
-    @needs(Capability.FORK)
     async def test_a_branch_reads_like_a_session_that_holds_all_of_it(self, store: Store) -> None:
         """By every filter and in every order, as deep as it may be, with items whose times go back and forth."""
         mine, other = self.scope(), self.scope(session_id="t")
@@ -208,49 +173,6 @@ class BranchCases(Cases):
         equal(await self.shown(store, scope, again), ["all of it"], "a branch that was forked behind the summary")
 
     @needs(Capability.FORK)
-    async def test_what_is_removed_from_one_side_is_removed_from_both(self, store: Store) -> None:
-        """Nothing changes its owner: the number is how many are gone, and branches show what is left."""
-        for remove in ("clear", "purge"):
-            if remove == "purge" and Capability.PURGE not in store.capabilities:
-                continue
-            scope = self.scope(session_id="s")
-            everything = MemoryMetadata(user_id=scope.user_id)
-            items = await add_texts(store, scope, "a", "b", "c", "d")
-            long, short = await store.fork("s", at=items[2].id), await store.fork("s", at=items[0].id)
-            for session, text in ((long, "x"), (short, "y")):
-                await add_texts(store, MemoryMetadata(user_id=scope.user_id, session_id=session), text)
-            before = await store.count(metadata=everything)
-            equal(await getattr(store, remove)(metadata=scope), 4, f"number that a {remove} of the session tells")
-            equal(await store.count(metadata=everything), before - 4, "number of items that are left")
-            equal(await self.shown(store, scope, "s"), [], "the session")
-            equal(await self.shown(store, scope, long), ["x"], "the long branch")
-            equal(await self.shown(store, scope, short), ["y"], "the short branch")
-            if remove == "clear" and Capability.DELETE in store.capabilities:
-                equal(await store.restore(metadata=scope), 4, "number that a restore of the session tells")
-                equal(await self.shown(store, scope, long), ["a", "b", "c", "x"], "the long branch after a restore")
-            if remove == "clear" and Capability.PURGE in store.capabilities:
-                await store.clear(metadata=scope)
-                equal(await store.purge(metadata=scope), 4, "number that a purge after a clear tells")
-
-    @needs(Capability.FORK)
-    async def test_the_end_of_a_branch_leaves_its_own_branches_the_past(self, store: Store) -> None:
-        """What a branch shares with its parent is the parent's, and stays when the branch is cleared or purged."""
-        for remove in ("clear", "purge"):
-            if remove == "purge" and Capability.PURGE not in store.capabilities:
-                continue
-            scope = self.scope(session_id="s")
-            items = await add_texts(store, scope, "a", "b")
-            middle = await store.fork("s", at=items[0].id)
-            there = MemoryMetadata(user_id=scope.user_id, session_id=middle)
-            own = await add_texts(store, there, "x")
-            last = await store.fork(middle, at=own[0].id)
-            equal(await self.shown(store, scope, last), ["a", "x"], "the branch of the branch")
-            equal(await getattr(store, remove)(metadata=there), 2, f"number of a {remove}: an item and the record")
-            equal(await self.shown(store, scope, middle), [], "the branch that has ended")
-            equal(await self.shown(store, scope, last), ["a"], "the branch of a branch that has ended")
-            equal(await self.shown(store, scope, "s"), ["a", "b"], "the session")
-
-    @needs(Capability.FORK)
     async def test_an_item_of_the_past_is_one_item(self, store: Store) -> None:
         """Deleting or changing it by its id is seen on both sides; pop on a branch takes only its own items."""
         scope = self.scope(session_id="s")
@@ -263,27 +185,6 @@ class BranchCases(Cases):
         popped = [await store.pop(metadata=there), await store.pop(metadata=there)]
         equal([item and item.content for item in popped], ["x", None], "what is popped from the branch")
         equal(await self.shown(store, scope, branch), ["B", "c"], "the branch with its past alone")
-
-    @needs(Capability.FORK)
-    async def test_a_fork_point_that_is_gone_still_bounds_the_past(self, store: Store) -> None:
-        """What was added before it is still the past, and nothing later is, whatever its created_at."""
-        for remove in ("clear", "purge", "delete"):
-            if remove in ("purge", "delete") and Capability(remove) not in store.capabilities:
-                continue
-            scope = self.scope(session_id="s")
-            items = [note(text, scope, second) for second, text in enumerate("abc", 10)]
-            await store.add_many(items)
-            branch = await store.fork("s", at=items[1].id)
-            if remove == "clear":
-                await store.apply(deletes=[items[1].id])
-            else:
-                await getattr(store, remove)(items[1].id)
-            equal(await self.shown(store, scope, branch), ["a"], "the branch")
-            await store.add_many([note("older", scope, 1), note("newer", scope, 100)])
-            equal(await self.shown(store, scope, branch), ["a"], "the branch after its parent has gone on")
-            await store.apply(deletes=[items[0].id])
-            await store.add(note("oldest", scope))
-            equal(await self.shown(store, scope, branch), [], "the branch of whose past nothing is left")
 
     @needs(Capability.FORK)
     async def test_forks_stay_with_their_owner(self, store: Store) -> None:

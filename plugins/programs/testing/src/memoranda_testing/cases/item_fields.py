@@ -11,12 +11,13 @@ from typing import Any
 
 from pydantic import BaseModel, Field
 
-from memoranda.errors import InputError
 from memoranda.items import HumanMemory, MemoryItem, Payload, PayloadChanges, ToolMemory
 from memoranda.store import Capability, Store, dump_item
-from memoranda_testing.case import Cases, made, moment
-from memoranda_testing.cases.round_trips import AWKWARD_JSON, returns
-from memoranda_testing.expect import equal, raises, same_item
+from memoranda_testing.case import made, moment
+from memoranda_testing.cases.histories import HistoryCases
+from memoranda_testing.cases.round_trips import AWKWARD_JSON, kept
+from memoranda_testing.expect import equal, same_item
+from memoranda_testing.programs import Calls, Program, mine, played, theirs
 
 
 class ItemExample(MemoryItem):
@@ -90,43 +91,47 @@ PAYLOADS: dict[str, str] = {
 """Texts that a store would spoil by reading them."""
 
 
-class ItemFieldCases(Cases):
+async def returns(store: Store, item: MemoryItem, what: str) -> None:
+    """Check the item by every way of reading it."""
+    await store.add(item)
+    same_item(await store.get(item.id), item, f"get of {what}", version=1)
+    found = await store.search(metadata=item.metadata)
+    equal([each.id for each in found], [item.id], f"search for {what}")
+    same_item(found[0], item, f"search for {what}", version=1)
+    scanned = [each async for each in store.scan(metadata=item.metadata)]
+    equal([each.id for each in scanned], [item.id], f"scan for {what}")
+    same_item(scanned[0], item, f"scan for {what}", version=1)
+    equal(await store.payloads(metadata=item.metadata), [Payload.of(item)], f"payloads for {what}")
+
+
+class ItemFieldCases(HistoryCases):
     """Whatever fields an item has, none is lost."""
 
-    async def test_a_payload_comes_back_to_the_byte(self, store: Store) -> None:
+    @played
+    def test_a_payload_comes_back_to_the_byte(self, store: Calls) -> Program:
         """A provider's item is text to a store, whatever it holds, and comes back as it was given."""
         for what, payload in PAYLOADS.items():
-            item = HumanMemory(content="hi", payload=payload, payload_format="example", metadata=self.scope())
-            await returns(store, item, f"an item whose payload has {what}")
-
-    async def test_payloads_are_read_without_their_items(self, store: Store) -> None:
-        """Of what a search shows in the scope, in the order of adding, and with a limit the newest."""
-        mine, theirs = self.scope(), self.scope()
-        kinds = (HumanMemory, MemoryItem, HumanMemory)
-        items = [
-            kind(
-                content=str(number),
-                payload=[number],
-                payload_format="example",
-                metadata=mine,
-                created_at=moment(9 - number),
+            yield from kept(
+                store, HumanMemory(id=what, content="hi", payload=payload, payload_format="x", metadata=mine())
             )
-            for number, kind in enumerate(kinds)
-        ]
-        bare = HumanMemory(content="none", metadata=mine)
-        other = HumanMemory(content="other", payload="[]", metadata=theirs)
-        archived = HumanMemory(content="archived", archived_by="summary", metadata=mine)
-        await store.add_many([*items, bare, other, archived])
-        wanted = [Payload(item.id, item.content, f"[{item.content}]", "example") for item in items]
-        wanted.append(Payload(bare.id, "none", None, None))
-        equal(await store.payloads(metadata=mine), wanted, "the payloads of a scope")
-        handle = store.scoped(user_id=str(mine.user_id))
-        equal(await handle.payloads(), wanted, "the payloads of a handle")
-        with raises(InputError, "asking a handle for another's payloads"):
-            await handle.payloads(metadata=theirs)
-        equal(await handle.payloads(limit=2), wanted[-2:], "the newest two")
-        equal(await handle.payloads(limit=0), [], "none of them")
-        equal(await handle.payloads(memory_type="item"), [wanted[1]], "those of a type")
+
+    @played
+    def test_payloads_are_read_without_their_items(self, store: Calls) -> Program:
+        """Of what a search shows in the scope, in the order of adding, and with a limit the newest."""
+        yield store.add_many(
+            [
+                HumanMemory(
+                    id="first", content="0", payload=[0], payload_format="x", metadata=mine(), created_at=moment(9)
+                ),
+                MemoryItem(id="second", content="1", payload=[1], metadata=mine(), created_at=moment(8)),
+                HumanMemory(id="bare", content="none", metadata=mine(), created_at=moment(7)),
+                HumanMemory(id="other", content="other", payload="[]", metadata=theirs()),
+                HumanMemory(id="archived", content="archived", payload="[]", archived_by="summary", metadata=mine()),
+            ]
+        )
+        handle = store.scoped(user_id="ada")
+        yield from (store.payloads(metadata=mine()), handle.payloads(), handle.payloads(metadata=theirs()))
+        yield from (handle.payloads(**asked) for asked in ({"limit": 2}, {"limit": 0}, {"memory_type": "item"}))
 
     async def test_payload_changes_lead_from_each_state_to_the_next(self, store: Store) -> None:
         """Whoever applies them has what payloads() returns, whatever was written in between, and by whom."""
@@ -170,38 +175,26 @@ class ItemFieldCases(Cases):
                 wanted = await store.payloads(metadata=mine)
                 equal(sorted(followed.values()), sorted(wanted), f"the payloads that are followed, after {what}")
 
-    async def test_what_belongs_together_still_does(self, store: Store) -> None:
+    @played
+    def test_what_belongs_together_still_does(self, store: Calls) -> Program:
         """The group of an item and the calls that a result answers come back."""
-        for group in ("g", "", "группа"):
-            item = ToolMemory(
-                content="",
-                group=group,
-                group_size=2,
-                tool_call_id="a",
-                also_answers=["b", "", "a"],
-                metadata=self.scope(),
-            )
-            await returns(store, item, "a result of several calls in a group")
+        together = {"content": "", "group_size": 2, "tool_call_id": "a", "also_answers": ["b", "", "a"]}
+        yield from kept(store, *(ToolMemory(**together, group=group, metadata=mine()) for group in ("g", "", "группа")))
 
-    async def test_unknown_type_and_fields_round_trip(self, store: Store) -> None:
-        """A type that is not installed comes back as MemoryItem with every field it had."""
-        item = made(
-            MemoryItem, content="?", memory_type="not-installed", metadata=self.scope(), mood=AWKWARD_JSON, n=[1, 1.0]
+    @played
+    def test_unknown_type_and_fields_round_trip(self, store: Calls) -> Program:
+        """A type that is not installed comes back as MemoryItem with every field; known types keep unknown fields."""
+        yield from kept(
+            store,
+            made(MemoryItem, content="?", memory_type="not-installed", metadata=mine(), mood=AWKWARD_JSON, n=[1, 1.0]),
+            made(HumanMemory, content="hi", metadata=mine(), sentiment={"joy": 0.5}, seen=None),
         )
-        await returns(store, item, "an item of an unknown type")
 
-    async def test_unknown_fields_of_known_types_round_trip(self, store: Store) -> None:
-        """A later release's field on a known type is kept."""
-        item = made(HumanMemory, content="hi", metadata=self.scope(), sentiment={"joy": 0.5}, seen=None)
-        await returns(store, item, "a human item with further fields")
-
-    async def test_a_further_field_of_every_kind_round_trips(self, store: Store) -> None:
+    @played
+    def test_a_further_field_of_every_kind_round_trips(self, store: Calls) -> Program:
         """A field that no store knows is kept, alone and with others, null and empty values too."""
-        for name, value in EVERY_KIND.items():
-            item = made(MemoryItem, content="?", memory_type="unheard-of", metadata=self.scope(), **{name: value})
-            await returns(store, item, f"an item with the field {name!r} alone")
-        item = made(MemoryItem, content="?", memory_type="unheard-of", metadata=self.scope(), **EVERY_KIND)
-        await returns(store, item, "an item with fields of every kind")
+        for fields in (*({name: value} for name, value in EVERY_KIND.items()), EVERY_KIND):
+            yield from kept(store, made(MemoryItem, content="?", memory_type="unheard-of", metadata=mine(), **fields))
 
     async def test_unregistered_class_loses_nothing(self, store: Store) -> None:
         """An item of a class that the store does not know is read as MemoryItem; writing that back loses nothing."""

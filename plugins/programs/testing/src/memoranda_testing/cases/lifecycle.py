@@ -7,12 +7,15 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from memoranda.errors import InputError, StoreClosedError, UnsupportedError
-from memoranda.items import AIMemory, MemoryItem, MemoryMetadata
+from memoranda.items import AIMemory, MemoryMetadata
 from memoranda.store import Capability, Store
 from memoranda.store.backend import BASE_CAPABILITIES
-from memoranda_testing.case import Cases, Reopen, needs, note, required
+from memoranda_testing.case import Cases, Reopen, moment, needs, note, required
+from memoranda_testing.cases.histories import HistoryCases
 from memoranda_testing.event_loop import threads_that_meet
 from memoranda_testing.expect import contents, each_raises, equal, raises, same_item, that
+from memoranda_testing.model.steps import Reopened
+from memoranda_testing.programs import Calls, Program, item, items, mine, played, theirs
 
 
 class DeclarationCases(Cases):
@@ -153,7 +156,7 @@ class LifecycleCases(Cases):
         that(user not in repr(store.scoped(user_id=user)), "The repr of a handle tells whose it is.")
 
 
-class PersistenceCases(Cases):
+class PersistenceCases(HistoryCases):
     """What a persistent store still has when it is opened anew."""
 
     async def _reopened(self, store: Store, reopen: Reopen | None) -> Store:
@@ -165,67 +168,42 @@ class PersistenceCases(Cases):
         return again
 
     @needs(Capability.PERSISTENT)
-    async def test_items_survive_reopening(self, store: Store, reopen: Reopen | None) -> None:
-        """Every field, the version and the order among ties are as they were."""
-        scope = self.scope(session_id="s", extra={"k": [1, 1.0, True, None]})
+    @played
+    def test_items_survive_reopening(self, store: Calls, reopen: Reopen | None) -> Program:
+        """Every field, the version, the order among ties and what was removed are as they were."""
+        there = mine(session_id="s", extra={"k": [1, 1.0, True, None]})
         ends = ("\n", "\r\n", "\x0b\x0c\x1c\x1d", "\x1e\x85\u2028\u2029")  # All that may end a line.
-        items: list[MemoryItem] = [note(f"tea {number}{end}x", scope, 9) for number, end in enumerate(ends)]
-        items.append(AIMemory(content="", tool_calls=[{"id": "c"}], metadata=scope, created_at="2024-03-02"))
-        await store.add_many(items)
-        await store.add(items[0])
-        again = await self._reopened(store, reopen)
-        try:
-            found = await again.search(metadata=scope)
-            equal([item.id for item in found], [item.id for item in reversed(items)], "order after reopening")
-            for item in items:
-                version = 2 if item is items[0] else 1
-                same_item(await again.get(item.id), item, "get after reopening", version=version)
-            for mode in ("substring", "text"):
-                by_text = await again.search(query="TEA", metadata=scope, mode=mode)
-                equal(len(by_text), 4, f"number found by mode {mode!r} after reopening")
-            await again.add(note("tea 4", scope, 9))
-            equal((await again.search(metadata=scope, limit=2))[1].content, "tea 4", "the last added among ties")
-        finally:
-            await self.clean(again)
-            await again.close()
+        yield store.add_many([item(f"tea {end}x", 9, there, id=f"{number}") for number, end in enumerate(ends)])
+        yield store.add(AIMemory(id="ai", content="", tool_calls=[{"id": "c"}], metadata=there, created_at=moment(10)))
+        yield store.add(item("tea again", 9, there, id="0"))
+        yield store.add_many(items("gone", "kept", metadata=theirs()))
+        yield store.clear(metadata=theirs(), where={"id": "gone"})
+        yield Reopened()
+        yield from (store.get("0"), store.search(metadata=there), store.count(metadata=theirs()))
+        yield from (store.search(query="TEA", metadata=there, mode=mode) for mode in ("substring", "text"))
+        yield from (store.add(item("tea 4", 9, there)), store.search(metadata=there, limit=2))
+        yield store.restore(metadata=theirs())
 
     @needs(Capability.PERSISTENT)
-    async def test_a_store_that_was_closed_sees_what_others_wrote(self, store: Store, reopen: Reopen | None) -> None:
+    @played
+    def test_a_store_that_was_closed_sees_what_others_wrote(self, store: Calls, reopen: Reopen | None) -> Program:
         """Opened again, it answers as one that was never open before: nothing is remembered from before its close."""
-        reopen, scope = required(reopen), self.scope(session_id="s")
-        items = [note(f"tea {number}", scope, number) for number in range(4)]
-        await store.add_many(items[:3])
-        for _ in range(2):
-            await self._reads(store, scope, items)
-            again = await self._reopened(store, reopen)
-            try:
-                found = await again.get(items[0].id)
-                assert found is not None
-                await again.update(found.model_copy(update={"content": f"milk and {found.content}"}))
-                await again.apply(adds=[items[3]], deletes=[items[1].id])
-                wanted = await self._reads(again, scope, items)
-            finally:
-                await again.close()
-            await store.init()
-            equal(await self._reads(store, scope, items), wanted, "what a store reads that was closed meanwhile")
-
-    async def _reads(self, store: Store, scope: MemoryMetadata, items: list[MemoryItem]) -> list[Any]:
-        """Return what each method reads."""
-        ids = [item.id for item in items]
-        within = MemoryMetadata(user_id=scope.user_id)
-        return [
-            [await store.get(item_id) for item_id in ids],
-            await store.get_many(ids),
-            await store.search(metadata=scope),
-            await store.search(query="MILK", metadata=scope, mode="substring"),
-            contents(await store.search(query="milk tea", metadata=scope, mode="text")),
-            [item async for item in store.scan(metadata=scope)],
-            await store.count(metadata=scope),
-            await store.payloads(metadata=scope),
-            await store.window(metadata=scope),
-            await store.head(metadata=scope),
-            [owner async for owner in store.owners("session_id", within=within)],
+        there, other = mine(session_id="s"), store.another()
+        ids = ["tea 0", "tea 1", "tea 2", "tea 3"]
+        reads = [store.get_many(ids), store.search(), store.scan(), store.count(), store.payloads()]
+        reads += [
+            store.window(metadata=there),
+            store.head(metadata=there),
+            store.owners("session_id"),
+            store.get(ids[0]),
         ]
+        reads += [store.search(query="MILK tea", mode="text"), store.search(query="MILK", mode="substring")]
+        yield store.add_many(items(*ids[:3], metadata=there))
+        yield from reads
+        yield other.update(item("milk and tea", 0, there, id=ids[0], version=1))
+        yield other.apply(adds=items(ids[3], metadata=there), deletes=[ids[1]])
+        yield Reopened()
+        yield from reads
 
     @needs(Capability.PERSISTENT)
     async def test_nothing_is_written_after_close(self, store: Store, reopen: Reopen | None) -> None:
@@ -278,22 +256,6 @@ class PersistenceCases(Cases):
             await self.clean(store)
 
     @needs(Capability.PERSISTENT)
-    async def test_removals_survive_reopening(self, store: Store, reopen: Reopen | None) -> None:
-        """What was cleared does not come back by itself."""
-        scope, kept = self.scope(), self.scope()
-        await store.add_many([note("gone", scope), note("kept", kept)])
-        await store.clear(metadata=scope)
-        again = await self._reopened(store, reopen)
-        try:
-            equal(await again.count(metadata=scope), 0, "count of what was cleared")
-            equal(await again.count(metadata=kept), 1, "count of what was kept")
-            if Capability.DELETE in again.capabilities:
-                equal(await again.restore(metadata=scope), 1, "number restored after reopening")
-        finally:
-            await self.clean(again)
-            await again.close()
-
-    @needs(Capability.PERSISTENT)
     async def test_what_is_acknowledged_is_there_for_others(self, store: Store, reopen: Reopen | None) -> None:
         """When a call returns, however much it wrote, another store on the same data sees all of it.
 
@@ -320,36 +282,29 @@ class PersistenceCases(Cases):
             await again.close()
 
     @needs(Capability.PERSISTENT)
-    async def test_every_write_is_there_for_others(self, store: Store, reopen: Reopen | None) -> None:
+    @played
+    def test_every_write_is_there_for_others(self, store: Calls, reopen: Reopen | None) -> Program:
         """When a call of any kind returns, another store on the same data shows the items as this one does."""
-        scope = self.scope(session_id="s")
-        item, other, third = [note(text, scope, second) for second, text in enumerate(("tea", "milk", "lemon"))]
-        calls: dict[str, Callable[[], Awaitable[Any]]] = {
-            "add": lambda: store.add(item),
-            "add_many": lambda: store.add_many([other]),
-            "update": lambda: store.update(item.model_copy(update={"content": "green tea", "version": 1})),
-            "append": lambda: store.append([third], after=other.id),
-        }
-        if Capability.TTL in store.capabilities:
-            calls["touch"] = lambda: store.touch([item.id, other.id], ttl=1e6)
-            calls["get with refresh"] = lambda: store.get(item.id, refresh=True)
-        if Capability.DELETE in store.capabilities:
-            calls["delete"] = lambda: store.delete(item.id)
-            calls["restore"] = lambda: store.restore(item.id)
-        calls |= {"pop": lambda: store.pop(metadata=scope), "clear": lambda: store.clear(metadata=scope)}
-
-        async def shown(one: Store) -> list[MemoryItem | None]:
-            return [await one.get(item.id), *[each async for each in one.scan(metadata=scope)]]
-
-        async with await required(reopen)() as again:
-            for name, call in calls.items():
-                await call()
-                equal(await shown(again), await shown(store), f"what another store shows after {name}")
-            await store.add_many([note(str(number), scope, number) for number in range(40)])
-            await again.add(note("tea", scope, id=item.id))
-            for number in range(100 if self.is_brief else 1_100):  # Enough for a store to tidy up.
-                await store.add(note(f"tea {number}", scope, id=item.id))
-            equal(await shown(again), await shown(store), "what another store shows after many changes")
+        other, there = store.another(), mine(session_id="s")
+        writes = [
+            store.add(item("tea", 0, there)),
+            store.add_many([item("milk", 1, there)]),
+            store.update(item("green tea", 0, there, id="tea", version=1)),
+            store.append([item("lemon", 2, there)], after="milk"),
+            store.touch(["tea", "milk"], ttl=1e6),
+            store.get("tea", refresh=True),
+            store.delete("tea"),
+            store.restore("tea"),
+            store.pop(),
+            store.clear(),
+            store.add_many([item(f"{number}", number, there) for number in range(40)]),
+            other.add(item("new tea", 0, there, id="tea")),
+        ]
+        for write in writes:
+            yield from (write, other.get("tea"), other.scan(order="added"))
+        for number in range(100 if self.is_brief else 1_100):  # Enough for a store to tidy up.
+            yield store.add(item(f"tea {number}", 0, there, id="tea"))
+        yield from (other.get("tea"), other.scan(order="added"))
 
     @needs(Capability.PERSISTENT, Capability.ATOMIC)
     async def test_one_of_two_stores_answers(self, store: Store, reopen: Reopen | None) -> None:
@@ -372,23 +327,10 @@ class PersistenceCases(Cases):
             equal(await store.count(metadata=scope), 21, "how many turns there are")
 
     @needs(Capability.PERSISTENT)
-    async def test_compare_and_set_holds_between_two_stores(self, store: Store, reopen: Reopen | None) -> None:
+    @played
+    def test_compare_and_set_holds_between_two_stores(self, store: Calls, reopen: Reopen | None) -> Program:
         """Two stores open on the same data: what one writes the other reads, and a stale version is refused."""
-        again = await self._reopened(store, reopen)
-        await store.init()
-        try:
-            scope = self.scope()
-            item = note("first", scope)
-            await store.add(item)
-            read = await again.get(item.id)
-            same_item(read, item, "what the other store wrote", version=1)
-            updated = await again.update(note("second", scope, id=item.id, version=1))
-            equal(updated.version, 2, "the version after an update")
-            with raises(Exception, "update of a stale version in the first store") as raised:
-                await store.update(note("stale", scope, id=item.id, version=1))
-            equal(type(raised.error).__name__, "VersionConflictError", "the error of a stale version")
-            found = await store.get(item.id)
-            equal(found and found.content, "second", "what the first store reads")
-        finally:
-            await self.clean(store)
-            await again.close()
+        other = store.another()
+        yield from (store.add(item("first", id="x")), other.get("x"))
+        yield other.update(item("second", id="x", version=1))
+        yield from (store.update(item("stale", id="x", version=1)), store.get("x"))

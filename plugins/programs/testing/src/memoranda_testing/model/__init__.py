@@ -14,6 +14,7 @@ from memoranda_testing.case import Clock
 from memoranda_testing.model.generator import Generator
 from memoranda_testing.model.histories import check_histories, check_steps, compare
 from memoranda_testing.model.leaks import held, left_since
+from memoranda_testing.model.outcome import outcome
 from memoranda_testing.model.outside import Outside
 from memoranda_testing.model.player import Stepped
 from memoranda_testing.model.reference import Model
@@ -46,5 +47,6 @@ __all__ = [
     "compare",
     "held",
     "left_since",
+    "outcome",
     "updated",
 ]

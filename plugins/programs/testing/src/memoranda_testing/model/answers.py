@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,8 +26,11 @@ class Seen:
     def of(cls, item: MemoryItem) -> Seen:
         """Return a snapshot of the item."""
         values = {**item.__dict__, **(item.__pydantic_extra__ or {})}
+        for name, value in values.items():
+            if isinstance(value, (dict, list)):
+                values[name] = deepcopy(value) if value else type(value)()  # The caller's is spoiled afterwards.
         whose = item.metadata.__dict__
-        values["metadata"] = {**whose, "extra": dict(whose["extra"])}
+        values["metadata"] = {**whose, "extra": deepcopy(whose["extra"]) if whose["extra"] else {}}
         return cls(type(item).__name__, values, repr([values[name] for name in sorted(values)]))
 
     @property
@@ -86,15 +90,27 @@ def seen(value: Any) -> Any:
 
 
 def spoil(value: Any) -> None:
-    """Change an item that the caller holds; that must not change what is stored."""
+    """Change an item that the caller holds, at every depth; that must not change what is stored."""
     if isinstance(value, MemoryItem):
+        for inner in (*value.__dict__.values(), *(value.__pydantic_extra__ or {}).values(), value.metadata.extra):
+            _spoil_json(inner)
         value.__dict__["content"] = "changed by the caller"
-        value.metadata.extra["changed"] = "by the caller"
     elif isinstance(value, RankedItem):
         spoil(value.item)
     elif isinstance(value, (list, tuple, Recalled)):
         for inner in value:
             spoil(inner)
+
+
+def _spoil_json(value: Any) -> None:
+    if isinstance(value, dict):
+        for inner in value.values():
+            _spoil_json(inner)
+        value["changed"] = "by the caller"
+    elif isinstance(value, list):
+        for inner in value:
+            _spoil_json(inner)
+        value.append("changed by the caller")
 
 
 def difference(wanted: Answer, found: Answer) -> Difference | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from random import Random
 
@@ -9,7 +10,6 @@ from memoranda.items import MemoryMetadata
 from memoranda.store import Store
 from memoranda_testing.case import Clock
 from memoranda_testing.expect import ExpectationError, NotReachedError, tested
-from memoranda_testing.model.answers import Answer
 from memoranda_testing.model.contract import cause, sentence
 from memoranda_testing.model.generator import Generator
 from memoranda_testing.model.player import Failure, modelled
@@ -22,6 +22,9 @@ from memoranda_testing.model.values import HistoryOptions
 
 SHRINKING_STEPS = 12_000
 """How many steps are tried to shrink a failure; with fewer, the program that shows it is longer."""
+
+_STATES = 24
+"""How many states are followed that are possible after calls at once and calls that were cancelled."""
 
 
 async def check_histories(
@@ -107,30 +110,45 @@ async def failure_report(failure: Failure, sandbox: Sandbox, what: str, case: ob
         f"{subject}: {least.difference.sentence}\n"
         f"The contract, {sentence(method, least.difference.kind) if case is None else tested(case)}\n"
         f"What usually causes it: {cause(least.call, least.difference.kind)}.\n"
-        f"Found by {what}.{note} This program shows it:\n\n{program(least, sandbox.store, _answers(least, sandbox))}\n"
+        f"Found by {what}.{note} This program shows it:\n\n{program(least, sandbox.store, _errors(least, sandbox))}\n"
     )
 
 
-def _answers(failure: Failure, sandbox: Sandbox) -> list[Answer | None]:
-    """Return what the model answers to each step but the last."""
+def _errors(failure: Failure, sandbox: Sandbox) -> list[tuple[str, ...]]:
+    """Return the names of the errors that each step but the last may raise, in any state that is possible by then."""
     clock = Clock(START)
-    model = Model(sandbox.store.capabilities, clock, sandbox.store.default_order)
-    answers: list[Answer | None] = []
+    states = [Model(sandbox.store.capabilities, clock, sandbox.store.default_order)]
+    found: list[tuple[str, ...]] = []
     for step in failure.steps[:-1]:
-        answer = None
         if isinstance(step, Moved):
-            if step.seconds < 0:
+            for model in states if step.seconds < 0 else ():
                 model.expire()
             clock.now += step.seconds
-        elif isinstance(step, Together):
-            for call in step.calls:
-                modelled(model, call)
+        errors = [name for model in states for call in _calls_of(step) for name in modelled(model, call).errors]
+        if isinstance(step, Cancelled):  # It is done or not.
+            done = [model.copy() for model in states]
+            errors += [name for model in done for name in modelled(model, step.call).errors]
+            states += done
         elif isinstance(step, Forked):
-            for call in step.calls():
-                if call.method == "add":
-                    modelled(model, call)
-            model.handle().purge(metadata=MemoryMetadata(session_id=BRANCH))
-        elif isinstance(step, (Call, Cancelled)):
-            answer = modelled(model, step if isinstance(step, Call) else step.call)
-        answers.append(answer)
-    return answers
+            for model in states:
+                model.handle().purge(metadata=MemoryMetadata(session_id=BRANCH))
+        elif isinstance(step, Together):  # In any order.
+            states = [_in_order(model, order) for model in states for order in itertools.permutations(step.calls)]
+        states = states[:_STATES]
+        found.append(tuple(dict.fromkeys(errors)))
+    return found
+
+
+def _calls_of(step: Step) -> Sequence[Call]:
+    """Return the calls that a step makes one after the other."""
+    if isinstance(step, Forked):
+        return [call for call in step.calls() if call.method == "add"]
+    return [step] if isinstance(step, Call) else []
+
+
+def _in_order(model: Model, calls: Sequence[Call]) -> Model:
+    """Return the state after these calls."""
+    after = model.copy()
+    for call in calls:
+        modelled(after, call)
+    return after

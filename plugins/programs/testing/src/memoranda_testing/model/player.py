@@ -41,6 +41,10 @@ class Failure:
     difference: Difference
     position: int | None = None
     """The position among the calls that follow a fork."""
+    looks: tuple[Call, ...] = ()
+    """Where more than one answer is right: the calls that show it, and those made at once before them."""
+    possible: tuple[tuple[Answer, ...], ...] = ()
+    """What all of these may answer."""
 
 
 @dataclass
@@ -102,7 +106,8 @@ class Player:
         unlike = difference(wanted, found)
         if self._given_up is None:
             return None if unlike is None else Failure(tuple(self.played), call, wanted, found, unlike)
-        self._done = [model for model in self._done if difference(modelled(model, call), found) is None]
+        done = [(model, modelled(model, call)) for model in self._done]
+        self._done = [model for model, answer in done if difference(answer, found) is None]
         if unlike is None:
             later = self.model.copy()
             if self._may_follow and not modelled(later, self._given_up.call).errors:
@@ -110,19 +115,23 @@ class Player:
         elif self._done:
             self.model, self._may_follow = self._done.pop(0), False
         else:
-            return self._neither(call, wanted, found, unlike)
+            later = self.model.copy()
+            may_follow = self._may_follow and not modelled(later, self._given_up.call).errors
+            further = [modelled(later, call)] if may_follow else []
+            return self._neither(call, (wanted, *(answer for _, answer in done), *further), found, unlike)
         return None
 
-    def _neither(self, call: Call, wanted: Answer, found: Answer, unlike: Difference) -> Failure:
+    def _neither(self, call: Call, possible: Sequence[Answer], found: Answer, unlike: Difference) -> Failure:
         """Return the failure of a call that shows an earlier one half done."""
         assert self._given_up is not None
         given_up = f"after {self._given_up.call.method}() was cancelled at its await number {self._given_up.at}"
         if unlike.kind == "not ended":
-            sentence = f"{given_up}, it did not end."
-        else:
-            sentence = f"{given_up}, there is neither the old state nor the new: {unlike.sentence}"
-            unlike = replace(unlike, kind="cancelled")
-        return Failure(tuple(self.played), call, wanted, found, replace(unlike, sentence=sentence))
+            unlike = replace(unlike, sentence=f"{given_up}, it did not end.")
+            return Failure(tuple(self.played), call, possible[0], found, unlike)
+        sentence = f"{given_up}, there is neither the old state nor the new: {unlike.sentence}"
+        unlike = replace(unlike, kind="cancelled", sentence=sentence)
+        either = tuple((answer,) for answer in possible)
+        return Failure(tuple(self.played), call, possible[0], found, unlike, looks=(call,), possible=either)
 
     async def _answer(self, call: Call) -> Answer:
         return await answered(self.instances[call.instance % len(self.instances)], call, self.patience)
@@ -163,13 +172,19 @@ class Player:
         found = await asyncio.gather(*(self._answer(call) for call in step.calls))
         look = audit(self.model)
         state = await self._answer(look)
+        for call, answer in zip((*step.calls, look), (*found, state), strict=True):
+            if NOT_ENDED in answer.errors:
+                hanging = Difference("not ended", "it did not end.", "")
+                return Failure(tuple(self.played), call, Answer(), answer, hanging)
         nearest: Failure | None = None
+        possible: list[tuple[Answer, ...]] = []
         for order in itertools.permutations(range(len(step.calls))):
             model = self.model.copy()
             wanted = {position: modelled(model, step.calls[position]) for position in order}
+            expected = modelled(model, look)
+            possible.append((*(wanted[position] for position in range(len(order))), expected))
             if any(difference(wanted[position], found[position]) for position in order):
                 continue
-            expected = modelled(model, look)
             unlike = difference(expected, state)
             if unlike is None:
                 self.model = model
@@ -182,7 +197,10 @@ class Player:
         unlike = Difference(
             "together", f"no order of the {len(step.calls)} calls gives these answers ({names}) and this state.", ""
         )
-        return Failure(tuple(self.played), step.calls[0], Answer(), found[0], unlike)
+        looks = (*step.calls, look)
+        return Failure(
+            tuple(self.played), step.calls[0], Answer(), found[0], unlike, looks=looks, possible=tuple(possible)
+        )
 
     async def _forked(self, step: Forked) -> Failure | None:
         """Fork a session on both, under the store's name, and compare what both show of it until it ends."""
@@ -239,12 +257,12 @@ class Player:
         while len(states) < 2 or states[-1] != states[-2]:  # What was begun may still be on its way.
             states.append(await self._answer(audit(self.model)))
             if NOT_ENDED in states[-1].errors:
-                return self._half_done(step, Difference("not ended", "a scan did not end.", ""))
+                return self._half_done(step, Difference("not ended", "a scan did not end.", ""), (), ())
             await asyncio.sleep(0.01)
         shown = await self._answer(replace(audit(self.model), arguments={"order": "added"}))
         if shown.errors or states[-1].errors:
             unlike = Difference("error", f"it raised {(*shown.errors, *states[-1].errors)[0]}.", "")
-            return self._half_done(step, unlike)
+            return self._half_done(step, unlike, (audit(self.model),), (self.model, after))
         live = {one.values["id"] for one in shown.value}
         found = {one.values["id"]: (one, one.values["id"] not in live) for one in states[-1].value}
         rows, before = {}, self.model.rows
@@ -252,15 +270,27 @@ class Player:
             possible = [before.get(item_id), after.rows.get(item_id)]
             fits = [row for row in possible if (row and (seen(row.item), row.deleted)) == found.get(item_id)]
             if not fits:
-                return self._half_done(step, Difference("cancelled", f"the item {item_id!r} is half changed.", ""))
+                unlike = Difference("cancelled", f"the item {item_id!r} is half changed.", "")
+                return self._half_done(step, unlike, self._looks_at(item_id), (self.model, after))
             if fits[0] is not None:
                 rows[item_id] = fits[0]
         self.model.rows = rows
         return None
 
-    def _half_done(self, step: Cancelled, unlike: Difference) -> Failure:
+    def _looks_at(self, item_id: str) -> tuple[Call, ...]:
+        """Return the calls that show whether an item is there, and whether it is there as a deleted one."""
+        whole = audit(self.model)
+        among_all = replace(whole, arguments={**whole.arguments, "where": {"id": item_id}})
+        return Call("get", {"item_id": item_id}), among_all
+
+    def _half_done(
+        self, step: Cancelled, unlike: Difference, looks: tuple[Call, ...], states: Sequence[Model]
+    ) -> Failure:
+        """Return the failure of a call that was cancelled; ``looks`` show it, and in these states nothing is wrong."""
         sentence = f"after {step.call.method}() was cancelled at its await number {step.at}: {unlike.sentence}"
-        return Failure(tuple(self.played), step.call, Answer(), Answer(), replace(unlike, sentence=sentence))
+        failure = Failure(tuple(self.played), step.call, Answer(), Answer(), replace(unlike, sentence=sentence))
+        possible = tuple(tuple(modelled(state, look) for look in looks) for state in states)
+        return replace(failure, looks=looks, possible=possible)
 
 
 class Stepped:

@@ -9,7 +9,7 @@ from typing import Any
 
 from memoranda.items import BUILTIN_TYPES, SCOPE_FIELDS, MemoryItem, MemoryMetadata
 from memoranda.store import Store
-from memoranda_testing.model.answers import Answer
+from memoranda_testing.model.outcome import outcomes
 from memoranda_testing.model.player import Failure, scope_arguments
 from memoranda_testing.model.recipe import recipe_of
 from memoranda_testing.model.steps import (
@@ -95,8 +95,8 @@ def _awaited(call: Call) -> str:
     return f"[each async for each in {text}]" if call.method in ("scan", "owners") else f"await {text}"
 
 
-def step_lines(step: Step, wanted: Answer | None = None) -> list[str]:
-    """Return a step as the lines of a program; ``wanted`` is what the model answers."""
+def step_lines(step: Step, errors: Sequence[str] = ()) -> list[str]:
+    """Return a step as the lines of a program; ``errors`` are the names of those that it may raise."""
     if isinstance(step, Moved):
         return [*(["await store.sweep()"] if step.seconds < 0 else ()), f"clock.now += {step.seconds}"]
     if isinstance(step, Reopened):
@@ -109,17 +109,17 @@ def step_lines(step: Step, wanted: Answer | None = None) -> list[str]:
     if isinstance(step, SeenOutside):
         return ["found = await outside.look(store.clock())"]
     if isinstance(step, Together):
-        calls = ", ".join(call_text(call) for call in step.calls)
-        return [f"print(await asyncio.gather({calls}, return_exceptions=True))"]
+        return [f"await asyncio.gather({', '.join(map(call_text, step.calls))}, return_exceptions=True)"]
     if isinstance(step, Forked):
         return _forked(step)
     if isinstance(step, Cancelled):
         return [
-            "with suppress(asyncio.CancelledError):",
+            f"with suppress({', '.join(('asyncio.CancelledError', *dict.fromkeys(errors)))}):",
             f"    await asyncio.create_task(cancelled({call_text(step.call)}, {step.at}))",
+            *(("await asyncio.sleep(1)  # What was begun may still be on its way.",) if step.by_item else ()),
         ]
-    if wanted is not None and wanted.errors:
-        return [f"with suppress({', '.join(dict.fromkeys(wanted.errors))}):", f"    {_awaited(step)}"]
+    if errors:
+        return [f"with suppress({', '.join(dict.fromkeys(errors))}):", f"    {_awaited(step)}"]
     return [_awaited(step)]
 
 
@@ -141,8 +141,14 @@ def _last(failure: Failure) -> list[str]:
         before, step = _forked(step, failure.position), list(step.calls())[failure.position]
     if isinstance(step, SeenOutside):
         return [*step_lines(step), f"assert {failure.difference.line}, found"]
+    if failure.possible:
+        cancelling = step_lines(step) if isinstance(step, Cancelled) else []
+        lines = [*before, *cancelling, *_one_of_several(failure)]
+        return [line.replace(repr(BRANCH), "branch") for line in lines]
     if isinstance(step, Together) and failure.call is not None and failure.call not in step.calls:
         return [*step_lines(step), *_compared(failure.call, failure)]
+    if isinstance(step, Cancelled) and failure.difference.kind != "not ended":  # It was not cancelled: it did not wait.
+        step = step.call
     if not isinstance(step, Call):
         return [*step_lines(step), f"# {failure.difference.sentence}"]
     return [*before, *(line.replace(repr(BRANCH), "branch") for line in _compared(step, failure))]
@@ -159,17 +165,22 @@ def _compared(step: Call, failure: Failure) -> list[str]:
             "else:",
             f'    raise AssertionError("expected {names}")',
         ]
-    if failure.difference.kind == "cancelled":
-        return [f"print({_awaited(step)})", f"# {failure.difference.sentence}"]
     lines = [f"found = {_awaited(step)}"]
     return [*lines, f"assert {failure.difference.line}, found"] if failure.difference.line else lines
 
 
-def program(failure: Failure, store: Store, answers: Sequence[Answer | None]) -> str:
-    """Return the failure as a program; ``answers`` are what the model answers to each of its steps."""
+def _one_of_several(failure: Failure) -> list[str]:
+    """Return the lines that make the calls and compare their outcome with everything that would be right."""
+    right = [f"    {each!r}," for each in outcomes(failure.possible)]
+    calls = ", ".join(map(call_text, failure.looks))
+    return [f"found = await outcome({calls})", "assert found in [", *right, "], found"]
+
+
+def program(failure: Failure, store: Store, errors: Sequence[Sequence[str]]) -> str:
+    """Return the failure as a program; ``errors`` are the names of those that each of its steps may raise."""
     lines: list[str] = []
-    for step, wanted in zip(failure.steps[:-1], answers, strict=False):
-        lines += step_lines(step, wanted)
+    for step, names in zip(failure.steps[:-1], errors, strict=False):
+        lines += step_lines(step, names)
     lines += _last(failure)
     return composed(
         store,
@@ -221,5 +232,5 @@ _ERRORS = (
     "StoreClosedError",
 )
 
-_OURS = ("Clock", "Many", "cancelled", "comparable", "held", "left_since", "updated")
+_OURS = ("Clock", "Many", "cancelled", "comparable", "held", "left_since", "outcome", "updated")
 """The names of this package that a program may use."""

@@ -9,8 +9,8 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
-from memoranda_testing.servers._programs import Candidate, Command, first_that_runs, why_not
-from memoranda_testing.servers._system import ServerError
+from servers.programs import Candidate, Command, first_that_runs, why_not
+from servers.system import ServerError
 
 POSTGRES_VARIABLE = "MEMORANDA_TEST_POSTGRES_URL"
 

@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
-from memoranda_testing.servers._postgres_programs import POSTGRES_VARIABLE, postgres_binaries
-from memoranda_testing.servers._process import START_SECONDS, ExternalServer, LocalServer
-from memoranda_testing.servers._system import ServerError, account_options, reachable, unprivileged_account
+from servers.postgres_programs import POSTGRES_VARIABLE, postgres_binaries
+from servers.process import START_SECONDS, ExternalServer, LocalServer
+from servers.system import ServerError, account_options, reachable, unprivileged_account
 
 # A killed server loses nothing that the kernel has; only a power cut would.
 _FAST = {

@@ -14,9 +14,9 @@ from memoranda.items import AIMemory, HumanMemory, MemoryItem, MemoryMetadata, S
 from memoranda.store import Store, dump_item
 from memoranda.trust import Trust, trust_of
 from memoranda_messages import to_anthropic, to_openai, to_responses
-from memoranda_testing.cases.trust_attacks import Attack, texts
 from memoranda_testing.expect import ExpectationError
 from memoranda_userdata import export, import_
+from trust_kit.attacks import Attack, texts
 
 QUESTION = "Which train do I like?"
 KNOWN = "I like the green train."

@@ -30,9 +30,11 @@ class StepwiseStore(BaseStore):
 
     capabilities = InMemoryEngine.capabilities
     needs_init = False
+    engine = InMemoryEngine
+    """What keeps the items."""
 
     def __init__(self) -> None:
-        self.items = InMemoryEngine(self._own_ranker)
+        self.items = self.engine(self._own_ranker)
         super().__init__()
 
     async def _own_ranker(self) -> Ranker:

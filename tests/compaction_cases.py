@@ -10,6 +10,8 @@ from memoranda.store import EVERYTHING, Capability, Store
 from memoranda_summary import SummaryConfig, compact
 from memoranda_summary.compaction import expand, undo
 from memoranda_testing.case import Cases, Reopen, moment, needs, required
+from memoranda_testing.cases import case_names
+from memoranda_testing.conformance import as_test
 from memoranda_testing.expect import contents, equal, raises, same_item, that
 
 # With prompts of its own a configuration needs no template to be installed.
@@ -270,3 +272,11 @@ class CompactionCases(Cases):
             await undo(again, result.summary_id or "")
             equal(contents(await _shown(again, scope)), contents(said), "what is shown after the undo")
             await self.clean(again)
+
+
+class CompactionConformance(CompactionCases):
+    """Test compaction on the store of a fixture ``store``, which a fixture ``reopen`` opens again."""
+
+
+for _name in case_names(CompactionCases):
+    setattr(CompactionConformance, _name, as_test(getattr(CompactionCases, _name)))

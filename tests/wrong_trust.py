@@ -6,6 +6,8 @@ from collections.abc import AsyncGenerator, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
+from stepwise import StepwiseStore
+
 from memoranda.items import HumanMemory, MemoryItem, MemoryMetadata, SummaryMemory
 from memoranda.store import InMemoryStore, Observer, Order, Store, copy_item, dump_item, load_item
 from memoranda.store.backend import AtLeast, Filter, Page, Write
@@ -13,8 +15,7 @@ from memoranda.trust import trust_of
 from memoranda_facts import Facts
 from memoranda_guard import Fence, Guard, QuarantinedMemory
 from memoranda_guard import guard as guard_module
-from memoranda_testing.cases.trust import TrustCases
-from memoranda_testing.stepwise import StepwiseStore
+from trust_kit.cases import TrustCases
 
 
 def without_trust(wanted: Filter) -> Filter:

@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, distribution
 from urllib.parse import quote
 
-from memoranda_testing.servers._process import ExternalServer, LocalServer
-from memoranda_testing.servers._programs import Candidate, Command, first_that_runs
+from servers.process import ExternalServer, LocalServer
+from servers.programs import Candidate, Command, first_that_runs
 
 REDIS_VARIABLE = "MEMORANDA_TEST_REDIS_URL"
 

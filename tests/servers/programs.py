@@ -11,7 +11,7 @@ import tempfile
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
-from memoranda_testing.servers._system import MissingServerError, ServerError
+from servers.system import MissingServerError, ServerError
 
 logger = logging.getLogger(__name__)
 

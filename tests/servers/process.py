@@ -14,7 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from memoranda_testing.servers._system import (
+from servers.system import (
     HeldPort,
     ServerError,
     account_options,

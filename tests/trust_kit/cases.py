@@ -17,9 +17,9 @@ from memoranda_guard import Fence as GuardFence
 from memoranda_guard import Guard, approve, quarantined
 from memoranda_summary import SummaryConfig, compact
 from memoranda_testing.case import Cases, needs
-from memoranda_testing.cases.trust_attacks import FAMILIES, Attack
-from memoranda_testing.cases.trust_checks import KNOWN, QUESTION, TOKENS, Plant, exported_into
 from memoranda_testing.expect import ExpectationError, equal, that
+from trust_kit.attacks import FAMILIES, Attack
+from trust_kit.checks import KNOWN, QUESTION, TOKENS, Plant, exported_into
 
 _CONFIG = SummaryConfig(templates=("brief",), prompts={"brief": "Sum up."}, keep_recent=0)
 _SYSTEM = "You book trains."

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from memoranda_testing.servers import (
+from servers import (
     ServerError,
-    _programs,
     postgres_server,
+    programs,
     programs_in_use,
     redis_server,
 )
@@ -110,12 +110,12 @@ def test_a_postgres_that_does_not_run_is_passed_over(
 def test_a_program_that_hangs_is_given_up_with_all_that_it_started(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_programs, "TRY_SECONDS", 0.5)
+    monkeypatch.setattr(programs, "TRY_SECONDS", 0.5)
     hanging, started = tmp_path / "redis-server", tmp_path / "started"
     # The child holds the output open, and would hold up whoever waits for its end.
     hanging.write_text(f"#!/bin/sh\nsleep 10000 &\necho $! > {started}\nwait\n")
     hanging.chmod(0o755)
-    assert "within 0.5 seconds" in _programs.why_not((str(hanging),))
+    assert "within 0.5 seconds" in programs.why_not((str(hanging),))
     if started.exists():
         child = Path(f"/proc/{started.read_text().strip()}/cmdline")
         while child.exists() and child.read_bytes():
