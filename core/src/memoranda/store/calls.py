@@ -90,27 +90,27 @@ def _reported(method: Any) -> Any:
     async def call(self: Any, *given: Any, **named: Any) -> Any:
         if takes_several:  # Whoever measures may count them.
             given, named = tuple(map(_listed, given)), {name: _listed(each) for name, each in named.items()}
-        ends = _told(self.measured_by, _new(Call, (operation, self, False, names, given, named)))
+        ends = _called(self.measured_by, _new(Call, (operation, self, False, names, given, named)))
         try:
             result = await method(self, *given, **named)
         except BaseException as error:
-            _told(ends, None, error)
+            _called(ends, None, error)
             raise
-        _told(ends, result, None)
+        _called(ends, result, None)
         return result
 
     @wraps(method)
     async def stream(self: Any, *given: Any, **named: Any) -> AsyncGenerator[Any, None]:
-        ends, count = _told(self.measured_by, Call(operation, self, True, names, given, named)), 0
+        ends, count = _called(self.measured_by, Call(operation, self, True, names, given, named)), 0
         try:
             async with aclosing(method(self, *given, **named)) as items:
                 async for item in items:
                     count += 1
                     yield item
         except BaseException as error:
-            _told(ends, *((count, None) if isinstance(error, GeneratorExit) else (None, error)))
+            _called(ends, *((count, None) if isinstance(error, GeneratorExit) else (None, error)))
             raise
-        _told(ends, count, None)
+        _called(ends, count, None)
 
     return stream if isasyncgenfunction(method) else call
 
@@ -119,7 +119,7 @@ def _listed(given: Any) -> Any:
     return list(given) if isinstance(given, Iterator) else given
 
 
-def _told(functions: Iterable[Any], *given: Any) -> list[Any]:
+def _called(functions: Iterable[Any], *given: Any) -> list[Any]:
     """Call each function, and return what is to be called later."""
     returned = []
     for function in functions:

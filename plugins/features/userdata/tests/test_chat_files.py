@@ -254,9 +254,9 @@ USE = {"role": "assistant", "content": [{"type": "tool_use", "id": "1", "name": 
 @pytest.mark.parametrize(
     ("text", "arguments", "said"),
     [
-        (lines({"content": "x"}), [], "line 1 is no message"),
+        (lines({"content": "x"}), [], "line 1 is not a message"),
         (lines({"content": "x"}), ["--format", "memoranda"], "line 1: a memory needs a memory_type"),
-        (lines(HELLO, {"content": "x"}), [], "line 2 is no message"),
+        (lines(HELLO, {"content": "x"}), [], "line 2 is not a message"),
         (lines(HELLO, {"role": "bot", "content": "x"}), [], "line 2 fits no format. As openai: 'bot' is not a known"),
         (
             lines(HELLO, HELLO | {"session_id": "s"}),

@@ -109,7 +109,7 @@ def read_entry(text: bytes, agent_id: str, key: str) -> EpisodicMemory:
     try:
         entry = json.loads(text.decode())
     except (ValueError, RecursionError) as error:
-        raise CorruptEntryError(agent_id, key, "it is no JSON") from error
+        raise CorruptEntryError(agent_id, key, "it is not JSON") from error
     return load_entry(entry, agent_id, key)
 
 

@@ -75,7 +75,7 @@ _SAID: Mapping[ChangeKind, str] = {
     "deleted": "deleted since",
     "expired": "shown and has expired",
     "purged": "purged since",
-    "elsewhere": "given to the context and is no item of this store",
+    "elsewhere": "given to the context and is not an item of this store",
 }
 
 

@@ -57,15 +57,15 @@ class MemorandaChatMessageHistory(BaseChatMessageHistory):
     @property
     def messages(self) -> list[BaseMessage]:  # type: ignore[override]  # writable there, but never written
         """The conversation, oldest first."""
-        return blocking("messages", "aget_messages", self.aget_messages)
+        return blocking("messages", self.aget_messages, instead="aget_messages")
 
     def add_messages(self, messages: Sequence[BaseMessage]) -> None:
         """Store messages, all or none."""
-        blocking("add_messages", "aadd_messages", lambda: self.aadd_messages(messages))
+        blocking("add_messages", lambda: self.aadd_messages(messages))
 
     def clear(self) -> None:
         """Remove every message, for good if the store can."""
-        blocking("clear", "aclear", self.aclear)
+        blocking("clear", self.aclear)
 
     async def aget_messages(self) -> list[BaseMessage]:
         """Return the conversation, oldest first."""

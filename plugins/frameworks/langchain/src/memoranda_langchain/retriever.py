@@ -40,7 +40,7 @@ class MemorandaRetriever(BaseRetriever):
     def _get_relevant_documents(
         self, query: str, *, run_manager: CallbackManagerForRetrieverRun, k: int | None = None
     ) -> list[Document]:
-        return blocking("invoke", "ainvoke", lambda: self._found(query, k))
+        return blocking("invoke", lambda: self._found(query, k))
 
     async def _aget_relevant_documents(
         self, query: str, *, run_manager: AsyncCallbackManagerForRetrieverRun, k: int | None = None

@@ -18,11 +18,10 @@ from langgraph.checkpoint.base import (
 from langgraph.checkpoint.serde.base import SerializerProtocol
 
 from memoranda.errors import InputError
-from memoranda_langgraph.blocking import blocking
 from memoranda_langgraph.records import delta_history
 from memoranda_langgraph.serializing import CheckpointSerializer
 from memoranda_langgraph.threads import Threads
-from memoranda_messages.sessions import awaitable_store, finished
+from memoranda_messages.sessions import awaitable_store, blocking, finished
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -29,12 +29,11 @@ from memoranda.errors import CorruptStoreError, InputError
 from memoranda.items import MemoryItem, MemoryMetadata, Payload
 from memoranda.store import Capability, Store
 from memoranda.trust import check_trust, trust_of, trusted_as
-from memoranda_langgraph.blocking import blocking
 from memoranda_langgraph.namespaces import HandleScope, Namespace, SplitFilter, list_namespaces
 from memoranda_langgraph.semantic_index import SemanticIndex, pack
 from memoranda_langgraph.serializing import is_safe, packed_json, unpacked_json
 from memoranda_messages.payload_json import decode_payload, encode_payload
-from memoranda_messages.sessions import awaitable_store, finished
+from memoranda_messages.sessions import awaitable_store, blocking, finished
 
 if TYPE_CHECKING:
     from memoranda.sync import SyncStore

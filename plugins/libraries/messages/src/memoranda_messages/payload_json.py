@@ -41,14 +41,14 @@ def encode_payload(value: Any) -> str:
 
 
 def decode_payload(text: str) -> Any:
-    """Return the value of a payload. Raises InputError for text that is no JSON."""
+    """Return the value of a payload. Raises InputError for text that is not JSON."""
     try:
         try:
             return json_value(text)
         except RecursionError:
             return _decoded(text)
     except (TypeError, ValueError, IndexError) as error:
-        raise InputError("The payload is no JSON.", field="payload") from error
+        raise InputError("The payload is not JSON.", field="payload") from error
 
 
 def plain(value: Any) -> Any:

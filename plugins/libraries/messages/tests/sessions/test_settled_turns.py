@@ -38,9 +38,9 @@ def test_a_sync_call_runs_its_coroutine_and_is_refused_in_an_event_loop() -> Non
         return 1
 
     async def inside() -> None:
-        blocking("messages", "aget_messages", work)
+        blocking("messages", work, instead="aget_messages")
 
-    assert blocking("messages", "aget_messages", work) == 1
+    assert blocking("messages", work, instead="aget_messages") == 1
     with pytest.raises(SyncCallError, match=r"Await aget_messages\(\)"):
         asyncio.run(inside())
 

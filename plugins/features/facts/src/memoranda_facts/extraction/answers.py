@@ -119,7 +119,7 @@ def _proposals(text: str) -> tuple[list[Any], list[Any]]:
         # Models without structured output like to wrap their JSON in a sentence or a fence.
         answer = json.loads(text[start : end + 1])
     except (ValueError, RecursionError):
-        raise UnusableAnswerError("it is no JSON") from None
+        raise UnusableAnswerError("it is not JSON") from None
     facts = answer.get("facts") if isinstance(answer, dict) else None
     if not isinstance(facts, list):
         raise UnusableAnswerError("it has no list of facts")

@@ -277,8 +277,8 @@ def _why_unfit(reasons: Mapping[FileFormat, str | None]) -> str:
     near = {each: reason for each, reason in reasons.items() if reason and " needs '" not in reason}
     if not near or len(near) == len(reasons) - len(EXPORTS):
         return (
-            "is no message ('role' or 'from'), no conversation ('messages', 'conversations', 'mapping' or "
-            "'chat_messages') and no memory ('memory_type' or 'memory'). "
+            "is not a message ('role' or 'from'), a conversation ('messages', 'conversations', 'mapping' or "
+            "'chat_messages') or a memory ('memory_type' or 'memory'). "
             f"Pass --format {_FORMATS} if it is one of these, to see what is missing."
         )
     by_reason: dict[str, set[FileFormat]] = {}

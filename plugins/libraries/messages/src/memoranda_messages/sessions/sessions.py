@@ -116,13 +116,17 @@ class SyncCallError(StoreMisuseError, asyncio.InvalidStateError):
         )
 
 
-def blocking(name: str, instead: str, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
-    """Return the result of a coroutine. ``name`` is what was called, ``instead`` its async counterpart."""
+def blocking(name: str, work: Callable[[], Coroutine[Any, Any, T]], *, instead: str | None = None) -> T:
+    """Run a coroutine and return its result, for a sync method of this ``name``.
+
+    ``instead`` is its async counterpart, unless that has the same name with an ``a`` before it. Raises SyncCallError in
+    a running event loop.
+    """
     try:
         asyncio.get_running_loop()
     except RuntimeError:
         return sync.run(work())
-    raise SyncCallError(name, instead)
+    raise SyncCallError(name, instead or f"a{name}")
 
 
 def beside(work: Coroutine[Any, Any, T]) -> T:
