@@ -231,11 +231,19 @@ async def broken_promises(history: History, store: Store) -> list[str]:
     compactions, removals = history.of("compact"), history.of("forget")
     for key, (call, *_) in history.of("prepare").items():
         if key in removals:
-            broken += _removed(key, removals[key], there)
+            tried = removals[key]
+            broken += [f"{each}{_told([call, *tried])}" for each in _removed(key, tried, there)]
         else:
             broken += _all_or_none(f"add_many {key}", call, there)
-            broken += _compacted(key, compactions.get(key, []), there, summaries[key])
+            tried = compactions.get(key, [])
+            broken += [f"{each}{_told([call, *tried])}" for each in _compacted(key, tried, there, summaries[key])]
     return broken
+
+
+def _told(calls: Sequence[Call]) -> str:
+    """Return how calls ended one after the other, and when, for whoever looks for the reason."""
+    ended = (f"{call.path} {call.outcome} {call.began:.2f} to {call.ended:.2f}" for call in calls)
+    return f" ({', '.join(ended)})"
 
 
 def _ways(calls: Sequence[Call]) -> tuple[int, int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import math
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -15,7 +16,7 @@ from memoranda.store.backend import Layer, Write, Written
 from memoranda_facts import Facts
 from memoranda_spaces import Grants, agent, group, user
 from memoranda_sqlite import SQLiteMemoryStore
-from memoranda_userdata import descendants, forget, revoke
+from memoranda_userdata import descendants, export, forget, import_, revoke
 
 
 @pytest.fixture
@@ -88,6 +89,24 @@ async def test_a_revoke_that_was_cut_off_is_completed_by_the_next_one(store: Sto
 
     assert not await grants.revoke("acme", to=user("ada"), by="vera")
 
+    assert await shown(store) == {"own"}
+
+
+async def test_an_import_through_a_handle_brings_nothing_back_that_was_withdrawn(store: Store, grants: Grants) -> None:
+    """An export of the user's own, made while the space was granted."""
+    ada = await shared_summary(store, grants)
+    file = io.StringIO()
+    await export(ada, file)
+    await grants.revoke("acme", to=user("ada"), by="vera")
+
+    with pytest.raises(NotGrantedError):
+        await import_(ada, io.StringIO(file.getvalue()), on_conflict="overwrite")
+    assert await shown(store) == {"own"}
+
+    await grants.give("acme", to=user("ada"), by="vera")
+    await import_(ada, io.StringIO(file.getvalue()), on_conflict="overwrite")
+    assert {"summary", "second"} <= await shown(store)
+    await grants.revoke("acme", to=user("ada"), by="vera")
     assert await shown(store) == {"own"}
 
 

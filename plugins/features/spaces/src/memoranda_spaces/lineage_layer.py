@@ -74,7 +74,8 @@ class LineageLayer(Layer):
 
         The grants are looked up once more after it, so that one that ended meanwhile leaves nothing.
         """
-        if is_being_written(RECORD):  # A copy of another store has its bounds, and the notes come with it.
+        # A copy of another store has its bounds, and the notes come with it; what comes in through a handle has none.
+        if is_being_written(RECORD) and (write.within is None or write.within.user_id is None):
             return await self.inner.write(write)
         sources = await self._read({source for item in made for source in sources_of(item)})
         lineages = await self._lineages(made, sources)
@@ -86,7 +87,7 @@ class LineageLayer(Layer):
                     raise UnsupportedError(store.label, "items that end with a grant")
                 store.lifetimes.note(lineage.ends)
         of_users = [item for item in made if lineages[item.id].spaces and space_of(item) is None]
-        if is_being_written(DERIVATION) or not of_users:
+        if _is_withdrawing() or not of_users:
             return await self.inner.write(write.but(adds=adds, owned=False))
         for item in of_users:
             user_id = self._user_of(item)
@@ -125,7 +126,7 @@ class LineageLayer(Layer):
         lie in a space and was made elsewhere.
         """
         lineages = {item.id: Lineage.of(item, sources) for item in made}
-        if is_being_written(DERIVATION):  # It is what withdrawing a source leaves, which its grants cover.
+        if _is_withdrawing():  # It is what withdrawing a source leaves, which its grants cover.
             return lineages
         for item in made:
             space, lineage = space_of(item), lineages[item.id]
@@ -178,3 +179,8 @@ class LineageLayer(Layer):
             return await self.inner.write(write)
         ids = [each for each in change.ids or () if each not in bounded]
         return await self.inner.write(write.but(change=replace(change, ids=ids))) if ids else Written()
+
+
+def _is_withdrawing() -> bool:
+    """Return True while a source is withdrawn; whoever copies items writes records of all types."""
+    return is_being_written(DERIVATION) and not is_being_written(RECORD)
