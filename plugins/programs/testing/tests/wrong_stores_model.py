@@ -724,7 +724,6 @@ WRONG_STORES: list[tuple[type[Store] | Callable[..., Store], str]] = [
     *((store, CANCELLED) for store in (LockNotReleased, HalfABatchAtTheSecondAwait)),
     *((store, LEFT) for store in (LeavesAThread, LeavesATask, LeavesASocket, LeavesAFile)),
     (VectorNotRenewed, APART),
-    (MeaningAmongEverybody, "what_others_store_does_not_change_a_ranking_by_meaning"),
 ]
 """Each wrong store with the case that is to catch it."""
 
