@@ -251,8 +251,9 @@ def test_suite(session: nox.Session, distribution: str) -> None:
 
 def install_suite(session: nox.Session, distribution: str) -> None:
     """Install a distribution and what its tests need."""
-    kit = paths(FOLDERS["memoranda-testing"], ()) if distribution == "core" else []
-    session.install(*paths(distribution, () if distribution == "core" else ("test",)), *kit, *group("test"))
+    beside = ("memoranda-testing", "memoranda-summary") if distribution == "core" else ()
+    further = [part for name in beside for part in paths(FOLDERS[name], ())]
+    session.install(*paths(distribution, () if distribution == "core" else ("test",)), *further, *group("test"))
 
 
 def paths(distribution: str, extras: Sequence[str]) -> list[str]:

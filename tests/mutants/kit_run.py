@@ -42,7 +42,7 @@ _FIRST = ("test_batches_that_straddle_a_scope_end_at_its_bounds", "test_every_ch
 
 _LAST = (
     "test_random_filters_match_the_model",
-    "test_answers_depend_on_their_scope_alone",
+    "test_meaning_depends_on_what_is_stored_alone",
     "test_a_call_that_is_cancelled_at_any_await_is_done_or_not",
     "test_random_forks_show_what_lists_would",
     "test_needles_in_a_large_scope_are_found",

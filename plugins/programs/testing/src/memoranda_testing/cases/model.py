@@ -20,14 +20,13 @@ from memoranda_testing.model import (
     Sandbox,
     check_steps,
     leaks,
-    scope_independence,
 )
 from memoranda_testing.model.alike_steps import alike_names, alike_pairs, alike_places
 from memoranda_testing.model.change_steps import Changes, straddling_steps
 from memoranda_testing.model.combination_steps import Combinations
 from memoranda_testing.model.histories import failed
 from memoranda_testing.model.lifetime_steps import first_steps_after_an_end, lifetime_steps, lonely_ends
-from memoranda_testing.model.meaning import meaning_difference, renewed_difference
+from memoranda_testing.model.meaning import meaning_difference
 from memoranda_testing.model.meaning_steps import QUERIES, Meanings
 from memoranda_testing.model.player import Player, modelled
 from memoranda_testing.model.program import call_text
@@ -35,7 +34,7 @@ from memoranda_testing.model.recipe import sendable
 from memoranda_testing.model.search_steps import random_searches
 from memoranda_testing.model.size_steps import HUGE, LARGE, QUICK, large_steps, size_steps
 from memoranda_testing.model.state_steps import By, States
-from memoranda_testing.model.steps import Step
+from memoranda_testing.model.steps import RankedAfresh, Step
 from memoranda_testing.model.value_steps import alike_values, match_behind_many, second_lifetimes
 
 _CANCELLED = (
@@ -118,19 +117,11 @@ class IsolationCases(HistoryCases):
         modes: list[SearchMode] = ["semantic"]
         if Capability.HYBRID in store.capabilities:
             modes.append("hybrid")
-        player = await sandbox.player()
-        try:
-            for call in drawn.steps():
-                failure = await player.play(call)
-                that(failure is None, f"{call_text(call)} is not done as the contract says.")
-                if "deletes" in call.arguments:
-                    continue  # The copies that are compared would take the places that have become free.
-                held = player.model.handle().scan(metadata=drawn.owner, order="added")
-                searches = itertools.product(QUERIES, modes)
-                unlike = await renewed_difference(player.instances[0], held, drawn.owner, searches)
-                that(unlike is None, f"After {call.method}(), {unlike}")
-        finally:
-            await sandbox.close(player)
+        compared, steps = RankedAfresh(drawn.owner, QUERIES, tuple(modes)), list[Step]()
+        for call in drawn.steps():
+            # After removals, the copies that are compared would take the places that have become free.
+            steps += [call] if "deletes" in call.arguments else [call, compared]
+        await check_steps(sandbox, steps, "meanings")
 
     async def test_batches_that_straddle_a_scope_end_at_its_bounds(self, store: Store) -> None:
         """Of a batch through a handle, what lies outside is refused or passed over, and stays as it is."""
@@ -340,29 +331,6 @@ class ModelCases(HistoryCases):
             steps += [(size, list(size_steps(size, sandbox.mark, held_by))) for size in sizes]
         for size, wanted in steps:
             await check_steps(sandbox, wanted, f"{size:,} items")
-
-    async def test_answers_depend_on_their_scope_alone(self, store: Store) -> None:
-        """Whatever others add, hide or remove changes no answer, order or score, in every mode that is declared."""
-        modes: list[SearchMode] = ["text"]
-        for mode, capability in (("semantic", Capability.SEMANTIC), ("hybrid", Capability.HYBRID)):
-            if capability in store.capabilities:
-                modes.append(mode)  # type: ignore[arg-type]  # one of the modes, as the line above says
-            else:
-                self.unchecked(f"rankings of the mode {mode!r}, which the store does not declare")
-
-        async def tidy() -> None:
-            await self.clean(store)
-
-        trial = scope_independence.Trial(store, modes, lambda: scope_independence.Cast.of(self.scope), tidy)
-        for number in range(20 if self.thorough else 3):
-            self.going_on()
-            clash = await trial.clash(
-                scope_independence.drawn(Random(f"{self.seed}/apart/{number}"), store.capabilities)
-            )
-            if clash is not None:
-                raise ExpectationError(
-                    await scope_independence.clash_report(clash, trial, f"history {number} of the seed {self.seed}")
-                )
 
     async def test_nothing_of_the_store_is_left_after_close(self, store: Store) -> None:
         """After close() no thread, task, file or socket of the store is left."""

@@ -11,6 +11,7 @@ from collections.abc import Coroutine
 from typing import Any
 
 from memoranda_testing.case import Clock
+from memoranda_testing.model.afresh import unlike_afresh
 from memoranda_testing.model.generator import Generator
 from memoranda_testing.model.histories import check_histories, check_steps, compare
 from memoranda_testing.model.leaks import held, left_since
@@ -19,7 +20,6 @@ from memoranda_testing.model.outside import Outside
 from memoranda_testing.model.player import Stepped
 from memoranda_testing.model.reference import Model
 from memoranda_testing.model.sandbox import Sandbox
-from memoranda_testing.model.scope_independence import comparable, updated
 from memoranda_testing.model.steps import Call, Cancelled, Forked, Many
 from memoranda_testing.model.values import HistoryOptions
 
@@ -43,10 +43,9 @@ __all__ = [
     "cancelled",
     "check_histories",
     "check_steps",
-    "comparable",
     "compare",
     "held",
     "left_since",
     "outcome",
-    "updated",
+    "unlike_afresh",
 ]

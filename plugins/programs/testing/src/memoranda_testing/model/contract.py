@@ -25,7 +25,7 @@ _SENTENCES: dict[str, dict[str, tuple[str, str]]] = {
     "search_ranked": {
         "missing": ("search_ranked", "items with no relation to the query are left out of a text ranking."),
         "too much": ("search_ranked", "items with no relation to the query are left out of a text ranking."),
-        "apart": ("search_ranked", "What lies outside of the scope changes no score."),
+        "afresh": ("search_ranked", "What lies outside of the scope changes no score."),
     },
     "scan": {
         "missing": ("scan", "Items that are there for the whole scan are yielded exactly once"),
@@ -69,8 +69,6 @@ _CAUSES: dict[str, str] = {
     "together": "reading and writing in two transactions without a lock in between",
     "cancelled": "a batch in several transactions, or one that is not rolled back when its caller gives up",
     "not ended": "a lock, a connection or a slot of a pool that is not given back when a call fails or is cancelled; or a store that is slow, which is no fault: run the kit with a longer timeout",
-    "apart": "a ranking, a count or a cut that is taken over all items before the scope's own are picked out "
-    "of them; or a write or a removal that reaches items of another owner",
     "afresh": "a vector, a word list or an entry of an index that was not renewed where an item was replaced, archived or "
     "removed",
     "outside": "a write that is acknowledged before it is where others read: in a cache or a buffer of this process, or in "

@@ -24,7 +24,8 @@ _WAIT = 0.01
 def held() -> dict[str, str]:
     """Return every thread, task, file and socket of the process: identity to description."""
     found = {
-        f"thread {thread.ident}": f"the thread {thread.name!r}"
+        # The system's number: Python's own may be that of a thread that has ended.
+        f"thread {thread.native_id}": f"the thread {thread.name!r}"
         for thread in threading.enumerate()
         # Threads of the loop's own executor belong to the loop, not to the store.
         if not thread.name.startswith("asyncio_")

@@ -1,21 +1,11 @@
-"""Compare searches by meaning with one another, since the model knows no meanings.
-
-One that has filters is compared with the ranking of everything, and one after many changes with one over copies of the
-same items that have no past.
-"""
+"""Compare searches by meaning that have filters with the ranking of everything, since the model knows no meanings."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-
-from memoranda.items import MemoryItem, MemoryMetadata
-from memoranda.store import EVERYTHING, Capability, RankedItem, SearchMode, Store, copy_item
+from memoranda.store import EVERYTHING, Store
 from memoranda_testing.model.player import made
 from memoranda_testing.model.reference import Model
 from memoranda_testing.model.steps import Call
-
-LONG = 2_000
-"""How many letters have several passages."""
 
 _PAGING = ("query", "mode", "limit", "offset")
 
@@ -40,61 +30,3 @@ async def meaning_difference(store: Store, model: Model, call: Call) -> str | No
     if len(found) != len(best) or any(abs(one[1] - score) > 2e-6 for one, score in zip(found, best, strict=True)):
         return f"the best scores are {best}, and it returned {found}."
     return None
-
-
-async def renewed_difference(
-    store: Store, held: list[MemoryItem], owner: MemoryMetadata, searches: Iterable[tuple[str, SearchMode]]
-) -> str | None:
-    """Return how a ranked search differs from one over copies of the same items, of another user; None if none does.
-
-    ``held`` is all that the owner has, in the order of adding. The copies are removed again.
-    """
-    other = owner.model_copy(update={"user_id": f"{owner.user_id}-copy"})
-    await store.add_many([_copy_of(item, other) for item in held])
-    try:
-        for query, mode in searches:
-            found, renewed = [await _ranked(store, query, mode, metadata) for metadata in (owner, other)]
-            if unlike := _difference(held, found, renewed):
-                return f"search_ranked(query={query!r}, mode={mode!r}): {unlike}"
-    finally:
-        await store.clear(metadata=other)
-        if Capability.PURGE in store.capabilities:
-            await store.purge(metadata=other)
-    return None
-
-
-def _difference(
-    held: list[MemoryItem], found: Mapping[str, RankedItem], renewed: Mapping[str, RankedItem]
-) -> str | None:
-    unlike = [item.id for item in held if not _alike(found.get(item.id), renewed.get(_copied(item.id)))]
-    if unlike:
-        return f"{unlike} are not ranked as if they had just been added: a vector is out of date."
-    # Scores in the order of the ranking: items that are equally good may come in any order.
-    scores = [[each.score for each in ranked.values()] for ranked in (found, renewed)]
-    if any(abs(one - other) >= 1e-5 for one, other in zip(*scores, strict=True)):
-        return f"the order of {list(found)} is not that of items that have just been added."
-    whole = [each.item.id for each in found.values() if len(each.item.content) > LONG and not each.passage]
-    return f"it does not say which passages of {whole} it has found." if whole else None
-
-
-def _alike(one: RankedItem | None, other: RankedItem | None) -> bool:
-    """Return True if two items were found equally well, or not at all."""
-    if one is None or other is None:
-        return one is other
-    return abs(one.score - other.score) < 1e-5 and one.passage == other.passage
-
-
-def _copied(item_id: str) -> str:
-    return f"{item_id}-copy"
-
-
-def _copy_of(item: MemoryItem, owner: MemoryMetadata) -> MemoryItem:
-    copied = copy_item(item)
-    metadata = item.metadata.model_copy(update={"user_id": owner.user_id})
-    copied.__dict__.update({"id": _copied(item.id), "metadata": metadata, "version": 0})
-    return copied
-
-
-async def _ranked(store: Store, query: str, mode: SearchMode, metadata: MemoryMetadata) -> dict[str, RankedItem]:
-    ranked = await store.search_ranked(query=query, mode=mode, metadata=metadata, archived=None, limit=EVERYTHING)
-    return {each.item.id: each for each in ranked}

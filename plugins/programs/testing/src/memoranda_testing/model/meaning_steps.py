@@ -14,6 +14,7 @@ QUERIES = ("green tea in the morning", "zebras crossing bridges")
 _LONG = " ".join(f"The kettle {number} boils, and {number} cups of milk stand beside it." for number in range(60))
 _TEXTS = (
     "A cup of tea, number {}",
+    "A zebra on a bridge, {}",
     f"{_LONG} Then a zebra crossed the bridge {{}} at dawn.",
     f"{_LONG} Then green tea was poured {{}} times.",
     " ",
@@ -22,7 +23,7 @@ _TEXTS = (
     "?!",
     "",
 )
-"""Of one passage, of several with what is asked for in the last or in the first of them, and without any words."""
+"""Of one passage (two equally long), of several with what is asked for in the last or the first, and without words."""
 
 _ITEMS = 22
 _SEVERAL = tuple(range(2, 20))

@@ -13,6 +13,7 @@ from memoranda.items import MemoryItem
 from memoranda.store import Capability, Store, copy_item
 from memoranda_testing.case import Clock
 from memoranda_testing.expect import NotReachedError, within
+from memoranda_testing.model.afresh import unlike_afresh
 from memoranda_testing.model.answers import NOT_ENDED, Answer, Difference, difference, seen, spoil
 from memoranda_testing.model.outside import Outside
 from memoranda_testing.model.reference import Model, Refused
@@ -22,6 +23,7 @@ from memoranda_testing.model.steps import (
     Cancelled,
     Forked,
     Moved,
+    RankedAfresh,
     Reopened,
     SeenOutside,
     Step,
@@ -91,6 +93,8 @@ class Player:
             return await self._reopened()
         elif isinstance(step, SeenOutside):
             return await self._seen_outside()
+        elif isinstance(step, RankedAfresh):
+            return await self._ranked_afresh(step)
         elif isinstance(step, Together):
             return await self._together(step)
         elif isinstance(step, Cancelled):
@@ -166,6 +170,14 @@ class Player:
             return None
         unlike = replace(unlike, kind="outside", sentence=f"read by another process: {unlike.sentence}")
         return Failure(tuple(self.played), None, wanted, found, unlike)
+
+    async def _ranked_afresh(self, step: RankedAfresh) -> Failure | None:
+        """Compare rankings with those of copies."""
+        unlike = await unlike_afresh(self.instances[0], step.owner, step.queries, step.modes)
+        if unlike is None:
+            return None
+        call = Call("search_ranked", {"metadata": step.owner})
+        return Failure(tuple(self.played), call, Answer(), Answer(), Difference("afresh", unlike, "unlike is None"))
 
     async def _together(self, step: Together) -> Failure | None:
         """Make the calls at once, and look for an order that explains the answers and the state."""

@@ -20,6 +20,7 @@ from memoranda_testing.model.steps import (
     Many,
     ManyIds,
     Moved,
+    RankedAfresh,
     Reopened,
     SeenOutside,
     Step,
@@ -108,6 +109,9 @@ def step_lines(step: Step, errors: Sequence[str] = ()) -> list[str]:
         ]
     if isinstance(step, SeenOutside):
         return ["found = await outside.look(store.clock())"]
+    if isinstance(step, RankedAfresh):
+        asked = f"{written(step.owner)}, {step.queries!r}, {step.modes!r}"
+        return [f"unlike = await unlike_afresh(store, {asked})"]
     if isinstance(step, Together):
         return [f"await asyncio.gather({', '.join(map(call_text, step.calls))}, return_exceptions=True)"]
     if isinstance(step, Forked):
@@ -141,6 +145,8 @@ def _last(failure: Failure) -> list[str]:
         before, step = _forked(step, failure.position), list(step.calls())[failure.position]
     if isinstance(step, SeenOutside):
         return [*step_lines(step), f"assert {failure.difference.line}, found"]
+    if isinstance(step, RankedAfresh):
+        return [*step_lines(step), f"assert {failure.difference.line}, unlike"]
     if failure.possible:
         cancelling = step_lines(step) if isinstance(step, Cancelled) else []
         lines = [*before, *cancelling, *_one_of_several(failure)]
@@ -232,5 +238,5 @@ _ERRORS = (
     "StoreClosedError",
 )
 
-_OURS = ("Clock", "Many", "cancelled", "comparable", "held", "left_since", "outcome", "updated")
+_OURS = ("Clock", "Many", "cancelled", "held", "left_since", "outcome", "unlike_afresh")
 """The names of this package that a program may use."""

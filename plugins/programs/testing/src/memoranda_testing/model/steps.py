@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from memoranda.items import BUILTIN_TYPES, MemoryItem, MemoryMetadata
-from memoranda.store import copy_item
+from memoranda.store import SearchMode, copy_item
 
 WRITES = frozenset(
     {
@@ -141,6 +141,15 @@ class SeenOutside:
     """Another process opens the same data and reads it, while the store stays open here."""
 
 
+@dataclass(frozen=True)
+class RankedAfresh:
+    """Everything of an owner is ranked as if it had just been added: no ranking has kept anything of a past."""
+
+    owner: MemoryMetadata
+    queries: tuple[str, ...]
+    modes: tuple[SearchMode, ...]
+
+
 BRANCH = "the session that fork() returned"
 """Placeholder in a call for the name of a forked session, which the store chooses."""
 
@@ -189,4 +198,4 @@ class Forked:
         yield replace(plain, method="search_ranked", arguments={"metadata": there, "query": "tea milk", "mode": "text"})
 
 
-Step = Call | Together | Cancelled | Moved | Reopened | SeenOutside | Forked
+Step = Call | Together | Cancelled | Moved | Reopened | SeenOutside | RankedAfresh | Forked
