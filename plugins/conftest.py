@@ -24,6 +24,8 @@ OURS = ("MEMORANDA_URL", "MEMORANDA_PLUGINS", "MEMORANDA_MODEL", "OPENAI_API_KEY
 
 SHELF = Path(__file__).parent / "programs" / "cli" / "tests" / "shelf"
 """The folder of a plugin for tests of the command: a store that outlives a process, and commands."""
+STEPWISE = Path(__file__).parents[1] / "core" / "tests"
+"""The folder of the store that the plugin's own stores are made from."""
 
 
 @pytest.fixture(scope="module")
@@ -134,7 +136,7 @@ def environment(tmp_path: Path) -> dict[str, str]:
     """An environment in which the test plugin is installed and nothing else is set."""
     inherited = {key: value for key, value in os.environ.items() if key not in INHERITED}
     kept = {key: value for key, value in inherited.items() if not key.startswith(("MEMORANDA", "OPENAI"))}
-    return kept | {"PYTHONPATH": str(SHELF), "XDG_DATA_HOME": str(tmp_path / "data")}
+    return kept | {"PYTHONPATH": os.pathsep.join([str(SHELF), str(STEPWISE)]), "XDG_DATA_HOME": str(tmp_path / "data")}
 
 
 @pytest.fixture
