@@ -77,8 +77,8 @@ class Handle:
 
     def _read(self, items: Iterable[MemoryItem], refresh: bool) -> list[MemoryItem]:
         found = list(items)
-        if refresh:
-            self.touch([item.id for item in found if item.ttl is not None])
+        if refresh and (expiring := [item.id for item in found if item.ttl is not None]):
+            self.touch(expiring)
             found = [self.model.rows[item.id].item for item in found]
         return [copy_item(item) for item in found]
 
