@@ -5,13 +5,15 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
-from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any
 
 from memoranda.items import MemoryItem, Payload
 from memoranda.store import Owner, RankedItem, Recalled
 from memoranda_testing.model.reference import AtMost
+
+_NESTED = (dict, list)
+"""The classes of values that a caller can change within an item."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,10 +29,10 @@ class Seen:
         """Return a snapshot of the item."""
         values = {**item.__dict__, **(item.__pydantic_extra__ or {})}
         for name, value in values.items():
-            if isinstance(value, (dict, list)):
-                values[name] = deepcopy(value) if value else type(value)()  # The caller's is spoiled afterwards.
+            if value.__class__ in _NESTED:
+                values[name] = _copied(value)  # The caller's is spoiled afterwards.
         whose = item.metadata.__dict__
-        values["metadata"] = {**whose, "extra": deepcopy(whose["extra"]) if whose["extra"] else {}}
+        values["metadata"] = {**whose, "extra": _copied(whose["extra"])}
         return cls(type(item).__name__, values, repr([values[name] for name in sorted(values)]))
 
     @property
@@ -42,6 +44,12 @@ class Seen:
     def fields(self) -> dict[str, str]:
         """Every field, as its value is written in Python."""
         return {name: repr(value) for name, value in self.values.items()}
+
+
+def _copied(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _copied(inner) for key, inner in value.items()}
+    return [_copied(inner) for inner in value] if isinstance(value, list) else value
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +101,8 @@ def spoil(value: Any) -> None:
     """Change an item that the caller holds, at every depth; that must not change what is stored."""
     if isinstance(value, MemoryItem):
         for inner in (*value.__dict__.values(), *(value.__pydantic_extra__ or {}).values(), value.metadata.extra):
-            _spoil_json(inner)
+            if inner.__class__ in _NESTED:
+                _spoil_json(inner)
         value.__dict__["content"] = "changed by the caller"
     elif isinstance(value, RankedItem):
         spoil(value.item)

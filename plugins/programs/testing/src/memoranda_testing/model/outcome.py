@@ -9,7 +9,8 @@ from collections.abc import AsyncIterator, Awaitable, Iterator, Mapping, Sequenc
 from typing import Any
 
 from memoranda.items import BUILTIN_TYPES, MemoryItem
-from memoranda_testing.model.answers import Answer, AtMost, Seen, SeenRank, seen
+from memoranda_testing.model.answers import Answer, Seen, SeenRank, seen
+from memoranda_testing.model.reference import AtMost
 
 
 async def outcome(*calls: Awaitable[Any] | AsyncIterator[Any]) -> list[str]:
