@@ -260,7 +260,11 @@ class ValueCases(HistoryCases):
             yield store.add(first)
             for version, way in enumerate(("add", "update", "add_many", "apply", "update_many"), 1):
                 changed = (first, second)[version % 2].model_copy(update={"version": version})
-                given = {"add": {"item": changed}, "update": {"item": changed}, "apply": {"adds": [changed]}}
+                given: dict[str, dict[str, Any]] = {
+                    "add": {"item": changed},
+                    "update": {"item": changed},
+                    "apply": {"adds": [changed]},
+                }
                 yield from (*reads, Call(way, given.get(way, {"items": [changed]})), *reads)
 
     @played

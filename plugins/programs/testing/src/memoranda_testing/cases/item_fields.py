@@ -121,9 +121,9 @@ class ItemFieldCases(HistoryCases):
         yield store.add_many(
             [
                 HumanMemory(
-                    id="first", content="0", payload=[0], payload_format="x", metadata=mine(), created_at=moment(9)
+                    id="first", content="0", payload="[0]", payload_format="x", metadata=mine(), created_at=moment(9)
                 ),
-                MemoryItem(id="second", content="1", payload=[1], metadata=mine(), created_at=moment(8)),
+                MemoryItem(id="second", content="1", payload="[1]", metadata=mine(), created_at=moment(8)),
                 HumanMemory(id="bare", content="none", metadata=mine(), created_at=moment(7)),
                 HumanMemory(id="other", content="other", payload="[]", metadata=theirs()),
                 HumanMemory(id="archived", content="archived", payload="[]", archived_by="summary", metadata=mine()),
@@ -178,7 +178,7 @@ class ItemFieldCases(HistoryCases):
     @played
     def test_what_belongs_together_still_does(self, store: Calls) -> Program:
         """The group of an item and the calls that a result answers come back."""
-        together = {"content": "", "group_size": 2, "tool_call_id": "a", "also_answers": ["b", "", "a"]}
+        together: dict[str, Any] = {"content": "", "group_size": 2, "tool_call_id": "a", "also_answers": ["b", "", "a"]}
         yield from kept(store, *(ToolMemory(**together, group=group, metadata=mine()) for group in ("g", "", "группа")))
 
     @played

@@ -291,8 +291,6 @@ class PersistenceCases(HistoryCases):
             store.add_many([item("milk", 1, there)]),
             store.update(item("green tea", 0, there, id="tea", version=1)),
             store.append([item("lemon", 2, there)], after="milk"),
-            store.touch(["tea", "milk"], ttl=1e6),
-            store.get("tea", refresh=True),
             store.delete("tea"),
             store.restore("tea"),
             store.pop(),
@@ -305,6 +303,15 @@ class PersistenceCases(HistoryCases):
         for number in range(100 if self.is_brief else 1_100):  # Enough for a store to tidy up.
             yield store.add(item(f"tea {number}", 0, there, id="tea"))
         yield from (other.get("tea"), other.scan(order="added"))
+
+    @needs(Capability.PERSISTENT, Capability.TTL)
+    @played
+    def test_a_lifetime_is_there_for_others(self, store: Calls, reopen: Reopen | None) -> Program:
+        """When touch or a read that refreshes returns, another store on the same data shows the new end."""
+        other = store.another()
+        yield store.add_many(items("tea", "milk"))
+        for write in (store.touch(["tea", "milk"], ttl=1e6), store.get("tea", refresh=True)):
+            yield from (write, other.get("tea"), other.scan(order="added"))
 
     @needs(Capability.PERSISTENT, Capability.ATOMIC)
     async def test_one_of_two_stores_answers(self, store: Store, reopen: Reopen | None) -> None:

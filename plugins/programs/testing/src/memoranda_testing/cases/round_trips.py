@@ -114,7 +114,10 @@ class RoundTripCases(HistoryCases):
     @played
     def test_every_type_round_trips(self, store: Calls) -> Program:
         """An item comes back as the class that it was, with every field of its own."""
-        calls = [{"id": "1", "name": "weather", "args": {"city": "Zürich", "days": 3, "metric": True}}, {"id": "2"}]
+        calls: list[dict[str, Any]] = [
+            {"id": "1", "name": "weather", "args": {"city": "Zürich", "days": 3, "metric": True}},
+            {"id": "2"},
+        ]
         yield from kept(
             store,
             SystemMemory(content="Be brief.", metadata=mine()),
@@ -199,7 +202,7 @@ class RoundTripCases(HistoryCases):
     @played
     def test_awkward_texts_round_trip(self, store: Calls) -> Program:
         """Line ends, control characters, quotes, emoji and combining marks are kept to the last character."""
-        texts = ("\r\n\t \x01\x7f", "'; DROP TABLE items; --", '{"json": "text"}', "e\u0301 is not é")
+        texts: tuple[str, ...] = ("\r\n\t \x01\x7f", "'; DROP TABLE items; --", '{"json": "text"}', "e\u0301 is not é")
         texts += ("🦉👩‍👩‍👧‍👦\U0010ffff", "\ufeffBOM", "\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029")
         for text in texts:
             there = mine(session_id=text, namespace=(text, "x"), extra={text: text})
