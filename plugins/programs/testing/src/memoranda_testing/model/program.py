@@ -9,7 +9,7 @@ from typing import Any
 
 from memoranda.items import BUILTIN_TYPES, SCOPE_FIELDS, MemoryItem, MemoryMetadata
 from memoranda.store import Store
-from memoranda_testing.model.outcome import outcomes
+from memoranda_testing.model.answer_texts import outcomes
 from memoranda_testing.model.player import Failure, scope_arguments
 from memoranda_testing.model.recipe import recipe_of
 from memoranda_testing.model.steps import (
