@@ -479,10 +479,13 @@ class Reading(History):
                     return
 
     async def _refreshed(self, found: list[MemoryItem], refresh: bool) -> list[MemoryItem]:
-        """Return the items, those with a ttl given a new life if that is wanted."""
+        """Return the items, those with a ttl given a new life if that is wanted; what lies in a space keeps its own."""
         if not truth(refresh, "refresh"):
             return found
-        expiring = [(item, item.ttl) for item in found if item.ttl is not None]
+        bounds = self._bounds(None)
+        user = None if bounds is None else bounds.user_id
+        own = [item for item in found if user in (None, item.metadata.user_id)]
+        expiring = [(item, item.ttl) for item in own if item.ttl is not None]
         if expiring:
             now = self._living.now()
             touch = Change("touch", EVERY_ITEM, [item.id for item, _ in expiring], now=now)

@@ -309,6 +309,21 @@ async def test_reading_is_not_writing(store: Store, grants: Grants) -> None:
     assert await store.space("acme").count() == 0
 
 
+async def test_refreshing_what_is_read_prolongs_nothing_in_a_space(store: Store, grants: Grants) -> None:
+    await store.space("acme").add(HumanMemory(id="1", content=POLICY), ttl=3600)
+    await grants.give("acme", to=user("ada"), by="vera")
+    ada = store.scoped(user_id="ada", spaces="granted")
+    await ada.add(HumanMemory(id="own", content="My refund was late."), ttl=3600)
+    before = {item.id: item.expires_at for item in await ada.search()}
+    await asyncio.sleep(0.01)
+
+    refreshed = {item.id: item.expires_at for item in await ada.search(refresh=True)}
+
+    assert refreshed == {item.id: item.expires_at for item in await ada.search()}
+    assert refreshed["1"] == before["1"]
+    assert (refreshed["own"] or "") > (before["own"] or "")
+
+
 async def test_a_handle_of_a_handle_reaches_the_same_spaces(store: Store, grants: Grants) -> None:
     await store.space("acme").add(HumanMemory(id="1", content=POLICY))
     await grants.give("acme", to=user("ada"), by="vera")
