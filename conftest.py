@@ -114,7 +114,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Leave out what is slow, or rare and not in the sample; last, so that tests asked for by name stay."""
     if config.getoption("everything"):
         for item in items:
-            if getattr(item, "originalname", None) in SLOW_CASES | SLOW_ON_SERVERS:
+            is_slow = getattr(item, "originalname", None) in SLOW_CASES | SLOW_ON_SERVERS
+            if is_slow or item.get_closest_marker("rare"):  # Behind a pooler on a busy machine, any case takes minutes.
                 item.add_marker(pytest.mark.timeout(SLOWEST))
         return
     sample_all = config.getoption("sample")

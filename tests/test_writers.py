@@ -10,7 +10,7 @@ import pytest_asyncio
 
 from memoranda import HumanMemory, MemoryMetadata
 from memoranda.store import InMemoryStore, Store
-from servers.writers import Call, Writers, broken_promises
+from servers.writers import Call, History, Outcome, Writers, broken_promises
 
 Tampering = Callable[[Store, Writers], Awaitable[object]]
 
@@ -79,3 +79,18 @@ async def test_a_broken_promise_is_named(finished: tuple[Store, Writers], tamper
     await tamper(store, writers)
     broken = await broken_promises(writers.history, store)
     assert any(sentence.startswith(named) for sentence in broken), broken
+
+
+@pytest.mark.parametrize(("outcome", "broken"), [("done", ["compact", "forget"]), ("unknown", [])])
+async def test_what_was_not_answered_may_come_after_what_found_nothing(outcome: Outcome, broken: list[str]) -> None:
+    """A compaction, or a removal, finds nothing if the items that it is about are only there afterwards."""
+    store, history = InMemoryStore(), History()
+    for path in ("compact", "forget"):
+        item = HumanMemory(
+            id=f"{path}-1.0", content="turn", metadata=MemoryMetadata(user_id=path, session_id=f"{path}-1")
+        )
+        history.calls.append(Call("prepare", f"{path}-1", outcome, 0, 1, "", (item.id,)))
+        history.calls.append(Call(path, f"{path}-1", "done", 2, 3, "", (item.id,)))
+        await store.add(item)
+
+    assert [sentence.split()[0] for sentence in await broken_promises(history, store)] == broken

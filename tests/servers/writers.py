@@ -232,11 +232,11 @@ async def broken_promises(history: History, store: Store) -> list[str]:
     for key, (call, *_) in history.of("prepare").items():
         if key in removals:
             tried = removals[key]
-            broken += [f"{each}{_told([call, *tried])}" for each in _removed(key, tried, there)]
+            broken += [f"{each}{_told([call, *tried])}" for each in _removed(key, call, tried, there)]
         else:
             broken += _all_or_none(f"add_many {key}", call, there)
             tried = compactions.get(key, [])
-            broken += [f"{each}{_told([call, *tried])}" for each in _compacted(key, tried, there, summaries[key])]
+            broken += [f"{each}{_told([call, *tried])}" for each in _compacted(key, call, tried, there, summaries[key])]
     return broken
 
 
@@ -287,21 +287,24 @@ def _raised(key: str, calls: Sequence[Call], there: Mapping[str, MemoryItem]) ->
     return []
 
 
-def _compacted(key: str, calls: Sequence[Call], there: Mapping[str, MemoryItem], summaries: int) -> list[str]:
+def _compacted(
+    key: str, prepared: Call, calls: Sequence[Call], there: Mapping[str, MemoryItem], summaries: int
+) -> list[str]:
     if not calls:
         return []
     archived = sum(there[item_id].archived_by is not None for item_id in calls[0].ids if item_id in there)
     if (summaries, archived) not in ((0, 0), (1, _TURNS - _CONFIG.keep_recent)):
         return [f"compact {key}: there are {summaries} summaries and {archived} archived items"]
-    present = any(item_id in there for item_id in calls[0].ids)
-    if calls[-1].outcome == "done" and present and not summaries:
+    # What was not answered may have been done, also after the compaction found nothing to do.
+    is_prepared = prepared.outcome == "done" and any(item_id in there for item_id in calls[0].ids)
+    if calls[-1].outcome == "done" and is_prepared and not summaries:
         return [f"compact {key}: it was done, and there is no summary"]
     return []
 
 
-def _removed(key: str, calls: Sequence[Call], there: Mapping[str, MemoryItem]) -> list[str]:
+def _removed(key: str, prepared: Call, calls: Sequence[Call], there: Mapping[str, MemoryItem]) -> list[str]:
     left = sum(item_id in there for item_id in calls[0].ids)
-    if calls[-1].outcome == "done" and left:
+    if calls[-1].outcome == "done" and left and prepared.outcome == "done":
         return [f"forget {key}: it was done, and {left} items are there"]
     if left not in (0, len(calls[0].ids)):
         return [f"forget {key}: {left} of {len(calls[0].ids)} items are left"]
