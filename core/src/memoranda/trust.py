@@ -71,5 +71,5 @@ def replacing_trust(stored: Trust, new: Trust, approval: Any, version: int) -> T
 def check_trust(trust: str, field: str) -> Trust:
     """Return the trust with this name, or raise InputError for an unknown one."""
     if not isinstance(trust, str) or trust not in _KNOWN:
-        raise unknown_name("trust", trust, Trust, field=field)
+        raise unknown_name(field, trust, Trust, field=field)
     return _KNOWN[trust]

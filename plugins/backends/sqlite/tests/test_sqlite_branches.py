@@ -52,7 +52,7 @@ async def test_each_part_of_a_branch_is_read_in_order_through_an_index(
     assert "by_user" not in found
     # The few rows of all parts are sorted together; none of the parts is.
     assert found.count("TEMP B-TREE") <= 1
-    assert found.count("SEARCH memory_items USING") == len(branch.stretches())
+    assert found.count("SEARCH memory_items USING") == len(branch.sessions())
 
 
 @pytest.mark.rare

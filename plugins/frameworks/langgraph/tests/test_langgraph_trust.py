@@ -47,5 +47,5 @@ async def test_a_put_through_another_handle_raises_no_trust() -> None:
 
 
 def test_a_wrong_trust_is_an_input_error() -> None:
-    with pytest.raises(InputError, match="Unknown trust"):
+    with pytest.raises(InputError, match="Unknown min_trust"):
         MemorandaStore(InMemoryStore(), min_trust="everyone")

@@ -59,5 +59,5 @@ async def test_a_handle_says_how_far_a_session_is_trusted() -> None:
 
 
 def test_a_wrong_trust_is_an_input_error() -> None:
-    with pytest.raises(InputError, match="Unknown trust"):
+    with pytest.raises(InputError, match="Unknown min_trust"):
         MemorandaSession("chat", InMemoryStore(), min_trust="everyone")
