@@ -8,9 +8,10 @@ from itertools import chain
 from typing import Any
 
 from memoranda.items import MemoryItem
+from memoranda.speakers import is_someone_elses
 from memoranda.store import RankedItem, Recalled, Store
 from memoranda.tokens import CHARACTERS_OF_A_TOKEN, TokenCounter
-from memoranda.trust import Trust, trust_of
+from memoranda.trust import Trust
 from memoranda_backend.text import (
     MANY_TOLD,
     MUCH_TOLD,
@@ -136,7 +137,7 @@ class Remembering:
         is_all = all(len(each) < number for each in found)
         is_much = not is_cut and _is_much(memories, most)
         within = room // _PART_OF_A_LIFE if is_much else room
-        own = [each for each in memories if not _is_anothers(each.item)]
+        own = [each for each in memories if not is_someone_elses(each.item)]
         kept, left = self._told_within(own, within, said, is_all=is_all)
         no_more = bool(memories) and memories[-1].score < _LEAST_TELLING and sum(self.sizes) > within
         return kept, is_all or no_more or _is_full(left, room)
@@ -268,11 +269,6 @@ def _is_much(told: Sequence[RankedItem], limit: int) -> bool:
         return False
     how_much = told[0].evidence
     return told[-1].score >= MUCH_TOLD if how_much is None else round(how_much * MANY_TOLD) >= limit
-
-
-def _is_anothers(item: MemoryItem) -> bool:
-    """Return True for a person's words that are not the user's own."""
-    return item.memory_type == "human" and trust_of(item) < Trust.USER
 
 
 def _asks_for_much(question: str, recalled: Recalled, *, is_cut: bool) -> bool:
