@@ -7,6 +7,7 @@ should be among the first results. Recall at k is the part of the evidence among
 the rank of the first evidence turn. No model is asked anything. A second table shows what ``recall`` returns and which
 verdict it gives, for questions with and without an answer (``verdicts.py``). After all corpora comes, for each mode,
 the worst: that is what a change is judged by. ``--bare`` stores the same turns without names, sessions and times.
+``--items`` puts each corpus into one scope of so many items (``crowds.py``).
 
 No data is part of this project. A file is LoCoMo's ``locomo10.json`` (github.com/snap-research/locomo), or any other
 corpus in flat form: ``{"conversations": [{"id", "turns": [{"id", "session", "date", "speaker", "text"}], "questions":
@@ -30,6 +31,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from crowds import OWNER, crowded
 from verdicts import measure_verdicts
 
 import memoranda
@@ -129,11 +131,11 @@ def items_of(conversation: dict[str, Any], *, bare: bool = False) -> list[Memory
     return items
 
 
-async def measure(store: Store, data: Sequence[dict[str, Any]], mode: Any) -> Figures:
-    """Ask every question that has evidence in this mode."""
+async def measure(store: Store, data: Sequence[dict[str, Any]], mode: Any, owner: str | None = None) -> Figures:
+    """Ask every question that has evidence in this mode, in the scope of its conversation or of one owner of all."""
     figures = Figures()
     for conversation in data:
-        scope = MemoryMetadata(user_id=conversation["id"])
+        scope = MemoryMetadata(user_id=owner or conversation["id"])
         known = {turn["id"] for turn in conversation["turns"]}
         for question in conversation["questions"]:
             evidence = {f"{conversation['id']}/{turn}" for turn in question.get("evidence", []) if turn in known}
@@ -202,6 +204,7 @@ async def main() -> None:
     parser.add_argument(
         "--embeddings", default="minilm", help="the name of an installed embedder; 'none' leaves it out"
     )
+    parser.add_argument("--items", type=int, default=0, help="how many items one scope of everything has")
     parser.add_argument("--bare", action="store_true", help="store turns without names, sessions and times")
     asked = parser.parse_args()
     embeddings: Embeddings | None = None
@@ -217,14 +220,16 @@ async def main() -> None:
             if name == "vector" and embeddings is None:
                 continue
             async with opened(name, embeddings) as store:
-                for conversation in data:
-                    await store.add_many(items_of(conversation, bare=asked.bare))
+                told = [items_of(conversation, bare=asked.bare) for conversation in data]
+                for items in [crowded(told, asked.items)] if asked.items else told:
+                    await store.add_many(items)
                 for mode in asked.modes.split(","):
                     if mode in ("substring", *store.capabilities):
-                        figures = await measure(store, data, mode)
+                        figures = await measure(store, data, mode, OWNER if asked.items else None)
                         found[name, mode][path.stem] = figures.at_ten
                         print(f"{path.stem:<14}{name:<10}{mode:<11}{figures.row()}", flush=True)
-                for kind, verdicts in (await measure_verdicts(store, data)).items():
+                told_apart = {} if asked.items else await measure_verdicts(store, data)
+                for kind, verdicts in told_apart.items():
                     recalled.append(f"{path.stem:<14}{name:<10}{kind:<23}{verdicts.row()}")
     heads = "".join(f"{head:>9}" for head in ("returned", "known", "near", "unknown", "found", "named", "ten"))
     print(f"\n{'corpus':<14}{'store':<10}{'recall of questions':<23}{'asked':>6}{heads}", *recalled, sep="\n")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
-from math import log
+from math import log, log10
 
 import pytest
 from hypothesis import given
@@ -84,7 +84,7 @@ class Definition:
             part = weights.own / (weights.own + lending * (1 - weights.own)) * max(words) / max(alone)
             words = [max(score, part * by_itself) for score, by_itself in zip(words, alone, strict=True)]
         covered = self.covered(counts, found_in, dates) or [float(score > 0) for score in words]
-        return self.with_bonuses(words, covered, named | perhaps | self.of_person())
+        return self.with_bonuses(words, covered, named | perhaps | self.of_person(), self.topics(own))
 
     def names(self, speaker: str) -> set[str]:
         return {*query_terms(self.query)}.intersection(stems(speaker))
@@ -177,8 +177,16 @@ class Definition:
         first = {*stems(" ".join(words))} if person == "user" else set()
         return {n for n, terms in enumerate(self.terms) if not first.isdisjoint(terms)}
 
+    def topics(self, own: Mapping[str, Counts]) -> list[float]:
+        """Return the bonus of each item for what its session has of the query, where there are many sessions."""
+        having = {term: {self.stretch[self.item_at[at]] for at in places} for term, places in own.items()}
+        sessions = len({*self.stretch})
+        told = {term: rarity(len(held), sessions) for term, held in having.items()}
+        scale = self.weights.topic * max(0.0, log10(sessions / 30)) / (sum(told.values()) or 1.0)
+        return [scale * sum(told[term] for term, held in having.items() if one in held) for one in self.stretch]
+
     def with_bonuses(
-        self, words: Sequence[float], covered: Sequence[float], speaking: set[int]
+        self, words: Sequence[float], covered: Sequence[float], speaking: set[int], topics: Sequence[float]
     ) -> list[tuple[str, float]]:
         best_place = [
             max((at for at, n in enumerate(self.item_at) if n == item), key=lambda at: (words[at], -at))
@@ -191,7 +199,7 @@ class Definition:
             sitting = [other for other, of in zip(relevances, self.stretch, strict=True) if of == self.stretch[item]]
             states = not passage.text.rstrip().endswith(("?", "？", "؟")) or len(self.terms[item]) > 30
             if relevance > 0 and (self.terms[item] or passage.text.strip()):
-                scores[item] = relevance + self.weights.session * max(sitting)
+                scores[item] = relevance + self.weights.session * max(sitting) + topics[item]
                 scores[item] += self.weights.asked_speaker * (item in speaking) + self.weights.statement * states
         # Sums differ in their last digits: equal ones count as equal, and the newest comes first.
         order = sorted(scores, key=lambda item: (round(scores[item], 9), self.items[item].date), reverse=True)
@@ -249,11 +257,13 @@ def conversations_of(drawn: Sequence[Sequence[tuple[str, str, int]]]) -> list[li
     st.lists(st.lists(turns, min_size=1, max_size=8), min_size=1, max_size=3),
     queries,
     st.sampled_from(WEIGHTS),
+    st.sampled_from((0, 0, 60)),
 )
 def test_a_ranking_is_what_its_definition_says(
-    drawn: list[list[tuple[str, str, int]]], query: str, weights: Weights
+    drawn: list[list[tuple[str, str, int]]], query: str, weights: Weights, others: int
 ) -> None:
-    conversations = conversations_of(drawn)
+    small_talk = [[(WORDS[number % len(WORDS)], "user", 1)] for number in range(others)]
+    conversations = conversations_of([*drawn, *small_talk])
     expected = Definition(query, conversations, weights).ranked()
     found = rank_text(query, conversations, weights=weights)
     assert {each.key: each.score for each in found} == pytest.approx(dict(expected), abs=1e-9)

@@ -82,7 +82,19 @@ REACH = 5_000
 """How many of an owner's newest items are ranked again with other weights, and looked through for neighbours."""
 
 SNIPPET = 500
-MOVABLE = ("before", "after", "answer", "speaker", "date", "semantic", "asked_speaker", "session", "time", "statement")
+MOVABLE = (
+    "before",
+    "after",
+    "answer",
+    "speaker",
+    "date",
+    "semantic",
+    "asked_speaker",
+    "session",
+    "topic",
+    "time",
+    "statement",
+)
 """The weights that the page can move."""
 
 _WORD = re.compile(r"\w+")

@@ -118,6 +118,9 @@ class Weights:
     known, the item does not call by name whom the query names; like all bonuses, relative to the best, which has 1."""
     session: float = 0.2
     """Bonus for the other items of a session, as a part of the relevance of its best one."""
+    topic: float = 0.15
+    """Bonus for the items of a session that has all that is asked, for each tenfold of sessions beyond thirty: among
+    very many, several have items alike, and what was said around them tells which is meant."""
     time: float = 0.15
     """Bonus for an item that mentions a time when the query asks for one."""
     statement: float = 0.1

@@ -163,6 +163,8 @@ class _Scoring:
         self._most_covered, self._most_alike = float(covered.max()), float(alike.max())
         sittings = np.maximum.reduceat(self._relevances, layout.sitting_starts)
         self._bonuses: dict[str, NDArray[Any]] = {"session": (weights.session * sittings)[layout.sitting]}
+        if weights.topic and words.crowding:
+            self._bonuses["topic"] = (weights.topic * words.crowding * words.told_in_sitting)[layout.sitting]
         if words.speaking.any():
             self._bonuses["speaker"] = weights.asked_speaker * words.speaking
         if words.query.asks_for_time:

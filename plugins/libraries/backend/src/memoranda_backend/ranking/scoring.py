@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property, lru_cache
 from itertools import chain, compress
+from math import log10
 from typing import Any
 
 import numpy as np
@@ -62,6 +63,9 @@ few, a word that one of them has would seem common."""
 
 _PAIR = 0.25
 """How much a pair of characters that no passage has counts among what is asked for: most such pairs are no words."""
+
+_FEW_SITTINGS = 30
+"""Among how many sittings an item is told from others by itself."""
 
 _HARDLY = 1e-12
 
@@ -122,6 +126,7 @@ class WordScores:
         known = frequencies or {}
         items = max(total or 0, len(layout))
         self._passages = layout.place_count * items / len(layout)
+        self._sittings = len(layout.sitting_starts) * items / len(layout)
         self.named, self.name = self._named(), ""
         self.perhaps = np.zeros(len(layout), np.bool_)
         self._find(*arrays.occurrences(query.words, query.language))
@@ -355,6 +360,22 @@ class WordScores:
             users = [code for code, role in roles.items() if not names[code] or role in ("user", "human")]
             return np.isin(layout.speaker, users if asked == "user" else assistants)
         return self._having_any(self.query.stems(" ".join(words)) if asked == "user" else (), self.query.language)
+
+    @property
+    def crowding(self) -> float:
+        """How many times tenfold more sittings there are than a few; 0 for a few."""
+        return max(0.0, log10(self._sittings / _FEW_SITTINGS))
+
+    @property
+    def told_in_sitting(self) -> Floats:
+        """Which part of the query each sitting has, terms by how few sittings have them."""
+        layout, terms = self.layout, len(self.query.terms)
+        sittings = len(layout.sitting_starts)
+        has: Flags = np.zeros(terms * sittings, np.bool_)
+        has[self.term * sittings + layout.sitting[layout.item_at[self.place]]] = True
+        term, sitting = np.divmod(np.flatnonzero(has), sittings)
+        told = rarities(np.bincount(term, minlength=terms) * self._times, self._sittings)
+        return np.bincount(sitting, told[term], sittings) / (float(told.sum()) or 1.0)
 
     @cached_property
     def standing(self) -> Flags:
