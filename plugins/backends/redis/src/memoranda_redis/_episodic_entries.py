@@ -91,7 +91,7 @@ Returns the timestamp of each entry, which is the next free microsecond from the
 READ = Script(
     """
 local index, since, limit, place, apart = KEYS[1], ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4] == 'apart'
-local answer, number, gone, odd, seen = {}, 0, {}, {}, 0
+local answer, number, gone, seen = {}, 0, {}, 0
 while number < limit do
   local wanted = math.min(limit - number, 500)
   local keys = redis.call('ZREVRANGEBYSCORE', index, '+inf', since, 'LIMIT', seen, wanted)
@@ -111,15 +111,16 @@ while number < limit do
     end
   end
   if #page > 0 then
+    page[#page + 1] = #page
     answer[#answer + 1] = '[' .. table.concat(page, ',') .. ']'
-    answer[#answer + 1] = #page
   end
   seen = seen + #keys
   if #keys < wanted then break end
 end
+local entries = #answer
 for _, key in ipairs(gone) do
   -- A key that exists but holds no text belongs to another program.
-  if redis.call('EXISTS', key) == 0 then redis.call('ZREM', index, key) else odd[#odd + 1] = key end
+  if redis.call('EXISTS', key) == 0 then redis.call('ZREM', index, key) else answer[#answer + 1] = key end
 end
 
 -- Members outside the window expire too: check the oldest while some of them have, then some others at random.
@@ -140,13 +141,15 @@ while true do
 end
 local rest = redis.call('ZCARD', index) - first - PER_STEP
 if rest > 0 then sweep(first + PER_STEP + math.floor(place * rest)) end
-return {odd, answer}
+answer[#answer + 1] = entries
+return answer
 """.replace("PER_STEP", str(_SWEPT_PER_STEP))
 )
 """Keys: the index. Arguments: the earliest Unix time, the limit, a random number between 0 and 1, and how to answer.
 
-Returns the keys that hold no text, then the entries that still live, newest first: as JSON lists, each with the number
-of its entries, or with ``apart`` as keys and entries in turn. Members whose entry has expired leave the index.
+Returns the entries that still live, newest first: as JSON lists, each of which ends with the number of its entries, or
+with ``apart`` as keys and entries in turn. Then come the keys that hold no text, and last the number of parts before
+these. A flat reply is read faster than one of lists. Members whose entry has expired leave the index.
 """
 
 _LISTED_BY = "ShortTermMemoryManager.doctor()"
@@ -166,15 +169,15 @@ async def recall(read: Read, agent_id: str, since: float, limit: int) -> list[Ep
     Unreadable entries do not count towards the limit. Raises InvalidTimestampError for an entry without a time. Whole
     pages are decoded at once, in about half the time of one entry after the other.
     """
-    odd, pages = await read(_arguments(since, limit, "together"))
+    pages, odd = _divided(await read(_arguments(since, limit, "together")))
     for key in odd:
         left_out(CorruptEntryError(agent_id, _key_text(key), "it is not text"), _LISTED_BY)
     memories: list[EpisodicMemory] = []
     try:
-        for text, count in _pairs(pages):
+        for page in pages:
             if memories:
                 await asyncio.sleep(0)  # A page takes milliseconds, so let other tasks run.
-            memories += _read_together(text, count, agent_id)
+            memories += _read_together(page, agent_id)
     except CorruptEntryError:
         return await _recall_apart(read, agent_id, since, limit)
     return memories
@@ -184,7 +187,7 @@ async def _recall_apart(read: Read, agent_id: str, since: float, limit: int) -> 
     """Recall entry by entry, leaving out those that cannot be read."""
     asked = limit
     while True:
-        _, entries = await read(_arguments(since, asked, "apart"))
+        entries, _ = _divided(await read(_arguments(since, asked, "apart")))
         memories, unreadable = [], []
         for key, text in _pairs(entries):
             try:
@@ -202,7 +205,7 @@ async def _recall_apart(read: Read, agent_id: str, since: float, limit: int) -> 
 
 async def examine_entries(read: Read, agent_id: str) -> Finding:
     """Return a finding that names the entries of an agent that cannot be read."""
-    odd, entries = await read(_arguments(0.0, ALL, "apart"))
+    entries, odd = _divided(await read(_arguments(0.0, ALL, "apart")))
     unreadable = [_key_text(key) for key in odd]
     count = len(odd)
     for key, text in _pairs(entries):
@@ -226,9 +229,15 @@ def _arguments(since: float, limit: int, how: str) -> list[Any]:
     return [f"{since:.6f}", limit, random.random(), how]
 
 
-def _read_together(text: bytes, count: int, agent_id: str) -> list[EpisodicMemory]:
+def _divided(reply: Sequence[Any]) -> tuple[Sequence[bytes], Sequence[bytes]]:
+    """Return the entries of a reply, and the keys that hold no text."""
+    entries = reply[-1]
+    return reply[:entries], reply[entries:-1]
+
+
+def _read_together(page: bytes, agent_id: str) -> list[EpisodicMemory]:
     try:
-        entries = json.loads(text.decode())
+        *entries, count = json.loads(page.decode())
     except (ValueError, RecursionError) as error:
         raise CorruptEntryError(agent_id, "", "it is not JSON") from error
     if len(entries) != count:
@@ -236,7 +245,7 @@ def _read_together(text: bytes, count: int, agent_id: str) -> list[EpisodicMemor
     return [load_entry(entry, agent_id) for entry in entries]
 
 
-def _pairs(flat: Sequence[Any]) -> Iterator[tuple[Any, Any]]:
+def _pairs(flat: Sequence[bytes]) -> Iterator[tuple[bytes, bytes]]:
     return zip(flat[::2], flat[1::2], strict=True)
 
 

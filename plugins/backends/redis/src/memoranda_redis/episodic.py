@@ -13,13 +13,14 @@ from memoranda.errors import CorruptStoreError, InputError
 from memoranda.items import SCOPE_FIELDS, MemoryItem, MemoryMetadata, MemoryStatus, utc_text
 from memoranda.shapes import check_text, checked_json, json_text
 from memoranda.speakers import is_role, plain_name, speaker
-from memoranda.store.backend import ItemFields, bare_item, check_metadata, make_metadata
+from memoranda.store.backend import ItemFields, bare_item, bare_metadata, check_metadata, make_metadata
 
 # Every character that some reader takes for a line end, and all other control characters except the tab.
 _CONTROL = re.compile("[\x00-\x08\x0a-\x1f\x7f-\x9f\u2028\u2029]+")
 
 _STATUSES = {status.value: status for status in MemoryStatus}
 _STORED_SCOPE = tuple(name for name in SCOPE_FIELDS if name != "agent_id")  # The agent is in the key.
+_TEXT_OR_NONE = frozenset((str, type(None)))
 
 
 class CorruptEntryError(CorruptStoreError, ValueError):
@@ -127,36 +128,41 @@ def load_entry(entry: Any, agent_id: str, key: str = "") -> EpisodicMemory:
     except ValueError as error:
         raise InvalidTimestampError(agent_id, key) from error
     try:
-        more = entry.get("more", {})
-        extra = entry.get("metadata") or {}
-        metadata = {
-            "user_id": entry.get("user_id"),
-            "session_id": entry.get("session_id"),
-            "task_id": entry.get("task_id"),
-            "agent_id": agent_id,
-            "extra": extra,
-        }
-        fields: dict[str, Any] = {
-            # Entries of programs without ids are distinguished by their time, as in their key.
-            "id": entry.get("id", f"{agent_id}:{moment}"),
-            "content": entry["content"],
-            "memory_type": "episodic",
-            "status": _STATUSES[entry.get("status", "accepted")],
-            "metadata": make_metadata(metadata),
-            "created_at": moment,
-            "updated_at": moment,
-            "version": 1,
-        }
+        get = entry.get
+        extra, more = get("metadata") or {}, get("more", {})
+        user_id, session_id, task_id = get("user_id"), get("session_id"), get("task_id")
+        # All fields at once, and then those that differ: this is done for every entry that is read.
+        fields = _FIELDS.blank.copy()
+        # Entries of programs without ids are distinguished by their time, as in their key.
+        fields["id"] = item_id = get("id", f"{agent_id}:{moment}")
+        fields["content"] = content = entry["content"]
+        fields["memory_type"] = "episodic"
+        fields["status"] = _STATUSES[get("status", "accepted")]
+        fields["created_at"] = fields["updated_at"] = moment
+        fields["version"] = 1
         if not (
-            type(fields["id"]) is type(fields["content"]) is str
+            type(item_id) is type(content) is str
             and type(extra) is type(more) is dict
-            and _texts_or_none(metadata["user_id"], metadata["session_id"], metadata["task_id"])
+            and type(user_id) in _TEXT_OR_NONE
+            and type(session_id) in _TEXT_OR_NONE
+            and type(task_id) in _TEXT_OR_NONE
         ):
             raise TypeError("a part is of the wrong type")
-        more["interaction_type"], more["platform"] = entry["interaction_type"], entry.get("platform")
-        if not fields["content"].isascii():
-            fields["content"].encode()  # JSON can hold a lone surrogate, which cannot be encoded.
-        return _made(fields, more)
+        fields["metadata"] = bare_metadata(
+            {
+                "user_id": user_id,
+                "session_id": session_id,
+                "task_id": task_id,
+                "agent_id": agent_id,
+                "namespace": (),
+                "extra": extra,
+            }
+        )
+        more["interaction_type"], more["platform"] = entry["interaction_type"], get("platform")
+        if not content.isascii():
+            content.encode()  # JSON can hold a lone surrogate, which cannot be encoded.
+        _FIELDS.take(fields, more)
+        return bare_item(EpisodicMemory, fields, more)
     except (KeyError, ValueError, TypeError, AttributeError) as error:
         raise CorruptEntryError(agent_id, key, "a part is missing or invalid") from error
 
@@ -165,10 +171,6 @@ def _made(base: dict[str, Any], further: dict[str, Any]) -> EpisodicMemory:
     """Return the interaction of these fields, whose types are checked. Raises TypeError or ValueError for others."""
     _FIELDS.fill(base, further)
     return bare_item(EpisodicMemory, base, further)
-
-
-def _texts_or_none(*values: Any) -> bool:
-    return all(value is None or type(value) is str for value in values)
 
 
 def new_memory(
