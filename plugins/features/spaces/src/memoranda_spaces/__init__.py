@@ -8,9 +8,8 @@ from memoranda.lazy import lazy_names
 
 if TYPE_CHECKING:
     from memoranda.store.spaces import space_of
-    from memoranda_spaces.grantees import Grantee, agent, group, user
     from memoranda_spaces.grants import Grants, Reader
-    from memoranda_spaces.records import Event, Grant
+    from memoranda_spaces.records import Event, Grant, Grantee, agent, group, user
 
 __all__ = ["Event", "Grant", "Grantee", "Grants", "Reader", "agent", "group", "space_of", "user"]
 
@@ -18,8 +17,7 @@ __getattr__, __dir__ = lazy_names(
     __name__,
     {
         "memoranda.store.spaces": ["space_of"],
-        "grantees": ["Grantee", "agent", "group", "user"],
         "grants": ["Grants", "Reader"],
-        "records": ["Event", "Grant"],
+        "records": ["Event", "Grant", "Grantee", "agent", "group", "user"],
     },
 )

@@ -10,8 +10,7 @@ from datetime import UTC, datetime
 from memoranda.errors import NotGrantedError
 from memoranda.items import MemoryMetadata, utc_text
 from memoranda.store.backend import Layer
-from memoranda_spaces.grantees import Grantee, grantees_of, group, identity
-from memoranda_spaces.records import LEVELS, Grant, read_grants
+from memoranda_spaces.records import LEVELS, Grant, Grantee, grantees_of, group, identity, read_grants
 
 
 class Clock:

@@ -16,15 +16,19 @@ from memoranda.store.records import writing_records
 from memoranda.store.spaces import DIRECTORY, PREFIX, check_name, space_of
 from memoranda_spaces.access import Access
 from memoranda_spaces.derivations import withdraw
-from memoranda_spaces.grantees import Grantee, checked, grantees_of, group, identity
 from memoranda_spaces.publishing import publish, unpublish
 from memoranda_spaces.records import (
     LEVELS,
     RECORD,
     Event,
     Grant,
+    Grantee,
     check_may,
+    checked,
     grant_of,
+    grantees_of,
+    group,
+    identity,
     item_of,
     membership_of,
     read_grants,
@@ -97,10 +101,10 @@ class Grants:
             raise InputError("until lies in the past: a grant would have ended before it began.", field="until")
 
         def given(before: Grant | None, event: Event) -> Grant:
-            event = replace(event, action="give", may=allowed, until=ends)
-            return Grant(check_name(space), whom, allowed, ends, True, _told(before, event))
+            event = replace(event, may=allowed, until=ends)
+            return Grant(check_name(space), whom, allowed, ends, True, _history(before, event))
 
-        grant = await self._changed(check_name(space), whom, given, by, why)
+        grant = await self._changed(check_name(space), whom, "give", given, by, why)
         assert grant is not None, "giving always changes something"
         return grant
 
@@ -109,14 +113,7 @@ class Grants:
 
         What their users made from the space, and may not read any more, is withdrawn. If that fails, call it again.
         """
-        whom = checked(to)
-
-        def ended(before: Grant | None, event: Event) -> Grant | None:
-            if before is None or not before.is_given:
-                return None
-            return replace(before, is_given=False, history=_told(before, replace(event, action="revoke")))
-
-        return await self._changed(check_name(space), whom, ended, by, why) is not None
+        return await self._changed(check_name(space), checked(to), "revoke", _ended, by, why) is not None
 
     async def list(self, of: Grantee | str | None = None, *, ended: bool = False) -> list[Grant]:
         """Return the grants of a space, given by its name, of somebody, or all; with ``ended`` also those that ended.
@@ -205,21 +202,13 @@ class Grants:
         def joined(before: Grant | None, event: Event) -> Grant | None:
             if before is not None and before.is_given:
                 return None
-            told = _told(before, replace(event, action="join"))
-            return Grant(membership_of(name), whom, "read", None, True, told)
+            return Grant(membership_of(name), whom, "read", None, True, _history(before, event))
 
-        await self._changed(membership_of(name), whom, joined, by, why)
+        await self._changed(membership_of(name), whom, "join", joined, by, why)
 
     async def leave(self, name: str, member: Grantee | str, *, by: str, why: str = "") -> bool:
         """Take a member out of a group, and return whether it was one. What it made from its spaces is withdrawn."""
-        whom = self._member(member)
-
-        def left(before: Grant | None, event: Event) -> Grant | None:
-            if before is None or not before.is_given:
-                return None
-            return replace(before, is_given=False, history=_told(before, replace(event, action="leave")))
-
-        return await self._changed(membership_of(name), whom, left, by, why) is not None
+        return await self._changed(membership_of(name), self._member(member), "leave", _ended, by, why) is not None
 
     async def members(self, name: str) -> Sequence[Grantee]:
         """Return the members of a group."""
@@ -231,6 +220,7 @@ class Grants:
         self,
         place: str,
         to: Grantee,
+        action: str,
         change: Callable[[Grant | None, Event], Grant | None],
         by: str | None,
         why: str,
@@ -246,7 +236,7 @@ class Grants:
             witnesses = await self._managing(place)
             before = grant_of(held[0]) if held else None
             now = self._now()
-            changed = change(before, Event("", now, decider, reason))
+            changed = change(before, Event(action, now, decider, reason))
             if changed is None:
                 if before is not None and not before.is_given:
                     await self._settle(before)  # Who ended it may have been killed before everything was withdrawn.
@@ -341,8 +331,15 @@ class Grants:
         return Access(self._directory, scope, self._now)
 
 
-def _told(before: Grant | None, event: Event) -> tuple[Event, ...]:
+def _history(before: Grant | None, event: Event) -> tuple[Event, ...]:
     return (*(before.history if before is not None else ()), event)[-_MOST_EVENTS:]
+
+
+def _ended(before: Grant | None, event: Event) -> Grant | None:
+    """Return a grant as it is once it has ended; None if there is none to end."""
+    if before is None or not before.is_given:
+        return None
+    return replace(before, is_given=False, history=_history(before, event))
 
 
 def _is_sooner(end: str | None, than: str | None) -> bool:

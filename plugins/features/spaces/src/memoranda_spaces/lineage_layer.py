@@ -27,10 +27,8 @@ from memoranda.store.backend import (
 from memoranda.store.records import is_being_written
 from memoranda.store.spaces import space_of
 from memoranda_spaces.access import Access
-from memoranda_spaces.derivations import DERIVATION, PUBLICATION, note_derivations
-from memoranda_spaces.derived import Lineage, derived_items, made_from
-from memoranda_spaces.grantees import identity
-from memoranda_spaces.records import RECORD
+from memoranda_spaces.derivations import DERIVATION, PUBLICATION, Lineage, derived_items, made_from, note_derivations
+from memoranda_spaces.records import RECORD, identity
 
 
 class KnowsGrants(Protocol):

@@ -9,9 +9,8 @@ from memoranda.store.backend import items_of_ids
 from memoranda.store.records import writing_records
 from memoranda.store.spaces import space_of
 from memoranda_spaces.access import Access
-from memoranda_spaces.derivations import PUBLICATION, Link, read_links, remove_links, write_link
-from memoranda_spaces.derived import made_from
-from memoranda_spaces.grantees import identity
+from memoranda_spaces.derivations import PUBLICATION, Link, made_from, read_links, remove_links, write_link
+from memoranda_spaces.records import identity
 from memoranda_spaces.shared_items import WRITTEN_TRUST
 
 _SPOKEN = ("human", "ai", "item")

@@ -124,5 +124,9 @@ def best_of_all(places: Iterable[Sequence[RankedItem]], limit: int) -> list[Rank
     evidence = max((ranked[0].evidence for ranked in found if ranked[0].evidence is not None), default=None)
     missing = [set(ranked[0].missing) for ranked in found]
     absent = tuple(word for word in found[0][0].missing if all(word in each for each in missing))
-    told = {"evidence": evidence, "missing": absent}
-    return [each if (each.evidence, each.missing) == (evidence, absent) else replace(each, **told) for each in shown]
+    return [
+        each
+        if (each.evidence, each.missing) == (evidence, absent)
+        else replace(each, evidence=evidence, missing=absent)
+        for each in shown
+    ]

@@ -15,12 +15,11 @@ from memoranda.store.spaces import DIRECTORY, space_of, space_owner
 from memoranda.trust import Trust
 from memoranda_spaces.access import Access, Clock
 from memoranda_spaces.derivations import PUBLICATION, read_links, remove_links, withdraw
-from memoranda_spaces.grantees import identity, user
 from memoranda_spaces.lineage_layer import LineageLayer
+from memoranda_spaces.records import identity, user
 from memoranda_spaces.shared_items import WRITTEN_TRUST
 
-_AT_ONCE = 200
-"""How many ids are looked up at once."""
+_IDS_PER_QUERY = 200
 
 
 class SpacesWatch(Observer):
@@ -122,7 +121,7 @@ async def _about_to_go(store: Store, wanted: Filter, ids: Sequence[str] | None, 
     hides = Capability.DELETE in store.capabilities
     filters = [wanted]
     if ids is not None:
-        parts = [list(ids[start : start + _AT_ONCE]) for start in range(0, len(ids), _AT_ONCE)]
+        parts = [list(ids[start : start + _IDS_PER_QUERY]) for start in range(0, len(ids), _IDS_PER_QUERY)]
         filters = [wanted.also(Value("id", False, "$in", part)) for part in parts]
     found: list[MemoryItem] = []
     for each in filters:
