@@ -1,17 +1,18 @@
 """Ranked search: a scope is decrypted into memory, and ranked there by memoranda-backend.
 
-What was decrypted is kept for the next search of the scope, up to a number of letters. Each search asks the engine for
-the sealed texts of the scope, and opens those that are new: one that is the same says the same.
+What was decrypted is kept for the next search of the scope, up to a number of letters. Each search asks the engine how
+the sealed texts of the scope have changed, and opens those that are new: one that is the same says the same.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from memoranda.items import MemoryItem
+from memoranda.items import Changes, MemoryItem, Payload
 from memoranda.loops import LoopLock
 from memoranda.offloading import ITEMS_PER_TURN, import_in_thread, offload, ranking_weight
 from memoranda.store import RankedItem, SearchMode, copy_item
@@ -42,43 +43,39 @@ class Scope:
 
     def start_anew(self) -> None:
         """Forget all items."""
-        self.entries: dict[str, tuple[str | None, Entry]] = {}
-        """By the id of an item: the sealed text that was opened, and what it says."""
+        self.state: object = None
+        """What the engine's next changes are asked with."""
+        self.sealed: dict[int, tuple[str, str | None]] = {}
+        """By the engine's number of an item: its id, and the sealed text that was opened."""
+        self.entries: dict[int, Entry] = {}
         self.vectors: dict[int, bytes] = {}
-        """The packed vectors of entries, by number; empty for what has none."""
-        self.texts: list[str | None] = []
-        """The sealed texts of the last search, in the order of adding."""
+        """The packed vectors of entries; empty for what has none."""
         self.row: list[Entry] = []
-        self.following = 1
         self.letters = 0
         self.index: ScopeIndex | None = None
         self.arrays: ScopeArrays | None = None
         self.in_arrays: dict[int, Entry] = {}
 
-    def numbered(self, ids: Sequence[str]) -> dict[str, int]:
-        """Return a number for each item, in the order of adding; those that are known keep theirs if they can."""
-        numbers: dict[str, int] = {}
-        last, following = 0, self.following
-        for item_id in ids:
-            held = self.entries.get(item_id)
-            number = following if held is None else held[1].added
-            if number <= last:
-                return self._numbered_anew(ids)  # One that was added earlier came back.
-            numbers[item_id] = last = number
-            following = max(following, number + 1)
-        self.following = following
-        return numbers
-
-    def _numbered_anew(self, ids: Sequence[str]) -> dict[str, int]:
-        numbers = {item_id: number for number, item_id in enumerate(ids, 1)}
-        known = {item_id: held for item_id, held in self.entries.items() if item_id in numbers}
-        vectors = {
-            numbers[each]: self.vectors[held[1].added] for each, held in known.items() if held[1].added in self.vectors
+    def follow(self, changes: Changes[Payload]) -> dict[str, int]:
+        """Forget what is gone, and return the numbers of the items to open, by their ids."""
+        rows, known = changes.rows, self.sealed
+        if any(number in known and known[number][0] != row.item_id for number, row in rows.items()):
+            self.start_anew()  # An engine that cannot tell what has changed has numbered its items anew.
+            known = self.sealed
+        gone = self.entries.keys() if changes.gone is None else changes.gone
+        self.drop([number for number in gone if number not in rows])
+        self.state = changes.state
+        return {
+            row.item_id: number
+            for number, row in rows.items()
+            if row.text is None or known.get(number) != (row.item_id, row.text)
         }
-        self.start_anew()
-        self.entries = {each: (text, entry._replace(added=numbers[each])) for each, (text, entry) in known.items()}
-        self.vectors, self.following = vectors, len(ids) + 1
-        return numbers
+
+    def drop(self, numbers: Iterable[int]) -> None:
+        """Forget the items of these numbers."""
+        for number in numbers:
+            for held in (self.sealed, self.entries, self.vectors):
+                held.pop(number, None)
 
 
 class Ranking:
@@ -119,34 +116,27 @@ class Ranking:
     async def _entries(self, scope: Scope, bounds: Filter) -> list[Entry]:
         """Return the items of a scope, oldest first, after opening those that have changed."""
         parts = self._layer.opener.divided(bounds)
-        payloads = (await self._layer.inner.read(payloads_where(parts.stored, AS_ADDED)))[::-1]
-        texts = [each.text for each in payloads]
-        if texts == scope.texts and None not in texts:
+        changes = await self._layer.inner.changes(payloads_where(parts.stored, AS_ADDED), scope.state)
+        before = len(scope.entries)
+        to_open = scope.follow(changes)
+        if not to_open and len(scope.entries) == before:
             return scope.row  # As it is most often: nothing has changed since the last search.
-        known = scope.entries
-        changed = [each.item_id for each in payloads if known.get(each.item_id, ("", None))[0] != each.text]
-        opened: dict[str, tuple[MemoryItem, MemoryItem]] = {}
-        for start in range(0, len(changed), ITEMS_PER_TURN):
-            found = await self._layer.inner.read(items_of_ids(changed[start : start + ITEMS_PER_TURN]))
+        opened: dict[int, tuple[MemoryItem, MemoryItem]] = {}
+        ids = list(to_open)
+        for start in range(0, len(ids), ITEMS_PER_TURN):
+            found = await self._layer.inner.read(items_of_ids(ids[start : start + ITEMS_PER_TURN]))
             by_id = {each.id: each for each in found}
             for item in await self._layer.opener.all_opened(found, keep=True):
-                opened[item.id] = by_id[item.id], item
-        there = [each.item_id for each in payloads if each.item_id in opened or each.item_id in known]
-        numbers = scope.numbered(there)
-        entries: dict[str, tuple[str | None, Entry]] = {}
-        for item_id, number in numbers.items():
-            if item_id in opened:
-                stored, item = opened[item_id]
-                entries[item_id] = stored.payload, Entry(item.created_at, number, item, [])
-            else:
-                entries[item_id] = scope.entries[item_id]
-        scope.entries = entries
-        scope.letters = sum([len(entry.item.content) for _, entry in entries.values()])
+                opened[to_open[item.id]] = by_id[item.id], item
+        scope.drop(to_open.values())
+        for number, (stored, item) in opened.items():
+            scope.sealed[number] = item.id, stored.payload
+            scope.entries[number] = Entry(item.created_at, number, item, [])
+        scope.letters = sum([len(entry.item.content) for entry in scope.entries.values()])
         if self._layer.vectors is not None:
-            await self._note_vectors(scope, {numbers[item_id]: pair for item_id, pair in opened.items()})
+            await self._note_vectors(scope, opened)
         rest = parts.rest
-        scope.row = sorted([entry for _, entry in entries.values() if rest is None or rest.matches(entry.item)])
-        scope.texts = texts if len(there) == len(texts) else []
+        scope.row = sorted([entry for entry in scope.entries.values() if rest is None or rest.matches(entry.item)])
         return scope.row
 
     async def _by_words(
@@ -155,7 +145,8 @@ class Ranking:
         if scope.index is None:
             scope.index = (await self._layer.ranker()).index()
         weight = ranking_weight(len(entries), (entry.item.content for entry in entries if not entry.terms))
-        return await offload(weight, _ranked, scope.index, query, entries, chosen, limit)
+        rank = partial(scope.index.rank, query, entries, belongs=_is_any, wanted=chosen, limit=limit)
+        return await offload(weight, rank)
 
     # Meaning
 
@@ -163,18 +154,11 @@ class Ranking:
         """Open the vectors of changed items, and make those that were not stored, or by another model."""
         sealer = self._layer.vectors
         assert sealer is not None, "only asked where there is an embedder"
-        numbers = {entry.added for _, entry in scope.entries.values()}
-        scope.vectors = {number: held for number, held in scope.vectors.items() if number in numbers}
-        missing: dict[int, str] = {}
-        for number, (stored, item) in changed.items():
+        for number, (stored, _) in changed.items():
             vectors = sealer.opened(stored, self._layer.ring)
-            if vectors is None:
-                missing[number] = item.content
-            else:
+            if vectors is not None:
                 scope.vectors[number] = vectors
-        for _, entry in scope.entries.values():
-            if entry.added not in scope.vectors and entry.added not in missing:
-                missing[entry.added] = entry.item.content
+        missing = {number: entry.item.content for number, entry in scope.entries.items() if number not in scope.vectors}
         texts = {number: text for number, text in missing.items() if text.strip()}
         scope.vectors.update(dict.fromkeys(missing, b""))
         scope.vectors.update(zip(texts, await sealer.embedded(list(texts.values())), strict=True))
@@ -241,10 +225,8 @@ class Ranking:
         return results
 
 
-def _ranked(
-    index: ScopeIndex, query: str, entries: Sequence[Entry], chosen: Callable[[MemoryItem], bool] | None, limit: int
-) -> list[RankedItem]:
-    return index.rank(query, entries, belongs=lambda item: True, wanted=chosen, limit=limit)
+def _is_any(item: MemoryItem) -> bool:
+    return True
 
 
 def _ranked_by_meaning(
