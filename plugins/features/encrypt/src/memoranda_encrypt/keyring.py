@@ -178,12 +178,14 @@ class KeyRing:
         with self._lock:
             if not self._secret:
                 row = self._file.active(_INDEX)
-                if row is None:
-                    if self._file.all():
+                if row is None and self._file.all():
+                    row = self._file.active(_INDEX)  # Another process may have made the ring between the two looks.
+                    if row is None:
                         raise KeyRingError(
                             f"The key ring {self.label} is damaged: it has keys, and not the one of its hashes. "
                             f"Restore it from its backup."
                         )
+                if row is None:
                     chosen = {"hide_owners": bool(self._asked["hide_owners"]), "indexed": self._asked["indexed"] or []}
                     if self._file.setting("options") is None:
                         self._file.set("options", json.dumps(chosen))
