@@ -14,7 +14,7 @@ from memoranda.errors import ConflictError, InputError, VersionConflictError
 from memoranda.items import BUILTIN_TYPES, MemoryItem, MemoryMetadata
 from memoranda.store import Capability, Erasing, Progress, Store
 from memoranda.store.backend import (
-    AS_ADDED,
+    EVERY_ITEM,
     Expected,
     FieldEquals,
     Filter,
@@ -23,7 +23,6 @@ from memoranda.store.backend import (
     items_where,
 )
 from memoranda.store.layers import layer_of
-from memoranda_encrypt.items import Draft
 from memoranda_encrypt.keyring import GRACE, KeyRing
 from memoranda_encrypt.layer import EncryptionLayer
 from memoranda_encrypt.marks import PREFIX, kinds_of_items, set_mark, write_mark
@@ -75,8 +74,8 @@ async def rotate(
             return False  # Its user was forgotten.
         return key_id_of(sealed_text(stored)) != (await ring.for_writing(item.metadata.user_id)).id
 
-    done = await _converted(layer, wanted, is_old, _sealing(layer), progress)
-    used = [key_id_of(sealed_text(stored)) async for stored in _all_stored(layer) if is_sealed(stored)]
+    done = await _converted(layer, wanted, is_old, layer.writes.resealed, progress)
+    used = [key_id_of(sealed_text(stored)) async for stored in layer.all_stored() if is_sealed(stored)]
     return Converted(done, ring.end_rotation(used, grace=grace))
 
 
@@ -92,7 +91,7 @@ async def encrypt(store: Store, ring: KeyRing, *, progress: Progress | None = No
         return not is_sealed(stored)
 
     async with _layer_beside(store, ring) as layer:
-        done = await _converted(layer, Filter(archived=None), is_plain, _sealing(layer), progress)
+        done = await _converted(layer, EVERY_ITEM, is_plain, layer.writes.resealed, progress)
         await set_mark(layer.inner, ring, plain=(await kinds_of_items(layer.inner))[1])
         store.wrapper = PREFIX
         return Converted(done, pending=await _erased(store))
@@ -105,7 +104,7 @@ async def decrypt(store: Store, ring: KeyRing, *, progress: Progress | None = No
         async def is_readable(stored: MemoryItem) -> bool:
             return is_sealed(stored) and bool(await layer.opener.all_opened([stored]))
 
-        done = await _converted(layer, Filter(archived=None), is_readable, _unsealed, progress)
+        done = await _converted(layer, EVERY_ITEM, is_readable, _unsealed, progress)
         await write_mark(layer.inner, None)
         store.wrapper = None
         return Converted(done)
@@ -142,28 +141,10 @@ async def _layer_beside(store: Store, ring: KeyRing) -> AsyncIterator[Encryption
             await store.close()
 
 
-def _sealing(layer: EncryptionLayer) -> Convert:
-    """Return a sealer that uses the key for new items."""
-
-    async def convert(
-        items: Sequence[MemoryItem], versions: Sequence[int], expected: Sequence[int]
-    ) -> Sequence[MemoryItem]:
-        drafts = [Draft(item, layer.opener.names) for item in items]
-        return await layer.writes.sealed(drafts, versions, expected)
-
-    return convert
-
-
 async def _unsealed(
     items: Sequence[MemoryItem], versions: Sequence[int], expected: Sequence[int]
 ) -> Sequence[MemoryItem]:
     return [item.model_copy(update={"version": before}) for item, before in zip(items, expected, strict=True)]
-
-
-async def _all_stored(layer: EncryptionLayer, wanted: Filter | None = None) -> AsyncIterator[MemoryItem]:
-    hides = Capability.DELETE in layer.capabilities
-    async for stored in layer.inner.stream(items_where(wanted or Filter(archived=None), AS_ADDED, deleted=hides)):
-        yield stored
 
 
 async def _converted(
@@ -178,7 +159,7 @@ async def _converted(
     hides = Capability.DELETE in layer.capabilities
     total = await layer.inner.count(items_where(wanted, deleted=hides))
     for _ in range(_ROUNDS):
-        due = [each.id async for each in _all_stored(layer, wanted) if await is_due(each)]
+        due = [each.id async for each in layer.all_stored(wanted) if await is_due(each)]
         if not due:
             break
         for start in range(0, len(due), _ITEMS_PER_WRITE):

@@ -17,6 +17,7 @@ from memoranda.offloading import ITEMS_PER_TURN, filter_weight, offload
 from memoranda.store import Capability, Finding, Owner, Ranker, Store
 from memoranda.store.backend import (
     AS_ADDED,
+    EVERY_ITEM,
     Change,
     Engine,
     Expiry,
@@ -136,15 +137,14 @@ class EncryptionLayer(Layer):
         return self.opener.opened_now(item) if is_sealed(item) and not item.content else item
 
     @property
-    def hides_deleted(self) -> bool:
-        """True if the engine keeps deleted items, which a scan can include."""
-        return Capability.DELETE in self.capabilities
-
-    @property
     def vectors(self) -> VectorSealer | None:
         """What makes vectors here, before anything is encrypted; None in a store without an embedder."""
         embeddings = getattr(self._store, "embeddings", None)
         return None if embeddings is None else VectorSealer(embeddings, getattr(self._store, "weights", None))
+
+    def all_stored(self, wanted: Filter = EVERY_ITEM) -> AsyncGenerator[MemoryItem, None]:
+        """Yield what the engine has of items, deleted ones too. The filter is asked of the engine as it is."""
+        return self.inner.stream(items_where(wanted, AS_ADDED, deleted=Capability.DELETE in self.capabilities))
 
     async def ranker(self) -> Ranker:
         """Return what ranks text in this store."""
@@ -300,7 +300,7 @@ class EncryptionLayer(Layer):
 
     async def _changed_each(self, change: Change, stored: Filter) -> Written:
         """Change items that have to be decrypted to see that they match."""
-        deleted = change.action != "delete" and self.hides_deleted
+        deleted = change.action != "delete" and Capability.DELETE in self.capabilities
         named = () if change.ids is None else (Value("id", False, "$in", list(change.ids)),)
         found = self.stream(items_where(change.wanted.also(*named), AS_ADDED, deleted=deleted))
         ids, changed = [item.id async for item in found], 0
@@ -355,7 +355,7 @@ class EncryptionLayer(Layer):
         """Open every item, and return how many cannot be read and how many have lost their key."""
         self.ensure_open()
         counted, unreadable = Counter[str](), list[str]()
-        async for stored in self.inner.stream(items_where(Filter(archived=None), AS_ADDED, deleted=self.hides_deleted)):
+        async for stored in self.all_stored():
             try:
                 counted[await self._state_of(stored)] += 1
             except UnsealingError as error:
@@ -374,8 +374,7 @@ class EncryptionLayer(Layer):
         theirs = Filter(metadata=MemoryMetadata(user_id=user_id), archived=None)
         if await self._shows_all(theirs, include_deleted=True):
             return 0
-        stored = self.opener.divided(theirs).stored
-        held = self.inner.stream(items_where(stored, AS_ADDED, deleted=self.hides_deleted))
+        held = self.all_stored(self.opener.divided(theirs).stored)
         return sum([not self._shows(each) async for each in held])
 
     async def destroy_keys(self, user_id: str) -> int:

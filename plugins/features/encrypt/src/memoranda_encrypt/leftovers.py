@@ -10,12 +10,7 @@ from typing import TYPE_CHECKING
 
 from memoranda.items import MemoryMetadata
 from memoranda.offloading import offload
-from memoranda.store.backend import (
-    AS_ADDED,
-    Filter,
-    Listing,
-    items_where,
-)
+from memoranda.store.backend import Filter, Listing, items_where
 from memoranda_encrypt.sealing import is_sealed, key_id_of, sealed_text
 
 if TYPE_CHECKING:
@@ -66,12 +61,7 @@ class Leftovers:
             return False
         if user_id not in self._found:
             theirs = self._layer.opener.divided(Filter(metadata=MemoryMetadata(user_id=user_id), archived=None)).stored
-            hides = self._layer.hides_deleted
-            held = [
-                self.is_one(stored)
-                async for stored in self._layer.inner.stream(items_where(theirs, AS_ADDED, deleted=hides))
-            ]
-            self._found[user_id] = any(held)
+            self._found[user_id] = any([self.is_one(stored) async for stored in self._layer.all_stored(theirs)])
         return self._found[user_id]
 
     def is_one(self, stored: MemoryItem) -> bool:

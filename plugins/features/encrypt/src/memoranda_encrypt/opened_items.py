@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
 from operator import itemgetter
 from typing import Any, NamedTuple, Protocol
 
@@ -13,7 +13,7 @@ from memoranda.errors import StoreClosedError
 from memoranda.items import SCOPE_FIELDS, MemoryItem
 from memoranda.offloading import ITEMS_PER_TURN, offload
 from memoranda.store import Capability, Ranker, copy_item, dump_item, load_item
-from memoranda.store.backend import Engine
+from memoranda.store.backend import EVERY_ITEM, Engine, Filter
 from memoranda.store.fields import TRUSTED
 from memoranda.store.lifetime_layer import Lifetimes
 from memoranda_encrypt.filters import Divided, StoredNames, divided
@@ -289,9 +289,8 @@ class Encryption(Protocol):
         """What the engine can do."""
         ...
 
-    @property
-    def hides_deleted(self) -> bool:
-        """True if the engine keeps deleted items, which a scan can include."""
+    def all_stored(self, wanted: Filter = EVERY_ITEM) -> AsyncGenerator[MemoryItem, None]:
+        """Yield what the engine has of items, deleted ones too."""
         ...
 
     @property

@@ -17,15 +17,13 @@ from memoranda.loops import LoopLock
 from memoranda.offloading import ITEMS_PER_TURN, offload
 from memoranda.store import Capability, copy_item
 from memoranda.store.backend import (
-    AS_ADDED,
+    EVERY_ITEM,
     Expiry,
-    Filter,
     Value,
     Write,
     Written,
     check_owner,
     items_of_ids,
-    items_where,
     keep_trust,
     metadata_matches,
     next_versions,
@@ -222,9 +220,7 @@ class SealedWrites:
         if missing and Capability.DELETE in self._layer.capabilities:
             for start in range(0, len(missing), ITEMS_PER_TURN):
                 some = Value("id", False, "$in", missing[start : start + ITEMS_PER_TURN])
-                async for item in self._layer.inner.stream(
-                    items_where(Filter(archived=None, further=(some,)), AS_ADDED, deleted=True)
-                ):
+                async for item in self._layer.all_stored(EVERY_ITEM.also(some)):
                     found[item.id] = item
         return {item.id: item for item in _unexpired(found.values(), now)}
 
@@ -237,6 +233,12 @@ class SealedWrites:
             return held
         opened = await self._opener.all_opened(list(held.values()), keep=True)
         return {**held, **{item.id: item for item in opened}}
+
+    async def resealed(
+        self, items: Sequence[MemoryItem], versions: Sequence[int], expected: Sequence[int]
+    ) -> Sequence[MemoryItem]:
+        """Return items sealed for these versions, with the keys for new items."""
+        return await self.sealed(self._drafts(items), versions, expected)
 
     async def sealed(
         self,
