@@ -18,9 +18,9 @@ from memoranda.integrity import pairs
 from memoranda.store import InMemoryStore, Store
 from memoranda_userdata import OnConflict, Stamp, Transfer, TransferCounts
 from memoranda_userdata.chats.chat_formats import FileFormat
+from memoranda_userdata.chats.export_items import Destination, Report, export_items
+from memoranda_userdata.chats.import_files import Attachments
 from memoranda_userdata.chats.json_records import Record
-from memoranda_userdata.chats.sources.files import Attachments
-from memoranda_userdata.chats.sources.items import Destination, Report, export_items
 
 KINDS = st.sampled_from(["user", "assistant", "call", "tool", "nothing", "empty"])
 

@@ -32,7 +32,7 @@ class FileFormat(StrEnum):
 EXPORTS = frozenset(
     {FileFormat.CHATGPT, FileFormat.CLAUDE, FileFormat.OPENAI_AGENTS, FileFormat.MEM0, FileFormat.LANGGRAPH}
 )
-"""The formats of other programs, which :mod:`memoranda_userdata.chats.sources` reads."""
+"""The formats of other programs, which :mod:`memoranda_userdata.chats.export_items` reads."""
 
 TIME_KEYS = ("created_at", "created", "timestamp", "create_time")
 """The keys of a message or a conversation that hold its time."""

@@ -31,8 +31,8 @@ from memoranda_userdata import (
 from memoranda_userdata import export as write_items
 from memoranda_userdata.chats.chat_formats import EXPORTS, FileFormat, export_records, format_of
 from memoranda_userdata.chats.chat_items import chat_items
-from memoranda_userdata.chats.sources.files import Attachments, readable
-from memoranda_userdata.chats.sources.items import Destination, Report, export_items, listed
+from memoranda_userdata.chats.export_items import Destination, Report, export_items, listed
+from memoranda_userdata.chats.import_files import Attachments, readable
 
 if TYPE_CHECKING:
     from memoranda.store import Store

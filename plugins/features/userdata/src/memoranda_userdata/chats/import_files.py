@@ -18,9 +18,9 @@ from typing import IO, Any
 
 from memoranda.errors import InputError
 from memoranda_userdata import FileError, open_binary, text_of
+from memoranda_userdata.chats import memory_stores, openai_agents
 from memoranda_userdata.chats.chat_formats import FileFormat
 from memoranda_userdata.chats.json_records import records
-from memoranda_userdata.chats.sources import memory_stores, openai_agents
 
 _KINDS = (
     (b"\x89PNG\r\n\x1a\n", "image/png"),

@@ -18,12 +18,12 @@ from memoranda.items import BranchMemory, MemoryItem, MemoryMetadata, now_text
 from memoranda.store.backend import check_item
 from memoranda.store.branch_layer import MARK
 from memoranda_userdata import TIMES, Incoming, Stamp, lasting_id
+from memoranda_userdata.chats import chatgpt, claude, memory_stores, openai_agents
 from memoranda_userdata.chats.chat_formats import FileFormat
 from memoranda_userdata.chats.chat_items import ChatItem, id_text, moment_text
+from memoranda_userdata.chats.import_files import Attachments
 from memoranda_userdata.chats.json_records import Record
-from memoranda_userdata.chats.sources import chatgpt, claude, memory_stores, openai_agents
-from memoranda_userdata.chats.sources.files import Attachments
-from memoranda_userdata.chats.sources.tree import Branch, Thread, Turn, branches, in_order
+from memoranda_userdata.chats.threads import Branch, Thread, Turn, branches, in_order
 
 
 @dataclass(slots=True)

@@ -11,7 +11,7 @@ from typing import Any
 
 from memoranda.errors import InputError, quoted
 from memoranda_userdata.chats.chat_items import read_anthropic
-from memoranda_userdata.chats.sources.tree import Thread, Turn
+from memoranda_userdata.chats.threads import Thread, Turn
 
 _ROLES = {"human": "user", "user": "user", "assistant": "assistant"}
 

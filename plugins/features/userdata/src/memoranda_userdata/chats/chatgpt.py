@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 
 from memoranda.errors import InputError, quoted
 from memoranda_userdata.chats.chat_items import read_openai
-from memoranda_userdata.chats.sources.files import Attachments
-from memoranda_userdata.chats.sources.tree import Thread, Turn, in_order
+from memoranda_userdata.chats.import_files import Attachments
+from memoranda_userdata.chats.threads import Thread, Turn, in_order
 
 _ROLES = ("system", "user", "assistant", "tool")
 _EVERYBODY = (None, "", "all", "user")

@@ -9,7 +9,7 @@ from typing import Any
 
 from memoranda.errors import InputError
 from memoranda_userdata.chats.chat_items import read_responses
-from memoranda_userdata.chats.sources.tree import Thread, Turn
+from memoranda_userdata.chats.threads import Thread, Turn
 
 MESSAGES = "agent_messages"
 STRUCTURE = "message_structure"
