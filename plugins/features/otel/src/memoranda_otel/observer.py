@@ -30,11 +30,13 @@ from memoranda_otel.conventions import (
     RECORD_ID,
     SCOPE_KIND,
     STORE_ID,
+    Operation,
+    operation_of,
+    purges,
 )
 from memoranda_otel.layer import TelemetryLayer
 from memoranda_otel.measuring import Measuring
 from memoranda_otel.metrics import measurements_for, system_of
-from memoranda_otel.operations import Operation, operation_of, purges
 from memoranda_otel.spans import PlainSpan, Spans, enter, fail, leave
 
 LOOK_AGAIN = 64
