@@ -329,10 +329,7 @@ async def test_scores_are_the_higher_the_nearer(store: Store, distance: str, sco
     assert [item.score for item in found] == sorted([item.score or 0 for item in found], reverse=True)
 
 
-def test_scores_are_the_same_without_numpy(monkeypatch: pytest.MonkeyPatch) -> None:
-    import sys
-
-    monkeypatch.setitem(sys.modules, "numpy", None)
+def test_a_put_may_name_the_paths_that_are_searched() -> None:
     for distance, score in (("cosine", 1.0), ("inner_product", 2.0), ("l2", -1.0)):
         index: Any = {"embed": letters, "distance_type": distance}
         adapter = MemorandaStore(InMemoryStore(), index=index)

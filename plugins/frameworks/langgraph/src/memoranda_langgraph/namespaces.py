@@ -10,7 +10,7 @@ A filter becomes the store's own ``where`` as far as it can, and the rest is tes
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import ge, gt, le, lt
 from typing import Any
@@ -18,7 +18,7 @@ from typing import Any
 from langgraph.store.base import ListNamespacesOp
 
 from memoranda.errors import InputError
-from memoranda.items import MemoryMetadata
+from memoranda.items import MemoryItem, MemoryMetadata
 from memoranda.shapes import checked_json
 from memoranda.store import ScopedStore, Store
 from memoranda.store.backend import json_equal
@@ -50,6 +50,20 @@ class HandleScope:
     def relative(self, namespace: Namespace) -> Namespace:
         """Return a stored namespace relative to the handle's, as LangGraph knows it."""
         return namespace[len(self.base) :]
+
+
+async def each_once(
+    search: Callable[[int, int], Awaitable[list[MemoryItem]]], size: int
+) -> AsyncIterator[list[MemoryItem]]:
+    """Yield the pages of a search, which is given their size and an offset. An item that moves meanwhile comes once."""
+    seen: set[str] = set()
+    while size:
+        page = await search(size, len(seen))
+        fresh = [item for item in page if item.id not in seen]
+        seen.update(item.id for item in fresh)
+        yield fresh
+        if len(page) < size or not fresh:
+            return
 
 
 async def list_namespaces(store: Store, handle: HandleScope, op: ListNamespacesOp) -> list[Namespace]:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import sys
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
-from math import dist, hypot
-from operator import mul
 from typing import TYPE_CHECKING, Any, Literal
 
 from langgraph.store.base import IndexConfig, ensure_embeddings, get_text_at_path, tokenize_path
@@ -80,10 +78,8 @@ class SemanticIndex:
     def _scores(self, query: array[float], found: Mapping[str, array[float]]) -> dict[str, float]:
         if not found:
             return {}
-        try:
-            import numpy
-        except ImportError:
-            return {key: max(self._score(query, row) for row in _rows(found[key], query)) for key in found}
+        import numpy  # Most programs search without it.
+
         width = len(query)
         matrix = numpy.frombuffer(b"".join([each.tobytes() for each in found.values()]), "=f4").reshape(-1, width)
         matrix = matrix.astype("f8")
@@ -100,15 +96,6 @@ class SemanticIndex:
             starts.append(start)
             start += len(vectors) // width
         return dict(zip(found, numpy.maximum.reduceat(scores, starts).tolist(), strict=True))
-
-    def _score(self, query: array[float], row: array[float]) -> float:
-        if self._distance == "l2":
-            return -dist(query, row)
-        product = float(sum(map(mul, query, row)))
-        if self._distance == "inner_product":
-            return product
-        lengths = hypot(*query) * hypot(*row)
-        return product / lengths if lengths else 0.0
 
 
 def pack(vectors: Iterable[array[float]]) -> str:
@@ -131,11 +118,6 @@ def unpack(text: Any, width: int) -> array[float]:
     if sys.byteorder == "big":
         vectors.byteswap()
     return vectors if text.get("dims") == width and len(vectors) % width == 0 else array("f")
-
-
-def _rows(vectors: array[float], query: array[float]) -> list[array[float]]:
-    width = len(query)
-    return [vectors[start : start + width] for start in range(0, len(vectors), width)]
 
 
 def _tokens(path: str) -> Path:

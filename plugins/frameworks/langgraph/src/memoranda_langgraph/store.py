@@ -6,6 +6,7 @@ import asyncio
 from array import array
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from datetime import datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from langgraph.store.base import (
@@ -29,11 +30,11 @@ from memoranda.errors import CorruptStoreError, InputError
 from memoranda.items import MemoryItem, MemoryMetadata, Payload
 from memoranda.store import Capability, Store
 from memoranda.trust import check_trust, trust_of, trusted_as
-from memoranda_langgraph.namespaces import HandleScope, Namespace, SplitFilter, list_namespaces
+from memoranda_langgraph.namespaces import HandleScope, Namespace, SplitFilter, each_once, list_namespaces
 from memoranda_langgraph.semantic_index import SemanticIndex, pack
 from memoranda_langgraph.serializing import is_safe, packed_json, unpacked_json
 from memoranda_messages.payload_json import decode_payload, encode_payload
-from memoranda_messages.sessions import awaitable_store, blocking, finished
+from memoranda_messages.sessions import awaitable_store, blocking, finished, replaced
 
 if TYPE_CHECKING:
     from memoranda.sync import SyncStore
@@ -192,17 +193,11 @@ class MemorandaStore(LangGraphStore):
         )
 
     async def _matching(self, op: SearchOp, split: SplitFilter) -> AsyncIterator[MemoryItem]:
-        """Yield the items that pass the whole filter, last changed first. An item that changes meanwhile comes once."""
-        seen: set[str] = set()
-        while True:
-            some = await self._changed(op, split, _ITEMS_PER_PAGE, len(seen))
-            fresh = [item for item in some if item.id not in seen]
-            seen.update(item.id for item in fresh)
-            for item in fresh:
+        """Yield the items that pass the whole filter, last changed first."""
+        async for page in each_once(partial(self._changed, op, split), _ITEMS_PER_PAGE):
+            for item in page:
                 if split.passes(item.metadata.extra):
                     yield item
-            if len(some) < _ITEMS_PER_PAGE or not fresh:
-                return
 
     async def _nearest(self, op: SearchOp, query: array[float]) -> tuple[list[MemoryItem], Mapping[str, float]]:
         """Return a page of the items that match, nearest first, then those without vectors; and all scores."""
@@ -274,8 +269,7 @@ class MemorandaStore(LangGraphStore):
                 adds.append(_vectors(adds[-1], [vectors[text] for text in texts[item_id]]))
             else:
                 deletes.append(item_id + _OF_VECTORS)
-        purge = Capability.PURGE in self._store.capabilities
-        await self._store.apply(adds=adds, deletes=deletes, keep_created=True, purge=purge)
+        await replaced(self._store, deletes, adds)
 
     def _texts(self, op: PutOp) -> list[str]:
         if self._index is None or op.value is None:

@@ -7,7 +7,7 @@ of a checkpoint. Stores have an index on both.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Iterable, Mapping, Sequence
 from typing import Any
 
 from langchain_core.runnables import RunnableConfig
@@ -25,7 +25,7 @@ from memoranda.items import MemoryItem, MemoryMetadata
 from memoranda.store import EVERYTHING, Capability, Store
 from memoranda.store.backend import json_equal
 from memoranda.store.records import writing_records
-from memoranda_langgraph.namespaces import HandleScope, found_at
+from memoranda_langgraph.namespaces import HandleScope, each_once, found_at
 from memoranda_langgraph.records import (
     CHECKPOINT,
     WRITE,
@@ -39,7 +39,7 @@ from memoranda_langgraph.records import (
     time_of,
 )
 from memoranda_langgraph.serializing import comparable
-from memoranda_messages.sessions import retry_conflicts
+from memoranda_messages.sessions import replaced, retry_conflicts
 
 STRATEGIES = ("keep_latest", "delete")
 _CHECKPOINTS_PER_PAGE = 50
@@ -84,19 +84,20 @@ class Threads:
         left = EVERYTHING if limit is None else limit
         where, rest = conditions(wanted)
         metadata = self._reach(config, where, before)
-        seen: set[str] = set()
-        while left > 0:
-            size = min(left, _CHECKPOINTS_PER_PAGE) if not rest else _CHECKPOINTS_PER_PAGE
-            some = await self._store.search(
-                metadata=metadata, memory_type=CHECKPOINT, where=where or None, limit=size, offset=len(seen)
+
+        def search(size: int, offset: int) -> Awaitable[list[MemoryItem]]:
+            return self._store.search(
+                metadata=metadata, memory_type=CHECKPOINT, where=where or None, limit=size, offset=offset
             )
-            fresh = [item for item in some if item.id not in seen]
-            seen.update(item.id for item in fresh)
-            page = [found for found in await self._tuples(serde, fresh) if _passes(found, rest)][:left]
+
+        size = _CHECKPOINTS_PER_PAGE if rest else min(left, _CHECKPOINTS_PER_PAGE)
+        async for items in each_once(search, size):
+            asked = items if rest else items[:left]
+            page = [found for found in await self._tuples(serde, asked) if _passes(found, rest)][:left]
             left -= len(page)
             if page:
                 yield page
-            if len(some) < size or not fresh:
+            if not left:
                 return
 
     def _reach(
@@ -202,10 +203,8 @@ class Threads:
     async def delete(self, threads: Iterable[str]) -> None:
         """Remove threads for good."""
         for thread in threads:
-            if Capability.PURGE in self._store.capabilities:
-                await self._store.purge(metadata=self._session(thread))
-            else:
-                await self._store.clear(metadata=self._session(thread))
+            purges = Capability.PURGE in self._store.capabilities
+            await (self._store.purge if purges else self._store.clear)(metadata=self._session(thread))
 
     async def delete_runs(self, run_ids: Sequence[str]) -> None:
         """Remove the checkpoints of runs for good, with their writes."""
@@ -215,12 +214,7 @@ class Threads:
         ids = [item.id async for item in self._store.scan(memory_type=CHECKPOINT, where=runs)]
         for item_id in list(ids):
             ids += [write.id for write in await self._writes_of(item_id)]
-        await self._remove(ids)
-
-    async def _remove(self, ids: Sequence[str], instead: Sequence[MemoryItem] = ()) -> None:
-        purge = Capability.PURGE in self._store.capabilities
-        with writing_records(CHECKPOINT):
-            await self._store.apply(adds=instead, deletes=ids, purge=purge)
+        await replaced(self._store, ids)
 
     async def copy(self, source: str, target: str) -> None:
         """Copy a thread, all or nothing."""
@@ -264,7 +258,8 @@ class Threads:
         gone += [write.id for write in writes if write.metadata.task_id not in ids]
         if gone:
             orphans = [_without_parent(items[-1]) for items in kept if CheckpointKey.at(items[-1]).parent]
-            await self._remove(gone, instead=orphans)
+            with writing_records(CHECKPOINT):
+                await replaced(self._store, gone, orphans)
 
     # Ids and scopes
 
