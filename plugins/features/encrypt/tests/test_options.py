@@ -12,7 +12,7 @@ from ciphertext import all_stored
 import memoranda
 from memoranda import HumanMemory, MemoryMetadata
 from memoranda.errors import InputError
-from memoranda.store import InMemoryStore
+from memoranda.store import InMemoryStore, Store
 from memoranda_backend.ranking import HashingEmbeddings, Weights
 from memoranda_encrypt import KeyRing, KeyRingError, LocalMasterKey, MasterKey, with_encryption
 from memoranda_sqlite import SQLiteMemoryStore
@@ -193,3 +193,36 @@ async def test_an_encrypted_store_ranks_with_its_own_weights(tmp_path: Path, rin
             scores.append([each.score for each in await store.search_ranked(query="green tea kitchen", mode="hybrid")])
     assert scores[2] == pytest.approx(scores[1], abs=1e-6)
     assert scores[2] != pytest.approx(scores[0], abs=1e-6)
+
+
+@pytest.mark.parametrize("mode", ["text", "hybrid"])
+async def test_a_scope_that_was_ranked_before_is_ranked_as_it_is_now(tmp_path: Path, mode: Any) -> None:
+    """Whatever another process has changed since: a search after it finds what a new process would find."""
+    url, master, model = f"sqlite:///{tmp_path}/a.db", LocalMasterKey.generate(), HashingEmbeddings(64)
+
+    def opened() -> Store:
+        return memoranda.open(url, encrypt=KeyRing(master, tmp_path / "a.keys"), embeddings=model)
+
+    async def found(store: Store) -> dict[str, float]:
+        ranked = await store.scoped(user_id="ada@example.org").search_ranked(query="green tea", mode=mode)
+        return {each.item.content: round(each.score, 6) for each in ranked}
+
+    async with opened() as store, opened() as other:
+        tea, printer = said("I drink green tea."), said("The printer is broken.")
+        await other.add_many([tea, printer, said("Green tea for Ben.", user_id="ben@example.org")])
+        assert "I drink green tea." in await found(store)
+        changes: list[tuple[Any, bool]] = [
+            (lambda: other.add(said("More green tea, please.")), True),
+            (lambda: other.delete(tea.id), False),
+            (lambda: other.restore(tea.id), True),
+            (lambda: other.add(tea.model_copy(update={"content": "I drink coffee."})), False),
+            (lambda: other.purge(printer.id), False),
+            (lambda: other.add(said("Tea is green.", session_id="trip")), False),
+        ]
+        for change, shows_tea in changes:
+            await change()
+            async with opened() as fresh:
+                assert await found(store) == await found(fresh)
+            assert ("I drink green tea." in await found(store)) is shows_tea
+        assert await other.purge(metadata=MemoryMetadata(user_id="ada@example.org")) == 3
+        assert await found(store) == {}
