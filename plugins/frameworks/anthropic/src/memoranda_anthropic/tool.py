@@ -101,54 +101,48 @@ class MemoryTool(BetaAbstractMemoryTool):
         self, store: SyncStore, *, cache_control: BetaCacheControlEphemeralParam | None = None, **scope: Any
     ) -> None:
         super().__init__(cache_control=cache_control)
-        self._store = store.scoped(**scope) if scope else store
-        self._folder: Folder = self._store.call(_folder)
+        self._store = store
+        self._tool = AsyncMemoryTool(store.awaitable, **scope)
 
     def view(self, command: BetaMemoryTool20250818ViewCommand) -> str:
         """Show a file, or the contents of a folder."""
-        return self._run(self._folder.view, _path(command, "path"), getattr(command, "view_range", None))
+        return self._run(self._tool.view, command)
 
     def create(self, command: BetaMemoryTool20250818CreateCommand) -> str:
         """Create a file."""
-        return self._run(self._folder.create, _path(command, "path"), _text(command, "file_text"))
+        return self._run(self._tool.create, command)
 
     def str_replace(self, command: BetaMemoryTool20250818StrReplaceCommand) -> str:
         """Replace text in a file."""
-        return self._run(
-            self._folder.str_replace, _path(command, "path"), _text(command, "old_str"), _text(command, "new_str")
-        )
+        return self._run(self._tool.str_replace, command)
 
     def insert(self, command: BetaMemoryTool20250818InsertCommand) -> str:
         """Insert lines into a file."""
-        return self._run(self._folder.insert, _path(command, "path"), _line(command), _text(command, "insert_text"))
+        return self._run(self._tool.insert, command)
 
     def delete(self, command: BetaMemoryTool20250818DeleteCommand) -> str:
         """Remove a file or a folder."""
-        return self._run(self._folder.delete, _path(command, "path"))
+        return self._run(self._tool.delete, command)
 
     def rename(self, command: BetaMemoryTool20250818RenameCommand) -> str:
         """Rename or move a file or a folder."""
-        return self._run(self._folder.rename, _path(command, "old_path"), _path(command, "new_path"))
+        return self._run(self._tool.rename, command)
 
     def clear_all_memory(self) -> str:
         """Remove all files; :meth:`undo` brings them back."""
-        return self._run(self._folder.clear)
+        return self._run(self._tool.clear_all_memory)
 
     def history(self, path: str | None = None) -> list[Change]:
         """Return the changes, newest first; with a path, those of that file or folder."""
-        return self._run(self._folder.history, path)
+        return self._run(self._tool.history, path)
 
     def undo(self, change: str | None = None) -> str:
         """Revert a change; see :meth:`AsyncMemoryTool.undo`."""
-        return self._run(self._folder.undo, change)
+        return self._run(self._tool.undo, change)
 
     def _run(self, work: Callable[..., Coroutine[Any, Any, T]], *given: Any) -> T:
-        with _tool_errors():
+        with _tool_errors():  # The sync store refuses calls, too, such as those after it was closed.
             return self._store.call(lambda _: work(*given))
-
-
-async def _folder(store: Store) -> Folder:
-    return Folder(_bound(store, {}))
 
 
 def _bound(store: Store, scope: dict[str, Any]) -> ScopedStore:
