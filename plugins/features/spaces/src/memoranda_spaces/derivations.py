@@ -192,33 +192,27 @@ async def withdraw(
     :func:`memoranda.store.lineage.erase`.
     """
     with writing_records(DERIVATION):
-        return await _withdraw(store, space, users, sources, outlasting)
-
-
-async def _withdraw(
-    store: Store, space: str, users: Collection[str] | None, sources: Collection[str] | None, outlasting: str | None
-) -> list[str]:
-    directory = store.root.unobserved
-    lost: dict[str, set[str]] = {}
-    ended = []
-    for link in await read_links(directory, DERIVATION, space=space):
-        gone = set(link.others) if sources is None else set(link.others).intersection(sources)
-        ends_in_time = outlasting is not None and link.ends is not None and link.ends <= outlasting
-        if gone and not ends_in_time and (users is None or link.user_id in users):
-            lost.setdefault(link.user_id, set()).update(gone)
-            ended.append(link.id)
-    purged: list[str] = []
-    if sources and not _within_space.get():
-        # What that purges comes back here, with all that was made from it: only users' items are looked for then.
-        within = _within_space.set(True)
-        try:
-            purged += (await erase(store.root.space(space), sources, themselves=False)).purged
-        finally:
-            _within_space.reset(within)
-    for user_id, ids in lost.items():
-        purged += (await erase(store.root.scoped(user_id=user_id), ids)).purged
-    await remove_links(directory, ended)
-    return purged
+        directory = store.root.unobserved
+        lost: dict[str, set[str]] = {}
+        ended = []
+        for link in await read_links(directory, DERIVATION, space=space):
+            gone = set(link.others) if sources is None else set(link.others).intersection(sources)
+            ends_in_time = outlasting is not None and link.ends is not None and link.ends <= outlasting
+            if gone and not ends_in_time and (users is None or link.user_id in users):
+                lost.setdefault(link.user_id, set()).update(gone)
+                ended.append(link.id)
+        purged: list[str] = []
+        if sources and not _within_space.get():
+            # What that purges comes back here, with all that was made from it: only users' items are looked for then.
+            within = _within_space.set(True)
+            try:
+                purged += (await erase(store.root.space(space), sources, themselves=False)).purged
+            finally:
+                _within_space.reset(within)
+        for user_id, ids in lost.items():
+            purged += (await erase(store.root.scoped(user_id=user_id), ids)).purged
+        await remove_links(directory, ended)
+        return purged
 
 
 def _link(item: MemoryItem) -> Link:

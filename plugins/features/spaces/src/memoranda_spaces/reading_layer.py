@@ -18,7 +18,7 @@ from memoranda.store.ranked import RankedItem
 from memoranda.store.spaces import space_of, space_owner
 from memoranda_backend.ranking import one_embedding
 from memoranda_spaces.access import Access, Granted
-from memoranda_spaces.shared_items import is_shared, seen_all, shared
+from memoranda_spaces.shared_items import is_shared, seen, seen_all, shared
 
 T = TypeVar("T")
 
@@ -118,7 +118,7 @@ def best_of_all(places: Iterable[Sequence[RankedItem]], limit: int) -> list[Rank
     found = [ranked for ranked in (own, *others) if ranked]
     together = sorted(chain(*found), key=lambda each: each.score, reverse=True)[:limit]
     theirs = {id(each) for ranked in others for each in ranked}
-    shown = [seen_all([each])[0] if id(each) in theirs else each for each in together]
+    shown = [seen(each) if id(each) in theirs else each for each in together]
     if len(found) <= 1:
         return shown
     evidence = max((ranked[0].evidence for ranked in found if ranked[0].evidence is not None), default=None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 from memoranda.items import MemoryItem
 from memoranda.store import copy_item
@@ -12,6 +12,8 @@ from memoranda.store.backend import AtLeast, Filter, Value
 from memoranda.store.ranked import RankedItem
 from memoranda.store.records import RECORD_MAKERS
 from memoranda.trust import Trust, trust_of
+
+T = TypeVar("T")
 
 MOST_TRUST = Trust.AGENT
 """How far anything in a space is trusted at most, by whoever it was written: it is never the reader's own word."""
@@ -41,23 +43,16 @@ def is_shared(item: MemoryItem) -> bool:
     return item.memory_type not in NOT_SHARED
 
 
-def seen(item: MemoryItem) -> MemoryItem:
-    """Return an item of a space as others see it; one that changes for that is a copy."""
-    if trust_of(item) <= MOST_TRUST:
-        return item
-    lowered = copy_item(item)
-    lowered.__dict__["trust"] = str(MOST_TRUST)
-    return lowered
-
-
-def seen_all(found: Iterable[Any]) -> list[Any]:
-    """Return what a read of a space gave as others see it: items, or items with their scores."""
-    return [_seen(each) for each in found]
-
-
-def _seen(found: Any) -> Any:
-    if isinstance(found, MemoryItem):
-        return seen(found)
-    if not isinstance(found, RankedItem) or trust_of(found.item) <= MOST_TRUST:
+def seen(found: T) -> T:
+    """Return an item of a space, or one with its score, as others see it; what changes for that is a copy."""
+    item = found.item if isinstance(found, RankedItem) else found
+    if not isinstance(item, MemoryItem) or trust_of(item) <= MOST_TRUST:
         return found
-    return replace(found, item=seen(found.item))
+    lowered: Any = copy_item(item)
+    lowered.__dict__["trust"] = str(MOST_TRUST)
+    return replace(found, item=lowered) if isinstance(found, RankedItem) else lowered
+
+
+def seen_all(found: Iterable[T]) -> list[T]:
+    """Return what a read of a space gave as others see it."""
+    return [seen(each) for each in found]
