@@ -49,21 +49,15 @@ class StaticEmbeddings(Embeddings):
 
     def embed(self, text: str) -> list[float]:
         """Return the vector of one text; a text without tokens has the zero vector."""
-        return self._mean(_tokens(text))
-
-    async def aembed(self, text: str) -> list[float]:
-        """Return the vector of one text."""
-        return self.embed(text)
-
-    def embed_many(self, texts: Sequence[str]) -> list[list[float]]:
-        """Return the vectors of several texts, in their order."""
-        return [self._mean(_tokens(text)) for text in texts]
-
-    def _mean(self, tokens: list[int]) -> list[float]:
+        tokens = _tokens(text)
         if not tokens:
             return [0.0] * self.dimension
         mean: list[float] = (np.add.reduce(_table().take(tokens, 0), 0) / len(tokens)).tolist()
         return mean
+
+    async def aembed(self, text: str) -> list[float]:
+        """Return the vector of one text."""
+        return self.embed(text)
 
     async def aembed_many(self, texts: Sequence[str]) -> list[list[float]]:
         """Return the vectors of several texts, in their order."""

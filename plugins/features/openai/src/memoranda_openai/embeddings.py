@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any
-from weakref import WeakKeyDictionary
 
 from memoranda.embeddings import Embeddings
 from memoranda.errors import BadVectorError, EmbeddingError, EmbeddingUnavailableError
+from memoranda.per_loop import PerLoop
 from memoranda.shapes import whole_number
 from memoranda_backend.ranking import checked_vector
 from memoranda_openai.service import Failures, Service
@@ -45,7 +46,6 @@ class OpenAIEmbeddings(Embeddings):
         self.model = model
         self._dimension = whole_number(dimension, "dimension", least=1)
         self._batch_size = whole_number(batch_size, "batch_size", least=1)
-        self._concurrency = whole_number(concurrency, "concurrency", least=1)
         self._service = Service(
             f"The embeddings API for {model!r}",
             _FAILURES,
@@ -55,8 +55,7 @@ class OpenAIEmbeddings(Embeddings):
             timeout=timeout,
             max_retries=max_retries,
         )
-        # A semaphore belongs to one event loop, and a program may run several in turn.
-        self._semaphores: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = WeakKeyDictionary()
+        self._semaphores = PerLoop(partial(asyncio.Semaphore, whole_number(concurrency, "concurrency", least=1)))
 
     def __repr__(self) -> str:
         return f"OpenAIEmbeddings(model={self.model!r}, dimension={self._dimension})"
@@ -89,7 +88,7 @@ class OpenAIEmbeddings(Embeddings):
     async def aembed_many(self, texts: Sequence[str]) -> list[list[float]]:
         """Return the vectors of several texts, in their order, with several requests at once."""
         vectors: list[list[float]] = [[0.0] * self._dimension for _ in texts]
-        client, semaphore = self._service.client(), self._semaphore()
+        client, semaphore = self._service.client(), self._semaphores.here()
 
         async def fetch(places: list[int]) -> None:
             async with semaphore:
@@ -139,11 +138,3 @@ class OpenAIEmbeddings(Embeddings):
             if vector is None:
                 raise BadVectorError("it is missing")
             vectors[places[index]] = checked_vector(vector, self._dimension).tolist()
-
-    def _semaphore(self) -> asyncio.Semaphore:
-        """Return the semaphore that limits the requests of the running event loop."""
-        loop = asyncio.get_running_loop()
-        found = self._semaphores.get(loop)
-        if found is None:
-            found = self._semaphores[loop] = asyncio.Semaphore(self._concurrency)
-        return found
