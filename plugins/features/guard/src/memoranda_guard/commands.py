@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Annotated, Any
 
 import typer
 
 from memoranda_commands import options
 from memoranda_commands.characters import preview
-from memoranda_commands.exits import CommandError, ExitCode
+from memoranda_commands.exits import not_found
 from memoranda_commands.terminal import agree, items_text, say, show, show_json, table
 from memoranda_guard.quarantine import NotQuarantinedError, QuarantinedMemory
 from memoranda_guard.quarantine import approve as approved
@@ -52,7 +50,7 @@ def approve(
     """Store an item of the quarantine as it was written. It keeps its trust unless --trust raises it."""
     from memoranda.store import dump_item
 
-    with _not_found():
+    with not_found(NotQuarantinedError):
         item = target.run(
             lambda store: approved(store, item_id, by=by, trust=trust, metadata=target.metadata), "change"
         )
@@ -69,7 +67,7 @@ def reject(
 ) -> None:
     """Remove an item of the quarantine for good."""
     agree(f"Remove the item {item_id!r} for good? This cannot be undone.", yes=yes)
-    with _not_found():
+    with not_found(NotQuarantinedError):
         target.run(lambda store: rejected(store, item_id, metadata=target.metadata), "change")
     target.report({"rejected": item_id}, f"The item {item_id!r} is removed.")
 
@@ -93,11 +91,3 @@ def _as_json(item: QuarantinedMemory) -> dict[str, Any]:
         "created_at": item.created_at,
         "begins": preview(str(item.original().get("content", "")), 60),
     }
-
-
-@contextmanager
-def _not_found() -> Iterator[None]:
-    try:
-        yield
-    except NotQuarantinedError as error:
-        raise CommandError(str(error), ExitCode.NOT_FOUND) from error

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,7 +10,7 @@ import typer
 from memoranda.errors import SummaryError
 from memoranda_commands import options
 from memoranda_commands.characters import visible
-from memoranda_commands.exits import CommandError, ExitCode, uncertain
+from memoranda_commands.exits import not_found, uncertain
 from memoranda_commands.terminal import progress, say, show, show_json
 
 if TYPE_CHECKING:
@@ -174,7 +172,7 @@ def expand(
     from memoranda_commands.render import conversation
     from memoranda_summary import expand as sources_of
 
-    with _not_found():
+    with not_found(SummaryError):
         items = target.run(lambda store: sources_of(store, summary_id, metadata=target.metadata))
     if target.as_json:
         show_json({"items": [dump_item(item) for item in items]})
@@ -191,18 +189,9 @@ def undo(
     """Undo a summary: remove it, and show the items again that it stood for."""
     from memoranda_summary import undo as take_back
 
-    with _not_found():
+    with not_found(SummaryError):
         back = target.run(lambda store: take_back(store, summary_id, metadata=target.metadata), "change")
     target.report({"restored": [item.id for item in back]}, f"{len(back)} items are shown again.")
-
-
-@contextmanager
-def _not_found() -> Iterator[None]:
-    """Give the error for an id that is not a summary's the exit code for what was not found."""
-    try:
-        yield
-    except SummaryError as error:
-        raise CommandError(str(error), ExitCode.NOT_FOUND) from error
 
 
 def _config(template: list[str] | None, keep: int, **limits: Any) -> SummaryConfig:

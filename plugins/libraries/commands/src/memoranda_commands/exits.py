@@ -96,6 +96,15 @@ def uncertain(message: str) -> Iterator[None]:
         raise Interrupted(f"Interrupted. {message}") from None
 
 
+@contextmanager
+def not_found(kind: type[errors.MemoryError]) -> Iterator[None]:
+    """Give an error of this class the exit code of what was not found."""
+    try:
+        yield
+    except kind as error:
+        raise CommandError(str(error), ExitCode.NOT_FOUND) from error
+
+
 def run(work: Coroutine[Any, Any, T]) -> T:
     """Run a command's coroutine. Ctrl-C cancels it, so that stores are closed and files removed on the way out.
 
