@@ -10,7 +10,7 @@ settings and passes it on unchanged. So a limit from these settings is marked, a
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from agents.memory import SessionSettings
 from agents.memory.session_settings import coerce_session_settings, resolve_session_limit
@@ -18,7 +18,7 @@ from agents.memory.session_settings import coerce_session_settings, resolve_sess
 from memoranda.offloading import filter_weight, offload
 from memoranda.store import Store
 from memoranda_messages import Dropped
-from memoranda_messages.sessions import Conversation, Fence, finished, warn_of
+from memoranda_messages.sessions import Conversation, ViewOptions, finished, warn_of
 from memoranda_openai_agents.sdk_items import memory_items, reasoning_without_outcome, sdk_items, single_sdk_item
 from memoranda_summary import CompactionResult, SummaryConfig, compact
 
@@ -75,16 +75,12 @@ class MemorandaSession:
         store: Store,
         session_settings: SessionSettings | dict[str, Any] | None = None,
         ttl: float | None = None,
-        *,
-        min_trust: str | None = None,
-        fence: Fence | None = None,
-        receipt: object = None,
+        **options: Unpack[ViewOptions],
     ) -> None:
         self.session_id = session_id
         self.session_settings = ShownSettings(session_settings)
         self.dropped = []
-        options: dict[str, Any] = {"ttl": ttl, "min_trust": min_trust, "fence": fence, "receipt": receipt}
-        self._conversation = Conversation(store, session_id, **options)
+        self._conversation = Conversation(store, session_id, ttl=ttl, **options)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.session_id!r}, {self._conversation.items!r})"
@@ -146,11 +142,9 @@ class CompactingSession(MemorandaSession):
         *,
         summarizer: Any,
         config: SummaryConfig | None = None,
-        min_trust: str | None = None,
-        fence: Fence | None = None,
-        receipt: object = None,
+        **options: Unpack[ViewOptions],
     ) -> None:
-        super().__init__(session_id, store, session_settings, ttl, min_trust=min_trust, fence=fence, receipt=receipt)
+        super().__init__(session_id, store, session_settings, ttl, **options)
         self.summarizer = summarizer
         self.config = config or SummaryConfig()
         self.last_compaction: CompactionResult | None = None
