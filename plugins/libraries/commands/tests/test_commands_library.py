@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import pytest
 import typer
@@ -14,9 +15,10 @@ import memoranda
 from memoranda import HumanMemory, MemoryMetadata, errors
 from memoranda_commands import options
 from memoranda_commands.characters import visible
-from memoranda_commands.exits import MEANINGS, CommandError, ExitCode, code_of
+from memoranda_commands.exits import MEANINGS, CommandError, ExitCode, code_of, not_found
 from memoranda_commands.files import whole_file
 from memoranda_commands.stores import similar_users
+from memoranda_commands.terminal import counted, report
 
 
 def test_every_exit_code_has_a_meaning() -> None:
@@ -106,3 +108,53 @@ def test_a_command_without_an_owner_has_only_the_options_of_its_store() -> None:
     assert done.exit_code == 0
     assert seen == [options.Target("memory://", ["a=1"], as_json=False)]
     assert refused.exit_code == 2
+
+
+@dataclasses.dataclass(frozen=True)
+class Limits:
+    """Options that two commands share."""
+
+    most: Annotated[int, typer.Option("--most", help="How many at the most.")] = 10
+    model: options.Model = None
+
+
+def test_a_dataclass_is_given_as_options_and_arrives_as_one_value() -> None:
+    seen: list[object] = []
+
+    @options.grouped("limits", Limits)
+    @options.on_store
+    def look(limits: Limits, *, target: options.Target) -> None:
+        seen.append((limits, target.url))
+
+    app = command_line(look)
+
+    assert CliRunner().invoke(app, ["--store", "memory://"]).exit_code == 0
+    assert CliRunner().invoke(app, ["--most", "3", "--model", "small", "--store", "memory://"]).exit_code == 0
+    assert CliRunner().invoke(app, ["--most", "many"]).exit_code == 2
+    assert seen == [(Limits(), "memory://"), (Limits(3, "small"), "memory://")]
+
+
+@pytest.mark.parametrize("rows", [[], [("ada", "2")]])
+def test_a_report_is_a_document_or_a_table_and_sentences(
+    rows: list[tuple[str, str]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    columns = ("user", "items")
+
+    report({"users": len(rows)}, "", f"{counted(len(rows), 'user')}.", as_json=False, columns=columns, rows=rows)
+    told = capsys.readouterr()
+    report({"users": len(rows)}, "Never said.", as_json=True, columns=columns, rows=rows)
+    document = capsys.readouterr()
+
+    assert told.err == ("1 user.\n" if rows else "0 users.\n")
+    assert [word for word in told.out.split() if word.isalnum()] == (["user", "items", "ada", "2"] if rows else [])
+    assert (json.loads(document.out), document.err) == ({"users": len(rows)}, "")
+
+
+def test_what_was_not_found_has_its_exit_code_and_a_hint() -> None:
+    with (
+        pytest.raises(CommandError, match=r"^No such thing\. Try another\.$") as raised,
+        not_found(errors.SummaryError, hint=" Try another."),
+    ):
+        raise errors.SummaryError("No such thing.")
+
+    assert code_of(raised.value) is ExitCode.NOT_FOUND

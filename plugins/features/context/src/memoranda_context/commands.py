@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from memoranda.errors import InputError
+from memoranda.plugins import default_registry
 from memoranda.store.backend import as_one_session
 from memoranda.windowing import as_said
 from memoranda_commands import options
@@ -24,6 +26,7 @@ from memoranda_messages import results_behind_calls
 
 if TYPE_CHECKING:
     from memoranda.items import MemoryItem, MemoryMetadata
+    from memoranda.store import Store
     from memoranda_context.prompt import AssembledContext
 
 
@@ -46,7 +49,6 @@ class Format(StrEnum):
 @options.filtered
 @options.scoped
 def context(
-    metadata: options.Owner = None,
     which: options.Which = None,
     question: Annotated[
         str | None,
@@ -69,9 +71,8 @@ def context(
     receipt: Annotated[
         bool, typer.Option("--receipt", help="Record what is shown; 'memoranda receipts' shows it again.")
     ] = False,
-    store: options.Store = None,
-    store_options: options.StoreOptions = None,
-    as_json: options.Json = False,
+    *,
+    target: options.Target,
 ) -> None:
     """Show the window that a model would get.
 
@@ -79,33 +80,37 @@ def context(
     responses and anthropic print the messages as JSON, ready to be sent. With --question it is the whole prompt, as
     assemble() makes it: what is known, what was said before, the conversation and the memories for the question.
     """
-    from memoranda_commands.stores import run
+    from memoranda_commands.exits import run
 
+    metadata, count = target.metadata, default_registry().token_counter(counter)
     if question is not None:
         if metadata is None:
             raise InputError("A prompt is made for somebody; name an owner (--user, --session, …).", field="metadata")
         budget = DEFAULT_TOKENS if tokens is None else tokens
-        assembled = run(_assembled(store, store_options, metadata, question, budget, _counter(counter), receipt))
-        _show_assembled(assembled, form, explain=explain, as_json=as_json)
+        assembled = run(_assembled(target, metadata, question, budget, count, receipt))
+        _show_assembled(assembled, form, explain=explain, as_json=target.as_json)
         return
     if metadata is None and not everything:
         raise InputError(
             "A window without an owner would mix the items of all users; name one (--user, --session, …) or --all.",
             field="metadata",
         )
-    count = _counter(counter)
-    items, archived = run(_read(store, store_options, {"metadata": metadata, **which}, archived=explain or as_json))
+    wanted = {"metadata": metadata, **which}
+    items, archived = target.run(lambda store: _read(store, wanted, archived=explain or target.as_json))
     window = window_of(items, rounds=rounds, tokens=tokens, count=count)
     summaries = {item.archived_by for item in archived}
     stands = "the summary {} stands for it"
-    if len(summaries) > MOST_NAMED and not as_json:
+    if len(summaries) > MOST_NAMED and not target.as_json:
         stands = f"{len(summaries)} summaries stand for them"
     left_out = [*((item, stands.format(item.archived_by)) for item in archived), *window.left_out]
     used = sum(count(item) for item in window.shown)
     if receipt:
-        chosen = {"asked": {"rounds": rounds, "tokens": tokens, **which}, "counter": count, "looked_at": [items]}
-        run(_record(store, store_options, window, owner=metadata, tokens=used, **chosen))
-    if as_json:
+        asked = {"rounds": rounds, "tokens": tokens, **which}
+        chosen: dict[str, Any] = {"asked": asked, "counter": count, "looked_at": [items]}
+        target.run(
+            lambda store: store.shown(window.shown, receipt=True, owner=metadata, tokens=used, **chosen), "change"
+        )
+    if target.as_json:
         show_json(_as_json(window, left_out, used))
         return
     _show(window.shown, form)
@@ -118,8 +123,7 @@ def context(
 
 
 async def _assembled(
-    url: str | None,
-    store_options: Sequence[str] | None,
+    target: options.Target,
     metadata: MemoryMetadata,
     question: str,
     tokens: int,
@@ -127,14 +131,14 @@ async def _assembled(
     receipt: bool,
 ) -> AssembledContext:
     """Return the prompt for a question; the store is written only to record a receipt."""
-    from memoranda_commands.stores import chosen_url, facts_option, opened
+    from memoranda_commands.stores import facts_option
     from memoranda_context.assembling import assemble_context
 
-    url = chosen_url(url)
-    known = facts_option("stored", url, store_options)
-    options = [*(store_options or ()), *(f"{name}={value}" for name, value in known.items())]
+    target = target.named()
+    known = facts_option("stored", target.url or "", target.options)
+    target = replace(target, options=[*(target.options or ()), *(f"{name}={value}" for name, value in known.items())])
     owner = {name: value for name, value in metadata.model_dump(exclude={"extra"}).items() if value not in (None, ())}
-    async with opened(url, options, "change" if receipt else "read") as store:
+    async with target.opened("change" if receipt else "read") as store:
         handle = store.scoped(**owner)
         return await assemble_context(handle, question, tokens=tokens, counter=count, receipt=receipt or None)
 
@@ -181,29 +185,12 @@ def _when(items: Sequence[MemoryItem]) -> str:
     return first if first == last else f"{first}\n{last}"
 
 
-async def _read(
-    url: str | None, store_options: Sequence[str] | None, wanted: dict[str, Any], *, archived: bool
-) -> tuple[list[MemoryItem], list[MemoryItem]]:
-    from memoranda_commands.stores import opened
-
-    async with opened(url, store_options) as store:
-        session = None if wanted["metadata"] is None else wanted["metadata"].session_id
-        found = [item async for item in store.scan(archived=False, order="added", **wanted)]
-        live = as_said(as_one_session(found, session))
-        return live, [item async for item in store.scan(archived=True, order="added", **wanted)] if archived else []
-
-
-async def _record(url: str | None, store_options: Sequence[str] | None, window: Window, **context: Any) -> None:
-    from memoranda_commands.stores import opened
-
-    async with opened(url, store_options, "change") as store:
-        await store.shown(window.shown, receipt=True, **context)
-
-
-def _counter(name: str) -> Callable[[MemoryItem], int]:
-    from memoranda.plugins import default_registry
-
-    return default_registry().token_counter(name)
+async def _read(store: Store, wanted: dict[str, Any], *, archived: bool) -> tuple[list[MemoryItem], list[MemoryItem]]:
+    """Return the items that are wanted, and those of them that are archived, if these are asked for."""
+    session = None if wanted["metadata"] is None else wanted["metadata"].session_id
+    found = [item async for item in store.scan(archived=False, order="added", **wanted)]
+    live = as_said(as_one_session(found, session))
+    return live, [item async for item in store.scan(archived=True, order="added", **wanted)] if archived else []
 
 
 def _show(items: Sequence[MemoryItem], form: Format) -> None:

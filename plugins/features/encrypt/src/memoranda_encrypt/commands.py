@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from memoranda_commands import options
 from memoranda_commands.exits import CommandError, ExitCode
-from memoranda_commands.terminal import agree, items_text, progress, say, show, show_json, table
+from memoranda_commands.terminal import agree, counted, items_text, measured_progress, report, say
 from memoranda_encrypt import conversion, marks
 from memoranda_encrypt.keyring import KeyInfo, KeyRing
 from memoranda_encrypt.masters import LocalMasterKey
@@ -23,13 +23,30 @@ keys = typer.Typer(
     add_completion=False, no_args_is_help=True, help="Make, list, rotate and destroy the keys of encrypted stores."
 )
 
-Keys = Annotated[
-    str | None, typer.Option("--keys", metavar="FILE", help="The key ring; otherwise that of MEMORANDA_KEYS.")
-]
-MasterKeyFile = Annotated[
-    str | None,
-    typer.Option("--master-key", metavar="FILE", help="The master key; otherwise that of the environment."),
-]
+
+@dataclass(frozen=True, slots=True)
+class Keys:
+    """Where the keys are."""
+
+    keys_file: Annotated[
+        str | None, typer.Option("--keys", metavar="FILE", help="The key ring; otherwise that of MEMORANDA_KEYS.")
+    ] = None
+    master_key: Annotated[
+        str | None,
+        typer.Option("--master-key", metavar="FILE", help="The master key; otherwise that of the environment."),
+    ] = None
+
+    def ring(self) -> KeyRing:
+        """Return the key ring, which may be a new one."""
+        return ring_of(self.keys_file, self.master_key)
+
+    def existing_ring(self) -> KeyRing:
+        """Return the key ring, which must exist."""
+        ring = self.ring()
+        ring.open(create=False)
+        return ring
+
+
 User = Annotated[str | None, typer.Option("--user", "-u", metavar="USER", help="Only the keys of this user.")]
 
 
@@ -45,30 +62,29 @@ def new(
 
 
 @keys.command("list")
-def list_(keys_file: Keys = None, master_key: MasterKeyFile = None, as_json: options.Json = False) -> None:
+@options.grouped("where", Keys)
+def list_(where: Keys, as_json: options.Json = False) -> None:
     """Show the data keys of a ring: whose they are, and if they are active, retired or destroyed."""
-    found = _existing(keys_file, master_key).list()
-    if as_json:
-        show_json({"keys": [asdict(each) for each in found]})
-        return
-    if found:
-        columns = (("key", {"no_wrap": True}), "user", "state", "since", "master key")
-        show(
-            table(*columns, rows=[(each.id, _whose(each), each.state, each.changed_at, each.master) for each in found])
-        )
-    say(f"{len(found):,} keys.")
+    found = where.existing_ring().list()
+    report(
+        {"keys": [asdict(each) for each in found]},
+        f"{counted(len(found), 'key')}.",
+        as_json=as_json,
+        columns=(("key", {"no_wrap": True}), "user", "state", "since", "master key"),
+        rows=[(each.id, _whose(each), each.state, each.changed_at, each.master) for each in found],
+    )
 
 
 @keys.command()
+@options.grouped("where", Keys)
 @options.on_store
 def rotate(
+    where: Keys,
     user: User = None,
     new_master_key: Annotated[
         str | None,
         typer.Option("--new-master-key", metavar="FILE", help="Only wrap the keys anew, with this master key."),
     ] = None,
-    keys_file: Keys = None,
-    master_key: MasterKeyFile = None,
     *,
     target: options.Target,
 ) -> None:
@@ -76,75 +92,62 @@ def rotate(
 
     Readers and writers go on meanwhile. If it is interrupted, run it again: it goes on where it was.
     """
+    ring = where.existing_ring()
     if new_master_key is not None:
-        ring = _existing(keys_file, master_key)
         fresh = KeyRing(LocalMasterKey.from_file(new_master_key), ring.path, retired_masters=[ring.master])
         fresh.open(create=False)
         count = fresh.rewrap()
         fresh.close()
         target.report({"rewrapped": count}, f"{count:,} keys are wrapped with the new master key. Destroy the old one.")
         return
-    ring = _existing(keys_file, master_key)
-    done = _converted(target, "rotating", lambda store, advance: conversion.rotate(store, user, progress=advance), ring)
+    done = _converted(target, "rotating", lambda store, note: conversion.rotate(store, user, progress=note), ring)
     target.report(asdict(done), f"{items_text(done.items)} encrypted with new keys; {done.keys:,} old keys destroyed.")
 
 
 @keys.command()
+@options.grouped("where", Keys)
 def destroy(
     user: Annotated[str, typer.Argument(metavar="USER", help="The user's id.")],
+    where: Keys,
     yes: options.Yes = False,
-    keys_file: Keys = None,
-    master_key: MasterKeyFile = None,
     as_json: options.Json = False,
 ) -> None:
     """Destroy the keys of a user. No item of theirs can be read again, in any store, backup or export of ciphertext."""
-    ring = _existing(keys_file, master_key)
+    ring = where.existing_ring()
     count = len([each for each in ring.list() if each.user_id == user and each.state != "destroyed"])
     if not count:
         raise CommandError(f"The key ring {ring.label} has no key of {user!r}.", ExitCode.NOT_FOUND)
     agree(f"Destroy {count:,} keys of {user!r}? Nothing can bring them back.", yes=yes)
     destroyed = ring.destroy(user)
-    if as_json:
-        show_json({"user_id": user, "keys_destroyed": destroyed})
-    else:
-        say(f"{destroyed:,} keys of {user!r} are destroyed.")
+    document = {"user_id": user, "keys_destroyed": destroyed}
+    report(document, f"{destroyed:,} keys of {user!r} are destroyed.", as_json=as_json)
 
 
+@options.grouped("where", Keys)
 @options.on_store
-def encrypt(
-    keys_file: Keys = None,
-    master_key: MasterKeyFile = None,
-    *,
-    target: options.Target,
-) -> None:
+def encrypt(where: Keys, *, target: options.Target) -> None:
     """Encrypt an existing store in place. If it is interrupted, run it again: it goes on where it was.
 
     Afterwards, open the store as encrypted+URL. Backups that were made before are as readable as they were.
     """
-    ring = ring_of(keys_file, master_key)
-    done = _converted(target, "encrypting", lambda store, advance: conversion.encrypt(store, ring, progress=advance))
+    ring = where.ring()
+    done = _converted(target, "encrypting", lambda store, note: conversion.encrypt(store, ring, progress=note))
     _report(target, done, "encrypted")
 
 
+@options.grouped("where", Keys)
 @options.on_store
 def decrypt(
-    keys_file: Keys = None,
-    master_key: MasterKeyFile = None,
+    where: Keys,
     yes: options.Yes = False,
     *,
     target: options.Target,
 ) -> None:
     """Decrypt a store in place. If it is interrupted, run it again: it goes on where it was."""
-    ring = _existing(keys_file, master_key)
+    ring = where.existing_ring()
     agree("Store everything in clear text again?", yes=yes)
-    done = _converted(target, "decrypting", lambda store, advance: conversion.decrypt(store, ring, progress=advance))
+    done = _converted(target, "decrypting", lambda store, note: conversion.decrypt(store, ring, progress=note))
     _report(target, done, "decrypted")
-
-
-def _existing(keys_file: str | None, master_key: str | None) -> KeyRing:
-    ring = ring_of(keys_file, master_key)
-    ring.open(create=False)
-    return ring
 
 
 def _converted(
@@ -169,14 +172,7 @@ def _converted(
         else:
             with_encryption(chosen, ring)
         async with chosen:
-            with progress(what, await chosen.count()) as advance:
-                last = 0
-
-                def note(done: int, total: int) -> None:
-                    nonlocal last
-                    advance(done - last)
-                    last = done
-
+            with measured_progress(what, await chosen.count()) as note:
                 return await work(chosen, note)
 
     return run(converted())

@@ -10,8 +10,8 @@ import typer
 from memoranda.errors import InputError
 from memoranda_commands import options
 from memoranda_commands.characters import visible
-from memoranda_commands.exits import CommandError, ExitCode
-from memoranda_commands.terminal import blocks, is_narrow, progress, say, show, show_json, table
+from memoranda_commands.exits import CommandError, ExitCode, not_found
+from memoranda_commands.terminal import blocks, counted, is_narrow, progress, say, show, show_json, table
 
 if TYPE_CHECKING:
     from memoranda.store import Access, Store
@@ -103,7 +103,7 @@ def set_(
     def work(facts: Facts) -> Coroutine[Any, Any, Receipt]:
         return facts.set(subject, predicate, value, valid_from=since, valid_to=until, sources=source or "manual")
 
-    _show_receipt(_run(target, one, work, "create"), target.as_json)
+    _show_receipt(target, _run(target, one, work, "create"))
 
 
 @app.command()
@@ -125,7 +125,7 @@ def end(
     def work(facts: Facts) -> Coroutine[Any, Any, Receipt]:
         return facts.end(subject, predicate, value, at=at, sources=source or "manual")
 
-    _show_receipt(_run(target, one, work, "change"), target.as_json)
+    _show_receipt(target, _run(target, one, work, "change"))
 
 
 @app.command()
@@ -143,7 +143,7 @@ def correct(
     async def work(facts: Facts) -> Receipt:
         return await facts.correct(await _found(facts, fact_id), value, sources=source or "manual")
 
-    _show_receipt(_run(target, one, work, "change"), target.as_json)
+    _show_receipt(target, _run(target, one, work, "change"))
 
 
 @app.command()
@@ -155,11 +155,9 @@ def undo(
     target: options.Target,
 ) -> None:
     """Undo a change, as if it had never been recorded. An undo can be undone, too."""
-    try:
+    with not_found(InputError):
         receipt = _run(target, one, lambda facts: facts.undo(change), "change")
-    except InputError as error:
-        raise CommandError(str(error), ExitCode.NOT_FOUND) from error
-    _show_receipt(receipt, target.as_json)
+    _show_receipt(target, receipt)
 
 
 @app.command()
@@ -223,7 +221,7 @@ def extract(
             await _closed(made)
 
     report, waiting = _run(target, one, work, "read" if dry_run else "change")
-    _show_report(report, waiting, dry_run, prices, target.as_json)
+    _show_report(target, report, waiting, dry_run, prices)
 
 
 async def _closed(extractor: FactExtractor) -> None:
@@ -243,46 +241,43 @@ def _prices(given: str | None) -> tuple[float, float] | None:
 
 
 def _show_report(
-    report: ExtractionReport, waiting: int, dry_run: bool, prices: tuple[float, float] | None, as_json: bool
+    target: options.Target,
+    report: ExtractionReport,
+    waiting: int,
+    dry_run: bool,
+    prices: tuple[float, float] | None,
 ) -> None:
     usage = report.usage
     cost = None
     if prices is not None:
         cost = round((usage.input_tokens * prices[0] + usage.output_tokens * prices[1]) / 1_000_000, 6)
-    if as_json:
-        show_json(
-            {
-                "dry_run": dry_run,
-                "waiting": waiting,
-                "read": report.read,
-                "proposed": report.proposed,
-                "applied": report.applied,
-                "unread": report.unread,
-                "rejected": dict(report.rejected),
-                "requests": usage.requests,
-                "input_tokens": usage.input_tokens,
-                "output_tokens": usage.output_tokens,
-                "cost": cost,
-                "changes": report.changes,
-            }
-        )
-        return
+    document = {
+        "dry_run": dry_run,
+        "waiting": waiting,
+        "read": report.read,
+        "proposed": report.proposed,
+        "applied": report.applied,
+        "unread": report.unread,
+        "rejected": dict(report.rejected),
+        "requests": usage.requests,
+        "input_tokens": usage.input_tokens,
+        "output_tokens": usage.output_tokens,
+        "cost": cost,
+        "changes": report.changes,
+    }
     if dry_run:
-        say(f"{_counted(waiting, 'utterance')} would be read.")
+        target.report(document, f"{counted(waiting, 'utterance')} would be read.")
         return
-    say(f"Read: {_counted(report.read, 'utterance')}. New: {_counted(report.applied, 'fact')}.")
+    sentences = [f"Read: {counted(report.read, 'utterance')}. New: {counted(report.applied, 'fact')}."]
     if usage.requests:
         spent = "" if cost is None else f", {cost:,.4f} in all"
         tokens = f"{usage.input_tokens:,} tokens in, {usage.output_tokens:,} out"
-        say(f"{_counted(usage.requests, 'request')}: {tokens}{spent}.")
+        sentences.append(f"{counted(usage.requests, 'request')}: {tokens}{spent}.")
     for reason, number in report.rejected.most_common():
-        say(f"Refused: {_counted(number, 'proposal')} ({reason}).")
+        sentences.append(f"Refused: {counted(number, 'proposal')} ({reason}).")
     if report.unread:
-        say(f"Not readable: {_counted(report.unread, 'utterance')}; the next run tries again.")
-
-
-def _counted(number: int, what: str) -> str:
-    return f"1 {what}" if number == 1 else f"{number:,} {what}s"
+        sentences.append(f"Not readable: {counted(report.unread, 'utterance')}; the next run tries again.")
+    target.report(document, *sentences)
 
 
 def _run(
@@ -411,28 +406,26 @@ def _show_why(explained: Why, as_json: bool) -> None:
     show(*lines)
 
 
-def _show_receipt(receipt: Receipt, as_json: bool) -> None:
-    if as_json:
-        show_json(
-            {
-                "change": receipt.id,
-                "kind": receipt.kind,
-                "entries": list(receipt.entries),
-                "replaced": list(receipt.replaced),
-                "disputed": list(receipt.disputed),
-                "unsure": list(receipt.unsure),
-                "new": receipt.new,
-            }
-        )
-        return
+def _show_receipt(target: options.Target, receipt: Receipt) -> None:
+    document = {
+        "change": receipt.id,
+        "kind": receipt.kind,
+        "entries": list(receipt.entries),
+        "replaced": list(receipt.replaced),
+        "disputed": list(receipt.disputed),
+        "unsure": list(receipt.unsure),
+        "new": receipt.new,
+    }
     if not receipt.new:
-        say("Nothing was changed: it was recorded before.")
+        target.report(document, "Nothing was changed: it was recorded before.")
         return
-    for ids, one, several in (
+    outcomes = (
         (receipt.replaced, "does not hold any more", "do not hold any more"),
         (receipt.disputed, "is disputed", "are disputed"),
         (receipt.unsure, "is unsure", "are unsure"),
-    ):
-        if ids:
-            say(f"1 fact {one}." if len(ids) == 1 else f"{len(ids)} facts {several}.")
-    say(f"Done; memoranda facts undo {receipt.id} takes it back.")
+    )
+    target.report(
+        document,
+        *(f"{counted(len(ids), 'fact')} {one if len(ids) == 1 else several}." for ids, one, several in outcomes if ids),
+        f"Done; memoranda facts undo {receipt.id} takes it back.",
+    )

@@ -9,7 +9,7 @@ import typer
 from memoranda_commands import options
 from memoranda_commands.characters import preview
 from memoranda_commands.exits import not_found
-from memoranda_commands.terminal import agree, items_text, say, show, show_json, table
+from memoranda_commands.terminal import agree, items_text
 from memoranda_guard.quarantine import NotQuarantinedError, QuarantinedMemory
 from memoranda_guard.quarantine import approve as approved
 from memoranda_guard.quarantine import quarantined as kept_apart
@@ -27,13 +27,12 @@ ItemId = Annotated[str, typer.Argument(metavar="ID", help="The id of an item in 
 def list_(*, target: options.Target) -> None:
     """Show the items in quarantine: why each is there, where it comes from and how it begins."""
     items = target.run(lambda store: kept_apart(store, metadata=target.metadata))
-    if target.as_json:
-        show_json({"items": [_as_json(item) for item in items]})
-        return
-    if items:
-        columns = (("id", {"no_wrap": True}), "owner", "type", "trust", "origin", "rule", "content")
-        show(table(*columns, rows=[_row(item) for item in items]))
-    say(f"{items_text(len(items))} in quarantine.")
+    target.report(
+        {"items": [_as_json(item) for item in items]},
+        f"{items_text(len(items))} in quarantine.",
+        columns=(("id", {"no_wrap": True}), "owner", "type", "trust", "origin", "rule", "content"),
+        rows=[_row(item) for item in items],
+    )
 
 
 @quarantine.command()

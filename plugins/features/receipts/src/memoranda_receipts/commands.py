@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
+from dataclasses import asdict
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
 from memoranda_commands import options
-from memoranda_commands.characters import preview, visible
-from memoranda_commands.exits import CommandError, ExitCode
-from memoranda_commands.terminal import say, show, show_json, table
+from memoranda_commands.characters import preview
+from memoranda_commands.exits import not_found
+from memoranda_commands.terminal import counted, say, show, show_json, table
 from memoranda_receipts.receipts import NoReceiptError, Receipts, short_id
 
 if TYPE_CHECKING:
@@ -47,13 +48,12 @@ def list_(
 ) -> None:
     """List receipts, newest first."""
     found = _run(target, lambda receipts: receipts.list(limit=limit, item=item))
-    if target.as_json:
-        show_json({"receipts": [_summary(receipt) for receipt in found]})
-        return
-    if found:
-        columns = (("receipt", {"no_wrap": True}), "time (UTC)", "kind", "items", "left out", "model", "answer")
-        show(table(*columns, rows=[_row(receipt) for receipt in found]))
-    say(f"{len(found)} receipt{'' if len(found) == 1 else 's'}.")
+    target.report(
+        {"receipts": [_summary(receipt) for receipt in found]},
+        f"{counted(len(found), 'receipt')}.",
+        columns=(("receipt", {"no_wrap": True}), "time (UTC)", "kind", "items", "left out", "model", "answer"),
+        rows=[_row(receipt) for receipt in found],
+    )
 
 
 @app.command("show")
@@ -140,37 +140,33 @@ def diff(
         return found, said | await receipts.contents(later, [each.id for each in found.entered])
 
     found, contents = _run(target, work)
-    if target.as_json:
-        show_json(
-            {
-                "entered": [{"id": each.id, "rule": each.rule, "role": each.role} for each in found.entered],
-                "left": [{"id": each.id, "rule": each.rule, "role": each.role} for each in found.left],
-                "changed": list(found.changed),
-                "settings": {name: list(values) for name, values in found.settings.items()},
-                "texts_differ": found.texts_differ,
-            }
-        )
-        return
-    rows = [("left", each.id, each.rule, preview(contents.get(each.id, ""), 40)) for each in found.left]
-    rows += [("entered", each.id, each.rule, preview(contents.get(each.id, ""), 40)) for each in found.entered]
+    rows = [
+        (how, each.id, each.rule, preview(contents.get(each.id, ""), 40))
+        for how, moved in (("left", found.left), ("entered", found.entered))
+        for each in moved
+    ]
     rows += [("changed", item_id, "shown in another version", "") for item_id in found.changed]
-    if rows:
-        show(table("", ("item", {"no_wrap": True}), "rule", "content", rows=rows))
-    for name, (before, after) in found.settings.items():
-        say(f"{visible(name)}: {before} before, {after} after.")
-    if found.texts_differ:
-        say("The texts around the items differ.")
-    if found.same:
-        say("Both show the same.")
+    target.report(
+        {
+            "entered": [asdict(each) for each in found.entered],
+            "left": [asdict(each) for each in found.left],
+            "changed": list(found.changed),
+            "settings": {name: list(values) for name, values in found.settings.items()},
+            "texts_differ": found.texts_differ,
+        },
+        *(f"{name}: {before} before, {after} after." for name, (before, after) in found.settings.items()),
+        "The texts around the items differ." if found.texts_differ else "",
+        "Both show the same." if found.same else "",
+        columns=("", ("item", {"no_wrap": True}), "rule", "content"),
+        rows=rows,
+    )
 
 
 def _run(target: options.Target, work: Callable[[Receipts], Coroutine[Any, Any, T]]) -> T:
     """Return the result of the work on the receipts of the owner that the options name, or of all."""
     scope = {} if target.metadata is None else target.metadata.model_dump(exclude={"extra"}, exclude_defaults=True)
-    try:
+    with not_found(NoReceiptError, hint=" 'memoranda receipts list' shows all."):
         return target.run(lambda store: work(Receipts(store.scoped(**scope) if scope else store)))
-    except NoReceiptError as error:
-        raise CommandError(f"{error} 'memoranda receipts list' shows all.", ExitCode.NOT_FOUND) from error
 
 
 def _summary(receipt: Receipt) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import typer
 from memoranda.errors import InputError
 from memoranda_commands import options
 from memoranda_commands.exits import CommandError, ExitCode
-from memoranda_commands.terminal import agree, say, show, show_json, table
+from memoranda_commands.terminal import agree, counted
 from memoranda_spaces.grants import Grants
 from memoranda_spaces.records import Grant, Grantee, agent, checked
 
@@ -47,13 +47,10 @@ def list_spaces(*, target: options.Target) -> None:
             for name, count in zip(names, counts, strict=True)
         ]
 
-    rows = target.run(work)
-    if target.as_json:
-        show_json({"spaces": rows})
-    elif rows:
-        show(table("space", "items", "grants", rows=[tuple(map(str, row.values())) for row in rows]))
-    else:
-        say("There are no spaces.")
+    listed = target.run(work)
+    rows = [tuple(map(str, row.values())) for row in listed]
+    nothing = "" if rows else "There are no spaces."
+    target.report({"spaces": listed}, nothing, columns=("space", "items", "grants"), rows=rows)
 
 
 @spaces.command()
@@ -61,13 +58,10 @@ def list_spaces(*, target: options.Target) -> None:
 def who_can_read(item_id: Item, *, target: options.Target) -> None:
     """Show who can read an item, and why. Whoever has the store itself reads everything."""
     readers = target.run(lambda store: Grants(store).who_can_read(item_id))
-    rows = [{"who": str(reader.who), "why": reader.why, "until": reader.until} for reader in readers]
-    if target.as_json:
-        show_json({"item": item_id, "readers": rows})
-    elif rows:
-        show(table("who", "why", "until", rows=[tuple(value or "" for value in row.values()) for row in rows]))
-    else:
-        say("Nobody can read it but whoever has the store.")
+    listed = [{"who": str(reader.who), "why": reader.why, "until": reader.until} for reader in readers]
+    rows = [tuple(value or "" for value in row.values()) for row in listed]
+    nobody = "" if rows else "Nobody can read it but whoever has the store."
+    target.report({"item": item_id, "readers": listed}, nobody, columns=("who", "why", "until"), rows=rows)
 
 
 @spaces.command()
@@ -106,13 +100,12 @@ def list_grants(
     if space is not None and to is not None:
         raise InputError("Give --space or --to, not both.", field="to")
     listed = target.run(lambda store: Grants(store).list(space or to, ended=ended))
-    if target.as_json:
-        show_json({"grants": [_as_json(grant) for grant in listed]})
-        return
-    if listed:
-        columns = ("space", "to", "may", "until", "by", "why")
-        show(table(*columns, rows=[_row(grant) for grant in listed]))
-    say(f"{len(listed)} grant{'' if len(listed) == 1 else 's'}.")
+    target.report(
+        {"grants": [_as_json(grant) for grant in listed]},
+        f"{counted(len(listed), 'grant')}.",
+        columns=("space", "to", "may", "until", "by", "why"),
+        rows=[_row(grant) for grant in listed],
+    )
 
 
 @grants.command()
@@ -180,12 +173,12 @@ def leave(group: Group, member: Member, by: By, why: Why = "", *, target: option
 def members(group: Group, *, target: options.Target) -> None:
     """Show the members of a group."""
     listed = [str(member) for member in target.run(lambda store: Grants(store).members(group))]
-    if target.as_json:
-        show_json({"group": group, "members": listed})
-        return
-    if listed:
-        show(table("member", rows=[(member,) for member in listed]))
-    say(f"{len(listed)} member{'' if len(listed) == 1 else 's'}.")
+    target.report(
+        {"group": group, "members": listed},
+        f"{counted(len(listed), 'member')}.",
+        columns=("member",),
+        rows=[(member,) for member in listed],
+    )
 
 
 def _whom(to: str, of_user: str | None) -> Grantee:

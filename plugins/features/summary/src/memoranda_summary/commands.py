@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from contextlib import AbstractAsyncContextManager
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -14,56 +15,69 @@ from memoranda_commands.exits import not_found, uncertain
 from memoranda_commands.terminal import progress, say, show, show_json
 
 if TYPE_CHECKING:
-    from memoranda_summary import CompactionResult, SummaryConfig, SummaryResult, TriggerResult
-
-Template = Annotated[
-    list[str] | None,
-    typer.Option("--template", "-t", metavar="NAME", help="An installed template; may be repeated. [conversation]"),
-]
-Keep = Annotated[
-    int, typer.Option("--keep", min=0, help="How many of the newest items to leave as they are, at least.")
-]
-Longest = Annotated[
-    int | None,
-    typer.Option(
-        "--max-prompt-tokens",
-        min=1,
-        help="The most estimated tokens of a prompt; a longer one is split into parts.",
-        rich_help_panel=options.MODEL,
-    ),
-]
-Command = Annotated[
-    str | None,
-    typer.Option(
-        "--command",
-        metavar="LINE",
-        help="A command that reads the prompt and writes the answer, instead of a service.",
-        rich_help_panel=options.MODEL,
-    ),
-]
+    from memoranda_summary import CompactionResult, Summarizer, SummaryConfig, SummaryResult, TriggerResult
 
 
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What is to be summarized, how, and by which model."""
+
+    template: Annotated[
+        list[str] | None,
+        typer.Option("--template", "-t", metavar="NAME", help="An installed template; may be repeated. [conversation]"),
+    ] = None
+    keep: Annotated[
+        int, typer.Option("--keep", min=0, help="How many of the newest items to leave as they are, at least.")
+    ] = 4
+    model: options.Model = None
+    base_url: options.BaseUrl = None
+    command: Annotated[
+        str | None,
+        typer.Option(
+            "--command",
+            metavar="LINE",
+            help="A command that reads the prompt and writes the answer, instead of a service.",
+            rich_help_panel=options.MODEL,
+        ),
+    ] = None
+    max_prompt_tokens: Annotated[
+        int | None,
+        typer.Option(
+            "--max-prompt-tokens",
+            min=1,
+            help="The most estimated tokens of a prompt; a longer one is split into parts.",
+            rich_help_panel=options.MODEL,
+        ),
+    ] = None
+
+    def config(self, **thresholds: Any) -> SummaryConfig:
+        """Return the templates and limits of a summary."""
+        from memoranda_summary import SummaryConfig
+
+        templates = tuple(self.template or ("conversation",))
+        return SummaryConfig(
+            templates=templates, keep_recent=self.keep, max_prompt_tokens=self.max_prompt_tokens, **thresholds
+        )
+
+    def summarizer(self) -> AbstractAsyncContextManager[Summarizer]:
+        """Give the model for a block."""
+        from memoranda_summary.models import chosen_model
+
+        return chosen_model(self.base_url, self.model, self.command)
+
+
+@options.grouped("asked", Asked)
 @options.scoped
-def summarize(
-    template: Template = None,
-    keep: Keep = 4,
-    model: options.Model = None,
-    base_url: options.BaseUrl = None,
-    command: Command = None,
-    max_prompt_tokens: Longest = None,
-    *,
-    target: options.Target,
-) -> None:
+def summarize(asked: Asked, *, target: options.Target) -> None:
     """Summarize a conversation and print the summaries; nothing is stored."""
     from memoranda.windowing import as_said
     from memoranda_commands.exits import run
     from memoranda_summary import generate_summary
-    from memoranda_summary.models import chosen_model
 
-    config = _config(template, keep, max_prompt_tokens=max_prompt_tokens)
+    config = asked.config()
 
     async def work() -> SummaryResult:
-        async with chosen_model(base_url, model, command) as summarizer:
+        async with asked.summarizer() as summarizer:
             async with target.opened() as store:
                 unarchived = store.scan(metadata=target.metadata, archived=False, order="added")
                 items = as_said([item async for item in unarchived])
@@ -76,23 +90,19 @@ def summarize(
         show_json({"summaries": result.summaries, "original_count": result.original_count, "kept": kept})
         return
     if not result.summaries:
-        say(f"There is nothing to summarize: {result.original_count} items, and the newest {keep} are kept.")
+        say(f"There is nothing to summarize: {result.original_count} items, and the newest {asked.keep} are kept.")
     for name, text in result.summaries.items():
         _show_summary(name, text)
 
 
+@options.grouped("asked", Asked)
 @options.scoped
 def compact(
-    template: Template = None,
-    keep: Keep = 4,
+    asked: Asked,
     messages: Annotated[int, typer.Option("--messages", min=0, help="Compact above so many messages.")] = 20,
     tokens: Annotated[int, typer.Option("--tokens", min=0, help="Compact above so many estimated tokens.")] = 4000,
     force: Annotated[bool, typer.Option("--force", help="Compact below the thresholds, too.")] = False,
     dry_run: options.DryRun = False,
-    model: options.Model = None,
-    base_url: options.BaseUrl = None,
-    command: Command = None,
-    max_prompt_tokens: Longest = None,
     *,
     target: options.Target,
 ) -> None:
@@ -102,17 +112,14 @@ def compact(
     """
     from memoranda_commands.exits import run
     from memoranda_summary import compact as swap
-    from memoranda_summary.models import chosen_model
 
-    config = _config(
-        template, keep, message_threshold=messages, token_threshold=tokens, max_prompt_tokens=max_prompt_tokens
-    )
+    config = asked.config(message_threshold=messages, token_threshold=tokens)
     if dry_run:
         _preview(target, config, force)
         return
 
     async def work() -> CompactionResult:
-        async with chosen_model(base_url, model, command) as summarizer, target.opened("change") as store:
+        async with asked.summarizer() as summarizer, target.opened("change") as store:
             with progress("asking the model", None):
                 return await swap(store, target.metadata, config, summarizer, force=force)
 
@@ -192,12 +199,6 @@ def undo(
     with not_found(SummaryError):
         back = target.run(lambda store: take_back(store, summary_id, metadata=target.metadata), "change")
     target.report({"restored": [item.id for item in back]}, f"{len(back)} items are shown again.")
-
-
-def _config(template: list[str] | None, keep: int, **limits: Any) -> SummaryConfig:
-    from memoranda_summary import SummaryConfig
-
-    return SummaryConfig(templates=tuple(template or ("conversation",)), keep_recent=keep, **limits)
 
 
 def _show_summary(name: str, text: str) -> None:

@@ -73,6 +73,15 @@ def code_of(error: Exception) -> ExitCode:
     return next((code for kind, code in _CODES if isinstance(error, kind)), ExitCode.FAILED)
 
 
+@contextmanager
+def not_found(*kinds: type[errors.MemoryError], hint: str = "") -> Iterator[None]:
+    """Give errors of these kinds the exit code for what was not found, and say the hint behind their message."""
+    try:
+        yield
+    except kinds as error:
+        raise CommandError(f"{error}{hint}", ExitCode.NOT_FOUND) from error
+
+
 T = TypeVar("T")
 
 CLOSING_SECONDS = 0.6
@@ -96,15 +105,6 @@ def uncertain(message: str) -> Iterator[None]:
         raise Interrupted(f"Interrupted. {message}") from None
 
 
-@contextmanager
-def not_found(kind: type[errors.MemoryError]) -> Iterator[None]:
-    """Give an error of this class the exit code of what was not found."""
-    try:
-        yield
-    except kind as error:
-        raise CommandError(str(error), ExitCode.NOT_FOUND) from error
-
-
 def run(work: Coroutine[Any, Any, T]) -> T:
     """Run a command's coroutine. Ctrl-C cancels it, so that stores are closed and files removed on the way out.
 
@@ -113,14 +113,16 @@ def run(work: Coroutine[Any, Any, T]) -> T:
     """
     if signal.getsignal(signal.SIGINT) is not signal.default_int_handler or not _is_main_thread():
         return asyncio.run(work)  # A background process ignores Ctrl-C, and keeps doing so.
-    loop = asyncio.new_event_loop()
-    asyncio.set_event_loop(loop)
-    pressed = _Pressed(loop)
+    runner = asyncio.Runner()
+    pressed = _Pressed(runner.get_loop())
+
+    async def cancellable() -> T:
+        pressed.task = asyncio.current_task()
+        return await work
+
     signal.signal(signal.SIGINT, pressed)
     try:
-        task = loop.create_task(work)
-        pressed.task = task
-        return loop.run_until_complete(task)
+        return runner.run(cancellable())
     except (asyncio.CancelledError, Exception) as error:
         if pressed.once:
             raise KeyboardInterrupt from error
@@ -128,10 +130,9 @@ def run(work: Coroutine[Any, Any, T]) -> T:
     finally:
         try:
             if not pressed.twice:
-                _close(loop)
+                runner.close()
         finally:
             pressed.over()
-            asyncio.set_event_loop(None)
             signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
@@ -165,14 +166,3 @@ class _Pressed:
 
     def over(self) -> None:
         self._timer.cancel()
-
-
-def _close(loop: asyncio.AbstractEventLoop) -> None:
-    """Close the loop as asyncio.run does."""
-    left = asyncio.all_tasks(loop)
-    for task in left:
-        task.cancel()
-    loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
-    loop.run_until_complete(loop.shutdown_asyncgens())
-    loop.run_until_complete(loop.shutdown_default_executor())
-    loop.close()

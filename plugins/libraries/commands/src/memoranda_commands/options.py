@@ -6,12 +6,12 @@ import functools
 import inspect
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_type_hints
 
 import typer
 
-from memoranda_commands.terminal import say, show_json
+from memoranda_commands.terminal import Column, report
 from memoranda_commands.values import check_decoded as check_decoded
 from memoranda_commands.values import pairs as pairs
 
@@ -97,13 +97,11 @@ class Target:
 
         return run(on_opened_store())
 
-    def report(self, document: Any, *sentences: str) -> None:
-        """Print the document with ``--json``, and otherwise the sentences."""
-        if self.as_json:
-            show_json(document)
-        else:
-            for sentence in sentences:
-                say(sentence)
+    def report(
+        self, document: Any, *sentences: str, columns: Sequence[Column] = (), rows: Sequence[Sequence[Any]] = ()
+    ) -> None:
+        """Print the document with ``--json``; otherwise the rows as a table, if there are any, and the sentences."""
+        report(document, *sentences, as_json=self.as_json, columns=columns, rows=rows)
 
 
 def on_store(command: Callable[..., None]) -> Callable[..., None]:
@@ -130,6 +128,22 @@ def filtered(command: Callable[..., None]) -> Callable[..., None]:
     return _spread(command, "which", _FILTERS, _which)
 
 
+def grouped(name: str, group: type[Any]) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Give a command the fields of a dataclass as options, instead of its parameter of this name.
+
+    A field is declared as a parameter would be: ``keep: Annotated[int, typer.Option("--keep")] = 4``. The command gets
+    an instance, which several commands can share and pass on as one value.
+    """
+    hints = get_type_hints(group, include_extras=True)
+    given = [
+        inspect.Parameter(
+            field.name, inspect.Parameter.KEYWORD_ONLY, default=field.default, annotation=hints[field.name]
+        )
+        for field in fields(group)
+    ]
+    return lambda command: _spread(command, name, given, group)
+
+
 def _spread(
     command: Callable[..., None], name: str, options: Sequence[inspect.Parameter], joined: Callable[..., Any]
 ) -> Callable[..., None]:
@@ -140,7 +154,10 @@ def _spread(
     signature = inspect.signature(command, eval_str=True)
     parameters: list[inspect.Parameter] = []
     for parameter in signature.parameters.values():
-        parameters += options if parameter.name == name else [parameter]
+        if parameter.name == name:
+            parameters += [option.replace(kind=parameter.kind) for option in options]
+        else:
+            parameters.append(parameter)
 
     @functools.wraps(command)
     def with_value(**values: Any) -> None:
@@ -159,7 +176,7 @@ def _option(
     flags = (f"--{flag}", short) if short else (f"--{flag}",)
     option = typer.Option(*flags, metavar=metavar, help=help_text, rich_help_panel=panel)
     annotation = Annotated[list[str] | None, option] if many else Annotated[str | None, option]
-    return inspect.Parameter(flag, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=None, annotation=annotation)
+    return inspect.Parameter(flag, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
 
 
 _SCOPE = [
@@ -181,7 +198,7 @@ _SCOPE = [
 """Whose memories a command is for."""
 
 _STORE = [
-    inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=default, annotation=annotation)
+    inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
     for name, default, annotation in (
         ("store", None, Store),
         ("store_options", None, StoreOptions),

@@ -21,6 +21,9 @@ from memoranda_commands.exits import CommandError, ExitCode
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
+Column = str | tuple[str, dict[str, Any]]
+"""A column of a table: its heading, or its heading and what rich's ``add_column`` takes."""
+
 NARROW = 60
 """Below so many columns, rows are shown as blocks instead of a table."""
 
@@ -86,10 +89,8 @@ def wrapped(text: str, width: int, indent: str = "") -> str:
     return "\n".join(fill.fill(line) for line in text.split("\n"))
 
 
-def table(
-    *columns: str | tuple[str, dict[str, Any]], rows: Sequence[Sequence[Any]], title: str | None = None
-) -> RenderableType:
-    """Return a table. A column is its heading, or its heading and what rich's ``add_column`` takes."""
+def table(*columns: Column, rows: Sequence[Sequence[Any]], title: str | None = None) -> RenderableType:
+    """Return a table."""
     from rich import box
     from rich.table import Table
     from rich.text import Text
@@ -109,6 +110,26 @@ def table(
     for row in rows:
         made.add_row(*(Text(visible(cell)) if isinstance(cell, str) else cell for cell in row))
     return made
+
+
+def report(
+    document: Any,
+    *sentences: str,
+    as_json: bool,
+    columns: Sequence[Column] = (),
+    rows: Sequence[Sequence[Any]] = (),
+) -> None:
+    """Print the document as JSON; or else the rows as a table, if there are any, and then the sentences.
+
+    Empty sentences are left out.
+    """
+    if as_json:
+        show_json(document)
+        return
+    if rows:
+        show(table(*columns, rows=rows))
+    for sentence in filter(None, sentences):
+        say(sentence)
 
 
 def is_narrow() -> bool:
@@ -174,9 +195,28 @@ def _interruptible() -> Iterator[None]:
         signal.signal(signal.SIGINT, previous)
 
 
+@contextmanager
+def measured_progress(what: str, total: int | None) -> Iterator[Callable[[int, int], None]]:
+    """Show a bar as :func:`progress` does, for work that reports how much is done so far, and of how much."""
+    before = 0
+    with progress(what, total) as advance:
+
+        def report_progress(done: int, total: int) -> None:
+            nonlocal before
+            advance(done - before)
+            before = done
+
+        yield report_progress
+
+
+def counted(number: int, what: str, several: str | None = None) -> str:
+    """Return a number of things in words: ``1 fact``, ``2,000 facts``."""
+    return f"{number:,} {what if number == 1 else several or f'{what}s'}"
+
+
 def items_text(number: int) -> str:
     """Return a number of items in words."""
-    return "1 item" if number == 1 else f"{number:,} items"
+    return counted(number, "item")
 
 
 def did_you_mean(alike: Sequence[str]) -> str:

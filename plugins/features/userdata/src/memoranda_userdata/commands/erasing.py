@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from memoranda.urls import redacted
 from memoranda_commands import options
 from memoranda_commands.exits import CommandError, ExitCode, uncertain
-from memoranda_commands.terminal import agree, did_you_mean, items_text, progress, say, show, show_json, table
+from memoranda_commands.terminal import agree, counted, did_you_mean, items_text, progress, show, show_json, table
 from memoranda_userdata import (
     ErasureReceipt,
     Revocation,
@@ -61,7 +61,7 @@ def forget(
         target.report(document, f"{_held(receipt)} of {user!r} would be erased ({deleted}).")
         return
     if receipt_file is not None:
-        receipt_file.write_text(json.dumps(document, ensure_ascii=False, indent=2) + "\n", encoding="utf-8")
+        _write(receipt_file, document)
     if not target.as_json:
         _show(receipt)
     elif receipt.complete:
@@ -120,7 +120,7 @@ async def _unknown(store: Store, user: str) -> CommandError:
 def _held(receipt: ErasureReceipt) -> str:
     """Return how much the store held, in words."""
     items, grants = items_text(receipt.held), len(receipt.grants)
-    return items if not grants else f"{items} and {grants} grant{'' if grants == 1 else 's'}"
+    return f"{items} and {counted(grants, 'grant')}" if grants else items
 
 
 def _show(receipt: ErasureReceipt) -> None:
@@ -178,20 +178,20 @@ def revoke_(
             return
         found = await find_revoked(reached, origin=origin, item=item, since=since, by=by)
         if dry_run or not found.taken:
-            _report(found, target.as_json, done=False)
+            _report(target, found, done=False)
             return
         agree(f"Take back {items_text(len(found.taken))} of {store.label}?", yes=yes)
         if receipt_file is not None:  # Before the first item goes, so that all of them can come back.
-            _write(receipt_file, found)
+            _write(receipt_file, found.as_json())
         await take_back(reached, found)
-        _report(found, target.as_json, done=True)
+        _report(target, found, done=True)
 
     with uncertain("Some of the items may be taken back already; run it again to be sure."):
         target.run(work, "read" if dry_run else "change")
 
 
-def _write(file: Path, receipt: Revocation) -> None:
-    file.write_text(json.dumps(receipt.as_json(), ensure_ascii=False, indent=2) + "\n", encoding="utf-8")
+def _write(file: Path, receipt: dict[str, Any]) -> None:
+    file.write_text(json.dumps(receipt, ensure_ascii=False, indent=2) + "\n", encoding="utf-8")
 
 
 def _read(file: Path) -> Revocation:
@@ -201,16 +201,13 @@ def _read(file: Path) -> Revocation:
         raise CommandError(f"{file} holds no receipt of 'memoranda revoke'.", ExitCode.USAGE) from error
 
 
-def _report(receipt: Revocation, as_json: bool, *, done: bool) -> None:
-    if as_json:
-        show_json(receipt.as_json())
-        return
-    if not receipt.taken:
-        say("No item matches: there is nothing to take back.")
-        return
-    made = len(receipt.taken) - len(receipt.roots)
-    derived = f", {made} of them made from others" if made else ""
-    say(f"{items_text(len(receipt.taken))} {'taken back' if done else 'would be taken back'}{derived}.")
-    if receipt.shown_again:
+def _report(target: options.Target, receipt: Revocation, *, done: bool) -> None:
+    sentences = ["No item matches: there is nothing to take back."]
+    if receipt.taken:
+        made = len(receipt.taken) - len(receipt.roots)
+        derived = f", {made} of them made from others" if made else ""
+        sentences = [f"{items_text(len(receipt.taken))} {'taken back' if done else 'would be taken back'}{derived}."]
+    if receipt.taken and receipt.shown_again:
         count = items_text(len(receipt.shown_again))
-        say(f"{count} that only a summary among them stood for: {'' if done else 'would be '}shown again.")
+        sentences.append(f"{count} that only a summary among them stood for: {'' if done else 'would be '}shown again.")
+    target.report(receipt.as_json(), *sentences)
