@@ -18,9 +18,13 @@ from memoranda_commands.terminal import say
 from memoranda_commands.values import pairs
 
 if TYPE_CHECKING:
+    from memoranda.items import MemoryMetadata
     from memoranda.store import Access, Store
 
-__all__ = ["chosen_url", "facts_option", "opened", "run", "say_if_new", "similar_users", "unerased", "unopened"]
+__all__ = [
+    "chosen_url", "facts_option", "opened", "remove_owners", "run", "say_if_new", "similar_users", "unerased",
+    "unopened",
+]  # fmt: skip
 
 
 def chosen_url(url: str | None) -> str:
@@ -77,6 +81,13 @@ async def say_if_new(url: str, options: Mapping[str, Any]) -> None:
     """Print a note that a store is new, for a command that opens it by itself."""
     if not await open_store(url, **options).exists():
         say(f"{redacted(url)} is a new store.")
+
+
+async def remove_owners(store: Store, *owners: MemoryMetadata) -> None:
+    """Remove what a command wrote for owners that it made up, for good if the store can."""
+    remove = store.purge if Capability.PURGE in store.capabilities else store.clear
+    for owner in owners:
+        await remove(metadata=owner)
 
 
 async def unerased(store: Store) -> str:

@@ -1,4 +1,4 @@
-"""Values that people type on a command line: ``KEY=VALUE`` texts, and text that is not UTF-8."""
+"""Values that people type on a command line: ``KEY=VALUE`` texts, lists of numbers, and text that is not UTF-8."""
 
 from __future__ import annotations
 
@@ -23,6 +23,15 @@ def pairs(given: Sequence[str] | None, option: str) -> dict[str, Any]:
         except ValueError:
             found[key] = value
     return found
+
+
+def whole_numbers(text: str, option: str) -> list[int]:
+    """Return the numbers of ``N,N,…``. Raises InputError for any other text."""
+    try:
+        return [int(part) for part in text.split(",")]
+    except ValueError:
+        sentence = f"{option} takes numbers with commas between them, not {text!r}."
+        raise InputError(sentence, field=option.strip("-")) from None
 
 
 def check_decoded(text: str, what: str) -> None:

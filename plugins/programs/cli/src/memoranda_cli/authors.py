@@ -7,6 +7,7 @@ import re
 import shlex
 import shutil
 import tempfile
+from collections import Counter
 from collections.abc import Iterator
 from difflib import get_close_matches
 from enum import StrEnum
@@ -309,13 +310,10 @@ def _show(report: Report, everything: bool) -> None:
         show(line)
         if result.reason:
             show(Text(f"    {visible(result.reason)}", style="dim"))
-    skipped: dict[str, int] = {}
-    for result in report.of(report.results[0].outcome.__class__("skipped")) if report.results else ():
-        skipped[result.reason] = skipped.get(result.reason, 0) + 1
-    for reason, times in skipped.items():
+    for reason, times in Counter(result.reason for result in report.results if result.outcome == "skipped").items():
         show(Text(f"{times} skipped: {visible(reason)}", style="dim"))
-    for result in report.of(report.results[0].outcome.__class__("passed")) if report.results else ():
-        if result.reason:
+    for result in report.results:
+        if result.outcome == "passed" and result.reason:
             show(Text(f"{result.name}: {visible(result.reason)}", style="dim"))
     totals = {outcome: sum(counts[outcome] for counts in topics.values()) for outcome in _MARKS}
     unreached = f", {totals['not reached']} not reached" if totals["not reached"] else ""

@@ -10,14 +10,14 @@ from typing import Annotated, Any
 
 import typer
 
-from memoranda.errors import InputError
 from memoranda.plugins import Backend
 from memoranda.urls import redacted, scheme_of
 from memoranda_cli.measuring import Cost, measured
+from memoranda_cli.plot import check_plot, svg_plot, write_plot
 from memoranda_commands import options
 from memoranda_commands.exits import CommandError, ExitCode
-from memoranda_commands.files import whole_file
-from memoranda_commands.terminal import say, show, show_json, table
+from memoranda_commands.terminal import show, show_json, table
+from memoranda_commands.values import whole_numbers
 
 
 def bench(
@@ -45,7 +45,9 @@ def bench(
     """
     from memoranda_commands.stores import run, say_if_new
 
-    steps = _sizes(sizes)
+    steps = sorted(set(whole_numbers(sizes, "--sizes")))
+    if steps[0] < 1:
+        raise CommandError("--sizes takes numbers of at least 1.", ExitCode.USAGE)
     if plot is not None:
         check_plot(plot)
     further = options.pairs(store_options, "--option")
@@ -63,17 +65,7 @@ def bench(
         for name, costs in found.items():
             show(_table(name, costs, steps))
     if plot is not None:
-        with whole_file(plot) as output:
-            output.write(plotted(found))
-        say(f"The plot is in {plot}.")
-
-
-def check_plot(plot: Path) -> None:
-    """Refuse a name that a plot cannot have, before anything is measured. ``memoranda eval`` uses this, too."""
-    if plot.suffix.lower() != ".svg":
-        raise InputError(f"A plot is SVG: name it {plot.with_suffix('.svg').name}, not {plot.name}.", field="plot")
-    if not plot.parent.is_dir():
-        raise CommandError(f"There is no folder {str(plot.parent)!r} to write to.", ExitCode.NOT_FOUND)
+        write_plot(plot, plotted(found))
 
 
 def _default_urls(folder: Path) -> Iterator[str]:
@@ -87,8 +79,6 @@ def _default_urls(folder: Path) -> Iterator[str]:
 
 def plotted(found: dict[str, list[Cost]]) -> str:
     """Return the plot of all costs of all stores, the floors dashed."""
-    from memoranda_cli.plot import svg_plot
-
     panels: dict[str, dict[str, list[tuple[float, float]]]] = {}
     for name, costs in found.items():
         for cost in costs:
@@ -97,16 +87,6 @@ def plotted(found: dict[str, list[Cost]]) -> str:
             if cost.floor:
                 lines[f"{name}*"] = [(size, value) for size, value in sorted(cost.floor.items())]
     return svg_plot("How cost grows with size", "items in the store", "microseconds per call", panels)
-
-
-def _sizes(text: str) -> list[int]:
-    try:
-        found = sorted({int(part.replace("_", "")) for part in text.split(",")})
-    except ValueError:
-        raise InputError(f"--sizes takes numbers with commas between them, not {text!r}.", field="sizes") from None
-    if found[0] < 1:
-        raise CommandError("--sizes takes numbers of at least 1.", ExitCode.USAGE)
-    return found
 
 
 def _table(name: str, costs: Sequence[Cost], sizes: Sequence[int]) -> Any:

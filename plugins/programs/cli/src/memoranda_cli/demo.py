@@ -18,7 +18,7 @@ from memoranda.urls import redacted
 from memoranda_commands import options
 from memoranda_commands.exits import CommandError, ExitCode
 from memoranda_commands.sample_data import earlier_sessions, sample_conversation
-from memoranda_commands.stores import facts_option, run, say_if_new
+from memoranda_commands.stores import facts_option, remove_owners, run, say_if_new
 from memoranda_commands.terminal import blocks, console, is_narrow, show_json, table
 
 if TYPE_CHECKING:
@@ -118,7 +118,7 @@ async def _demo(terminal: Console, url: str, file: Path | None = None, *, kept: 
     finally:
         if persists and file is None:
             async with open_store(url) as store:
-                await _remove(store, MemoryMetadata(user_id=user))
+                await remove_owners(store, MemoryMetadata(user_id=user))
     if kept:
         _farewell(terminal, f"Kept in {file}.", f"history --user {user} --store {url}", f"inspect --store {url}")
     else:
@@ -226,10 +226,3 @@ def _farewell(terminal: Console, first: str, *lines: str) -> None:
     terminal.print(first, overflow="fold")
     for line in lines:
         terminal.print(Text(f"  memoranda {line}", style="bold"), soft_wrap=True)
-
-
-async def _remove(store: Store, owner: MemoryMetadata) -> None:
-    if Capability.PURGE in store.capabilities:
-        await store.purge(metadata=owner)
-    else:
-        await store.clear(metadata=owner)

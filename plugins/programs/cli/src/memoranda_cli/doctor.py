@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 import sys
 import time
-from collections.abc import Callable
 from contextlib import redirect_stdout
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
@@ -15,12 +14,12 @@ import typer
 
 from memoranda.errors import StoreUnavailableError
 from memoranda.plugins import KINDS, Backend, CommandSpec, Spec
-from memoranda.store import Finding, Progress, Reindexable, Store
+from memoranda.store import Finding, Reindexable, Store
 from memoranda_commands import options
 from memoranda_commands.characters import visible
 from memoranda_commands.exits import CommandError, ExitCode, uncertain
 from memoranda_commands.findings import item_findings, own_findings, plugin_findings
-from memoranda_commands.terminal import blocks, console, is_narrow, progress, show, show_json
+from memoranda_commands.terminal import blocks, console, is_narrow, measured_progress, progress, show, show_json, table
 
 if TYPE_CHECKING:
     from memoranda.plugins.registry import Plugin
@@ -105,27 +104,15 @@ def reindex(*, target: options.Target) -> None:
                 f"{store.label} has no index that could be built again; nothing needs to be done.",
                 ExitCode.UNSUPPORTED,
             )
-        with progress("indexing", await store.count()) as advance:
+        with measured_progress("indexing", await store.count()) as note:
             if "progress" not in inspect.signature(store.reindex).parameters:
                 return await store.reindex()
-            return await store.reindex(progress=_advancing(advance))
+            return await store.reindex(progress=note)
 
     with uncertain("What was indexed stays indexed, and searches are still right; run it again to finish."):
         indexed = target.run(work, "change")
     sentence = "The indexes are built." if indexed is None else f"{indexed:,} items are indexed."
     target.report({"indexed": indexed}, sentence)
-
-
-def _advancing(advance: Callable[[int], None]) -> Progress:
-    """Return a function that moves a bar to the progress that a store reports."""
-    seen = 0
-
-    def report(done: int, total: int) -> None:
-        nonlocal seen
-        advance(done - seen)
-        seen = done
-
-    return report
 
 
 _STYLES = {"ok": "green", "not allowed": "dim", "conflict": "yellow"}
@@ -166,15 +153,8 @@ def _described(plugin: Plugin) -> dict[str, Any]:
 
 
 def _show_plugins(found: list[Plugin]) -> None:
-    from rich import box
-    from rich.table import Table
     from rich.text import Text
 
-    made = Table(box=box.SIMPLE_HEAD, header_style="bold", pad_edge=False)
-    made.add_column("plugin", no_wrap=True)
-    made.add_column("version", no_wrap=True)
-    made.add_column("status", no_wrap=True)
-    made.add_column("offers, or why not", overflow="fold")
     rows = []
     for plugin in found:
         offers = Text("\n".join(_offers(plugin.specs)))
@@ -188,12 +168,9 @@ def _show_plugins(found: list[Plugin]) -> None:
                 offers,
             )
         )
-    if is_narrow():
-        show(blocks(rows))
-        return
-    for row in rows:
-        made.add_row(*row)
-    show(made)
+    whole = {"no_wrap": True}
+    columns = (("plugin", whole), ("version", whole), ("status", whole), "offers, or why not")
+    show(blocks(rows) if is_narrow() else table(*columns, rows=rows))
 
 
 def _offers(specs: list[Spec]) -> list[str]:

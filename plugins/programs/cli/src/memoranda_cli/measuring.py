@@ -18,8 +18,9 @@ from pathlib import Path
 from typing import Any
 
 from memoranda.items import HumanMemory, MemoryItem, MemoryMetadata
-from memoranda.store import Capability, Store, copy_item, dump_item
+from memoranda.store import Store, copy_item, dump_item
 from memoranda.urls import redacted, scheme_of
+from memoranda_commands.stores import remove_owners
 from memoranda_commands.terminal import progress
 
 
@@ -184,7 +185,7 @@ async def measured(
             finally:
                 # Ctrl-C cancels this task once; the removal still finishes.
                 if lasting:
-                    await asyncio.shield(_remove(store, bench_run.users))
+                    await asyncio.shield(remove_owners(store, *bench_run.users))
     finally:
         if floor is not None:
             floor.close()
@@ -323,8 +324,3 @@ class _Run:
 
 
 _LEAST = 0.01
-
-
-async def _remove(store: Store, users: Sequence[MemoryMetadata]) -> None:
-    for user in users:
-        await (store.purge(metadata=user) if Capability.PURGE in store.capabilities else store.clear(metadata=user))

@@ -5,6 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from html import escape
+from pathlib import Path
+
+from memoranda.errors import InputError
+from memoranda_commands.exits import CommandError, ExitCode
+from memoranda_commands.files import whole_file
+from memoranda_commands.terminal import say
 
 COLUMNS = 3
 PANEL_WIDTH, PANEL_HEIGHT = 330, 270
@@ -13,6 +19,21 @@ HEAD = 74
 COLOURS = ("#1f77b4", "#d62728", "#2ca02c", "#9467bd", "#ff7f0e", "#17becf", "#8c564b", "#e377c2")
 
 Points = Sequence[tuple[float, float]]
+
+
+def check_plot(plot: Path) -> None:
+    """Refuse a name that a plot cannot have, before anything is measured."""
+    if plot.suffix.lower() != ".svg":
+        raise InputError(f"A plot is SVG: name it {plot.with_suffix('.svg').name}, not {plot.name}.", field="plot")
+    if not plot.parent.is_dir():
+        raise CommandError(f"There is no folder {str(plot.parent)!r} to write to.", ExitCode.NOT_FOUND)
+
+
+def write_plot(plot: Path, drawn: str) -> None:
+    """Write a plot, and say where it is."""
+    with whole_file(plot) as output:
+        output.write(drawn)
+    say(f"The plot is in {plot}.")
 
 
 def svg_plot(

@@ -18,6 +18,7 @@ from memoranda.offloading import in_slices
 from memoranda_commands import options
 from memoranda_commands.exits import CommandError, ExitCode
 from memoranda_commands.terminal import agree, progress, say, show, show_json
+from memoranda_commands.values import whole_numbers
 
 if TYPE_CHECKING:
     from memoranda.items import MemoryItem
@@ -80,10 +81,10 @@ def evaluation(
     temporary copy in memory. The conversations of a LoCoMo file are loaded into a temporary store or, with --store,
     into that one under made-up users, and removed in the end.
     """
-    from memoranda_cli.bench import check_plot
     from memoranda_cli.evaluation.making import PROXY, make_questions
     from memoranda_cli.evaluation.printing import plotted
     from memoranda_cli.evaluation.questions import question_lines, read_questions
+    from memoranda_cli.plot import check_plot, write_plot
     from memoranda_commands.exits import run
     from memoranda_commands.files import whole_file
 
@@ -103,14 +104,12 @@ def evaluation(
         raise CommandError(f"There is no file {str(file)!r}.", ExitCode.NOT_FOUND)
     if plot is not None:
         check_plot(plot)
-    cuts = _cuts(k)
+    cuts = whole_numbers(k, "-k")
     read = read_questions(file, default=target.metadata, prefix=f"memoranda-eval-{uuid.uuid4().hex[:12]}/")
     report = run(_evaluated(read, target, modes, embedders or [], cuts))
     _print(report, read, misses=misses, as_json=target.as_json, hint=not embedders and not modes)
     if plot is not None:
-        with whole_file(plot) as output:
-            output.write(plotted(report))
-        say(f"The plot is in {plot}.")
+        write_plot(plot, plotted(report))
 
 
 async def _evaluated(
@@ -130,6 +129,9 @@ async def _evaluated(
 @asynccontextmanager
 async def _under_test(read: QuestionFile, target: options.Target) -> AsyncIterator[Store]:
     """Give the store to ask: for LoCoMo's conversations one that holds their turns, which are removed in the end."""
+    from memoranda.items import MemoryMetadata
+    from memoranda_commands.stores import remove_owners
+
     if not read.items:
         async with target.opened() as store:
             yield store
@@ -144,8 +146,9 @@ async def _under_test(read: QuestionFile, target: options.Target) -> AsyncIterat
                 await _load(store, read.items)
                 yield store
             finally:
+                users = dict.fromkeys(item.metadata.user_id for item in read.items)
                 # Ctrl-C cancels this task once; the removal still finishes.
-                await asyncio.shield(_remove(store, read.items))
+                await asyncio.shield(remove_owners(store, *(MemoryMetadata(user_id=user) for user in users)))
 
 
 async def _load(store: Store, items: Sequence[MemoryItem]) -> None:
@@ -153,22 +156,6 @@ async def _load(store: Store, items: Sequence[MemoryItem]) -> None:
         async for batch in in_slices(items, BATCH):
             await store.add_many(batch)
             advance(len(batch))
-
-
-async def _remove(store: Store, items: Sequence[MemoryItem]) -> None:
-    from memoranda.items import MemoryMetadata
-    from memoranda.store import Capability
-
-    for user_id in dict.fromkeys(item.metadata.user_id for item in items):
-        user = MemoryMetadata(user_id=user_id)
-        await (store.purge(metadata=user) if Capability.PURGE in store.capabilities else store.clear(metadata=user))
-
-
-def _cuts(text: str) -> list[int]:
-    try:
-        return [int(part) for part in text.split(",")]
-    except ValueError:
-        raise InputError(f"-k takes numbers with commas between them, not {text!r}.", field="k") from None
 
 
 def _print(report: Report, read: QuestionFile, *, misses: bool, as_json: bool, hint: bool) -> None:

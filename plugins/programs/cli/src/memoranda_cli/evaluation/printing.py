@@ -9,7 +9,7 @@ from memoranda_cli.evaluation.evaluating import Report
 from memoranda_cli.evaluation.questions import EvalQuestion, QuestionFile
 from memoranda_cli.plot import svg_plot
 from memoranda_commands.characters import preview, visible
-from memoranda_commands.terminal import table
+from memoranda_commands.terminal import counted, table
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -53,23 +53,19 @@ def _share(value: float) -> str:
 
 def summary(report: Report, read: QuestionFile) -> str:
     """Return in words how many questions were asked, and which were not."""
-    parts = [f"{_questions(report.questions)} asked."]
+    parts = [f"{counted(report.questions, 'question')} asked."]
     if read.left_out:
-        parts.append(f"{_questions(read.left_out)} without an answer or evidence left out.")
+        parts.append(f"{counted(read.left_out, 'question')} without an answer or evidence left out.")
     place = "question" if read.items else "line"
-    if report.unknown:
-        which = _lines(report.unknown, place)
-        parts.append(f"{_questions(len(report.unknown))} not scored, since no right item is in the store: {which}.")
-    if report.partly_unknown:
-        which = _lines(report.partly_unknown, place)
-        parts.append(f"{_questions(len(report.partly_unknown))} scored without right items that are missing: {which}.")
+    for questions, fate in (
+        (report.unknown, "not scored, since no right item is in the store"),
+        (report.partly_unknown, "scored without right items that are missing"),
+    ):
+        if questions:
+            parts.append(f"{counted(len(questions), 'question')} {fate}: {_lines(questions, place)}.")
     if read.note:
         parts.append(f"The file says: {read.note}")
     return " ".join(parts)
-
-
-def _questions(number: int) -> str:
-    return "1 question" if number == 1 else f"{number:,} questions"
 
 
 def _lines(questions: Iterable[EvalQuestion], place: str) -> str:
