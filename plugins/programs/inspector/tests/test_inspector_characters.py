@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import memoranda
 from memoranda import HumanMemory, MemoryMetadata, SummaryMemory
 from memoranda.store import Store
-from memoranda_inspector.text import json_text, one_line, shown_name, visible
+from memoranda_inspector.pages import json_text, one_line, shown_name, visible
 
 # Long, and other modules see most faults first: a sample runs by default.
 pytestmark = pytest.mark.rare("inspector characters")

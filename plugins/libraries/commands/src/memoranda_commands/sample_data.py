@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -20,12 +21,19 @@ _EARLIER = {
 def earlier_sessions(user_id: str, start: datetime) -> list[MemoryItem]:
     """Return what the demo's user said in sessions before the conversation; one thing has changed between them."""
     items: list[MemoryItem] = []
-    for session, (days, exchanges) in _EARLIER.items():
+    for session, (days, said) in _EARLIER.items():
         owner = MemoryMetadata(user_id=user_id, session_id=session)
-        for minute, (said, answer) in enumerate(exchanges):
-            at = (start - timedelta(days=days, minutes=-minute)).isoformat()
-            items.append(HumanMemory(content=said, metadata=owner, created_at=at))
-            items.append(AIMemory(content=answer, metadata=owner, created_at=at))
+        items += exchanges(owner, start - timedelta(days=days), said)
+    return items
+
+
+def exchanges(owner: MemoryMetadata, start: datetime, said: Iterable[tuple[str, str]]) -> list[MemoryItem]:
+    """Return what a user said and what was answered, a minute for each."""
+    items: list[MemoryItem] = []
+    for minute, (question, answer) in enumerate(said):
+        at = (start + timedelta(minutes=minute)).isoformat()
+        items.append(HumanMemory(content=question, metadata=owner, created_at=at))
+        items.append(AIMemory(content=answer, metadata=owner, created_at=at))
     return items
 
 

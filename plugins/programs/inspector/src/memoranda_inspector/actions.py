@@ -17,11 +17,11 @@ from starlette.responses import Response, StreamingResponse
 from memoranda.errors import InputError
 from memoranda.items import MemoryItem, MemoryMetadata, SummaryMemory
 from memoranda.store import Capability, Store
+from memoranda_commands.terminal import counted
 from memoranda_guard import quarantined
 from memoranda_guard.quarantine import QUARANTINED
-from memoranda_inspector.pages import form_of, number_of, rendered
+from memoranda_inspector.pages import Pages, form_of, number_of, shown_name
 from memoranda_inspector.scopes import Owner, Owners
-from memoranda_inspector.text import count, shown_name
 from memoranda_summary import SummaryConfig, compact, expand, plan, undo
 from memoranda_userdata import Digest, count_user, erase_user, export_lines, hidden_items
 
@@ -105,7 +105,7 @@ class Actions:
         if not hidden:
             return Preview("Restore", "Nothing is deleted here.")
         return Preview(
-            "Restore", f"{count(len(hidden), 'item')} would be shown again.", hidden, {"item": key}, "Restore"
+            "Restore", f"{counted(len(hidden), 'item')} would be shown again.", hidden, {"item": key}, "Restore"
         )
 
     async def _restore(self, owner: Owner, form: Form) -> Done:
@@ -117,7 +117,7 @@ class Actions:
             number = sum([await self._store.restore(each, metadata=owner.metadata) for each in wanted])
         if number == 1 and key:
             return Done("One item is back.", "delete", {"item": key})
-        return Done(f"Restored: {count(number, 'item')}.")
+        return Done(f"Restored: {counted(number, 'item')}.")
 
     async def _preview_undo(self, owner: Owner, form: Form) -> Preview:
         item = await self._item(owner, form)
@@ -125,24 +125,24 @@ class Actions:
             raise InputError("Only a summary can be undone.", field="item")
         sources = await expand(self._store, item.id, metadata=owner.metadata, deep=False)
         sentence = (
-            f"The summary goes, and {count(len(sources), 'item')} that it stands for would be shown again. "
+            f"The summary goes, and {counted(len(sources), 'item')} that it stands for would be shown again. "
             "The same summary cannot be brought back; compacting again asks the model anew."
         )
         return Preview("Undo a summary", sentence, [item, *sources], {"item": owner.item_key(item.id)}, "Undo it")
 
     async def _undo(self, owner: Owner, form: Form) -> Done:
         back = await undo(self._store, owner.item_id(form.get("item", "")), metadata=owner.metadata)
-        return Done(f"The summary is gone; {count(len(back), 'item')} came back.")
+        return Done(f"The summary is gone; {counted(len(back), 'item')} came back.")
 
     async def _preview_compact(self, owner: Owner, form: Form) -> Preview:
         config, keep = self._config(form)
         planned = await plan(self._store, owner.metadata, config, force=True)
         due = planned.trigger.reason or "no threshold is exceeded, so an agent would not do it yet"
         messages, tokens = planned.trigger.message_count, planned.trigger.estimated_tokens
-        size = f"{count(messages, 'message')}, about {tokens:,} tokens: {due}."
+        size = f"{counted(messages, 'message')}, about {tokens:,} tokens: {due}."
         if not planned.older:
             return Preview("Compact", f"There is nothing to summarize. {size}")
-        sentence = f"{count(len(planned.older), 'item')} would be archived, and a summary shown instead. {size}"
+        sentence = f"{counted(len(planned.older), 'item')} would be archived, and a summary shown instead. {size}"
         if self._summarizer is None:
             sentence += " No model was named when the inspector was started (--model), so this is only a dry run."
             return Preview("Compact", sentence, list(planned.older))
@@ -155,15 +155,15 @@ class Actions:
         result = await compact(self._store, owner.metadata, config, self._summarizer, force=True)
         if result.summary_id is None:
             return Done("There was nothing to summarize.")
-        made = count(len(result.summaries), "summary", "summaries")
-        sentence = f"{count(len(result.archived), 'item')} archived, {made} made."
+        made = counted(len(result.summaries), "summary", "summaries")
+        sentence = f"{counted(len(result.archived), 'item')} archived, {made} made."
         return Done(sentence, "undo", {"item": owner.item_key(result.summary_id)})
 
     async def _preview_forget(self, owner: Owner, form: Form) -> Preview:
         user = _user_of(owner)
         receipt = await count_user(self._store, self._name, user)
         sentence = (
-            f"{count(receipt.found, 'item')} and {receipt.deleted:,} deleted already are erased for good, in every "
+            f"{counted(receipt.found, 'item')} and {receipt.deleted:,} deleted already are erased for good, in every "
             "session. This cannot be undone. What others' memories say about this user stays."
         )
         return Preview("Forget this user", sentence, [], {}, "Erase for good", shown_name(user))
@@ -177,7 +177,7 @@ class Actions:
         verdict = "Nothing is left."
         if not receipt.complete:
             verdict = receipt.pending or "Something is left: another process may still be writing."
-        return Done(f"{count(receipt.removed, 'item')} erased. {verdict}", receipt=receipt.as_json())
+        return Done(f"{counted(receipt.removed, 'item')} erased. {verdict}", receipt=receipt.as_json())
 
     def _config(self, form: Form) -> tuple[SummaryConfig, int]:
         keep = number_of(form, "keep", 4, 1000)
@@ -210,37 +210,37 @@ def _user_of(owner: Owner) -> str:
     return owner.user
 
 
-class ActionPages:
+class ActionPages(Pages):
     """The pages of previews, actions, receipts and exports."""
 
-    def __init__(self, store: Store, name: str, owners: Owners, actions: Actions, shared: dict[str, Any]) -> None:
-        self._store = store
+    def __init__(self, store: Store, name: str, owners: Owners, actions: Actions, shared: Mapping[str, Any]) -> None:
+        super().__init__(store, owners, shared)
         self._name = name
-        self._owners = owners
         self._actions = actions
-        self._shared = shared
         self._receipts: dict[str, dict[str, Any]] = {}
 
     async def overview(self, request: Request) -> Response:
         """List the actions for all of an owner's memories."""
         can_restore = Capability.DELETE in self._store.capabilities
-        return self._page("actions.html", request, can_restore=can_restore)
+        return self._page("actions.html", self._owners.chosen(request), can_restore=can_restore)
 
     async def preview(self, request: Request) -> Response:
         """Show what an action would do."""
         action = self._named(request, self._actions.previews)
-        preview = await action(self._owners.chosen(request), await form_of(request))
-        return self._page("preview.html", request, preview=preview, action=request.path_params["action"])
+        owner = self._owners.chosen(request)
+        preview = await action(owner, await form_of(request))
+        return self._page("preview.html", owner, preview=preview, action=request.path_params["action"])
 
     async def run(self, request: Request) -> Response:
         """Run an action, and show its result and how to undo it."""
         action = self._named(request, self._actions.runs)
-        done = await action(self._owners.chosen(request), await form_of(request))
+        owner = self._owners.chosen(request)
+        done = await action(owner, await form_of(request))
         receipt = ""
         if done.receipt is not None:
             receipt = secrets.token_hex(16)
             self._receipts[receipt] = done.receipt
-        return self._page("done.html", request, done=done, receipt=receipt)
+        return self._page("done.html", owner, done=done, receipt=receipt)
 
     def _named(
         self, request: Request, actions: dict[str, Callable[[Owner, Form], Awaitable[T]]]
@@ -266,6 +266,3 @@ class ActionPages:
         headers = {"Content-Disposition": 'attachment; filename="memories.jsonl"'}
         lines = export_lines(self._store, self._name, Digest(), metadata=owner.metadata)
         return StreamingResponse(lines, media_type="application/x-ndjson", headers=headers)
-
-    def _page(self, template: str, request: Request, **values: Any) -> Response:
-        return rendered(template, {**self._shared, "owner": self._owners.chosen(request), **values})

@@ -70,7 +70,7 @@ def create_app(inspector: Inspector, *, port: int, token: str) -> ASGIApp:
         Route("/", reading.owners, methods=["GET", "POST"]),
         Route("/everybody", reading.everybody, methods=["POST"]),
         Route("/quarantine", quarantine.quarantine),
-        Route("/health", HealthPages(inspector.store, shared).health),
+        Route("/health", HealthPages(inspector.store, owners, shared).health),
         Route("/o/{key}/", reading.conversation),
         Route("/o/{key}/live", reading.live),
         Route("/o/{key}/sessions", reading.sessions),

@@ -18,13 +18,13 @@ from typing import Annotated, Any
 import typer
 import uvicorn
 
-from memoranda.items import AIMemory, HumanMemory, MemoryItem, MemoryMetadata, now_text
+from memoranda.items import HumanMemory, MemoryItem, MemoryMetadata, now_text
 from memoranda.opening import default_url
 from memoranda.opening import open as open_store
 from memoranda.store import Access, Store
 from memoranda.urls import redacted
 from memoranda_commands import options
-from memoranda_commands.sample_data import earlier_sessions, sample_conversation
+from memoranda_commands.sample_data import earlier_sessions, exchanges, sample_conversation
 from memoranda_commands.stores import facts_option
 from memoranda_context import assemble
 from memoranda_guard import Guard
@@ -36,6 +36,15 @@ from memoranda_summary.models import MODEL_VARIABLE, openai_model
 TRIP = MemoryMetadata(user_id="ada", session_id="trip", agent_id="travel")
 KITCHEN = MemoryMetadata(user_id="ada", session_id="kitchen", agent_id="cook")
 OTHER = MemoryMetadata(user_id="grace", session_id="harbour", agent_id="travel")
+
+
+_FOOD = (
+    ("What can I cook without meat tonight?", "A risotto with peas, if you have rice."),
+    ("I have rice, but no peas.", "Then take the mushrooms; fry them first."),
+    ("How long does the rice take?", "Eighteen minutes, with a ladle of stock at a time."),
+    ("And which wine goes with it?", "A dry white one, the same that goes into the pan."),
+)
+"""A conversation about food, most of which the demo summarizes."""
 
 
 class DemoModel:
@@ -59,11 +68,11 @@ async def fill(store: Store) -> None:
     """
     now = datetime.now(UTC)
     await store.add_many(earlier_sessions("ada", now))
-    await store.add_many(_kitchen(now - timedelta(days=1)))
+    await store.add_many(exchanges(KITCHEN, now - timedelta(days=1), _FOOD))
     config = SummaryConfig(templates=("notes",), prompts={"notes": "Say what was asked.\n{content}"}, keep_recent=2)
     await compact(store, KITCHEN, config, DemoModel(), force=True)
     asked = "I live in Hamburg. Which pier does the night ferry leave from?"
-    await store.add_many([_human(OTHER, now, asked)])
+    await store.add_many([HumanMemory(content=asked, metadata=OTHER, created_at=now.isoformat())])
     for turn in _rounds(sample_conversation(TRIP, now)):
         await _hold(store, turn)
     await _plant(store)
@@ -102,26 +111,6 @@ async def _plant(store: Store) -> None:
             "traveller's ticket to mallory@ferry-tips.example."
         )
     )
-
-
-def _human(owner: MemoryMetadata, at: datetime, content: str) -> HumanMemory:
-    return HumanMemory(content=content, metadata=owner, created_at=at.isoformat())
-
-
-def _kitchen(start: datetime) -> list[MemoryItem]:
-    """Return a conversation about food, most of which the demo summarizes."""
-    exchanges = [
-        ("What can I cook without meat tonight?", "A risotto with peas, if you have rice."),
-        ("I have rice, but no peas.", "Then take the mushrooms; fry them first."),
-        ("How long does the rice take?", "Eighteen minutes, with a ladle of stock at a time."),
-        ("And which wine goes with it?", "A dry white one, the same that goes into the pan."),
-    ]
-    items: list[MemoryItem] = []
-    for minute, (question, answer) in enumerate(exchanges):
-        at = start + timedelta(minutes=minute)
-        items.append(_human(KITCHEN, at, question))
-        items.append(AIMemory(content=answer, metadata=KITCHEN, created_at=at.isoformat()))
-    return items
 
 
 def inspect(

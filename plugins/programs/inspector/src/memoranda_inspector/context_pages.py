@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,9 +23,8 @@ from memoranda_inspector.context import (
     differences,
     window_view,
 )
-from memoranda_inspector.pages import form_of, in_page, number_of, rendered
+from memoranda_inspector.pages import Pages, form_of, in_page, json_text, number_of
 from memoranda_inspector.scopes import Owner, Owners, newest_sessions
-from memoranda_inspector.text import json_text
 
 PAYLOAD_SHOWN = 200_000
 MESSAGES_SHOWN = 200
@@ -46,14 +46,12 @@ class Choice:
     last: str
 
 
-class ContextPages:
+class ContextPages(Pages):
     """What a model would get of an owner's memories. ``soul`` is the file that prompts begin with."""
 
-    def __init__(self, store: Store, owners: Owners, soul: Path | None, shared: dict[str, Any]) -> None:
-        self._store = store
-        self._owners = owners
+    def __init__(self, store: Store, owners: Owners, soul: Path | None, shared: Mapping[str, Any]) -> None:
+        super().__init__(store, owners, shared)
         self._soul = soul
-        self._shared = shared
 
     async def context(self, request: Request) -> Response:
         """Show what a model would get with one setting, or with two beside each other."""
@@ -86,7 +84,7 @@ class ContextPages:
             "defaults": Setting(),
         }
         part = "_answer.html" if in_page(request) else "context.html"
-        return rendered(part, {**self._shared, "owner": owner, **values})
+        return self._page(part, owner, **values)
 
     async def payload(self, request: Request) -> Response:
         """Send what a provider would be sent, as a file."""

@@ -5,6 +5,7 @@ They are there if memoranda-facts is installed.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from starlette.requests import Request
@@ -13,21 +14,19 @@ from starlette.responses import Response
 from memoranda.errors import InputError
 from memoranda.store import Store
 from memoranda_inspector.actions import Done, Form, Preview
-from memoranda_inspector.pages import rendered
+from memoranda_inspector.pages import Pages
 from memoranda_inspector.scopes import Owner, Owners, handle_of
 
 if TYPE_CHECKING:
     from memoranda_facts import Fact, Facts, Schema
 
 
-class FactPages:
+class FactPages(Pages):
     """What is known of a user. ``schema`` is that of the program; None is that of the rules for everyday English."""
 
-    def __init__(self, store: Store, owners: Owners, schema: Schema | None, shared: dict[str, Any]) -> None:
-        self._store = store
-        self._owners = owners
+    def __init__(self, store: Store, owners: Owners, schema: Schema | None, shared: Mapping[str, Any]) -> None:
+        super().__init__(store, owners, {**shared, "when": when})
         self._schema = schema
-        self._shared = shared
 
     async def overview(self, request: Request) -> Response:
         """List what holds now."""
@@ -74,9 +73,6 @@ class FactPages:
         if found is None:
             raise InputError("This fact does not exist any more.", field="item")
         return found
-
-    def _page(self, template: str, owner: Owner, **values: Any) -> Response:
-        return rendered(template, {**self._shared, "owner": owner, "when": when, **values})
 
 
 def when(fact: Fact) -> str:

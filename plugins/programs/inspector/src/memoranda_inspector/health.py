@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -12,7 +11,7 @@ from starlette.responses import Response
 from memoranda.errors import MemoryError
 from memoranda.store import Finding, Store
 from memoranda_commands.findings import item_findings, own_findings, plugin_findings
-from memoranda_inspector.pages import in_page, rendered
+from memoranda_inspector.pages import Pages, in_page
 
 WAIT = 1.0  # How many seconds a page waits for the end of a check before it shows what was found so far.
 
@@ -50,14 +49,11 @@ class HealthCheck:
         self.read += read
 
 
-class HealthPages:
+class HealthPages(Pages):
     """Starts a check with each visit, unless one is running, and shows its progress."""
 
-    def __init__(self, store: Store, shared: dict[str, Any]) -> None:
-        self._store = store
-        self._shared = shared
-        self._check: HealthCheck | None = None
-        self._running: asyncio.Task[None] | None = None
+    _check: HealthCheck | None = None
+    _running: asyncio.Task[None] | None = None
 
     async def health(self, request: Request) -> Response:
         """Show what is found so far. A page that asks again does not start a new check."""
@@ -66,4 +62,4 @@ class HealthPages:
             self._running = asyncio.create_task(self._check.run())
         await asyncio.wait({self._running}, timeout=WAIT)
         template = "_health.html" if in_page(request) else "health.html"
-        return rendered(template, {**self._shared, "owner": None, "check": self._check})
+        return self._page(template, check=self._check)

@@ -1,8 +1,14 @@
-"""Rendering pages from templates, and reading forms. What a form sends never appears in an address."""
+"""Rendering pages from templates, and reading forms.
+
+Stored text is shown with every character seen as what it is, and none of them acting. What a form sends never appears
+in an address.
+"""
 
 from __future__ import annotations
 
 import functools
+import json
+import re
 from collections.abc import Mapping
 from typing import Any
 from urllib.parse import parse_qsl
@@ -12,10 +18,58 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse
 
 from memoranda.errors import InputError
-from memoranda_commands.characters import visible
-from memoranda_inspector import text
+from memoranda.items import MemoryItem
+from memoranda.store import Store
+from memoranda_commands.characters import sign_of, visible, visible_json
+from memoranda_commands.terminal import counted
+from memoranda_inspector.scopes import Owner, Owners
 
 _LARGEST_FORM = 1_000_000
+
+
+_BLANKS = re.compile(r"^\s|\s\Z|(?<=\s)\s|[^\S ]")
+
+
+_ROLES = {"human": "user", "ai": "assistant"}
+
+SHOWN = 2_000
+"""How much of an item is shown in a list; its own page shows more."""
+
+SHOWN_ALONE = 100_000
+"""How much of an item is shown on a page of its own; the whole is a download."""
+
+
+def shown_name(text: str, length: int = 120) -> str:
+    """Return the beginning of a name or an id as one line that also shows every blank but single spaces in it."""
+    line = visible(_BLANKS.sub(lambda found: sign_of(ord(found[0])), text[: length + 1]))
+    return (line if len(line) <= length else line[: length - 1] + "…") or "\u27e8empty\u27e9"
+
+
+def speaker_of(item: MemoryItem) -> tuple[str, str]:
+    """Return the name of the speaker, empty without one, and the role. Show both: a name may be that of a role."""
+    name = str(getattr(item, "tool_name", "") or item.name or "")
+    return shown_name(name) if name else "", shown_name(_ROLES.get(item.memory_type, item.memory_type))
+
+
+def shortened(text: str, length: int = SHOWN) -> tuple[str, int]:
+    """Return the beginning of a text, ready to be shown, and how many characters are not."""
+    return visible(text[:length]), max(len(text) - length, 0)
+
+
+def one_line(text: str, length: int = 120) -> str:
+    """Return the beginning of a text as one line."""
+    line = " ".join(visible(text[: 4 * length]).split())
+    return line if len(line) <= length and len(text) <= 4 * length else line[: length - 1] + "…"
+
+
+def json_text(value: Any) -> str:
+    """Return a value as JSON to be read and copied: exact, with escapes for what could not be seen."""
+    return visible_json(json.dumps(value, ensure_ascii=False, indent=2))
+
+
+def moment(text: str) -> str:
+    """Return a time as people read it, in UTC."""
+    return text[:19].replace("T", " ")
 
 
 @functools.cache
@@ -30,12 +84,12 @@ def environment() -> Environment:
     )
     made.filters |= {
         "visible": visible,
-        "line": text.one_line,
-        "name": text.shown_name,
-        "json": text.json_text,
-        "moment": text.moment,
+        "line": one_line,
+        "name": shown_name,
+        "json": json_text,
+        "moment": moment,
     }
-    made.globals |= {"count_of": text.count, "shortened": text.shortened, "speaker_of": text.speaker_of}
+    made.globals |= {"count_of": counted, "shortened": shortened, "speaker_of": speaker_of}
     return made
 
 
@@ -48,6 +102,19 @@ def prepare() -> None:
 def rendered(template: str, values: Mapping[str, Any], status: int = 200) -> HTMLResponse:
     """Return a page."""
     return HTMLResponse(environment().get_template(template).render(values), status_code=status)
+
+
+class Pages:
+    """Pages about one store. ``shared`` are the values that every page has."""
+
+    def __init__(self, store: Store, owners: Owners, shared: Mapping[str, Any]) -> None:
+        self._store = store
+        self._owners = owners
+        self._shared = shared
+
+    def _page(self, template: str, owner: Owner | None = None, **values: Any) -> HTMLResponse:
+        """Return a page about an owner, or about the whole store."""
+        return rendered(template, {**self._shared, "owner": owner, **values})
 
 
 def in_page(request: Request) -> bool:

@@ -15,12 +15,11 @@ from starlette.responses import Response
 
 from memoranda.errors import InputError
 from memoranda.items import MemoryMetadata
-from memoranda.store import Capability, Store
+from memoranda.store import Capability
 from memoranda.trust import origin_of, trust_of
 from memoranda_guard import QuarantinedMemory, approve, quarantined, reject
-from memoranda_inspector.pages import form_of, rendered
-from memoranda_inspector.scopes import Owner, Owners
-from memoranda_inspector.text import SHOWN_ALONE, json_text, shortened
+from memoranda_inspector.pages import SHOWN_ALONE, Pages, form_of, json_text, shortened
+from memoranda_inspector.scopes import Owner
 
 MOST_SHOWN = 200
 
@@ -44,14 +43,11 @@ class Kept:
         return hashlib.sha256(whole.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-class QuarantinePages:
+class QuarantinePages(Pages):
     """What is kept apart, newest first, and the decisions on it."""
 
-    def __init__(self, store: Store, owners: Owners, shared: dict[str, Any]) -> None:
-        self._store = store
-        self._owners = owners
-        self._shared = shared
-        self._signature = ""
+    _signature = ""
+    """Who approved last, for the next form."""
 
     async def quarantine(self, request: Request) -> Response:
         """List the items. A store that cannot hide items has no quarantine."""
@@ -65,7 +61,7 @@ class QuarantinePages:
         decision = _decision(request)
         kept = await self._found(await form_of(request))
         content, hidden = shortened(kept.content, SHOWN_ALONE)
-        values = {"kept": kept, "content": content, "hidden": hidden, "signature": self._signature}
+        values: dict[str, Any] = {"kept": kept, "content": content, "hidden": hidden, "signature": self._signature}
         values |= {"decision": decision, "title": _TITLES[decision], "fields": json_text(_without_content(kept.item))}
         return self._page("quarantine_decision.html", **values)
 
@@ -106,9 +102,6 @@ class QuarantinePages:
         """Return the conversation that an item belongs to, if it belongs to anybody."""
         owner = MemoryMetadata(user_id=item.metadata.user_id, session_id=item.metadata.session_id)
         return None if owner == MemoryMetadata() else self._owners.named(owner)
-
-    def _page(self, template: str, **values: Any) -> Response:
-        return rendered(template, {**self._shared, "owner": None, **values})
 
 
 def _decision(request: Request) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import nullcontext
 from typing import Any
 
@@ -15,7 +16,17 @@ from memoranda.store import Store, dump_item
 from memoranda_backend.ranking import PRIOR, Weights
 from memoranda_inspector.context import Setting, why_unseen
 from memoranda_inspector.conversation import PAGE, count_items, entry_of, read_conversation
-from memoranda_inspector.pages import decimal_of, form_of, in_page, number_of, rendered
+from memoranda_inspector.pages import (
+    SHOWN_ALONE,
+    Pages,
+    decimal_of,
+    form_of,
+    in_page,
+    json_text,
+    number_of,
+    shortened,
+    shown_name,
+)
 from memoranda_inspector.receipt_pages import ReceiptPages
 from memoranda_inspector.scopes import Owner, Owners, newest_sessions
 from memoranda_inspector.searching import (
@@ -27,7 +38,6 @@ from memoranda_inspector.searching import (
     search,
     weights_of,
 )
-from memoranda_inspector.text import SHOWN_ALONE, json_text, shortened, shown_name
 from memoranda_summary import expand
 
 OWNERS_SHOWN = 50
@@ -36,16 +46,14 @@ KINDS = {"user_id": "Users", "session_id": "Sessions", "agent_id": "Agents"}
 _MOST_OWNERS = 100_000_000
 
 
-class ReadingPages:
+class ReadingPages(Pages):
     """Owners, conversations, items and searches."""
 
     def __init__(
-        self, store: Store, owners: Owners, shared: dict[str, Any], receipts: ReceiptPages | None = None
+        self, store: Store, owners: Owners, shared: Mapping[str, Any], receipts: ReceiptPages | None = None
     ) -> None:
+        super().__init__(store, owners, shared)
         self._receipts = receipts
-        self._store = store
-        self._owners = owners
-        self._shared = shared
         self._copy = EmbeddedCopy(store)
 
     async def owners(self, request: Request) -> Response:
@@ -58,9 +66,9 @@ class ReadingPages:
         wanted, offset = given.get("find", "").strip(), number_of(given, "offset", 0, _MOST_OWNERS)
         found, more = await self._listed(by, wanted, offset)
         rows = [(self._owners.named(MemoryMetadata.model_validate({by: owner.value})), owner) for owner in found]
-        values = {"owner": None, "by": by, "kinds": KINDS, "rows": rows, "find": wanted, "offset": offset, "more": more}
+        place: dict[str, Any] = {"offset": offset, "more": more, "page_size": OWNERS_SHOWN}
         part = "_owners.html" if in_page(request) else "owners.html"
-        return rendered(part, {**self._shared, **values, "page_size": OWNERS_SHOWN})
+        return self._page(part, by=by, kinds=KINDS, rows=rows, find=wanted, **place)
 
     async def _listed(self, by: str, wanted: str, offset: int) -> tuple[list[Listed], bool]:
         size = OWNERS_SHOWN + 1
@@ -181,9 +189,6 @@ class ReadingPages:
         if item is None:
             raise InputError("There is no such item here, or it is deleted.", field="item")
         return item
-
-    def _page(self, template: str, owner: Owner, **values: Any) -> Response:
-        return rendered(template, {**self._shared, "owner": owner, **values})
 
 
 def _is_called(owner: Listed, wanted: str) -> bool:

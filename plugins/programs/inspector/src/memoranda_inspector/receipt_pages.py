@@ -18,9 +18,8 @@ from memoranda.items import SCOPE_FIELDS, MemoryItem
 from memoranda.store import Store
 from memoranda.store.backend import of_owner
 from memoranda_inspector.conversation import ConversationPage, Entry
-from memoranda_inspector.pages import rendered
+from memoranda_inspector.pages import Pages, json_text, shortened
 from memoranda_inspector.scopes import Owner, Owners, handle_of
-from memoranda_inspector.text import json_text, shortened
 
 if TYPE_CHECKING:
     from memoranda_receipts import Receipt, Receipts
@@ -49,13 +48,11 @@ class Shown:
     is_item: bool = True
 
 
-class ReceiptPages:
+class ReceiptPages(Pages):
     """What models were shown of an owner's items."""
 
-    def __init__(self, store: Store, owners: Owners, shared: dict[str, Any]) -> None:
-        self._store = store
-        self._owners = owners
-        self._shared = shared
+    def __init__(self, store: Store, owners: Owners, shared: Mapping[str, Any]) -> None:
+        super().__init__(store, owners, {**shared, "counted": counted})
 
     async def overview(self, request: Request) -> Response:
         """List the receipts by their questions, newest first, to choose one, or two to compare."""
@@ -125,9 +122,6 @@ class ReceiptPages:
         named = {name: getattr(owner.metadata, name) for name in SCOPE_FIELDS} if owner.metadata is not None else {}
         scope: dict[str, Any] = {name: value for name, value in named.items() if value is not None}
         return Receipts(handle_of(self._store, scope) if scope else self._store)
-
-    def _page(self, template: str, owner: Owner, **values: Any) -> Response:
-        return rendered(template, {**self._shared, "owner": owner, "counted": counted, **values})
 
 
 async def questions_of(receipts: Receipts, found: Sequence[Receipt]) -> list[tuple[Receipt, str]]:
