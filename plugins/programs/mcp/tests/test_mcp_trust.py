@@ -9,7 +9,8 @@ from mcp import Client
 from memoranda.items import HumanMemory, ToolMemory
 from memoranda.store import InMemoryStore
 from memoranda_mcp import Rights, ScopedMemory
-from memoranda_mcp.serving import Settings, make_memory
+from memoranda_mcp.serving import make_memory
+from memoranda_mcp.settings import Level, Settings
 from memoranda_messages.prompts import outside_memories
 
 
@@ -45,7 +46,7 @@ async def test_an_update_by_a_client_lowers_the_trust(ada: Client, store: InMemo
 
 async def test_the_options_say_how_far_a_client_is_trusted() -> None:
     store = InMemoryStore()
-    memory = make_memory(store, Settings(user="ada", trust="external"), None)
+    memory = make_memory(store, Settings(user="ada", trust=Level.EXTERNAL), None)
 
     await memory.store.add(HumanMemory(content="hello"))
 

@@ -4,99 +4,29 @@ from __future__ import annotations
 
 import asyncio
 import os
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from memoranda.errors import InputError
+from memoranda_commands import options
+from memoranda_mcp.settings import Settings
 
 if TYPE_CHECKING:
     from memoranda_mcp.http import Tokens
-    from memoranda_mcp.serving import Settings
 
 app = typer.Typer(add_completion=False, rich_markup_mode="markdown", invoke_without_command=True)
 
-SCOPE = "Owner"
-RIGHTS = "Rights"
 HTTP = "Over HTTP"
-MODEL = "The model for summaries"
-
 TOKEN_VARIABLE = "MEMORANDA_MCP_TOKEN"
-
-Store = Annotated[
-    str | None,
-    typer.Option("--store", "-s", metavar="URL", help="The store: sqlite:///agent.db, postgresql://…, redis://…"),
-]
-User = Annotated[
-    str | None, typer.Option("--user", "-u", metavar="ID", help="Whose memories these are.", rich_help_panel=SCOPE)
-]
-
-
-class Level(StrEnum):
-    """How far an assistant can be trusted; an operator's words are not for it."""
-
-    EXTERNAL = "external"
-    TOOL = "tool"
-    AGENT = "agent"
-    USER = "user"
 
 
 @app.callback()
+@options.grouped("settings", Settings)
 def mcp(
     context: typer.Context,
-    store: Store = None,
-    user: User = None,
-    session: Annotated[
-        str | None,
-        typer.Option("--session", metavar="ID", help="Only this conversation of theirs.", rich_help_panel=SCOPE),
-    ] = None,
-    task: Annotated[
-        str | None, typer.Option("--task", metavar="ID", help="Only this task of theirs.", rich_help_panel=SCOPE)
-    ] = None,
-    agent: Annotated[
-        str | None, typer.Option("--agent", metavar="ID", help="Only this agent of theirs.", rich_help_panel=SCOPE)
-    ] = None,
-    namespace: Annotated[
-        str | None,
-        typer.Option("--namespace", metavar="PLACE", help="In this place or below: home/ada.", rich_help_panel=SCOPE),
-    ] = None,
-    spaces: Annotated[
-        bool,
-        typer.Option(
-            "--spaces",
-            help="Also read the spaces that are granted to them: see memoranda grants.",
-            rich_help_panel=SCOPE,
-        ),
-    ] = False,
-    read_only: Annotated[
-        bool, typer.Option("--read-only", help="Only tools that read; nothing is written.", rich_help_panel=RIGHTS)
-    ] = False,
-    allow_purge: Annotated[
-        bool, typer.Option("--allow-purge", help="Let it remove memories for good.", rich_help_panel=RIGHTS)
-    ] = False,
-    graph: Annotated[
-        bool,
-        typer.Option("--graph", help="Serve the tools of server-memory instead.", rich_help_panel=RIGHTS),
-    ] = False,
-    facts: Annotated[
-        bool,
-        typer.Option("--facts", help="Also serve tools for facts: what is true now.", rich_help_panel=RIGHTS),
-    ] = False,
-    receipts: Annotated[
-        bool,
-        typer.Option("--receipts", help="Record every context that it is shown.", rich_help_panel=RIGHTS),
-    ] = False,
-    trust: Annotated[
-        Level,
-        typer.Option(
-            "--trust",
-            metavar="LEVEL",
-            help="How far what it writes is trusted: external, tool, agent or user.",
-            rich_help_panel=RIGHTS,
-        ),
-    ] = Level.AGENT,
+    settings: Settings,
     http: Annotated[
         bool, typer.Option("--http", help="Serve over HTTP instead; see --tokens.", rich_help_panel=HTTP)
     ] = False,
@@ -115,38 +45,11 @@ def mcp(
             rich_help_panel=HTTP,
         ),
     ] = None,
-    model: Annotated[
-        str | None,
-        typer.Option("--model", metavar="NAME", help="Let this model write summaries.", rich_help_panel=MODEL),
-    ] = None,
-    base_url: Annotated[
-        str | None,
-        typer.Option("--base-url", metavar="URL", help="Where it is, unless at OpenAI.", rich_help_panel=MODEL),
-    ] = None,
 ) -> None:
     """Serve memories to an assistant over the Model Context Protocol, on standard input and output.
 
     Only these options say whose memories are served: nothing that an assistant is told gives it access to others.
     """
-    from memoranda_mcp.serving import Settings, serve
-
-    settings = Settings(
-        store=store,
-        user=user,
-        session=session,
-        task=task,
-        agent=agent,
-        namespace=namespace,
-        spaces=spaces,
-        read_only=read_only,
-        allow_purge=allow_purge,
-        graph=graph,
-        facts=facts,
-        receipts=receipts,
-        trust=trust.value,
-        model=model,
-        base_url=base_url,
-    )
     context.obj = settings
     if context.invoked_subcommand is not None:
         return
@@ -155,6 +58,8 @@ def mcp(
 
         asyncio.run(serve_http(settings, host, port, _tokens(settings, tokens)))
     else:
+        from memoranda_mcp.serving import serve
+
         _check_owner(settings)
         asyncio.run(serve(settings))
 

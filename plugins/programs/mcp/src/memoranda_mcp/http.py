@@ -23,7 +23,8 @@ from pydantic import AnyHttpUrl
 from memoranda.errors import InputError
 from memoranda_mcp.resources import RequestContext
 from memoranda_mcp.server import make_server
-from memoranda_mcp.serving import Settings, make_memory, opened
+from memoranda_mcp.serving import make_memory, opened, rights_of
+from memoranda_mcp.settings import Settings
 
 if TYPE_CHECKING:
     from memoranda.store import Store
@@ -105,7 +106,7 @@ class ScopedMemories:
 
 def make_app(memories: ScopedMemories, settings: Settings, tokens: Tokens) -> Any:
     """Return the ASGI application. Requests from other origins and for other hosts are refused."""
-    server = make_server(memories, settings.rights)
+    server = make_server(memories, rights_of(settings))
     return server.streamable_http_app(
         host="127.0.0.1",
         max_request_body_size=MAX_BODY,

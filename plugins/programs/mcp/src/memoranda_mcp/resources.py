@@ -17,7 +17,7 @@ from memoranda.items import MemoryItem
 from memoranda_context import ContextManager
 from memoranda_guard import Fence
 from memoranda_mcp.memory import CONVERSATION, GRAPH, ITEM, JSON, MOST_SHOWN, RECENT, address
-from memoranda_mcp.tools.memories import after, decoded, encoded
+from memoranda_mcp.tools.memories import after, decoded, encoded, is_position
 from memoranda_messages.prompts import one_line
 
 if TYPE_CHECKING:
@@ -183,12 +183,7 @@ _NOTIFIERS = "memoranda.subscriptions"
 
 
 def _is_position(found: dict[str, Any]) -> bool:
-    return (
-        found.get("part") in ("conversations", "items")
-        and type(found.get("offset")) is int
-        and 0 <= found["offset"] < 2**31
-        and isinstance(found.get("until"), (str, type(None)))
-    )
+    return found.get("part") in ("conversations", "items") and is_position(found)
 
 
 def _resources(resources: list[types.Resource], position: dict[str, Any] | None) -> types.ListResourcesResult:

@@ -6,59 +6,21 @@ import logging
 import sys
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from memoranda.errors import InputError
 from memoranda.opening import default_url
 from memoranda.opening import open as open_store
-from memoranda.store import namespace_of
+from memoranda_commands.stores import facts_option
 from memoranda_mcp.memory import ORIGIN, Rights, ScopedMemory
 from memoranda_mcp.server import make_server
+from memoranda_mcp.settings import Settings
 
 if TYPE_CHECKING:
     from memoranda.store import Access, Store
     from memoranda_summary import Summarizer
 
 _OF_A_CONVERSATION = ("session_id", "task_id")
-
-
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """The options of a server."""
-
-    store: str | None = None
-    user: str | None = None
-    session: str | None = None
-    task: str | None = None
-    agent: str | None = None
-    namespace: str | None = None
-    spaces: bool = False
-    read_only: bool = False
-    allow_purge: bool = False
-    graph: bool = False
-    facts: bool = False
-    receipts: bool = False
-    trust: str = "agent"
-    model: str | None = None
-    base_url: str | None = None
-
-    @property
-    def rights(self) -> Rights:
-        """What the tools may do."""
-        return Rights(read_only=self.read_only, allow_purge=self.allow_purge, graph=self.graph, facts=self.facts)
-
-    def scope(self, user: str | None = None) -> dict[str, Any]:
-        """Return the scope that the options name, as ``scoped()`` takes it; that of ``user`` if one is given."""
-        place = namespace_of(f"{self.namespace.strip('/')}/") if self.namespace and self.namespace.strip("/") else None
-        named = {
-            "user_id": user if user is not None else self.user,
-            "session_id": self.session,
-            "task_id": self.task,
-            "agent_id": self.agent,
-            "namespace": place,
-        }
-        return {name: value for name, value in named.items() if value is not None}
 
 
 def make_memory(
@@ -71,10 +33,16 @@ def make_memory(
     """
     scope = settings.scope(user)
     lasting = {name: value for name, value in scope.items() if name not in _OF_A_CONVERSATION} or scope
-    whose: dict[str, Any] = {"trust": settings.trust, "origin": ORIGIN}
+    whose: dict[str, Any] = {"trust": str(settings.trust), "origin": ORIGIN}
     reach: dict[str, Any] = {"spaces": "granted"} if settings.spaces else {}
-    return ScopedMemory(
-        store.scoped(**scope, **reach, **whose), store.scoped(**lasting, **whose), settings.rights, summarizer
+    handles = store.scoped(**scope, **reach, **whose), store.scoped(**lasting, **whose)
+    return ScopedMemory(*handles, rights_of(settings), summarizer)
+
+
+def rights_of(settings: Settings) -> Rights:
+    """Return what the tools may do."""
+    return Rights(
+        read_only=settings.read_only, allow_purge=settings.allow_purge, graph=settings.graph, facts=settings.facts
     )
 
 
@@ -94,7 +62,7 @@ async def opened(settings: Settings) -> AsyncIterator[tuple[Store, Summarizer | 
         observers = ["receipts"] if settings.receipts else []
         url = settings.store or default_url(make=access == "create")
         # What is known stands in contexts; a URL that names an extractor also has what is said read.
-        facts: dict[str, Any] = {} if "facts=" in url.partition("?")[2] else {"facts": "stored"}
+        facts: dict[str, Any] = facts_option("stored", url)
         store = open_store(url, access=access, observers=observers, **facts)
         yield await stack.enter_async_context(store), summarizer
 

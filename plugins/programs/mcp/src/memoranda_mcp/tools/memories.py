@@ -131,12 +131,11 @@ def position_of(cursor: str | None) -> tuple[int, str | None]:
     """Return the offset that a cursor holds, and the time at which its list was begun."""
     if cursor is None:
         return 0, None
-    position = decoded(
-        cursor,
-        lambda found: (
-            type(found.get("offset")) is int
-            and 0 <= found["offset"] < 2**31
-            and isinstance(found.get("until"), (str, type(None)))
-        ),
-    )
+    position = decoded(cursor, is_position)
     return position["offset"], position["until"]
+
+
+def is_position(found: dict[str, Any]) -> bool:
+    """Return True for an offset and the time at which a list was begun."""
+    offset, until = found.get("offset"), found.get("until")
+    return type(offset) is int and 0 <= offset < 2**31 and isinstance(until, (str, type(None)))
