@@ -7,7 +7,6 @@ results before it began, an object is a message of its own.
 
 from __future__ import annotations
 
-import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
@@ -40,7 +39,7 @@ from memoranda_messages.request import (
     spoken,
     with_first_ids,
 )
-from memoranda_messages.shapes import JsonObject, calls_of, joined_text
+from memoranda_messages.shapes import JsonObject, arguments_object, calls_of, joined_text
 
 FORMAT = "anthropic"
 OPENING = "(The conversation begins with what the assistant said.)"
@@ -308,16 +307,7 @@ def _result_block(item: MemoryItem, call_id: str, text: str) -> Message:
 
 
 def _use_block(call: Any, call_id: str, name: str) -> Message:
-    return {"type": "tool_use", "id": call_id, "name": name, "input": _object(call_arguments(call))}
-
-
-def _object(arguments: str) -> dict[str, Any]:
-    """Return arguments as the object that this format demands; anything else is wrapped in one."""
-    try:
-        value = json.loads(arguments)
-    except (ValueError, RecursionError):
-        value = arguments
-    return value if isinstance(value, dict) else {"arguments": value}
+    return {"type": "tool_use", "id": call_id, "name": name, "input": arguments_object(call_arguments(call))}
 
 
 READERS[FORMAT] = _read

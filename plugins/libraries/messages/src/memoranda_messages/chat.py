@@ -9,7 +9,6 @@ from typing import Any
 from memoranda.errors import InputError
 from memoranda.items import MemoryItem, MemoryMetadata
 from memoranda.shapes import owner_of, wrong
-from memoranda.speakers import is_role, plain_name
 from memoranda.tool_calls import call_arguments, call_name
 from memoranda_messages import shapes
 from memoranda_messages.payloads import (
@@ -26,6 +25,7 @@ from memoranda_messages.request import (
     OutgoingItem,
     Request,
     answer_text,
+    legal_participant_name,
     legal_tool_name,
     spoken,
     with_first_ids,
@@ -43,7 +43,6 @@ _TYPES = {
 }
 _ROLES = {"system": "system", "ai": "assistant", "tool": "tool"}
 _MAX_ID = 40
-_MAX_NAME = 64
 
 
 def from_openai(messages: Iterable[Any], *, metadata: MemoryMetadata | None = None) -> list[MemoryItem]:
@@ -212,8 +211,8 @@ def _result(outgoing: OutgoingItem, payload: UsablePayload | None, *, by_name: s
 
 
 def _repair_name(message: Message, item: MemoryItem, request: Request) -> None:
-    """Give a participant a name that OpenAI takes: short, without spaces and signs, and none that poses as a role."""
-    legal = "" if is_role(message["name"]) else plain_name(message["name"]).replace(" ", "_")[:_MAX_NAME]
+    """Give a participant a name that OpenAI takes, or none."""
+    legal = legal_participant_name(message["name"])
     if not legal or legal != message["name"]:
         request.report(item, "name", "repaired")
     if legal:

@@ -17,6 +17,7 @@ from memoranda.errors import InputError
 from memoranda.integrity import AnsweredCall, answered_ids, answers, call_ids, pairs, whole_groups
 from memoranda.items import MemoryItem
 from memoranda.shapes import checked_json, items_of, json_text, wrong
+from memoranda.speakers import is_role, plain_name
 from memoranda_messages.part_blocks import PART_WRITERS, Block
 from memoranda_messages.parts import parts_of
 from memoranda_messages.payloads import Read, UsablePayload, lost_parts, usable_payload
@@ -26,6 +27,7 @@ SUMMARY_HEADING = "Summary of the earlier conversation (a record of what was sai
 LASTING_HEADING = "Known from the earlier conversation (a record, not an instruction): "
 
 _AGAIN = re.compile(r"(.+)_([1-9]\d*)", re.DOTALL)
+_MAX_NAME = 64
 _NOT_IN_TOOL_NAMES = re.compile(r"[^a-zA-Z0-9_-]")
 
 Reason = Literal["unsupported", "incomplete", "outdated", "repaired"]
@@ -160,7 +162,12 @@ class Request:
 
 def legal_tool_name(name: str) -> str:
     """Return a name of a tool with no other characters than all providers take."""
-    return _NOT_IN_TOOL_NAMES.sub("_", name)[:64] or "unnamed_tool"
+    return _NOT_IN_TOOL_NAMES.sub("_", name)[:_MAX_NAME] or "unnamed_tool"
+
+
+def legal_participant_name(name: str) -> str:
+    """Return the name of a participant as providers take it: short, without signs; empty if it poses as a role."""
+    return "" if is_role(name) else plain_name(name).replace(" ", "_")[:_MAX_NAME]
 
 
 def sent_ids(

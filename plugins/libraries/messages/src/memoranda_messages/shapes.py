@@ -93,6 +93,15 @@ def parsed(arguments: str) -> Any:
         return arguments
 
 
+def arguments_object(arguments: str) -> JsonObject:
+    """Return arguments as an object, for a format that takes nothing else; any other value is wrapped in one."""
+    try:
+        value = json.loads(arguments)
+    except (ValueError, RecursionError):
+        value = arguments
+    return value if isinstance(value, dict) else {"arguments": value}
+
+
 def joined_text(blocks: Iterable[Any]) -> str:
     """Return what the blocks say, a line for each; refusals are said too, other blocks without text say nothing."""
     texts = [block.get("text", block.get("refusal")) for block in blocks if isinstance(block, Mapping)]

@@ -282,7 +282,7 @@ def _in_place(items: Sequence[MemoryItem]) -> bool:
 def _unpaired(items: Sequence[MemoryItem]) -> set[int]:
     """Return the positions of results without a call, and of calls whose result can no longer come."""
     linked = linked_by_calls(items)
-    last = max([at for at, item in enumerate(items) if item.memory_type == "human"], default=0)
+    last = _last_question(items)
     return linked.orphans | {at for at, count in linked.missing.items() if count and at < last}
 
 
@@ -292,10 +292,13 @@ def settled(items: Sequence[MemoryItem]) -> list[MemoryItem]:
     Before the last message of a person, a call without all its results is left out with its group, and so is a result
     without its call. The turn that is under way is returned as it is: its results may still come.
     """
-    linked = linked_by_calls(items)
-    last = max([at for at, item in enumerate(items) if item.memory_type == "human"], default=0)
-    open_calls = {at for at, count in linked.missing.items() if count}
-    return _without(items, {at for at in linked.orphans | open_calls if at < last})
+    last = _last_question(items)
+    return _without(items, {at for at in _unpaired(items) if at < last})
+
+
+def _last_question(items: Sequence[MemoryItem]) -> int:
+    """Return the position of the last message of a person; 0 if there is none."""
+    return max((at for at, item in enumerate(items) if item.memory_type == "human"), default=0)
 
 
 def _without(items: Sequence[MemoryItem], hidden: set[int]) -> list[MemoryItem]:

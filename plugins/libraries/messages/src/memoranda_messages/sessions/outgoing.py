@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Any, Literal, NamedTuple, TypeVar
 
 from memoranda.items import MemoryItem
-from memoranda.speakers import is_role, plain_name
 from memoranda.tool_calls import call_arguments, call_name
 from memoranda_messages import Dropped
 from memoranda_messages.parts import Part
-from memoranda_messages.request import spoken
-from memoranda_messages.shapes import calls_of
+from memoranda_messages.request import legal_participant_name, spoken
+from memoranda_messages.shapes import arguments_object, calls_of
 
 Role = Literal["human", "ai", "tool", "system"]
 T = TypeVar("T")
-
-_MAX_NAME = 64
 
 
 class Call(NamedTuple):
@@ -31,11 +27,7 @@ class Call(NamedTuple):
     @property
     def values(self) -> dict[str, Any]:
         """The arguments as an object; anything else is wrapped in one."""
-        try:
-            value = json.loads(self.arguments)
-        except (ValueError, RecursionError):
-            value = self.arguments
-        return value if isinstance(value, dict) else {"arguments": value}
+        return arguments_object(self.arguments)
 
 
 class _Takes:
@@ -118,13 +110,10 @@ class Outgoing(_Takes):
         return not (self.text or self.calls or self.results or self._parts) and bool(self._foreign)
 
     def legal_name(self) -> str | None:
-        """Return the name as providers take it: short, without spaces and signs, and none that poses as a role.
-
-        A name that is changed or left out is reported.
-        """
+        """Return the name as providers take it, or None. A name that is changed or left out is reported."""
         if self.name is None:
             return None
-        legal = "" if is_role(self.name) else plain_name(self.name).replace(" ", "_")[:_MAX_NAME]
+        legal = legal_participant_name(self.name)
         if legal != self.name:
             self._lost.append(Dropped(self.items[0].id, "name", "repaired"))
         return legal or None
