@@ -1,27 +1,27 @@
-"""How long a call blocks the event loop: by computing, in function calls, and by waiting, in turns of a thread."""
+"""How long a call blocks the event loop: by computing, in function calls, and by waiting, in looks of a thread."""
 
 from __future__ import annotations
 
 import asyncio
 import gc
-import math
 import sys
 import threading
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import Any, Self
 from unittest import mock
 
-if sys.platform == "linux":
-    import resource
+LOOKS = 20
+"""In so many looks in a row, the thread of the event loop may be seen to sleep within one call."""
 
-LONG = 0.1
-"""Seconds for which a call may hold the event loop without computing anything, as another thread counts them."""
+LOOK_SECONDS = 0.005
+"""Seconds that the thread that looks sleeps before each look."""
 
-TICK = 0.005
-"""Seconds that the other thread sleeps before it counts on."""
+COMPUTED_SECONDS = 0.0005
+"""Seconds of the processor that a thread which sleeps may have used since the last look: less than it takes to wake."""
 
 A_TURN = 1e-4
 """Seconds for which the loop leaves the interpreter to other threads after each turn, which count as nobody's."""
@@ -68,20 +68,19 @@ async def longest_block(work: Awaitable[object]) -> int:
     return max(longest, calls)
 
 
-async def longest_wait(work: Callable[[], Awaitable[object]]) -> float:
-    """Return the most seconds for which the work holds the event loop and waits: for a disk, a server, a lock, a sleep.
+async def longest_wait(work: Callable[[], Awaitable[object]]) -> int:
+    """Return in how many looks in a row the work held the event loop and slept: on a disk, a server, a lock, a timer.
 
-    They are counted by another thread of this process, in turns of 5 ms, so a busy machine stretches both alike. What
-    this thread computes does not count, nor, where the system counts it, a turn in which others had the processor but
-    this thread never waited. The garbage collector is off: while it runs in a thread of the store, this one waits.
-    Work that seems to wait for longer than ``LONG`` is done again, up to six times, and the least is returned: a busy
-    machine may interrupt the thread, too.
+    Another thread looks whether this one sleeps within a turn of the loop and has computed nothing since the last look.
+    No clock decides: on a busy machine there are fewer looks, and whoever has to wait for the processor does not sleep.
+    The garbage collector is off: while it runs in a thread of the store, this one waits. Work that is seen to sleep in
+    more than ``LOOKS`` is done again, up to six times, and the least is returned. Without Linux, it is always 0.
     """
-    least = math.inf
+    least = sys.maxsize
     with _nothing_collected():
         for _ in range(6):
             least = min(least, await _longest_wait(work()))
-            if least <= LONG:
+            if least <= LOOKS:
                 break
     return least
 
@@ -98,42 +97,57 @@ def _nothing_collected() -> Iterator[None]:
             gc.enable()
 
 
-async def _longest_wait(work: Awaitable[object]) -> float:
-    task, longest = asyncio.ensure_future(work), 0.0
-    with _ticking() as ticks:
+async def _longest_wait(work: Awaitable[object]) -> int:
+    task = asyncio.ensure_future(work)
+    with _Witness() as witness:
         while not task.done():
-            waits, before, computed = _waits(), next(ticks), time.thread_time()
+            witness.turn += 1
+            witness.is_watching = True
             await asyncio.sleep(0)
-            seconds = (next(ticks) - before) * TICK - (time.thread_time() - computed)
-            if waits is None or waits != _waits():
-                longest = max(longest, seconds)
+            witness.is_watching = False
             time.sleep(A_TURN)  # noqa: ASYNC251 - otherwise the store's threads would not get the interpreter
     await task
-    return longest
+    return witness.longest
 
 
-@contextmanager
-def _ticking() -> Iterator[Iterator[int]]:
-    """Count in a thread while the block runs; each ``next()`` returns how far it has come."""
-    ticks, ended = 0, threading.Event()
+class _Witness:
+    """A thread that looks again and again whether the one that made it sleeps."""
 
-    def count() -> None:
-        nonlocal ticks
-        while not ended.wait(TICK):
-            ticks += 1
+    def __init__(self) -> None:
+        self.turn = 0
+        """The number of the turn that the event loop takes."""
+        self.is_watching = False
+        """True within a turn, False between two of them."""
+        self.longest = 0
+        """The most looks in a row that found the thread asleep."""
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._look, name="memoranda-testing-witness", daemon=True)
+        if sys.platform == "linux":
+            self._status = Path(f"/proc/self/task/{threading.get_native_id()}/stat")
+            self._processor = time.pthread_getcpuclockid(threading.get_ident())
 
-    thread = threading.Thread(target=count, name="memoranda-testing-ticks", daemon=True)
-    thread.start()
-    try:
-        yield iter(lambda: ticks, None)
-    finally:
-        ended.set()
-        thread.join()
+    def __enter__(self) -> Self:
+        if sys.platform == "linux":
+            self._thread.start()
+        return self
 
+    def __exit__(self, *error: object) -> None:
+        self._ended.set()
+        if self._thread.is_alive():
+            self._thread.join()
 
-def _waits() -> int | None:
-    """Return how often this thread has waited for something; None where the system does not say."""
-    return resource.getrusage(resource.RUSAGE_THREAD).ru_nvcsw if sys.platform == "linux" else None
+    def _look(self) -> None:
+        asleep, turn, computed = 0, 0, 0.0
+        while not self._ended.wait(LOOK_SECONDS):
+            before, turn = (turn, computed), self.turn
+            computed = time.clock_gettime(self._processor)
+            is_still = turn == before[0] and computed - before[1] < COMPUTED_SECONDS
+            asleep = asleep + 1 if self.is_watching and is_still and self._sleeps() else 0
+            self.longest = max(self.longest, asleep)
+
+    def _sleeps(self) -> bool:
+        """Return True if the thread waits for something else than a processor."""
+        return self._status.read_text().rpartition(")")[2].split()[0] in ("S", "D")
 
 
 async def some_turns(count: int) -> None:

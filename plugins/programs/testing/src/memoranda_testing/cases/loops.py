@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
+import sys
 import threading
 import uuid
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
@@ -15,7 +16,7 @@ from memoranda.errors import StoreClosedError, VersionConflictError
 from memoranda.items import MemoryItem, MemoryMetadata
 from memoranda.store import Capability, Store
 from memoranda_testing.case import Case, Cases, every_read, note, skipped_if
-from memoranda_testing.event_loop import LONG, longest_wait, threads_that_meet
+from memoranda_testing.event_loop import LOOKS, longest_wait, threads_that_meet
 from memoranda_testing.expect import contents, equal, not_ended, raises, same_item, that, within
 
 LOOPS = 4
@@ -197,9 +198,11 @@ class LoopCases(Cases):
             await remove()
 
         calls |= {name: functools.partial(after_adding, call, name) for name, call in removing.items()}
+        if sys.platform != "linux":
+            self.unchecked("whether a call waits in the event loop: this system does not tell which thread sleeps")
         for name, call in calls.items():
-            waited = await longest_wait(call)
-            that(waited <= LONG, f"{name}() held the event loop for {waited:.2f} s, waiting for something.")
+            looks = await longest_wait(call)
+            that(looks <= LOOKS, f"{name}() held the event loop and waited: {looks} looks in a row saw it asleep.")
 
     @any_loop
     async def test_loops_in_turn_use_one_store(self, store: Store) -> None:
