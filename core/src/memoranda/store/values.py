@@ -94,7 +94,7 @@ class Value(Condition):
             equal = self.operator == "$eq"
             return lambda item: (getattr(item.metadata if in_metadata else item, name, None) == value) is equal
         if self.operator == "$in" and all(type(each) is str for each in value):
-            among = tuple(value)
+            among = frozenset(value)
             return lambda item: getattr(item.metadata if in_metadata else item, name, None) in among
         return self.matches
 
