@@ -52,5 +52,3 @@ async def test_a_very_large_scope_is_ranked_alike(engine: str, tmp_path: Path) -
     cases.thorough = True
     async with opened(engine, tmp_path) as store:
         await cases.test_a_large_scope_is_ranked_as_in_memory(store)
-        if engine == "memory":
-            await cases.test_needles_in_a_large_scope_are_found(store)

@@ -45,7 +45,6 @@ _LAST = (
     "test_meaning_depends_on_what_is_stored_alone",
     "test_a_call_that_is_cancelled_at_any_await_is_done_or_not",
     "test_random_forks_show_what_lists_would",
-    "test_needles_in_a_large_scope_are_found",
     "test_a_large_scope_is_ranked_as_in_memory",
     "test_every_two_filters_hold_together",
     "test_a_few_are_found_among_many",

@@ -18,7 +18,7 @@ from memoranda.store import InMemoryStore, Store
 from memoranda.store.filters import Narrowing
 from memoranda_testing import ExpectationError, Outcome, check_store
 from memoranda_testing.case import Cases
-from memoranda_testing.model import Call, Forked, Generator, HistoryOptions, Model, Sandbox, check_steps, histories
+from memoranda_testing.model import Call, Generator, HistoryOptions, Model, Sandbox, check_steps, histories
 from memoranda_testing.model.contract import quoted
 from memoranda_testing.model.sandbox import stays_within
 from memoranda_testing.model.steps import WRITES
@@ -294,17 +294,14 @@ def test_histories_hold_every_public_method_with_every_argument() -> None:
         model = Model(InMemoryStore.capabilities, lambda: 0.0)
         for _ in range(80):
             step = generator.step(model)
-            call = step.fork if isinstance(step, Forked) else step
-            if isinstance(call, Call):
-                seen.setdefault(call.method, set()).update(call.arguments)
+            if isinstance(step, Call):
+                seen.setdefault(step.method, set()).update(step.arguments)
     assert set(seen) == WRITES | READS
     for method in seen:
         known = set(inspect.signature(getattr(Store, method)).parameters) - {"self", "counter", "receipt"}
         if "narrowing" in known:
             known = known - {"narrowing"} | set(Narrowing.__annotations__)
         known -= {"as_of", "space"}  # Revisions and spaces have histories of their own.
-        if method == "fork":
-            known -= {"record", "deleted"}  # They are for copies, which have histories of their own.
         assert known == seen[method], method
 
 

@@ -730,7 +730,7 @@ WRONG_STORES: list[tuple[type[Store], str]] = [
     (UpdatesOneByOne, "update_many_is_all_or_none"),
     (HalfABatch, "add_many_is_all_or_none"),
     (HalfABatchWhenCancelled, "a_cancelled_batch_is_all_or_none"),
-    (StuckAfterCancel, "a_cancelled_add_leaves_the_store_usable"),
+    (StuckAfterCancel, "a_call_that_is_cancelled_at_any_await_is_done_or_not"),
     (CountIsLimited, "count_counts_what_matches"),
     (CountLeaks, "a_scope_reads_only_its_own"),
     (ScanNewestFirst, "scan_yields_oldest_first"),

@@ -372,6 +372,7 @@ class HalfAnUpdate(StepwiseStore):
     async def _update_many(self, items: Sequence[MemoryItem], within: MemoryMetadata | None) -> list[MemoryItem]:
         shelves = StepwiseStore()
         shelves.items._live, shelves.items._hidden = _copied(self._live), _copied(self._hidden)
+        shelves.items._added = self._added
         await shelves._update_many(items, within)  # It raises what is to be raised before anything is written.
         updated = []
         for item in items:

@@ -186,3 +186,24 @@ def every_read(store: Store, held: MemoryItem) -> dict[str, Callable[[], Corouti
         "owners": owners,
         "scan": scan,
     }
+
+
+def every_write(store: Store, item: MemoryItem) -> dict[str, Callable[[], Coroutine[Any, Any, object]]]:
+    """Return a call of every method that writes and that the store has."""
+    scope, held = item.metadata, store.capabilities
+    writes: dict[str, tuple[Capability | None, Callable[[], Coroutine[Any, Any, object]]]] = {
+        "add": (None, lambda: store.add(item)),
+        "add_many": (None, lambda: store.add_many([item])),
+        "update": (None, lambda: store.update(item)),
+        "update_many": (None, lambda: store.update_many([item])),
+        "append": (None, lambda: store.append([item], after=None)),
+        "apply": (None, lambda: store.apply(deletes=[item.id])),
+        "pop": (None, lambda: store.pop(metadata=scope)),
+        "clear": (None, lambda: store.clear(metadata=scope)),
+        "delete": (Capability.DELETE, lambda: store.delete(item.id)),
+        "restore": (Capability.DELETE, lambda: store.restore(item.id)),
+        "purge": (Capability.PURGE, lambda: store.purge(item.id)),
+        "touch": (Capability.TTL, lambda: store.touch([item.id], ttl=1e9)),
+        "sweep": (Capability.TTL, store.sweep),
+    }
+    return {name: call for name, (needed, call) in writes.items() if needed in (None, *held)}

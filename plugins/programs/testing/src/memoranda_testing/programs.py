@@ -29,9 +29,13 @@ from memoranda_testing.model.histories import check_steps
 from memoranda_testing.model.player import answered
 from memoranda_testing.model.program import call_text
 from memoranda_testing.model.sandbox import BOUNDED, Sandbox
-from memoranda_testing.model.steps import Call, Moved, Step
+from memoranda_testing.model.steps import BRANCH, Call, Moved, Step
 
 Program = Iterator[Step]
+
+
+_READ_IN_A_ROW = 50
+"""How many writes in a row are followed by a read each; more only make a store tidy up."""
 
 
 class Calls:
@@ -118,12 +122,17 @@ def refused(program: Callable[[Any, Calls], Iterator[Call]]) -> Callable[[Any, S
 
 
 def _with_reads(steps: list[Step], sandbox: Sandbox) -> Iterator[Step]:
-    """Yield the steps as this sandbox plays them: what is stored is read after every write, and in the end."""
+    """Yield the steps as this sandbox plays them: what is stored is read after every write, and in the end.
+
+    Of many writes in a row, only the first are followed by a read.
+    """
     store, hidden = Calls(), Capability.DELETE in sandbox.store.capabilities
     everything = store.scan(order="added", **({"include_deleted": True} if hidden else {}))
+    in_a_row = 0
     for step in steps:
         yield _below(step, sandbox.mark)
-        if isinstance(step, Call) and step.writes:
+        in_a_row = in_a_row + 1 if isinstance(step, Call) and step.writes else 0
+        if 0 < in_a_row <= _READ_IN_A_ROW:
             yield _below(everything, sandbox.mark)
     for read in (everything, store.search(limit=100), store.search(limit=100, order="added"), store.count()):
         yield _below(read, sandbox.mark)
@@ -143,15 +152,24 @@ def _below(step: Any, mark: str) -> Any:
 
 def _argument_below(name: str, value: Any, mark: str) -> Any:
     if isinstance(value, MemoryMetadata):
-        return value.model_copy(update={"namespace": (mark, *value.namespace)})
+        session = _argument_below("session_id", value.session_id, mark)
+        return value.model_copy(update={"namespace": (mark, *value.namespace), "session_id": session})
     if isinstance(value, MemoryItem):
         lower = copy_item(value)
-        lower.__dict__.update(id=f"{mark}{value.id}", metadata=_argument_below(name, value.metadata, mark))
+        lower.__dict__.update(id=_id_below(value.id, mark), metadata=_argument_below(name, value.metadata, mark))
+        lower.__dict__["archived_by"] = value.archived_by and _id_below(value.archived_by, mark)
         return lower
     if isinstance(value, (list, tuple, set)) and name in ("items", "adds", "ids", "deletes", "deleted"):
         return [_argument_below(name, inner, mark) for inner in value]
-    is_id = name in ("item_id", "after", "ids", "deletes", "deleted")
-    return f"{mark}{value}" if is_id and isinstance(value, str) else value
+    is_id = name in ("item_id", "after", "at", "ids", "deletes", "deleted")
+    is_branch = name == "session_id" and isinstance(value, str) and value.startswith(BRANCH)
+    return _id_below(value, mark) if is_branch or (is_id and isinstance(value, str)) else value
+
+
+def _id_below(item_id: str, mark: str) -> str:
+    """Return an id of its own; that of a forked session still begins like one."""
+    beginning = BRANCH if item_id.startswith(BRANCH) else ""
+    return f"{beginning}{mark}{item_id.removeprefix(BRANCH)}"
 
 
 __all__ = ["Calls", "Program", "item", "items", "mine", "played", "refused", "theirs"]

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Iterator, Sequence
-from dataclasses import dataclass, field
-from random import Random
 from typing import Any
 
 from memoranda.errors import IdConflictError, InputError, VersionConflictError
 from memoranda.items import BranchMemory, MemoryItem, MemoryMetadata, MemoryStatus
 from memoranda.store import Capability, InMemoryStore, Observer, Store
 from memoranda_testing.case import Cases, add_texts, needs, note
-from memoranda_testing.expect import ExpectationError, SkipCase, contents, equal, raises, that
+from memoranda_testing.cases.histories import HistoryCases
+from memoranda_testing.expect import SkipCase, contents, equal, raises, that
+from memoranda_testing.model.afresh import copied
 
 
 def record_of(branch: str, user_id: str | None, parent: str, at: str, **fields: Any) -> BranchMemory:
@@ -20,32 +20,9 @@ def record_of(branch: str, user_id: str | None, parent: str, at: str, **fields: 
     return BranchMemory(id=branch, metadata=metadata, archived_by=branch, parent=parent, at=at, **fields)
 
 
-async def copied(
-    store: Store, asked: MemoryMetadata | None = None, *, deleted: bool = False, **filters: Any
-) -> InMemoryStore:
-    """Return a copy of what a store holds, made with public methods."""
-    target = InMemoryStore()
-    async for item in store.scan(metadata=asked, include_deleted=deleted, order="added", **filters):
-        hidden = deleted and await store.get(item.id) is None
-        if isinstance(item, BranchMemory):
-            await target.fork(item.parent, at=item.at, record=item, deleted=hidden)
-        else:
-            await target.add_many([item], deleted=[item.id] if hidden else [])
-    return target
-
-
 async def shown(store: Store, session: str, **scope: Any) -> list[str]:
     """Return what a session shows."""
     return contents(await store.window(metadata=MemoryMetadata(session_id=session, **scope)))
-
-
-async def _same_in_copies(store: Store, asked: MemoryMetadata, sessions: Sequence[str]) -> None:
-    copy = await copied(store, asked)
-    copy_of_copy = await copied(copy)
-    for session in sessions:
-        wanted = await shown(store, session)
-        equal(await shown(copy, session), wanted, "a session in the copy")
-        equal(await shown(copy_of_copy, session), wanted, "a session in the copy of the copy")
 
 
 def _writes(
@@ -227,38 +204,6 @@ class BranchRecordCases(Cases):
         equal(await shown(store, branch), ["a", "b"], "the branch")
 
     @needs(Capability.FORK)
-    async def test_copies_of_branches_are_branches(self, store: Store) -> None:
-        """What is scanned and forked again elsewhere shows the same, branch by branch, with ids and times."""
-        scope = self.scope(session_id="s")
-        items = await add_texts(store, scope, "a", "b", "c")
-        branch = await store.fork("s", at=items[1].id)
-        own = await add_texts(store, MemoryMetadata(user_id=scope.user_id, session_id=branch), "x", "y")
-        nested, early = await store.fork(branch, at=own[0].id), await store.fork(branch, at=items[0].id)
-        await add_texts(store, MemoryMetadata(user_id=scope.user_id, session_id=nested), "z")
-        sessions = ("s", branch, nested, early)
-        whole = MemoryMetadata(user_id=scope.user_id)
-        await _same_in_copies(store, whole, sessions)
-        for session in sessions:
-            await _same_in_copies(store, MemoryMetadata(session_id=session), (session,))
-        record, there = await store.get(nested), await (await copied(store, whole)).get(nested)
-        assert record is not None
-        assert there is not None
-        equal((there.created_at, there.metadata), (record.created_at, record.metadata), "the record in the copy")
-        await store.apply(deletes=[branch])
-        await _same_in_copies(store, whole, sessions)
-        for gone in (own[0].id, items[1].id, items[0].id):
-            await store.apply(deletes=[gone])
-            await _same_in_copies(store, whole, sessions)
-            if Capability.DELETE in store.capabilities:
-                back = await copied(store, whole, deleted=True)
-                for place in (store, back):
-                    await place.restore(metadata=whole)
-                for session in sessions:
-                    wanted = await shown(store, session, user_id=scope.user_id)
-                    equal(await shown(back, session, user_id=scope.user_id), wanted, "a copy with deleted items")
-                await store.apply(deletes=[gone, branch])
-
-    @needs(Capability.FORK)
     async def test_a_part_of_a_store_is_copied_with_its_branches(self, store: Store) -> None:
         """A record names what the same scan yields, so that copies of a time or a status can be made."""
         scope = self.scope(session_id="s")
@@ -308,174 +253,17 @@ class BranchRecordCases(Cases):
             that(await store.get(session) is None, "A record outlived its user.")
 
 
-_HISTORIES = 40
-
-Step = tuple[str, int, int, int]
-"""What is done, in which session, to which of its items, and for a new one the second of its time."""
-
-
-_ACTS = ("say", "say", "say", "fork", "fork", "delete", "purge", "bring back", "clear", "end", "bring back", "replace")
-_NEEDED = {"purge": Capability.PURGE, "end": Capability.PURGE, "bring back": Capability.DELETE}
+_FORKING = (
+    *("add", "add", "add_many", "add_many", *["fork"] * 5, "apply", "apply", "purge", "clear"),
+    *("restore", "restore", "delete", "update_many"),
+)
 
 
-def _steps(random: Random, capabilities: frozenset[Capability]) -> list[Step]:
-    acts = [act for act in _ACTS if act not in _NEEDED or _NEEDED[act] in capabilities]
-    length = random.randint(4, 18)
-    return [
-        (random.choice(acts), random.randint(0, 5), random.randint(0, 9), random.randint(0, 99)) for _ in range(length)
-    ]
-
-
-@dataclass
-class _Model:
-    """Sessions as plain lists: which items belong to which session, and which of them branches share."""
-
-    sessions: list[str] = field(default_factory=lambda: ["s", "t"])
-    order: list[str] = field(default_factory=list)
-    """All ids, in the order of adding; purged ones are out."""
-    owner: dict[str, str] = field(default_factory=dict)
-    hidden: set[str] = field(default_factory=set)
-    pasts: dict[str, list[str]] = field(default_factory=dict)
-    """What the branches share, hidden or not; one whose record is hidden is among the hidden, too."""
-
-    def whole(self, session: str) -> list[str]:
-        """Return what a session shows, hidden items included."""
-        past = [] if session in self.hidden else self.pasts.get(session, [])
-        return [each for each in self.order if each in past or self.owner[each] == session]
-
-    def shown(self, session: str) -> list[str]:
-        """Return what a session shows."""
-        return [each for each in self.whole(session) if each not in self.hidden]
-
-    def own(self, session: str) -> list[str]:
-        """Return what belongs to a session, hidden or not."""
-        return [each for each in self.order if self.owner[each] == session]
-
-    def remove(self, ids: Sequence[str], *, hides: bool) -> None:
-        """Hide items and records, or remove them for good where nothing is hidden."""
-        if hides:
-            self.hidden.update(ids)
-        else:
-            self.purge(ids)
-            for each in ids:
-                self.pasts.pop(each, None)
-
-    def purge(self, ids: Sequence[str]) -> None:
-        """Remove ids."""
-        self.order = [each for each in self.order if each not in ids]
-
-
-class BranchHistoryCases(Cases):
-    """Random histories of sessions that are forked, compared with lists."""
+class BranchHistoryCases(HistoryCases):
+    """Random histories of sessions that are forked."""
 
     @needs(Capability.FORK)
     async def test_random_forks_show_what_lists_would(self, store: Store) -> None:
         """However sessions are forked, added to with any times, cleared, purged and restored; and so do copies."""
-        for number in range(_HISTORIES):
-            steps = _steps(Random(f"{self.seed}/forks/{number}"), store.capabilities)
-            try:
-                await _play(store, self.scope(), steps)
-            except ExpectationError as error:
-                raise await self._shortest(store, steps, error) from error
-
-    async def _shortest(self, store: Store, steps: list[Step], error: ExpectationError) -> ExpectationError:
-        """Remove every step that the failure does not need, and return the error of the rest."""
-        position = 0
-        while position < len(steps):
-            fewer = [*steps[:position], *steps[position + 1 :]]
-            try:
-                await _play(store, self.scope(), fewer)
-                position += 1
-            except ExpectationError as found:
-                steps, error = fewer, found
-        return error
-
-
-async def _play(store: Store, scope: MemoryMetadata, steps: Sequence[Step]) -> None:
-    model = _Model()
-    names = {"s": f"{scope.user_id}-s", "t": f"{scope.user_id}-t"}
-    for number, step in enumerate(steps):
-        await _do(store, step, str(number), scope, model, names)
-        await _compare(store, scope, model, names, f"after step {number} of {steps}")
-    await _compare_reads(store, scope, model, names, f"after {steps}")
-    user = MemoryMetadata(user_id=scope.user_id)
-    await _compare(await copied(store, user), scope, model, names, f"in a copy after {steps}")
-    if Capability.DELETE not in store.capabilities:
-        return
-    everything = await copied(store, user, deleted=True)
-    await everything.restore(metadata=user)
-    await store.restore(metadata=user)
-    model.hidden.clear()
-    await _compare(store, scope, model, names, f"after all was brought back that {steps} left")
-    await _compare(everything, scope, model, names, f"in a copy of all that {steps} left, brought back")
-
-
-async def _compare(store: Store, scope: MemoryMetadata, model: _Model, names: dict[str, str], when: str) -> None:
-    for session in model.sessions:
-        asked = MemoryMetadata(user_id=scope.user_id, session_id=names[session])
-        found = contents(await store.search(metadata=asked, order="added", limit=100, mode="substring"))[::-1]
-        equal(found, model.shown(session), f"the session {session!r} {when}")
-
-
-async def _compare_reads(store: Store, scope: MemoryMetadata, model: _Model, names: dict[str, str], when: str) -> None:
-    hides = Capability.DELETE in store.capabilities
-    for session in model.sessions:
-        asked = MemoryMetadata(user_id=scope.user_id, session_id=names[session])
-        wanted, record = model.shown(session), session in model.pasts and session not in model.hidden
-        scanned = [item async for item in store.scan(metadata=asked, archived=False, order="added")]
-        found = {
-            "window": contents(await store.window(metadata=asked)),
-            "payloads": [payload.content for payload in await store.payloads(metadata=asked)],
-            "scan": contents(scanned),
-        }
-        for name, shows in found.items():
-            equal(shows, wanted, f"{name} of the session {session!r} {when}")
-        equal(await store.count(metadata=asked), len(wanted) + record, f"count of the session {session!r} {when}")
-        if hides and session not in model.hidden:
-            number = await store.count(metadata=asked, include_deleted=True)
-            equal(number, len(model.whole(session)) + record, f"count of all of the session {session!r} {when}")
-
-
-async def _do(
-    store: Store, step: Step, content: str, scope: MemoryMetadata, model: _Model, names: dict[str, str]
-) -> None:
-    act, position, place, second = step
-    hides = Capability.DELETE in store.capabilities
-    session = model.sessions[position % len(model.sessions)]
-    there = MemoryMetadata(user_id=scope.user_id, session_id=names[session])
-    shown = model.shown(session)
-    if act == "say" or (act in ("fork", "delete", "purge", "replace") and not shown):
-        await store.add(note(content, there, second, id=f"{scope.user_id}-{content}"))
-        model.order.append(content)
-        model.owner[content] = session
-        return
-    chosen = shown[place % len(shown)] if shown else ""
-    item_id = f"{scope.user_id}-{chosen}"
-    if act == "fork":
-        branch = f"branch {content}"
-        names[branch] = await store.fork(names[session], at=item_id)
-        whole = model.whole(session)
-        model.pasts[branch] = whole[: whole.index(chosen) + 1]
-        model.sessions.append(branch)
-    elif act == "delete":
-        await store.apply(deletes=[item_id])
-        model.remove([chosen], hides=hides)
-    elif act == "purge":
-        await store.purge(item_id)
-        model.purge([chosen])
-    elif act == "replace":
-        there = MemoryMetadata(user_id=scope.user_id, session_id=names[model.owner[chosen]])
-        await store.add(note(chosen, there, second, id=item_id))
-    elif act == "clear":
-        record = session in model.pasts and session not in model.hidden
-        gone = [each for each in model.own(session) if each not in model.hidden]
-        equal(await store.clear(metadata=there), len(gone) + record, f"number that a clear of {session!r} tells")
-        model.remove([*gone, *([session] if record else [])], hides=hides)
-    elif act == "end":
-        record, gone = session in model.pasts, model.own(session)
-        equal(await store.purge(metadata=there), len(gone) + record, f"number that a purge of {session!r} tells")
-        model.purge(gone)
-        model.pasts.pop(session, None)
-    else:
-        await store.restore(metadata=there)
-        model.hidden.difference_update([*model.own(session), session])
+        options = self._history_options(store, writes=_FORKING, copies=True, together=False)
+        await self._play_histories(self._sandbox(store), options, "forks", histories=self._often(30), length=20)

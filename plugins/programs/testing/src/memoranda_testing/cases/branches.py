@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 import itertools
 from typing import Any
 
 from memoranda.errors import InputError, TurnConflictError, UnsupportedError
-from memoranda.items import AIMemory, HumanMemory, MemoryMetadata, SummaryMemory, ToolMemory
-from memoranda.store import Capability, Order, Store, copy_item
-from memoranda_testing.case import Cases, add_texts, moment, needs, note
+from memoranda.items import AIMemory, BranchMemory, HumanMemory, MemoryMetadata, SummaryMemory, ToolMemory
+from memoranda.store import Capability, Store
+from memoranda_testing.case import add_texts, moment, needs, note
+from memoranda_testing.cases.histories import HistoryCases
 from memoranda_testing.expect import SkipCase, contents, equal, raises
+from memoranda_testing.model.steps import BRANCH, Call, Moved
+from memoranda_testing.programs import Calls, Program, item, items, mine, played
 
 _FILTERS: dict[str, dict[str, Any]] = {
     "type": {"memory_type": "note"},
@@ -20,34 +22,43 @@ _FILTERS: dict[str, dict[str, Any]] = {
     "until": {"until": moment(9)},
     "trust": {"min_trust": "user"},
 }
-_ORDERS: tuple[Order, ...] = ("created", "updated", "added")
+_BRANCH = f"{BRANCH}1"
+_HERE, _THERE = mine(session_id="s"), mine(session_id=_BRANCH)
 
 
-async def _readings(store: Store, asked: MemoryMetadata, filters: dict[str, Any]) -> dict[str, list[str]]:
-    """Return what each method that reads shows of a session, as contents."""
-    found: dict[str, list[str]] = {}
-    for order in _ORDERS:
+def forked(store: Calls, session: str, at: str, branch: str = _BRANCH) -> Call:
+    """Return a call that forks a session under a name that the program knows."""
+    metadata = MemoryMetadata(session_id=branch)
+    record = BranchMemory(id=branch, metadata=metadata, archived_by=branch, created_at=moment(0))
+    return store.fork(session, at=at, record=record)
+
+
+def looks(store: Calls) -> Program:
+    """Yield reads of the session and of its branch by the methods that show a session."""
+    for there in (_HERE, _THERE):
+        yield from (store.window(metadata=there), store.payloads(metadata=there), store.count(metadata=there))
+        yield from (store.search(metadata=there, limit=100, order=order) for order in ("created", "added"))
+        yield store.scan(metadata=there, archived=False, order="added")
+
+
+def readings(store: Calls, asked: MemoryMetadata, filters: dict[str, Any]) -> Program:
+    """Yield reads of a session by every method that takes these filters, in every order."""
+    for order in ("created", "updated", "added"):
         search: dict[str, Any] = {"metadata": asked, "order": order, "mode": "substring", "limit": 50, **filters}
-        found[f"search({order})"] = contents(await store.search(**search))
-        found[f"search(query, {order})"] = contents(await store.search(query="TEA", **search))
-        found[f"search(page, {order})"] = contents(await store.search(**{**search, "limit": 3, "offset": 2}))
-        scanned = store.scan(metadata=asked, archived=False, order=order, **filters)
-        found[f"scan({order})"] = contents([item async for item in scanned])
-    ranked = await store.search_ranked(query="tea 4 milk 7", metadata=asked, mode="text", limit=50, **filters)
-    found["search_ranked"] = sorted(contents(each.item for each in ranked))  # Neighbours count, and are others.
+        yield from (store.search(**search), store.search(query="TEA", **search))
+        yield store.search(**{**search, "limit": 3, "offset": 2})
+        yield store.scan(metadata=asked, archived=False, order=order, **filters)
+    yield store.search_ranked(query="tea 4 milk 7", metadata=asked, mode="text", limit=50, **filters)
     if not filters:
-        found["owners"] = [repr(owner) async for owner in store.owners(by="task_id", within=asked)]
-        found["owners without counts"] = [
-            repr(owner) async for owner in store.owners(by="namespace", within=asked, counts=False)
-        ]
+        yield store.owners("task_id", within=asked)
+        yield store.owners("namespace", within=asked, counts=False)
     if "status" not in filters:
-        found["payloads"] = [each.content for each in await store.payloads(metadata=asked, limit=50, **filters)]
-        if "memory_type" not in filters:
-            found["window"] = contents(await store.window(metadata=asked, **filters))
-    return found
+        yield store.payloads(metadata=asked, limit=50, **filters)
+    if not filters.keys() & {"status", "memory_type"}:
+        yield store.window(metadata=asked, **filters)
 
 
-class BranchCases(Cases):
+class BranchCases(HistoryCases):
     """fork: a new session that continues another from any item."""
 
     async def shown(self, store: Store, scope: MemoryMetadata, session: str) -> list[str]:
@@ -81,37 +92,29 @@ class BranchCases(Cases):
         equal({"c", "d"} & {*contents(ranked)}, set(), "what a ranked search has no business with")
 
     @needs(Capability.FORK)
-    async def test_a_branch_reads_like_a_session_that_holds_all_of_it(self, store: Store) -> None:
+    @played
+    def test_a_branch_reads_like_a_session_that_holds_all_of_it(self, store: Calls) -> Program:
         """By every filter and in every order, as deep as it may be, with items whose times go back and forth."""
-        mine, other = self.scope(), self.scope(session_id="t")
-        session, there, whole = "s", mine.model_copy(update={"session_id": "s"}), []
+        session = "s"
         for number in range(24):
             own = {"extra": {"k": number % 3}, "task_id": "t" if number % 5 else None, "namespace": ("a", str(number))}
-            item = note(
-                f"{('tea', 'milk')[number % 2]} {number}",
-                there.model_copy(update=own),
-                number // 2 ^ 5,
-                memory_type=("note", "diary")[number // 4 % 2],
-                status=("accepted", "draft")[number // 2 % 2],
-                trust=("user", "external", None)[number % 3],
-                payload=f"payload {number}" if number % 4 else None,
-                payload_format="test" if number % 4 else None,
-            )
-            whole.append(copy_item(item))
-            await store.add(item)
+            fields: dict[str, Any] = {
+                "memory_type": ("note", "diary")[number // 4 % 2],
+                "status": ("accepted", "draft")[number // 2 % 2],
+                "trust": ("user", "external", None)[number % 3],
+                "payload": f"payload {number}" if number % 4 else None,
+                "payload_format": "test" if number % 4 else None,
+            }
+            text = f"{('tea', 'milk')[number % 2]} {number}"
+            yield store.add(item(text, number // 2 ^ 5, mine(session_id=session, **own), id=f"{number}", **fields))
             if number % 3 == 2:
-                session = await store.fork(session, at=item.id)
-                there = mine.model_copy(update={"session_id": session})
-        for item in whole:
-            metadata = item.metadata.model_copy(update={"user_id": other.user_id, "session_id": other.session_id})
-            item.__dict__.update(id=f"{item.id}-copy", metadata=metadata)
-        await store.add_many(whole)
+                branch = f"{BRANCH}{number}"
+                yield forked(store, session, f"{number}", branch)
+                session = branch
         for count in (0, 1, 2):
             for names in itertools.combinations(_FILTERS, count):
                 filters = {key: value for name in names for key, value in _FILTERS[name].items()}
-                branch, plain = [await _readings(store, asked, filters) for asked in (there, other)]
-                for name, found in branch.items():
-                    equal(found, plain[name], f"{name} of a branch, beside that of a session, with {filters}")
+                yield from readings(store, mine(session_id=session), filters)
 
     @needs(Capability.FORK)
     async def test_many_changes_do_not_move_the_end_of_a_past(self, store: Store) -> None:
@@ -128,63 +131,43 @@ class BranchCases(Cases):
         equal(await self.shown(store, scope, "s"), ["a", "b", "c"], "the session")
 
     @needs(Capability.FORK)
-    async def test_a_summary_that_is_gone_hides_nothing_from_a_branch(self, store: Store) -> None:
+    @played
+    def test_a_summary_that_is_gone_hides_nothing_from_a_branch(self, store: Calls) -> Program:
         """What a summary stood for is shown again by a branch that shares both, once the summary is removed."""
-        scope = self.scope(session_id="s")
-        items = await add_texts(store, scope, "a", "b")
-        summary = SummaryMemory(content="both", metadata=scope)
-        await store.add(summary)
-        await store.add_many([item.model_copy(update={"archived_by": summary.id}) for item in items])
-        branch = await store.fork("s", at=summary.id)
-        equal(await self.shown(store, scope, branch), ["both"], "the branch")
-        await store.apply(deletes=[summary.id])
-        equal(await self.shown(store, scope, branch), ["a", "b"], "the branch without the summary")
+        yield store.add_many([*items("a", "b", metadata=_HERE), SummaryMemory(id="s", content="both", metadata=_HERE)])
+        yield store.add_many(items("a", "b", metadata=_HERE, archived_by="s"))
+        yield from (forked(store, "s", "s"), *looks(store), store.apply(deletes=["s"]), *looks(store))
 
     @needs(Capability.FORK)
-    async def test_rounds_and_calls_go_on_across_a_fork(self, store: Store) -> None:
+    @played
+    def test_rounds_and_calls_go_on_across_a_fork(self, store: Calls) -> Program:
         """A tool call before the fork can be answered after it, in the same round."""
-        scope = self.scope(session_id="s")
-        call = AIMemory(content="", metadata=scope, tool_calls=[{"id": "c", "name": "look"}])
-        await store.add_many(
-            [HumanMemory(content="old", metadata=scope), HumanMemory(content="q", metadata=scope), call]
-        )
-        branch = await store.fork("s", at=call.id)
-        there = MemoryMetadata(user_id=scope.user_id, session_id=branch)
-        result = ToolMemory(content="r", metadata=there, tool_call_id="c")
-        await store.add_many([result, AIMemory(content="done", metadata=there)])
-        shown = await store.window(metadata=there, rounds=1)
-        equal(contents(shown), ["q", "", "r", "done"], "the last round of the branch")
-        equal({item.metadata.session_id for item in shown}, {branch}, "the session of what a window shows")
-        equal(contents(await store.window(metadata=scope, rounds=1)), ["q"], "the last round of the session")
+        asked = [HumanMemory(id=text, content=text, metadata=_HERE) for text in ("old", "q")]
+        call = AIMemory(id="call", content="", metadata=_HERE, tool_calls=[{"id": "c", "name": "look"}])
+        yield from (store.add_many([*asked, call]), forked(store, "s", "call"))
+        result = ToolMemory(id="r", content="r", metadata=_THERE, tool_call_id="c")
+        yield store.add_many([result, AIMemory(id="done", content="done", metadata=_THERE)])
+        yield from (store.window(metadata=there, rounds=rounds) for there in (_HERE, _THERE) for rounds in (1, 2))
 
     @needs(Capability.FORK)
-    async def test_a_summary_on_one_side_hides_nothing_on_the_other(self, store: Store) -> None:
-        """What a session archives after a fork is still shown by the branch, and its summary is not."""
-        scope = self.scope(session_id="s")
-        items = await add_texts(store, scope, "a", "b", "c")
-        branch = await store.fork("s", at=items[1].id)
-        summary = SummaryMemory(content="all of it", metadata=scope)
-        await store.add(summary)
-        for item in items:
-            await store.add(item.model_copy(update={"archived_by": summary.id}))
-        equal(await self.shown(store, scope, "s"), ["all of it"], "the session")
-        equal(await self.shown(store, scope, branch), ["a", "b"], "the branch")
-        again = await store.fork("s", at=summary.id)
-        equal(await self.shown(store, scope, again), ["all of it"], "a branch that was forked behind the summary")
+    @played
+    def test_a_summary_on_one_side_hides_nothing_on_the_other(self, store: Calls) -> Program:
+        """What a session archives after a fork is still shown by the branch, and its summary is not, gone or not."""
+        yield from (store.add_many(items(*"abc", metadata=_HERE)), forked(store, "s", "b"))
+        yield store.add(SummaryMemory(id="all", content="all of it", metadata=_HERE))
+        yield store.add_many(items(*"abc", metadata=_HERE, archived_by="all"))
+        yield from (*looks(store), forked(store, "s", "all", f"{BRANCH}2"))
+        yield store.window(metadata=mine(session_id=f"{BRANCH}2"))
+        yield from (store.apply(deletes=["all"]), *looks(store))
 
     @needs(Capability.FORK)
-    async def test_an_item_of_the_past_is_one_item(self, store: Store) -> None:
+    @played
+    def test_an_item_of_the_past_is_one_item(self, store: Calls) -> Program:
         """Deleting or changing it by its id is seen on both sides; pop on a branch takes only its own items."""
-        scope = self.scope(session_id="s")
-        items = await add_texts(store, scope, "a", "b", "c")
-        branch = await store.fork("s", at=items[2].id)
-        there = MemoryMetadata(user_id=scope.user_id, session_id=branch)
-        await add_texts(store, there, "x")
-        await store.apply(adds=[note("B", scope, id=items[1].id)], deletes=[items[0].id])
-        equal(await self.shown(store, scope, branch), ["B", "c", "x"], "the branch")
-        popped = [await store.pop(metadata=there), await store.pop(metadata=there)]
-        equal([item and item.content for item in popped], ["x", None], "what is popped from the branch")
-        equal(await self.shown(store, scope, branch), ["B", "c"], "the branch with its past alone")
+        yield from (store.add_many(items(*"abc", metadata=_HERE)), forked(store, "s", "c"))
+        yield store.add(item("x", metadata=_THERE))
+        yield store.apply(adds=[item("B", metadata=_HERE, id="b")], deletes=["a"])
+        yield from (*looks(store), store.pop(metadata=_THERE), store.pop(metadata=_THERE), *looks(store))
 
     @needs(Capability.FORK)
     async def test_forks_stay_with_their_owner(self, store: Store) -> None:
@@ -208,49 +191,23 @@ class BranchCases(Cases):
         equal(await self.shown(store, theirs, "s"), ["secret"], "the other's session")
 
     @needs(Capability.FORK)
-    async def test_a_summary_that_is_gone_leaves_the_past_to_branches(self, store: Store) -> None:
-        """What a later summary stands for is shown by the branch, also when the summary is gone."""
-        scope = self.scope(session_id="s")
-        items = await add_texts(store, scope, "a", "b", "c")
-        branch = await store.fork("s", at=items[1].id)
-        (summary,) = await add_texts(store, scope, "all of it")
-        await store.add_many([item.model_copy(update={"archived_by": summary.id}) for item in items])
-        await store.apply(deletes=[summary.id])
-        equal(await self.shown(store, scope, branch), ["a", "b"], "the branch")
-
-    @needs(Capability.FORK)
-    async def test_removing_a_part_of_a_branch_leaves_where_it_comes_from(self, store: Store) -> None:
+    @played
+    def test_removing_a_part_of_a_branch_leaves_where_it_comes_from(self, store: Calls) -> Program:
         """Only what the filter names is gone, through a handle as well; the branch still has its past."""
-        scope = self.scope(session_id="s")
-        (first,) = await add_texts(store, scope, "a")
-        branch = await store.fork("s", at=first.id)
-        there = MemoryMetadata(user_id=scope.user_id, session_id=branch)
-        own = [note("x", there, 1), note("y", there, 2), note("z", there, 3)]
-        await store.add_many(own)
-        child = await store.fork(branch, at=own[1].id)
-        equal(await store.clear(metadata=there, until=own[1].created_at), 1, "how many were removed")
-        equal(await self.shown(store, scope, branch), ["a", "y", "z"], "the branch")
-        handle = store.scoped(user_id=str(scope.user_id), session_id=branch)
-        equal(await handle.clear(since=own[2].created_at, until=moment(4)), 1, "how many a handle removed")
-        equal(await self.shown(store, scope, branch), ["a", "y"], "the branch after a part of it was cleared")
-        equal(await self.shown(store, scope, child), ["a", "y"], "the branch of the branch")
+        yield from (store.add(item("a", 9, _HERE)), forked(store, "s", "a"))
+        yield store.add_many([item(text, second, _THERE) for second, text in enumerate("xyz", 1)])
+        yield forked(store, _BRANCH, "y", f"{BRANCH}2")
+        yield from (store.clear(metadata=_THERE, since=moment(1), until=moment(2)), *looks(store))
+        yield store.scoped(user_id="ada", session_id=_BRANCH).clear(since=moment(3), until=moment(4))
+        yield from (*looks(store), store.window(metadata=mine(session_id=f"{BRANCH}2")))
 
     @needs(Capability.FORK, Capability.TTL)
-    async def test_an_expired_fork_point_still_bounds_the_past(self, store: Store) -> None:
+    @played
+    def test_an_expired_fork_point_still_bounds_the_past(self, store: Calls) -> Program:
         """What has expired is as if it had been purged."""
-        scope = self.scope(session_id="s")
-        (first,) = await add_texts(store, scope, "a")
-        last = note("soon gone", scope)
-        await store.add(last, ttl=600)
-        branch = await store.fork("s", at=last.id)
-        await store.touch([last.id], ttl=0.01)
-        while await store.get(last.id) is not None:  # noqa: ASYNC110 - the store's clock decides
-            await asyncio.sleep(0.01)
-        await add_texts(store, scope, "b")
-        equal(await self.shown(store, scope, branch), [first.content], "the branch")
-        await store.sweep()
-        await add_texts(store, scope, "c")
-        equal(await self.shown(store, scope, branch), [first.content], "the branch after a sweep")
+        yield from (store.add(item("a", metadata=_HERE)), store.add(item("soon gone", metadata=_HERE), ttl=600.0))
+        yield from (forked(store, "s", "soon gone"), Moved(601), store.add(item("b", metadata=_HERE)), *looks(store))
+        yield from (store.sweep(), store.add(item("c", metadata=_HERE)), *looks(store))
 
     @needs(Capability.FORK)
     async def test_a_turn_is_appended_to_a_branch(self, store: Store) -> None:

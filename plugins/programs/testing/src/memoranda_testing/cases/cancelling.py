@@ -7,8 +7,7 @@ import itertools
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from memoranda.errors import IdConflictError, VersionConflictError
-from memoranda.items import MemoryItem
+from memoranda.errors import IdConflictError
 from memoranda.store import Capability, Store
 from memoranda_testing.case import Cases, every_read, needs, note
 from memoranda_testing.event_loop import some_turns
@@ -16,9 +15,6 @@ from memoranda_testing.expect import contents, equal, same_item, that, within
 
 DELAYS = (None, 0, 0, 0.0002, 0.0005, 0.001, 0.002, 0.004, 0.008)
 """When calls are cancelled: before they start, after one turn of the loop, after some time."""
-
-_ATTEMPTS = 100
-"""How often an update is tried again that one meets which was cancelled and is still on its way."""
 
 
 class CancellationCases(Cases):
@@ -34,23 +30,6 @@ class CancellationCases(Cases):
             await asyncio.wait([task])
             if not task.cancelled():
                 task.result()
-
-    async def test_a_cancelled_add_leaves_the_store_usable(self, store: Store) -> None:
-        """Items of cancelled adds are there whole or not at all, and the next add works."""
-        scope = self.scope()
-        tried: list[MemoryItem] = []
-
-        def add() -> Coroutine[Any, Any, None]:
-            tried.append(note(f"cancelled {len(tried)}", scope, len(tried), mood=["calm"]))
-            return store.add(tried[-1])
-
-        await self._cancel(add)
-        await store.add(note("after", scope, 100))
-        found = {item.id: item for item in await store.search(metadata=scope, limit=100)}
-        for item in tried:
-            if item.id in found:
-                same_item(found[item.id], item, "an item whose add was cancelled", version=1)
-        that("after" in contents(found.values()), "An add after cancelled adds was lost.")
 
     @needs(Capability.ATOMIC)
     async def test_a_cancelled_batch_is_all_or_none(self, store: Store) -> None:
@@ -68,51 +47,6 @@ class CancellationCases(Cases):
             found = await store.search(metadata=scope, memory_type=batch, limit=100)
             that(len(found) in (0, 40), f"{len(found)} of 40 items of a cancelled batch are there.")
         equal(contents(await store.search(metadata=scope, limit=1)), ["after"], "an add after cancelled batches")
-
-    @needs(Capability.ATOMIC)
-    async def test_a_cancelled_update_is_all_or_none(self, store: Store) -> None:
-        """A cancelled update_many changes all items or none, and the versions still serve for the next update."""
-        scope = self.scope()
-        await store.add_many([note("0", scope, number) for number in range(10)])
-        rounds = 0
-
-        async def change() -> None:
-            nonlocal rounds
-            rounds += 1
-            content, read = str(rounds), await store.search(metadata=scope)
-            for item in read:
-                item.content = content
-            await store.update_many(read)
-
-        for delay in DELAYS:
-            task = asyncio.create_task(change())
-            await asyncio.sleep(delay or 0)
-            task.cancel()
-            await asyncio.wait([task])
-            await asyncio.sleep(0.02)  # What was cancelled may still be on its way; most rounds shall not meet it.
-            seen = {(item.content, item.version) for item in await store.search(metadata=scope)}
-            equal(len(seen), 1, "number of different states after a cancelled update")
-        for attempt in range(_ATTEMPTS):
-            try:
-                await change()
-                break
-            except VersionConflictError:  # The last one that was cancelled has come in between.
-                that(attempt < _ATTEMPTS - 1, "A cancelled update still changes items.")
-
-    async def test_a_cancelled_search_leaves_the_store_usable(self, store: Store) -> None:
-        """Cancelled searches, scans and counts leave the data and the store as they were."""
-        scope = self.scope()
-        await store.add_many([note(f"tea {number}", scope, number) for number in range(30)])
-
-        async def scan() -> int:
-            return len([item async for item in store.scan(metadata=scope)])
-
-        await self._cancel(lambda: store.search(metadata=scope, query="tea", mode="substring"))
-        await self._cancel(lambda: store.count(metadata=scope))
-        await self._cancel(scan)
-        equal(await scan(), 30, "a scan after cancelled ones")
-        await store.add(note("after", scope, 100))
-        equal(contents(await store.search(metadata=scope, limit=1)), ["after"], "a search after cancelled ones")
 
     async def test_many_cancelled_calls_exhaust_nothing(self, store: Store) -> None:
         """Connections, locks and seats that cancelled calls of any kind held are free again."""

@@ -34,6 +34,6 @@ class HistoryCases(Cases):
             for mark in sandbox.marks:
                 self.owned(MemoryMetadata(namespace=(mark,)))
 
-    def _history_options(self, store: Store, **further: bool | int) -> HistoryOptions:
+    def _history_options(self, store: Store, **further: bool | int | tuple[str, ...]) -> HistoryOptions:
         """Return the options for histories on this store."""
         return HistoryOptions(substring_is_default=store.default_mode == "substring", **further)  # type: ignore[arg-type]

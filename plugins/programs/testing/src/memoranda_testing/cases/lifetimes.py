@@ -224,6 +224,19 @@ class LifetimeCases(HistoryCases):
 
     @needs(Capability.TTL)
     @played
+    def test_a_second_lifetime_replaces_the_first(self, store: Calls) -> Program:
+        """An item that is added or touched with another ttl lives that long, whether it is longer or shorter."""
+        for first, second in ((100.0, 1_000.0), (1_000.0, 100.0)):
+            names = [f"{way}{first:g}" for way in ("add", "add_many", "touch")]
+            yield from (store.add(item(name), ttl=first) for name in names)
+            yield store.add(item(names[0]), ttl=second)
+            yield store.add_many([item(names[1])], ttl=second)
+            yield store.touch([names[2]], ttl=second)
+        for seconds in (99.0, 2.0, 898.0, 2.0):
+            yield from (Moved(seconds), store.scan(order="added"), store.scan(include_deleted=True))
+
+    @needs(Capability.TTL)
+    @played
     def test_reading_can_refresh(self, store: Calls) -> Program:
         """With refresh, what is read lives its ttl once more, and nothing else does."""
         yield from (store.add_many([item(text, ttl=10.0) for text in "abcd"]), Moved(6))

@@ -5,9 +5,10 @@ from __future__ import annotations
 import itertools
 from dataclasses import replace
 from random import Random
+from typing import Any
 
 from memoranda.items import SCOPE_FIELDS
-from memoranda.store import Capability, SearchMode, Store
+from memoranda.store import Capability, Order, SearchMode, Store
 from memoranda_testing.case import Reopen, needs, note, required
 from memoranda_testing.cases.histories import HistoryCases
 from memoranda_testing.expect import ExpectationError, SkipCase, that
@@ -26,8 +27,7 @@ from memoranda_testing.model.change_steps import Changes, straddling_steps
 from memoranda_testing.model.combination_steps import Combinations
 from memoranda_testing.model.histories import failed
 from memoranda_testing.model.lifetime_steps import first_steps_after_an_end, lifetime_steps, lonely_ends
-from memoranda_testing.model.meaning import meaning_difference
-from memoranda_testing.model.meaning_steps import QUERIES, Meanings
+from memoranda_testing.model.meaning_steps import QUERIES, Meanings, meaning_difference
 from memoranda_testing.model.player import Player, modelled
 from memoranda_testing.model.program import call_text
 from memoranda_testing.model.recipe import sendable
@@ -35,7 +35,7 @@ from memoranda_testing.model.search_steps import random_searches
 from memoranda_testing.model.size_steps import HUGE, LARGE, QUICK, large_steps, size_steps
 from memoranda_testing.model.state_steps import By, States
 from memoranda_testing.model.steps import RankedAfresh, Step
-from memoranda_testing.model.value_steps import alike_values, match_behind_many, second_lifetimes
+from memoranda_testing.programs import Calls, Program, item, items, mine, played
 
 _CANCELLED = (
     *("add", "update", "pop", "get", "get_many", "search", "search_ranked", "scan", "count", "owners"),
@@ -44,6 +44,14 @@ _CANCELLED = (
 _CANCELLED_WHOLE = ("add_many", "append", "apply", "update_many")
 _AWAITS = 60
 """How many awaits of a call are tried; more than any store of ours has."""
+
+_ALIKE: tuple[dict[str, Any], ...] = (
+    *({"k": [1, 2]}, {"k": [2, 1]}, {"k": [1, 2, 2]}, {"K": [1, 2]}, {"k": {"a": [1, 2]}}),
+    *({"k": {"A": [1, 2]}}, {"k": {"a": [2, 1]}}, {"k": "a"}, {"K": "a"}),
+)
+"""Values that differ only in the order or the number of a list's elements, or in the case of a key."""
+
+_ORDERS: tuple[Order | None, ...] = (None, "added")
 
 _PLAIN = ("item", "items", "adds", "deletes", "item_id", "ids", "ttl", "after", "query", "mode", "by")
 """The arguments that make a call what it is."""
@@ -65,15 +73,28 @@ class IsolationCases(HistoryCases):
         for steps in histories[:: 2 if self.is_brief else 1]:
             await check_steps(sandbox, steps, "names that look alike")
 
-    async def test_values_that_look_alike_are_apart(self, store: Store) -> None:
+    @played
+    def test_values_that_look_alike_are_apart(self, store: Calls) -> Program:
         """Lists in another order, and keys in another case, are other values of extra."""
-        sandbox = self._sandbox(store)
-        await check_steps(sandbox, list(alike_values(sandbox.mark)), "values that look alike")
+        for number, extra in enumerate(_ALIKE):
+            yield store.add(item("tea", 0, mine(extra=extra), id=f"{number}"))
+        for number, extra in enumerate(_ALIKE):
+            wanted, (key, value) = mine(extra=extra), next(iter(extra.items()))
+            reads = (store.search, store.scan, store.count, store.payloads, store.window, store.head)
+            yield from (read(metadata=wanted) for read in reads)
+            yield store.search_ranked(query="tea", mode="text", metadata=wanted)
+            yield store.get(f"{(number + 1) % len(_ALIKE)}", metadata=wanted)
+            yield store.search(where={f"extra.{key}": value})
+        yield from (store.clear(metadata=mine(extra=extra)) for extra in _ALIKE[::4])
 
-    async def test_a_limit_counts_what_matches(self, store: Store) -> None:
+    @played
+    def test_a_limit_counts_what_matches(self, store: Calls) -> Program:
         """The only match is found with any limit, however many newer items do not match."""
-        sandbox = self._sandbox(store)
-        await check_steps(sandbox, list(match_behind_many(sandbox.mark)), "a match behind many")
+        yield store.add(item("saffron"))
+        yield store.add_many(items(*(f"tea {number}" for number in range(1, 221))))
+        for limit in (1, 2, 5, 20):
+            yield from (store.search(query="saffron", mode="substring", limit=limit, order=each) for each in _ORDERS)
+            yield store.search_ranked(query="saffron", mode="text", limit=limit)
 
     async def test_random_filters_match_the_model(self, store: Store) -> None:
         """Random searches over random items find what Filter.matches says, in the same order."""
@@ -149,10 +170,8 @@ class ModelCases(HistoryCases):
         await self._play_histories(sandbox, options, topic, histories=histories, length=length)
         if sandbox.mark:
             self.unchecked("calls without any filter: others may have memories in this store")
-        if not {Capability.FORK, Capability.PURGE} <= sandbox.store.capabilities:
-            self.unchecked("sessions that are forked, which needs the capabilities 'fork' and 'purge'")
-        elif sandbox.mark:
-            self.unchecked("sessions that are forked: others may have memories in this store")
+        if Capability.FORK not in sandbox.store.capabilities:
+            self.unchecked("sessions that are forked, which needs the capability 'fork'")
         if options.lifetimes and not options.moves_clock:
             self.unchecked("a clock that is moved: memories of others would expire by it")
         if not self.thorough:
@@ -211,14 +230,6 @@ class ModelCases(HistoryCases):
             raise SkipCase("it moves the clock, by which memories of others would expire")
         for steps in (lifetime_steps, first_steps_after_an_end, lonely_ends):
             await check_steps(sandbox, list(steps(sandbox.mark, store.capabilities)), "lifetimes")
-
-    @needs(Capability.TTL)
-    async def test_a_second_lifetime_replaces_the_first(self, store: Store) -> None:
-        """An item that is added or touched with another ttl lives that long, whether it is longer or shorter."""
-        sandbox = self._sandbox(store)
-        if not sandbox.moves_clock:
-            raise SkipCase("it moves the clock, by which memories of others would expire")
-        await check_steps(sandbox, list(second_lifetimes(sandbox.mark, store.capabilities)), "second lifetimes")
 
     @needs(Capability.PERSISTENT)
     async def test_random_histories_outlive_the_store(self, store: Store, reopen: Reopen | None) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
-from memoranda.items import AIMemory, HumanMemory, MemoryItem, MemoryMetadata, SystemMemory, ToolMemory
+from memoranda.items import AIMemory, HumanMemory, MemoryItem, SystemMemory, ToolMemory
 from memoranda.store import Store
 from memoranda_testing.case import moment
 from memoranda_testing.cases.histories import HistoryCases
@@ -93,49 +93,52 @@ class TimeCases(HistoryCases):
 class WindowCases(HistoryCases):
     """One call for what a model may be shown."""
 
-    async def test_a_window_keeps_instructions_rounds_and_groups(self, store: Store) -> None:
+    @played
+    def test_a_window_keeps_instructions_rounds_and_groups(self, store: Calls) -> Program:
         """However long ago the system message was, it is there; rounds are whole and so are tool calls."""
-        scope = self.scope(session_id="s")
-        items: list[MemoryItem] = [SystemMemory(content="be kind", metadata=scope)]
+        place = mine(session_id="s")
+        said: list[MemoryItem] = [SystemMemory(id="system", content="be kind", metadata=place)]
         for number in range(120):
-            items.append(HumanMemory(content=f"q{number}", metadata=scope))
-            items.append(AIMemory(content="", metadata=scope, tool_calls=[{"id": f"c{number}", "name": "look"}]))
-            items.append(ToolMemory(content=f"r{number}", metadata=scope, tool_call_id=f"c{number}"))
-            items.append(AIMemory(content=f"a{number}", metadata=scope))
-        items.append(HumanMemory(content="last", metadata=scope))
-        items.append(AIMemory(content="", metadata=scope, tool_calls=[{"id": "open", "name": "look"}]))
-        await store.add_many(items)
-        two = await store.window(metadata=scope, rounds=2)
-        equal(contents(two), ["be kind", "q119", "", "r119", "a119", "last"], "the last two rounds")
-        everything = await store.window(metadata=scope)
-        equal(len(everything), len(items) - 1, "number without the call that nothing answers")
-        few = await store.window(metadata=scope, tokens=8, counter=lambda _: 1)
-        equal(contents(few), ["be kind", "q119", "", "r119", "a119", "last"], "rounds within eight tokens")
-        equal(contents(await store.window(metadata=scope, limit=3)), ["be kind", "last"], "the newest three")
-        equal(contents(await store.window(metadata=scope, rounds=0)), ["be kind"], "no round")
-        handle = store.scoped(user_id=str(scope.user_id))
-        equal(contents(await handle.window(rounds=2)), contents(two), "the window of a handle")
+            calls = [{"id": f"c{number}", "name": "look"}]
+            said += [
+                HumanMemory(id=f"q{number}", content=f"q{number}", metadata=place),
+                AIMemory(id=f"call{number}", content="", metadata=place, tool_calls=calls),
+                ToolMemory(id=f"r{number}", content=f"r{number}", metadata=place, tool_call_id=f"c{number}"),
+                AIMemory(id=f"a{number}", content=f"a{number}", metadata=place),
+            ]
+        said.append(HumanMemory(id="last", content="last", metadata=place))
+        said.append(AIMemory(id="open", content="", metadata=place, tool_calls=[{"id": "open", "name": "look"}]))
+        yield store.add_many(said)
+        asked: list[dict[str, int]] = [{"rounds": 2}, {}, {"tokens": 30}, {"limit": 3}, {"rounds": 0}, {"limit": 20}]
+        yield from (store.window(metadata=place, **bounds) for bounds in asked)
+        yield store.scoped(user_id="ada").window(rounds=2)
 
-    async def test_a_window_shows_what_all_of_a_long_history_would_have_shown(self, store: Store) -> None:
-        """Neither half of a group that began long ago nor late answers to an old question stand for what is newer."""
+    async def test_a_window_counts_tokens_as_the_caller_does(self, store: Store) -> None:
+        """With a counter, whole rounds are shown within so many of its tokens, after the system message."""
         scope = self.scope(session_id="s")
-        items: list[MemoryItem] = [HumanMemory(content="begin", metadata=scope, group="g")]
-        items += [AIMemory(content=f"a{number}", metadata=scope) for number in range(70)]
-        await store.add_many(
-            [*items, AIMemory(content="end", metadata=scope, group="g"), MemoryItem(content="last", metadata=scope)]
-        )
-        shown = await store.window(metadata=scope, limit=3)
-        equal(contents(shown), ["a69", "last"], "the newest three without half of a group")
-        user = self.user()
-        old, new = (MemoryMetadata(user_id=user, session_id=name) for name in ("old", "new"))
-        items = [HumanMemory(content="asked long ago", metadata=old)]
+        said: list[MemoryItem] = [SystemMemory(content="be kind", metadata=scope)]
+        for number in range(120):
+            said.append(HumanMemory(content=f"q{number}", metadata=scope))
+            said.append(AIMemory(content=f"a{number}", metadata=scope))
+        await store.add_many(said)
+        few = await store.window(metadata=scope, tokens=4, counter=lambda _: 1)
+        equal(contents(few), ["be kind", "q119", "a119"], "rounds within four tokens")
+
+    @played
+    def test_a_window_shows_what_all_of_a_long_history_would_have_shown(self, store: Calls) -> Program:
+        """Neither half of a group that began long ago nor late answers to an old question stand for what is newer."""
+        place, old, new = (mine(session_id=name) for name in ("s", "old", "new"))
+        yield store.add(HumanMemory(id="begin", content="begin", metadata=place, group="g"))
+        yield store.add_many([AIMemory(id=f"g{number}", content=f"a{number}", metadata=place) for number in range(70)])
+        yield store.add(AIMemory(id="end", content="end", metadata=place, group="g"))
+        yield from (store.add(item("last", metadata=place)), store.window(metadata=place, limit=3))
+        yield store.add(HumanMemory(id="asked", content="asked long ago", metadata=old))
         for number in range(3):
-            items += [HumanMemory(content=f"q{number}", metadata=new), AIMemory(content=f"a{number}", metadata=new)]
-        await store.add_many([*items, *(AIMemory(content=f"late {number}", metadata=old) for number in range(70))])
-        bounds: list[dict[str, Any]] = [{"rounds": 2}, {"rounds": 2, "limit": 20}]
-        for bound in (*bounds, {"tokens": 5, "counter": lambda _: 1}):
-            shown = await store.window(metadata=MemoryMetadata(user_id=user), **bound)
-            equal(contents(shown), ["q1", "a1", "q2", "a2"], f"the window with {sorted(bound)}")
+            yield store.add(HumanMemory(id=f"q{number}", content=f"q{number}", metadata=new))
+            yield store.add(AIMemory(id=f"a{number}", content=f"a{number}", metadata=new))
+        yield store.add_many([AIMemory(id=f"late {number}", content="late", metadata=old) for number in range(70)])
+        for bounds in ({"rounds": 2}, {"rounds": 2, "limit": 20}, {"tokens": 10}, {"tokens": 40}):
+            yield store.window(metadata=mine(), **bounds)
 
     @refused
     def test_a_window_refuses_what_is_no_bound(self, store: Calls) -> Iterator[Call]:

@@ -130,6 +130,15 @@ class RecallCases(Cases):
         await handle.clear()
         equal(await handle.recall(question, shared=True), [], "shared after clear()")
 
+    async def test_with_current_the_newest_value_is_recalled(self, store: Store) -> None:
+        """Of items that say the same with different values, it is the newest one that is recalled first."""
+        mine = self._user("s")
+        said = ("Ada's phone number is 1234", "Ada's phone number is now 030 4321 98 76, after six", "Ada likes seven")
+        await self._tell(store, mine, *(HumanMemory(content=text) for text in said))
+        handle = store.scoped(user_id=str(mine.user_id))
+        found = await handle.recall("What is Ada's phone number?", limit=1, current=True)
+        equal(contents(found), [said[1]], "recalled")
+
     async def test_a_verdict_says_how_far_memories_go(self, store: Store) -> None:
         """It comes with the memories and their scores, and counts what the window shows."""
         mine = self._user("s")

@@ -11,7 +11,7 @@ from collections.abc import Coroutine
 from typing import Any
 
 from memoranda_testing.case import Clock
-from memoranda_testing.model.afresh import unlike_afresh
+from memoranda_testing.model.afresh import copied, unlike_afresh
 from memoranda_testing.model.answer_texts import outcome
 from memoranda_testing.model.generator import Generator
 from memoranda_testing.model.histories import check_histories, check_steps, compare
@@ -20,7 +20,7 @@ from memoranda_testing.model.outside import Outside
 from memoranda_testing.model.player import Stepped
 from memoranda_testing.model.reference import Model
 from memoranda_testing.model.sandbox import Sandbox
-from memoranda_testing.model.steps import Call, Cancelled, Forked, Many
+from memoranda_testing.model.steps import Call, Cancelled, Many
 from memoranda_testing.model.values import HistoryOptions
 
 
@@ -33,7 +33,6 @@ __all__ = [
     "Call",
     "Cancelled",
     "Clock",
-    "Forked",
     "Generator",
     "HistoryOptions",
     "Many",
@@ -44,6 +43,7 @@ __all__ = [
     "check_histories",
     "check_steps",
     "compare",
+    "copied",
     "held",
     "left_since",
     "outcome",

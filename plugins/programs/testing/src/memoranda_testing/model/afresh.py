@@ -1,13 +1,29 @@
-"""Compare rankings after many changes with rankings over copies of the same items that have no past."""
+"""Copies of what a store holds: to compare rankings with those of items that have no past, and to compare branches."""
 
 from __future__ import annotations
 
 import itertools
 import uuid
 from collections.abc import Mapping, Sequence
+from typing import Any
 
-from memoranda.items import MemoryItem, MemoryMetadata
-from memoranda.store import EVERYTHING, Capability, RankedItem, SearchMode, Store, copy_item
+from memoranda.items import BranchMemory, MemoryItem, MemoryMetadata
+from memoranda.store import EVERYTHING, Capability, InMemoryStore, RankedItem, SearchMode, Store, copy_item
+
+
+async def copied(
+    store: Store, asked: MemoryMetadata | None = None, *, deleted: bool = False, **filters: Any
+) -> InMemoryStore:
+    """Return a copy of what a store holds, made with public methods."""
+    target = InMemoryStore()
+    async for item in store.scan(metadata=asked, include_deleted=deleted, order="added", **filters):
+        hidden = deleted and await store.get(item.id) is None
+        if isinstance(item, BranchMemory):
+            await target.fork(item.parent, at=item.at, record=item, deleted=hidden)
+        else:
+            await target.add_many([item], deleted=[item.id] if hidden else [])
+    return target
+
 
 LONG = 2_000
 """How many letters have several passages."""

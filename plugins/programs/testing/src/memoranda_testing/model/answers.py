@@ -31,6 +31,8 @@ class Seen:
         for name, value in values.items():
             if value.__class__ in _NESTED:
                 values[name] = _copied(value)  # The caller's is spoiled afterwards.
+        if "places" in values:  # The numbers that a store gives the places of a branch are its own.
+            values["places"] = sorted(values["places"])
         whose = item.metadata.__dict__
         values["metadata"] = {**whose, "extra": _copied(whose["extra"])}
         return cls(type(item).__name__, values, repr([values[name] for name in sorted(values)]))

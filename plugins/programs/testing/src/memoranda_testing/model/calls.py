@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from memoranda.items import SCOPE_FIELDS, MemoryMetadata
+from memoranda.items import SCOPE_FIELDS, BranchMemory, MemoryMetadata
 from memoranda.store import Capability
+from memoranda.store.backend import Filter, metadata_matches
 from memoranda_testing.model.reference import Model
-from memoranda_testing.model.steps import Call
+from memoranda_testing.model.state import shown
+from memoranda_testing.model.steps import BRANCH, Call
 from memoranda_testing.model.values import Values
 from memoranda_testing.model.world import FOREVER, LIFETIMES, QUERIES, STATUSES, TYPES
 
@@ -18,7 +20,7 @@ class Calls(Values):
 
     def call_of(self, method: str, model: Model) -> Call:
         """Return a call of this method."""
-        scope = self._scope()
+        scope = None if method == "fork" and self.world.chance(0.5) else self._scope()
         draw: Callable[[MemoryMetadata | None, Model], dict[str, Any]] = getattr(self, f"_{method}")
         drawn = draw(scope, model).items()
         arguments = {name: value for name, value in drawn if value is not None or name in ("after", "archived")}
@@ -220,6 +222,25 @@ class Calls(Values):
     def _restore(self, scope: MemoryMetadata | None, model: Model) -> dict[str, Any]:
         item_id = self._id(model) if self.world.chance(0.4) else None
         return {"item_id": item_id, "metadata": self._asked(scope)}
+
+    def _fork(self, scope: MemoryMetadata | None, model: Model) -> dict[str, Any]:
+        """Fork a session at an item that it shows, most often; further calls may name the new session."""
+        world = self.world
+        sessions = world.owners["session_id"]
+        session = world.one(sessions)
+        fits = shown(model.rows, Filter.of(metadata=MemoryMetadata(session_id=session), archived=None))
+        there = [row.item for row in self._said(model) if fits(row.item)]
+        there = [item for item in there if metadata_matches(scope, item.metadata)] or there
+        branch = f"{BRANCH}{world.mark}{len(sessions)}"
+        sessions.append(branch)
+        made: dict[str, Any] = {"created_at": world.one(world.moments), "updated_at": world.one(world.moments)}
+        metadata = MemoryMetadata(session_id=branch, namespace=world.root)
+        return {
+            "session_id": session,
+            "at": world.one(there).id if there and world.chance(0.9) else self._id(model),
+            "record": BranchMemory(id=branch, metadata=metadata, archived_by=branch, **made),
+            "deleted": self._flag(0.1) if Capability.ADD_DELETED in self.capabilities else None,
+        }
 
     def _purge(self, scope: MemoryMetadata | None, model: Model) -> dict[str, Any]:
         item_id = self._id(model) if self.world.chance(0.4) else None

@@ -48,6 +48,7 @@ _SENTENCES: dict[str, dict[str, tuple[str, str]]] = {
     },
     "update": {"no error": ("update", "Otherwise raises VersionConflictError and changes nothing;")},
     "pop": {"together": ("pop", "However many call at the same time, each item is returned once.")},
+    "window": {"copy": ("fork", "Copies of other stores give the ``record`` as :meth:`scan` yields it")},
     "fork": {"no error": ("fork", "Raises InputError if the session does not show such an item.")},
 }
 
@@ -71,6 +72,8 @@ _CAUSES: dict[str, str] = {
     "not ended": "a lock, a connection or a slot of a pool that is not given back when a call fails or is cancelled; or a store that is slow, which is no fault: run the kit with a longer timeout",
     "afresh": "a vector, a word list or an entry of an index that was not renewed where an item was replaced, archived or "
     "removed",
+    "copy": "the record of a branch that a scan yields, which names other items than the scan does, or a branch that is "
+    "made again with another past",
     "outside": "a write that is acknowledged before it is where others read: in a cache or a buffer of this process, or in "
     "a transaction that is not committed",
     "left": "a connection, a thread or a task that close() does not wait for",

@@ -13,9 +13,20 @@ from memoranda.store import Capability, copy_item
 from memoranda_testing.model.calls import Calls
 from memoranda_testing.model.reference import Model
 from memoranda_testing.model.state import Refused
-from memoranda_testing.model.steps import Call, Forked, Moved, Reopened, SeenOutside, Step, Together
+from memoranda_testing.model.steps import Call, Copied, Moved, Reopened, SeenOutside, Step, Together
 from memoranda_testing.model.values import HistoryOptions
 from memoranda_testing.model.world import FAR_FUTURES, QUERIES
+
+_WRITES = (
+    *("add", "add", "add_many", "add_many", "update", "update_many", "append", "apply", "clear", "pop"),
+    *("delete", "delete", "restore", "purge", "fork"),
+)
+_NEEDED = {
+    "delete": Capability.DELETE,
+    "restore": Capability.DELETE,
+    "purge": Capability.PURGE,
+    "fork": Capability.FORK,
+}
 
 
 class Generator(Calls):
@@ -32,11 +43,7 @@ class Generator(Calls):
         reads += ["payloads", "exists"]
         if Capability.HYBRID not in capabilities:  # The model ranks by words alone.
             reads.append("recall")
-        writes = ["add", "add", "add_many", "add_many", "update", "update_many", "append", "apply", "clear", "pop"]
-        if Capability.DELETE in capabilities:
-            writes += ["delete", "delete", "restore"]
-        if Capability.PURGE in capabilities:
-            writes.append("purge")
+        writes = [each for each in options.writes or _WRITES if _NEEDED.get(each) in (None, *capabilities)]
         if options.lifetimes:
             writes += ["touch", "touch", "add"]
         if options.moves_clock:
@@ -59,9 +66,6 @@ class Generator(Calls):
         if self.options.together and world.chance(0.06):
             self._waiting += self.audits()
             return self._together(model)
-        if self.forks and world.chance(0.05):
-            self._waiting += self.audits()
-            return self.forked(model)
         call = self.call(model)
         if call.writes:
             self._waiting += self.audits()
@@ -92,8 +96,13 @@ class Generator(Calls):
         """Yield reads of every value, id, namespace and owner of this world, then replacements and removals."""
         for method in ("append", "update", "pop") if self.options.together else ():
             yield self._together(model, method)
-        if self.forks:
-            yield from (self.forked(model), self.forked(model), *self.audits())
+        if "fork" in self._writes:
+            for _ in range(3):
+                yield self.call_of("fork", model)
+            yield from (*self.audits(), *self._every_session())
+        if self.options.copies:
+            yield Copied(self.world.bounds)
+            yield Copied(self.world.bounds, restored=Capability.DELETE in self.capabilities)
         yield from (*self._every_value(), *self._every_id(), *self._every_place())
         for by in (*SCOPE_FIELDS, "namespace"):
             yield Call("owners", self._everywhere({"by": by}, "within"), None, self._instance())
@@ -131,13 +140,27 @@ class Generator(Calls):
                 yield Call(method, {"metadata": there}, None, self._instance())
             yield Call("owners", {"by": "namespace", "within": there}, None, self._instance())
 
+    def _every_session(self) -> Iterator[Call]:
+        """Yield reads of every session, the forked ones too."""
+        for session in self.world.owners["session_id"]:
+            there: dict[str, Any] = {"metadata": MemoryMetadata(session_id=session)}
+            looks: list[tuple[str, dict[str, Any]]] = [
+                *(("window", {}), ("window", {"rounds": 1}), ("payloads", {}), ("head", {})),
+                *(("search", {"limit": 100, "order": order}) for order in ("added", "created")),
+                *(("scan", {"archived": archived, "order": "added"}) for archived in (False, True, None)),
+                *(("count", {"include_deleted": deleted}) for deleted in (False, True)),
+                ("scan", {"include_deleted": True, "order": "added"}),
+                ("search_ranked", {"query": "tea milk", "mode": "text"}),
+            ]
+            yield from (Call(method, {**there, **asked}, None, self._instance()) for method, asked in looks)
+
     def _replacement(self, method: str, model: Model) -> Call:
         """Return a call that replaces items, one or up to three, with the same ones, but for their texts and times.
 
         A call that also removes items removes another one, sometimes for good.
         """
         world = self.world
-        taken = [row.item for row in model.rows.values() if not row.deleted]
+        taken = [row.item for row in self._said(model) if not row.deleted]
         if not taken:
             return Call("count", self._everywhere({}), None, self._instance())
         chosen = world.random.sample(taken, 1 if method == "add" else min(len(taken), world.random.randint(1, 3)))
@@ -216,32 +239,6 @@ class Generator(Calls):
         head = self._head_of(items[0], model)
         turns = [Call("append", {"items": [item], "after": head}, None, self._instance()) for item in items]
         return Together(tuple(turns))
-
-    @property
-    def forks(self) -> bool:
-        """True if sessions can be forked and ended without a trace."""
-        return {Capability.FORK, Capability.PURGE} <= self.capabilities and not (
-            self.world.is_shared or self.options.tenants
-        )
-
-    def forked(self, model: Model) -> Forked:
-        """Return a fork of a session, most often at an item that it shows."""
-        world, scope = self.world, self._scope()
-        there = [row.item for row in model.rows.values() if not row.deleted and row.item.metadata.session_id]
-        item = world.one(there) if there and world.chance(0.9) else None
-        session = world.one(world.owners["session_id"]) if item is None else str(item.metadata.session_id)
-        if item is not None and scope is not None and world.chance(0.7):
-            held = {name: getattr(item.metadata, name) for name in SCOPE_FIELDS if getattr(scope, name) is not None}
-            scope = MemoryMetadata(**{**held, "session_id": None}, namespace=item.metadata.namespace)
-        at = self._id(model) if item is None else item.id
-        said = [self.item(model) for _ in range(world.random.randint(0, 3))]
-        for each in said:
-            # The contract does not say where a past ends once its last item has expired.
-            each.__dict__.update({"ttl": None, "expires_at": None})
-            if item is not None and world.chance(0.7):
-                each.__dict__["metadata"] = item.metadata
-        scope = None if scope == MemoryMetadata() else scope
-        return Forked(session, at, tuple(said), scope, self._instance())
 
 
 def _has_order(value: Any) -> bool:

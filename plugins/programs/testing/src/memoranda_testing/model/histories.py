@@ -6,7 +6,6 @@ import itertools
 from collections.abc import Sequence
 from random import Random
 
-from memoranda.items import MemoryMetadata
 from memoranda.store import Store
 from memoranda_testing.case import Clock
 from memoranda_testing.expect import ExpectationError, NotReachedError, tested
@@ -17,7 +16,7 @@ from memoranda_testing.model.program import program
 from memoranda_testing.model.reference import Model
 from memoranda_testing.model.sandbox import START, Sandbox
 from memoranda_testing.model.shrinking import shrunk
-from memoranda_testing.model.steps import BRANCH, Call, Cancelled, Forked, Moved, Step, Together
+from memoranda_testing.model.steps import Call, Cancelled, Moved, Step, Together
 from memoranda_testing.model.values import HistoryOptions
 
 SHRINKING_STEPS = 12_000
@@ -124,26 +123,17 @@ def _errors(failure: Failure, sandbox: Sandbox) -> list[tuple[str, ...]]:
             for model in states if step.seconds < 0 else ():
                 model.expire()
             clock.now += step.seconds
-        errors = [name for model in states for call in _calls_of(step) for name in modelled(model, call).errors]
+        calls = [step] if isinstance(step, Call) else []
+        errors = [name for model in states for call in calls for name in modelled(model, call).errors]
         if isinstance(step, Cancelled):  # It is done or not.
             done = [model.copy() for model in states]
             errors += [name for model in done for name in modelled(model, step.call).errors]
             states += done
-        elif isinstance(step, Forked):
-            for model in states:
-                model.handle().purge(metadata=MemoryMetadata(session_id=BRANCH))
         elif isinstance(step, Together):  # In any order.
             states = [_in_order(model, order) for model in states for order in itertools.permutations(step.calls)]
         states = states[:_STATES]
         found.append(tuple(dict.fromkeys(errors)))
     return found
-
-
-def _calls_of(step: Step) -> Sequence[Call]:
-    """Return the calls that a step makes one after the other."""
-    if isinstance(step, Forked):
-        return [call for call in step.calls() if call.method == "add"]
-    return [step] if isinstance(step, Call) else []
 
 
 def _in_order(model: Model, calls: Sequence[Call]) -> Model:

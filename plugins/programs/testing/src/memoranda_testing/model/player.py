@@ -9,19 +9,19 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from memoranda.errors import MemoryError
-from memoranda.items import MemoryItem
-from memoranda.store import Capability, Store, copy_item
+from memoranda.items import MemoryItem, MemoryMetadata
+from memoranda.store import Capability, Store
 from memoranda_testing.case import Clock
 from memoranda_testing.expect import NotReachedError, within
-from memoranda_testing.model.afresh import unlike_afresh
-from memoranda_testing.model.answers import NOT_ENDED, Answer, Difference, difference, seen, spoil
+from memoranda_testing.model.afresh import copied, unlike_afresh
+from memoranda_testing.model.answers import NOT_ENDED, Answer, Difference, difference, list_difference, seen, spoil
 from memoranda_testing.model.outside import Outside
 from memoranda_testing.model.reference import Model, Refused
 from memoranda_testing.model.steps import (
-    BRANCH,
+    COPY,
     Call,
     Cancelled,
-    Forked,
+    Copied,
     Moved,
     RankedAfresh,
     Reopened,
@@ -41,8 +41,6 @@ class Failure:
     wanted: Answer
     found: Answer
     difference: Difference
-    position: int | None = None
-    """The position among the calls that follow a fork."""
     looks: tuple[Call, ...] = ()
     """Where more than one answer is right: the calls that show it, and those made at once before them."""
     possible: tuple[tuple[Answer, ...], ...] = ()
@@ -95,12 +93,12 @@ class Player:
             return await self._seen_outside()
         elif isinstance(step, RankedAfresh):
             return await self._ranked_afresh(step)
+        elif isinstance(step, Copied):
+            return await self._copied(step)
         elif isinstance(step, Together):
             return await self._together(step)
         elif isinstance(step, Cancelled):
             return await self._cancelled(step)
-        elif isinstance(step, Forked):
-            return await self._forked(step)
         else:
             return await self._called(step)
         return None
@@ -179,6 +177,22 @@ class Player:
         call = Call("search_ranked", {"metadata": step.owner})
         return Failure(tuple(self.played), call, Answer(), Answer(), Difference("afresh", unlike, "unlike is None"))
 
+    async def _copied(self, step: Copied) -> Failure | None:
+        """Compare what each session shows in a copy."""
+        model, copy = self.model.copy(), await copied(self.instances[0], step.bounds, deleted=step.restored)
+        if step.restored:
+            model.handle().restore(metadata=step.bounds)
+            await copy.restore(metadata=step.bounds)
+        for session in dict.fromkeys(row.item.metadata.session_id for row in model.rows.values()):
+            for method, further in (("window", {}), ("scan", {"order": "added"})):
+                look = Call(method, {"metadata": MemoryMetadata(session_id=session), **further}, instance=COPY)
+                wanted, found = _when(modelled(model, look)), _when(await answered(copy, look, self.patience))
+                if wanted != found:
+                    line = f"[f'{{item.id!r}} of {{item.created_at}}' for item in found] == {wanted!r}"
+                    unlike = Difference("copy", f"in a copy: {list_difference(wanted, found)}", line)
+                    return Failure(tuple(self.played), look, Answer(), Answer(), unlike)
+        return None
+
     async def _together(self, step: Together) -> Failure | None:
         """Make the calls at once, and look for an order that explains the answers and the state."""
         found = await asyncio.gather(*(self._answer(call) for call in step.calls))
@@ -213,29 +227,6 @@ class Player:
         return Failure(
             tuple(self.played), step.calls[0], Answer(), found[0], unlike, looks=looks, possible=tuple(possible)
         )
-
-    async def _forked(self, step: Forked) -> Failure | None:
-        """Fork a session on both, under the store's name, and compare what both show of it until it ends."""
-        call = step.fork
-        wanted, found = modelled(self.model, call), await self._answer(call)
-        if wanted.errors or found.errors:
-            unlike = difference(wanted, found)
-            return None if unlike is None else Failure(tuple(self.played), call, wanted, found, unlike)
-        branch = found.value
-        expected = self.model.handle(call.scope).fork(**call.arguments)
-        record = await self.instances[step.instance % len(self.instances)].get(branch)
-        unnamed = None if record is None else _unnamed(record, branch)
-        unlike = difference(Answer(seen(_unnamed(expected, BRANCH))), Answer(seen(unnamed)))
-        if unlike is not None:
-            return Failure(tuple(self.played), call, wanted, Answer(seen(unnamed)), unlike)
-        assert record is not None, "it is what the model expects"
-        record.__dict__["places"] = {}  # A scan does not show them.
-        self.model.put(record)
-        for position, each in enumerate(step.calls(branch)):
-            failure = await self._called(each)
-            if failure is not None:
-                return replace(failure, position=position)
-        return None
 
     async def _cancelled(self, step: Cancelled) -> Failure | None:
         """Cancel the call; later calls may find it done, not done, or done later, but whole."""
@@ -333,17 +324,6 @@ class Stepped:
                 error = raised
 
 
-def _unnamed(record: MemoryItem, branch: str) -> MemoryItem:
-    """Return a branch record without what the store invents: its name, its times and its places."""
-    unnamed = copy_item(record)
-    values = {name: BRANCH if value == branch else value for name, value in record.__dict__.items()}
-    values["metadata"] = record.metadata.model_copy(
-        update={"session_id": BRANCH if record.metadata.session_id == branch else record.metadata.session_id}
-    )
-    unnamed.__dict__.update({**values, "created_at": "", "updated_at": "", "places": {}})
-    return unnamed
-
-
 async def _awaited(stepped: Stepped) -> Any:
     return await stepped
 
@@ -383,7 +363,8 @@ async def answered(store: Store, call: Call, patience: float) -> Answer:
     answer = seen(found)
     if [seen(value) for value in arguments.values() if not _is_long(value)] != given:
         return Answer(errors=("a changed argument",))
-    spoil(found)
+    if not arguments.get("shared"):  # Those are the store's own, which callers leave as they are.
+        spoil(found)
     for value in arguments.values():
         if isinstance(value, (MemoryItem, list)):
             spoil(value)
@@ -415,6 +396,11 @@ def _is_long(value: Any) -> bool:
 
 def _named(error: BaseException) -> str:
     return type(error).__name__
+
+
+def _when(answer: Answer) -> list[str]:
+    """Return the ids of items with the times of their making; a copy has versions of its own."""
+    return [f"{one.id} of {one.values['created_at']}" for one in answer.value or ()]
 
 
 def _brief(value: Any) -> str:

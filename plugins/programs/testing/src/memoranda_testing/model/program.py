@@ -13,10 +13,9 @@ from memoranda_testing.model.answer_texts import outcomes
 from memoranda_testing.model.player import Failure, scope_arguments
 from memoranda_testing.model.recipe import recipe_of
 from memoranda_testing.model.steps import (
-    BRANCH,
     Call,
     Cancelled,
-    Forked,
+    Copied,
     Many,
     ManyIds,
     Moved,
@@ -26,6 +25,9 @@ from memoranda_testing.model.steps import (
     Step,
     Together,
 )
+
+_LINE = 100
+"""How many letters a line of calls at once may have."""
 
 
 def written(value: Any) -> str:
@@ -81,9 +83,9 @@ def _many(many: Many) -> str:
     return f"Many({', '.join(parts)}).items()"
 
 
-def call_text(call: Call, stores: Sequence[str] = ("store", "second")) -> str:
+def call_text(call: Call, stores: Sequence[str] = ("store", "second", "copy")) -> str:
     """Return a call as it is written in a program, without the await."""
-    handle = stores[min(call.instance, len(stores) - 1)]
+    handle = stores[call.instance]
     if call.scope is not None:
         given = ", ".join(f"{name}={value!r}" for name, value in scope_arguments(call.scope).items())
         handle = f"{handle}.scoped({given})"
@@ -109,13 +111,16 @@ def step_lines(step: Step, errors: Sequence[str] = ()) -> list[str]:
         ]
     if isinstance(step, SeenOutside):
         return ["found = await outside.look(store.clock())"]
+    if isinstance(step, Copied):
+        bounds = "" if step.bounds is None else written(step.bounds)
+        given = [*([bounds] if bounds else []), *(["deleted=True"] if step.restored else [])]
+        restoring = [f"await copy.restore({f'metadata={bounds}' if bounds else ''})"] if step.restored else []
+        return [f"copy = await copied({', '.join(('store', *given))})", *restoring]
     if isinstance(step, RankedAfresh):
         asked = f"{written(step.owner)}, {step.queries!r}, {step.modes!r}"
         return [f"unlike = await unlike_afresh(store, {asked})"]
     if isinstance(step, Together):
-        return [f"await asyncio.gather({', '.join(map(call_text, step.calls))}, return_exceptions=True)"]
-    if isinstance(step, Forked):
-        return _forked(step)
+        return _spread("await asyncio.gather(", [*map(call_text, step.calls), "return_exceptions=True"], ")")
     if isinstance(step, Cancelled):
         return [
             f"with suppress({', '.join(('asyncio.CancelledError', *dict.fromkeys(errors)))}):",
@@ -127,37 +132,22 @@ def step_lines(step: Step, errors: Sequence[str] = ()) -> list[str]:
     return [_awaited(step)]
 
 
-def _forked(step: Forked, upto: int | None = None) -> list[str]:
-    """Return the lines that fork a session and add to both sides, up to this call."""
-    lines = [f"branch = await {call_text(step.fork)}"]
-    for call in list(step.calls())[:upto]:
-        if call.method == "add":
-            lines += ["with suppress(IdConflictError):", f"    {_awaited(call)}"]
-        elif call.writes:
-            lines.append(_awaited(call))
-    return [line.replace(repr(BRANCH), "branch") for line in lines]
-
-
 def _last(failure: Failure) -> list[str]:
     step = failure.steps[-1]
-    before: list[str] = []
-    if isinstance(step, Forked) and failure.position is not None:
-        before, step = _forked(step, failure.position), list(step.calls())[failure.position]
     if isinstance(step, SeenOutside):
         return [*step_lines(step), f"assert {failure.difference.line}, found"]
     if isinstance(step, RankedAfresh):
         return [*step_lines(step), f"assert {failure.difference.line}, unlike"]
     if failure.possible:
         cancelling = step_lines(step) if isinstance(step, Cancelled) else []
-        lines = [*before, *cancelling, *_one_of_several(failure)]
-        return [line.replace(repr(BRANCH), "branch") for line in lines]
-    if isinstance(step, Together) and failure.call is not None and failure.call not in step.calls:
+        return [*cancelling, *_one_of_several(failure)]
+    if isinstance(step, (Copied, Together)) and failure.call is not None:
         return [*step_lines(step), *_compared(failure.call, failure)]
     if isinstance(step, Cancelled) and failure.difference.kind != "not ended":  # It was not cancelled: it did not wait.
         step = step.call
     if not isinstance(step, Call):
         return [*step_lines(step), f"# {failure.difference.sentence}"]
-    return [*before, *(line.replace(repr(BRANCH), "branch") for line in _compared(step, failure))]
+    return _compared(step, failure)
 
 
 def _compared(step: Call, failure: Failure) -> list[str]:
@@ -177,9 +167,15 @@ def _compared(step: Call, failure: Failure) -> list[str]:
 
 def _one_of_several(failure: Failure) -> list[str]:
     """Return the lines that make the calls and compare their outcome with everything that would be right."""
-    right = [f"    {each!r}," for each in outcomes(failure.possible)]
-    calls = ", ".join(map(call_text, failure.looks))
-    return [f"found = await outcome({calls})", "assert found in [", *right, "], found"]
+    calls = _spread("found = await outcome(", list(map(call_text, failure.looks)), ")")
+    right = [line for each in outcomes(failure.possible) for line in _spread("[", list(map(repr, each)), "],")]
+    return [*calls, "assert found in [", *(f"    {line}" for line in right), "], found"]
+
+
+def _spread(opening: str, parts: Sequence[str], closing: str) -> list[str]:
+    """Return a call or a list on one line, or with a line for each of its parts if that is too long."""
+    line = f"{opening}{', '.join(parts)}{closing}"
+    return [line] if len(line) <= _LINE else [opening, *(f"    {part}," for part in parts), closing]
 
 
 def program(failure: Failure, store: Store, errors: Sequence[Sequence[str]]) -> str:
@@ -238,5 +234,5 @@ _ERRORS = (
     "StoreClosedError",
 )
 
-_OURS = ("Clock", "Many", "cancelled", "held", "left_since", "outcome", "unlike_afresh")
+_OURS = ("Clock", "Many", "cancelled", "copied", "held", "left_since", "outcome", "unlike_afresh")
 """The names of this package that a program may use."""

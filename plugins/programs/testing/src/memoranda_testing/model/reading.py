@@ -8,7 +8,7 @@ from typing import Any
 
 from memoranda.errors import InputError, UnsupportedError
 from memoranda.integrity import whole_groups
-from memoranda.items import MemoryItem, MemoryMetadata, Payload, now_text
+from memoranda.items import BranchMemory, MemoryItem, MemoryMetadata, Payload, now_text
 from memoranda.store import EVERYTHING, Capability, Order, Owner, RankedItem, Recalled, copy_item
 from memoranda.store.backend import Filter, Listing, Page, as_one_session, check_filter, in_order, metadata_matches
 from memoranda.store.ranked import BESIDE_THE_BEST, DEPTH, JUDGED, RERANKED
@@ -194,8 +194,12 @@ class Reading(Handle):
         self._begin()
         if include_deleted:
             self._require(Capability.DELETE)
-        found = self._matching(self._filter(archived=archived, **filters), deleted=include_deleted)
-        return self._read(in_order(as_scanned(self.model.rows, found), order or self.model.default_order), False)
+        rows, wanted = self.model.rows, self._filter(archived=archived, **filters)
+        found = [
+            as_scanned(rows, item, wanted, deleted=include_deleted) if isinstance(item, BranchMemory) else item
+            for item in self._matching(wanted, deleted=include_deleted)
+        ]
+        return self._read(in_order(found, order or self.model.default_order), False)
 
     def owners(
         self,

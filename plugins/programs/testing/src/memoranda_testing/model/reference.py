@@ -6,7 +6,7 @@ store must return; where the contract leaves two answers open, the answer says s
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from memoranda.errors import InputError
@@ -15,6 +15,7 @@ from memoranda.store import Capability, copy_item
 from memoranda.store.backend import check_clearing, check_filter, metadata_matches
 from memoranda_testing.model.reading import Reading
 from memoranda_testing.model.state import AtMost, Refused, State
+from memoranda_testing.model.steps import BRANCH
 from memoranda_testing.model.writing import Writing
 
 
@@ -25,10 +26,11 @@ class ModelHandle(Reading, Writing):
         """Remove what matches."""
         self._begin()
         check_clearing(metadata)
-        found = self._matching(self._filter(metadata=metadata, archived=None, **filters))
-        for item in found:
-            self.model.remove(item.id)
-        return len(found)
+        goes = self._removed(metadata, **filters)
+        gone = [row.item.id for row in self.model.rows.values() if not row.deleted and goes(row.item)]
+        for item_id in gone:
+            self.model.remove(item_id)
+        return len(gone)
 
     def pop(
         self,
@@ -42,7 +44,8 @@ class ModelHandle(Reading, Writing):
         self._begin()
         if purge:
             self._require(Capability.PURGE)
-        found = self._matching(self._filter(metadata=metadata, memory_type=memory_type, where=where))
+        wanted = self._filter(metadata=metadata, memory_type=memory_type, where=where)
+        found = [row.item for row in self.model.rows.values() if not row.deleted and wanted.matches(row.item)]
         if not found:
             return None
         self.model.remove(found[-1].id, purge=purge)
@@ -83,15 +86,27 @@ class ModelHandle(Reading, Writing):
         check_clearing(metadata)
         if item_id is None and metadata is None and not deleted_only and not any(filters.values()) and not self.scope:
             raise Refused(InputError)
-        wanted = self._filter(metadata=metadata, archived=None, **filters)
+        goes = self._removed(metadata, item_id, **filters)
         gone = [
             row.item.id
             for row in self.model.rows.values()
-            if item_id in (None, row.item.id) and (row.deleted or not deleted_only) and wanted.matches(row.item)
+            if item_id in (None, row.item.id) and (row.deleted or not deleted_only) and goes(row.item)
         ]
         for each in gone:
             self.model.remove(each, purge=True)
         return len(gone)
+
+    def _removed(
+        self, metadata: MemoryMetadata | None, item_id: str | None = None, **filters: Any
+    ) -> Callable[[MemoryItem], bool]:
+        """Return a predicate for what is to be removed: nothing of a past, and of a part of a branch not its record."""
+        wanted, bounds = self._filter(metadata=metadata, archived=None, **filters), self._bounds(metadata)
+        if item_id is not None or bounds is None or not (bounds.session_id or "").startswith(BRANCH):
+            return wanted.matches
+        whole = MemoryMetadata(user_id=bounds.user_id, session_id=bounds.session_id)
+        if bounds == whole and not any(filters.values()):
+            return wanted.matches
+        return lambda item: item.memory_type != "branch" and wanted.matches(item)
 
 
 class Model(State):

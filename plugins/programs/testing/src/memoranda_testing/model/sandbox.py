@@ -155,12 +155,12 @@ def _names(metadata: MemoryMetadata | None, mark: str) -> bool:
     if metadata is None:
         return False
     named = [getattr(metadata, name) for name in SCOPE_FIELDS]
-    return metadata.namespace[:1] == (mark,) or any(value is not None and value.startswith(mark) for value in named)
+    return metadata.namespace[:1] == (mark,) or any(value is not None and mark in value for value in named)
 
 
 def _is_tidy(call: Call, mark: str) -> bool:
     """Return True if all it stores lies where the sandbox is emptied."""
-    given = [call.arguments.get(name) for name in ("item", "items", "adds")]
+    given = [call.arguments.get(name) for name in ("item", "items", "adds", "record")]
     return all(place[:1] == (mark,) for value in given for place in _places(value))
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from memoranda.items import SCOPE_FIELDS, MemoryItem, MemoryMetadata
 from memoranda.store import copy_item
 from memoranda_testing.model.player import Failure
-from memoranda_testing.model.steps import Call, Cancelled, Forked, Many, ManyIds, Step, Together, spelled_out
+from memoranda_testing.model.steps import Call, Cancelled, Many, ManyIds, Step, Together, spelled_out
 
 Attempt = Callable[[Sequence[Step]], Awaitable[Failure | None]]
 """Plays steps on an empty store and returns how they fail."""
@@ -26,7 +26,7 @@ _DEFAULTS: dict[str, Any] = {
 _EMPTYING = 5
 """Roughly how many steps it takes to empty a store before each attempt."""
 
-_KEPT = frozenset({"item", "items", "ids", "item_id", "after", "query"})
+_KEPT = frozenset({"item", "items", "ids", "item_id", "after", "query", "session_id", "at", "record"})
 """Arguments that a call cannot do without."""
 
 
@@ -105,11 +105,6 @@ def _plainer_steps(step: Step) -> Iterator[Step]:
     elif isinstance(step, Cancelled):
         for call in _plainer_calls(step.call):
             yield replace(step, call=call)
-    elif isinstance(step, Forked):
-        if step.scope is not None:
-            yield replace(step, scope=None)
-        for items in _plainer_values(list(step.items)):
-            yield replace(step, items=tuple(items))
     elif isinstance(step, Together):
         yield from step.calls
         if len(step.calls) > 2:
@@ -141,7 +136,7 @@ def _plainer_calls(call: Call) -> Iterator[Call]:
 
 def _plainer_values(value: Any) -> Iterator[Any]:
     if isinstance(value, MemoryItem):
-        yield from _plainer_items(value)
+        yield from _plainer_items(value) if value.memory_type != "branch" else ()
     elif isinstance(value, MemoryMetadata):
         yield from _plainer_metadata(value)
     elif isinstance(value, (Many, ManyIds)):

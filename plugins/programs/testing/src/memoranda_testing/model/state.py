@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Self
@@ -11,7 +11,6 @@ from memoranda.errors import MemoryError
 from memoranda.items import BranchMemory, MemoryItem, MemoryMetadata, utc_text
 from memoranda.store import Capability, Order, copy_item
 from memoranda.store.backend import Filter, metadata_matches
-from memoranda_testing.model.steps import BRANCH
 from memoranda_testing.model.world import TRUSTS
 
 
@@ -20,6 +19,8 @@ class Row:
     """An item as it is stored; a deleted one can be restored."""
 
     item: MemoryItem
+    place: int
+    """In the order of adding; an item that is replaced keeps its place."""
     deleted: bool = False
 
 
@@ -46,7 +47,9 @@ class State:
     clock: Callable[[], float]
     default_order: Order = "created"
     rows: dict[str, Row] = field(default_factory=dict)
-    """By id, in the order of adding: an item that is replaced keeps its place."""
+    """By id, in the order of adding."""
+    places: int = 0
+    """How many places are taken."""
     over: int = 0
     """How many items have expired in all: the most that a sweep can still remove."""
     bounds: MemoryMetadata | None = None
@@ -54,7 +57,7 @@ class State:
 
     def copy(self) -> Self:
         """Return an independent copy; rows are copied, and items are never changed in place."""
-        return replace(self, rows={item_id: Row(row.item, row.deleted) for item_id, row in self.rows.items()})
+        return replace(self, rows={item_id: replace(row) for item_id, row in self.rows.items()})
 
     def now(self) -> str:
         """Return the clock's time."""
@@ -76,7 +79,8 @@ class State:
         kept.__dict__["version"] = 1 if existing is None else existing.item.version + 1
         if existing is not None and _trust(existing.item) < _trust(item):
             kept.__dict__["trust"] = TRUSTS[_trust(existing.item)]
-        self.rows[item.id] = Row(kept, hidden)
+        self.places += existing is None
+        self.rows[item.id] = Row(kept, self.places if existing is None else existing.place, hidden)
 
     def remove(self, item_id: str, *, purge: bool = False) -> None:
         """Delete an item, or remove it for good if asked to or if the store cannot keep deleted items."""
@@ -86,87 +90,61 @@ class State:
             self.rows[item_id].deleted = True
 
 
-@dataclass(frozen=True, slots=True)
-class _Stretch:
-    """A part of what a session shows: its own items, or those of an earlier session up to a place."""
-
-    session: str
-    owner: MemoryMetadata | None = None
-    places: Mapping[str, int] | None = None
-
-    def holds(self, item: MemoryItem) -> bool:
-        """Return True if the item is in this part; a past has only what lies in the scope that forked it."""
-        if item.metadata.session_id != self.session or self.owner is None or self.places is None:
-            return item.metadata.session_id == self.session
-        is_theirs = item.metadata.user_id == self.owner.user_id and item.memory_type != "branch"
-        scope = self.owner.model_copy(update={"session_id": None})
-        return is_theirs and metadata_matches(scope, item.metadata) and item.id in self.places
-
-    def archives(self, item: MemoryItem, rows: Mapping[str, Row]) -> bool:
-        """Return True if a summary stands for the item; in a past, only a summary of that past counts."""
-        if item.archived_by is None or self.places is None:
-            return item.archived_by is not None
-        return item.archived_by in self.places and not rows[item.archived_by].deleted
-
-
 def _trust(item: MemoryItem) -> int:
     """Return how far an item is trusted: as it says, or as its type does."""
     by_type = {"system": "operator", "human": "user", "tool": "tool"}.get(item.memory_type, "agent")
     return TRUSTS.index(item.trust or by_type)
 
 
-def record_of(item: MemoryItem, session_id: str) -> BranchMemory:
-    """Return the record of a session forked at an item, with placeholders for its name and times."""
-    return BranchMemory(
-        id=BRANCH,
-        metadata=MemoryMetadata(user_id=item.metadata.user_id, session_id=BRANCH),
-        archived_by=BRANCH,
-        parent=item.metadata.session_id or session_id,
-        at=item.id,
-        version=1,
-    )
+def record_of(rows: Mapping[str, Row], session: str | None) -> BranchMemory | None:
+    """Return the record of a session, if it is a forked one."""
+    row = rows.get(session or "")
+    if row is None or row.deleted or not isinstance(row.item, BranchMemory):
+        return None
+    return row.item
 
 
 def shown(rows: Mapping[str, Row], wanted: Filter) -> Callable[[MemoryItem], bool]:
     """Return a predicate for a filter; if that names a forked session, items of its past match as well."""
-    session = None if wanted.metadata is None else wanted.metadata.session_id
-    stretches = [] if session is None else _stretches(rows, session)
-    if len(stretches) < 2:
-        return wanted.matches
-    assert wanted.metadata is not None, "it names a session"
-    others = replace(wanted, metadata=wanted.metadata.model_copy(update={"session_id": None}), archived=None)
+    record = None if wanted.metadata is None else record_of(rows, wanted.metadata.session_id)
+    return wanted.matches if record is None else _in_branch(rows, wanted, record)
+
+
+def _in_branch(rows: Mapping[str, Row], wanted: Filter, record: BranchMemory) -> Callable[[MemoryItem], bool]:
+    """Return a predicate for a filter of a forked session: its own items, and of others those that it shares."""
+    asked, owner = wanted.metadata or MemoryMetadata(), record.metadata
+    others = replace(wanted, metadata=asked.model_copy(update={"session_id": None}), archived=None)
+    reached = owner.model_copy(update={"session_id": None})
+
+    def is_shared(item: MemoryItem, upto: int) -> bool:
+        is_theirs = item.metadata.user_id == owner.user_id and item.memory_type != "branch"
+        return is_theirs and rows[item.id].place <= upto and metadata_matches(reached, item.metadata)
+
+    def is_archived(item: MemoryItem, upto: int | None) -> bool:
+        """Return True if a summary stands for the item; in a past, only a summary of that past counts."""
+        if item.archived_by is None or upto is None:
+            return item.archived_by is not None
+        summary = rows.get(item.archived_by)
+        return summary is not None and not summary.deleted and summary.place <= upto
 
     def fits(item: MemoryItem) -> bool:
-        part = next((each for each in stretches if each.holds(item)), None)
-        if part is None or not others.matches(item):
+        session = item.metadata.session_id
+        upto = None if session is None or session == record.id else record.places.get(session)
+        if session != record.id and (upto is None or not is_shared(item, upto)):
             return False
-        return wanted.archived is None or part.archives(item, rows) is wanted.archived
+        return others.matches(item) and wanted.archived in (None, is_archived(item, upto))
 
     return fits
 
 
-def as_scanned(rows: Mapping[str, Row], found: Sequence[MemoryItem]) -> list[MemoryItem]:
-    """Return what a scan yields of the items found: a branch record names the last item of its past among them."""
-    items: list[MemoryItem] = []
-    for item in found:
-        if isinstance(item, BranchMemory):
-            fits = shown(rows, Filter(metadata=MemoryMetadata(session_id=item.id), archived=None))
-            past = [each.id for each in found if each.metadata.session_id == item.parent and fits(each)]
-            last = {"parent": item.parent, "at": past[-1]} if past else {"parent": "", "at": ""}
-            item = item.model_copy(update=last)
-        items.append(item)
-    return items
-
-
-def _stretches(rows: Mapping[str, Row], session: str) -> list[_Stretch]:
-    """Return a session's own part and those of the sessions it was forked from, as far as they can be followed."""
-    found, order = [_Stretch(session)], list(rows)
-    end = len(order)
-    while True:
-        row = rows.get(found[-1].session)
-        record = None if row is None or row.deleted else row.item
-        if not isinstance(record, BranchMemory) or record.parent in [each.session for each in found]:
-            return found
-        end = min(end, order.index(record.at) + 1)
-        places = {item_id: place for place, item_id in enumerate(order[:end])}
-        found.append(_Stretch(record.parent, record.metadata, places))
+def as_scanned(rows: Mapping[str, Row], record: BranchMemory, wanted: Filter, *, deleted: bool) -> BranchMemory:
+    """Return a record as a scan yields it: it names the last items of its past that the scan yields as well."""
+    fits = _in_branch(rows, replace(wanted, memory_type=None), record)
+    last: dict[str, str] = {}
+    for row in rows.values():
+        session = row.item.metadata.session_id
+        if session in record.places and (deleted or not row.deleted) and fits(row.item):
+            last[session] = row.item.id
+    named = {session: last[session] for session in record.places if session in last}
+    parent = next(iter(named), "")
+    return record.model_copy(update={"parent": parent, "at": named.pop(parent, ""), "earlier": named, "places": {}})

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from memoranda.items import BUILTIN_TYPES, MemoryItem, MemoryMetadata
@@ -17,6 +17,9 @@ WRITES = frozenset(
 )
 """The methods that change what is stored."""
 
+
+BRANCH = "branch-"
+"""How the id of every forked session begins."""
 
 _TYPES = ("note", "item", "item", "system", "item", "human")
 
@@ -150,52 +153,16 @@ class RankedAfresh:
     modes: tuple[SearchMode, ...]
 
 
-BRANCH = "the session that fork() returned"
-"""Placeholder in a call for the name of a forked session, which the store chooses."""
-
-
 @dataclass(frozen=True)
-class Forked:
-    """A session is forked, both sides are added to and read, and the new one is ended."""
+class Copied:
+    """Everything within these bounds is copied to a store in memory by public methods, and each session compared."""
 
-    session_id: str
-    at: str
-    items: tuple[MemoryItem, ...] = ()
-    """What is added afterwards, in turn to the new session and to the old one."""
-    scope: MemoryMetadata | None = None
-    instance: int = 0
-
-    @property
-    def fork(self) -> Call:
-        """The call that forks the session."""
-        return Call("fork", {"session_id": self.session_id, "at": self.at}, self.scope, self.instance)
-
-    def calls(self, branch: str = BRANCH) -> Iterator[Call]:
-        """Yield the calls on the forked session; the last one ends it."""
-        there = MemoryMetadata(session_id=branch)
-        yield from self._looks(there)
-        for number, item in enumerate(self.items):
-            said = copy_item(item)
-            session = self.session_id if number % 2 else branch
-            said.__dict__["metadata"] = item.metadata.model_copy(update={"session_id": session})
-            yield Call("add", {"item": said}, None, self.instance)
-            yield from self._looks(there)
-        yield Call("purge", {"metadata": there}, None, self.instance)
-
-    def _looks(self, there: MemoryMetadata) -> Iterator[Call]:
-        plain = Call("window", {"metadata": there}, None, self.instance)
-        yield plain
-        yield replace(plain, arguments={"metadata": there, "rounds": 1})
-        for order in ("added", "created"):
-            yield replace(plain, method="search", arguments={"metadata": there, "limit": 100, "order": order})
-            yield replace(plain, method="scan", arguments={"metadata": there, "order": order})
-        for archived in (False, True):
-            yield replace(plain, method="scan", arguments={"metadata": there, "archived": archived, "order": "added"})
-        for deleted in (False, True):  # A store that keeps none refuses the question.
-            yield replace(plain, method="count", arguments={"metadata": there, "include_deleted": deleted})
-        yield replace(plain, method="scan", arguments={"metadata": there, "include_deleted": True, "order": "added"})
-        yield replace(plain, method="head")
-        yield replace(plain, method="search_ranked", arguments={"metadata": there, "query": "tea milk", "mode": "text"})
+    bounds: MemoryMetadata | None = None
+    restored: bool = False
+    """True if what is deleted is copied as well, and brought back in the copy."""
 
 
-Step = Call | Together | Cancelled | Moved | Reopened | SeenOutside | RankedAfresh | Forked
+COPY = 2
+"""The instance of a call that is made on the copy."""
+
+Step = Call | Together | Cancelled | Moved | Reopened | SeenOutside | RankedAfresh | Copied

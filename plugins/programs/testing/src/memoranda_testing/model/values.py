@@ -10,6 +10,7 @@ from typing import Any
 from memoranda.items import BUILTIN_TYPES, SCOPE_FIELDS, MemoryItem, MemoryMetadata
 from memoranda.store import Capability, copy_item
 from memoranda_testing.model.reference import Model
+from memoranda_testing.model.state import Row
 from memoranda_testing.model.world import (
     BOUNDS,
     FAR_FUTURES,
@@ -49,6 +50,13 @@ class HistoryOptions:
     outside: bool = False
     """Another process may look."""
     together: bool = True
+    writes: tuple[str, ...] = ()
+    """The methods that write; by default all that the store has."""
+    copies: bool = False
+    """One user's sessions are copied in the end, without handles, and nothing is archived.
+
+    A copy may know less of where a past ends, and so of which summaries are of that past.
+    """
     tenants: bool = False
     """Every call goes through the handle of a user."""
     substring_is_default: bool = True
@@ -61,12 +69,16 @@ class Values:
         self, random: Random, capabilities: frozenset[Capability], options: HistoryOptions, mark: str = ""
     ) -> None:
         self.world = World(random, mark)
+        if options.copies:
+            self.world.ids += [f"{mark}{number}" for number in range(12)]
         self.capabilities = capabilities
         self.options = options
         self._handle = random.randrange(64)
 
     def _scope(self) -> MemoryMetadata | None:
         """Return the next combination of fields in turn, broad ones more often."""
+        if self.options.copies:
+            return None
         if self.options.tenants:
             return self.world.scope(1)
         self._handle += 1
@@ -81,7 +93,7 @@ class Values:
         world = self.world
         item_id = self._id(model)
         row = model.rows.get(item_id)
-        metadata = row.item.metadata if row is not None and world.chance(0.75) else world.belonging()
+        metadata = row.item.metadata if row is not None and world.chance(0.75) else self._belonging()
         kind = world.one(TYPES)
         values: dict[str, Any] = {
             "id": item_id,
@@ -95,7 +107,8 @@ class Values:
         for name, share, choices in _SELDOM:
             if world.chance(share):
                 values[name] = world.one(choices or world.values)
-        if world.chance(0.2):  # Often by an item that is there, as a forked session asks for it.
+        # Often by an item that is there, as a forked session asks for it.
+        if world.chance(0.2) and not self.options.copies:
             values["archived_by"] = world.one((*world.ids[:3], "s"))
         if kind == "ai" and world.chance(0.6):
             values["tool_calls"] = [{"id": world.one(("c", "d"))}]
@@ -116,16 +129,25 @@ class Values:
             values["version"] = world.random.randint(1, 9)
         return BUILTIN_TYPES.get(kind, MemoryItem)(**values)
 
+    def _belonging(self) -> MemoryMetadata:
+        """Return the metadata of an item."""
+        world = self.world
+        if not self.options.copies:
+            return world.belonging()
+        session = world.one(world.owners["session_id"])
+        return MemoryMetadata(user_id=world.owners["user_id"][0], session_id=session, namespace=world.root)
+
     def _id(self, model: Model) -> str:
         """Return an id: of a deleted item, of a stored one, or any."""
-        hidden = [item_id for item_id, row in model.rows.items() if row.deleted]
+        held = self._said(model)
+        hidden = [row.item.id for row in held if row.deleted]
         if hidden and self.world.chance(0.25):
             return self.world.one(hidden)
-        return (
-            self.world.one(list(model.rows))
-            if model.rows and self.world.chance(0.4)
-            else self.world.one(self.world.ids)
-        )
+        return self.world.one(held).item.id if held and self.world.chance(0.4) else self.world.one(self.world.ids)
+
+    def _said(self, model: Model) -> list[Row]:
+        """Return what is stored but the records of forked sessions, which only fork() makes."""
+        return [row for row in model.rows.values() if row.item.memory_type != "branch"]
 
     def _items(self, model: Model, scope: MemoryMetadata | None, *, version: bool = False) -> list[MemoryItem]:
         """Return a batch; for a handle, mostly items that it accepts."""

@@ -133,15 +133,20 @@ class Writing(Handle):
         self._require(Capability.TTL)
         return AtMost(self.model.over)
 
-    def fork(self, session_id: str, *, at: str) -> BranchMemory:
-        """Return the record of a session that shares another's past, under a placeholder for its name."""
+    def fork(self, session_id: str, *, at: str, record: BranchMemory, deleted: bool = False) -> str:
+        """Make the session of this record, which shares another's past up to an item."""
         self._begin()
-        self._require(Capability.FORK)
-        wanted = self._filter(metadata=MemoryMetadata(session_id=session_id), archived=None)
-        item = next((item for item in self._matching(wanted) if item.id == at), None)
-        if item is None:
+        if deleted:
+            self._require(Capability.ADD_DELETED)
+        wanted, rows = self._filter(metadata=MemoryMetadata(session_id=session_id), archived=None), self.model.rows
+        item = next((item for item in self._matching(wanted, deleted=True) if item.id == at), None)
+        if item is None or record.metadata.user_id not in (None, item.metadata.user_id):
             raise Refused(InputError)
-        record = record_of(item, session_id)
-        if self.scope is not None:
-            record.__dict__["metadata"] = self._stamped(record.metadata, self.scope)
-        return record
+        parent, upto, forked = str(item.metadata.session_id), rows[at].place, record_of(rows, session_id)
+        earlier = forked.places if forked is not None and forked.metadata.user_id == item.metadata.user_id else {}
+        places = {parent: upto} | {session: min(place, upto) for session, place in earlier.items()}
+        metadata = record.metadata.model_copy(update={"user_id": item.metadata.user_id})
+        metadata = metadata if self.scope is None else self._stamped(metadata, self.scope)
+        made = {"parent": parent, "at": at, "places": places, "metadata": metadata}
+        self.model.put(record.model_copy(update=made), hidden=deleted)
+        return record.id
