@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from memoranda_testing.case import Cases
-from memoranda_testing.cases.add_deleted import AddDeletedCases
 from memoranda_testing.cases.bad_input import InputCases
 from memoranda_testing.cases.batches import BatchCases, TurnCases
 from memoranda_testing.cases.branch_records import BranchHistoryCases, BranchRecordCases
@@ -16,10 +15,9 @@ from memoranda_testing.cases.conditions import ConditionCases, ValueCases
 from memoranda_testing.cases.item_fields import ItemFieldCases
 from memoranda_testing.cases.lifecycle import DeclarationCases, LifecycleCases, PersistenceCases
 from memoranda_testing.cases.lifetimes import LifetimeCases, TtlCases
-from memoranda_testing.cases.listing import ArchiveCases, CountCases, ScanCases
+from memoranda_testing.cases.listing import ArchiveCases, CountCases, NamespaceCases, OwnerCases, ScanCases
 from memoranda_testing.cases.loops import LoopCases
 from memoranda_testing.cases.model import IsolationCases, ModelCases
-from memoranda_testing.cases.namespaces import NamespaceCases, OwnerCases
 from memoranda_testing.cases.observers import ObserverCases
 from memoranda_testing.cases.order import AddedOrderCases, TimeCases, WindowCases
 from memoranda_testing.cases.other_process import OtherProcessCases
@@ -30,7 +28,7 @@ from memoranda_testing.cases.removing import ClearCases, DeleteCases, PurgeCases
 from memoranda_testing.cases.round_trips import RoundTripCases
 from memoranda_testing.cases.scopes import ScopeCases
 from memoranda_testing.cases.text import SubstringCases
-from memoranda_testing.cases.writing import AddCases, AddManyCases, UpdateCases
+from memoranda_testing.cases.writing import AddCases, AddDeletedCases, AddManyCases, UpdateCases
 
 TOPICS: tuple[type[Cases], ...] = (
     DeclarationCases,

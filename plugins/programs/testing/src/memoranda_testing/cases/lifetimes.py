@@ -10,10 +10,10 @@ from typing import Any
 
 from memoranda.items import AIMemory, HumanMemory, MemoryItem, MemoryMetadata, ToolMemory
 from memoranda.store import Capability, Store
-from memoranda_testing.case import Cases, Clock, Reopen, moment, needs, note, required
+from memoranda_testing.case import Cases, Clock, Reopen, moment, needs, note
 from memoranda_testing.cases.histories import HistoryCases
-from memoranda_testing.expect import NotReachedError, SkipCase, contents, equal, same_item, that
-from memoranda_testing.model.steps import Call, Moved
+from memoranda_testing.expect import NotReachedError, SkipCase, contents, equal, that
+from memoranda_testing.model.steps import Call, Moved, Reopened
 from memoranda_testing.programs import Calls, Program, item, items, mine, played, refused, theirs
 
 LONGEST = 36.0
@@ -75,47 +75,25 @@ class LifetimeCases(HistoryCases):
         return clock
 
     @needs(Capability.TTL, Capability.PERSISTENT)
-    async def test_what_another_store_keeps_expires_as_well(self, store: Store, reopen: Reopen | None) -> None:
+    @played
+    def test_what_another_store_keeps_expires_as_well(self, store: Calls, reopen: Reopen | None) -> Program:
         """Where a store did not see an item arrive, it ends at the same moment: its id is free, nothing is deleted."""
-        reopen = required(reopen)
-        clock = self.on_a_clock(store)
-        mine, theirs = self.scope(), self.scope()
-        async with await reopen() as other:
-            other.clock = clock
-            items = [note("tea", mine) for _ in range(5)]
-            for item in items:
-                await store.add(item, ttl=60)
-            clock.now += 60
-            taken = note("theirs now", theirs, id=items[0].id)
-            equal((await other.update(taken)).version, 1, "the version of an item whose id was free")
-            await other.append([note("theirs too", theirs, id=items[1].id)], after=taken.id)
-            await other.add(note("theirs as well", theirs, id=items[2].id))
-            equal(await other.apply(deletes=[items[3].id]), 0, "how many apply() deletes")
-            if Capability.DELETE in store.capabilities:
-                equal(await other.delete(items[4].id), False, "whether delete() finds it")
-            equal(await store.count(metadata=theirs), 3, "how many there are now")
-            await other.add(note("mine again", mine, id=items[4].id))
-            again = await store.get(items[4].id)
-            equal(again and again.version, 1, "the version of an item that its owner stores anew")
+        other = store.another()
+        yield from (store.add_many(items(*"abcde"), ttl=60.0), Moved(60))
+        yield other.update(item("theirs now", metadata=theirs(), id="a"))
+        yield other.append([item("theirs too", metadata=theirs(), id="b")], after="a")
+        yield other.add(item("theirs as well", metadata=theirs(), id="c"))
+        yield from (other.apply(deletes=["d"]), other.delete("e"))
+        yield from (other.add(item("mine again", id="e")), store.get("e"))
 
     @needs(Capability.TTL, Capability.PERSISTENT, Capability.DELETE)
-    async def test_what_is_deleted_ends_in_a_store_opened_later(self, store: Store) -> None:
+    @played
+    def test_what_is_deleted_ends_in_a_store_opened_later(self, store: Calls, reopen: Reopen | None) -> Program:
         """A store that is opened when an item is in the bin knows that it ends, and then gives its id away."""
-        clock = self.on_a_clock(store)
-        scope = self.scope()
-        deleted = [note("tea", scope, trust="external"), note("milk", scope)]
-        await store.add_many(deleted, ttl=100)
-        await store.add(note("brief", scope), ttl=10)
-        await store.clear(metadata=scope, where={"id": {"$in": [gone.id for gone in deleted]}})
-        clock.now += 11
-        await store.sweep()
-        await store.close()
-        await store.init()
-        clock.now += 100
-        for gone, owner in zip(deleted, (scope, self.scope()), strict=True):
-            again = note("lemon", owner, id=gone.id)
-            await store.add(again)
-            same_item(await store.get(gone.id), again, "a new item of the same id", version=1)
+        yield store.add_many([item("tea", trust="external"), item("milk")], ttl=100.0)
+        yield from (store.add(item("brief"), ttl=10.0), store.clear(where={"id": {"$in": ["tea", "milk"]}}))
+        yield from (Moved(11), store.sweep(), Reopened(), Moved(100))
+        yield from (store.add(item("lemon", id="tea")), store.add(item("lemon", metadata=theirs(), id="milk")))
 
     @needs(Capability.TTL)
     async def test_a_clock_that_was_wrong_once_is_not_trusted_for_good(

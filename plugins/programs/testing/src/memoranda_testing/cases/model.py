@@ -22,7 +22,7 @@ from memoranda_testing.model import (
     check_steps,
     leaks,
 )
-from memoranda_testing.model.alike_steps import alike_names, alike_pairs, alike_places
+from memoranda_testing.model.alike_steps import alike_names, alike_pairs, alike_places, random_searches
 from memoranda_testing.model.change_steps import Changes, straddling_steps
 from memoranda_testing.model.combination_steps import Combinations
 from memoranda_testing.model.histories import failed
@@ -31,7 +31,6 @@ from memoranda_testing.model.meaning_steps import QUERIES, Meanings, meaning_dif
 from memoranda_testing.model.player import Player, modelled
 from memoranda_testing.model.program import call_text
 from memoranda_testing.model.recipe import sendable
-from memoranda_testing.model.search_steps import random_searches
 from memoranda_testing.model.size_steps import HUGE, LARGE, QUICK, large_steps, size_steps
 from memoranda_testing.model.state_steps import By, States
 from memoranda_testing.model.steps import RankedAfresh, Step

@@ -13,7 +13,7 @@ from memoranda_testing.case import Cases, note
 from memoranda_testing.expect import contents, each_raises, equal, raises
 
 
-class _Recorder(Observer):
+class Recorder(Observer):
     """Record the events of one user, and change the copies that are passed in."""
 
     def __init__(self, user: str | None) -> None:
@@ -81,7 +81,7 @@ class ObserverCases(Cases):
     async def test_observers_are_told_of_what_happens(self, store: Store) -> None:
         """Adds, updates, searches and removals are reported once each, after they happened."""
         scope = self.scope()
-        recorder = _Recorder(scope.user_id)
+        recorder = Recorder(scope.user_id)
         store.observe(recorder)
         item = note("tea", scope)
         await store.add(item)
@@ -105,7 +105,7 @@ class ObserverCases(Cases):
     async def test_observers_change_items_before_they_are_stored(self, store: Store) -> None:
         """Every way of adding goes through before_add; the caller's item is not changed."""
         scope = self.scope()
-        store.observe(_Recorder(scope.user_id))
+        store.observe(Recorder(scope.user_id))
         handle = store.scoped(user_id=str(scope.user_id))
         items = [note(f"secret {number}", scope, number) for number in range(4)]
         await store.add(items[0])
