@@ -68,14 +68,13 @@ class ScanCases(HistoryCases):
             async for found in store.scan(metadata=scope, order=order):
                 seen.append(found.content)
                 if len(seen) in (1, 120, 250, 480, 950, 1_900, 3_800):
-                    await store.add(note("before", scope, 0))
-                    await store.add(note("after", scope, 9_000))
-                    await store.add(note("120", scope, 120, id=held[120].id))
+                    came = [note("before", scope, 0), note("after", scope, 9_000)]
+                    came.append(note("120", scope, 120, id=held[120].id))
                     for place, second in ((0, 9_500), (-1, 0)) if order == "added" else ():
-                        await store.add(note(held[place].content, scope, second, id=held[place].id))
-                    some = [each.id for each in held[len(seen) // 2 + 1 : len(seen) // 2 + 8]]
-                    await store.clear(metadata=scope, where={"id": {"$in": some}})
-                    gone.update(each.content for each in held if each.id in some)
+                        came.append(note(held[place].content, scope, second, id=held[place].id))
+                    some = held[len(seen) // 2 + 1 : len(seen) // 2 + 8]
+                    await store.apply(adds=came, deletes=[each.id for each in some])
+                    gone.update(each.content for each in some)
             stayed = [content for content in seen if content not in ("before", "after", "120") and content not in gone]
             wanted = [each.content for each in held if each.content != "120" and each.content not in gone]
             equal(stayed, wanted, f"scan by {order!r} while others write")

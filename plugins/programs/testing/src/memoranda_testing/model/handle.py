@@ -76,11 +76,12 @@ class Handle:
         return said[-1] if said else None
 
     def _read(self, items: Iterable[MemoryItem], refresh: bool) -> list[MemoryItem]:
+        """Return what a call shows: the items themselves, which nobody changes in place."""
         found = list(items)
         if refresh and (expiring := [item.id for item in found if item.ttl is not None]):
             self.touch(expiring)
             found = [self.model.rows[item.id].item for item in found]
-        return [copy_item(item) for item in found]
+        return found
 
     def _accepted(self, items: Iterable[MemoryItem], ttl: float | None) -> list[MemoryItem]:
         """Return the items to store, stamped with the scope and their lifetimes."""

@@ -391,7 +391,8 @@ def scope_arguments(scope: Any) -> dict[str, Any]:
 
 
 def _is_long(value: Any) -> bool:
-    return isinstance(value, list) and len(value) > 100
+    """Return True for a batch that is not looked at before and after a call: small ones show what is changed."""
+    return isinstance(value, list) and len(value) > 20
 
 
 def _named(error: BaseException) -> str:
