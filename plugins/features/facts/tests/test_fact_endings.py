@@ -49,6 +49,43 @@ async def test_the_lines_of_a_life_that_changed() -> None:
 
 
 @pytest.mark.parametrize(
+    ("before", "later", "held"),
+    [
+        ("I'm a QA engineer.", "I am SDET 2 now.", ["SDET 2"]),
+        ("I'm a sous chef.", "They made me head chef!", ["head chef"]),
+        ("I work as a junior analyst.", "Got promoted, senior analyst as of today.", ["senior analyst"]),
+        ("I take 500 mg of metformin.", "Metformin is 1000 mg now.", ["1000 mg", "metformin"]),
+        ("I take 500 mg of metformin.", "My dose is 850 mg now.", ["850 mg", "metformin"]),
+        ("I take 500 mg of metformin.", "I came off metformin.", []),
+        ("I live in Bristol.", "Moved to Leeds last month!", ["Leeds"]),
+        ("I have an iPhone 12.", "Upgraded to a Pixel 9.", ["Pixel 9"]),
+        ("I have therapy on Mondays.", "Therapy is on Wednesdays now.", ["Wednesdays"]),
+        ("Ich nehme 50 mg Sertralin.", "Mein Arzt hat das Sertralin auf 100 mg erhöht.", ["100 mg", "Sertralin"]),
+        ("Tomo 20 mg de omeprazol.", "Me subieron el omeprazol a 40 mg.", ["40 mg", "omeprazol"]),
+        ("Je prends 50 mg de sertraline.", "Je suis passée à 75 mg de sertraline.", ["75 mg", "sertraline"]),
+    ],
+)
+async def test_a_new_title_or_dose_takes_the_place_of_the_old_one(before: str, later: str, held: list[str]) -> None:
+    assert await holding(before, later) == held
+
+
+@pytest.mark.parametrize(
+    ("before", "later"),
+    [
+        ("I'm a data engineer.", "I'm exhausted now."),
+        ("I'm a chef.", "My brother is a pilot now."),
+        ("Soy camarero.", "Ahora soy feliz."),
+        ("Ich bin Lehrer.", "Ich bin jetzt Vater."),
+        ("I take 25 mg of atenolol.", "My mum takes 50 mg of atenolol."),
+        ("I live in Oslo.", "Moved to Archive."),
+        ("I have therapy on Mondays.", "Dinner is on Friday now."),
+    ],
+)
+async def test_what_is_no_title_dose_or_home_of_the_speaker_replaces_nothing(before: str, later: str) -> None:
+    assert set(await holding(before)) <= set(await holding(before, later))
+
+
+@pytest.mark.parametrize(
     "ending", ["I quit.", "I got laid off!", "They let me go.", "got fired today", "Ich habe gekündigt."]
 )
 async def test_an_ending_needs_no_new_value_and_names_nothing(ending: str) -> None:

@@ -6,7 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memoranda_backend.text import asks_about_self, how_telling, is_request, is_small_talk, statements
+from memoranda_backend.text import (
+    asks_about_self,
+    how_telling,
+    is_passing_remark,
+    is_request,
+    is_small_talk,
+    statements,
+)
 
 TOLD = [
     "I'm allergic to hazelnuts so pls no Nutella",
@@ -40,6 +47,33 @@ def test_what_people_say_of_themselves_tells_something(text: str) -> None:
 def test_questions_tasks_and_pasted_texts_tell_nothing(text: str) -> None:
     assert how_telling(text) == 0
     assert is_request(text)
+
+
+REMARKS = [
+    "wow ok I'll pass that on",
+    "im so tired today",
+    "ok that worked",
+    "didn't work",
+    "das hat geklappt",
+    "no funciona",
+]
+
+
+@pytest.mark.parametrize("text", REMARKS)
+def test_passing_remarks_tell_nothing(text: str) -> None:
+    assert is_passing_remark(text)
+    assert how_telling(text) == 0
+    assert how_telling(f"{text}. I moved to Porto.") > 0
+
+
+@pytest.mark.parametrize("text", ["I quit", "I smoke", "I'm pregnant", "I'm not well", "He left me", "I am 40", ""])
+def test_few_words_may_tell_much(text: str) -> None:
+    assert not is_passing_remark(text)
+
+
+def test_a_question_that_somebody_else_asked_tells_nothing() -> None:
+    assert how_telling("a friend asked me how much a dog costs per year, any idea?") == 0
+    assert how_telling("My doctor asked me to stop eating salt, any idea why?") > 0
 
 
 def test_names_and_the_first_person_tell_more() -> None:

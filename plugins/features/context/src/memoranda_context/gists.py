@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from memoranda.items import MemoryItem
-from memoranda_backend.text import fold_words, has_statement, is_small_talk
+from memoranda_backend.text import fold_words, has_statement, is_passing_remark, is_small_talk
 from memoranda_context.chatter import is_chatter
 
 _MOST_KEPT = 1 << 15
@@ -20,6 +20,7 @@ class Gist(NamedTuple):
     words: int
     """The same for items of one speaker that say the same."""
     is_small_talk: bool
+    """True if it greets, thanks or agrees, and of a person's words also if they only comment on the moment."""
     says_something: bool
     """False for an old question or an empty phrase: it is of use only beside what was said around it."""
 
@@ -41,7 +42,7 @@ def gist_of(item: MemoryItem) -> Gist:
 def _gist(item: MemoryItem) -> Gist:
     content = item.content
     words = fold_words(content)
-    small_talk = is_small_talk(content)
+    small_talk = is_small_talk(content) or (item.memory_type == "human" and is_passing_remark(content))
     if item.memory_type == "human" and item.name is None:
         says_something = not small_talk and has_statement(content)
     elif item.memory_type == "ai":

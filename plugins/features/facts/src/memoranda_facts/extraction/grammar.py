@@ -48,9 +48,11 @@ _NOT_A_TRADE = (
 _JOINING = (
     r"(?:and|but|so|because|since|while|now|for|to|in|at|on|with|after|over|last|this|again|anymore|yesterday|today)\b"
 )
+_TRADE = rf"{_list('TRADE')}(?: (?:[1-9]|I{{1,3}}|IV|V)\b)?"
 _DRUG_ENDINGS = (
     "pril|olol|statin|formin|sartan|prazole|triptan|oxacin|cillin|mycin|etine|aline|azepam|profen|proxen|cetamol|gliptin|"
-    "dipine|zide|semide|thyroxine|insulin|aspirin|codone|tidine|pirin|adine|pride"
+    "dipine|zide|semide|thyroxine|insulin|aspirin|codone|tidine|pirin|adine|pride|farin|pram|pentin|gabalin|trigine|"
+    "tyline|solone|isone|glutide|gliflozin|minophen|tonin"
 )
 _MONTH_NAME = "(?:January|February|March|April|May|June|July|August|September|October|November|December)"
 _MONTH_SAID = f"(?i:{_MONTH_NAME})"
@@ -60,6 +62,8 @@ _NUMBER_TH = r"\d{1,2}(?:st|nd|rd|th)"
 _PHRASES = {name: _list(name) for name in words() if name != "NOT_NAME"} | {
     "ADVERBS": _ADVERBS,
     "ANYTHING": r"(?:[^,;:.!?…–—()\x00-]|(?<=\w)[-.,](?=\w))+",
+    "BRAND": r"(?!(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day)[A-Z][a-z]{5,}",
+    "CHANGED": "(?:upped|raised|increased|bumped|doubled|lowered|reduced|cut|dropped|halved|changed|adjusted)",
     "DAY": DAY,
     "DID": rf"(?:(?: have| has|['’]ve|['’]s)?{_ADVERBS})",
     "DOING": r"(?!playing|learning|working|going|doing|getting|having|using)[a-z]+ing",
@@ -78,7 +82,7 @@ _PHRASES = {name: _list(name) for name in words() if name != "NOT_NAME"} | {
     r"(?: (?:a|per) (?:day|week)| (?:once|twice) (?:a day|daily)| daily)?",
     "DOSED": r"(?=\s*(?:[,;:!?)…–—\x00]|\.(?!\w)|$)|\s+(?:and|but|so|because|since|now|every|each|once|twice|daily|"
     r"in the|at|before|after|with|for|from|last|this|yesterday|today|on|these days)\b)",
-    "MEDICINE": r"(?!(?:the|my|a|an|it|this|that|water|more|less)\b)[A-Za-z][a-z-]{3,}(?: D3?)?",
+    "MEDICINE": r"(?!(?:the|my|a|an|it|this|that|water|more|less|dose|dosage)\b)[A-Za-z][a-z-]{3,}(?: D3?)?",
     "WHO_DOSES": r"(?:(?:[Tt]he |[Mm]y )?(?:[Dd]octor|[Dd]oc|GP|[A-Z]?[a-z]+(?:ologist|iatrist))(?: [A-Z]\w+)?|"
     r"[Hh]e|[Ss]he|[Tt]hey|I|[Ww]e)",
     "DRUG": rf"[a-z]*(?:{_DRUG_ENDINGS})",
@@ -89,17 +93,25 @@ _PHRASES = {name: _list(name) for name in words() if name != "NOT_NAME"} | {
     "NAME": _FULL_NAME,
     "NAME_OF": rf"{_NAME}(?![\w-])",
     "OCCUPATION": rf"(?:(?!(?:{_NOT_A_TRADE})\b)[A-Za-zà-ÿ/-]+ ){{0,3}}"
-    rf"{_list('TRADE')}(?! (?:of|shop|school|class)\b)",
+    rf"{_TRADE}(?! (?:of|shop|school|class)\b)",
+    "ONE_WORD": "[A-Za-z][a-z]+",
     "ORG": rf"(?:[{UPPER}][\w&'’.-]*\w(?:(?: of| for| and| &| the)* [{UPPER}0-9][\w&'’-]*){{0,4}}"
     rf"|(?:an?|the) (?!new\b)(?:[\w-]+ ){{0,3}}{_list('BUSINESS')})",
     "PET": rf"(?:[{LOWER}-]+ ){{0,2}}{_list('PET_KIND')}",
     "PLACE": rf"(?:the )?[{UPPER}][\w'’-]+"
     rf"(?:(?: of| de| del| do| da| dos| di| la| am| sur| upon| on|,)? [{UPPER}][\w'’-]+){{0,4}}",
+    "PHONE": rf"{_list('PHONE')}(?: (?:[A-Z]?\d+\w*|Pro|Plus|Max|Ultra|Mini|SE|Air))*",
     "PRODUCT": r"[A-Z][\w+#.-]*\w(?: (?:[A-Z][\w+#.-]*\w|v?\d[\w.]*\w|\d))*",
+    "RANKED": rf"(?:(?i:{_list('RANK')}) ){{0,2}}(?i:{_TRADE})",
     "SAID_DATE": SAID_DATE,
+    "SCHOOL": rf"(?:[{UPPER}][\w'’.-]*(?: [{UPPER}][\w'’.-]*){{0,3}} (?:School|Elementary|Primary|Academy|High|College|"
+    rf"Preschool|Kindergarten|Montessori)|St\.? [{UPPER}]\w+(?:['’]s)?)",
+    "SOME_HOME": r"(?:an?|the|our|my) (?:new |small |big |tiny |little )*(?:place|flat|apartment|studio|house|home|"
+    r"condo|loft|cottage|dorm)",
     "SAID": rf"(?:(?:the|my|our|his|her|an?) )?[\w&'’.+#-]*\w(?: (?!{_JOINING})[\w&'’.+#-]*\w){{0,3}}?",
     "GADGET": r"(?:[a-z]?[A-Z][\w+-]*)(?: (?:[A-Z0-9][\w+-]*|phone|bike|car))*",
     "NO_MORE": r"(?:any ?more|any longer|no more)",
+    "WEEKDAY": _WEEKDAY,
     "WHEN": rf"(?:{_WEEKDAY}(?:,? (?:at )?{_CLOCK})?|{_CLOCK}|{DAY}|the {_NUMBER_TH}(?: of {_MONTH_SAID})?|"
     rf"{_MONTH_NAME})",
     "TO_WHEN": r"(?:to|on|for|at|in)",

@@ -188,9 +188,21 @@ def _end(following: str) -> str:
 _COMMON_NOUN = rf"[{LOWER}]+"
 _OCCUPATION = rf"[{LOWER}]+(?: de [{LOWER}]+)?"
 
+_GERMAN_TITLE = (
+    r"(?!(?:Mutter|Vater|Schwester|Bruder|Tochter|Kunde|Kundin|Single|Sportler|Raucher|Vegetarier|Veganer|Student)\w*\b)"
+    rf"[{UPPER}][{LOWER}]*(?:er|erin|ist|istin|ent|entin|eur|eurin|ant|antin|or|orin|mann|frau|kraft|chef|chefin|leitung|"
+    r"wirt|wirtin|selle|sellin)"
+)
+"""A noun that ends as trades do; towns have such people, too, so that it counts only beside a company or a job."""
+
+
+def _title(trades: str) -> str:
+    return rf"(?:{'|'.join(words()[trades])})(?: de [{LOWER}]+)?"
+
+
 GERMAN = Language(
     "de",
-    marks=_words("ich|wir|mir|mein|meine|ist|sind|haben|wurde"),
+    marks=_words("ich|wir|mir|mein|meine|bin|ist|sind|haben|habe|wurde|nehme"),
     clause=_clauses(
         "und|aber|denn|weil", r"ja|also|übrigens|leider|naja|ach|hallo|hi|so|jetzt|heute|gestern|inzwischen|seit \w+"
     ),
@@ -206,6 +218,9 @@ GERMAN = Language(
         "WHEN": r"(?:gestern|heute|letzte[ns]? \w+|diese[ns]? \w+|vor \w+ \w+|im \w+|am \w+|endlich|gerade|inzwischen|"
         r"schon|leider|jetzt)",
         "NOUN": rf"[{UPPER}][{LOWER}]+",
+        "TITLE": _GERMAN_TITLE,
+        "WHO_DOSES": r"(?:[Mm]eine? |[Dd]er |[Dd]ie )(?:Arzt|Ärztin|Hausarzt|Hausärztin|Doktor|Psychiaterin|Psychiater|"
+        r"Kardiologin|Kardiologe)",
         "COMPANY": rf"(?:der |dem |einer |einem )?[{UPPER}][\w&.-]*\w(?: [{UPPER}][\w&.-]*\w){{0,2}}",
     },
 )
@@ -213,7 +228,7 @@ SPANISH = Language(
     "es",
     marks=_words(
         "yo|mi|mis|me|ya|vivo|vivimos|trabajo|soy|estoy|tengo|hemos|dejé|murió|nos|toco|juego|aprendo|vendí|ahora|rompimos|"
-        "renuncié|perdí|fumo"
+        "renuncié|perdí|fumo|tomo"
     ),
     clause=_clauses(
         "y|pero|porque|así que", "bueno|pues|hola|oye|ah|sí|por cierto|lamentablemente|ayer|hoy|ahora mismo"
@@ -226,11 +241,13 @@ SPANISH = Language(
         "END": _end("y|pero|porque|con|desde|el|la|en|hace|ayer|hoy|por|para|ahora|donde|este|esta|que|hoy|anoche"),
         "NOUN": _COMMON_NOUN,
         "OCCUPATION": _OCCUPATION,
+        "TITLE": _title("TRADE_ES"),
+        "WHO_DOSES": r"(?:[Ee]l |[Ll]a |[Mm]i )(?:médic[oa]|doctora?|psiquiatra|cardiólog[oa])",
     },
 )
 FRENCH = Language(
     "fr",
-    marks=_words("je|j|nous|on|mon|ma|mes|est|suis|c"),
+    marks=_words("je|j|nous|on|mon|ma|mes|le|la|est|suis|c"),
     clause=_clauses(
         "et|mais|car|parce que|donc", "bon|bonjour|salut|alors|ah|oui|au fait|malheureusement|hier|maintenant"
     ),
@@ -244,6 +261,8 @@ FRENCH = Language(
         ),
         "NOUN": _COMMON_NOUN,
         "OCCUPATION": _OCCUPATION,
+        "TITLE": _title("TRADE_FR"),
+        "WHO_DOSES": r"(?:[Ll]e |[Ll]a |[Mm]on |[Mm]a )(?:médecin|docteure?|psychiatre|cardiologue|généraliste)",
     },
 )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cache
 
@@ -29,6 +29,9 @@ _ONLY_THEN = re.compile(
     r"for (?:a (?:few|couple|while|day|week|month|year)|two|three|four|five|six|\d+)\b)",
     re.IGNORECASE,
 )
+_OF_A_KIND = ("dose_of", "when")
+"""Predicates that have a kind in their name, as in "dose_of_aspirin" and "when_therapy"."""
+
 _WHICH_SIBLING = re.compile(r"(?:older|younger|big|little|eldest|youngest|twin) ")
 _SAME_RELATION = {
     each: name
@@ -101,7 +104,7 @@ class Statement:
         yield from ended
         replaced = {made.predicate for made in ended}
         for given in self.rule.gives:
-            if given.kind == "set" and (not self.rule.replaces or given.predicate in replaced):
+            if given.kind == "set" and (not self.rule.replaces or _is_among(replaced, given)):
                 yield from self._set(given, subject, known, ended)
 
     def _set(self, given: Given, subject: str, known: OpenFacts, ended: list[Candidate]) -> Iterator[Candidate]:
@@ -113,7 +116,7 @@ class Statement:
             return  # "… when I was six": true then, and perhaps not now.
         date, end = _date(self.match, end, self.said.at)
         date = None if self.rule.is_plan else date
-        predicate = _predicate(given, self.match)
+        predicate = _predicate(given, self.match, ended)
         others = [each for each in known.of(subject, (predicate,)) if same_text(each.value) != same_text(value)]
         others = others if has_one_value(predicate) else []
         lasts = given.lasting and not (
@@ -144,8 +147,8 @@ class Statement:
             return
         value, end = named
         date, end = _date(self.match, end, self.said.at)
-        if given.predicate == "dose_of" and value is not None:
-            found = known.of(subject, (f"dose_of_{value.lower().split()[0]}",))
+        if given.predicate in _OF_A_KIND:
+            found = [each for each in known.all_of(subject) if _is_of_kind(each.predicate, given.predicate, value)]
         else:
             found = [each for each in known.of(subject, given.predicates) if _is_ended(each, given, value)]
         if given.ends == "only" and len(found) > 1:
@@ -154,7 +157,7 @@ class Statement:
             late = date is not None and end_of(date) > each.start
             made = self._candidate(subject, each.predicate, each.value, end)
             yield replace(made, kind="end", valid_to=date if late else self.said.at)
-        if not found and not given.known and value is not None and given.predicate != "dose_of":
+        if not found and not given.known and value is not None and given.predicate not in _OF_A_KIND:
             made = self._candidate(subject, given.predicate, value, end)
             yield replace(made, kind="end", valid_to=date or self.said.at)
 
@@ -168,6 +171,32 @@ class Statement:
             sources=(Source(self.said.item_id, start, stop),),
             rule=f"rules/{self.rule.name}",
         )
+
+
+def _is_among(predicates: Collection[str], given: Given) -> bool:
+    """Return True if a fact that is set has one of these predicates, of whatever kind."""
+    if given.predicate in _OF_A_KIND:
+        return any(_is_of_kind(each, given.predicate, None) for each in predicates)
+    return given.predicate in predicates
+
+
+def _is_of_kind(predicate: str, family: str, kind: str | None) -> bool:
+    """Return True for the predicate of a kind: "dose_of_aspirin" of aspirin, or of any kind if none is named."""
+    return predicate.startswith(f"{family}_") if kind is None else predicate == _of_kind(family, kind)
+
+
+def _of_kind(family: str, kind: str) -> str:
+    return f"{family}_{kind.lower().replace(' ', '_')}"
+
+
+def with_doses(made: Iterable[Candidate], known: OpenFacts) -> Iterator[Candidate]:
+    """Yield candidates, and behind the end of each medicine that of its dose."""
+    for each in made:
+        yield each
+        if each.kind == "end" and each.predicate == "takes":
+            for fact in known.all_of(each.subject):
+                if _is_of_kind(fact.predicate, "dose_of", str(each.object)):
+                    yield replace(each, predicate=fact.predicate, object=fact.value)
 
 
 def _is_ended(fact: OpenFact, given: Given, value: str | None) -> bool:
@@ -197,7 +226,10 @@ def _is_name(text: str) -> bool:
     return first.lower() not in _no_names() and not first.endswith(("ing", "ly"))
 
 
-def _predicate(given: Given, match: re.Match[str]) -> str:
+def _predicate(given: Given, match: re.Match[str], ended: Iterable[Candidate]) -> str:
+    """Return the predicate of what is set; a dose whose medicine is not named takes the place of one that ended."""
+    if given.predicate == "dose_of" and "kind" not in match.groupdict():
+        return next(each.predicate for each in ended if _is_of_kind(each.predicate, "dose_of", None))
     if given.predicate == "relation":
         relation = _WHICH_SIBLING.sub("", match.group("relation").lower())
         return _SAME_RELATION.get(relation, relation).replace("-", "_").replace(" ", "_")

@@ -17,7 +17,7 @@ from memoranda_facts.extraction.extractors import Extraction, OpenFacts, Utteran
 from memoranda_facts.extraction.grammar import Person, clause_starts, opening
 from memoranda_facts.extraction.languages import LazyPattern, foreign_matches
 from memoranda_facts.extraction.mentions import corrections, mentioned_endings
-from memoranda_facts.extraction.proposing import NEARBY, Said, Statement, subject_of
+from memoranda_facts.extraction.proposing import NEARBY, Said, Statement, subject_of, with_doses
 from memoranda_facts.extraction.rule_table import Rule, has_one_value, rules
 from memoranda_facts.extraction.sentences import Sentence, reported_from, sentences
 from memoranda_facts.records import Source
@@ -60,6 +60,7 @@ def candidates(said: Said, *, to_speaker: bool = False, known: OpenFacts | None 
             made = list(corrections(sentence, said, holding))
         if sentence.doubt is not None:
             made = list(_disputes(made, sentence, said, holding))
+        made = list(with_doses(made, holding))
         for each in made:
             is_new = found.setdefault((each.subject, each.predicate, each.object, each.kind), each) is each
             if is_new and not each.doubtful:

@@ -56,9 +56,9 @@ _QUOTES = re.compile(
 _OWN = re.compile(
     r"\b(?:I|I['’]\w+|we|me|my|myself|our|fun fact|fyi|btw|by the way|update|news|correction|p\.?s|edit|reminder|"
     r"intro\w*|heads[- ]up|context|background|info|confession|thing|know|record|clear|important|remember|note|sorry|"
-    r"new \w+|anyway|also|actually|honestly|truth|well|so|ok|okay|"
-    r"ich|wir|mir|mein\w*|übrigens|neuigkeit\w*|wichtig|achtung|info|kurz|korrektur|"
-    r"yo|mi|noticias?|por cierto|importante|ojo|je|moi|mon|ma|mes|au fait|nouvelles?|attention)\s*$"
+    r"new \w+|(?:new )?dos(?:e|age)(?: of [\w-]+)?|anyway|also|actually|honestly|truth|well|so|ok|okay|"
+    r"neue\w* \w+|nuev[oa]s? \w+|nouve\w+ \w+|ich|wir|mir|mein\w*|übrigens|neuigkeit\w*|wichtig|achtung|info|kurz|"
+    r"korrektur|yo|mi|noticias?|por cierto|importante|ojo|je|moi|mon|ma|mes|au fait|nouvelles?|attention)\s*$"
     r"|\b(?:about me|über mich|sobre mí|sur moi|you should know|I do|I am)\b",
     re.IGNORECASE,
 )
@@ -168,9 +168,11 @@ _DOUBTS: Mapping[Literal["thought", "still"], re.Pattern[str]] = {
 
 _SUBJECT = "I "
 _DROPPED = re.compile(
-    r"(?:(?i:ok|okay|so+|well|btw|also|yay|ugh|update|news|oh|hey|anyway|and|finally|just|actually)[,:!.]* +)*"
+    r"(?:(?i:ok|okay|so+|well|btw|also|yay|ugh|(?:quick )?update|news|oh|hey|anyway|and|finally|just|actually)"
+    r"[,:!.]* +)*"
     r"(?P<verb>(?:[Gg]ot|[Ll]eft|[Qq]uit|[Ss]old|[Ss]topped|[Rr]esigned|[Gg]ave up|[Ll]ost|[Ss]witched|[Bb]roke up|"
-    r"[Ss]plit up|[Cc]ancelled|[Cc]anceled|[Rr]etired|[Tt]urned|[Dd]ropped|[Mm]oved|[Ss]tarted|[Jj]oined|[Ll]ive in|"
+    r"[Ss]plit up|[Cc]ancelled|[Cc]anceled|[Rr]etired|[Tt]urned|[Dd]ropped|[Mm]oved|[Rr]elocated|[Ss]tarted|[Jj]oined|"
+    r"[Uu]pgraded|[Cc]hanged|[Tt]raded|[Ss]wapped|[Rr]eplaced|[Bb]ecame|[Cc]ame off|[Pp]romoted|[Ll]ive in|"
     r"[Bb]ought an?|[Dd]rive an?|"
     r"[Ww]ork (?:as|at|for)|[Dd]on['’]t|[Nn]o longer|[Nn]ot)\b)"
 )
@@ -213,7 +215,10 @@ def _with_subject(sentence: Sentence) -> Sentence:
     if found is None:
         return sentence
     place = found.start("verb")
-    completed = [f"{text[:place]}{_SUBJECT}{text[place:]}" for text in (sentence.text, sentence.stated)]
+    completed = [
+        f"{text[:place]}{_SUBJECT}{text[place : place + 1].lower()}{text[place + 1 :]}"
+        for text in (sentence.text, sentence.stated)
+    ]
     return Sentence(completed[0], sentence.start, completed[1], place)
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from functools import cache
 from typing import NamedTuple
 
-from memoranda_backend.text.languages import PERSONS_OF, lines_of
+from memoranda_backend.text.languages import PERSONS_OF, STOPWORDS_OF, lines_of
 from memoranda_backend.text.terms import fold_words, is_unspaced
 
 LOOKED_AT = 600
@@ -25,8 +25,13 @@ _SENTENCE = re.compile(r"[^.!?。！？؟…\n]+(?:[.!?。！？؟…]+|\n|$)")
 _QUESTION_END = re.compile(r"[?？؟]\W*$|[吗呢か]\W*$")
 _QUOTED = re.compile(r"(?:(?<!\w)'|[\"“„«‹「『`])[^\"”“»›」』`]{25,}(?:'(?!\w)|[\"”“»›」』`]|$)")
 _CODE = re.compile(r"[{};]\s*$|[=<>]{2}|=>|\w\(\)|://|^\s*(?:def|class|import|return|SELECT|at)\b", re.MULTILINE)
+_SOMEBODY_ASKS = re.compile(
+    r"\b(?:ask(?:s|ed)(?: me| us)? (?:how|what|if|whether|why|when|where|who|which)|wonder(?:ing)?|curious|"
+    r"fragte? mich|me pregunt[oóaé]|m['’]a demandé|me demande)\b",
+    re.IGNORECASE,
+)
 _LAST_CLAUSE = re.compile(r"[,;，、—–-]\s[^,;，、—–]*$")
-_NAME = re.compile(r"(?<=[\w,;:)] )[A-ZÀ-ÞА-Я][\w'’-]+")
+_NAME = re.compile(r"(?<=[\w,;:)] )(?!I['’])[A-ZÀ-ÞА-Я][\w'’-]+")
 _FIGURE = re.compile(r"\d")
 _MARKS = re.compile(r"^[\W_]+")
 
@@ -37,6 +42,7 @@ _PLAIN = 0.2
 _MOST_NAMES = 3
 _FEWEST_WORDS = 2
 _FEWEST_WORDS_BEFORE_A_TAG = 3
+_MOST_WORDS_OF_A_REMARK = 12
 
 _FURTHER_FIRST_PERSONS = (
     "im ive id us mine ours wir uns unser unsere bin habe soy estoy tengo nos nous notre noi nostro"
@@ -94,6 +100,45 @@ def is_small_talk(text: str) -> bool:
     return _beginnings().before.issuperset(fold_words(text))
 
 
+_OF_HEALTH = frozenset(["well"])
+"""What is a filler, too: "I'm not well" is more than a remark."""
+
+
+class _Remarks(NamedTuple):
+    """The words of which the passing remarks of a language consist, and phrases, which stand between spaces."""
+
+    words: frozenset[str]
+    phrases: tuple[str, ...]
+
+
+@cache
+def _remarks() -> tuple[_Remarks, ...]:
+    found = []
+    for line in lines_of("passing_remarks.txt"):
+        language, _, listed = line.partition(":")
+        each = listed.split()
+        words = _beginnings().before.union(STOPWORDS_OF[language], *PERSONS_OF[language], _FIRST_PERSONS, each)
+        found.append(
+            _Remarks(words - _OF_HEALTH, tuple(f" {phrase.replace('_', ' ')} " for phrase in each if "_" in phrase))
+        )
+    return tuple(found)
+
+
+def is_passing_remark(text: str) -> bool:
+    """Return True if a text only comments on an answer or on the moment: "I'll pass that on", "I'm so tired today"."""
+    words = fold_words(text)
+    if not 0 < len(words) <= _MOST_WORDS_OF_A_REMARK or _NAME.search(text):
+        return False
+    said = f" {' '.join(words)} "
+    for remarks in _remarks():
+        rest = said
+        for phrase in remarks.phrases:
+            rest = rest.replace(phrase, " ")
+        if remarks.words.issuperset(rest.split()):
+            return True
+    return False
+
+
 def asks_about_self(text: str) -> bool:
     """Return True if a question or a task of a message is in the first person: about who asks."""
     asking = [sentence for sentence in _SENTENCE.findall(text[:LOOKED_AT]) if asks(sentence)]
@@ -101,7 +146,7 @@ def asks_about_self(text: str) -> bool:
 
 
 def statements(text: str) -> list[str]:
-    """Return the sentences of a message that tell something: no questions, no tasks, nothing quoted.
+    """Return the sentences of a message that tell something: no questions, tasks or passing remarks, nothing quoted.
 
     Of a sentence that only ends in a question ("My rent is 890, is that usual?"), what comes before is told.
     """
@@ -116,14 +161,15 @@ def has_statement(text: str) -> bool:
 def _stated(text: str) -> Iterator[str]:
     plain = _QUOTED.sub(" ", text[:LOOKED_AT])
     told = (_before_a_tag(found.group()) for found in _SENTENCE.finditer(plain))
-    return (sentence for sentence in told if not asks(sentence))
+    return (sentence for sentence in told if not asks(sentence) and not is_passing_remark(sentence))
 
 
 def _before_a_tag(sentence: str) -> str:
     """Return a sentence without a last clause that asks, if what comes before is long enough to tell something."""
     if _QUESTION_END.search(sentence):
         before = _LAST_CLAUSE.sub("", sentence)
-        if before != sentence and len(before.split()) >= _FEWEST_WORDS_BEFORE_A_TAG:
+        tells = len(before.split()) >= _FEWEST_WORDS_BEFORE_A_TAG and not _SOMEBODY_ASKS.search(before)
+        if before != sentence and tells:
             return before
     return sentence
 
