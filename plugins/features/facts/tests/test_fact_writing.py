@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 from stepwise import StepwiseStore
@@ -11,7 +12,7 @@ import memoranda
 from memoranda import HumanMemory, MemoryItem, MemoryMetadata
 from memoranda.errors import CorruptStoreError, InputError, StoreUnavailableError
 from memoranda.store import Capability, InMemoryStore, Store
-from memoranda_facts import Candidate, FactMemory, Facts, Predicate, Schema, Source
+from memoranda_facts import Candidate, FactConflictError, FactMemory, Facts, Predicate, Schema, Source
 
 
 class Breaking(StepwiseStore):
@@ -90,6 +91,36 @@ async def test_a_deleted_entry_is_not_overwritten_by_the_next_one() -> None:
     assert second.entries != first.entries
     await handle.restore(first.entries[0])
     assert sorted(str(fact.object) for fact in await Facts(handle).current()) == ["milk", "tea"]
+
+
+async def test_an_entry_that_was_deleted_since_all_were_read_is_not_overwritten(tmp_path: Path) -> None:
+    async with memoranda.open(f"sqlite:///{tmp_path / 'facts.db'}") as store:
+        handle = store.scoped(user_id="ada")
+        first = await Facts(handle).set("Ada", "likes", "tea", sources="manual")
+        await store.delete(first.entries[0])
+        facts = Facts(handle)
+        assert await facts.current() == []
+
+        later = await facts.set("Ada", "likes", "coffee", sources="manual")
+
+        assert later.entries != first.entries
+        await store.restore(first.entries[0])
+        assert {fact.object for fact in await facts.current()} == {"tea", "coffee"}
+
+
+async def test_a_new_slot_that_others_wrote_since_all_were_read_is_read_again() -> None:
+    handle = InMemoryStore().scoped(user_id="ada")
+    facts, others = (Facts(handle, schema=Schema([Predicate("lives_in", "one")])) for _ in range(2))
+    assert await facts.current() == []
+    written = await others.set("Ada", "lives_in", "Rome", sources="manual", key="k")
+
+    with pytest.raises(FactConflictError):
+        await facts.set("Ada", "lives_in", "Bari", sources="manual", expect=[])
+    again = await facts.set("Ada", "lives_in", "Rome", sources="manual", key="k")
+    changed = await facts.set("Ada", "lives_in", "Bari", sources="manual")
+
+    assert (again.id, again.new) == (written.id, False)
+    assert changed.replaced == written.entries
 
 
 async def test_facts_of_an_agent_are_seen_by_the_user_and_not_by_another_agent() -> None:

@@ -153,6 +153,8 @@ class Log:
             # What was deleted may be restored, so that its number is not given again. Counted first: an entry that
             # comes meanwhile must be among those that are read, or its number be free for a conflict.
             held = await self.store.count(include_deleted=True, metadata=slot.metadata)
+            if not held:
+                return _Kept([], 0)
         rows = await self.store.payloads(memory_type="fact", metadata=slot.metadata, archived=True)
         own = [row for row in rows if row.item_id.startswith(slot.entry_prefix)]
         return _Kept(sorted(self.parsed(own), key=in_order), max([held, *map(_number_taken, own)]))

@@ -10,6 +10,7 @@ import json
 import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any, Literal, get_args
 
 from pydantic import Field
@@ -34,6 +35,9 @@ DEPENDS = "depends"
 
 MERGES = "merges"
 """The key of ``metadata.extra`` that marks entries about two names of one subject."""
+
+_KEPT_FOLDERS = 256
+"""Of how many owners the folders are kept: every change asks for that of its owner."""
 
 _ENTRY_ID = re.compile(r"fact-[0-9a-f]{32}-([1-9][0-9]{0,17})")
 
@@ -253,6 +257,7 @@ class Slot:
         return f"{self.entry_prefix}{number}"
 
 
+@lru_cache(maxsize=_KEPT_FOLDERS)
 def folder_of(owner: MemoryMetadata) -> MemoryMetadata:
     """Return where all entries of an owner lie.
 

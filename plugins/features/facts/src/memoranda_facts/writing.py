@@ -47,7 +47,7 @@ class FactConflictError(ConflictError):
 
 
 _KEPT_TIMELINES = 256
-"""How many slots keep their timeline from one change to the next."""
+"""How many slots keep their timeline and their id from one change to the next."""
 
 
 class FactWriting(FactReading):
@@ -56,6 +56,7 @@ class FactWriting(FactReading):
     def __init__(self, store: Store, *, schema: Schema | None = None) -> None:
         super().__init__(store, schema=schema)
         self._timelines: dict[tuple[str, str], tuple[list[Record], Timeline]] = {}
+        self._slot_of: dict[tuple[str, str], Slot] = {}
 
     def _draft(self, kind: ChangeKind, subject: str, predicate: str, *, rule: str = "manual", **said: Any) -> Record:
         name = self.schema.subject(checked_name(subject, "subject"))
@@ -93,8 +94,14 @@ class FactWriting(FactReading):
         return replace(draft, valid_from=since, targets=tuple(entry for fact in found for entry in fact.entries))
 
     def _slot(self, subject: str, predicate: str) -> Slot:
-        declared = self.schema.predicate(predicate).name
-        return Slot.of(self._log.owner, self.schema.subject(subject), declared, self._log.store.derived_id)
+        slot = self._slot_of.get((subject, predicate))
+        if slot is None:
+            declared = self.schema.predicate(predicate).name
+            slot = Slot.of(self._log.owner, self.schema.subject(subject), declared, self._log.store.derived_id)
+            self._slot_of[subject, predicate] = slot
+            if len(self._slot_of) > _KEPT_TIMELINES:
+                del self._slot_of[next(iter(self._slot_of))]
+        return slot
 
     async def _slots(self, draft: Record) -> list[Slot]:
         """Return the slot of a draft, and those of the other names of its subject."""
