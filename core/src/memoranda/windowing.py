@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from itertools import chain
 
-from memoranda.integrity import ConversationKey, conversation_of
+from memoranda.integrity import ConversationKey
 from memoranda.items import MemoryItem, MemoryMetadata
 from memoranda.shapes import whole_number
 
@@ -32,21 +32,27 @@ def rounds_of(items: Sequence[MemoryItem]) -> list[list[int]]:
     spoken: set[ConversationKey] = set()
     owner: MemoryMetadata | None = None
     conversation: ConversationKey = (None, None)
+    places: list[int] | None = None
     for position, item in enumerate(items):
         held = item.__dict__
         kind = held["memory_type"]
         if kind in STAYING:
             continue
-        if held["metadata"] is not owner:  # Neighbours mostly share it.
+        if held["metadata"] is not owner:  # Neighbours mostly share it, and nearly always the conversation.
             owner = held["metadata"]
-            conversation = conversation_of(item)
-        is_human = kind == "human"
-        if conversation not in latest or (is_human and conversation in spoken):
-            latest[conversation] = []
-            rounds.append(latest[conversation])
-        if is_human:
-            spoken.add(conversation)
-        latest[conversation].append(position)
+            fields = owner.__dict__  # Rows of a database have each their own, so this is not left to conversation_of.
+            whose = fields["user_id"], fields["session_id"]
+            if whose != conversation:
+                conversation, places = whose, latest.get(whose)
+        if kind == "human":
+            if conversation in spoken:
+                places = None
+            else:
+                spoken.add(conversation)
+        if places is None:
+            places = latest[conversation] = []
+            rounds.append(places)
+        places.append(position)
     return rounds
 
 
@@ -69,17 +75,17 @@ def as_said(items: Sequence[MemoryItem]) -> list[MemoryItem]:
     return [*others[:start], *summaries, *others[start:]]
 
 
-def _with_rounds(items: Sequence[MemoryItem], rounds: Iterable[Iterable[int]]) -> list[MemoryItem]:
+def items_of_rounds(items: Sequence[MemoryItem], rounds: Iterable[Iterable[int]]) -> list[MemoryItem]:
     """Return the items of some rounds, every system item and every summary."""
     chosen = set(chain.from_iterable(rounds))
-    return [item for position, item in enumerate(items) if position in chosen or stays(item)]
+    return [item for at, item in enumerate(items) if at in chosen or item.__dict__["memory_type"] in STAYING]
 
 
 def last_rounds(items: Sequence[MemoryItem], rounds: int) -> list[MemoryItem]:
     """Return the last rounds of a conversation, every system item and every summary; 0 rounds leave only those."""
     check_rounds(rounds, "rounds")
     found = rounds_of(items)
-    return list(items) if rounds >= len(found) else _with_rounds(items, found[len(found) - rounds :])
+    return list(items) if rounds >= len(found) else items_of_rounds(items, found[len(found) - rounds :])
 
 
 def rounds_within(
@@ -91,15 +97,15 @@ def rounds_within(
     from the newest, that does not fit ends the window, so that a window has no gaps.
     """
     whole_number(budget, "budget", " of tokens")
-    left = budget - sum(count_tokens(item) for item in items if stays(item))
+    left = budget - sum([count_tokens(item) for item in items if item.__dict__["memory_type"] in STAYING])
     found = rounds_of(items)
     kept = len(found)
     for positions in reversed(found):
-        left -= sum(count_tokens(items[position]) for position in positions)
+        left -= sum([count_tokens(items[position]) for position in positions])
         if left < 0:
             break
         kept -= 1
-    return _with_rounds(items, found[kept:])
+    return items_of_rounds(items, found[kept:])
 
 
 def newest(items: Sequence[MemoryItem], limit: int) -> list[MemoryItem]:

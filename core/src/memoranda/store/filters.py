@@ -121,12 +121,33 @@ class Filter:
     archived: bool | None = False
     further: tuple[Condition, ...] = ()
     folded: str = field(init=False, repr=False, compare=False)
-    tests: tuple[Callable[[MemoryItem], bool], ...] = field(init=False, repr=False, compare=False)
-    """What is asked of an item beyond its metadata and, where ``archived`` is False, that none stands for it."""
-    _others: list[Condition] = field(init=False, repr=False, compare=False)
+    # Worked out when somebody asks: an engine asks for one of them, and many filters only lead to others.
+    _tests: tuple[Callable[[MemoryItem], bool], ...] | None = field(init=False, repr=False, compare=False)
+    _others: tuple[Condition, ...] | None = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        folded = fold(self.query) if self.query else ""
+        keep = object.__setattr__
+        keep(self, "folded", fold(self.query) if self.query else "")
+        keep(self, "_tests", None)
+        keep(self, "_others", None)
+
+    @property
+    def conditions(self) -> tuple[Condition, ...]:
+        """All conditions, the metadata first."""
+        return (*metadata_conditions(self.metadata), *self._beyond_metadata())
+
+    @property
+    def tests(self) -> tuple[Callable[[MemoryItem], bool], ...]:
+        """What is asked of an item beyond its metadata and, where ``archived`` is False, that none stands for it."""
+        tests = self._tests
+        if tests is None:
+            tests = tuple([other.test() for other in self._beyond_metadata() if other is not _SHOWN])
+            object.__setattr__(self, "_tests", tests)
+        return tests
+
+    def _beyond_metadata(self) -> tuple[Condition, ...]:
+        if self._others is not None:
+            return self._others
         others: list[Condition] = [] if self.archived is None else [_ARCHIVED if self.archived else _SHOWN]
         if isinstance(self.memory_type, str):
             others.append(FieldEquals("memory_type", self.memory_type))
@@ -134,18 +155,11 @@ class Filter:
             others.append(Value("memory_type", False, "$in", list(self.memory_type)))
         if self.status is not None:
             others.append(FieldEquals("status", self.status))
-        if folded:
-            others.append(Contains(folded))
-        others += self.further
-        keep = object.__setattr__
-        keep(self, "folded", folded)
-        keep(self, "tests", tuple([other.test() for other in others if other is not _SHOWN]))
-        keep(self, "_others", others)
-
-    @property
-    def conditions(self) -> tuple[Condition, ...]:
-        """All conditions, the metadata first."""
-        return (*metadata_conditions(self.metadata), *self._others)
+        if self.folded:
+            others.append(Contains(self.folded))
+        found = (*others, *self.further)
+        object.__setattr__(self, "_others", found)
+        return found
 
     @classmethod
     def of(
@@ -188,7 +202,8 @@ class Filter:
 
     def also(self, *conditions: Condition) -> Filter:
         """Return this filter with further conditions."""
-        return replace(self, further=(*self.further, *conditions))
+        further = (*self.further, *conditions)
+        return Filter(self.query, self.metadata, self.memory_type, self.status, self.archived, further)
 
     def matches(self, item: MemoryItem) -> bool:
         """Return True if the item passes every condition."""

@@ -134,8 +134,11 @@ class LifetimeLayer(Layer):
 
     def alive(self, wanted: Filter) -> Filter:
         """Return a filter without what has expired."""
-        if not self.lifetimes.in_use or any(type(each) is Expiry for each in wanted.further):
+        if not self.lifetimes.in_use:
             return wanted
+        for each in wanted.further:
+            if type(each) is Expiry:
+                return wanted
         # First, since layers below tell the last condition apart.
         return replace(wanted, further=(Expiry(self.now()), *wanted.further))
 
@@ -146,11 +149,11 @@ class LifetimeLayer(Layer):
 
     def read(self, query: Query[T]) -> Coroutine[Any, Any, list[T]]:
         """Return what the query asks for; of items that are named by their ids, those that have not expired."""
+        if not self.lifetimes.in_use:
+            return self.inner.read(query)
         if query.ids is None:
             return self.inner.read(self.narrow(query))
-        if query.form != "items" or not self.lifetimes.in_use:
-            return self.inner.read(query)
-        return self._unexpired(query)
+        return self.inner.read(query) if query.form != "items" else self._unexpired(query)
 
     async def _unexpired(self, query: Query[T]) -> list[T]:
         found: list[Any] = await self.inner.read(query)

@@ -13,10 +13,10 @@ from memoranda.store.branch_layer import as_one_session
 from memoranda.store.codec import copy_items
 from memoranda.store.engine import Engine
 from memoranda.store.filters import EVERYTHING, Filter, Page
-from memoranda.store.query import items_where
+from memoranda.store.query import AS_ADDED, items_where
 from memoranda.store.values import Value
 from memoranda.tokens import TokenCounter, estimate_tokens
-from memoranda.windowing import STAYING, as_said, check_rounds, last_rounds, newest, rounds_of, rounds_within, stays
+from memoranda.windowing import STAYING, as_said, check_rounds, items_of_rounds, newest, rounds_of, rounds_within, stays
 
 _FIRST_LOOK = 64
 """How many of the newest items are read first, where tokens are asked for."""
@@ -38,6 +38,14 @@ class _Wanted:
         self.tokens = None if tokens is None else whole_number(tokens, "tokens")
         self.limit = None if limit is None else whole_number(limit, "limit")
         self.count = counter or estimate_tokens
+        self._said: Sequence[MemoryItem] = ()
+        self._rounds: list[list[int]] = []
+
+    def _rounds_of(self, said: Sequence[MemoryItem]) -> list[list[int]]:
+        """Return the rounds of what was read, which are looked for once."""
+        if said is not self._said:
+            self._said, self._rounds = said, rounds_of(said)
+        return self._rounds
 
     def has_enough(self, said: Sequence[MemoryItem], *, is_one: bool) -> bool:
         """Return True if no older item could be in the window, except system items and summaries.
@@ -51,7 +59,7 @@ class _Wanted:
         enough = len(latest) >= limit
         if self.rounds is None and self.tokens is None:
             return enough
-        found = rounds_of(said)
+        found = self._rounds_of(said)
         begun = {conversation_of(said[places[0]]): places for places in reversed(found)}  # The first one of each stays.
         unknown = max([_from_human(said, places)[0] for places in begun.values()], default=-1)
         known = [places for places in found if places[0] > unknown]
@@ -71,19 +79,25 @@ class _Wanted:
         """Return True if these items determine the window and the calls that its results answer."""
         return self.has_enough(said, is_one=is_one) and not answers_another_agent(said)
 
-    def cut(self, said: Sequence[MemoryItem], earlier: Sequence[MemoryItem] = ()) -> list[MemoryItem]:
+    def cut(
+        self, said: Sequence[MemoryItem], staying: Sequence[MemoryItem] = (), earlier: Sequence[MemoryItem] = ()
+    ) -> list[MemoryItem]:
         """Return the window of a conversation, or of as much of it as :meth:`has_enough` asks for.
 
-        ``earlier`` are items before those that have a group with some of them.
+        ``staying`` are system items and summaries before those, and ``earlier`` are items before them that have a group
+        with some of them.
         """
-        found = list(said)
+        found: Sequence[MemoryItem] = said
         if self.rounds is not None:
-            found = last_rounds(found, self.rounds)
+            rounds = self._rounds_of(said)
+            if self.rounds < len(rounds):
+                found = items_of_rounds(said, rounds[len(rounds) - self.rounds :])
+        found = [*staying, *found]
         if self.tokens is not None:
             found = rounds_within(found, self.tokens, self.count)
-        if self.limit is not None:
-            found = newest(found, self.limit)
-        return as_said(whole_groups(found, [*earlier, *said]))  # Its beginning may not have been read.
+        if self.limit is not None and self.limit < len(found):
+            found = newest(as_said(found), self.limit)
+        return as_said(whole_groups(found, [*earlier, *staying, *said]))  # Its beginning may not have been read.
 
 
 def _from_human(said: Sequence[MemoryItem], places: Sequence[int]) -> Sequence[int]:
@@ -135,17 +149,17 @@ async def _window(
     while True:
         said = await read(wanted, Page(size, order="added"))
         if len(said) < size:
-            return await offload(filter_weight(len(said)), much.cut, as_said(said))
+            return await offload(filter_weight(len(said)), much.cut, said)
         if await offload(len(said), much.is_told_by, said, is_one=is_one):
             break
         size *= _FURTHER
     known = {item.id for item in said}
-    staying = [item for item in await read(wanted.also(ONLY_STAYING), Page(order="added")) if item.id not in known]
-    whole = as_said([*staying, *said])
-    shown = await offload(filter_weight(len(whole)), much.cut, whole)
+    staying = [item for item in await read(wanted.also(ONLY_STAYING), AS_ADDED) if item.id not in known]
+    weight = filter_weight(len(staying) + len(said))
+    shown = await offload(weight, much.cut, said, staying)
     groups = sorted({item.group for item in shown if item.group is not None})
     if not groups:
         return shown
     known.update(item.id for item in staying)
-    members = await read(wanted.also(Value("group", False, "$in", groups)), Page(order="added"))
-    return await offload(filter_weight(len(whole)), much.cut, whole, [item for item in members if item.id not in known])
+    members = await read(wanted.also(Value("group", False, "$in", groups)), AS_ADDED)
+    return await offload(weight, much.cut, said, staying, [item for item in members if item.id not in known])
