@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from pathlib import Path
 
@@ -66,6 +67,16 @@ async def test_the_turns_of_the_loop_do_not_grow_with_the_scope(tmp_path: Path, 
             held = await store.search(metadata=ADA, limit=count)
             turns.append(await longest_block(WORK[work](store, held)))
     assert turns[1] < 2 * turns[0]
+
+
+async def test_a_window_over_a_short_session_is_read_in_the_event_loop(tmp_path: Path) -> None:
+    """A store starts a thread when the first of its reads needs one."""
+    async with SQLiteMemoryStore(tmp_path / "a.db", durability="normal") as store:
+        await store.add_many(notes(500))
+        before = set(threading.enumerate())
+        shown = await store.scoped(user_id="ada", session_id="s3").window(limit=20)
+        assert len(shown) == 20
+        assert set(threading.enumerate()) <= before
 
 
 async def test_of_items_by_their_ids_no_more_than_the_ids_is_looked_at_in_the_loop(tmp_path: Path) -> None:

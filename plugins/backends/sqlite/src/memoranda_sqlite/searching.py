@@ -39,13 +39,14 @@ SMALL_SCOPE = 1_000
 """A scope of up to this many rows is read itself, however many rows other scopes have."""
 
 MOST_COMPARED = 20_000
-"""How many rows of a user and of a session are counted at most to find out which has fewer."""
+"""How many rows of a session are counted at most to find out if its user has fewer."""
 
 _THROUGH_USERS = SQLiteStatements(through_users=True)
 _INDEXED = """
 SELECT rowid FROM memoranda_trigrams WHERE memoranda_trigrams MATCH ?
 UNION ALL SELECT item FROM memoranda_stale
 """
+_ROWS_OF_SESSION = f"SELECT count(*) FROM (SELECT 1 FROM {TABLE} WHERE session_id = ? LIMIT {DIRECT_LIMIT + 1})"
 
 
 async def search_page(
@@ -74,11 +75,24 @@ def _rows_at_once(
     connections: Connections, statements: SQLiteStatements, wanted: Filter, page: Page, columns: Sequence[str]
 ) -> list[Any] | None:
     """Return a page of the rows that match, or None if a thread is to look for them."""
-    if page.end > DIRECT_LIMIT:
+    if page.end > DIRECT_LIMIT and not _is_of_short_session(connections, wanted):
         return None
     # The newest rows come first, so this also answers searches for common text; for rare text it gives up early.
     most_asked = _ASKED_WHILE_COMPARING_TEXT if wanted.folded else MOST_ASKED
     return connections.rows_at_once(*statements.search(wanted, page, columns), most_asked)
+
+
+def _is_of_short_session(connections: Connections, wanted: Filter) -> bool:
+    """Return True if a session is named and has so few rows that all of them can be read in the event loop.
+
+    A window asks for all system items and summaries of its session: 0.7 ms for one of a hundred items, and 1.0 ms if
+    these are read on a thread.
+    """
+    session = None if wanted.metadata is None else wanted.metadata.session_id
+    if session is None:
+        return False
+    counted = connections.rows_at_once(_ROWS_OF_SESSION, (session,))
+    return bool(counted) and counted[0][0] <= DIRECT_LIMIT
 
 
 async def _read_on_thread(
@@ -177,11 +191,12 @@ def _is_small(connection: sqlite3.Connection, statements: SQLiteStatements, want
 def _user_has_fewer(connection: sqlite3.Connection, statements: SQLiteStatements, wanted: Filter) -> bool:
     """Return True if the user has fewer rows than all sessions of this name, which many users may share."""
     assert wanted.metadata is not None
-    one = [MemoryMetadata(user_id=wanted.metadata.user_id), MemoryMetadata(session_id=wanted.metadata.session_id)]
-    of_user, of_session = (
-        connection.execute(
-            *statements.count_up_to(Filter(metadata=metadata, archived=wanted.archived), MOST_COMPARED)
-        ).fetchone()[0]
-        for metadata in one
-    )
-    return int(of_user) < int(of_session)
+
+    def counted(metadata: MemoryMetadata, most: int) -> int:
+        one = Filter(metadata=metadata, archived=wanted.archived)
+        (found,) = connection.execute(*statements.count_up_to(one, most)).fetchone()
+        return int(found)
+
+    of_session = counted(MemoryMetadata(session_id=wanted.metadata.session_id), MOST_COMPARED)
+    # The user's rows are counted no further: 1.6 ms and 4.0 ms for a window over 300 of the 20,000 items of a user.
+    return counted(MemoryMetadata(user_id=wanted.metadata.user_id), of_session) < of_session

@@ -222,7 +222,7 @@ class SQLiteStatements(Statements):
         """Select the numbers of up to this many rows that match, from an index alone where that is possible."""
         parameters = Parameters(self.dialect)
         where = self._choosing(wanted).conditions(parameters, wanted)
-        return f"SELECT rowid FROM {TABLE} WHERE {where} LIMIT {most}", parameters.values
+        return f"SELECT rowid FROM {TABLE} WHERE {where} LIMIT {parameters.add(most)}", parameters.values
 
     def hiding(self, wanted: Filter, item_id: str | None = None) -> Change:
         """Return what :meth:`hide` does, in its parts."""
