@@ -39,6 +39,24 @@ async def test_a_prompt_is_the_system_text_the_memories_the_window_and_the_quest
     assert [item.content for item in prompt[2:]] == ["Hello", "Good morning", QUESTION]
 
 
+async def test_a_counter_is_asked_about_each_item_once() -> None:
+    """A model's own tokenizer takes its time, and a prompt is chosen, fitted and explained by the same numbers."""
+    ada = InMemoryStore().scoped(user_id="ada")
+    await ada.add_many([HumanMemory(content=f"I like seat {number}, by the window") for number in range(60)])
+    asked: list[MemoryItem] = []
+
+    def counter(item: MemoryItem) -> int:
+        asked.append(item)
+        return len(item.content) // 4
+
+    await assemble(ada, QUESTION, tokens=300, counter=counter)
+    by_assemble, asked = asked, []
+    await ContextManager(long_term=ada, token_budget=300, token_counter=counter).assemble_context(QUESTION)
+
+    for items in (by_assemble, asked):
+        assert len(items) == len({id(item) for item in items}) > 0
+
+
 async def test_every_writer_takes_a_prompt() -> None:
     store = InMemoryStore()
     ada = store.scoped(user_id="ada", session_id="s")

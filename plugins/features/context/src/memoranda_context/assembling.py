@@ -11,10 +11,10 @@ from memoranda.items import MemoryItem
 from memoranda.shapes import check_text, number, truth, whole_number
 from memoranda.store import Store
 from memoranda.store.calls import report_call
-from memoranda.tokens import TokenCounter, estimate_tokens
+from memoranda.tokens import TokenCounter
 from memoranda.trust import Trust, check_trust
 from memoranda.windowing import rounds_of, rounds_within, stays
-from memoranda_context.counting import text_tokens
+from memoranda_context.counting import counted_once, text_tokens
 from memoranda_context.fencing import Admission, Fence, checked_fence
 from memoranda_context.fitting import Fetched, Fitting
 from memoranda_context.known import known_profile, known_tokens
@@ -107,6 +107,7 @@ async def assemble_context(
     check_text(system, "system")
     budget = whole_number(tokens, "tokens")
     wanted: dict[str, Any] = {} if min_trust is None else {"min_trust": check_trust(min_trust, "min_trust")}
+    count = counted_once(counter)
     assembly = Assembly(
         handle,
         system,
@@ -114,8 +115,8 @@ async def assemble_context(
         None if limit is None else whole_number(limit, "limit"),
         1.0 if memories is None else number(memories, "memories", most=1),
         None if min_score is None else number(min_score, "min_score", most=1),
-        counter or estimate_tokens,
-        Admission(checked_fence(fence), budget, counter or estimate_tokens),
+        count,
+        Admission(checked_fence(fence), budget, count),
         wanted,
         truth(facts, "facts"),
     )

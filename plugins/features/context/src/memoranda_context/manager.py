@@ -23,6 +23,7 @@ from memoranda.store.short_term import Conversation
 from memoranda.tokens import TokenCounter, estimate_tokens
 from memoranda.trust import Trust, check_trust, trust_of
 from memoranda.windowing import as_said, newest
+from memoranda_context.counting import counted_once
 from memoranda_context.fencing import MOST_READ, Admission, Fence, checked_fence, trusted
 from memoranda_context.fitting import Fetched, Fitting
 from memoranda_context.known import known_profile, known_tokens
@@ -164,7 +165,7 @@ class ContextManager:
     ) -> AssembledContext:
         check_text(input_query, "input_query")
         budget = self.token_budget if token_budget is None else whole_number(token_budget, "token_budget")
-        admission = Admission(self.fence, budget, self.token_counter)
+        admission = Admission(self.fence, budget, counted_once(self.token_counter))
         given = items_of(conversation, "conversation")
         fetched = await self._fetch(short_term_manager, metadata, admission)
         short_term = {item.id for item in [*fetched.recent, *fetched.conversation]}
@@ -174,7 +175,7 @@ class ContextManager:
         if self.fence is not None:
             self._fence(fetched, self.fence, admission)
         most = len(fetched.long_term) if self.long_term_limit is None and not fetched.newest else self._limit
-        context = Fitting(fetched, input_query, budget, self.token_counter, most).context()
+        context = Fitting(fetched, input_query, budget, admission.count, most).context()
         store = next((each for each in (self.long_term, short_term_manager) if isinstance(each, Store)), None)
         if store is not None:
             elsewhere = set() if root_of(store) is root_of(short_term_manager) else short_term
@@ -365,7 +366,7 @@ class ContextManager:
         admission: Admission,
     ) -> list[MemoryItem]:
         """Read what is worth its tokens, as :func:`memoranda_context.assemble` does."""
-        count = self.token_counter
+        count = admission.count
         soul = count(SystemMemory(content=fetched.soul)) if fetched.soul.strip() else 0
         profile = count(HumanMemory(content=Parts(profile=fetched.profile).lasting_notes())) if fetched.profile else 0
         free = max(admission.tokens - soul - profile, 0)

@@ -9,8 +9,9 @@ from typing import Any
 from memoranda.items import HumanMemory, MemoryItem
 from memoranda.shapes import truth, whole_number
 from memoranda.store import Store, copy_item
-from memoranda.tokens import TokenCounter, estimate_tokens
+from memoranda.tokens import TokenCounter
 from memoranda.trust import Trust, check_trust
+from memoranda_context.counting import counted_once
 from memoranda_context.fencing import Admission, Fence, checked_fence
 from memoranda_context.fitting import Fetched, Fitting
 from memoranda_context.known import known_profile
@@ -49,7 +50,7 @@ async def recall_notes(
     which memories count. The other options are those of :func:`assemble`: with a ``limit``, at most so many memories
     are shown, only such as the question asks for.
     """
-    budget, count = whole_number(tokens, "tokens"), counter or estimate_tokens
+    budget, count = whole_number(tokens, "tokens"), counted_once(counter)
     trusted: dict[str, Any] = {} if min_trust is None else {"min_trust": check_trust(min_trust, "min_trust")}
     about = trusted | {name: narrowing[name] for name in ("metadata",) if name in narrowing}
     admission = Admission(checked_fence(fence), budget, count)
