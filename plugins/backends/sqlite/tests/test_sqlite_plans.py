@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from memoranda import HumanMemory, MemoryMetadata
 from memoranda.store import Order
 from memoranda.store.backend import Archived, Created, Expiry, FieldEquals, Filter, Listing, Page, Value
+from memoranda.windowing import STAYING
 from memoranda_backend.sql import ITEM_COLUMNS, PAYLOAD_COLUMNS, Statement
 from memoranda_sqlite import SQLiteMemoryStore
 from memoranda_sqlite.dialect import register_functions
@@ -53,6 +54,17 @@ def connection(tmp_path_factory: pytest.TempPathFactory) -> Iterator[sqlite3.Con
 def plan(connection: sqlite3.Connection, statement: Statement) -> str:
     text, values = statement
     return "; ".join(row[3] for row in connection.execute(f"EXPLAIN QUERY PLAN {text}", values))
+
+
+@pytest.mark.parametrize("archived", [False, None])
+def test_what_every_window_of_a_session_shows_has_an_index_of_its_own(
+    connection: sqlite3.Connection, archived: bool | None
+) -> None:
+    """A session has few system items and summaries, however long it is."""
+    staying = Value("memory_type", False, "$in", list(STAYING))
+    wanted = Filter("", MemoryMetadata(user_id="u", session_id="s"), archived=archived, further=(ALIVE, staying))
+    found = plan(connection, STATEMENTS.search(wanted, Page(order="added")))
+    assert "memory_items_by_staying (session_id=?" in found
 
 
 @given(st.data())

@@ -14,7 +14,7 @@ from typing import Any
 from memoranda.errors import CorruptStoreError, SchemaTooNewError, StoreError
 from memoranda.items import utc_text
 from memoranda_sqlite import journal
-from memoranda_sqlite.tables import SEED_COLUMNS, TABLE, create_indexes, create_table, derive_columns
+from memoranda_sqlite.tables import SEED_COLUMNS, TABLE, create_indexes, create_table, derive_columns, index_staying
 
 _VERSION = "schema_version"
 _WRAPPER = "wrapper"
@@ -107,10 +107,14 @@ def _create(connection: sqlite3.Connection, path: str) -> None:
     connection.execute(_META)
 
 
+def _index_staying(connection: sqlite3.Connection, path: str) -> None:
+    index_staying(connection)
+
+
 Migration = Callable[[sqlite3.Connection, str], None]
 """Changes the tables within a transaction, which it must not end: no ``executescript``. The path is for errors."""
 
-MIGRATIONS: tuple[Migration, ...] = (_create,)
+MIGRATIONS: tuple[Migration, ...] = (_create, _index_staying)
 """Migration n leads from version n to n + 1; their number is the version that this release writes. A released one is
 never changed: ``tests/data`` has a file of each version."""
 

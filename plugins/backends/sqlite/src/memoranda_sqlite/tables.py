@@ -41,6 +41,9 @@ SEED_COLUMNS = (
 SHOWN, ARCHIVED, DELETED = 0, 1, 2
 """The values of the column ``state``: shown by searches, replaced by a summary, deleted."""
 
+STAYING = "memory_type IN ('system', 'summary')"
+"""The condition on what every window of a session shows. SQLite finds its index by this very text."""
+
 _CREATE_TABLE = """
 CREATE TABLE {name} (
     id TEXT PRIMARY KEY NOT NULL,
@@ -97,6 +100,11 @@ def create_indexes(connection: sqlite3.Connection) -> None:
         connection.execute(f"CREATE INDEX {TABLE}_{name} ON {TABLE} {columns}")
     for name, action in _triggers().items():
         connection.execute(f"CREATE TRIGGER {TABLE}_{name} {action}")
+
+
+def index_staying(connection: sqlite3.Connection) -> None:
+    """Create the index of the system items and summaries of each session, which are few."""
+    connection.execute(f"CREATE INDEX {TABLE}_by_staying ON {TABLE} (session_id, state) WHERE {STAYING}")
 
 
 def _derived(row: str) -> dict[str, str]:
