@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import AsyncGenerator, Awaitable, Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import fields, replace
 from itertools import count, filterfalse, islice
 from operator import attrgetter, is_
@@ -25,7 +25,7 @@ from memoranda.offloading import (
 )
 from memoranda.store.base import Store
 from memoranda.store.codec import copy_item, copy_items, stored_copy
-from memoranda.store.conditions import Archived, Below, Expiry, InBranch, InScope, OfUsers
+from memoranda.store.conditions import Archived, Below, Condition, Created, Expiry, InBranch, InScope, OfUsers
 from memoranda.store.engine import Engine, Opened, Opening
 from memoranda.store.entry_index import (
     BY,
@@ -60,6 +60,12 @@ _ROOM = 1 << 40
 _MOST_RANKINGS = 128
 """How many scopes keep their ranker's index between two searches."""
 
+_MOST_RANKINGS_BY_TIME = 8
+"""How many of these are of scopes that end at a time."""
+
+_TOLD_BY_AN_ENTRY = (InScope, Below, Archived, Created, Expiry, OfUsers, Value)
+"""The conditions of scopes whose index is kept."""
+
 _TERMS = attrgetter("terms")
 _REST_OF_A_RESULT = attrgetter(*(field.name for field in fields(RankedItem)[1:]))
 """All but the item, which is copied. A third of the time of dataclasses.replace()."""
@@ -86,7 +92,7 @@ class InMemoryEngine(Engine):
         self._added = 0
         self._may_expire = False
         self._mark: str | None = None
-        self._rankings: dict[Hashable, ScopeIndex] = {}
+        self._rankings: dict[tuple[Condition, ...], ScopeIndex] = {}
         """What rankings keep of large scopes. It is dropped with each purge, which leaves nothing in memory."""
         # Held by the thread whose step it is: see uninterrupted().
         self._turn = threading.RLock()
@@ -275,16 +281,20 @@ class InMemoryEngine(Engine):
         return await offload(weight, _ranked, query, row, wanted, limit, index, shared)
 
     def _index_of(self, scope: Filter, ranker: Ranker) -> ScopeIndex:
-        """Return the index of a scope: a new one unless the scope depends on the names of its owners alone.
+        """Return the index of a scope: a new one unless an entry alone tells whether it is in the scope.
 
-        Where items may expire, it depends on time as well.
+        Where items may expire, that depends on time as well.
         """
-        by_name = all(type(each) in (InScope, Below, Archived, Expiry, OfUsers, Value) for each in scope.conditions)
-        if not by_name or (self._may_expire and self._has_expired(scope)):
+        is_known = all(type(each) in _TOLD_BY_AN_ENTRY for each in scope.conditions)
+        if not is_known or (self._may_expire and self._has_expired(scope)):
             return ranker.index()
         key = tuple(each for each in scope.conditions if not isinstance(each, Expiry))
         index = self._rankings.pop(key) if key in self._rankings else ranker.index()
         self._rankings[key] = index  # Last, since it was just used.
+        # A prompt recalls what came before its conversation, whose beginning moves on.
+        bounded = [each for each in self._rankings if any(type(condition) is Created for condition in each)]
+        if len(bounded) > _MOST_RANKINGS_BY_TIME:
+            del self._rankings[bounded[0]]
         if len(self._rankings) > _MOST_RANKINGS:
             del self._rankings[next(iter(self._rankings))]
         return index

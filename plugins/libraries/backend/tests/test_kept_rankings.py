@@ -126,6 +126,7 @@ async def test_a_scope_is_ranked_after_many_changes_as_if_it_had_never_been_rank
         other = await afresh(store)
         metadata = MemoryMetadata(user_id="ada", agent_id=chance.choice([None, None, "x"]))
         asked: dict[str, Any] = {"query": chance.choice(QUERIES), "metadata": metadata, "mode": "text", "limit": 50}
+        asked["until"] = chance.choice([None, "2024-05-20"])
         found = [(each.item.id, each.score, each.item.content) for each in await store.search_ranked(**asked)]
         wanted = [(each.item.id, each.score, each.item.content) for each in await other.search_ranked(**asked)]
         assert found == wanted
@@ -155,6 +156,24 @@ async def test_texts_that_are_left_out_are_left_out_of_this_search_alone() -> No
         where = {"content": {"$ne": left_out[0]}} if left_out else None
         found = await store.search_ranked(query="tea", metadata=ADA, mode="text", where=where)
         assert {each.item.content for each in found} == {*teas}.difference(left_out)
+
+
+async def test_what_came_before_a_time_is_not_read_anew_for_every_prompt() -> None:
+    """A prompt recalls what lies before its conversation, whose beginning moves on only now and then."""
+    made = []
+
+    class Counting(TextRanker):
+        def index(self) -> ScopeIndex:
+            made.append(super().index())
+            return made[-1]
+
+    store = InMemoryStore()
+    store.ranker = Counting()
+    await store.add_many([note(random.Random(number), number) for number in range(100)])
+    for until in ("2024-05-14", "2024-05-14", "2024-05-20", "2024-05-14", "2024-05-20"):
+        await store.search_ranked(query="tea violin", metadata=ADA, mode="text", until=until)
+
+    assert len(made) == 2
 
 
 async def test_rankings_of_a_scope_at_once_each_see_it_whole() -> None:
