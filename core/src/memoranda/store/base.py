@@ -36,6 +36,9 @@ from memoranda.store.values import NO_RECORDS, Value, moment_text
 from memoranda.store.writing import Writing
 from memoranda.trust import Trust, check_trust, trust_of
 
+SURELY_RANKED = 10_000
+"""Every engine ranks a scope of so many items as a whole."""
+
 NEWEST_TOLD = 1_000
 """How many of the newest statements are looked at where a scope is too large to be ranked as a whole."""
 
@@ -222,7 +225,8 @@ class Store(Writing, Reading, Removing, Branching):
         self._require(Capability.TEXT)
         much = min(most + len(shown), EVERYTHING)
         ranked = await self.engine.read(best_of("", wanted, much, "text", shared=shared)) if most else []
-        if most and not ranked:  # A scope that is too large to be ranked as a whole is found by words alone.
+        # A scope that is too large to be ranked as a whole is found by words alone.
+        if most and not ranked and await self._has_very_many(wanted.metadata):
             newest = await self.engine.read(items_where(wanted, Page(limit=NEWEST_TOLD), reach="granted"))
             if newest:
                 weight = ranking_weight(len(newest), (item.content for item in newest))
@@ -231,6 +235,11 @@ class Store(Writing, Reading, Removing, Branching):
         told = [found for found in ranked if found.item.id not in shown and found.score >= least]
         self._observers.searched("", [found.item for found in told[:most]])
         return Recalled(tuple(told[:most]), "known" if told else "unknown")
+
+    async def _has_very_many(self, metadata: MemoryMetadata | None) -> bool:
+        """Return True if a scope has so many items that an engine may not rank it as a whole."""
+        of_scope = items_where(Filter(metadata=metadata, archived=None), reach="granted")
+        return await self.engine.count(of_scope) > SURELY_RANKED
 
     async def _recalled(
         self,

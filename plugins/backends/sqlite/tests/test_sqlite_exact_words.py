@@ -63,6 +63,7 @@ async def test_what_is_worth_knowing_of_a_very_large_scope_comes_from_its_newest
 ) -> None:
     for module in (scope_cache, scope_rows, candidates):
         monkeypatch.setattr(module, "WHOLE_SCOPE", 100)
+    monkeypatch.setattr(base, "SURELY_RANKED", 100)
     monkeypatch.setattr(base, "NEWEST_TOLD", 50)
     old = HumanMemory(content="I live in Lisbon with my cat Miso.", metadata=ADA)
     small_talk = [HumanMemory(content=f"ok {number}?", metadata=ADA) for number in range(200)]

@@ -24,10 +24,10 @@ from memoranda.store.backend import (
 ScriptFilter = dict[str, Any]
 """The conditions that a script compares, by name. Absent means any.
 
-The names are the ids of a scope, ``place`` (a namespace's key), ``memory_type``, ``unlike`` (other types), ``status``,
-``archived``, ``users`` (how owners begin whose items do not pass), ``folded`` (contained in the content), ``since`` and
-``before``, ``now`` with ``over`` (True for items that have expired by then), and ``missing`` (positions of ids that an
-item must not have).
+The names are the ids of a scope, ``place`` (a namespace's key), ``memory_type``, ``types`` (one of them), ``unlike``
+(other types), ``status``, ``archived``, ``users`` (how owners begin whose items do not pass), ``folded`` (contained in
+the content), ``since`` and ``before``, ``now`` with ``over`` (True for items that have expired by then), and
+``missing`` (positions of ids that an item must not have).
 """
 
 
@@ -100,3 +100,11 @@ def _of_value(condition: Value) -> Iterator[tuple[str, Any]]:
         yield "missing", [SCOPE_FIELDS.index(condition.name) + 1]
     elif condition.name == "memory_type" and condition.operator == "$ne" and isinstance(condition.value, str):
         yield "unlike", [condition.value]
+    elif condition.name == "memory_type" and condition.operator == "$eq" and isinstance(condition.value, str):
+        yield "memory_type", condition.value
+    elif condition.name == "memory_type" and condition.operator == "$in" and _are_texts(condition.value):
+        yield "types", condition.value
+
+
+def _are_texts(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(each, str) for each in value)

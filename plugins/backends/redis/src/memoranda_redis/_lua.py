@@ -122,6 +122,11 @@ local function passes(asked, limits, item, member)
   for _, kind in ipairs(asked.unlike or {}) do
     if item[3] == kind then return false end
   end
+  if asked.types then
+    local among = false
+    for _, kind in ipairs(asked.types) do among = among or item[3] == kind end
+    if not among then return false end
+  end
   if asked.users and item[7] and string.sub(item[7], 1, #asked.users) == asked.users then return false end
   if asked.status and item[4] ~= asked.status then return false end
   if asked.archived ~= nil and asked.archived ~= (item[5] == '1') then return false end

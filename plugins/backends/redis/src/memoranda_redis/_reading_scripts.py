@@ -76,7 +76,7 @@ local conditions = asked.missing and 2 or 0
 for position = 1, 5 do
   if limits[position] then conditions = conditions + 1 end
 end
-for _, name in ipairs({'memory_type', 'unlike', 'users', 'status', 'over', 'folded'}) do
+for _, name in ipairs({'memory_type', 'types', 'unlike', 'users', 'status', 'over', 'folded'}) do
   if asked[name] then conditions = 2 end
 end
 if conditions < 2 and asked.archived == nil and complete then
@@ -117,7 +117,7 @@ local others = false
 for other = 1, 5 do
   if limits[other] and other ~= position then others = true end
 end
-for _, condition in ipairs({'memory_type', 'unlike', 'users', 'status', 'missing', 'since', 'before'}) do
+for _, condition in ipairs({'memory_type', 'types', 'unlike', 'users', 'status', 'missing', 'since', 'before'}) do
   if asked[condition] then others = true end
 end
 if not others then
