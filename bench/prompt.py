@@ -9,9 +9,9 @@ it stand two simple ways to fill the same budget: the best results of a search, 
 The second is about one long conversation, question after question: the part of each prompt's characters that equals
 the beginning of the prompt before. Providers bill what their cache reuses at a tenth to a half.
 
-The third is the processor time of one call, for a user with 2,000 items in twenty sessions: with the caches warm, and
-after an item was added to another session. The floor of each store is one ranked search whose best results fill the
-same budget.
+The third is the processor time of one call, for a user with 2,000 items in twenty sessions: with the caches warm,
+after an item was added to another session, and where all items are one long session that goes on. The floor of each
+store is one ranked search whose best results fill the same budget.
 
 No data is part of this project. A corpus is a file that ``retrieval.py`` reads; without one, a conversation is
 generated, whose figures only show that the benchmark works.
@@ -49,6 +49,7 @@ BUDGETS = (500, 1_000, 2_000, 4_000)
 REUSE_BUDGETS = (2_000, 4_000, 16_000)
 LONGEST_CONVERSATION = 400
 ITEMS, SESSIONS, CALLS = 2_000, 20, 30
+ONE_SESSION = MemoryMetadata(user_id="talker", session_id="only")
 TIMED_BUDGETS = (1_000, 2_000, 4_000)
 STORES: Sequence[tuple[str, str, dict[str, Any]]] = (
     ("memory", "memory://", {}),
@@ -89,6 +90,7 @@ class Cost:
     budget: int
     floor: float
     warm: float
+    one_session: float
     added: float
 
 
@@ -208,9 +210,10 @@ async def processor_time(texts: Sequence[str], questions: Sequence[str]) -> list
         (AIMemory if number % 2 else HumanMemory)(
             content=texts[number % len(texts)],
             created_at=(started + timedelta(minutes=number)).isoformat(),
-            metadata=MemoryMetadata(user_id="u", session_id=f"s{number // per_session}"),
+            metadata=metadata,
         )
         for number in range(ITEMS)
+        for metadata in (MemoryMetadata(user_id="u", session_id=f"s{number // per_session}"), ONE_SESSION)
     ]
     costs = []
     for name, url, options in STORES:
@@ -229,8 +232,11 @@ async def _cost(store: Store, name: str, budget: int, questions: Sequence[str]) 
         found = await store.scoped(user_id="u").search(query=next(asked), mode="text", limit=budget // 16)
         _filled(found, budget)
 
-    async def prompt() -> None:
-        await assemble(handle, next(asked), system="You are helpful.", tokens=budget)
+    async def prompt(within: Store = handle) -> None:
+        await assemble(within, next(asked), system="You are helpful.", tokens=budget)
+
+    async def going_on() -> None:
+        await prompt(store.scoped(user_id=ONE_SESSION.user_id, session_id=ONE_SESSION.session_id))
 
     async def add() -> None:
         await elsewhere.add(HumanMemory(content=f"I own {next(said)}."))
@@ -241,8 +247,8 @@ async def _cost(store: Store, name: str, budget: int, questions: Sequence[str]) 
         await call()
         return time.process_time() - began
 
-    await search(), await prompt()  # The first ones warm the caches.
-    warm = [(await taken(search), await taken(prompt)) for _ in range(CALLS)]
+    await search(), await prompt(), await going_on()  # The first ones warm the caches.
+    warm = [(await taken(search), await taken(prompt), await taken(going_on)) for _ in range(CALLS)]
     added = [(await add(), await taken(prompt))[1] for _ in range(CALLS)]
     return Cost(name, budget, *map(statistics.median, (*zip(*warm, strict=True), added)))
 
@@ -269,10 +275,13 @@ async def main() -> None:
         print(f"{budget:>8}{whole:>10.3f}{median:>13.3f}")
     questions = [question["question"] for conversation in data for question in conversation["questions"]]
     print(f"\nassemble, {ITEMS:,} items, processor time of a call in ms; in brackets, how many times its floor")
-    print(f"{'store':>14}{'budget':>8}{'floor':>8}{'warm':>16}{'after an add':>16}")
+    print(f"{'store':>14}{'budget':>8}{'floor':>8}{'warm':>16}{'one session':>16}{'after an add':>16}")
     every_text = [turn["text"] for conversation in data for turn in conversation["turns"]]
     for cost in await processor_time(every_text, questions):
-        cells = "".join(f"{f'{1e3 * taken:.1f} ({taken / cost.floor:.1f})':>16}" for taken in (cost.warm, cost.added))
+        cells = "".join(
+            f"{f'{1e3 * taken:.1f} ({taken / cost.floor:.1f})':>16}"
+            for taken in (cost.warm, cost.one_session, cost.added)
+        )
         print(f"{cost.store:>14}{cost.budget:>8}{1e3 * cost.floor:>8.1f}{cells}")
 
 
