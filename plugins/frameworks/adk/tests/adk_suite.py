@@ -19,6 +19,9 @@ import pytest
 
 import memoranda
 from memoranda_adk import MemorandaSessionService
+
+# Run as a program, it has to be told where the servers of the repository's tests are.
+sys.path.append(str(Path(__file__).resolve().parents[4] / "tests"))
 from servers import postgres_server
 
 MODULE = "tests/unittests/sessions/test_session_service.py"

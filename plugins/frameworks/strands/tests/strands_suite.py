@@ -20,6 +20,9 @@ import pytest
 
 import memoranda.sync
 from memoranda_strands import MemorandaSessionRepository
+
+# Run as a program, it has to be told where the servers of the repository's tests are.
+sys.path.append(str(Path(__file__).resolve().parents[4] / "tests"))
 from servers import postgres_server
 
 MODULE = "tests/strands/session/test_repository_session_manager.py"
