@@ -18,7 +18,7 @@ from urllib.parse import quote, unquote
 from memoranda.errors import CorruptStoreError, InputError, MemoryError, StoreError, StoreUnavailableError
 from memoranda_sqlite import schema, text_index
 from memoranda_sqlite.dialect import register_functions
-from memoranda_sqlite.faults import DRIVER_ERRORS, decoded, is_busy, translated
+from memoranda_sqlite.faults import DRIVER_ERRORS, decoded, is_busy, primary_code, translated
 
 MEMORY = ":memory:"
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
@@ -205,7 +205,7 @@ class Database:
         except sqlite3.DatabaseError as error:
             # SQLite itself looks at the first bytes: closing a file that we opened beside it would end all locks that
             # other connections of this process have on it, and another process could then remove their log.
-            if error.sqlite_errorcode != sqlite3.SQLITE_NOTADB:
+            if primary_code(error) != sqlite3.SQLITE_NOTADB:
                 raise
             raise self._no_database() from error
         finally:
