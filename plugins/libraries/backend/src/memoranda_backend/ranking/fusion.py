@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from memoranda_backend.ranking.passages import EXACT
+
 _FIRST = 10
 """Among how many results the first should stand out."""
 
@@ -34,7 +36,7 @@ def standing_out(similarities: NDArray[np.float64]) -> NDArray[np.float64]:
 
     Texts have much in common by the vectors of any model, and nearly all by those of some: the difference tells.
     """
-    mean = float(similarities.mean())
+    mean = round(float(similarities.mean()), EXACT)
     return np.where(similarities > mean / (1 - _BELOW), similarities - mean, _BELOW * similarities)
 
 

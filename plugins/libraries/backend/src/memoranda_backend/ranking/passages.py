@@ -17,6 +17,9 @@ _SILENCE = timedelta(hours=4)
 SILENCE = _SILENCE // timedelta(microseconds=1)
 """After how many microseconds without a turn a conversation is another one."""
 
+EXACT = 9
+"""To how many digits a sum over a scope counts: its last ones differ by the order in which an engine has the items."""
+
 
 class Passage(NamedTuple):
     """One item as ranking sees it.

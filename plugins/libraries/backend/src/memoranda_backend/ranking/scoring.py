@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from memoranda_backend.ranking.dates import date_terms, query_date_terms
 from memoranda_backend.ranking.names import ASSISTANTS, asked_person, is_role
 from memoranda_backend.ranking.participants import capitalised
-from memoranda_backend.ranking.passages import Weights
+from memoranda_backend.ranking.passages import EXACT, Weights
 from memoranda_backend.ranking.scope_arrays import Flags, Floats, Ints, ScopeArrays
 from memoranda_backend.text.stemming import stem, stemmer_of
 from memoranda_backend.text.terms import MONTHS, fold_words, index_words, is_unspaced, query_language, query_words
@@ -185,7 +185,7 @@ class WordScores:
         # A few pairs tell little: one of the most telling items, as it would be in a conversation, is added to them.
         one = float(values.max()) ** 2
         times = (near + (1 + enough) * one) / (max(chance, 0.0) / max(total - 1, 1) + one)
-        return min(1.0, max(_LEAST_LENT, (times - 1) / enough))
+        return min(1.0, max(_LEAST_LENT, round((times - 1) / enough, EXACT)))
 
     def _leave_out_calls(self) -> None:
         """Count no name where a person is called by it, and note what the person whom the query names may have said.
@@ -433,7 +433,7 @@ def rarities(frequencies: NDArray[Any], total: float) -> Floats:
 
 def _held_back(lengths: Floats, k1: float, b: float) -> Floats:
     """Return what BM25 holds places of these lengths back by; ``k1`` and ``b`` are its own."""
-    mean = float(np.add.reduce(lengths)) / max(len(lengths), 1)
+    mean = round(float(np.add.reduce(lengths)) / max(len(lengths), 1), EXACT)
     return k1 * (1 - b) + _HARDLY + (k1 * b / (mean or 1.0)) * lengths
 
 
