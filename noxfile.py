@@ -91,15 +91,39 @@ nox.options.sessions = ["checks", "oldest", "suites"]
 SIDE_BY_SIDE = [
     ["types"], ["docs"], ["thirdparty"], ["wheels"], [f"alone({name})" for name in ALONE_BY_DEFAULT], ["lint"],
 ]  # fmt: skip
+ONE_CORE_EACH = [
+    "strands-suite", "oldest-framework", "alone", "types", "browser", "mcp_conformance", "docs", "recipes", "wheels",
+    "pydantic-ai-harness", "anthropic_suite", "langchain-suite", "thirdparty", "lint",
+]  # fmt: skip
+"""What `nox -s everything` runs beside each other, the longest first."""
 REUSE = {"-r", "-R", "--reuse-existing-virtualenvs", "--no-install"}
 
 
 @nox.session(venv_backend="none")
 def checks(session: nox.Session) -> None:
     """Run lint, types, docs, wheels, thirdparty and a sample of alone, as many at once as there are cores."""
+    run_side_by_side(session, SIDE_BY_SIDE)
+
+
+@nox.session(default=False, venv_backend="none")
+def everything(session: nox.Session) -> None:
+    """Run all there is: every suite alone, every rare set-up, the oldest releases in full, every Python found."""
+    # What has no test workers takes one core each.
+    run_side_by_side(session, [["openai-agents-suite", "--", EVERYTHING], *([name] for name in ONE_CORE_EACH)])
+    for name in (*map(session_name, DISTRIBUTIONS), "integration", "oldest", "langgraph-suite"):
+        session.notify(name, [EVERYTHING, *session.posargs])
+    for python in PYTHONS:
+        if not runs(python):
+            session.warn(f"Python {python} was not found on the PATH: nothing is tested on it.")
+        elif python != ".".join(platform.python_version_tuple()[:2]):
+            session.notify(f"suites-{python}", [EVERYTHING, *session.posargs])
+
+
+def run_side_by_side(session: nox.Session, wanted: Sequence[Sequence[str]]) -> None:
+    """Run sessions, each with its arguments, as many at once as there are cores; the first ones begin first."""
     command = [sys.executable, "-m", "nox", "-f", __file__, *(flag for flag in sys.argv if flag in REUSE), "-s"]
 
-    def run(names: list[str]) -> bool:
+    def run(names: Sequence[str]) -> bool:
         done = subprocess.run(
             [*command, *names], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False
         )
@@ -109,26 +133,10 @@ def checks(session: nox.Session) -> None:
         return done.returncode == 0
 
     with ThreadPoolExecutor(min(4, os.cpu_count() or 1)) as cores:
-        passed = list(cores.map(run, SIDE_BY_SIDE))
-    failed = [name for names, good in zip(SIDE_BY_SIDE, passed, strict=True) if not good for name in names]
+        passed = list(cores.map(run, wanted))
+    failed = [names[0] for names, good in zip(wanted, passed, strict=True) if not good]
     if failed:
         session.error(f"Look above for what is wrong in: {', '.join(failed)}.")
-
-
-@nox.session(default=False, venv_backend="none")
-def everything(session: nox.Session) -> None:
-    """Run all there is: every suite alone, every rare set-up, the oldest releases in full, every Python found."""
-    extras = ("anthropic_suite", "browser", "langchain-suite", "mcp_conformance", "oldest-framework", "strands-suite")
-    extras += ("pydantic-ai-harness", "recipes")
-    for name in ("lint", "types", "docs", "wheels", "thirdparty", "alone", *extras):
-        session.notify(name)
-    for name in (*map(session_name, DISTRIBUTIONS), "integration", "oldest", "langgraph-suite", "openai-agents-suite"):
-        session.notify(name, [EVERYTHING, *session.posargs])
-    for python in PYTHONS:
-        if not runs(python):
-            session.warn(f"Python {python} was not found on the PATH: nothing is tested on it.")
-        elif python != ".".join(platform.python_version_tuple()[:2]):
-            session.notify(f"suites-{python}", [EVERYTHING, *session.posargs])
 
 
 @nox.session
