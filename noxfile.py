@@ -108,8 +108,6 @@ def checks(session: nox.Session) -> None:
 @nox.session(default=False, venv_backend="none")
 def everything(session: nox.Session) -> None:
     """Run all there is: every suite alone, every rare set-up, the oldest releases in full, every Python found."""
-    # What has no test workers takes one core each.
-    run_side_by_side(session, [["openai-agents-suite", "--", EVERYTHING], *([name] for name in ONE_CORE_EACH)])
     for name in (*map(session_name, DISTRIBUTIONS), "integration", "oldest", "langgraph-suite"):
         session.notify(name, [EVERYTHING, *session.posargs])
     for python in PYTHONS:
@@ -117,6 +115,8 @@ def everything(session: nox.Session) -> None:
             session.warn(f"Python {python} was not found on the PATH: nothing is tested on it.")
         elif python != ".".join(platform.python_version_tuple()[:2]):
             session.notify(f"suites-{python}", [EVERYTHING, *session.posargs])
+    # What has no test workers takes one core each. It comes last here, so that its failure keeps nothing from running.
+    run_side_by_side(session, [["openai-agents-suite", "--", EVERYTHING], *([name] for name in ONE_CORE_EACH)])
 
 
 def run_side_by_side(session: nox.Session, wanted: Sequence[Sequence[str]]) -> None:

@@ -162,7 +162,7 @@ def test_the_keyboard_is_enough(served: Any, page: Any) -> None:
     assert page.evaluate("document.activeElement.id") == "main"
     reach("What the model gets", "Shift+Tab")
     page.keyboard.press("Enter")
-    page.locator("#a_rounds").wait_for()
+    page.wait_for_load_state()  # The form is sent by a script, which comes after it.
     page.locator("#a_rounds").focus()
     page.keyboard.press("Home")
     page.locator("text=before the last 0 rounds").first.wait_for()
