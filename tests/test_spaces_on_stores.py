@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import uuid
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -18,6 +19,7 @@ import memoranda
 from memoranda import HumanMemory, InputError, MemoryItem, MemoryMetadata, SummaryMemory
 from memoranda.errors import NotGrantedError
 from memoranda.store import InMemoryStore, Store
+from memoranda.store.ranked import best_of_all
 from memoranda.store.records import copying_records
 from memoranda.store.spaces import DIRECTORY
 from memoranda.sync import open as open_sync
@@ -25,7 +27,7 @@ from memoranda_backend.ranking import HashingEmbeddings
 from memoranda_encrypt import KeyRing, LocalMasterKey
 from memoranda_postgres import PostgresMemoryStore
 from memoranda_redis import RedisMemoryStore
-from memoranda_spaces import Grants, group, user
+from memoranda_spaces import Grants, group, space_of, user
 from memoranda_spaces.records import item_of
 from memoranda_sqlite import SQLiteMemoryStore
 from memoranda_userdata import export, forget, import_, revoke
@@ -34,6 +36,7 @@ from memoranda_vector import VectorMemoryStore
 from servers import postgres_server, redis_server
 
 POLICY = "The refund policy allows thirty days."
+TWO_ORDERS = (["acme", "beta"], ["beta", "acme"])
 
 
 @pytest.fixture(scope="module")
@@ -117,6 +120,51 @@ async def test_pages_of_all_places_hold_each_item_once(store: Store) -> None:
 
     assert len(whole) == 14
     assert paged == whole
+
+
+async def test_every_place_is_ranked_by_itself(store: Store) -> None:
+    await Grants(store).give("beta", to=user("ada"), by="vera")
+    ada, kept = store.scoped(user_id="ada", spaces="granted"), store.scoped(user_id="ada", spaces=["acme"])
+    for number in range(12):
+        for place, text in (("acme", "refund card"), ("beta", "card merger"), (None, "late refund refund")):
+            owner = store.space(place) if place else ada
+            await owner.add(HumanMemory(content=f"{text} {number % 4} {'harbour' if number == 7 else ''}"))
+
+    for question, limit in (("refund by card in the harbour", 50), ("merger 2", 5), ("nothing of it", 5)):
+        places = [ada.own, ada.space("acme"), ada.space("beta")]
+        alone = [await each.search_ranked(query=question, limit=limit) for each in places]
+        together = await ada.search_ranked(query=question, limit=limit)
+        expected = best_of_all(alone, limit)
+        assert [each.item.content for each in together] == [each.item.content for each in expected]
+        assert [each.score for each in together] == pytest.approx([each.score for each in expected], abs=1e-9)
+        assert [(each.evidence, each.missing) for each in together] == [
+            (pytest.approx(each.evidence), each.missing) for each in expected
+        ]
+    assert "beta" not in {space_of(each) for each in await kept.recall("merger card", limit=50)}
+
+
+async def test_what_changes_in_a_space_is_seen_by_the_next_recall(store: Store) -> None:
+    ada = store.scoped(user_id="ada", spaces="granted")
+    assert [each.content for each in await ada.recall("refund policy thirty days", limit=1, shared=True)] == [POLICY]
+
+    changed = POLICY.replace("thirty", "forty thirty")
+    await store.space("acme").add(HumanMemory(id="acme-1", content=changed))
+    assert [each.content for each in await ada.recall("refund policy thirty days", limit=1, shared=True)] == [changed]
+
+    await store.space("acme").delete("acme-1")
+    assert POLICY not in {each.content for each in await ada.recall("refund policy thirty days", shared=True)}
+
+
+async def test_recalls_at_once_over_the_same_spaces_wait_for_each_other_and_end(store: Store) -> None:
+    grants = Grants(store)
+    for name in ("ada", "bob"):
+        for space in ("acme", "beta"):
+            await grants.give(space, to=user(name), by="vera")
+    handles = [store.scoped(user_id=name, spaces=each) for name in ("ada", "bob") for each in TWO_ORDERS]
+
+    found = await asyncio.gather(*[each.recall("refund merger policy", limit=5) for each in handles * 10])
+
+    assert {len(each) for each in found} == {2, 3}  # Bob has nothing of his own.
 
 
 async def test_a_scan_under_way_shows_nothing_that_was_added_after_the_grant_ended(store: Store) -> None:

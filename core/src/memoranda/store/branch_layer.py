@@ -35,6 +35,11 @@ class BranchLayer(Layer):
         super().__init__(inner)
         self._now = now
 
+    @property
+    def ranks_together(self) -> bool:  # type: ignore[override]  # read-only, as in every layer
+        """Whether a ranking may ask for several scopes: those beside the first are no sessions."""
+        return self.inner.ranks_together
+
     def read(self, query: Query[T]) -> Coroutine[Any, Any, list[T]]:
         """Return what the query asks for; of a forked session, with its past."""
         if query.ids is None and names_branch(query):

@@ -66,6 +66,9 @@ class Engine(ABC):
     shares_items: bool = False
     """True if a query for items that says ``shared`` may give the items that this engine keeps, not copies."""
 
+    ranks_together: bool = False
+    """True if a ranking may ask for several scopes: see ``Query.beside``."""
+
     async def open(self, opening: Opening) -> Opened:
         """Open the engine, make what it needs, and return what it holds. If this raises, nothing is left open.
 
@@ -167,6 +170,14 @@ class Layer(Engine):
     def shares_items(self) -> bool:  # type: ignore[override]  # read-only here
         """Whether the engine inside may give the items that it keeps."""
         return self.inner.shares_items
+
+    @property
+    def ranks_together(self) -> bool:  # type: ignore[override]  # read-only here
+        """Whether a ranking may ask for several scopes.
+
+        A layer that changes what is read says so itself: it has to change what is asked of each of them.
+        """
+        return self.inner.ranks_together and "read" in passed_on(type(self))
 
     def narrow(self, query: Query[T]) -> Query[T]:
         """Return the query for the engine inside."""

@@ -6,7 +6,7 @@ import threading
 import weakref
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import fields, replace
-from itertools import count, filterfalse, islice
+from itertools import chain, count, filterfalse, islice
 from operator import attrgetter, is_
 from typing import Any, NamedTuple, TypeVar
 
@@ -43,7 +43,7 @@ from memoranda.store.lifetimes import with_lifetime
 from memoranda.store.owners import Listing, Owner
 from memoranda.store.protocol import BASE_CAPABILITIES, Capability
 from memoranda.store.query import Form, Query
-from memoranda.store.ranked import RankedItem, Ranker, ScopeIndex
+from memoranda.store.ranked import RankedItem, Ranker, ScopeIndex, ScopeToRank, best_of_all
 from memoranda.store.values import Value
 from memoranda.store.window import ONLY_STAYING
 from memoranda.store.writes import NOTHING_CHANGED, Change, Write, Written, check_expected, next_versions, successor
@@ -84,6 +84,7 @@ class InMemoryEngine(Engine):
     }
 
     shares_items = True
+    ranks_together = True
 
     def __init__(self, ranker: Callable[[], Awaitable[Ranker]]) -> None:
         self._ranker = ranker
@@ -219,7 +220,7 @@ class InMemoryEngine(Engine):
             else:
                 found = await self._of_ids(ids, query.form)
         elif query.ranking is not None:
-            found = await self._rank(query.ranking.text, query.wanted, query.page.limit, query.shared)
+            found = await self._rank(query, query.ranking.text)
         elif query.form == "payloads":
             found = await self._payloads(query.wanted, query.page)
         else:
@@ -272,13 +273,22 @@ class InMemoryEngine(Engine):
         return _sorted(matching(self._live.candidates(wanted.metadata), wanted), page)
 
     @uninterrupted
-    async def _rank(self, query: str, wanted: Filter, limit: int, shared: bool) -> list[RankedItem]:
-        entries, wanted = self._looked_at(self._live, wanted)
-        row = entries.copy()
+    async def _rank(self, query: Query[Any], text: str) -> list[RankedItem]:
         ranker = await self._ranker()
-        index = self._index_of(wanted.scope(), ranker) if isinstance(entries, EntryList) else ranker.index()
-        weight = ranking_weight(len(row), (entry.item.content for entry in filterfalse(_TERMS, row)))
-        return await offload(weight, _ranked, query, row, wanted, limit, index, shared)
+        scopes = [self._to_rank(wanted, ranker) for wanted in (query.wanted, *query.beside)]
+        rows = chain.from_iterable([scope.entries for scope in scopes])
+        weight = ranking_weight(
+            sum([len(scope.entries) for scope in scopes]), (entry.item.content for entry in filterfalse(_TERMS, rows))
+        )
+        return await offload(weight, _ranked, ranker, text, scopes, query.page.limit, query.shared)
+
+    def _to_rank(self, wanted: Filter, ranker: Ranker) -> ScopeToRank:
+        entries, wanted = self._looked_at(self._live, wanted)
+        scope = wanted.scope()
+        index = self._index_of(scope, ranker) if isinstance(entries, EntryList) else ranker.index()
+        # What belongs to the scope is asked only for the rest.
+        chosen = None if scope == wanted else wanted.sought()
+        return ScopeToRank(index, entries.copy(), scope.matches, chosen)
 
     def _index_of(self, scope: Filter, ranker: Ranker) -> ScopeIndex:
         """Return the index of a scope: a new one unless an entry alone tells whether it is in the scope.
@@ -574,14 +584,15 @@ def _sorted_copies(entries: Iterable[Entry], wanted: Filter, page: Page) -> list
     return _copies(_sorted(matching(entries, wanted), page))
 
 
-def _ranked(
-    query: str, row: Sequence[Entry], wanted: Filter, limit: int, index: ScopeIndex, shared: bool
-) -> list[RankedItem]:
-    """Rank the items of a scope, copying only the results."""
-    scope = wanted.scope()
-    # What belongs to the scope is asked only for the rest.
-    chosen = None if scope == wanted else wanted.sought()
-    ranked = index.rank(query, row, belongs=scope.matches, wanted=chosen, limit=limit)
+def _ranked(ranker: Ranker, query: str, scopes: Sequence[ScopeToRank], limit: int, shared: bool) -> list[RankedItem]:
+    """Rank the items of scopes, copying only the results."""
+    together = getattr(ranker, "rank_together", None)
+    if len(scopes) == 1:
+        ranked = scopes[0].ranked(query, limit)
+    elif together is None:
+        ranked = best_of_all([scope.ranked(query, limit) for scope in scopes], limit)
+    else:
+        ranked = together(query, scopes, limit)
     if shared:
         return ranked
     return [RankedItem(copy_item(found.item), *_REST_OF_A_RESULT(found)) for found in ranked]

@@ -142,9 +142,16 @@ class LifetimeLayer(Layer):
         # First, since layers below tell the last condition apart.
         return replace(wanted, further=(Expiry(self.now()), *wanted.further))
 
+    @property
+    def ranks_together(self) -> bool:  # type: ignore[override]  # read-only, as in every layer
+        """Whether a ranking may ask for several scopes."""
+        return self.inner.ranks_together
+
     def narrow(self, query: Query[T]) -> Query[T]:
         """Return the query without what has expired."""
         wanted = self.alive(query.wanted)
+        if query.beside:
+            return query._replace(wanted=wanted, beside=tuple(map(self.alive, query.beside)))
         return query if wanted is query.wanted else query._replace(wanted=wanted)
 
     def read(self, query: Query[T]) -> Coroutine[Any, Any, list[T]]:

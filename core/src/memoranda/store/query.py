@@ -36,6 +36,8 @@ class Query(NamedTuple, Generic[T]):
     includes deleted items where the read allows that. ``shared`` says that nobody will change what is read: an engine
     may give items that it keeps for itself. The type says what the read returns: see :data:`Form`. ``reach`` says
     whether spaces that were granted to a handle are meant, too; what is about one conversation never means them.
+    ``beside`` are further scopes for a ranking, each ranked by itself: the best of all come back, as
+    :func:`memoranda.store.ranked.best_of_all` puts them together. Only an engine that ``ranks_together`` is given them.
     """
 
     wanted: Filter = EVERY_ITEM
@@ -46,6 +48,7 @@ class Query(NamedTuple, Generic[T]):
     form: Form = "items"
     reach: Reach = "own"
     shared: bool = False
+    beside: tuple[Filter, ...] = ()
 
     def narrowed(self, scope: MemoryMetadata) -> Query[T]:
         """Return this query within a scope. Raises InputError when the two contradict each other."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import Literal, NamedTuple, Protocol
 
 from memoranda.errors import InputError, MemoryError, PluginError
@@ -91,16 +92,32 @@ class ScopeIndex(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class ScopeToRank:
+    """One of several scopes that are ranked for one query: its index, and what :meth:`ScopeIndex.rank` is given."""
+
+    index: ScopeIndex
+    entries: Sequence[Entry]
+    belongs: Matching
+    wanted: Matching | None
+
+    def ranked(self, query: str, limit: int) -> list[RankedItem]:
+        """Return the best items of this scope."""
+        return self.index.rank(query, self.entries, belongs=self.belongs, wanted=self.wanted, limit=limit)
+
+
 class Ranker(Protocol):
     """Ranks the text of items, for stores that have no index of their own. Plugins offer one by a RankerSpec.
 
-    It may have three methods more:
+    It may have four methods more:
 
     * ``newest_first(query, ranked)`` returns the results in the order of a search with ``current=True``.
     * ``by_time(query, now)`` returns None unless the query names a time, and otherwise a function that is given the
       best results and returns them in an order in which those of that time have their places. ``now`` is ISO-8601 text.
     * ``judge(query, ranked)`` is given the best results, whatever their scores, and returns the verdict on them and the
       words of the query that nothing supports: see :class:`Recalled`.
+    * ``rank_together(query, scopes, limit)`` is given several :class:`ScopeToRank` and returns what :func:`best_of_all`
+      makes of their rankings, in less time.
     """
 
     def index(self) -> ScopeIndex:
@@ -133,6 +150,28 @@ def rank_items(
     """Rank a whole scope, given newest first."""
     entries = [Entry(item.created_at, number, item, []) for number, item in enumerate(reversed(items))]
     return index.rank(query, entries, belongs=lambda item: True, wanted=wanted, limit=limit)
+
+
+def best_of_all(rankings: Sequence[Sequence[RankedItem]], limit: int) -> list[RankedItem]:
+    """Return the best results of several scopes for one query; of equal scores, the first scope's first.
+
+    What all of them support is what any of them supports, and only a word that none of them has is missing.
+    """
+    found = [ranked for ranked in rankings if ranked]
+    best = sorted(chain.from_iterable(found), key=lambda each: each.score, reverse=True)[:limit]
+    if len(found) <= 1:
+        return best
+    evidence, missing = supported_by_any([(ranked[0].evidence, ranked[0].missing) for ranked in found])
+    return [replace(each, evidence=evidence, missing=missing) for each in best]
+
+
+def supported_by_any(
+    supported: Sequence[tuple[float | None, tuple[str, ...]]],
+) -> tuple[float | None, tuple[str, ...]]:
+    """Return the evidence of several scopes together, and the missing words, from those of each."""
+    evidence = max((each for each, _ in supported if each is not None), default=None)
+    (_, first), *others = supported
+    return evidence, tuple(word for word in first if all(word in missing for _, missing in others))
 
 
 RELEVANT = 0.2

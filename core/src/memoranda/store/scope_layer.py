@@ -61,6 +61,11 @@ class ScopeLayer(Layer):
         self.trust: Trust | None = None
         self.origin: str | None = None
 
+    @property
+    def ranks_together(self) -> bool:  # type: ignore[override]  # read-only, as in every layer
+        """Whether a ranking may ask for several scopes: the others lie beside this one."""
+        return self.inner.ranks_together
+
     def narrow(self, query: Query[T]) -> Query[T]:
         """Return the query within the scope."""
         wanted = self.within_scope(query.wanted)

@@ -156,7 +156,7 @@ class Numbers:
         text = f"SELECT rowid FROM memory_items WHERE {SQLiteStatements().conditions(parameters, wanted)}"
         there = {number for (number,) in self.connection.execute(text, parameters.values)}
         self.connection.execute("BEGIN")
-        with self.kept.of(self.connection, wanted) as scope:
+        with self.kept.of(self.connection, [wanted]) as (scope,):
             assert set(scope.arrays.rows) == there == set(scope.arrays.layout.numbers.tolist())
         self.connection.execute("COMMIT")
         return there

@@ -6,17 +6,23 @@ import asyncio
 import time
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from typing import TypeVar
 
 import pytest
 
 from memoranda.errors import InputError, NotGrantedError
 from memoranda.items import AIMemory, HumanMemory, MemoryItem, MemoryMetadata, ToolMemory
 from memoranda.store import InMemoryStore, Store
+from memoranda.store.backend import Layer, Query, Value
+from memoranda.store.layers import add_layer
 from memoranda.store.records import copying_records
 from memoranda.trust import trust_of
+from memoranda_backend.ranking import TextRanker
 from memoranda_context import assemble
 from memoranda_spaces import Grantee, Grants, agent, group, space_of, user
 from memoranda_spaces.records import item_of
+
+T = TypeVar("T")
 
 POLICY = "The refund policy allows thirty days."
 
@@ -89,6 +95,37 @@ async def test_results_of_several_places_are_one_ranking_and_one_page(store: Sto
     assert len(listed) == 11
     assert ranked[0].item.id == "own"
     assert [each.score for each in ranked] == sorted([each.score for each in ranked], reverse=True)
+
+
+async def test_a_layer_that_withholds_items_is_asked_about_every_place(store: Store, grants: Grants) -> None:
+    class Withholding(Layer):
+        name = "withholding"
+
+        def narrow(self, query: Query[T]) -> Query[T]:
+            return query.also(Value("content", False, "$ne", POLICY))
+
+    add_layer(store, Withholding)
+    await store.space("acme").add(HumanMemory(content=POLICY))
+    await store.space("acme").add(HumanMemory(content="The policy is new."))
+    await grants.give("acme", to=user("ada"), by="vera")
+
+    found = await store.scoped(user_id="ada", spaces="granted").search_ranked(query="policy", mode="text")
+
+    assert [each.item.content for each in found] == ["The policy is new."]
+
+
+async def test_a_ranker_that_knows_one_scope_at_a_time_ranks_each_place(store: Store, grants: Grants) -> None:
+    class OneByOne:
+        index = TextRanker.index
+
+    store.ranker = OneByOne()
+    for space in ("acme", "beta"):
+        await store.space(space).add(HumanMemory(content=f"The policy of {space}."))
+        await grants.give(space, to=user("ada"), by="vera")
+
+    found = await store.scoped(user_id="ada", spaces="granted").search_ranked(query="policy", mode="text")
+
+    assert {each.item.content for each in found} == {"The policy of acme.", "The policy of beta."}
 
 
 async def test_a_list_of_spaces_reaches_those_of_them_that_are_granted(store: Store, grants: Grants) -> None:

@@ -69,6 +69,7 @@ class SQLiteEngine(Engine):
         Capability.FORK,
     }
     packer = staticmethod(all_packed)
+    ranks_together = True
 
     def __init__(self, database: Database, embeddings: Embeddings | None, weights: Weights | None) -> None:
         if database.in_memory:

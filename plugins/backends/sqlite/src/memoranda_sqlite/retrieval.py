@@ -16,10 +16,13 @@ from memoranda.errors import CorruptStoreError, NoVectorsError, OtherModelError,
 from memoranda.items import MemoryItem
 from memoranda.store import RankedItem
 from memoranda.store.backend import Filter, InBranch, Query, Value, left_out
+from memoranda.store.ranked import best_of_all
 from memoranda_backend.ranking import (
     HEARD,
     Column,
     Flags,
+    Floats,
+    RankedScope,
     Scored,
     Wanted,
     Weights,
@@ -30,6 +33,7 @@ from memoranda_backend.ranking import (
     query_without_names,
     rank,
     rank_hybrid,
+    rank_together,
     taking_part,
 )
 from memoranda_backend.sql import ITEM_COLUMNS, Parameters, unpack
@@ -50,8 +54,8 @@ _MOST_WAITING = 2_000
 """How many rows may wait for the text index when a search takes candidates from it: it stems the words of these itself.
 A scope that is ranked as a whole needs no index."""
 
-Found = tuple[int, Callable[[MemoryItem], RankedItem]]
-"""The number of a row that was found, and what makes its item a result."""
+Found = tuple[int, dict[int, MemoryItem], Callable[[MemoryItem], RankedItem]]
+"""The number of a row that was found, the items that are kept of its scope, and what makes its item a result."""
 
 
 _MOST_KEPT = 8
@@ -70,12 +74,12 @@ _ASKED_ONE_BY_ONE = 500
 
 
 class Asked:
-    """What one search asks for: a query, with its vector where meaning counts."""
+    """What one search asks of a scope: a query, with its vector where meaning counts, and items that may be kept."""
 
     def __init__(
-        self, query: str, wanted: Filter, limit: int, vector: Sequence[float] | None, unrelated: float
+        self, query: str, wanted: Filter, limit: int, shared: bool, vector: Sequence[float] | None, unrelated: float
     ) -> None:
-        self.query, self.wanted, self.limit = query, wanted, limit
+        self.query, self.wanted, self.limit, self.shared = query, wanted, limit, shared
         self.vector, self.unrelated = vector, unrelated
         self.scope = wanted.scope()
 
@@ -97,21 +101,29 @@ class Retrieval:
         """Return the items that answer a query best. Where they are ``shared``, they are kept for the next search."""
         assert query.ranking is not None, "the query of a ranked search says what is asked"
         text, mode = query.ranking
-        vector, unrelated = None, 0.0
-        if mode != "text":
-            vector, unrelated = await self._query_vector(connections, text, query.wanted)
-        asked = Asked(text, query.wanted, query.page.limit, vector, unrelated)
+        every: list[Asked] = []
+        for wanted in (query.wanted, *query.beside):
+            vector, unrelated = None, 0.0
+            if mode != "text":
+                vector, unrelated = await self._query_vector(connections, text, wanted)
+            every.append(Asked(text, wanted, query.page.limit, query.shared, vector, unrelated))
+        bounds = [asked.scope for asked in every]
 
         indexer = connections.indexer
 
         def needs_index(connection: sqlite3.Connection) -> bool:
-            with one_snapshot(connection), self._scopes.of(connection, asked.scope, indexer.held_off) as scope:
-                return not scope.is_whole
+            with one_snapshot(connection), self._scopes.of(connection, bounds, indexer.held_off) as scopes:
+                return not all(scope.is_whole for scope in scopes)
 
         def work(connection: sqlite3.Connection) -> list[RankedItem]:
-            with one_snapshot(connection), self._scopes.of(connection, asked.scope, indexer.held_off) as scope:
-                found = self._found(connection, scope, asked, by_words=mode != "semantic")
-                return _items(connection, found, types, scope.items if query.shared else {})
+            with one_snapshot(connection), self._scopes.of(connection, bounds, indexer.held_off) as scopes:
+                if len(scopes) > 1 and mode != "semantic" and all(scope.is_whole for scope in scopes):
+                    return _items(connection, self._found_together(connection, scopes, every), types)
+                rankings = []
+                for scope, asked in zip(scopes, every, strict=True):
+                    found = self._found(connection, scope, asked, by_words=mode != "semantic")
+                    rankings.append(_items(connection, found, types))
+                return rankings[0] if len(rankings) == 1 else best_of_all(rankings, query.page.limit)
 
         if indexer.waiting > _MOST_WAITING and mode != "semantic" and await connections.read(needs_index):
             with suppress(StoreUnavailableError):  # A full disk or a locked file can still be read.
@@ -120,21 +132,36 @@ class Retrieval:
         indexer.searched()
         return ranked
 
+    def _found_together(
+        self, connection: sqlite3.Connection, scopes: Sequence[Scope], every: Sequence[Asked]
+    ) -> list[Found]:
+        """Return the best of several scopes that are ranked as a whole."""
+        together = list(zip(scopes, every, strict=True))
+        to_rank = [
+            RankedScope(scope.arrays, self._near(scope, asked), self._wanted(connection, scope, asked), asked.unrelated)
+            for scope, asked in together
+        ]
+        best = rank_together(to_rank, every[0].query, self._weights, every[0].limit)
+        found: list[Found] = []
+        for number, scored in best:
+            scope, asked = together[number]
+            row = int(scope.arrays.layout.numbers[scored.item])
+            found.append((row, _kept(scope, asked), _by_score(scored, _nearest(scope, asked))))
+        return found
+
+    def _near(self, scope: Scope, asked: Asked) -> Floats | None:
+        """Return how similar the items of a scope are to the query; None where meaning does not count."""
+        return None if asked.vector is None else scope.arrays.similarities(asked.vector, self._weights.damping)
+
     def _found(self, connection: sqlite3.Connection, scope: Scope, asked: Asked, *, by_words: bool) -> list[Found]:
-        arrays, vector, damping = scope.arrays, asked.vector, self._weights.damping
-        wanted = self._wanted(connection, scope, asked)
-        near = None if vector is None else arrays.similarities(vector, damping)
-        numbers = arrays.layout.numbers
-
-        def nearest(place: int, content: str) -> str:
-            part = (0, 1) if vector is None else arrays.nearest_part(place, vector)
-            return passage_at(content, *part) if part[1] > 1 else ""
-
+        arrays, nearest = scope.arrays, _nearest(scope, asked)
+        wanted, near = self._wanted(connection, scope, asked), self._near(scope, asked)
+        numbers, kept = arrays.layout.numbers, _kept(scope, asked)
         if not by_words:
             assert near is not None, "a mode without its capability is refused before"
             scores = likeness(near, asked.unrelated)
             places = islice(nearest_first(arrays, near, wanted), asked.limit)
-            return [(int(numbers[place]), _by_meaning(float(scores[place]), place, nearest)) for place in places]
+            return [(int(numbers[at]), kept, _by_meaning(float(scores[at]), at, nearest)) for at in places]
         if not scope.is_whole:
             return self._among_candidates(connection, scope, asked, near, wanted)
         scored = rank(
@@ -146,7 +173,7 @@ class Retrieval:
             limit=asked.limit,
             unrelated=asked.unrelated,
         )
-        return [(int(numbers[each.item]), _by_score(each, nearest)) for each in scored]
+        return [(int(numbers[each.item]), kept, _by_score(each, nearest)) for each in scored]
 
     def _wanted(self, connection: sqlite3.Connection, scope: Scope, asked: Asked) -> Wanted | None:
         """Return which places of the layout match every filter; None if all of the scope do."""
@@ -234,7 +261,7 @@ class Retrieval:
             limit=asked.limit,
             unrelated=asked.unrelated,
         )
-        return [(source.numbers[each.key], each.ranked) for each in scored]
+        return [(source.numbers[each.key], _kept(scope, asked), each.ranked) for each in scored]
 
     async def _query_vector(
         self, connections: Connections, query: str, wanted: Filter
@@ -296,6 +323,22 @@ class _Matching:
         return self._found[place]
 
 
+def _kept(scope: Scope, asked: Asked) -> dict[int, MemoryItem]:
+    """Return the items that are kept of a scope for readers that change nothing; none for others."""
+    return scope.items if asked.shared else {}
+
+
+def _nearest(scope: Scope, asked: Asked) -> Callable[[int, str], str]:
+    """Return what tells the passage of the nearest meaning of an item at a place, given its content."""
+    arrays, vector = scope.arrays, asked.vector
+
+    def nearest(place: int, content: str) -> str:
+        part = (0, 1) if vector is None else arrays.nearest_part(place, vector)
+        return passage_at(content, *part) if part[1] > 1 else ""
+
+    return nearest
+
+
 def _by_meaning(score: float, place: int, nearest: Callable[[int, str], str]) -> Callable[[MemoryItem], RankedItem]:
     return lambda item: RankedItem(item, score, {"semantic": score}, passage=nearest(place, item.content), meaning=1.0)
 
@@ -304,21 +347,21 @@ def _by_score(scored: Scored, nearest: Callable[[int, str], str]) -> Callable[[M
     return lambda item: scored.ranked(item, nearest(scored.item, item.content))
 
 
-def _items(
-    connection: sqlite3.Connection, found: Collection[Found], types: Types, kept: dict[int, MemoryItem]
-) -> list[RankedItem]:
-    """Return the results of rows; those that cannot be read are left out, and logged. ``kept`` is added to."""
-    items = {number: kept.get(number) for number, _ in found}
+def _items(connection: sqlite3.Connection, found: Collection[Found], types: Types) -> list[RankedItem]:
+    """Return the results of rows; those that cannot be read are left out, and logged. What is read is kept."""
+    items = {number: kept.get(number) for number, kept, _ in found}
     missing = [number for number, item in items.items() if item is None]
     if missing:
         text = f"SELECT rowid, {', '.join(ITEM_COLUMNS)} FROM {TABLE} WHERE rowid IN (SELECT value FROM json_each(?))"
         read = connection.execute(text, (json.dumps(missing),))
         items.update((number, _readable(row, types)) for number, *row in read)
-        if len(kept) > _MOST_ITEMS_KEPT:
-            kept.clear()
-        short = [(number, items[number]) for number in missing]
-        kept.update((number, item) for number, item in short if item and len(item.content) <= _MOST_CHARACTERS_KEPT)
-    results = [(items[number], make) for number, make in found]
+        for number, kept, _ in found:
+            item = items[number]
+            if item is not None and number not in kept and len(item.content) <= _MOST_CHARACTERS_KEPT:
+                if len(kept) > _MOST_ITEMS_KEPT:
+                    kept.clear()
+                kept[number] = item
+    results = [(items[number], make) for number, _, make in found]
     return [make(item) for item, make in results if item is not None]
 
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 import json
 import sqlite3
 import threading
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import replace
 from itertools import chain
 from typing import Any
@@ -96,41 +96,44 @@ class ScopeCache:
     def of(
         self,
         connection: sqlite3.Connection,
-        wanted: Filter,
+        wanted: Sequence[Filter],
         while_reading: Callable[[], AbstractContextManager[None]] = nullcontext,
-    ) -> Iterator[Scope]:
-        """Yield a scope as a connection sees it, which has a transaction under way; no other search uses it meanwhile.
+    ) -> Iterator[list[Scope]]:
+        """Yield scopes as a connection sees them, which has a transaction under way. No other search uses them.
 
         Time passes for every search, and changes something only where an item expires. ``while_reading`` is entered
-        while all rows of the scope are read.
+        while all rows of a scope are read.
         """
-        now = next((each.now for each in wanted.further if isinstance(each, Expiry) and not each.expired), "")
+        keys = list(map(self._key, wanted))
+        scopes = {key: self._kept.of(key, lambda: Scope(self._passage, self._dimension)) for key in keys}
+        with ExitStack() as held:
+            for key in sorted(scopes, key=repr):  # Two searches that share scopes take their locks in one order.
+                held.enter_context(scopes[key].lock)
+            state = _newest_state(connection, scopes.values())
+            for key, each in zip(keys, wanted, strict=True):
+                scope = scopes[key]
+                try:
+                    self._bring_up_to_date(connection, scope, each, state, while_reading)
+                except BaseException:
+                    scope.start_anew()
+                    raise
+                self._kept.measured(key, scope, scope.arrays.size, MOST_BYTES)
+            yield [scopes[key] for key in keys]
+
+    def _key(self, wanted: Filter) -> tuple[object, ...]:
+        """Return what a scope is kept under."""
         parameters = Parameters(self._statements.dialect)
-        key = (self._statements.conditions(parameters, lasting(wanted)), *parameters.values)
-        scope = self._kept.of(key, lambda: Scope(self._passage, self._dimension))
-        with scope.lock:
-            try:
-                self._bring_up_to_date(connection, scope, wanted, now, while_reading)
-            except BaseException:
-                scope.start_anew()
-                raise
-            self._kept.measured(key, scope, scope.arrays.size, MOST_BYTES)
-            yield scope
+        return self._statements.conditions(parameters, lasting(wanted)), *parameters.values
 
     def _bring_up_to_date(
         self,
         connection: sqlite3.Connection,
         scope: Scope,
         wanted: Filter,
-        now: str,
+        state: journal.Position,
         while_reading: Callable[[], AbstractContextManager[None]],
     ) -> None:
-        state = journal.position(connection)
-        if scope.state is not None and _is_older(state, scope.state):
-            # Another connection has read a newer state. This one has read nothing yet and looks again.
-            connection.execute("COMMIT")
-            connection.execute("BEGIN")
-            state = journal.position(connection)
+        now = next((each.now for each in wanted.further if isinstance(each, Expiry) and not each.expired), "")
         changes = self._changes(connection, scope, state, now)
         if changes is None or (changes and not self._follow(connection, scope, wanted, changes)):
             with while_reading():
@@ -202,6 +205,17 @@ class ScopeCache:
                 yield list(_added(some))
             else:
                 yield [Added(row[0], Passage(row[1], ""), row[-1] or b"") for row in some]
+
+
+def _newest_state(connection: sqlite3.Connection, scopes: Iterable[Scope]) -> journal.Position:
+    """Return the state of the file that a connection sees; it is no older than that of any scope."""
+    state = journal.position(connection)
+    if any(scope.state is not None and _is_older(state, scope.state) for scope in scopes):
+        # Another connection has read a newer state. This one has read nothing yet and looks again.
+        connection.execute("COMMIT")
+        connection.execute("BEGIN")
+        state = journal.position(connection)
+    return state
 
 
 def rows_of(connection: sqlite3.Connection, numbers: Iterable[int]) -> dict[int, Passage]:

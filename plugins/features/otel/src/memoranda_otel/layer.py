@@ -29,6 +29,11 @@ class TelemetryLayer(Layer):
         self.begin = begin
         self._expired = expired
 
+    @property
+    def ranks_together(self) -> bool:  # type: ignore[override]  # read-only, as in every layer
+        """Whether a ranking may ask for several scopes."""
+        return self.inner.ranks_together
+
     def write(self, write: Write) -> Coroutine[Any, Any, Written]:
         """Carry out a write, and tell of a sweep."""
         inner = self.inner.write(write)

@@ -5,16 +5,15 @@ Only a query that says so reaches spaces. What is written goes into the handle's
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from heapq import merge
-from itertools import chain
 from typing import Any, TypeVar
 
 from memoranda.items import MemoryItem, MemoryMetadata
 from memoranda.store.backend import Filter, Layer, Page, Query
 from memoranda.store.granting import Surroundings
-from memoranda.store.ranked import RankedItem
+from memoranda.store.ranked import best_of_all
 from memoranda.store.spaces import space_of, space_owner
 from memoranda_backend.ranking import one_embedding
 from memoranda_spaces.access import Access, Granted
@@ -97,36 +96,17 @@ class ReadingLayer(Layer):
 
     async def _ranked(self, query: Query[T], wanted: Filter, readable: Sequence[str]) -> list[T]:
         """Return the best of all places. Each is ranked by itself: what lies in one changes no score in another."""
+        theirs = [_within(wanted, space) for space in readable]
         with one_embedding():
-            places: list[list[Any]] = [await self.inner.read(query)]
-            places += [await self._beside.read(query._replace(wanted=_within(wanted, space))) for space in readable]
-        return best_of_all(places, query.page.limit)  # type: ignore[return-value]  # ranked, as the query asks
+            if self.inner.ranks_together:
+                found: list[Any] = await self.inner.read(query._replace(beside=tuple(theirs)))
+            else:
+                places: list[list[Any]] = [await self.inner.read(query)]
+                places += [await self._beside.read(query._replace(wanted=each)) for each in theirs]
+                found = best_of_all(places, query.page.limit)
+        return [each if space_of(each.item) is None else seen(each) for each in found]
 
 
 def _within(wanted: Filter, space: str) -> Filter:
     """Return a filter of spaces within one of them."""
     return wanted.narrowed(MemoryMetadata(user_id=space_owner(space)))
-
-
-def best_of_all(places: Iterable[Sequence[RankedItem]], limit: int) -> list[RankedItem]:
-    """Return the best results of several rankings of one query; of equal scores, the first place's first.
-
-    The first place is the handle's own, the others are spaces. What the whole supports is what any place supports, and
-    only a word that no place has is missing.
-    """
-    own, *others = places
-    found = [ranked for ranked in (own, *others) if ranked]
-    together = sorted(chain(*found), key=lambda each: each.score, reverse=True)[:limit]
-    theirs = {id(each) for ranked in others for each in ranked}
-    shown = [seen(each) if id(each) in theirs else each for each in together]
-    if len(found) <= 1:
-        return shown
-    evidence = max((ranked[0].evidence for ranked in found if ranked[0].evidence is not None), default=None)
-    missing = [set(ranked[0].missing) for ranked in found]
-    absent = tuple(word for word in found[0][0].missing if all(word in each for each in missing))
-    return [
-        each
-        if (each.evidence, each.missing) == (evidence, absent)
-        else replace(each, evidence=evidence, missing=absent)
-        for each in shown
-    ]

@@ -32,12 +32,15 @@ from memoranda_backend.ranking.ranking import nearest_first as nearest_first
 from memoranda_backend.ranking.ranking import rank as rank
 from memoranda_backend.ranking.ranking import rank_hybrid as rank_hybrid
 from memoranda_backend.ranking.ranking import rank_text as rank_text
+from memoranda_backend.ranking.ranking import rank_together as rank_together
 from memoranda_backend.ranking.scope_arrays import Added as Added
 from memoranda_backend.ranking.scope_arrays import Flags as Flags
+from memoranda_backend.ranking.scope_arrays import Floats as Floats
 from memoranda_backend.ranking.scope_arrays import ScopeArrays as ScopeArrays
 from memoranda_backend.ranking.scope_arrays import Wanted as Wanted
 from memoranda_backend.ranking.scope_arrays import of_length_one as of_length_one
 from memoranda_backend.ranking.scope_index import is_unlike_a_text as is_unlike_a_text
+from memoranda_backend.ranking.scores import RankedScope as RankedScope
 from memoranda_backend.ranking.times import MERGED as MERGED
 from memoranda_backend.ranking.times import by_time as by_time
 from memoranda_backend.ranking.turns import conversation_key as conversation_key

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from memoranda_backend.ranking.scope_index import ScopeIndex
+from memoranda_backend.ranking.scope_index import ScopeIndex, rank_together
 from memoranda_backend.ranking.times import by_time
 from memoranda_backend.ranking.verdict import judge
 from memoranda_backend.text.superseding import newest_first
@@ -14,6 +14,7 @@ class TextRanker:
     newest_first = staticmethod(newest_first)
     judge = staticmethod(judge)
     by_time = staticmethod(by_time)
+    rank_together = staticmethod(rank_together)
 
     def index(self) -> ScopeIndex:
         """Return a new index, for one scope."""

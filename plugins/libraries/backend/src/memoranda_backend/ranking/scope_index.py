@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from typing import Any, TypeGuard
 
 import numpy as np
@@ -14,10 +15,13 @@ from memoranda.items import MemoryItem
 from memoranda.offloading import give_way
 from memoranda.store import RankedItem
 from memoranda.store.backend import AtLeast, Condition, Entry, FieldEquals, Filter, Value, differing
+from memoranda.store.ranked import ScopeToRank, best_of_all
 from memoranda_backend.ranking.passages import Weights
 from memoranda_backend.ranking.postings import Column
 from memoranda_backend.ranking.ranking import rank
+from memoranda_backend.ranking.ranking import rank_together as ranked_together
 from memoranda_backend.ranking.scope_arrays import Added, Flags, ScopeArrays, Wanted
+from memoranda_backend.ranking.scores import RankedScope
 from memoranda_backend.ranking.turns import passage_of
 from memoranda_backend.text.terms import index_words
 
@@ -50,7 +54,7 @@ class _InOrder:
         most: int,
         passing: dict[str, NDArray[np.int8]],
     ) -> None:
-        self.layout, self._arrays, self._entries = arrays.layout, arrays, entries
+        self.layout, self.arrays, self._entries = arrays.layout, arrays, entries
         self._kinds = kinds[self.layout.rows]
         self._firsts = np.full(most, -1)
         """The place of one item of each kind; -1 for a kind that no item is of."""
@@ -80,7 +84,7 @@ class _InOrder:
             self._passing[asked] = self._passing_of(asked, [each.test() for each in of_kind])
         passing = self._passing[asked]
         for unlike in filter(is_unlike_a_text, others):  # A question is not to find its own words: few items have them.
-            passing = self._arrays.without(unlike.value, passing, self._at_places([unlike.test()]))
+            passing = self.arrays.without(unlike.value, passing, self._at_places([unlike.test()]))
         tests = [each.test() for each in others if not is_unlike_a_text(each)]
         if not tests:
             return passing
@@ -157,15 +161,23 @@ class ScopeIndex:
         limit: int,
     ) -> list[RankedItem]:
         """Rank the entries that belong to the scope; see :class:`memoranda.store.backend.ScopeIndex`."""
-        if self._process != os.getpid():  # After a fork, the thread that holds the lock may not exist here.
-            self._make_lock()
-            self._start_anew()
-        with self._lock:
-            self._look(entries, belongs)
-            kept = self._kept_order()
+        with self._looking():
+            kept = self._looked(entries, belongs)
             scored = rank(self._arrays, query, _WEIGHTS, wanted=kept.chosen(wanted), limit=limit)
             items = kept.items([found.item for found in scored])
             return [found.ranked(item) for found, item in zip(scored, items, strict=True)]
+
+    def _looking(self) -> threading.Lock:
+        """Return the lock for one look."""
+        if self._process != os.getpid():  # After a fork, the thread that holds the lock may not exist here.
+            self._make_lock()
+            self._start_anew()
+        return self._lock
+
+    def _looked(self, entries: Sequence[Entry], belongs: Matching) -> _InOrder:
+        """Take note of the entries that belong to the scope, and return them in order."""
+        self._look(entries, belongs)
+        return self._kept_order()
 
     def _kept_order(self) -> _InOrder:
         layout = self._arrays.layout
@@ -202,6 +214,22 @@ class ScopeIndex:
             self._start_anew()
             raise
         self._row = row
+
+
+def rank_together(query: str, scopes: Sequence[ScopeToRank], limit: int) -> list[RankedItem]:
+    """Return the best of several scopes, each ranked by itself: see :class:`memoranda.store.Ranker`."""
+    indexes = [scope.index for scope in scopes if isinstance(scope.index, ScopeIndex)]
+    if len(indexes) < len(scopes):  # Some are of a ranker that was replaced.
+        return best_of_all([scope.ranked(query, limit) for scope in scopes], limit)
+    with ExitStack() as held:
+        for index in sorted(set(indexes), key=id):  # Two searches that share scopes take their locks in one order.
+            held.enter_context(index._looking())
+        looked = zip(indexes, scopes, strict=True)
+        kept = [index._looked(scope.entries, scope.belongs) for index, scope in looked]
+        wanted = [each.chosen(scope.wanted) for each, scope in zip(kept, scopes, strict=True)]
+        arrays = [RankedScope(each.arrays, wanted=chosen) for each, chosen in zip(kept, wanted, strict=True)]
+        best = ranked_together(arrays, query, _WEIGHTS, limit)
+        return [found.ranked(kept[number].item(found.item)) for number, found in best]
 
 
 def _terms(entry: Entry) -> list[str]:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import itertools
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from memoranda.items import MemoryItem, MemoryMetadata, MemoryStatus
 from memoranda.store import Capability, InMemoryStore, RankedItem, SearchMode, Store
+from memoranda.store.backend import Filter, best_of
+from memoranda.store.ranked import best_of_all
 from memoranda_testing.case import Cases, moment, needs, note
 from memoranda_testing.cases.histories import HistoryCases
 from memoranda_testing.cases.recall import modes_of
@@ -222,6 +224,26 @@ class RankingCases(Cases):
         equal(await rankings(), before, f"rankings in mode {mode!r} after a neighbour's adds")
         await store.clear(metadata=MemoryMetadata(user_id=user, session_id="s"))
         equal(await rankings(), before, f"rankings in mode {mode!r} after a neighbour's items were cleared")
+
+    async def test_several_scopes_are_each_ranked_by_itself(self, store: Store) -> None:
+        """An engine that ranks scopes together gives the best of all, with the scores that they have alone."""
+        users = [self.user() for _ in range(3)]
+        for number, user in enumerate(users):
+            texts = [*SENTENCES[number:], f"saffron for {number}", *["a telescope with saffron"] * number]
+            placed = [MemoryMetadata(user_id=user, session_id=f"{user} {at % 2}") for at in range(len(texts))]
+            await store.add_many([note(text, placed[at], at) for at, text in enumerate(texts)])
+        scopes = [Filter(metadata=MemoryMetadata(user_id=user), archived=None) for user in users]
+        for mode, limit in itertools.product(modes_of(store), (2, 20)):
+            query = best_of("saffron for the telescope", scopes[0], limit, mode)
+            each = [await store.engine.read(query._replace(wanted=scope)) for scope in scopes]
+            if store.engine.ranks_together:
+                found = await store.engine.read(query._replace(beside=tuple(scopes[1:])))
+                what = f"the best {limit} of three scopes in mode {mode!r}"
+                equal(_rounded(found), _rounded(best_of_all(each, limit)), what)
+
+
+def _rounded(ranked: Sequence[RankedItem]) -> list[tuple[str, float, float, tuple[str, ...]]]:
+    return [(each.item.id, round(each.score, 6), round(each.evidence or 0.0, 6), each.missing) for each in ranked]
 
 
 class TextRankingCases(HistoryCases):
