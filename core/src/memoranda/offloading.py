@@ -77,8 +77,10 @@ def ranking_weight(count: int, new: Iterable[str]) -> int:
     The texts are read only as far as decides it: to measure all texts of a large scope would hold the loop, too.
     """
     weight, letters = count * ITEMS_PER_TURN // ITEMS_RANKED_PER_TURN, 0
-    for text in new:
-        if weight + word_weight(letters) > ITEMS_PER_TURN:
+    texts = iter(new)
+    while weight + word_weight(letters) <= ITEMS_PER_TURN:
+        text = next(texts, None)
+        if text is None:
             break
         weight, letters = weight + 1, letters + len(text)
     return weight + word_weight(letters)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from itertools import filterfalse
 from typing import Any, Literal, TypedDict, get_args
 
 from memoranda.errors import InputError, unknown_name
@@ -103,6 +104,15 @@ def check_filter(metadata: MemoryMetadata | None, field: str = "metadata") -> Me
 
 
 _ARCHIVED, _SHOWN = Archived(True), Archived(False)
+_RECORDS = [each.value for each in NO_RECORDS]
+
+
+def _bounds_scope(condition: Condition) -> bool:
+    """Return True for a condition that says where to look; in a ranking's scope there are no records."""
+    # The value is compared first: of two conditions, every field would be.
+    return condition.bounds_scope or (
+        type(condition) is Value and condition.value in _RECORDS and condition in NO_RECORDS
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,13 +231,12 @@ class Filter:
 
     def scope(self) -> Filter:
         """Return the part of this filter that says where to look: see :attr:`Condition.bounds_scope`."""
-        further = tuple(condition for condition in self.further if condition.bounds_scope or condition in NO_RECORDS)
-        return replace(self, query="", memory_type=None, status=None, further=further)
+        return Filter("", self.metadata, None, None, self.archived, tuple(filter(_bounds_scope, self.further)))
 
     def sought(self) -> Filter:
         """Return the part of this filter that says what to look for, for items already read from its scope."""
-        further = tuple(each for each in self.further if not each.bounds_scope and each not in NO_RECORDS)
-        return replace(self, metadata=None, archived=None, further=further)
+        further = tuple(filterfalse(_bounds_scope, self.further))
+        return Filter(self.query, None, self.memory_type, self.status, None, further)
 
     def timeless(self) -> tuple[Filter, str]:
         """Return this filter without its condition on expiry, and the time of that; an empty text if it has none.

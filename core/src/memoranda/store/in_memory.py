@@ -301,10 +301,10 @@ class InMemoryEngine(Engine):
         key = tuple(each for each in scope.conditions if not isinstance(each, Expiry))
         index = self._rankings.pop(key) if key in self._rankings else ranker.index()
         self._rankings[key] = index  # Last, since it was just used.
-        # A prompt recalls what came before its conversation, whose beginning moves on.
-        bounded = [each for each in self._rankings if any(type(condition) is Created for condition in each)]
-        if len(bounded) > _MOST_RANKINGS_BY_TIME:
-            del self._rankings[bounded[0]]
+        if _ends_at_a_time(key):  # A prompt recalls what came before its conversation, whose beginning moves on.
+            bounded = list(filter(_ends_at_a_time, self._rankings))
+            if len(bounded) > _MOST_RANKINGS_BY_TIME:
+                del self._rankings[bounded[0]]
         if len(self._rankings) > _MOST_RANKINGS:
             del self._rankings[next(iter(self._rankings))]
         return index
@@ -545,6 +545,10 @@ def _take(index: EntryIndex, entries: Iterable[Entry]) -> list[Entry]:
     there = [entry for entry in entries if index.get(entry.item.id) is entry]
     index.take(there)
     return there
+
+
+def _ends_at_a_time(conditions: Sequence[Condition]) -> bool:
+    return any(type(condition) is Created for condition in conditions)
 
 
 def _sifted_at_once(entries: Sequence[Entry], wanted: Filter) -> int:

@@ -6,7 +6,7 @@ import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from typing import Any, TypeGuard
+from typing import Any, Generic, TypeGuard, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,6 +39,25 @@ _FIELDS_OF_A_KIND = ("memory_type", "session_id")
 
 Matching = Callable[[MemoryItem], bool]
 
+T = TypeVar("T")
+
+
+class _Kept(Generic[T]):
+    """What was found for the conditions asked for last. They have no hash: what one asks for may be a list."""
+
+    def __init__(self) -> None:
+        self._found: list[tuple[Sequence[Condition], T]] = []
+
+    def find(self, asked: Sequence[Condition]) -> T | None:
+        """Return what is kept for some conditions."""
+        return next((found for conditions, found in self._found if conditions == asked), None)
+
+    def keep(self, asked: Sequence[Condition], found: T) -> T:
+        """Keep what was found for some conditions in the place of what was, and return it."""
+        others = [each for each in self._found if each[0] != asked]
+        self._found = [*others[1 - _MOST_KEPT :], (asked, found)]
+        return found
+
 
 class _InOrder:
     """The items in the order of a layout. ``kinds`` are those of the rows, each a number below ``most``.
@@ -52,7 +71,7 @@ class _InOrder:
         entries: Mapping[int, Entry],
         kinds: NDArray[Any],
         most: int,
-        passing: dict[str, NDArray[np.int8]],
+        passing: _Kept[NDArray[np.int8]],
     ) -> None:
         self.layout, self.arrays, self._entries = arrays.layout, arrays, entries
         self._kinds = kinds[self.layout.rows]
@@ -60,7 +79,7 @@ class _InOrder:
         """The place of one item of each kind; -1 for a kind that no item is of."""
         self._firsts[self._kinds] = np.arange(len(self._kinds))
         self._passing_kinds = passing
-        self._passing: dict[str, Flags] = {}
+        self._passing = _Kept[Flags]()
         """Which places pass the conditions on kinds that were asked for."""
 
     def item(self, place: int) -> MemoryItem:
@@ -75,14 +94,12 @@ class _InOrder:
         """Return which places hold wanted items; None if all do."""
         if wanted is None or not isinstance(wanted, Filter):
             return None if wanted is None else self._at_places([wanted])
-        of_kind = [each for each in wanted.conditions if _is_of_kind(each)]
-        asked = repr(of_kind)  # What a condition asks for may be a list, which has no hash.
-        others = [each for each in wanted.conditions if not _is_of_kind(each)]
-        if asked not in self._passing:
-            if len(self._passing) == _MOST_KEPT:
-                self._passing.clear()
-            self._passing[asked] = self._passing_of(asked, [each.test() for each in of_kind])
-        passing = self._passing[asked]
+        of_kind, others = list[Condition](), list[Condition]()
+        for condition in wanted.conditions:
+            (of_kind if _is_of_kind(condition) else others).append(condition)
+        passing = self._passing.find(of_kind)
+        if passing is None:
+            passing = self._passing.keep(of_kind, self._passing_of(of_kind))
         for unlike in filter(is_unlike_a_text, others):  # A question is not to find its own words: few items have them.
             passing = self.arrays.without(unlike.value, passing, self._at_places([unlike.test()]))
         tests = [each.test() for each in others if not is_unlike_a_text(each)]
@@ -95,17 +112,17 @@ class _InOrder:
         """Return what tells of a place whether its item passes tests."""
         return lambda place: all(test(self.item(place)) for test in tests)
 
-    def _passing_of(self, asked: str, tests: Sequence[Matching]) -> Flags:
-        """Return which places pass tests of kinds; only kinds that are new are tested."""
-        known = self._passing_kinds.get(asked, np.empty(0, np.int8))
+    def _passing_of(self, asked: Sequence[Condition]) -> Flags:
+        """Return which places pass conditions on kinds; only kinds that are new are tested."""
+        known = self._passing_kinds.find(asked)
         kinds = np.full(len(self._firsts), -1, np.int8)
-        kinds[: len(known)] = known
+        if known is not None:
+            kinds[: len(known)] = known
+        tests = [each.test() for each in asked]
         for kind in np.flatnonzero((kinds < 0) & (self._firsts >= 0)).tolist():
             item = self.item(self._firsts[kind])
             kinds[kind] = all(test(item) for test in tests)
-        if len(self._passing_kinds) == _MOST_KEPT:
-            self._passing_kinds.clear()
-        self._passing_kinds[asked] = kinds
+        self._passing_kinds.keep(asked, kinds)
         passing: Flags = (kinds == 1)[self._kinds]
         return passing
 
@@ -125,8 +142,8 @@ def is_unlike_a_text(condition: Condition) -> TypeGuard[Value]:
 
 def _is_of_kind(condition: Condition) -> bool:
     """Return True if a condition has one answer for all items of a kind."""
-    if isinstance(condition, Value):
-        return not condition.in_extra and condition.name in _FIELDS_OF_A_KIND
+    if type(condition) is Value:
+        return condition.name in _FIELDS_OF_A_KIND and not condition.in_extra
     return isinstance(condition, AtLeast) or (isinstance(condition, FieldEquals) and condition.field == "memory_type")
 
 
@@ -147,7 +164,7 @@ class ScopeIndex:
         self._kinds = Column(np.int32)
         """The kind of each row of the arrays, a number."""
         self._known_kinds: dict[Kind, int] = {}
-        self._passing_kinds: dict[str, NDArray[np.int8]] = {}
+        self._passing_kinds = _Kept[NDArray[np.int8]]()
         self._arrays = ScopeArrays(_WEIGHTS.passage)
         self._in_order: _InOrder | None = None
 
