@@ -28,7 +28,7 @@ from memoranda_testing.expect import ExpectationError, SkipCase, shown
 from memoranda_testing.model.histories import check_steps
 from memoranda_testing.model.player import answered
 from memoranda_testing.model.program import call_text
-from memoranda_testing.model.sandbox import BOUNDED, Sandbox
+from memoranda_testing.model.sandbox import Sandbox, within_bounds
 from memoranda_testing.model.steps import BRANCH, Call, Moved, Step
 
 Program = Iterator[Step]
@@ -143,17 +143,16 @@ def _below(step: Any, mark: str) -> Any:
     if not mark or not isinstance(step, Call):
         return step
     arguments = {name: _argument_below(name, value, mark) for name, value in step.arguments.items()}
-    bound = "within" if step.method == "owners" else "metadata"
-    if step.scope is None and step.method in BOUNDED and arguments.get(bound) is None:
-        arguments[bound] = MemoryMetadata(namespace=(mark,))
     scope = None if step.scope is None else _argument_below("metadata", step.scope, mark)
-    return replace(step, arguments=arguments, scope=scope)
+    return within_bounds(replace(step, arguments=arguments, scope=scope), MemoryMetadata(namespace=(mark,)))
 
 
 def _argument_below(name: str, value: Any, mark: str) -> Any:
     if isinstance(value, MemoryMetadata):
+        # Others may have a conversation with the same names.
+        user = value.user_id and f"{mark}{value.user_id}"
         session = _argument_below("session_id", value.session_id, mark)
-        return value.model_copy(update={"namespace": (mark, *value.namespace), "session_id": session})
+        return value.model_copy(update={"namespace": (mark, *value.namespace), "user_id": user, "session_id": session})
     if isinstance(value, MemoryItem):
         lower = copy_item(value)
         lower.__dict__.update(id=_id_below(value.id, mark), metadata=_argument_below(name, value.metadata, mark))

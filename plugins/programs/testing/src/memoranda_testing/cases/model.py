@@ -31,6 +31,7 @@ from memoranda_testing.model.meaning_steps import QUERIES, Meanings, meaning_dif
 from memoranda_testing.model.player import Player, modelled
 from memoranda_testing.model.program import call_text
 from memoranda_testing.model.recipe import sendable
+from memoranda_testing.model.sandbox import within_bounds
 from memoranda_testing.model.size_steps import HUGE, LARGE, QUICK, large_steps, size_steps
 from memoranda_testing.model.state_steps import By, States
 from memoranda_testing.model.steps import RankedAfresh, Step
@@ -357,8 +358,9 @@ def _longer(generator: Generator, method: str, player: Player, *, plain: bool) -
     call = generator.call_of(method, player.model)
     for _ in range(60):
         call = generator.call_of(method, player.model)
-        if plain:  # Without what may lead it another way.
-            call = replace(call, arguments={name: call.arguments[name] for name in _PLAIN if name in call.arguments})
+        if plain:  # Without what may lead it another way; on a shared store, it still looks at nothing of others.
+            kept = {name: call.arguments[name] for name in _PLAIN if name in call.arguments}
+            call = within_bounds(replace(call, arguments=kept), generator.world.bounds)
         items = call.arguments.get("items", call.arguments.get("adds"))
         several = items is None or len({item.id for item in items}) > 1
         answer = modelled(player.model.copy(), call)

@@ -24,7 +24,7 @@ class RecallCases(Cases):
     """A question gets the memories that answer it, and nothing else."""
 
     def _user(self, session: str) -> MemoryMetadata:
-        return MemoryMetadata(user_id=f"user-{uuid.uuid4().hex}", session_id=session)
+        return self.scope(session_id=session)
 
     async def _tell(self, store: Store, metadata: MemoryMetadata, *items: MemoryItem) -> None:
         for second, item in enumerate(items):

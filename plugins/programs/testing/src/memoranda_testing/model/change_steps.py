@@ -188,8 +188,8 @@ def _straddling(items: list[MemoryItem], bounds: MemoryMetadata, capabilities: f
     """Yield batches with items of even numbers, which lie within the bounds, and of odd ones, which do not."""
     bare = [copy_item(item) for item in items]
     for item in bare:  # What a caller gives through a handle, which stamps it.
-        item.__dict__.update({"metadata": MemoryMetadata(user_id=item.metadata.user_id), "content": "milk"})
-        item.__dict__["version"] = 1
+        of_user = MemoryMetadata(user_id=item.metadata.user_id, namespace=item.metadata.namespace[: -len(_PLACE)])
+        item.__dict__.update({"metadata": of_user, "content": "milk", "version": 1})
     ids = [item.id for item in items]
     yield Call("get_many", {"ids": ids}, bounds)
     yield Call("get_many", {"ids": ids[::-1], "metadata": bounds})

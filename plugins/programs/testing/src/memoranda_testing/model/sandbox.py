@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
 import time
 import uuid
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from memoranda.items import SCOPE_FIELDS, MemoryItem, MemoryMetadata
@@ -121,13 +122,25 @@ class Sandbox:
             )
 
 
-BOUNDED = frozenset(
-    {
-        *("search", "search_ranked", "recall", "window", "head", "count", "scan", "owners"),
-        *("clear", "pop", "restore", "purge"),
-    }
-)
+def _takes_a_filter(method: Any) -> bool:
+    """Return True for a method that may be called without naming items: it takes a filter, or owners within a scope."""
+    given = inspect.signature(method).parameters
+    named = [given[name] for name in ("item_id", "ids", "items", "adds") if name in given]
+    return "metadata" in given and all(each.default is not inspect.Parameter.empty for each in named)
+
+
+_METHODS = inspect.getmembers(Store, inspect.isfunction)
+
+_BOUNDED = frozenset({"owners", *(name for name, method in _METHODS if _takes_a_filter(method))})
 """The methods that take a filter; the others take ids or items, which bear the mark."""
+
+
+def within_bounds(call: Call, bounds: MemoryMetadata | None) -> Call:
+    """Return a call that looks no further than these bounds, if it names neither a scope nor a filter of its own."""
+    bound = "within" if call.method == "owners" else "metadata"
+    if bounds is None or call.scope is not None or call.method not in _BOUNDED or call.arguments.get(bound) is not None:
+        return call
+    return replace(call, arguments={**call.arguments, bound: bounds})
 
 
 def stays_within(step: Step, mark: str) -> bool:
@@ -145,7 +158,7 @@ def _calls(step: Step) -> Iterator[Call]:
 
 
 def _is_bounded(call: Call, mark: str) -> bool:
-    if call.method not in BOUNDED or call.arguments.get("item_id") is not None:
+    if call.method not in _BOUNDED or call.arguments.get("item_id") is not None:
         return True
     asked = call.arguments.get("within" if call.method == "owners" else "metadata")
     return any(_names(metadata, mark) for metadata in (call.scope, asked))
