@@ -406,7 +406,7 @@ async def shown_of_all(memory: ShortTermMemory, metadata: MemoryMetadata, limit:
     """Return what the documented steps make of the conversation, all of it taken together."""
     everything = as_said([item async for item in memory.scan(metadata=metadata, archived=False, order="added")])
     found = last_rounds(everything, memory.max_rounds) if memory.max_rounds else everything
-    return said(whole_groups(newest(found, limit), everything))
+    return said(as_said(whole_groups(newest(found, limit), everything)))
 
 
 @given(st.lists(SAYINGS, max_size=24), st.integers(1, 25), st.integers(0, 4), st.booleans())
@@ -420,6 +420,19 @@ async def test_a_search_shows_what_the_whole_conversation_gives(
         await memory.add(item)  # Replaced, it keeps its place.
     metadata = MemoryMetadata(user_id="u1" if of_one_user else None, session_id="s1")
     assert said(await memory.search(metadata=metadata, limit=limit)) == await shown_of_all(memory, metadata, limit)
+
+
+@pytest.mark.parametrize("asked", [{}, {"where": {"memory_type": {"$ne": "tool"}}}], ids=["all", "filtered"])
+@pytest.mark.parametrize("earlier", [0, 1, 40])
+async def test_a_system_item_that_is_left_at_the_beginning_stands_before_the_summary(
+    earlier: int, asked: dict[str, Any]
+) -> None:
+    memory = ShortTermMemory(scope="session")
+    await memory.add_many(turns(*["h"] * earlier, metadata=PLACES[0]))
+    await memory.add(SystemMemory(content="system", metadata=PLACES[0]))
+    await memory.add(SummaryMemory(content="summary", metadata=PLACES[0]))
+    assert said(await memory.search(metadata=PLACES[0], limit=2, **asked)) == ["system", "summary"]
+    assert said(await memory.window(metadata=PLACES[0], limit=2, **asked)) == ["system", "summary"]
 
 
 async def test_a_limit_keeps_nothing_of_an_earlier_round_of_another_session() -> None:

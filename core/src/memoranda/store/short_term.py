@@ -126,7 +126,7 @@ class Conversation(Store):
         shown = shown[: len(shown) - page.offset] if page.offset < len(shown) else []
         if listing or not page.limit:
             return shown[-page.limit :] if page.limit else []
-        return whole_groups(newest(shown, page.limit), said)
+        return as_said(whole_groups(newest(shown, page.limit), said))  # Its beginning may have been cut off.
 
     def _in_scope(self, metadata: MemoryMetadata | None) -> MemoryMetadata | None:
         """Return the filter with only the fields that the scope matches on."""
