@@ -117,6 +117,21 @@ def test_a_user_is_asked_for_the_session_of_a_question(served: Any, page: Any) -
     page.locator("h3:has-text('New with this question') ~ .messages :text('Which wine was it?')").wait_for()
 
 
+def test_what_is_changed_before_the_scripts_are_there_is_asked(served: Any, page: Any) -> None:
+    inspector = served()
+    page.goto(inspector.entrance)
+    page.get_by_role("link", name="ada").click()
+    page.get_by_role("link", name="What the model gets").click()
+    page.locator("#answer :text('travel assistant')").first.wait_for()
+    held: list[Any] = []
+    page.route("**/static/*.js", lambda route: held.append(route))
+    page.goto(page.url, wait_until="commit")
+    page.get_by_label("In the session").select_option(index=1)
+    for script in held:
+        script.continue_()
+    page.locator("#answer :text('Asked so far')").first.wait_for()
+
+
 def test_hostile_content_is_text(served: Any, page: Any) -> None:
     async def prepare(store: Store) -> None:
         owner = MemoryMetadata(user_id=HOSTILE, session_id="s")
@@ -159,10 +174,9 @@ def test_the_keyboard_is_enough(served: Any, page: Any) -> None:
     page.locator(".entry").first.wait_for()
     reach("To the content")
     page.keyboard.press("Enter")
-    assert page.evaluate("document.activeElement.id") == "main"
+    page.wait_for_function("document.activeElement.id === 'main'")
     reach("What the model gets", "Shift+Tab")
     page.keyboard.press("Enter")
-    page.wait_for_load_state()  # The form is sent by a script, which comes after it.
     page.locator("#a_rounds").focus()
     page.keyboard.press("Home")
     page.locator("text=before the last 0 rounds").first.wait_for()

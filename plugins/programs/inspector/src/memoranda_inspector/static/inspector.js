@@ -1,4 +1,4 @@
-// What HTML alone cannot do: show a slider's number while it moves, and copy a text.
+// What HTML alone cannot do: show a slider's number while it moves, copy a text, and send what was changed early.
 "use strict";
 
 document.addEventListener("input", (event) => {
@@ -41,3 +41,21 @@ document.addEventListener("click", (event) => {
   form.submit();
   form.action = before;
 }, true);
+
+// What was changed before the scripts were there, or put back by the browser, is sent as soon as they are.
+document.addEventListener("htmx:load", (event) => {
+  if (event.target !== document.body) return;
+  for (const form of document.querySelectorAll("form[hx-trigger]")) {
+    const changed = [...form.elements].find(isChanged);
+    if (changed) changed.dispatchEvent(new Event("input", { bubbles: true }));
+  }
+});
+
+function isChanged(field) {
+  if (field.localName === "select") {
+    const first = [...field.options].findIndex((option) => option.defaultSelected);
+    return field.selectedIndex !== Math.max(first, 0);
+  }
+  if (field.localName !== "input") return false;
+  return field.type === "checkbox" ? field.checked !== field.defaultChecked : field.value !== field.defaultValue;
+}
