@@ -31,7 +31,7 @@ from memoranda.store.reading import Reading
 from memoranda.store.records import writing_records
 from memoranda.store.removing import Removing
 from memoranda.store.scope_layer import UNSET, ScopeLayer, scope_metadata
-from memoranda.store.spaces import Spaces, checked_spaces, space_owner
+from memoranda.store.spaces import Spaces, checked_spaces, space_of, space_owner
 from memoranda.store.values import NO_RECORDS, Value, moment_text
 from memoranda.store.writing import Writing
 from memoranda.trust import Trust, check_trust, trust_of
@@ -357,6 +357,8 @@ class ScopedStore(Store):
 
     def _reach(self, spaces: Spaces) -> None:
         """Reach spaces, too: of those that the handle which this one is made from reaches, if it is made from one."""
+        if space_of(self.scope) is not None:  # What it does there is granted to a user, whom the scope does not name.
+            raise InputError("A handle of a space reaches that space alone: leave out spaces=….", field="spaces")
         if isinstance(self.spaces, tuple):
             spaces = self.spaces if spaces == "granted" else tuple(each for each in spaces if each in self.spaces)
         self._surround(spaces, granting(self._root).reading_layer)

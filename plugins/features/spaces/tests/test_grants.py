@@ -16,6 +16,7 @@ from memoranda.store import InMemoryStore, Store
 from memoranda.store.backend import Layer, Query, Value
 from memoranda.store.layers import add_layer
 from memoranda.store.records import copying_records
+from memoranda.store.spaces import Spaces
 from memoranda.trust import trust_of
 from memoranda_backend.ranking import TextRanker
 from memoranda_context import assemble
@@ -421,6 +422,20 @@ async def test_a_handle_of_a_handle_reaches_no_further(store: Store, grants: Gra
 
     assert await ids(ada.scoped(session_id="s", spaces="granted")) == {"acme"}
     assert await ids(ada.scoped(session_id="s", spaces=["beta"])) == set()
+
+
+@pytest.mark.parametrize("spaces", ["granted", ["acme"], ["beta"]])
+async def test_a_handle_of_a_space_keeps_its_grant_whatever_spaces_it_asks_for(
+    store: Store, grants: Grants, spaces: Spaces
+) -> None:
+    await store.space("acme").add(HumanMemory(content=POLICY, metadata=MemoryMetadata(session_id="s")))
+    await grants.give("acme", to=user("ada"), by="vera")
+
+    for name in ("ada", "eve"):
+        space = store.scoped(user_id=name).space("acme")
+        for handle in (space, space.scoped(session_id="s")):
+            with pytest.raises(InputError, match="leave out spaces"):
+                handle.scoped(session_id="s", spaces=spaces)
 
 
 async def test_a_text_for_a_grantee_is_the_grantee(grants: Grants) -> None:
