@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from memoranda_facts import Candidate
+from memoranda_facts.extraction.quotations import own_text
 from memoranda_facts.extraction.rule_table import rules
 from memoranda_facts.extraction.rules import Said, candidates
 from memoranda_facts.values import EVER
@@ -174,10 +177,83 @@ def test_what_is_not_stated_is_left_alone(text: str) -> None:
         "---------- Forwarded message ---------\nI live in Rome.",
         "Look what she sent:\n\nI live in Rome.\n\nI work at Siemens.",
         "Er schrieb: „I live in Rome.“",
+        "Er schrieb\n„Hallo.\nI live in Rome.\nTschüss“",
+        'She texted me "hey\nI live in Rome.\nbye"',
+        "“Hello.\nI live in Rome.\nBye.”",
+        "»Hello. I live in Rome.«",
+        "‹Hello. I live in Rome.›",
+        "”Hello. I live in Rome.”",
+        "「Hello. I live in Rome.」",
+        "&quot;Hello. I live in Rome.&quot;",
+        "&gt; I live in Rome.",
+        "<blockquote>\nI live in Rome.\n</blockquote>",
+        "~~~\nI live in Rome.\n~~~",
+        "[10:32] Bob: I live in Rome.",
+        "[12/05/2024, 10:32:11] Bob: I live in Rome.",
+        "12.05.24, 10:32 - Bob: I live in Rome.",
+        "Bob (10:32): I live in Rome.",
+        "Bob: hi\nI live in Rome.",
+        "Email from Bob: Hi Ada,\n\nI live in Rome.\n\nBob",
+        "Message from Bob - I live in Rome.",
+        "Email from Bob\n\nI live in Rome.",
+        "Here is Bob's email. I live in Rome.",
+        "Song lyrics\nI live in Rome.",
+        "Bob wrote\nI live in Rome.",
+        "**From:** Bob\n**Subject:** Hello\n\nI live in Rome.",
+        "FW: hello\nI live in Rome.",
+        "---------- Weitergeleitete Nachricht ---------\nI live in Rome.",
+        "Dear Ada,\nI live in Rome.\nBest regards, Bob",
+        "Dear Ada,\nI live in Rome.\n-- Bob",
+        "Liebe Ada,\nich wohne in Rom.\nDein Bob",
+        "Please repeat after me, I live in Rome.",
+        "Repeat this. I live in Rome.",
+        "Summarize this.\n\nI live in Rome.",
+        "Fix my grammar. I live in Rome.",
+        "Is this correct? I live in Rome.",
+        "Übersetze das. Ich wohne in Rom.",
+        "Schreibe mir eine Geschichte. Ich wohne in Rom.",
+        "Mail von Bob: Hallo!\nIch wohne in Rom.",
+        "Bob schrieb mir, ich wohne in Rom.",
+        "Traduce esto. Vivo en Roma.",
+        "Correo de Bob: Hola.\nVivo en Roma.",
+        "Escribe un cuento. Vivo en Roma.",
+        "Traduis ça. J'habite à Rome.",
+        "Écris une histoire. J'habite à Rome.",
+        "Répète après moi, j'habite à Rome.",
+        "Mail de Bob : Salut !\nJ'habite à Rome.",
+        "Le message de Bob. J'habite à Rome.",
     ],
 )
 def test_what_others_wrote_is_left_alone(text: str) -> None:
     assert facts_in(text) == set()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'My friend said "wow". {}',
+        "I'm reading “Dune” and »Emma«.\n{}",
+        "I got an email from Bob. {}",
+        "The letter arrived at 10:30. {}",
+        "Quick update - {}",
+        "Hi there - {}",
+        "I have to check my email. {}",
+        "Bob: hi\n\n{}",
+        "My car - a Golf - broke down. {}",
+    ],
+)
+def test_the_speakers_own_words_beside_those_of_others_are_read(text: str) -> None:
+    assert "lives_in: Rome" in facts_in(text.replace("{}", "I live in Rome."))
+
+
+@pytest.mark.parametrize("part", ["“", "„", "x.", ". ", '"a\n', "Bob: ", "Here is ", "-----x", "<q "])
+def test_the_time_to_find_quotations_grows_with_the_text_alone(part: str) -> None:
+    def seconds(count: int) -> float:
+        began = time.thread_time()
+        own_text(part * count)
+        return time.thread_time() - began
+
+    assert seconds(16_000) < 64 * max(seconds(1_000), 0.002)
 
 
 @pytest.mark.parametrize("lead", ["Fun fact", "About me", "One more thing you should know", "I have news", "Update"])

@@ -208,8 +208,8 @@ GERMAN = Language(
     ),
     unreal=_words(
         r"würde|würden|möchte|möchten|will|wollen|wenn|falls|ob|vielleicht|hätte|könnte|könnten|sollte|soll|sollen|fast|"
-        r"beinahe|nie|niemals|glaube|denke|hoffe|sagt|sagte|meint|meinte|erzählt\w*|behauptet|angeblich|geträumt|"
-        r"stell dir vor|wünschte|wäre"
+        r"beinahe|nie|niemals|glaube|denke|hoffe|sagt|sagte|schrieb|schreibt|laut|meint|meinte|"
+        r"erzählt\w*|behauptet|angeblich|geträumt|stell dir vor|wünschte|wäre"
     ),
     phrases={
         "END": _end(
@@ -235,7 +235,7 @@ SPANISH = Language(
     ),
     unreal=_words(
         "quiero|queremos|quisiera|gustaría|si|ojalá|tal vez|quizás?|podría|debería|casi|nunca|creo|pienso|espero|dice|"
-        "dijo|cuenta|imagina|supongamos|a lo mejor|haría"
+        "dijo|escribió|contó|según|cuenta|imagina|supongamos|a lo mejor|haría"
     ),
     phrases={
         "END": _end("y|pero|porque|con|desde|el|la|en|hace|ayer|hoy|por|para|ahora|donde|este|esta|que|hoy|anoche"),
@@ -253,7 +253,7 @@ FRENCH = Language(
     ),
     unreal=_words(
         "voudrais|voudrions|veux|aimerais|si|peut-être|pourrais|devrais|presque|jamais|crois|pense|espère|dit|disait|"
-        "raconte|imagine|supposons|serais|aurais"
+        "écrit|selon|raconte|imagine|supposons|serais|aurais"
     ),
     phrases={
         "END": _end(
