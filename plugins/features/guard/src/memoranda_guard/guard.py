@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import re
@@ -17,7 +18,7 @@ from memoranda.items import MemoryItem
 from memoranda.store import Observer
 from memoranda.store.backend import fields_of
 from memoranda.trust import Trust, origin_of, trust_of
-from memoranda_guard.inspection import folded, joined_letters, places, texts_of
+from memoranda_guard.inspection import decoded, folded, joined_letters, places, readings_of, texts_of
 from memoranda_guard.policy import MOST_ACROSS, Outcome, Policy, Rule
 from memoranda_guard.quarantine import QUARANTINED, QuarantinedMemory, is_approved, is_kept_apart, withheld_result
 from memoranda_guard.reading import load_policy
@@ -69,7 +70,7 @@ class _Inspected:
 
     @cached_property
     def _readings(self) -> list[str]:
-        text = folded("\n".join(texts_of(self.item)))
+        text = folded("\n".join(readings_of(self.item)))
         joined = joined_letters(text)
         return [text] if joined == text else [text, joined]
 
@@ -214,16 +215,18 @@ def _entry(kept: OrderedDict[Hashable, V], key: Hashable, make: Callable[[], V])
 
 def _redacted(item: MemoryItem, patterns: Sequence[re.Pattern[str]]) -> MemoryItem:
     """Return the item with every match replaced, in all of its texts."""
-    located = any(places(each, pattern) for each in texts_of(item) for pattern in patterns)
+    located = any(places(each, pattern) for each in readings_of(item) for pattern in patterns)
 
     def replaced(value: Any) -> Any:
         if isinstance(value, str):
-            return _without(value, patterns)
+            inner = decoded(value)
+            kept = inner if inner is value else replaced(inner)
+            return _without(value if kept == inner else json.dumps(kept, ensure_ascii=value.isascii()), patterns)
         if isinstance(value, dict):
             return {replaced(key): replaced(inner) for key, inner in value.items()}
         return [replaced(inner) for inner in value] if isinstance(value, (list, tuple)) else value
 
-    changed: dict[str, Any] = {"content": _without(item.content, patterns) if located else REMOVED}
+    changed: dict[str, Any] = {"content": replaced(item.content) if located else REMOVED}
     own = {name: getattr(item, name) for name in fields_of(type(item)).names} | (item.model_extra or {})
     changed |= {name: replaced(value) for name, value in own.items()}
     changed["metadata"] = item.metadata.model_copy(update={"extra": replaced(item.metadata.extra)})

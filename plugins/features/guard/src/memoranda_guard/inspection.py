@@ -84,7 +84,7 @@ def texts_of(item: MemoryItem) -> Iterator[str]:
     """Yield every text of an item that a model may be shown: content first, then names, fields, extra and payload."""
     yield item.content
     for name, value in _fields(item).items():
-        yield from _strings(_decoded(value) if name == "payload" else value)
+        yield from _strings(decoded(value) if name == "payload" and isinstance(value, str) else value)
 
 
 def _fields(item: MemoryItem) -> dict[str, Any]:
@@ -93,21 +93,35 @@ def _fields(item: MemoryItem) -> dict[str, Any]:
     return {"name": item.name, "extra": item.metadata.extra, "payload": item.payload, **kept}
 
 
-def _decoded(payload: Any) -> Any:
-    """Return a payload as the values it holds: JSON may write every letter as an escape."""
+def readings_of(item: MemoryItem) -> Iterator[str]:
+    """Yield every text of an item, and what those of them that are JSON hold: it may write every letter as an escape.
+
+    Tools answer in JSON, and the arguments of a call are some.
+    """
+    for text in texts_of(item):
+        yield text
+        inner = decoded(text)
+        if inner is not text:
+            yield from _strings(inner)
+
+
+def decoded(text: str) -> Any:
+    """Return what a JSON object, list or string holds; any other text as it is."""
+    if text.lstrip()[:1] not in ("{", "[", '"'):
+        return text
     try:
-        return json.loads(payload) if isinstance(payload, str) else payload
+        return json.loads(text)
     except (ValueError, RecursionError):
-        return payload
+        return text
 
 
 def _strings(value: Any) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, dict):
-        for key, inner in value.items():
-            yield str(key)
-            yield from _strings(inner)
-    elif isinstance(value, (list, tuple)):
-        for inner in value:
-            yield from _strings(inner)
+    waiting = [value]
+    while waiting:
+        each = waiting.pop()
+        if isinstance(each, str):
+            yield each
+        elif isinstance(each, dict):
+            waiting += [part for key, inner in reversed(each.items()) for part in (inner, str(key))]
+        elif isinstance(each, (list, tuple)):
+            waiting += reversed(each)
