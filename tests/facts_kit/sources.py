@@ -68,6 +68,17 @@ class SourceCases(FactsCases):
         equal(await facts.why(child.entries[0]) is not None, True, "what depended on a purged fact")
 
     @needs(Capability.PURGE)
+    async def test_nothing_is_known_once_everything_was_purged(self, store: Store) -> None:
+        """An object that has read facts before shows none of a user of whom all is gone."""
+        handle = self.handle(store)
+        facts, item = self.facts(handle), await said(handle, "I like xylophones.")
+        await facts.set("Ada", "likes", "xylophones", sources=[item])
+        equal(objects(await facts.current()), ["xylophones"], "what is known before")
+        await handle.purge()
+        equal(await facts.current(), [], "what is known after")
+        equal(await facts.profile_lines(), [], "the lines for a prompt")
+
+    @needs(Capability.PURGE)
     async def test_reconcile_says_what_it_took_back(self, store: Store) -> None:
         """The receipt lists the entries that were removed and the facts that do not hold any more."""
         handle = self.handle(store)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import io
 import math
+from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
+import memoranda
 from memoranda.errors import InputError, NotGrantedError, StoreUnavailableError
 from memoranda.items import HumanMemory, MemoryItem, MemoryMetadata, SummaryMemory
 from memoranda.store import InMemoryStore, Store
@@ -27,6 +29,13 @@ def store() -> Store:
 @pytest.fixture
 def grants(store: Store) -> Grants:
     return Grants(store)
+
+
+@pytest.fixture
+async def opened() -> AsyncIterator[Store]:
+    """Return a store that knows the types of plugins, as most programs have it."""
+    async with memoranda.open("memory://") as store:
+        yield store
 
 
 async def shared_summary(store: Store, grants: Grants, **given: object) -> Store:
@@ -179,6 +188,63 @@ async def test_purging_a_source_withdraws_it_whoever_purges(store: Store, grants
         await shared_summary(store, grants)
         await purge()
         assert await shown(store) == {"own"}
+
+
+@pytest.mark.parametrize("how", ["purged", "replaced"])
+@pytest.mark.parametrize("deleted", [False, True])
+@pytest.mark.parametrize("lost", ["grant", "source"])
+async def test_what_lies_behind_an_item_that_is_gone_is_withdrawn(
+    store: Store, grants: Grants, how: str, deleted: bool, lost: str
+) -> None:
+    """The second summary names the first one alone, and its record says that it comes from the space."""
+    ada = (await shared_summary(store, grants)).own
+    await ada.add(SummaryMemory(id="third", content="May.", sources=["second"]))
+    if how == "purged":
+        await ada.purge("summary")
+    else:
+        await ada.add(HumanMemory(id="summary", content="Good morning."))
+    if deleted:
+        await ada.delete("second")
+
+    if lost == "grant":
+        await grants.revoke("acme", to=user("ada"), by="vera")
+    else:
+        await store.space("acme").purge("source")
+    await ada.restore()
+
+    assert (await shown(store)).isdisjoint({"second", "third"})
+
+
+async def test_a_fact_that_keeps_another_source_in_the_space_ends_with_the_grant(opened: Store) -> None:
+    store, grants = opened, Grants(opened)
+    for source in ("monday", "friday"):
+        await store.space("acme").add(HumanMemory(id=source, content="The launch is in Oslo."))
+    await grants.give("acme", to=user("ada"), by="vera")
+    facts = Facts(store.scoped(user_id="ada", spaces="granted"))
+    await facts.set("launch", "city", "Oslo", sources=["monday", "friday"])
+
+    await store.space("acme").purge("monday")
+    assert [fact.object for fact in await facts.current()] == ["Oslo"]
+    await grants.revoke("acme", to=user("ada"), by="vera")
+
+    assert await store.scoped(user_id="ada").count(include_deleted=True) == 0
+
+
+async def test_a_handle_without_spaces_leaves_facts_from_them_as_they_are(opened: Store) -> None:
+    """It does not see their sources. The first read of a process looks whether those are there."""
+    await opened.space("acme").add(HumanMemory(id="source", content="The launch is in Oslo."))
+    await Grants(opened).give("acme", to=user("ada"), by="vera")
+    wide = opened.scoped(user_id="ada", spaces="granted")
+    await Facts(wide).set("launch", "city", "Oslo", sources=["source"])
+
+    plain = Facts(opened.scoped(user_id="ada"))
+    assert (await plain.reconcile()).removed == ()
+    assert [fact.object for fact in await plain.current()] == ["Oslo"]
+
+    await opened.space("acme").delete("source")
+    assert [len(await each.current()) for each in (plain, Facts(wide)) if await each.reconcile()] == [0, 0]
+    await opened.space("acme").restore("source")
+    assert [len(await each.current()) for each in (plain, Facts(wide)) if await each.reconcile()] == [1, 1]
 
 
 async def test_a_grant_that_ends_while_it_is_written_leaves_nothing(store: Store, grants: Grants) -> None:

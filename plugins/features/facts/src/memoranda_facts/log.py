@@ -97,10 +97,11 @@ class Log:
             # Another call may have followed meanwhile. What changed since then is asked for again.
             if changes.gone is None or since is self._seen:
                 break
+        had_followed = self._seen is not None  # What was dropped equals nothing, not even an empty log.
         self._seen = changes
         rows, is_same = self._rows, False
         if changes.gone is None:
-            is_same = list(changes.rows.values()) == list(rows.values())
+            is_same = had_followed and list(changes.rows.values()) == list(rows.values())
             self._rows = dict(changes.rows)
         else:
             changed = {number: row for number, row in changes.rows.items() if rows.get(number) != row}

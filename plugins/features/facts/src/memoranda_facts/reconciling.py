@@ -13,6 +13,8 @@ from weakref import WeakKeyDictionary, WeakSet
 from memoranda.errors import MemoryError
 from memoranda.items import MemoryMetadata
 from memoranda.store import Capability, Observer, Store
+from memoranda.store.backend import Filter, Value, items_where
+from memoranda.store.spaces import space_of
 from memoranda_facts.changes import Changes
 from memoranda_facts.knowledge import Knowledge
 from memoranda_facts.log import Logs
@@ -226,17 +228,31 @@ def _by_hand(draft: Record, rule: str) -> Record:
 
 
 async def _missing_items(store: Store, records: Sequence[Record]) -> tuple[set[str], set[str]]:
-    """Return the sources and targets of records that are not there, and those of them that are only deleted."""
+    """Return the sources and targets of records that are not there, and those of them that are only deleted.
+
+    What lies in a space is there, whether this handle reaches it or not: who loses the space loses the fact with it.
+    """
     entries = {record.id for record in records}
     named = {source.item_id for record in records for source in record.sources if not source.is_manual}
     named |= {target for record in records for target in record.targets}
     asked = sorted(named - entries)
     missing = set(asked).difference([item.id for item in await store.get_many(asked)])
+    if not missing:
+        return missing, missing
+    missing -= await _in_spaces(store, missing)
     hidden: set[str] = set()
     if missing and Capability.DELETE in store.capabilities:
         where = {"id": {"$in": sorted(missing)}}
         hidden = {item.id async for item in store.scan(include_deleted=True, where=where)}
+        hidden |= await _in_spaces(store, missing, deleted=True)
     return missing, hidden
+
+
+async def _in_spaces(store: Store, ids: Collection[str], *, deleted: bool = False) -> set[str]:
+    """Return those of some ids whose items lie in spaces, with ``deleted`` hidden ones, too."""
+    named = Filter(archived=None, further=(Value("id", False, "$in", sorted(ids)),))
+    found = store.root.unobserved.stream(items_where(named, deleted=deleted))
+    return {item.id async for item in found if space_of(item) is not None}
 
 
 def _active(knowledge: Knowledge) -> list[Record]:

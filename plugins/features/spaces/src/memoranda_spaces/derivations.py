@@ -8,13 +8,13 @@ anybody's memories.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from memoranda.items import MemoryItem, MemoryMetadata, sources_of
-from memoranda.store import Store, copy_item
+from memoranda.store import Capability, Store, copy_item
 from memoranda.store.backend import EVERY_ITEM, Change, Filter, Layer, Write, items_where, storable
 from memoranda.store.lineage import erase
 from memoranda.store.records import writing_records
@@ -103,6 +103,8 @@ class Lineage:
             bounded.__dict__.update(expires_at=ends, ttl=None)
         return bounded
 
+
+_IDS_PER_QUERY = 200
 
 DERIVATION = "derivation"
 PUBLICATION = "publication"
@@ -193,14 +195,14 @@ async def withdraw(
     """
     with writing_records(DERIVATION):
         directory = store.root.unobserved
+        ended: dict[str, list[Link]] = {}
         lost: dict[str, set[str]] = {}
-        ended = []
         for link in await read_links(directory, DERIVATION, space=space):
             gone = set(link.others) if sources is None else set(link.others).intersection(sources)
             ends_in_time = outlasting is not None and link.ends is not None and link.ends <= outlasting
             if gone and not ends_in_time and (users is None or link.user_id in users):
                 lost.setdefault(link.user_id, set()).update(gone)
-                ended.append(link.id)
+                ended.setdefault(link.user_id, []).append(link)
         purged: list[str] = []
         if sources and not _within_space.get():
             # What that purges comes back here, with all that was made from it: only users' items are looked for then.
@@ -210,9 +212,34 @@ async def withdraw(
             finally:
                 _within_space.reset(within)
         for user_id, ids in lost.items():
-            purged += (await erase(store.root.scoped(user_id=user_id), ids)).purged
-        await remove_links(directory, ended)
+            own = store.root.scoped(user_id=user_id)
+            purged += (await erase(own, ids)).purged
+            purged += await _end_links(own, ended[user_id], ids)
         return purged
+
+
+async def _end_links(own: Store, links: Sequence[Link], lost: Collection[str]) -> Sequence[str]:
+    """Remove records of derivations from one space once their lost sources were erased, and return what else goes.
+
+    What was made from an item that is gone itself names no lost source, and says nonetheless what it comes from: it
+    goes, too. What other sources in the space still support keeps its record, with these.
+    """
+    named = sorted({link.item for link in links})
+    left: list[MemoryItem] = []
+    for start in range(0, len(named), _IDS_PER_QUERY):
+        where = {"id": {"$in": named[start : start + _IDS_PER_QUERY]}}
+        left += [item async for item in own.scan(include_deleted=Capability.DELETE in own.capabilities, where=where)]
+    from_here = {item.id: made_from(item).get(links[0].space, []) for item in left}
+    behind = [name for name, sources in from_here.items() if not set(lost).isdisjoint(sources)]
+    purged = (await erase(own, behind)).purged if behind else ()
+    kept = {name for name, sources in from_here.items() if sources}.difference(purged)
+    directory, notes_end = own.root.unobserved, own.root.lifetimes.note
+    for link in links:
+        if link.item in kept:
+            left_over = replace(link, others=tuple(from_here[link.item]))
+            await write_link(directory, DERIVATION, left_over, expires=notes_end)
+    await remove_links(directory, [link.id for link in links if link.item not in kept])
+    return purged
 
 
 def _link(item: MemoryItem) -> Link:
