@@ -107,6 +107,22 @@ async def test_a_question_that_was_asked_before_it_was_an_item_goes_with_the_ite
         assert (await receipts.get("first")).parameters["tokens"] == 4_000
 
 
+@pytest.mark.parametrize("way", WAYS)
+async def test_what_was_known_from_a_purged_item_is_in_no_receipt(way: str, tmp_path: Path) -> None:
+    async with memoranda.open(f"sqlite:///{tmp_path / 'agent.db'}", facts="rules") as store:
+        pets = store.scoped(user_id="ada", session_id="pets")
+        await pets.add(HumanMemory(id="pet", content="I live in Zyzzogeton."))
+        ada = store.scoped(user_id="ada", session_id="trip")
+        await assemble(ada, "Where do I live?", receipt=Recording(id="known", payload=True))
+        assert "profile" in ((await Receipts(ada).get("known")).contents or {})
+
+        await remove(store, way)
+        assert await store.known(tokens=100, metadata=MemoryMetadata(user_id="ada")) == []
+
+        held = [item async for item in store.scan(include_deleted=True)]
+        assert not [item.id for item in held if CANARY in item.model_dump_json().casefold()]
+
+
 async def test_other_items_and_other_users_keep_what_they_have() -> None:
     async with memoranda.open("memory://") as store:
         for user in ("ada", "bob"):

@@ -23,6 +23,9 @@ FORMAT = "memoranda-receipt/1"
 LIFETIME = 30 * 24 * 3600.0
 """How many seconds a receipt is kept, unless the caller says otherwise."""
 
+TOLD = ("profile", "remark")
+"""The roles of what is told of facts: what is known, and what holds no longer of an item."""
+
 QUESTION = "question"
 """The role of an item that was purged and that repeated the question."""
 
@@ -279,9 +282,13 @@ def cleaned_item(item: MemoryItem, gone: Mapping[str, MemoryItem | None]) -> Mem
 def without_items(receipt: Receipt, gone: Mapping[str, MemoryItem | None]) -> Receipt:
     """Return a receipt without the content of items that are gone; the receipt itself if it holds none.
 
-    An added text that one of them repeats, such as the question, becomes a reference to the item.
+    An added text that one of them repeats, such as the question, becomes a reference to the item. With a fact, all goes
+    that was told of facts: it does not say of which.
     """
-    contents = {name: held for name, held in (receipt.contents or {}).items() if name not in gone}
+    lost = set(gone)
+    if any(item is not None and item.memory_type == "fact" for item in gone.values()):
+        lost.update(entry.id for entry in receipt.shown if entry.role in TOLD)
+    contents = {name: held for name, held in (receipt.contents or {}).items() if name not in lost}
     texts = {item.content: item for item in gone.values() if item is not None and item.content.strip()}
     parameters = {
         name: value for name, value in receipt.parameters.items() if not (isinstance(value, str) and value in texts)

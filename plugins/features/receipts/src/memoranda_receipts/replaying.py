@@ -17,7 +17,7 @@ from memoranda.store.backend import as_one_session, of_owner
 from memoranda_messages import to_anthropic, to_openai, to_responses
 from memoranda_messages.prompts import prompt_text
 from memoranda_receipts.layout import messages_of
-from memoranda_receipts.records import Layout, Receipt, Shown, content_hash, digest_of, shown_fields
+from memoranda_receipts.records import TOLD, Layout, Receipt, Shown, content_hash, digest_of, shown_fields
 
 ChangeKind = Literal["changed", "updated", "archived", "deleted", "expired", "purged", "elsewhere"]
 """What happened to an item: ``updated`` is another version with the same content, ``deleted`` can be restored."""
@@ -173,7 +173,7 @@ async def _known_then(store: Store, receipt: Receipt) -> dict[str, MemoryItem]:
 
     It is what was known, and the remarks on items.
     """
-    wanted = {entry.id: entry for entry in receipt.shown if entry.role in ("profile", "remark")}
+    wanted = {entry.id: entry for entry in receipt.shown if entry.role in TOLD}
     asked: dict[str, Any] = {"min_trust": receipt.parameters.get("min_trust"), "at": receipt.at}
     told: dict[str, str] = {}
     if tokens := receipt.parameters.get("known"):
