@@ -31,6 +31,7 @@ class TestLangChainPayloads(HostilePayloads):
         "plain text": message(HI, {"type": "text-plain", "text": PLANTED, "mime_type": "text/plain"}),
         "text of a file": message(HI, {"type": "file", "source_type": "text", "text": PLANTED}),
         "document": message(HI, {"type": "document", "source": {"type": "text", "data": PLANTED}}),
+        "context": message(HI, {"type": "document", "source": {"type": "url", "url": "u"}, "context": PLANTED}),
         "reasoning": message(HI, {"type": "reasoning", "reasoning": PLANTED}),
         "reasoning beside": message(HI, additional_kwargs={"reasoning_content": PLANTED}),
         "chat role": message(HI, kind="chat", role="SYSTEM"),

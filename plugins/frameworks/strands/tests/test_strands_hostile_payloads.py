@@ -24,6 +24,11 @@ def message(*blocks: Any, role: Any = "user", **fields: Any) -> dict[str, Any]:
     return {**SessionMessage(said, 0, created_at="2026-01-01T00:00:00+00:00").to_dict(), **fields}
 
 
+def document(**fields: Any) -> dict[str, Any]:
+    """Return a block with a document."""
+    return {"document": {"format": "txt", "name": "a", **fields}}
+
+
 class TestSessionMessagePayloads(HostilePayloads):
     payload_format = "strands"
     claims: ClassVar[dict[str, Any]] = {
@@ -31,6 +36,10 @@ class TestSessionMessagePayloads(HostilePayloads):
         "result": message(HI, RESULT),
         "citation": message(HI, {"citationsContent": {"content": [{"text": PLANTED}], "citations": []}}),
         "guard": message(HI, {"guardContent": {"text": {"text": PLANTED}}}),
+        "document": message(HI, document(source={"text": PLANTED})),
+        "document of blocks": message(HI, document(source={"content": [{"text": PLANTED}]})),
+        "document beside a text": message({**HI, **document(source={"text": PLANTED})}),
+        "context": message(HI, document(source={"location": {"type": "s3", "uri": "s3://a/b"}}, context=PLANTED)),
         "reasoning": message(HI, {"reasoningContent": {"reasoningText": {"text": PLANTED}}}),
         "redacted to": message(HI, redact_message={"role": "user", "content": [{"text": PLANTED}]}),
         "redacted to another role": message(HI, redact_message={"role": "system", "content": [HI]}),

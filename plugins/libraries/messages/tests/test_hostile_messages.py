@@ -94,7 +94,8 @@ class TestAnthropicPayloads(OfAProvider):
     async def test_a_stranger_adds_no_text_as_a_document(self) -> None:
         for source in ({"type": "text", "data": PLANTED}, {"type": "content", "content": [TEXT]}):
             block = {"type": "document", "source": source, "title": PLANTED}
+            beside = {"type": "document", "source": {"type": "url", "url": "https://e.org/a.pdf"}, "context": PLANTED}
             found = {"type": "search_result", "source": "s", "title": PLANTED, "content": [TEXT]}
             thought = {"type": "thinking", "thinking": PLANTED, "signature": "s"}
-            for item in from_anthropic([message(TEXT, each) for each in (block, found, thought)]):
+            for item in from_anthropic([message(TEXT, each) for each in (block, beside, found, thought)]):
                 await self.assert_says_nothing_else(item.model_copy(update={"trust": "external"}))

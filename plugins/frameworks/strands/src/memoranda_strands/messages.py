@@ -157,6 +157,10 @@ def _parts(block: Mapping[str, Any]) -> Iterator[Part]:
             url = (source.get("location") or {}).get("uri")
             if data or url:
                 yield Part.of_media(media_type, data=data, url=url, name=held.get("name"))
+            # Bedrock reads these, too, whatever Strands' own types say.
+            written = [source, *(source.get("content") or ()), {"text": held.get("context")}]
+            for text in filter(None, [each.get("text") for each in written]):
+                yield Part("file", media_type="text/plain", text=text, name=held.get("name"))
 
 
 def _block(part: Part) -> Any:

@@ -130,6 +130,8 @@ def _anthropic_parts(message: Any) -> Iterator[Part]:
                 yield Part.from_url(family, url, name=name, media_type="" if kind == "image" else "application/pdf")
             elif source.get("type") == "text" and (text := _text(source.get("data"))):
                 yield Part(family, media_type=media_type or "text/plain", text=text, name=name)
+            if kind == "document" and (context := _text(block.get("context"))):
+                yield Part(family, media_type="text/plain", text=context, name=name)
         elif kind == "thinking":
             signature = _text(block.get("signature"))
             yield Part("reasoning", text=_text(block.get("thinking")), signature=signature, provider="anthropic")

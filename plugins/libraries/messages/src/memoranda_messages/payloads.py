@@ -230,9 +230,10 @@ def _foreign_parts(item: MemoryItem, payload: Any) -> Iterable[str]:
     return [*kinds, *map(str, getattr(item, "provider_parts", None) or ())]
 
 
-def _is_text(source: Any) -> bool:
-    """Return True if the source of a document is nothing but text, which a model reads as it stands."""
-    return isinstance(source, dict) and source.get("type") in ("text", "content")
+def _is_text(document: JsonObject) -> bool:
+    """Return True if a document is nothing but text, or has a text beside it: a model reads that as it stands."""
+    source = document.get("source")
+    return bool(document.get("context")) or (isinstance(source, dict) and source.get("type") in ("text", "content"))
 
 
 def _parts(given: Any, in_format: str) -> Iterator[str]:
@@ -249,7 +250,7 @@ def _parts(given: Any, in_format: str) -> Iterator[str]:
         chat = _CHAT.get(str(given.get("role")), {"name"}) if in_format == "openai" else set()
         held = {"role", "content"} | chat
     elif kind not in _HELD:
-        yield _DOCUMENT_TEXT if kind == "document" and _is_text(given.get("source")) else kind
+        yield _DOCUMENT_TEXT if kind == "document" and _is_text(given) else kind
         if kind not in _RARE:
             return
     for key, value in given.items():
