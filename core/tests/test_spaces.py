@@ -27,6 +27,16 @@ LOOK_ALIKES = [
     "space∶acme",
     "spaceː",
     "ꜱᴘᴀᴄᴇ:acme",
+    "Տpace:acme",
+    "Ꮪpace:acme",
+    "ꓢꓑꓮꓚꓰ:acme",
+    "s⍴⍺ce:acme",
+    "spaceꓽacme",
+    "spaceःacme",
+    "space᠃acme",
+    "space︰acme",
+    " " * 70 + "space:acme",
+    "s" + "\u200b" * 70 + "pace:acme",
     DIRECTORY,
 ]
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal
 
 from memoranda.errors import InputError, quoted
@@ -29,11 +30,21 @@ Spaces = Literal["granted"] | tuple[str, ...]
 """Which spaces a handle reaches: all that were granted to it, or those of them that are named."""
 
 _NAME = re.compile(r"[a-z0-9](?:[a-z0-9._-]{0,62}[a-z0-9])?")
-_LONGEST_LOOK = 64
 _LOOK_ALIKES = str.maketrans(
-    # Cyrillic, Greek, Coptic and small capitals that are drawn like the letters of the prefix, and signs like a colon.
-    "ѕрасеɑαρσεⲥⲣҽꜱᴘᴀᴄᴇ℮ƽ∶ː˸꞉։׃܃܄᛬⁚",
-    "spaceaapcecpespacees::::::::::",
+    # What is drawn like a letter of the prefix, by letter: Cyrillic, Greek, Coptic, Armenian, Cherokee, Lisu, phonetic
+    # and mathematical letters; and signs like a colon.
+    {
+        ord(sign): letter
+        for letter, signs in {
+            "s": "ѕꜱƽտᏚᏕꓢ",
+            "p": "рρⲣᴘϱ⍴Ꮲꓑ",
+            "a": "аɑαᴀ⍺Ꭺꓮ",
+            "c": "сσⲥᴄᏟꓚ",
+            "e": "еεҽᴇ℮ꬲᎬꓰ",
+            ":": "∶ː˸꞉։׃܃܄᛬⁚ꓽःઃ᠃᠉︰",
+        }.items()
+        for sign in signs
+    }
 )
 
 
@@ -42,12 +53,12 @@ def is_reserved(owner: str) -> bool:
 
     Case, compatibility forms, characters that take no space, and look-alikes of other scripts make no difference.
     """
-    head = owner[:_LONGEST_LOOK]
-    if head.isascii() and head.isprintable() and " " not in head:
-        return head[: len(PREFIX)].lower() == PREFIX
-    decomposed = unicodedata.normalize("NFKD", unicodedata.normalize("NFKC", head).casefold())
-    seen = [character for character in decomposed if unicodedata.category(character)[0] not in "CMZ"]
-    return "".join(seen).translate(_LOOK_ALIKES).startswith(PREFIX)
+    if owner.isascii() and owner.isprintable() and " " not in owner:
+        return owner[: len(PREFIX)].lower() == PREFIX
+    folded = unicodedata.normalize("NFKC", owner.translate(_LOOK_ALIKES)).casefold()
+    decomposed = unicodedata.normalize("NFKD", folded).translate(_LOOK_ALIKES)
+    seen = (character for character in decomposed if unicodedata.category(character)[0] not in "CMZ")
+    return "".join(islice(seen, len(PREFIX))) == PREFIX
 
 
 def check_user(owner: str, field: str = "user_id") -> None:
