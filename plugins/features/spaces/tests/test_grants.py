@@ -11,12 +11,12 @@ from typing import TypeVar
 import pytest
 
 from memoranda.errors import InputError, NotGrantedError
-from memoranda.items import AIMemory, HumanMemory, MemoryItem, MemoryMetadata, ToolMemory
+from memoranda.items import AIMemory, HumanMemory, MemoryItem, MemoryMetadata, MemoryStatus, ToolMemory
 from memoranda.store import InMemoryStore, Store
 from memoranda.store.backend import Layer, Query, Value
 from memoranda.store.layers import add_layer
 from memoranda.store.records import copying_records
-from memoranda.store.spaces import Spaces
+from memoranda.store.spaces import DIRECTORY, Spaces
 from memoranda.trust import trust_of
 from memoranda_backend.ranking import TextRanker
 from memoranda_context import assemble
@@ -436,6 +436,45 @@ async def test_a_handle_of_a_space_keeps_its_grant_whatever_spaces_it_asks_for(
         for handle in (space, space.scoped(session_id="s")):
             with pytest.raises(InputError, match="leave out spaces"):
                 handle.scoped(session_id="s", spaces=spaces)
+
+
+@pytest.mark.parametrize("kind", ["grant", "derivation", "publication"])
+@pytest.mark.parametrize(
+    "payload", ["{}", "nonsense", "[]", None, '{"may": "read", "until": 3, "history": []}', '{"item": 3, "others": 5}']
+)
+async def test_a_record_that_cannot_be_read_allows_nothing_and_hides_no_other(
+    store: Store, grants: Grants, kind: str, payload: str | None
+) -> None:
+    await store.space("acme").add(HumanMemory(id="1", content=POLICY))
+    await grants.give("acme", to=user("ada"), by="vera")
+    with copying_records(store):
+        for name, owner in (("ada", "user:ada"), ("eve", "user:eve")):
+            metadata = MemoryMetadata(user_id=DIRECTORY, session_id=owner, task_id="acme")
+            spoilt = MemoryItem(id=f"bad-{name}", content="", memory_type=kind, metadata=metadata, payload=payload)
+            await store.add(spoilt.model_copy(update={"archived_by": spoilt.id, "status": MemoryStatus.ACCEPTED}))
+
+    assert await ids(store.scoped(user_id="ada", spaces="granted")) == {"1"}
+    assert await ids(store.scoped(user_id="eve", spaces="granted")) == set()
+    assert [str(each.who) for each in await grants.who_can_read("1")] == ["user:ada"]
+    assert await grants.revoke("acme", to=user("ada"), by="vera")
+    assert await ids(store.scoped(user_id="ada", spaces="granted")) == set()
+    await grants.give("acme", to=user("eve"), by="vera")
+    assert await ids(store.scoped(user_id="eve", spaces="granted")) == {"1"}
+    assert await store.space("acme").purge("1")
+
+
+async def test_a_grant_that_was_spoilt_is_given_again(store: Store, grants: Grants) -> None:
+    await store.space("acme").add(HumanMemory(id="1", content=POLICY))
+    given = await grants.give("acme", to=user("ada"), by="vera")
+    (record,) = await store.search(metadata=MemoryMetadata(user_id=DIRECTORY), archived=True)
+    with copying_records(store):
+        await store.add(record.model_copy(update={"payload": "{}"}))
+    assert await grants.list("acme") == []
+
+    again = await grants.give("acme", to=user("ada"), by="vera")
+
+    assert (again.to, again.may) == (given.to, given.may)
+    assert await ids(store.scoped(user_id="ada", spaces="granted")) == {"1"}
 
 
 async def test_a_text_for_a_grantee_is_the_grantee(grants: Grants) -> None:

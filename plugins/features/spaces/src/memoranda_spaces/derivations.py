@@ -8,6 +8,7 @@ anybody's memories.
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
@@ -22,6 +23,8 @@ from memoranda.store.spaces import DIRECTORY, space_of
 from memoranda.trust import Trust, trust_of
 from memoranda_spaces.records import user
 from memoranda_spaces.shared_items import MOST_TRUST
+
+logger = logging.getLogger(__name__)
 
 MADE_FROM = "made_from"
 """The field of a derived item that names the spaces it was made from, each with the ids of the sources there."""
@@ -149,10 +152,10 @@ async def write_link(directory: Layer, kind: str, link: Link, *, expires: Callab
 
 
 async def read_links(directory: Layer, kind: str, *, owner: str | None = None, space: str | None = None) -> list[Link]:
-    """Return the records of a kind of a user, or in a space, or all."""
+    """Return the records of a kind of a user, or in a space, or all, without what cannot be read."""
     place = MemoryMetadata(user_id=DIRECTORY, session_id=owner, task_id=space)
     found = await directory.read(items_where(Filter(metadata=place, memory_type=kind, archived=True)))
-    return [_link(item) for item in found]
+    return [link for link in map(_link, found) if link is not None]
 
 
 async def remove_links(directory: Layer, ids: Iterable[str]) -> None:
@@ -242,8 +245,12 @@ async def _end_links(own: Store, links: Sequence[Link], lost: Collection[str]) -
     return purged
 
 
-def _link(item: MemoryItem) -> Link:
-    held: dict[str, Any] = json.loads(item.payload or "{}")
-    others = tuple(str(each) for each in held.get("others", ()))
-    owner, space = str(item.metadata.session_id), str(item.metadata.task_id)
-    return Link(item.id, owner, space, str(held.get("item", "")), others, item.expires_at)
+def _link(item: MemoryItem) -> Link | None:
+    try:
+        held: dict[str, Any] = json.loads(item.payload or "{}")
+        others = tuple(str(each) for each in held.get("others", ()))
+        made = str(held.get("item", ""))
+    except (AttributeError, TypeError, ValueError):
+        logger.error("The stored item %r cannot be read as a record of spaces. It is left out.", item.id)
+        return None
+    return Link(item.id, str(item.metadata.session_id), str(item.metadata.task_id), made, others, item.expires_at)

@@ -25,7 +25,7 @@ from memoranda_spaces.records import (
     Grantee,
     check_may,
     checked,
-    grant_of,
+    grantee_of,
     grantees_of,
     group,
     identity,
@@ -33,6 +33,7 @@ from memoranda_spaces.records import (
     membership_of,
     read_grants,
     read_records,
+    readable_grant,
     record_id,
 )
 
@@ -234,7 +235,7 @@ class Grants:
         for _ in range(_ATTEMPTS):
             held = await self._held(place, [to])
             witnesses = await self._managing(place)
-            before = grant_of(held[0]) if held else None
+            before = readable_grant(held[0]) if held else None
             now = self._now()
             changed = change(before, Event(action, now, decider, reason))
             if changed is None:
@@ -256,10 +257,10 @@ class Grants:
         raise VersionConflictError(record_id(self._root, place, to), 0, None)
 
     async def _held(self, place: str, to: Sequence[Grantee]) -> Sequence[MemoryItem]:
-        """Return the records of some grantees in a place, those that are given first."""
+        """Return the records of some grantees in a place, those that are given first, and what cannot be read last."""
         keys = sorted({grantee.key for grantee in to})
         found = await read_records(self._directory, to=keys, space=place, ended=True)
-        return sorted((item for item in found if grant_of(item).to in to), key=lambda item: not grant_of(item).is_given)
+        return sorted((item for item in found if grantee_of(item) in to), key=lambda item: not _is_given(item))
 
     def _decider(self, by: str | None) -> str:
         """Return who decides: the user of a handle, or whom an operator names."""
@@ -282,7 +283,7 @@ class Grants:
         records = [*await self._held(place, [grant.to])]
         if grant.to.kind == "group":
             records += await self._held(membership_of(grant.to.name), grantees_of(self._scope))
-        return [item for item in records if grant_of(item).is_given]
+        return [item for item in records if _is_given(item)]
 
     async def _narrowed(self, before: Grant | None, after: Grant) -> None:
         """Withdraw what a grant does not cover any more, if it covers less than before."""
@@ -329,6 +330,11 @@ class Grants:
 
     def _access(self, scope: MemoryMetadata) -> Access:
         return Access(self._directory, scope, self._now)
+
+
+def _is_given(record: MemoryItem) -> bool:
+    grant = readable_grant(record)
+    return grant is not None and grant.is_given
 
 
 def _history(before: Grant | None, event: Event) -> tuple[Event, ...]:

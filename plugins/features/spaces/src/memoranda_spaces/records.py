@@ -8,9 +8,10 @@ with its history: who changed it, when and why.
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from memoranda.errors import CorruptStoreError, InputError, quoted
 from memoranda.items import MemoryItem, MemoryMetadata, MemoryStatus
@@ -18,6 +19,8 @@ from memoranda.store import Store
 from memoranda.store.backend import Filter, Layer, Page, items_where
 from memoranda.store.checks import check_key
 from memoranda.store.spaces import DIRECTORY, check_name, check_user
+
+logger = logging.getLogger(__name__)
 
 Kind = Literal["user", "agent", "group"]
 
@@ -187,16 +190,35 @@ def item_of(grant: Grant, at: str, own: str) -> MemoryItem:
     )
 
 
+def grantee_of(item: MemoryItem) -> Grantee:
+    """Return whom a record of the directory is about."""
+    kind, _, name = str(item.metadata.session_id).partition(":")
+    return Grantee(kind, name, item.metadata.agent_id)  # type: ignore[arg-type]  # one of the three, or no grant's
+
+
+def readable_grant(item: MemoryItem) -> Grant | None:
+    """Return the grant that an item of the directory holds; None, which is logged, for one that holds none.
+
+    It allows nothing then, and must not hide what others allow.
+    """
+    try:
+        return grant_of(item)
+    except CorruptStoreError as error:
+        logger.error("%s It allows nothing.", error)
+        return None
+
+
 def grant_of(item: MemoryItem) -> Grant:
     """Return the grant that an item of the directory holds. Raises CorruptStoreError if it holds none."""
     try:
         held: dict[str, Any] = json.loads(item.payload or "")
-        kind, _, name = str(item.metadata.session_id).partition(":")
-        if item.memory_type != RECORD or kind not in ("user", "agent", "group") or held["may"] not in LEVELS:
+        if item.memory_type != RECORD or grantee_of(item).kind not in get_args(Kind) or held["may"] not in LEVELS:
             raise ValueError("no grant")
+        if not isinstance(held["until"], (str, type(None))):
+            raise ValueError("no time")
         return Grant(
             space=str(item.metadata.task_id),
-            to=Grantee(kind, name, item.metadata.agent_id),  # type: ignore[arg-type]  # one of the three
+            to=grantee_of(item),
             may=held["may"],
             until=held["until"],
             is_given=item.status is MemoryStatus.ACCEPTED,
@@ -229,5 +251,6 @@ async def read_records(
 async def read_grants(
     directory: Layer, *, to: Sequence[str] | None = None, space: str | None = None, ended: bool = False
 ) -> list[Grant]:
-    """Return the grants that :func:`read_records` finds."""
-    return [grant_of(item) for item in await read_records(directory, to=to, space=space, ended=ended)]
+    """Return the grants that :func:`read_records` finds, without what cannot be read."""
+    found = map(readable_grant, await read_records(directory, to=to, space=space, ended=ended))
+    return [grant for grant in found if grant is not None]
