@@ -5,16 +5,19 @@ A derived item names the items it was made from in ``sources``: a summary, a fac
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from memoranda.errors import VersionConflictError
+from memoranda.errors import CorruptStoreError, VersionConflictError
 from memoranda.items import MemoryItem, now_text, sources_of
 from memoranda.store.base import Store
 from memoranda.store.protocol import Capability
 from memoranda.store.records import writing_records
+
+logger = logging.getLogger(__name__)
 
 _ATTEMPTS = 5
 
@@ -112,9 +115,16 @@ def archived_as(item: MemoryItem, before: str | None, by: str | None) -> MemoryI
 
 
 def _without_sources(item: MemoryItem, gone: Collection[str]) -> MemoryItem | None:
-    """Return a derived item that stands without some of its sources, and without naming them; None if it does not."""
+    """Return a derived item that stands without some of its sources, and without naming them; None if it does not.
+
+    One that cannot be read tells nothing of the rest, and goes: anybody may have added it.
+    """
     without = getattr(item, "without_sources", None)
-    rest: MemoryItem | None = None if without is None else without(gone)
+    try:
+        rest: MemoryItem | None = None if without is None else without(gone)
+    except CorruptStoreError as error:
+        logger.warning("%s It goes with its sources.", error)
+        return None
     return rest
 
 

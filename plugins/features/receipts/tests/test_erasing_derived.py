@@ -13,6 +13,7 @@ from receipt_stores import traces, url_of
 
 import memoranda
 from memoranda import AIMemory, HumanMemory, MemoryItem, MemoryMetadata
+from memoranda.store.records import copying_records
 from memoranda_receipts import Receipts, Recording
 from memoranda_summary import SummaryConfig, compact, undo
 from memoranda_userdata import erase
@@ -125,3 +126,19 @@ async def test_purging_deleted_items_of_one_user_with_those_of_another_cleans_th
         await store.delete("of-bob")
         await store.apply(deletes=["of-ada", "of-bob"], purge=True)
         assert [receipt.contents for receipt in await Receipts(store).list()] == [None, None]
+
+
+@pytest.mark.parametrize("kind", ["fact", "receipt"])
+async def test_what_says_that_it_was_made_from_it_and_cannot_be_read_goes_too(kind: str) -> None:
+    """Anybody may add such a fact; it must not keep what it names."""
+    async with memoranda.open("memory://") as store:
+        ada = store.scoped(user_id="ada")
+        await ada.add(HumanMemory(id="said", content=CANARY))
+        with copying_records(store):
+            spoilt: dict[str, Any] = {"memory_type": kind, "payload": "nonsense", "sources": ["said"]}
+            await ada.scoped(user_id="ada").add(MemoryItem(id="spoilt", content=CANARY, **spoilt))
+
+        erased = await erase(ada, ["said"])
+
+        assert set(erased.purged) == {"said", "spoilt"}
+        assert await ada.count(include_deleted=True) == 0

@@ -16,6 +16,7 @@ from memoranda.errors import InputError
 from memoranda.store import InMemoryStore, Store, dump_item
 from memoranda.store.backend import Filter, Query, items_of_ids
 from memoranda.store.layers import layer_of
+from memoranda.store.records import copying_records
 from memoranda_context import assemble
 from memoranda_receipts import Receipts, Revisions, with_revisions
 from memoranda_receipts.revisions import RevisionsLayer
@@ -194,3 +195,22 @@ async def test_a_purge_through_a_handle_takes_what_the_item_was_in_another_sessi
     assert await store.scoped(user_id="ada", session_id="here").apply(deletes=["moved"], purge=True) == 1
     left = [item async for item in store.bottom.stream(Query(Filter(archived=None), deleted=True))]
     assert left == []
+
+
+@pytest.mark.parametrize(
+    "payload", ["nonsense", "[]", '{"since": 3, "until": 4}', '{"since": "", "until": "~", "item": 3}', None]
+)
+async def test_a_revision_that_cannot_be_read_hides_no_other(store: Any, payload: str | None) -> None:
+    clock = store.clock = Clock()
+    ada = store.scoped(user_id="ada")
+    await ada.add_many([HumanMemory(id="a", content="first"), HumanMemory(id="b", content="other")])
+    then = clock.tick()
+    await ada.add(HumanMemory(id="a", content="second"))
+    place = MemoryMetadata(user_id="ada", extra={"revision_of": "b", "revision_version": 1})
+    spoilt = MemoryItem(id="spoilt", content="", memory_type="revision", archived_by="spoilt", payload=payload)
+    with copying_records(store):
+        await store.add(spoilt.model_copy(update={"metadata": place}))
+
+    assert await ada.versions("b") == []
+    assert [item.content for item in await ada.versions("a")] == ["first"]
+    assert "first" in {item.content for item in await ada.search(as_of=then)}

@@ -247,6 +247,15 @@ async def test_a_handle_without_spaces_leaves_facts_from_them_as_they_are(opened
     assert [len(await each.current()) for each in (plain, Facts(wide)) if await each.reconcile()] == [1, 1]
 
 
+async def test_no_spoilt_item_keeps_what_was_made_from_a_space(opened: Store) -> None:
+    ada, grants = await shared_summary(opened, Grants(opened)), Grants(opened)
+    await ada.add(MemoryItem(content="x", memory_type="fact", payload="nonsense", sources=["source"]))  # type: ignore[call-arg]
+
+    assert await grants.revoke("acme", to=user("ada"), by="vera")
+
+    assert await shown(opened) == {"own"}
+
+
 async def test_a_grant_that_ends_while_it_is_written_leaves_nothing(store: Store, grants: Grants) -> None:
     """The grant is revoked between the first look at it and the write: the second look finds that."""
     await store.space("acme").add(HumanMemory(id="source", content="The launch is on May 3."))

@@ -34,7 +34,7 @@ from memoranda_receipts.revisions.records import (
     Revision,
     Revisions,
     has_history,
-    loaded_revision,
+    readable_revision,
     since_of,
     without_since,
 )
@@ -74,7 +74,8 @@ class RevisionHistory:
     async def versions(self, item_id: str, bounds: MemoryMetadata | None) -> list[MemoryItem]:
         """Return what an item was within some bounds, oldest first."""
         revisions = await self.items_of(await self.stored([item_id]))
-        found = [loaded_revision(revision).loaded(self._item_types()) for revision in revisions]
+        said = [revision for revision in map(readable_revision, revisions) if revision is not None]
+        found = [revision.loaded(self._item_types()) for revision in said]
         return [item for item in found if item is not None and metadata_matches(bounds, item.metadata)]
 
     async def stored(self, ids: Sequence[str]) -> list[MemoryItem]:
@@ -121,8 +122,10 @@ class RevisionHistory:
         earlier: dict[str, Revision] = {}
         there = replace(ONLY_REVISIONS, metadata=bounds, further=(alive,))
         async for item in self._inner.stream(items_where(there, AS_ADDED)):
-            revision = loaded_revision(item)
-            if revision.covers(moment):  # Touching leaves an item's beginning: the first to end is the one.
+            revision = readable_revision(item)
+            if revision is not None and revision.covers(
+                moment
+            ):  # Touching leaves an item's beginning: the first to end is the one.
                 earlier.setdefault(revision.item_id, revision)
         moved = [item_id for item_id in earlier if item_id not in held]
         held |= {item.id: item for item in await self.stored(moved)}

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import json
+import logging
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from memoranda.errors import CorruptStoreError
 from memoranda.items import MemoryItem, MemoryMetadata
 from memoranda.shapes import number, whole_number
 from memoranda.store import copy_item, dump_item, load_item
 from memoranda.store.backend import Filter, Value, end_of_life
 from memoranda.store.fields import TRUSTED, fields_of
 from memoranda_receipts.records import SINCE
+
+logger = logging.getLogger(__name__)
 
 FORMAT = "memoranda-revision/1"
 """The format of a revision's payload."""
@@ -64,8 +66,12 @@ class Revision:
         return self.since <= moment < self.until
 
     def loaded(self, types: Mapping[str, type[MemoryItem]]) -> MemoryItem | None:
-        """Return the item as it was, or None if it was deleted."""
-        return None if self.item is None else load_item(self.item, types)
+        """Return the item as it was, or None if it was deleted, or cannot be read, which is logged."""
+        try:
+            return None if self.item is None else load_item(self.item, types)
+        except (TypeError, ValueError):
+            logger.warning("A revision of the item %r cannot be read. It is passed over.", self.item_id)
+            return None
 
 
 def revision_item(
@@ -100,13 +106,17 @@ def revision_item(
     )
 
 
-def loaded_revision(item: MemoryItem) -> Revision:
-    """Return what a revision says. Raises CorruptStoreError for one that cannot be read."""
+def readable_revision(item: MemoryItem) -> Revision | None:
+    """Return what a revision says; None, which is logged, for one that cannot be read: it must hide no other."""
     try:
         said = json.loads(item.payload or "")
-        return Revision(str(item.metadata.extra[OF]), said["since"], said["until"], said.get("item"))
-    except (ValueError, TypeError, KeyError) as error:
-        raise CorruptStoreError(f"The revision {item.id!r} cannot be read: its payload is not of {FORMAT}.") from error
+        found = Revision(str(item.metadata.extra[OF]), said["since"], said["until"], said.get("item"))
+        if not isinstance(found.since, str) or not isinstance(found.until, str):
+            raise TypeError("a time is no text")
+        return found
+    except (AttributeError, ValueError, TypeError, KeyError):
+        logger.warning("The revision %r cannot be read: its payload is not of %s. It is passed over.", item.id, FORMAT)
+        return None
 
 
 def since_of(item: MemoryItem) -> str | None:
