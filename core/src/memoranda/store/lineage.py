@@ -119,9 +119,9 @@ def _without_sources(item: MemoryItem, gone: Collection[str]) -> MemoryItem | No
 
     One that cannot be read tells nothing of the rest, and goes: anybody may have added it.
     """
-    without = getattr(item, "without_sources", None)
+    without = getattr(type(item), "without_sources", None)  # An item itself may have a field of any name.
     try:
-        rest: MemoryItem | None = None if without is None else without(gone)
+        rest: MemoryItem | None = None if without is None else without(item, gone)
     except CorruptStoreError as error:
         logger.warning("%s It goes with its sources.", error)
         return None

@@ -128,6 +128,16 @@ async def test_purging_deleted_items_of_one_user_with_those_of_another_cleans_th
         assert [receipt.contents for receipt in await Receipts(store).list()] == [None, None]
 
 
+async def test_no_field_of_an_item_is_taken_for_what_its_class_can_do() -> None:
+    async with memoranda.open("memory://") as store:
+        ada = store.scoped(user_id="ada")
+        await ada.add(HumanMemory(id="said", content=CANARY))
+        fields: dict[str, Any] = {"sources": ["said"], "without_sources": "nothing"}
+        await ada.add(MemoryItem(id="derived", content=CANARY, **fields))
+
+        assert set((await erase(ada, ["said"])).purged) == {"said", "derived"}
+
+
 @pytest.mark.parametrize("kind", ["fact", "receipt"])
 async def test_what_says_that_it_was_made_from_it_and_cannot_be_read_goes_too(kind: str) -> None:
     """Anybody may add such a fact; it must not keep what it names."""

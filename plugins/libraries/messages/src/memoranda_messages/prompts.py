@@ -23,6 +23,7 @@ from memoranda.speakers import speaker
 from memoranda.tool_calls import call_arguments, call_name
 from memoranda_messages.payloads import Message
 from memoranda_messages.request import results_behind_calls
+from memoranda_messages.shapes import calls_of
 
 MEMORIES, MEMORIES_END = "<memories>", "</memories>"
 
@@ -118,14 +119,14 @@ def indented(text: str, first: str) -> str:
 
 def conversation_entry(item: MemoryItem) -> str:
     """Return a turn of the conversation as an entry: who speaks, what, and which tools are called."""
-    calls = [f"{call_name(call)}({call_arguments(call)})" for call in getattr(item, "tool_calls", None) or ()]
+    calls = [f"{call_name(call)}({call_arguments(call)})" for call in calls_of(item)]
     content = [item.content] if item.content or not calls else []
     return indented("\n".join([*content, *(f"calls {call}" for call in calls)]), f"- {speaker(item, _ROLES)}: ")
 
 
 def _is_only_payload(item: MemoryItem) -> bool:
     """Return True if an item holds nothing but a payload, such as a model's encrypted reasoning."""
-    silent = not item.content and not getattr(item, "tool_calls", None) and item.memory_type != "tool"
+    silent = not item.content and not calls_of(item) and item.memory_type != "tool"
     return silent and item.payload is not None
 
 
