@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from memoranda.errors import InputError, PluginLoadError
 from memoranda.items import MemoryMetadata
 from memoranda.store import Observer, Store
+from memoranda.store.spaces import space_of
 from memoranda.tokens import TokenCounter
 from memoranda.trust import Trust, check_trust
 from memoranda_facts.extraction.extractors import FactExtractor, installed_extractor
@@ -34,7 +35,8 @@ class KnownFacts(Observer):
     ``value`` is the name of an installed extractor, or an extractor. It reads what was added when somebody asks, so
     that an add waits for nothing and an answer lacks nothing. ``"stored"`` reads nothing: it answers with the facts
     that are there, set by hand or extracted elsewhere. Only what users said themselves counts: what tools, assistants
-    or strangers said is recorded with their trust and never among the answers.
+    or strangers said is recorded with their trust and never among the answers. Of a space nothing is known:
+    nobody there speaks as its owner.
     """
 
     only_removals = True
@@ -77,8 +79,8 @@ class KnownFacts(Observer):
         return {item_id: _joined(remarks) for item_id, remarks in found.items()}
 
     async def _facts(self, handle: Store, owner: MemoryMetadata | None) -> Facts | None:
-        """Return the facts of a user after reading what was added since; None where there is no user."""
-        if owner is None or owner.user_id is None:
+        """Return the facts of a user after reading what was added since; None where there is no user, as in a space."""
+        if owner is None or owner.user_id is None or space_of(owner) is not None:
             return None
         facts, run = self._reading_of(handle, owner)
         if handle.access == "read" or run is None:

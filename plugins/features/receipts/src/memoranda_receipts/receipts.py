@@ -13,6 +13,7 @@ from memoranda.items import SCOPE_FIELDS, MemoryItem, Payload, now_text
 from memoranda.shapes import check_text, whole_number
 from memoranda.store import EVERYTHING, Capability, Store
 from memoranda.store.records import writing_records
+from memoranda.store.spaces import space_of
 from memoranda.trust import check_trust, trust_of
 from memoranda_receipts.layout import text_of
 from memoranda_receipts.purging import clean
@@ -245,9 +246,11 @@ class Receipts:
         items = await self.store.get_many([receipt.id for receipt in receipts])
         if not items or len({item.metadata.user_id for item in items}) > 1:
             return self._stores
-        names = (*SCOPE_FIELDS, "namespace")
+        space = space_of(items[0])
+        place = self.store if space is None else self.store.space(space)
+        names = [name for name in (*SCOPE_FIELDS, "namespace") if space is None or name != "user_id"]
         owner = {name: value for name in names if (value := getattr(items[0].metadata, name))}
-        return (self.store.scoped(**owner), *self._stores[1:]) if owner else self._stores
+        return (place.scoped(**owner) if owner else place, *self._stores[1:])
 
     async def _found(self, receipt: Receipt | str) -> Receipt:
         return receipt if isinstance(receipt, Receipt) else await self.get(receipt)

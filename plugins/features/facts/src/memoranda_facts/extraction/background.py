@@ -12,6 +12,7 @@ from typing import Self
 from memoranda.errors import InputError
 from memoranda.items import MemoryItem
 from memoranda.store import Observer, Store
+from memoranda.store.spaces import is_reserved, space_of
 from memoranda_facts.extraction.extractors import FactExtractor, is_spoken
 from memoranda_facts.extraction.running import ExtractionReport, ExtractionRun
 from memoranda_facts.facts import Facts
@@ -70,7 +71,8 @@ class BackgroundExtraction(Observer):
         if self._catch_up:
             async with aclosing(self._store.owners("user_id", counts=False)) as owners:
                 async for owner in owners:
-                    self._behind[str(owner.value)] = None
+                    if not is_reserved(str(owner.value)):
+                        self._behind[str(owner.value)] = None
         self._store.observe(self)
         self._wake.set()
         self._worker = self._loop.create_task(self._work())
@@ -98,8 +100,10 @@ class BackgroundExtraction(Observer):
         return {"extraction.backlog": self._queue.qsize() + len(self._behind)}
 
     def added(self, items: Sequence[MemoryItem]) -> None:
-        """Queue what people said."""
-        spoken = [item for item in items if is_spoken(item) and item.metadata.user_id is not None]
+        """Queue what people said, but for what they said in spaces: nobody speaks as the owner of one."""
+        spoken = [
+            item for item in items if is_spoken(item) and item.metadata.user_id is not None and space_of(item) is None
+        ]
         if not spoken or self._loop is None or self._worker is None:
             return
         try:
