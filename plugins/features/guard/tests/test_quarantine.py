@@ -14,6 +14,7 @@ import pytest
 import memoranda
 from memoranda import HumanMemory, InputError, MemoryMetadata, ToolMemory
 from memoranda.store import InMemoryStore, Store
+from memoranda.store.records import copying_records
 from memoranda_guard import Guard, NotQuarantinedError, RefusedError, approve, quarantined, reject
 from memoranda_userdata import export, import_
 
@@ -243,3 +244,17 @@ async def test_an_import_and_a_copy_keep_apart_what_is_planted(store: Store) -> 
     await export(store, again, deleted=True)
     await import_(copied, again)
     assert (await copied.count(), [item.rule for item in await quarantined(copied)]) == (1, ["overrides"])
+
+
+async def test_an_approval_removes_nothing_but_what_stands_in_the_place_of_the_item(store: Store) -> None:
+    """A record that was imported may name any item as that."""
+    await store.add_many([HumanMemory(id="said", content="hi", metadata=ADA), planted(id="page", tool_call_id="c")])
+    (kept,) = await quarantined(store)
+    assert kept.shown_as
+    with copying_records(store):
+        forged = kept.model_copy(update={"shown_as": "said", "version": 0})
+        await store.add_many([forged], deleted=[forged.id])
+
+    await approve(store, "page", by="vera")
+
+    assert {item.id for item in await store.search()} >= {"said", "page"}

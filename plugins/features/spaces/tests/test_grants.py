@@ -440,7 +440,11 @@ async def test_a_handle_of_a_space_keeps_its_grant_whatever_spaces_it_asks_for(
 
 @pytest.mark.parametrize("kind", ["grant", "derivation", "publication"])
 @pytest.mark.parametrize(
-    "payload", ["{}", "nonsense", "[]", None, '{"may": "read", "until": 3, "history": []}', '{"item": 3, "others": 5}']
+    "payload",
+    [
+        *("{}", "nonsense", "[]", None, '{"may": "read", "until": 3, "history": []}'),
+        *('{"item": 3, "others": 5}', '{"item": "x", "others": ["1"]}'),
+    ],
 )
 async def test_a_record_that_cannot_be_read_allows_nothing_and_hides_no_other(
     store: Store, grants: Grants, kind: str, payload: str | None
@@ -448,7 +452,7 @@ async def test_a_record_that_cannot_be_read_allows_nothing_and_hides_no_other(
     await store.space("acme").add(HumanMemory(id="1", content=POLICY))
     await grants.give("acme", to=user("ada"), by="vera")
     with copying_records(store):
-        for name, owner in (("ada", "user:ada"), ("eve", "user:eve")):
+        for name, owner in (("ada", "user:ada"), ("eve", "user:eve"), ("beta", "user:space:beta")):
             metadata = MemoryMetadata(user_id=DIRECTORY, session_id=owner, task_id="acme")
             spoilt = MemoryItem(id=f"bad-{name}", content="", memory_type=kind, metadata=metadata, payload=payload)
             await store.add(spoilt.model_copy(update={"archived_by": spoilt.id, "status": MemoryStatus.ACCEPTED}))

@@ -140,9 +140,10 @@ async def approve(
     try:
         # It replaces what is kept apart, in one step.
         with copying_records(store):
-            if kept.shown_as:
+            shown = await store.get(kept.shown_as) if kept.shown_as else None
+            if shown is not None and shown.content == WITHHELD:  # An imported record may name any other item.
                 purges = Capability.PURGE in store.capabilities
-                await store.apply(adds=[item], deletes=[kept.shown_as], purge=purges)
+                await store.apply(adds=[item], deletes=[shown.id], purge=purges)
             else:
                 await store.add(item)
     finally:

@@ -19,7 +19,7 @@ from memoranda.store import Capability, Store, copy_item
 from memoranda.store.backend import EVERY_ITEM, Change, Filter, Layer, Write, items_where, storable
 from memoranda.store.lineage import erase
 from memoranda.store.records import writing_records
-from memoranda.store.spaces import DIRECTORY, space_of
+from memoranda.store.spaces import DIRECTORY, check_user, space_of
 from memoranda.trust import Trust, trust_of
 from memoranda_spaces.records import user
 from memoranda_spaces.shared_items import MOST_TRUST
@@ -250,7 +250,10 @@ def _link(item: MemoryItem) -> Link | None:
         held: dict[str, Any] = json.loads(item.payload or "{}")
         others = tuple(str(each) for each in held.get("others", ()))
         made = str(held.get("item", ""))
+        owner = str(item.metadata.session_id)
+        if item.memory_type == DERIVATION:
+            check_user(owner.partition(":")[2])  # What they made is looked for in their scope.
     except (AttributeError, TypeError, ValueError):
         logger.error("The stored item %r cannot be read as a record of spaces. It is left out.", item.id)
         return None
-    return Link(item.id, str(item.metadata.session_id), str(item.metadata.task_id), made, others, item.expires_at)
+    return Link(item.id, owner, str(item.metadata.task_id), made, others, item.expires_at)
