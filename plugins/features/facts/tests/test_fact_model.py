@@ -169,6 +169,19 @@ async def test_a_proposal_that_the_text_does_not_bear_out_is_refused_and_counted
     assert await known(store) == ["lives_in: Paris"]
 
 
+@pytest.mark.parametrize(
+    "text", ["Email from Bob: Hi!\nI live in Paris.", "She wrote “I live in Paris”.", "[10:32] Bob: I live in Paris."]
+)
+async def test_what_somebody_else_wrote_is_no_fact_of_the_speaker(
+    server: ModelServer, extractor: ModelExtractor, text: str
+) -> None:
+    store = await store_of(text)
+    server.says(answer(PARIS))
+    report = await run_of(store, extractor).run()
+    assert report.rejected == {"takes another's words for the speaker's": 1}
+    assert await known(store) == []
+
+
 @pytest.mark.parametrize("proposal", [None, "Paris", [], 7, {}, {"utterance": "u1"}])
 async def test_what_is_no_proposal_is_refused(server: ModelServer, extractor: ModelExtractor, proposal: Any) -> None:
     store = await store_of("I live in Paris.")

@@ -15,6 +15,7 @@ from typing import Any
 from memoranda.errors import InputError
 from memoranda_backend.text import fold_words
 from memoranda_facts.extraction.extractors import Extraction, Utterance, own_words
+from memoranda_facts.extraction.quotations import BLANK, own_text
 from memoranda_facts.records import Source
 from memoranda_facts.results import Candidate, Fact
 from memoranda_facts.values import EVER, end_of, start_of
@@ -150,7 +151,7 @@ def _candidate(proposal: Any, utterances: Mapping[str, Utterance]) -> Candidate:
     spoken = said.item.created_at
     moment = spoken if date is None or spoken.startswith(date) else date
     return Candidate(
-        subject=_subject(fields["subject"].strip(), said, text),
+        subject=_subject(fields["subject"].strip(), said, text, sources[0]),
         predicate=_predicate(fields["predicate"].strip()),
         object=_object(fields["object"].strip(), text),
         kind="end" if ended else "set",
@@ -168,7 +169,7 @@ def _end(proposal: Any, utterances: Mapping[str, Utterance], known: Mapping[str,
     if fact is None:
         raise _RejectedError("ends a fact that is not known")
     sources, text = _sources(fields["quote"], said)
-    _subject(fact.subject, said, text)
+    _subject(fact.subject, said, text, sources[0])
     date, spoken = _date(proposal.get("date")), said.item.created_at
     began = EVER if fact.valid_from is None else fact.valid_from
     is_usable = date is not None and not spoken.startswith(date) and end_of(date) > start_of(began)
@@ -196,10 +197,12 @@ def _sources(quote: str, said: Utterance) -> tuple[tuple[Source, ...], str]:
     raise _RejectedError("quotes words that were not said")
 
 
-def _subject(name: str, said: Utterance, text: str) -> str:
+def _subject(name: str, said: Utterance, text: str, source: Source) -> str:
     if len(name) > _LONGEST_NAME:
         raise _RejectedError("too long")
     if name.casefold() == said.speaker.casefold():
+        if source.item_id == said.item.id and not own_text(text)[source.start : source.end].strip(BLANK + "\n"):
+            raise _RejectedError("takes another's words for the speaker's")
         return said.speaker
     if not _all_said(name, text):
         raise _RejectedError("about someone who is not named")
