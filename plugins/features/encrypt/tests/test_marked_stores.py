@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from memoranda_encrypt import (
     KeyRing,
     KeyRingError,
     LocalMasterKey,
+    MissingKeyError,
     NotSealedError,
     PlainStoreError,
     decrypt,
@@ -96,6 +98,29 @@ async def test_another_ring_is_refused_before_anything_is_acknowledged(
         await store.purge("sealed")
     async with memoranda.open(url, encrypt=other) as store:  # There is nothing left that only the first could read.
         await store.add(said("sealed"))
+
+
+@pytest.mark.parametrize("hide_owners", [False, True])
+async def test_an_older_copy_of_the_ring_gets_no_second_first_key_of_a_user(
+    tmp_path: Path, master: LocalMasterKey, hide_owners: bool
+) -> None:
+    """What it sealed could not be read once the newest copy is back."""
+    url, path = f"sqlite:///{tmp_path / 'agent.db'}", tmp_path / "keys"
+    bob = MemoryMetadata(user_id="bob")
+    async with memoranda.open(url, encrypt=KeyRing(master, path, hide_owners=hide_owners)) as store:
+        await store.add(said("ada"))
+        shutil.copy(path, tmp_path / "older")
+        await store.add(HumanMemory(id="bob", content="milk", metadata=bob))
+
+    async with memoranda.open(url, encrypt=KeyRing(master, tmp_path / "older")) as store:
+        for write in (store.add, store.update, lambda item: store.add_many([item])):
+            with pytest.raises(MissingKeyError, match="bob"):
+                await write(HumanMemory(id="new", content="juice", metadata=bob))
+        await store.add(said("more"))
+
+    async with memoranda.open(url, encrypt=KeyRing(master, path)) as store:
+        assert {item.id for item in await store.search()} == {"ada", "bob", "more"}
+        await store.add(HumanMemory(id="new", content="juice", metadata=bob))
 
 
 async def test_a_store_is_plain_again_once_it_was_decrypted(url: str, ring: KeyRing) -> None:

@@ -210,6 +210,10 @@ class KeyRing:
         """Return True if the ring has a key of this id, or had one that was destroyed."""
         return self._file.by_id(key_id) is not None
 
+    def knows(self, user_id: str) -> bool:
+        """Return True if the ring has a key of a user, or had one that was retired or destroyed."""
+        return bool(self._file.all(self.owner(user_id)))
+
     def destroyed(self) -> dict[str, str]:
         """Return the ids of all data keys that were destroyed, each with the keyed hash of its user."""
         return {row.id: row.owner for row in self._file.all() if row.state == "destroyed" and row.owner != _INDEX}

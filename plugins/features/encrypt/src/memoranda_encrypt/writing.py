@@ -19,11 +19,14 @@ from memoranda.store import Capability, copy_item
 from memoranda.store.backend import (
     EVERY_ITEM,
     Expiry,
+    Filter,
+    Page,
     Value,
     Write,
     Written,
     check_owner,
     items_of_ids,
+    items_where,
     keep_trust,
     metadata_matches,
     next_versions,
@@ -31,7 +34,7 @@ from memoranda.store.backend import (
 from memoranda_encrypt.filters import divided_metadata
 from memoranda_encrypt.items import Draft
 from memoranda_encrypt.keyring import DataKey
-from memoranda_encrypt.sealing import is_sealed
+from memoranda_encrypt.sealing import is_sealed, key_id_of, sealed_text
 
 if TYPE_CHECKING:
     from memoranda_encrypt.opened_items import Encryption
@@ -251,11 +254,28 @@ class SealedWrites:
         vectors: Sequence[bytes | None] = [None] * len(drafts)
         if self._layer.vectors is not None:
             vectors = await self._layer.vectors.of(drafts, await self._known_vectors(drafts, held or {}))
-        keys = {user: await self._opener.ring.for_writing(user) for user in {draft.user_id for draft in drafts}}
+        keys = {user: await self._key_of(user) for user in {draft.user_id for draft in drafts}}
         before = expected or [0] * len(drafts)
         letters = sum([len(draft.body) for draft in drafts])
         weight = max(len(drafts) * 4, letters // 400)
         return await offload(weight, _all_sealed, drafts, keys, versions, vectors, before)
+
+    async def _key_of(self, user_id: str | None) -> DataKey:
+        """Return the key for new items of a user.
+
+        A user gets a first key only where nothing of theirs is sealed with another. Otherwise the ring is an older
+        copy, and what it seals could not be read once the newest one is back: raises MissingKeyError.
+        """
+        ring = self._opener.ring
+        key = ring.cached(user_id)
+        if key is not None:
+            return key
+        if user_id is not None and not await asyncio.to_thread(ring.knows, user_id):
+            theirs = Filter(metadata=MemoryMetadata(user_id=user_id), archived=None)
+            stored = items_where(self._opener.divided(theirs).stored, Page(1))
+            for item in filter(is_sealed, await self._layer.inner.read(stored)):
+                await ring.load([(key_id_of(sealed_text(item)), item.id)])
+        return await ring.for_writing(user_id)
 
     async def _known_vectors(self, drafts: Sequence[Draft], held: dict[str, MemoryItem]) -> dict[str, bytes]:
         """Return the vectors of items whose content stays the same."""
