@@ -76,8 +76,8 @@ class Store(Writing, Reading, Removing, Branching):
         one that is None: a user that was not found is not "any".
 
         With ``spaces``, ``get``, ``search``, ``recall`` and ``count`` also reach the spaces that are granted to the
-        handle's user or agent when the call begins: all of them (``"granted"``), or those in a list. Needs
-        memoranda-spaces; raises PluginNotFoundError without it.
+        handle's user or agent when the call begins: all of them (``"granted"``), or those in a list. What they read of
+        the past, with ``as_of``, is the handle's own. Needs memoranda-spaces; raises PluginNotFoundError without it.
         """
         scope = scope_metadata(
             user_id=user_id, session_id=session_id, task_id=task_id, agent_id=agent_id, namespace=namespace

@@ -53,3 +53,15 @@ async def test_what_was_shown_in_a_space_is_shown_again(store: Store) -> None:
     for receipts in (Receipts(store), Receipts(store.space("acme")), Receipts(space)):
         assert (await receipts.replay("shown")).exact
         assert await receipts.contents("shown") == {"said": "I live in Rome."}
+
+
+async def test_the_past_is_read_in_the_handles_own_scope() -> None:
+    async with memoranda.open("memory://", revisions=True) as store:
+        await store.space("acme").add(HumanMemory(id="shared", content="The launch is in Oslo."))
+        await Grants(store).give("acme", to=user("ada"), by="vera")
+        ada = store.scoped(user_id="ada", spaces="granted")
+        await ada.add(HumanMemory(id="own", content="I prefer mornings."))
+
+        assert {item.id for item in await ada.search()} == {"own", "shared"}
+        assert {item.id for item in await ada.search(as_of=store.present)} == {"own"}
+        assert {item.id for item in await ada.space("acme").search(as_of=store.present)} == {"shared"}
