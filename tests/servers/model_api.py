@@ -13,6 +13,8 @@ from typing import Any
 
 Answer = tuple[int, Any]
 
+_PATIENCE = 60.0
+
 
 def completion(content: Any, *, reason: str = "stop", **message: Any) -> dict[str, Any]:
     """Return a chat completion as the API sends it."""
@@ -31,10 +33,12 @@ class ModelServer:
     requests: list[dict[str, Any]] = field(default_factory=list)
     keys: list[str] = field(default_factory=list)
     delay: float = 0.0
+    together: int = 1
+    """How many requests there must have been at once before any is answered."""
     most_at_once: int = 0
     _at_once: int = 0
     _ordered: list[Answer] = field(default_factory=list)
-    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _lock: threading.Condition = field(default_factory=threading.Condition)
 
     def refuses(self, status: int, message: str = "no", times: int = 1) -> None:
         """Answer the next requests with this status."""
@@ -57,6 +61,8 @@ class ModelServer:
             self._at_once += 1
             self.most_at_once = max(self.most_at_once, self._at_once)
             answer = self._ordered.pop(0) if self._ordered else self._good(request)
+            self._lock.notify_all()
+            self._lock.wait_for(lambda: self.most_at_once >= self.together, timeout=_PATIENCE)
         time.sleep(self.delay)
         with self._lock:
             self._at_once -= 1

@@ -281,7 +281,7 @@ async def test_several_batches_may_be_asked_about_at_the_same_time(server: Model
     store = await store_of(*(f"Item {number}." for number in range(6)))
     for _ in range(3):
         server.says(answer())
-    server.delay = 0.05
+    server.together = 3
     made = ModelExtractor("m", base_url=server.url, batch_size=2, concurrency=3)
     report = await run_of(store, made).run()
     await made.aclose()
