@@ -151,10 +151,12 @@ async def test_a_plain_item_with_calls_becomes_an_ai_item() -> None:
     assert found.tool_calls == [{"id": "c"}]
 
 
-async def test_changing_an_item_while_it_waits_to_be_added_changes_nothing_stored() -> None:
+@pytest.mark.parametrize("scope", [{}, {"user_id": "ada"}])
+async def test_changing_an_item_while_it_waits_to_be_added_changes_nothing_stored(scope: dict[str, str]) -> None:
     async with FourMethods() as store:
-        first, second = MemoryItem(content="first"), MemoryItem(content="second")
-        adding = [asyncio.create_task(store.add(first)), asyncio.create_task(store.add_many([second]))]
+        handle = store.scoped(user_id="ada") if scope else store
+        first, second = (MemoryItem(content=name, metadata=MemoryMetadata(**scope)) for name in ("first", "second"))
+        adding = [asyncio.create_task(handle.add(first)), asyncio.create_task(handle.add_many([second]))]
         await asyncio.sleep(0)  # The second waits for the first.
         second.content = "changed\0"
         await asyncio.gather(*adding)

@@ -17,6 +17,7 @@ from memoranda.items import Changes, MemoryItem, MemoryMetadata, Payload, Payloa
 from memoranda.loops import CallsUnderWay, LoopLock, uninterrupted
 from memoranda.offloading import in_slices, offload
 from memoranda.store.base import Store
+from memoranda.store.codec import copy_items
 from memoranda.store.conditions import Expiry, FieldEquals
 from memoranda.store.engine import Engine, Opened, Opening
 from memoranda.store.filters import Filter, Order, Page
@@ -78,6 +79,9 @@ class HookedEngine(Engine):
 
     async def write(self, write: Write) -> Written:
         """Carry out a write, alone where the store reads, compares and writes in several steps."""
+        waits = self._store._serialises_writes or self._store._lifetimes.in_use
+        if waits and not write.owned:
+            write = write.but(adds=copy_items(write.adds))  # The caller may change its items meanwhile.
         with self._calls.call():
             if write.now and write.change is None:
                 return await self._in_the_present(write)
@@ -218,9 +222,6 @@ class BaseStore(Store):
     def _lifetimes(self) -> Lifetimes:
         """What is known of items that will expire."""
         return self._living.lifetimes
-
-    def _waits(self) -> bool:
-        return self._serialises_writes or self._lifetimes.in_use or super()._waits()
 
     # What a backend writes
 

@@ -11,7 +11,7 @@ from memoranda.items import SCOPE_FIELDS, MemoryItem, MemoryMetadata
 from memoranda.store.checks import check_metadata
 from memoranda.store.codec import copy_item
 from memoranda.store.conditions import OF_USERS
-from memoranda.store.engine import Engine, Layer, as_it_is
+from memoranda.store.engine import Engine, Layer
 from memoranda.store.filters import Filter, metadata_matches
 from memoranda.store.owners import is_below
 from memoranda.store.protocol import Capability
@@ -58,6 +58,7 @@ class ScopeLayer(Layer):
         super().__init__(inner)
         self.scope = scope
         self._of_users = scope.user_id is None
+        self._bound = [(name, bound) for name in SCOPE_FIELDS if (bound := getattr(scope, name)) is not None]
         self.trust: Trust | None = None
         self.origin: str | None = None
 
@@ -116,34 +117,43 @@ class ScopeLayer(Layer):
         return metadata_matches(self.scope, item.metadata) and not (self._of_users and not OF_USERS.matches(item))
 
     def prepare(self, item: MemoryItem) -> MemoryItem:
-        """Return a copy that carries the scope, as the layers inside store it.
+        """Return the item as the layers inside store it: a copy that carries the scope, or itself if it does already.
 
         Raises InputError for an item that is stamped otherwise.
         """
-        values = {}
-        for name in SCOPE_FIELDS:
-            bound, given = getattr(self.scope, name), getattr(item.metadata, name)
-            if bound is not None and given is not None and given != bound:
+        held = item.metadata.__dict__
+        missing: dict[str, Any] = {}
+        for name, bound in self._bound:
+            given = held[name]
+            if given is None:
+                missing[name] = bound
+            elif given != bound:
                 raise InputError(
                     f"The item {item.id!r} is stamped with another {name} than this handle's scope; it was not stored.",
                     field=f"metadata.{name}",
                 )
-            values[name] = given if bound is None else bound
-        if self.scope.user_id is None and values["user_id"] is not None:
-            check_user(values["user_id"], "metadata.user_id")
-        place = item.metadata.namespace or self.scope.namespace
-        if self.scope.namespace and not is_below(place, self.scope.namespace):
-            raise InputError(
-                f"The item {item.id!r} lies in another namespace than this handle's scope; it was not stored.",
-                field="metadata.namespace",
-            )
+        if self._of_users and held["user_id"] is not None:
+            check_user(held["user_id"], "metadata.user_id")
+        if self.scope.namespace:
+            if not held["namespace"]:
+                missing["namespace"] = self.scope.namespace
+            elif not is_below(held["namespace"], self.scope.namespace):
+                raise InputError(
+                    f"The item {item.id!r} lies in another namespace than this handle's scope; it was not stored.",
+                    field="metadata.namespace",
+                )
+        if missing or self.trust is not None or self.origin is not None:
+            item = self._stamped(item, missing)
+        return self._prepare_inside(item)
+
+    def _stamped(self, item: MemoryItem, missing: dict[str, Any]) -> MemoryItem:
+        """Return a copy of an item with these fields of the scope, and the scope's trust and origin."""
         stamped = copy_item(item)
-        stamped.metadata.__dict__.update(values, namespace=place)  # The copy's own, and frozen for everyone else.
+        stamped.metadata.__dict__.update(missing)  # The copy's own, and frozen for everyone else.
         if self.trust is not None:
             given = stamped.trust
             stamped.__dict__["trust"] = str(self.trust if given is None else min(self.trust, trusted_as("", given)))
             (stamped.__pydantic_extra__ or {}).pop("approval", None)  # What a handle with a trust writes approves none.
         if self.origin is not None:
             stamped.__dict__["origin"] = self.origin
-        inside = self._prepare_inside
-        return stamped if inside is as_it_is else inside(stamped)
+        return stamped

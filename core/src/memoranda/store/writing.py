@@ -264,18 +264,14 @@ class Writing(Lifecycle):
             item = (life or self._lifetime(None)).given_to(item)
             self._check_life(item)
         item = self.engine.prepare(item)
-        # Where a write waits before it takes an item, the caller may change it meanwhile.
-        return copy_item(item) if item is given and not copied and self._waits() else item
+        # Where observers are asked before an item is written, the caller may change it meanwhile.
+        return copy_item(item) if item is given and not copied and self._observers.active else item
 
     def _rechecked(self, item: MemoryItem) -> MemoryItem:
         """Return an item that an observer has changed, checked again and prepared."""
         item = BatchLifetime(None, self._living.now).given_to(self._typed(storable(item)))
         self._check_life(item)
         return self.engine.prepare(item)
-
-    def _waits(self) -> bool:
-        """Return True if an item may wait between the call that adds it and the write."""
-        return self._observers.active
 
     def _typed(self, item: MemoryItem) -> MemoryItem:
         """Return the item as the class that it will be read as.

@@ -274,9 +274,11 @@ class RoundTripCases(HistoryCases):
     async def test_changing_an_item_while_it_is_added_changes_nothing_stored(self, store: Store) -> None:
         """What counts is the item as it was when add, add_many or update was called."""
         scope = self.scope()
+        handle = store.scoped(user_id=scope.user_id)  # Whose scope the items carry already.
         text = "stored " * 40_000  # So much that a store may take its time.
-        items = [note(text, scope, number, tags=["x"]) for number in range(3)]
+        items = [note(text, scope, number, tags=["x"]) for number in range(5)]
         calls = [store.add(items[0]), store.add_many([items[1]]), store.update(items[2])]
+        calls += [handle.add(items[3]), handle.add_many([items[4]])]
         tasks = [asyncio.ensure_future(call) for call in calls]
         await asyncio.sleep(0)
         for each in items:
@@ -284,4 +286,4 @@ class RoundTripCases(HistoryCases):
             each.model_extra["tags"].append("y")  # type: ignore[index]  # it was given just above
         await asyncio.gather(*tasks)
         found = await store.search(metadata=scope)
-        equal([(each.content, each.model_extra) for each in found], [(text, {"tags": ["x"]})] * 3, "the items")
+        equal([(each.content, each.model_extra) for each in found], [(text, {"tags": ["x"]})] * 5, "the items")
