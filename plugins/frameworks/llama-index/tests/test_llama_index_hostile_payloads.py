@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
+import pytest
+from llama_index.core.base.llms.types import ChatMessage
+
 from adapter_kit.hostile_payloads import CALLED, PLANTED, SAID, HostilePayloads
-from memoranda.items import MemoryItem
+from memoranda.items import AIMemory, MemoryItem
 from memoranda.store import InMemoryStore
 from memoranda_llama_index import MemorandaChatStore
 from memoranda_llama_index.messages import LlamaIndexFormat
@@ -61,3 +65,18 @@ class TestChatMessagePayloads(HostilePayloads):
         await store.scoped(session_id="chat").add_many(list(items))
         found = await MemorandaChatStore(store).get_messages("chat")
         return [(each.role.value, each.model_dump(mode="json")) for each in found]
+
+
+@pytest.mark.parametrize(
+    "spoilt", [{"tool_name": 5}, {"tool_name": None}, {"tool_call_id": 5}, {"tool_kwargs": [1]}, {"tool_kwargs": None}]
+)
+async def test_a_message_has_no_call_that_the_framework_could_not_have_made(spoilt: dict[str, Any]) -> None:
+    block = {"block_type": "tool_call", "tool_call_id": "c", "tool_name": "look", "tool_kwargs": {}} | spoilt
+    called = {"id": str(block["tool_call_id"]), "name": block["tool_name"], "arguments": block["tool_kwargs"]}
+    item = AIMemory(content="", tool_calls=[called])
+    item.payload = json.dumps({"message": {"role": "assistant", "additional_kwargs": {}, "blocks": [block]}})
+    item.payload_format = LlamaIndexFormat.name
+
+    (message,) = LlamaIndexFormat().messages([item])
+
+    assert ChatMessage.model_validate(message.model_dump()) == message

@@ -21,7 +21,7 @@ from memoranda.items import MemoryItem, utc_text
 from memoranda.shapes import json_text
 from memoranda.speakers import may_speak_as, type_of_role
 from memoranda.store import Store
-from memoranda_messages.sessions import Fields, JsonObject, MessageFormat, Outgoing, Part, Result
+from memoranda_messages.sessions import Fields, JsonObject, MessageFormat, Outgoing, Part, Result, Template
 
 FORMAT = "adk"
 USER = "user"
@@ -38,12 +38,16 @@ _KNOWN = frozenset({"text", "thought", "thought_signature", "inline_data", "file
 _BESIDE = frozenset({"video_metadata", "media_resolution", "part_metadata", "speech_metadata", "media_processing"})
 
 
-_PART, _CONTENT, _EVENT = types.Part(), types.Content(), Event()
-_DUMPED = _EVENT.model_dump(mode="json", exclude_none=True)
+_PART, _CONTENT = Template(types.Part()), Template(types.Content())
+_EVENT, _ACTIONS, _NODE_INFO = Template(Event()), Template(EventActions()), Template(NodeInfo())
+_DUMPED = Event().model_dump(mode="json", exclude_none=True)
 _PLAIN = _DUMPED.keys() | {"content"}
 """What an event has that says something and does nothing else."""
 
-_STRUCTS = {"function_call": types.FunctionCall(), "function_response": types.FunctionResponse()}
+_STRUCTS: dict[str, Template[Any]] = {
+    "function_call": Template(types.FunctionCall()),
+    "function_response": Template(types.FunctionResponse()),
+}
 _STRUCT_KEYS = {
     "function_call": dict.fromkeys(("id", "name", "args")).keys(),
     "function_response": dict.fromkeys(("id", "name", "response")).keys(),
@@ -68,38 +72,20 @@ class EventFormat(MessageFormat[Event]):
 
     def load(self, given: JsonObject) -> Event:
         """Return the event of an object."""
-        found = _only_part(given)
-        if found is None:
-            return Event.model_validate_json(to_json(given))  # Only from JSON does pydantic decode base64.
-        # Most events are like this one, and to copy an event takes a quarter of the time of validation.
-        kind, said = found
-        part = _PART.model_copy(update={kind: said if kind == "text" else _STRUCTS[kind].model_copy(update=said)})
-        content = _CONTENT.model_copy(update={"role": given["content"].get("role"), "parts": [part]})
-        further = {"content": content, "actions": EventActions(), "node_info": NodeInfo()}
-        return _EVENT.model_copy(update={**given, **further})
+        return Event.model_validate_json(to_json(given))  # Only from JSON does pydantic decode base64.
 
-    def is_just(self, item: MemoryItem, given: JsonObject) -> bool:
-        """Return True if an event and its item say the same text, call or response, and nothing else."""
+    def just(self, item: MemoryItem, given: JsonObject) -> Event | None:
+        """Return an event that says the same text, call or response as its item, and nothing else."""
         found, held = _only_part(given), item.__dict__
         if found is None or item.__pydantic_extra__:
-            return False
+            return None
         kind, said = found
-        if not may_speak_as(given["content"].get("role") or "", [held["memory_type"]]):
-            return False
-        if kind == "function_response":
-            fields = _result_fields(said["id"], said)
-            return held["name"] is None and all(
-                held.get(name) == fields[name]
-                for name in ("memory_type", "content", "tool_call_id", "tool_name", "is_error")
-            )
-        by_user = given["author"] == USER
-        calls = [_call_fields(said["id"], said)] if kind == "function_call" else []
-        return (
-            held["memory_type"] == ("human" if by_user else "ai")
-            and held["content"] == ("" if calls else said)
-            and held["name"] == (None if by_user else given["author"] or None)
-            and json_text(calls) == json_text(held.get("tool_calls") or [])
-        )
+        role = given["content"].get("role")
+        if not may_speak_as(role or "", [held["memory_type"]]) or not _says(held, given["author"], kind, said):
+            return None
+        part = _PART(**{kind: said if kind == "text" else _STRUCTS[kind](**said)})
+        content = _CONTENT(role=role, parts=[part])
+        return _EVENT(**{**given, "content": content, "actions": _ACTIONS(), "node_info": _NODE_INFO()})
 
     def read(self, given: JsonObject) -> list[Fields]:
         """Return the fields of the items of an event: its function responses, then what its author says.
@@ -172,6 +158,22 @@ def _only_part(given: JsonObject) -> tuple[str, Any] | None:
     if not plain or type(given["timestamp"]) is not float or not all(type(text) is str for text in texts):
         return None
     return kind, said
+
+
+def _says(held: Mapping[str, Any], author: str, kind: str, said: Any) -> bool:
+    """Return True if the fields of an item say what the only part of an author's event says."""
+    if kind == "function_response":
+        names = ("memory_type", "content", "tool_call_id", "tool_name", "is_error")
+        fields = _result_fields(said["id"], said)
+        return held["name"] is None and all(held.get(name) == fields[name] for name in names)
+    calls = [_call_fields(said["id"], said)] if kind == "function_call" else []
+    asked = held.get("tool_calls") or []
+    return (
+        held["memory_type"] == ("human" if author == USER else "ai")
+        and held["content"] == ("" if calls else said)
+        and held["name"] == (None if author == USER else author or None)
+        and (not (calls or asked) or json_text(calls) == json_text(asked))
+    )
 
 
 def _identified(given: Iterable[Mapping[str, Any]]) -> list[tuple[str, Mapping[str, Any]]]:

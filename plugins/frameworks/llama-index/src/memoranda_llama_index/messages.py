@@ -20,7 +20,7 @@ from llama_index.core.base.llms.types import (
 from memoranda.items import MemoryItem
 from memoranda.shapes import json_text
 from memoranda.tool_calls import call_arguments, call_name
-from memoranda_messages.sessions import Fields, JsonObject, MessageFormat, Outgoing, Part, Result
+from memoranda_messages.sessions import Fields, JsonObject, MessageFormat, Outgoing, Part, Result, Template
 
 _TYPES = {
     "system": "system",
@@ -45,6 +45,8 @@ _KNOWN = {"text", "thinking", "tool_call", "cache", *_DATA}
 _SAID = {"tool_call_id", "name", "session_id", "reasoning_content"}
 """The keys beside a message's blocks that its fields or parts have, or that no model is sent."""
 
+_MESSAGE, _TEXT = Template(ChatMessage()), Template(TextBlock(text=""))
+_TOOL_CALL = Template(ToolCallBlock(tool_name="", tool_kwargs={}))
 _USUAL_ROLES = {"user": "human", "assistant": "ai", "tool": "tool", "system": "system"}
 _KEYS = {"role", "blocks", "additional_kwargs"}
 _TEXT_KEYS = {"block_type", "text"}
@@ -65,27 +67,32 @@ class LlamaIndexFormat(MessageFormat[ChatMessage]):
         """Return the message. Raises ValueError for blocks that this release does not know, or whose file is gone."""
         return ChatMessage.model_validate(given)
 
-    def is_just(self, item: MemoryItem, given: JsonObject) -> bool:
-        """Return True if a message of texts and calls, or of a result, and its item say the same, and nothing else."""
+    def just(self, item: MemoryItem, given: JsonObject) -> ChatMessage | None:
+        """Return a message of texts and calls, or of a result, that says the same as its item, and nothing else."""
         held = item.__dict__
         kind = held["memory_type"]
         if given.keys() != _KEYS or _USUAL_ROLES.get(given["role"]) != kind:
-            return False
+            return None
         if item.__pydantic_extra__ or held["name"] is not None or held.get("is_error"):
-            return False
+            return None
+        blocks: list[ContentBlock] = []
         texts, calls = [], []
         for block in given["blocks"]:
-            if block.keys() == _TEXT_KEYS and block["block_type"] == "text":
+            if block.keys() == _TEXT_KEYS and block["block_type"] == "text" and type(block["text"]) is str:
                 texts.append(block["text"])
-            elif block.keys() == _CALL_KEYS and block["block_type"] == "tool_call" and block["tool_call_id"]:
+                blocks.append(_TEXT(**block))
+            elif block.keys() == _CALL_KEYS and block["block_type"] == "tool_call" and _is_usual(block):
                 calls.append(_call(block))
+                blocks.append(_TOOL_CALL(**block))
             else:
-                return False
+                return None
         beside = {"tool_call_id": held.get("tool_call_id")} if kind == "tool" else {}
         if given["additional_kwargs"] != beside or "\n".join(texts) != held["content"]:
-            return False
+            return None
         asked = held.get("tool_calls") or []
-        return not (calls or asked) or (kind == "ai" and json_text(calls) == json_text(asked))
+        if (calls or asked) and (kind != "ai" or json_text(calls) != json_text(asked)):
+            return None
+        return _MESSAGE(role=_ROLES[kind], blocks=blocks, additional_kwargs=beside)
 
     def read(self, given: JsonObject) -> list[Fields]:
         """Return the fields of a message."""
@@ -124,6 +131,12 @@ class LlamaIndexFormat(MessageFormat[ChatMessage]):
             ToolCallBlock(tool_call_id=call.id, tool_name=call.name, tool_kwargs=call.values) for call in outgoing.calls
         ]
         return ChatMessage(role=_ROLES[outgoing.role], blocks=blocks, additional_kwargs=beside)
+
+
+def _is_usual(block: JsonObject) -> bool:
+    """Return True if the values of a call are what nearly all calls have."""
+    texts = (block["tool_call_id"], block["tool_name"])
+    return all(type(text) is str and text for text in texts) and type(block["tool_kwargs"]) is dict
 
 
 def _calls(blocks: list[JsonObject], beside: Mapping[str, Any]) -> list[JsonObject]:

@@ -7,6 +7,7 @@ from memoranda_messages.parts import Part, parts_of
 from memoranda_messages.sessions.agreement import Fields
 from memoranda_messages.sessions.conversation import Conversation, Fence, settled
 from memoranda_messages.sessions.formats import JsonObject, MessageFormat, warn_of
+from memoranda_messages.sessions.models import Template
 from memoranda_messages.sessions.outgoing import Call, Outgoing, Result
 from memoranda_messages.sessions.records import (
     RECORD,
@@ -35,6 +36,6 @@ from memoranda_messages.sessions.sessions import (
 __all__ = [
     "RECORD", "Call", "Conversation", "DerivedIds", "Dropped", "Fence", "Fields", "JsonObject", "MessageFormat",
     "Outgoing", "Part", "Record", "Records", "Result", "ScopedState", "SessionOptions", "Sessions", "StoredState",
-    "SyncCallError", "ViewOptions", "awaitable_store", "beside", "blocking", "finished", "parts_of", "replaced",
-    "retry_conflicts", "seen_by", "settled", "states_of", "warn_of", "write_records",
+    "SyncCallError", "Template", "ViewOptions", "awaitable_store", "beside", "blocking", "finished", "parts_of",
+    "replaced", "retry_conflicts", "seen_by", "settled", "states_of", "warn_of", "write_records",
 ]  # fmt: skip

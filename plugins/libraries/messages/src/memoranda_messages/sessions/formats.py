@@ -102,9 +102,12 @@ class MessageFormat(ABC, Generic[M]):
         Parts that this does not take from ``outgoing`` are reported as dropped.
         """
 
-    def is_just(self, item: MemoryItem, given: JsonObject) -> bool:
-        """Return True if an object is known to say what its only item says, without reading it; only for speed."""
-        return False
+    def just(self, item: MemoryItem, given: JsonObject) -> M | None:
+        """Return the message of an object that says what its only item says, and nothing else, if that is easily seen.
+
+        Only for speed: None leaves it to the other methods.
+        """
+        return None
 
     def items(
         self,
@@ -229,9 +232,9 @@ class MessageFormat(ABC, Generic[M]):
         if not isinstance(given, dict):
             return None
         try:
+            if (just := self.just(item, given)) is not None:
+                return just, 1
             message = self.load(given)
-            if self.is_just(item, given):
-                return message, 1
             # A framework may read the stored object otherwise than it writes one: what it has read is compared.
             said = self.dump(message)
         except _UNREADABLE:
