@@ -18,6 +18,7 @@ from memoranda.items import BUILTIN_TYPES, SummaryMemory
 from memoranda.shapes import check_text, checked_json
 from memoranda.store import InMemoryStore, copy_item, dump_item, load_item
 from memoranda.store.backend import check_item, make_item
+from memoranda.store.codec import new_item
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=8)
 JSON = st.recursive(
@@ -229,3 +230,38 @@ async def test_what_cannot_be_an_item_is_refused_by_its_field(update: dict[str, 
         await store.add(AIMemory(content="x").model_copy(update=update))
     assert (refused.value.field or "").startswith(field)
     assert await store.count() == 0
+
+
+@given(items(), st.booleans())
+def test_a_new_item_is_what_its_class_makes_of_the_fields(item: MemoryItem, dated: bool) -> None:
+    usual = ("id", "content", "memory_type", "name", "tool_calls", "tool_call_id", "is_error", "mood")
+    fields = {name: value for name in usual if (value := getattr(item, name, None)) is not None}
+    fields |= {"created_at": item.created_at} if dated else {}
+
+    made = new_item(dict(fields), item.metadata)
+
+    expected = type(item)(**fields | {"created_at": made.created_at}, metadata=item.metadata)
+    assert type(made) is type(expected)
+    assert made == expected
+    assert made.created_at == made.updated_at
+    assert not dated or made.created_at == item.created_at
+
+
+@pytest.mark.parametrize(
+    ("fields", "field"),
+    [
+        ({"memory_type": "human"}, "content"),
+        ({"memory_type": "human", "content": 5}, "content"),
+        ({"memory_type": "human", "content": "", "id": 5}, "id"),
+        ({"memory_type": "human", "content": "", "name": 5}, "name"),
+        ({"memory_type": "human", "content": "", "created_at": "yesterday"}, "created_at"),
+        ({"memory_type": "human", "content": "", "user_id": "ada"}, "user_id"),
+        ({"memory_type": "ai", "content": "", "tool_calls": [{"name": "look"}]}, "tool_calls"),
+        ({"memory_type": "ai", "content": "", "tool_calls": [{"id": ""}]}, "tool_calls"),
+        ({"memory_type": "tool", "content": "", "tool_call_id": None}, "tool_call_id"),
+    ],
+)
+def test_a_new_item_of_wrong_fields_is_refused_as_by_its_class(fields: dict[str, Any], field: str) -> None:
+    with pytest.raises(InputError) as raised:
+        new_item(fields, MemoryMetadata())
+    assert raised.value.field == field

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
+from uuid import UUID
 
 import pytest
 from hypothesis import given
@@ -19,8 +20,7 @@ def test_an_item_has_its_documented_defaults() -> None:
     assert (item.status, item.version, item.name, item.archived_by) == (MemoryStatus.ACCEPTED, 0, None, None)
     assert item.metadata == MemoryMetadata()
     assert item.updated_at == item.created_at
-    assert len(item.id) == 32
-    assert int(item.id, 16) >= 0
+    assert (UUID(item.id).version, UUID(item.id).hex) == (4, item.id)
 
 
 def test_the_text_of_an_item_leaves_out_what_every_new_one_has() -> None:

@@ -9,7 +9,16 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from memoranda.errors import CorruptStoreError, InputError
-from memoranda.items import BUILTIN_TYPES, SCOPE_FIELDS, MemoryItem, MemoryMetadata, MemoryStatus
+from memoranda.items import (
+    BUILTIN_TYPES,
+    SCOPE_FIELDS,
+    MemoryItem,
+    MemoryMetadata,
+    MemoryStatus,
+    new_id,
+    now_text,
+    utc_text,
+)
 from memoranda.shapes import checked_json
 from memoranda.store.checks import check_item, validated
 from memoranda.store.fields import TRUSTED, fields_of
@@ -132,6 +141,45 @@ def make_item(
         return bare_item(cls, base, further)
     except (KeyError, TypeError, ValueError, ValidationError) as error:
         raise CorruptStoreError(f"The stored item {base.get('id')!r} cannot be read as a memory item.") from error
+
+
+_USUALLY_GIVEN = frozenset(
+    {"id", "content", "memory_type", "created_at", "name", "group", "origin", "payload", "payload_format"}
+    | {"tool_calls", "tool_call_id", "tool_name", "is_error", "provider_parts"}
+)
+
+
+def new_item(fields: dict[str, Any], metadata: MemoryMetadata) -> MemoryItem:
+    """Return a new item with these fields, ``memory_type`` among them, of the class that has this type.
+
+    It is what the class itself makes of them, in a third of the time where they are the usual ones and of the types
+    that they should have. The values become its own. Raises InputError, naming the field, as the class does.
+    """
+    cls = BUILTIN_TYPES.get(fields["memory_type"], MemoryItem)
+    known = TRUSTED.get(cls)
+    if known is None or not fields.keys() <= _USUALLY_GIVEN:
+        return cls(**fields, metadata=metadata)
+    further = fields.copy()
+    made = known.blank.copy()
+    made["id"] = further.pop("id", None) or new_id()
+    made["content"] = further.pop("content", None)
+    made["memory_type"] = further.pop("memory_type")
+    made["status"] = MemoryStatus.ACCEPTED
+    made["metadata"] = metadata
+    made["version"] = 0
+    try:
+        made["created_at"] = made["updated_at"] = utc_text(further.pop("created_at", None) or now_text())
+        known.take(made, further)
+    except (TypeError, ValueError):
+        return cls(**fields, metadata=metadata)  # Which names the field, or reads it otherwise.
+    calls = made.get("tool_calls")
+    if not type(made["id"]) is type(made["content"]) is str or (calls and not all(map(_is_usual_call, calls))):
+        return cls(**fields, metadata=metadata)
+    return bare_item(cls, made, further)
+
+
+def _is_usual_call(call: Any) -> bool:
+    return type(call) is dict and type(call.get("id")) is str and call["id"] != "" and {*map(type, call)} == {str}
 
 
 def _copied(value: Any) -> Any:

@@ -9,12 +9,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import compress
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
-from uuid import uuid4
 
 from memoranda.errors import InputError
 from memoranda.items import BUILTIN_TYPES, AIMemory, MemoryItem, MemoryMetadata, ToolMemory, now_text
 from memoranda.shapes import check_text
-from memoranda.store.backend import make_item
+from memoranda.store.codec import new_item
 from memoranda.tool_calls import call_arguments, call_name
 from memoranda_messages import Dropped, agrees, from_responses, to_responses
 from memoranda_messages.payload_json import decode_payload, encode_payload
@@ -51,18 +50,15 @@ def _usual_items(given: Sequence[Any], metadata: MemoryMetadata) -> list[MemoryI
         said = _usually_said(one)
         if said is None:
             raise InputError("This item is not of a usual shape.")
-        for text in said:
-            check_text(text, "item")
-        # What was looked at here is of the types that an item's fields have, and a store checks it once more.
-        base: dict[str, Any] = {"id": uuid4().hex, "content": said.content, "memory_type": said.memory_type}
-        base |= {"status": "accepted", "metadata": metadata, "created_at": now, "updated_at": now, "version": 0}
-        further: dict[str, Any] = {"payload": encode_payload(one), "payload_format": RESPONSES}
+        check_text("".join(said), "item")
+        fields: dict[str, Any] = {"memory_type": said.memory_type, "content": said.content, "created_at": now}
+        fields |= {"payload": encode_payload(one), "payload_format": RESPONSES}
         if said.memory_type == "tool":
-            further |= {"tool_call_id": said.call_id, "tool_name": names.get(said.call_id, "")}
+            fields |= {"tool_call_id": said.call_id, "tool_name": names.get(said.call_id, "")}
         elif said.call_id:
             names[said.call_id] = said.name
-            further["tool_calls"] = [{"id": said.call_id, "name": said.name, "arguments": parsed(said.arguments)}]
-        found.append(make_item(base, further))
+            fields["tool_calls"] = [{"id": said.call_id, "name": said.name, "arguments": parsed(said.arguments)}]
+        found.append(new_item(fields, metadata))
     return found
 
 

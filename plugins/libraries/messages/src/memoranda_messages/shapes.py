@@ -11,7 +11,7 @@ from typing import Any
 
 from memoranda.errors import InputError, quoted
 from memoranda.items import MemoryItem
-from memoranda.shapes import checked_json, json_text, wrong
+from memoranda.shapes import checked_json, json_text, json_value, wrong
 
 JsonObject = dict[str, Any]
 
@@ -87,7 +87,7 @@ def calls_of(item: MemoryItem) -> Sequence[Mapping[str, Any]]:
 def parsed(arguments: str) -> Any:
     """Return arguments as an object where writing that out again gives the same text, else the text itself."""
     try:
-        value = json.loads(arguments)
+        value = json_value(arguments)
         return value if isinstance(value, dict) and json_text(value) == arguments else arguments
     except (ValueError, RecursionError):
         return arguments

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Iterable, Sequence
 from typing import Any, Protocol
 
 from memoranda.errors import TurnConflictError, VersionConflictError
 from memoranda.integrity import linked_by_calls, remnants, shown_together, whole_groups
-from memoranda.items import SCOPE_FIELDS, MemoryItem, MemoryMetadata
+from memoranda.items import SCOPE_FIELDS, MemoryItem, MemoryMetadata, new_id
 from memoranda.offloading import filter_weight, offload
-from memoranda.store import EVERYTHING, Capability, Store, copy_item
+from memoranda.store import EVERYTHING, Capability, Store
 from memoranda.store.records import check_record
 from memoranda.trust import check_trust, trust_of
 from memoranda.windowing import as_said
@@ -132,7 +131,7 @@ class Conversation:
         after: str | None = ANYWHERE,
         records: Sequence[MemoryItem] = (),
     ) -> None:
-        """Store items at the end, all or none.
+        """Store items at the end, all or none. They are the conversation's own from then on: it stamps and groups them.
 
         - ``after`` is the :meth:`head` that they follow, None for a conversation that is empty. If it has gone on
           meanwhile, TurnConflictError is raised and nothing is stored. Without it, items come in the order of adding.
@@ -158,6 +157,7 @@ class Conversation:
     async def replace(self, items: Iterable[MemoryItem], *, archived: bool | None = None) -> None:
         """Store items instead of all that the conversation has, all or none, for good if the store can.
 
+        They are the conversation's own, as those of :meth:`append` are.
         With ``archived``, only items that are archived, or only those that are not, are replaced.
         """
         batch = _stamped(items, self.items.scope)
@@ -242,32 +242,26 @@ class Conversation:
 
 
 def _stamped(items: Iterable[MemoryItem], scope: MemoryMetadata) -> list[MemoryItem]:
-    """Return items with the scope's ids where they name none. Raises nothing: the handle refuses other owners."""
-    stamped = []
+    """Give items the scope's ids where they name none. Raises nothing: the handle refuses other owners."""
+    stamped = list(items)
     given = bound = None
-    for item in items:
+    for item in stamped:
         if item.metadata is not given:  # The items of a turn mostly share it.
             given = item.metadata
             missing = [name for name in SCOPE_FIELDS if getattr(given, name) is None]
             ids = {name: value for name in missing if (value := getattr(scope, name)) is not None}
             bound = given.model_copy(update=ids) if ids else None
-        stamped.append(item if bound is None else _but(item, metadata=bound))
+        if bound is not None:
+            item.__dict__["metadata"] = bound
     return stamped
 
 
-def _but(item: MemoryItem, **fields: Any) -> MemoryItem:
-    """Return a copy of an item with other values of some fields, in a third of the time of ``model_copy``."""
-    changed = copy_item(item)
-    changed.__dict__.update(fields)
-    return changed
-
-
-def _tie_groups(batch: list[MemoryItem]) -> None:
+def _tie_groups(batch: Sequence[MemoryItem]) -> None:
     """Let items that belong together by calls say how many they are, so that a missing one is noticed later."""
     for together in shown_together(batch):
-        group = next((batch[at].group for at in together if batch[at].group), None) or uuid.uuid4().hex
+        group = next((batch[at].group for at in together if batch[at].group), None) or new_id()
         for at in together:
-            batch[at] = _but(batch[at], group=group, group_size=len(together))
+            batch[at].__dict__.update(group=group, group_size=len(together))
 
 
 def _in_place(items: Sequence[MemoryItem]) -> bool:

@@ -24,15 +24,15 @@ an item was changed since, or its payload says something else, its message is wr
 from __future__ import annotations
 
 import logging
-import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Any, Generic, TypeVar
 
 from memoranda.errors import InputError
-from memoranda.items import BUILTIN_TYPES, MemoryItem, MemoryMetadata
+from memoranda.items import MemoryItem, MemoryMetadata
 from memoranda.shapes import items_of, owner_of
+from memoranda.store.codec import new_item
 from memoranda.tool_calls import call_name
 from memoranda_messages import Dropped
 from memoranda_messages.parts import frame, framed, parts_of
@@ -274,7 +274,6 @@ class _Own:
 def _item(fields: Fields, owner: MemoryMetadata, names: dict[str, str]) -> MemoryItem:
     """Return the item of fields; ``names`` are those of the tools that were called so far, by the id of the call."""
     values = {name: value for name, value in fields.items() if name not in _BESIDE and value is not None}
-    kind = BUILTIN_TYPES.get(fields["memory_type"], MemoryItem)
     if fields["memory_type"] == "tool" and not fields.get("tool_name"):
         values["tool_name"] = names.get(fields.get("tool_call_id") or "", "")
     for call in fields.get("tool_calls") or ():
@@ -283,7 +282,7 @@ def _item(fields: Fields, owner: MemoryMetadata, names: dict[str, str]) -> Memor
         values.pop("provider_parts", None)
     extra = fields.get("extra")
     metadata = owner.model_copy(update={"extra": {**owner.extra, **extra}}) if extra else owner
-    return kind(**values | {"id": values.get("id") or uuid.uuid4().hex}, metadata=metadata)
+    return new_item(values, metadata)
 
 
 def _has_unstorable(payload: str) -> bool:
