@@ -15,6 +15,7 @@ import tempfile
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -64,23 +65,27 @@ def agents_turn(number: int) -> list[Any]:
 def our_agents(store: memoranda.store.Store) -> Sessions:
     from memoranda_openai_agents import MemorandaSession
 
-    return Sessions(
-        lambda name, items: MemorandaSession(name, store).add_items(items),
-        lambda name: MemorandaSession(name, store).get_items(),
-    )
+    return agents_sessions(lambda name: MemorandaSession(name, store))
+
+
+def agents_sessions(opened: Callable[[str], Any]) -> Sessions:
+    """Return sessions that are each made once, ours and their own alike."""
+    session = cache(opened)
+    return Sessions(lambda name, items: session(name).add_items(items), lambda name: session(name).get_items())
 
 
 @asynccontextmanager
 async def their_agents(folder: Path) -> AsyncIterator[Sessions]:
     from agents import SQLiteSession
 
-    made: dict[str, SQLiteSession] = {}
+    made: list[SQLiteSession] = []
 
-    def session(name: str) -> SQLiteSession:
-        return made.setdefault(name, SQLiteSession(name, folder / "agents.db"))
+    def opened(name: str) -> SQLiteSession:
+        made.append(SQLiteSession(name, folder / "agents.db"))
+        return made[-1]
 
-    yield Sessions(lambda name, items: session(name).add_items(items), lambda name: session(name).get_items())
-    for each in made.values():
+    yield agents_sessions(opened)
+    for each in made:
         each.close()
 
 
