@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from memoranda import AIMemory, HumanMemory, MemoryItem, MemoryMetadata, MemoryStatus, SystemMemory, ToolMemory
 from memoranda.errors import CorruptStoreError, InputError
-from memoranda.items import BUILTIN_TYPES, SummaryMemory
+from memoranda.items import BUILTIN_TYPES, SummaryMemory, now_text
 from memoranda.shapes import check_text, checked_json
 from memoranda.store import InMemoryStore, copy_item, dump_item, load_item
 from memoranda.store.backend import check_item, make_item
@@ -238,7 +238,7 @@ def test_a_new_item_is_what_its_class_makes_of_the_fields(item: MemoryItem, date
     fields = {name: value for name in usual if (value := getattr(item, name, None)) is not None}
     fields |= {"created_at": item.created_at} if dated else {}
 
-    made = new_item(dict(fields), item.metadata)
+    made = new_item(dict(fields), item.metadata, now_text())
 
     expected = type(item)(**fields | {"created_at": made.created_at}, metadata=item.metadata)
     assert type(made) is type(expected)
@@ -253,6 +253,7 @@ def test_a_new_item_is_what_its_class_makes_of_the_fields(item: MemoryItem, date
         ({"memory_type": "human"}, "content"),
         ({"memory_type": "human", "content": 5}, "content"),
         ({"memory_type": "human", "content": "", "id": 5}, "id"),
+        ({"memory_type": "human", "content": "", "id": ""}, "id"),
         ({"memory_type": "human", "content": "", "name": 5}, "name"),
         ({"memory_type": "human", "content": "", "created_at": "yesterday"}, "created_at"),
         ({"memory_type": "human", "content": "", "user_id": "ada"}, "user_id"),
@@ -263,5 +264,5 @@ def test_a_new_item_is_what_its_class_makes_of_the_fields(item: MemoryItem, date
 )
 def test_a_new_item_of_wrong_fields_is_refused_as_by_its_class(fields: dict[str, Any], field: str) -> None:
     with pytest.raises(InputError) as raised:
-        new_item(fields, MemoryMetadata())
+        new_item(fields, MemoryMetadata(), now_text())
     assert raised.value.field == field

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
@@ -16,7 +17,6 @@ from memoranda.items import (
     MemoryMetadata,
     MemoryStatus,
     new_id,
-    now_text,
     utc_text,
 )
 from memoranda.shapes import checked_json
@@ -143,43 +143,55 @@ def make_item(
         raise CorruptStoreError(f"The stored item {base.get('id')!r} cannot be read as a memory item.") from error
 
 
-_USUALLY_GIVEN = frozenset(
-    {"id", "content", "memory_type", "created_at", "name", "group", "origin", "payload", "payload_format"}
-    | {"tool_calls", "tool_call_id", "tool_name", "is_error", "provider_parts"}
-)
-
-
-def new_item(fields: dict[str, Any], metadata: MemoryMetadata) -> MemoryItem:
+def new_item(fields: dict[str, Any], metadata: MemoryMetadata, now: str) -> MemoryItem:
     """Return a new item with these fields, ``memory_type`` among them, of the class that has this type.
 
-    It is what the class itself makes of them, in a third of the time where they are the usual ones and of the types
-    that they should have. The values become its own. Raises InputError, naming the field, as the class does.
+    It is what the class itself makes of them, in a fifth of the time where they are the usual ones and of the types
+    that they should have. The values become its own. It was created ``now`` (see :func:`memoranda.items.now_text`),
+    unless the fields say otherwise. Raises InputError, naming the field, as the class does.
     """
     cls = BUILTIN_TYPES.get(fields["memory_type"], MemoryItem)
-    known = TRUSTED.get(cls)
-    if known is None or not fields.keys() <= _USUALLY_GIVEN:
-        return cls(**fields, metadata=metadata)
-    further = fields.copy()
+    if not _is_usual(cls, fields):
+        return cls(**{"created_at": now, **fields}, metadata=metadata)
+    known = TRUSTED[cls]
     made = known.blank.copy()
-    made["id"] = further.pop("id", None) or new_id()
-    made["content"] = further.pop("content", None)
-    made["memory_type"] = further.pop("memory_type")
-    made["status"] = MemoryStatus.ACCEPTED
-    made["metadata"] = metadata
-    made["version"] = 0
+    if known.nested:
+        known.take(made, {})
+    made["created_at"] = now
+    made.update(fields)
+    made.update(status=MemoryStatus.ACCEPTED, metadata=metadata, updated_at=made["created_at"], version=0)
+    made["id"] = made["id"] or new_id()
+    return bare_item(cls, made, {})
+
+
+_TEXTS = ("id", "content", "memory_type", "created_at")
+_USUALLY_GIVEN = ("name", "group", "origin", "payload", "payload_format", "tool_calls")
+_USUALLY_GIVEN_OF_RESULTS = ("tool_call_id", "tool_name", "is_error")
+
+
+@cache
+def _usual_kinds(cls: type[MemoryItem]) -> dict[str, frozenset[type]]:
+    """Return the types of the usual fields of new items of a class."""
+    kinds = TRUSTED[cls].kinds
+    usual = {name: kinds[name] for name in (*_USUALLY_GIVEN, *_USUALLY_GIVEN_OF_RESULTS) if name in kinds}
+    return usual | dict.fromkeys(_TEXTS, frozenset({str}))
+
+
+def _is_usual(cls: type[MemoryItem], fields: dict[str, Any]) -> bool:
+    """Return True if an item of a class can be made of fields as they are."""
+    kinds = _usual_kinds(cls)
+    for name, value in fields.items():
+        if name not in kinds or type(value) not in kinds[name]:
+            return False
+    for call in fields.get("tool_calls", ()):
+        if type(call) is not dict or type(call.get("id")) is not str or not call["id"] or {*map(type, call)} != {str}:
+            return False
+    if "content" not in fields or fields.get("id") == "":
+        return False
     try:
-        made["created_at"] = made["updated_at"] = utc_text(further.pop("created_at", None) or now_text())
-        known.take(made, further)
-    except (TypeError, ValueError):
-        return cls(**fields, metadata=metadata)  # Which names the field, or reads it otherwise.
-    calls = made.get("tool_calls")
-    if not type(made["id"]) is type(made["content"]) is str or (calls and not all(map(_is_usual_call, calls))):
-        return cls(**fields, metadata=metadata)
-    return bare_item(cls, made, further)
-
-
-def _is_usual_call(call: Any) -> bool:
-    return type(call) is dict and type(call.get("id")) is str and call["id"] != "" and {*map(type, call)} == {str}
+        return "created_at" not in fields or utc_text(fields["created_at"]) == fields["created_at"]
+    except ValueError:
+        return False
 
 
 def _copied(value: Any) -> Any:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import compress
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from memoranda.errors import InputError
 from memoranda.items import BUILTIN_TYPES, AIMemory, MemoryItem, MemoryMetadata, ToolMemory, now_text
@@ -51,14 +51,15 @@ def _usual_items(given: Sequence[Any], metadata: MemoryMetadata) -> list[MemoryI
         if said is None:
             raise InputError("This item is not of a usual shape.")
         check_text("".join(said), "item")
-        fields: dict[str, Any] = {"memory_type": said.memory_type, "content": said.content, "created_at": now}
-        fields |= {"payload": encode_payload(one), "payload_format": RESPONSES}
-        if said.memory_type == "tool":
-            fields |= {"tool_call_id": said.call_id, "tool_name": names.get(said.call_id, "")}
-        elif said.call_id:
-            names[said.call_id] = said.name
-            fields["tool_calls"] = [{"id": said.call_id, "name": said.name, "arguments": parsed(said.arguments)}]
-        found.append(new_item(fields, metadata))
+        memory_type, content, call_id, name, arguments = said
+        fields: dict[str, Any] = {"memory_type": memory_type, "content": content}
+        fields["payload"], fields["payload_format"] = encode_payload(one), RESPONSES
+        if memory_type == "tool":
+            fields["tool_call_id"], fields["tool_name"] = call_id, names.get(call_id, "")
+        elif call_id:
+            names[call_id] = name
+            fields["tool_calls"] = [{"id": call_id, "name": name, "arguments": parsed(arguments)}]
+        found.append(new_item(fields, metadata, now))
     return found
 
 
@@ -175,14 +176,8 @@ _TEXT = frozenset({str})
 _TEXT_OR_NONE = frozenset({str, type(None)})
 
 
-class _Said(NamedTuple):
-    """What a dict of a usual shape says: a text, a call or a result."""
-
-    memory_type: str
-    content: str
-    call_id: str = ""
-    name: str = ""
-    arguments: str = ""
+_Said = tuple[str, str, str, str, str]
+"""What a dict of a usual shape says: its ``memory_type`` and its text, then the id, name and arguments of a call."""
 
 
 def _usually_said(given: Any) -> _Said | None:
@@ -192,14 +187,14 @@ def _usually_said(given: Any) -> _Said | None:
     kind, keys = given.get("type", "message"), given.keys()
     if kind == "message" and keys <= _MESSAGE and type(given.get("role")) is str:
         memory_type, text = _TYPES.get(given["role"]), _plain_text(given.get("content"))
-        return None if memory_type is None or text is None else _Said(memory_type, text)
+        return None if memory_type is None or text is None else (memory_type, text, "", "", "")
     call_id = given.get("call_id")
     if type(call_id) is not str or not call_id:
         return None
     if kind == "function_call_output" and keys <= _OUTPUT and type(given.get("output")) is str:
-        return _Said("tool", given["output"], call_id)
+        return "tool", given["output"], call_id, "", ""
     if kind == "function_call" and keys <= _CALL and {type(given.get("name")), type(given.get("arguments"))} == _TEXT:
-        return _Said("ai", "", call_id, given["name"], given["arguments"])
+        return "ai", "", call_id, given["name"], given["arguments"]
     return None
 
 
@@ -209,15 +204,16 @@ def _plainly_agrees(item: MemoryItem, given: Any) -> bool:
     False says nothing: :func:`memoranda_messages.agrees` decides on the rest.
     """
     held, said = item.__dict__, _usually_said(given)
-    if said is None or held["memory_type"] != said.memory_type or held["content"] != said.content:
+    if said is None or (held["memory_type"], held["content"]) != said[:2]:
         return False
     if held["name"] is not None or (item.__pydantic_extra__ or {}).get("provider_parts"):
         return False
-    if said.memory_type == "tool":
-        return bool(held.get("tool_call_id") == said.call_id and held.get("is_error") is False)
+    call_id = said[2]
+    if said[0] == "tool":
+        return bool(held.get("tool_call_id") == call_id and held.get("is_error") is False)
     calls: list[Any] = held.get("tool_calls") or []
-    if not calls or not said.call_id:
-        return not calls and not said.call_id
+    if not calls or not call_id:
+        return not calls and not call_id
     if len(calls) != 1 or calls[0].keys() != {"id", "name", "arguments"}:
         return False
     return (calls[0]["id"], calls[0]["name"], call_arguments(calls[0])) == said[2:]

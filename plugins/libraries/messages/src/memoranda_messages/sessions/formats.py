@@ -30,7 +30,7 @@ from collections.abc import Set as AbstractSet
 from typing import Any, Generic, TypeVar
 
 from memoranda.errors import InputError
-from memoranda.items import MemoryItem, MemoryMetadata
+from memoranda.items import MemoryItem, MemoryMetadata, now_text
 from memoranda.shapes import items_of, owner_of
 from memoranda.store.codec import new_item
 from memoranda.tool_calls import call_name
@@ -125,6 +125,7 @@ class MessageFormat(ABC, Generic[M]):
         """
         owner = owner_of(metadata)
         known = dict(names or {})
+        now = now_text()
         found: list[MemoryItem] = []
         for position, message in enumerate(messages):
             given = self.dump(message)
@@ -134,7 +135,7 @@ class MessageFormat(ABC, Generic[M]):
             if ids is not None:
                 for number, each in enumerate(fields):
                     each["id"] = f"{ids[position]}-{number}" if number else ids[position]
-            found += self._items_of(given, payload, fields, owner, known)
+            found += self._items_of(given, payload, fields, owner, known, now)
         return found
 
     def messages(self, items: Iterable[MemoryItem], *, dropped: list[Dropped] | None = None) -> list[M]:
@@ -199,11 +200,17 @@ class MessageFormat(ABC, Generic[M]):
             return []
 
     def _items_of(
-        self, given: JsonObject, payload: str, known: Sequence[Fields], owner: MemoryMetadata, names: dict[str, str]
+        self,
+        given: JsonObject,
+        payload: str,
+        known: Sequence[Fields],
+        owner: MemoryMetadata,
+        names: dict[str, str],
+        now: str,
     ) -> Iterator[MemoryItem]:
         first: str | None = None
         for fields in known:
-            item = _item(fields | {"payload": payload, "payload_format": self.name}, owner, names)
+            item = _item(fields | {"payload": payload, "payload_format": self.name}, owner, names, now)
             if first is not None or fields.get("parts"):
                 item.payload = encode_payload(frame(item, given, fields.get("parts") or (), first))
             first = first or item.id
@@ -271,8 +278,8 @@ class _Own:
         self.items = items
 
 
-def _item(fields: Fields, owner: MemoryMetadata, names: dict[str, str]) -> MemoryItem:
-    """Return the item of fields; ``names`` are those of the tools that were called so far, by the id of the call."""
+def _item(fields: Fields, owner: MemoryMetadata, names: dict[str, str], now: str) -> MemoryItem:
+    """Return a new item of fields; ``names`` are those of the tools that were called so far, by the id of the call."""
     values = {name: value for name, value in fields.items() if name not in _BESIDE and value is not None}
     if fields["memory_type"] == "tool" and not fields.get("tool_name"):
         values["tool_name"] = names.get(fields.get("tool_call_id") or "", "")
@@ -282,7 +289,7 @@ def _item(fields: Fields, owner: MemoryMetadata, names: dict[str, str]) -> Memor
         values.pop("provider_parts", None)
     extra = fields.get("extra")
     metadata = owner.model_copy(update={"extra": {**owner.extra, **extra}}) if extra else owner
-    return new_item(values, metadata)
+    return new_item(values, metadata, now)
 
 
 def _has_unstorable(payload: str) -> bool:
