@@ -8,10 +8,13 @@ from typing import Any
 import pytest
 from agents.memory import Session, SessionSettings
 
-from memoranda import HumanMemory
+from memoranda import AIMemory, HumanMemory, MemoryItem, ToolMemory
 from memoranda.errors import MemoryError
+from memoranda.items import SummaryMemory
 from memoranda.store import Store
+from memoranda_messages import to_responses
 from memoranda_openai_agents import MemorandaSession
+from memoranda_openai_agents.sdk_items import sdk_items
 
 REASONING = {"id": "rs_1", "type": "reasoning", "summary": [], "encrypted_content": "b64=="}
 CALL = {"type": "function_call", "id": "fc_1", "call_id": "c1", "name": "look", "arguments": '{"at": "sky"}'}
@@ -51,6 +54,69 @@ async def test_items_come_back_as_they_were_and_in_order(store: Store) -> None:
     await session.add_items(turn)
 
     assert await session.get_items() == turn
+
+
+PLAIN: list[Any] = [
+    {"role": "system", "content": "Be brief."},
+    {"role": "user", "content": "What colour is the sky?"},
+    {"type": "function_call", "call_id": "c1", "name": "look", "arguments": '{"at": "sky"}'},
+    {"type": "function_call", "call_id": "c2", "name": "look", "arguments": "{"},
+    {"type": "function_call_output", "call_id": "c1", "output": "blue"},
+    {"type": "function_call_output", "call_id": "c2", "output": ""},
+    {"role": "assistant", "content": "It is blue."},
+]
+NOT_PLAIN: list[Any] = [
+    {"role": "developer", "content": "Be brief."},
+    {"type": "message", "role": "user", "content": "typed"},
+    {"role": "user", "content": [{"type": "input_text", "text": "in a list"}]},
+    {"type": "function_call", "call_id": "c" * 65, "name": "look", "arguments": "{}"},
+    {"type": "function_call", "call_id": "c", "name": "a name?", "arguments": "{}"},
+]
+
+
+async def test_what_the_fields_say_as_it_stands_is_stored_once(store: Store) -> None:
+    session = MemorandaSession("chat", store)
+    await session.add_items([*PLAIN, *NOT_PLAIN])
+
+    found = await store.search(mode="substring", order="added", limit=99)
+
+    assert [item.payload is None for item in reversed(found)] == [True] * len(PLAIN) + [False] * len(NOT_PLAIN)
+    assert await session.get_items() == [*PLAIN, *NOT_PLAIN]
+    assert await session.get_items(limit=6) == [PLAIN[-1], *NOT_PLAIN]
+
+
+async def test_a_plain_message_that_was_edited_comes_back_edited_and_alone(store: Store) -> None:
+    session = MemorandaSession("chat", store)
+    await session.add_items([*PLAIN, *NOT_PLAIN])
+    (asked,) = await store.search(query="What colour", mode="substring")
+
+    asked.content = "What colour is the sea?"
+    await store.update(asked)
+
+    assert await session.get_items() == [PLAIN[0], {"role": "user", "content": asked.content}, *PLAIN[2:], *NOT_PLAIN]
+
+
+@pytest.mark.parametrize(
+    "item",
+    [
+        MemoryItem(content="hi"),
+        HumanMemory(content="hi", name="Ada"),
+        HumanMemory.model_validate({"content": "hi", "provider_parts": ["web_search_call"]}),
+        SummaryMemory(content="hi"),
+        ToolMemory(content="hi"),
+        ToolMemory(content="hi", tool_call_id="c1", is_error=True),
+        ToolMemory(content="hi", tool_call_id="c1", also_answers=["c2"]),
+        AIMemory(content="hi", tool_calls=[{"id": "c1", "name": "look", "arguments": "{}"}]),
+        AIMemory(content="", tool_calls=[{"id": "c1", "name": 5, "arguments": "{}"}]),
+        AIMemory(content="", tool_calls=[{"id": "c1", "function": {"name": "look", "arguments": "{}"}}]),
+        AIMemory(content="", tool_calls=[{"id": "c1", "name": "look", "arguments": "{}"}] * 2),
+    ],
+    ids=range(11),
+)
+def test_an_item_that_says_more_than_a_plain_message_is_converted(item: MemoryItem) -> None:
+    item.payload_format = "responses"
+
+    assert sdk_items([item]) == to_responses([item])
 
 
 async def test_a_limit_counts_items_and_takes_the_newest(store: Store) -> None:

@@ -1,5 +1,8 @@
 """The SDK's items as memory items that hold them unchanged, and back.
 
+A message of one text, a call or a result is in the fields as it stands, and needs no payload: its format alone says
+that it is the SDK's. Any other is kept as the payload.
+
 The SDK's own dict comes back as it was, as long as it agrees with the memory item: an item that was changed since comes
 back changed, and so does one that another framework wrote.
 """
@@ -17,7 +20,8 @@ from memoranda.store.codec import new_item
 from memoranda.tool_calls import call_arguments, call_name
 from memoranda_messages import Dropped, agrees, from_responses, to_responses
 from memoranda_messages.payload_json import decode_payload, encode_payload
-from memoranda_messages.responses import REASONING, lone_reasoning
+from memoranda_messages.request import legal_tool_name
+from memoranda_messages.responses import MAX_ID, REASONING, lone_reasoning
 from memoranda_messages.sessions.agreement import is_same_unknown, unknown_fields
 from memoranda_messages.shapes import parsed
 
@@ -52,8 +56,9 @@ def _usual_items(given: Sequence[Any], metadata: MemoryMetadata) -> list[MemoryI
             raise InputError("This item is not of a usual shape.")
         check_text("".join(said), "item")
         memory_type, content, call_id, name, arguments = said
-        fields: dict[str, Any] = {"memory_type": memory_type, "content": content}
-        fields["payload"], fields["payload_format"] = encode_payload(one), RESPONSES
+        fields: dict[str, Any] = {"memory_type": memory_type, "content": content, "payload_format": RESPONSES}
+        if not _is_in_fields(one):
+            fields["payload"] = encode_payload(one)
         if memory_type == "tool":
             fields["tool_call_id"], fields["tool_name"] = call_id, names.get(call_id, "")
         elif call_id:
@@ -151,8 +156,10 @@ def single_sdk_item(item: MemoryItem) -> TResponseInputItem:
 
 def _original(item: MemoryItem) -> Any:
     """Return the SDK's own dict, or None if it no longer agrees with the memory item."""
-    if item.payload is None or item.payload_format not in (RAW, RESPONSES):
+    if item.payload_format not in (RAW, RESPONSES):
         return None
+    if item.payload is None:
+        return _from_fields(item) if item.payload_format == RESPONSES else None
     given = decode_payload(item.payload)
     if item.payload_format == RESPONSES and _plainly_agrees(item, given):
         return given
@@ -167,6 +174,38 @@ def _original(item: MemoryItem) -> Any:
     )
 
 
+def _is_in_fields(given: dict[str, Any]) -> bool:
+    """Return True if the fields of its item give a dict of a usual shape back."""
+    keys = given.keys()
+    if keys == {"role", "content"}:
+        return given["role"] in _ROLES.values() and type(given["content"]) is str
+    if keys == {"type", "call_id", "name", "arguments"}:
+        return len(given["call_id"]) <= MAX_ID and legal_tool_name(given["name"]) == given["name"]
+    return keys == {"type", "call_id", "output"}
+
+
+def _from_fields(item: MemoryItem) -> dict[str, Any] | None:
+    """Return the dict that :func:`_is_in_fields`; None if the item says more by now."""
+    held = item.__dict__
+    if held["name"] is not None or item.__pydantic_extra__:
+        return None
+    kind, content, calls = held["memory_type"], held["content"], held.get("tool_calls")
+    if kind == "tool":
+        call_id = held.get("tool_call_id")
+        if not call_id or held.get("is_error") or held.get("also_answers"):
+            return None
+        return {"type": "function_call_output", "call_id": call_id, "output": content}
+    if not calls:
+        return {"role": _ROLES[kind], "content": content} if kind in _ROLES else None
+    if content or len(calls) != 1 or calls[0].keys() != _CALL_FIELDS:
+        return None
+    (call,) = calls
+    found = {"type": "function_call", "call_id": call["id"], "name": call["name"], "arguments": call_arguments(call)}
+    return found if type(call["name"]) is str else None
+
+
+_ROLES = {"human": "user", "ai": "assistant", "system": "system"}
+_CALL_FIELDS = {"id", "name", "arguments"}
 _MESSAGE = frozenset({"type", "role", "content", "id", "status"})
 _CALL = frozenset({"type", "id", "call_id", "name", "arguments", "status"})
 _OUTPUT = frozenset({"type", "id", "call_id", "output", "status"})
@@ -214,7 +253,7 @@ def _plainly_agrees(item: MemoryItem, given: Any) -> bool:
     calls: list[Any] = held.get("tool_calls") or []
     if not calls or not call_id:
         return not calls and not call_id
-    if len(calls) != 1 or calls[0].keys() != {"id", "name", "arguments"}:
+    if len(calls) != 1 or calls[0].keys() != _CALL_FIELDS:
         return False
     return (calls[0]["id"], calls[0]["name"], call_arguments(calls[0])) == said[2:]
 

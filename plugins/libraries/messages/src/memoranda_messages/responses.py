@@ -38,7 +38,8 @@ FORMAT = "responses"
 REASONING = "reasoning"
 _TYPES = {"user": "human", "assistant": "ai", "system": "system", "developer": "system"}
 _ROLES = {"ai": "assistant", "system": "system"}
-_MAX_ID = 64
+MAX_ID = 64
+"""How many characters the id of a call may have."""
 
 _ALONE = frozenset(
     {REASONING, "web_search_call", "file_search_call", "code_interpreter_call", "image_generation_call", "mcp_call"}
@@ -85,7 +86,7 @@ def to_responses(
     this API has no place for is appended to ``dropped``, or with ``strict`` an InputError. Raises InputError as
     :func:`memoranda_messages.to_openai` does.
     """
-    request = Request(FORMAT, items, _read, legal=lambda name: name[:_MAX_ID], strict=strict, dropped=dropped)
+    request = Request(FORMAT, items, _read, legal=lambda name: name[:MAX_ID], strict=strict, dropped=dropped)
     _settle_kinds(request)
     answered_by: dict[str, str] = {}
     sent: list[tuple[Message, MemoryItem]] = []
@@ -219,7 +220,7 @@ def _without_payload(item: MemoryItem) -> Any:
     """Return what an item that is sent alone and has no payload is sent as."""
     if item.memory_type == "tool":
         return {"type": "function_call_output", "call_id": getattr(item, "tool_call_id", ""), "output": item.content}
-    sent = _from_fields(item, [call["id"][:_MAX_ID] for call in calls_of(item)], legal_tool_name)
+    sent = _from_fields(item, [call["id"][:MAX_ID] for call in calls_of(item)], legal_tool_name)
     return sent[0] if len(sent) == 1 else sent
 
 
