@@ -284,3 +284,49 @@ async def test_forgetting_reaches_archived_messages(store: Store) -> None:
     assert len(kept) == 2
     await store.scoped(user_id="ada").purge()
     assert await store.count() == 0
+
+
+PLAIN = [
+    ChatMessage(role="system", content="Be brief."),
+    ChatMessage(role="user", content="Where is it cold?"),
+    said("assistant", TextBlock(text="I will look."), call("Oslo"), call("Rome")),
+    result("Oslo"),
+    result("Rome", "rain"),
+    ChatMessage(role="assistant", content="In Oslo."),
+]
+NOT_PLAIN = [
+    ChatMessage(role="user", content=""),
+    ChatMessage(role="assistant"),
+    said("user", TextBlock(text="Hi"), name="Ada"),
+    said("user", TextBlock(text="a"), TextBlock(text="b")),
+    said("assistant", ToolCallBlock(tool_call_id="t", tool_name="weather", tool_kwargs="{")),
+    said("assistant", ToolCallBlock(tool_name="weather", tool_kwargs={})),
+]
+
+
+async def test_what_the_fields_say_as_it_stands_is_stored_once(store: Store) -> None:
+    chat_store = MemorandaChatStore(store)
+    messages = [*NOT_PLAIN[:4], *PLAIN, *NOT_PLAIN[4:]]
+    await chat_store.add_messages("chat", messages)
+
+    found = await store.search(mode="substring", order="added", limit=99)
+
+    assert [item.payload is None for item in reversed(found)] == [message in PLAIN for message in messages]
+    assert await chat_store.get_messages("chat") == messages
+    assert chat_store.dropped == []
+
+
+async def test_a_plain_message_that_was_edited_comes_back_edited(store: Store) -> None:
+    chat_store = MemorandaChatStore(store)
+    await chat_store.add_messages("chat", PLAIN)
+    for item in await store.search(mode="substring", limit=99):
+        item.content = item.content.replace("Where", "When")
+        if isinstance(item, AIMemory) and item.tool_calls:
+            item.tool_calls[0]["arguments"] = {"city": "Bergen"}
+        await store.update(item)
+
+    _, asked, called, *rest = await chat_store.get_messages("chat")
+
+    assert asked.content == "When is it cold?"
+    assert [block.tool_kwargs for block in called.blocks[1:]] == [{"city": "Bergen"}, {"city": "Rome"}]  # type: ignore[union-attr]
+    assert rest == PLAIN[3:]

@@ -67,6 +67,7 @@ PLAIN: list[Any] = [
 ]
 NOT_PLAIN: list[Any] = [
     {"role": "developer", "content": "Be brief."},
+    {"role": "assistant", "content": ""},
     {"type": "message", "role": "user", "content": "typed"},
     {"role": "user", "content": [{"type": "input_text", "text": "in a list"}]},
     {"type": "function_call", "call_id": "c" * 65, "name": "look", "arguments": "{}"},
@@ -82,7 +83,7 @@ async def test_what_the_fields_say_as_it_stands_is_stored_once(store: Store) -> 
 
     assert [item.payload is None for item in reversed(found)] == [True] * len(PLAIN) + [False] * len(NOT_PLAIN)
     assert await session.get_items() == [*PLAIN, *NOT_PLAIN]
-    assert await session.get_items(limit=6) == [PLAIN[-1], *NOT_PLAIN]
+    assert await session.get_items(limit=7) == [PLAIN[-1], *NOT_PLAIN]
 
 
 async def test_a_plain_message_that_was_edited_comes_back_edited_and_alone(store: Store) -> None:

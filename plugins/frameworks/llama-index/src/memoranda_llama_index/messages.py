@@ -18,7 +18,6 @@ from llama_index.core.base.llms.types import (
 )
 
 from memoranda.items import MemoryItem
-from memoranda.shapes import json_text
 from memoranda.tool_calls import call_arguments, call_name
 from memoranda_messages.sessions import Fields, JsonObject, MessageFormat, Outgoing, Part, Result, Template
 
@@ -45,12 +44,11 @@ _KNOWN = {"text", "thinking", "tool_call", "cache", *_DATA}
 _SAID = {"tool_call_id", "name", "session_id", "reasoning_content"}
 """The keys beside a message's blocks that its fields or parts have, or that no model is sent."""
 
-_MESSAGE, _TEXT = Template(ChatMessage()), Template(TextBlock(text=""))
-_TOOL_CALL = Template(ToolCallBlock(tool_name="", tool_kwargs={}))
-_USUAL_ROLES = {"user": "human", "assistant": "ai", "tool": "tool", "system": "system"}
-_KEYS = {"role", "blocks", "additional_kwargs"}
-_TEXT_KEYS = {"block_type", "text"}
-_CALL_KEYS = {"block_type", "tool_call_id", "tool_name", "tool_kwargs"}
+_MESSAGE = Template(ChatMessage())
+_TEXT: Template[Any] = Template(TextBlock(text=""))
+_TOOL_CALL: Template[Any] = Template(ToolCallBlock(tool_name="", tool_kwargs={}))
+_MADE_ROLES = {role.value: role for role in _ROLES.values()}
+_CALL_FIELDS = {"id", "name", "arguments"}
 
 
 class LlamaIndexFormat(MessageFormat[ChatMessage]):
@@ -67,32 +65,29 @@ class LlamaIndexFormat(MessageFormat[ChatMessage]):
         """Return the message. Raises ValueError for blocks that this release does not know, or whose file is gone."""
         return ChatMessage.model_validate(given)
 
-    def just(self, item: MemoryItem, given: JsonObject) -> ChatMessage | None:
-        """Return a message of texts and calls, or of a result, that says the same as its item, and nothing else."""
+    def from_fields(self, item: MemoryItem) -> JsonObject | None:
+        """Return the object of a message of one text and calls, or of a result."""
         held = item.__dict__
-        kind = held["memory_type"]
-        if given.keys() != _KEYS or _USUAL_ROLES.get(given["role"]) != kind:
+        kind, content, call_id = held["memory_type"], held["content"], held.get("tool_call_id")
+        if kind not in _ROLES or held["name"] is not None or item.__pydantic_extra__:
             return None
-        if item.__pydantic_extra__ or held["name"] is not None or held.get("is_error"):
+        if held.get("is_error") or held.get("also_answers") or (kind == "tool" and not call_id):
             return None
-        blocks: list[ContentBlock] = []
-        texts, calls = [], []
-        for block in given["blocks"]:
-            if block.keys() == _TEXT_KEYS and block["block_type"] == "text" and type(block["text"]) is str:
-                texts.append(block["text"])
-                blocks.append(_TEXT(**block))
-            elif block.keys() == _CALL_KEYS and block["block_type"] == "tool_call" and _is_usual(block):
-                calls.append(_call(block))
-                blocks.append(_TOOL_CALL(**block))
-            else:
+        blocks: list[JsonObject] = [{"block_type": "text", "text": content}] if content else []
+        for call in held.get("tool_calls") or ():
+            if call.keys() != _CALL_FIELDS or type(call["name"]) is not str or type(call["arguments"]) is not dict:
                 return None
-        beside = {"tool_call_id": held.get("tool_call_id")} if kind == "tool" else {}
-        if given["additional_kwargs"] != beside or "\n".join(texts) != held["content"]:
-            return None
-        asked = held.get("tool_calls") or []
-        if (calls or asked) and (kind != "ai" or json_text(calls) != json_text(asked)):
-            return None
-        return _MESSAGE(role=_ROLES[kind], blocks=blocks, additional_kwargs=beside)
+            named = {"block_type": "tool_call", "tool_call_id": call["id"], "tool_name": call["name"]}
+            blocks.append({**named, "tool_kwargs": call["arguments"]})
+        if not blocks and kind != "tool":
+            return None  # Without a payload, other frameworks would take it for an empty message.
+        beside = {"tool_call_id": call_id} if kind == "tool" else {}
+        return {"role": _ROLES[kind].value, "additional_kwargs": beside, "blocks": blocks}
+
+    def made(self, given: JsonObject) -> ChatMessage:
+        """Return the message of an object that :meth:`from_fields` returned."""
+        blocks = [_TEXT(**each) if each["block_type"] == "text" else _TOOL_CALL(**each) for each in given["blocks"]]
+        return _MESSAGE(role=_MADE_ROLES[given["role"]], additional_kwargs=given["additional_kwargs"], blocks=blocks)
 
     def read(self, given: JsonObject) -> list[Fields]:
         """Return the fields of a message."""
@@ -131,12 +126,6 @@ class LlamaIndexFormat(MessageFormat[ChatMessage]):
             ToolCallBlock(tool_call_id=call.id, tool_name=call.name, tool_kwargs=call.values) for call in outgoing.calls
         ]
         return ChatMessage(role=_ROLES[outgoing.role], blocks=blocks, additional_kwargs=beside)
-
-
-def _is_usual(block: JsonObject) -> bool:
-    """Return True if the values of a call are what nearly all calls have."""
-    texts = (block["tool_call_id"], block["tool_name"])
-    return all(type(text) is str and text for text in texts) and type(block["tool_kwargs"]) is dict
 
 
 def _calls(blocks: list[JsonObject], beside: Mapping[str, Any]) -> list[JsonObject]:

@@ -178,7 +178,8 @@ def _is_in_fields(given: dict[str, Any]) -> bool:
     """Return True if the fields of its item give a dict of a usual shape back."""
     keys = given.keys()
     if keys == {"role", "content"}:
-        return given["role"] in _ROLES.values() and type(given["content"]) is str
+        # Without a payload, other frameworks would be given an empty message.
+        return given["role"] in _ROLES.values() and type(given["content"]) is str and given["content"] != ""
     if keys == {"type", "call_id", "name", "arguments"}:
         return len(given["call_id"]) <= MAX_ID and legal_tool_name(given["name"]) == given["name"]
     return keys == {"type", "call_id", "output"}

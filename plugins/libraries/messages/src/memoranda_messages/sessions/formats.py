@@ -102,12 +102,24 @@ class MessageFormat(ABC, Generic[M]):
         Parts that this does not take from ``outgoing`` are reported as dropped.
         """
 
+    def from_fields(self, item: MemoryItem) -> JsonObject | None:
+        """Return the object of a message that says what an item's fields say; None if that is not easily made.
+
+        Only for speed: a message with this object is stored without a payload.
+        """
+        return None
+
+    def made(self, given: JsonObject) -> M:
+        """Return the message of an object that :meth:`from_fields` returned."""
+        return self.load(given)
+
     def just(self, item: MemoryItem, given: JsonObject) -> M | None:
         """Return the message of an object that says what its only item says, and nothing else, if that is easily seen.
 
         Only for speed: None leaves it to the other methods.
         """
-        return None
+        own = self.from_fields(item)
+        return self.made(own) if own is not None and own == given else None
 
     def items(
         self,
@@ -135,7 +147,10 @@ class MessageFormat(ABC, Generic[M]):
             if ids is not None:
                 for number, each in enumerate(fields):
                     each["id"] = f"{ids[position]}-{number}" if number else ids[position]
-            found += self._items_of(given, payload, fields, owner, known, now)
+            items = list(self._items_of(given, payload, fields, owner, known, now))
+            if len(items) == 1 and self.from_fields(items[0]) == given:
+                items[0].__dict__["payload"] = None
+            found += items
         return found
 
     def messages(self, items: Iterable[MemoryItem], *, dropped: list[Dropped] | None = None) -> list[M]:
@@ -225,7 +240,7 @@ class MessageFormat(ABC, Generic[M]):
                 yield _Own(found[0], list(items[at : at + found[1]]))
                 at += found[1]
                 continue
-            if items[at].payload_format == self.name:
+            if items[at].payload_format == self.name and items[at].payload is not None:
                 losses.append(Dropped(items[at].id, "payload", "outdated"))
             yield items[at]
             at += 1
@@ -235,6 +250,9 @@ class MessageFormat(ABC, Generic[M]):
         item = items[at]
         if item.payload_format != self.name:
             return None
+        if item.payload is None:
+            own = self.from_fields(item)
+            return None if own is None else (self.made(own), 1)
         given = (framed(item) or {}).get("message")
         if not isinstance(given, dict):
             return None
