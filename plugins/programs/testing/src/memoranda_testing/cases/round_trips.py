@@ -274,7 +274,7 @@ class RoundTripCases(HistoryCases):
     async def test_changing_an_item_while_it_is_added_changes_nothing_stored(self, store: Store) -> None:
         """What counts is the item as it was when add, add_many or update was called."""
         scope = self.scope()
-        handle = store.scoped(user_id=scope.user_id)  # Whose scope the items carry already.
+        handle = store.scoped(user_id=str(scope.user_id))  # Whose scope the items carry already.
         text = "stored " * 40_000  # So much that a store may take its time.
         items = [note(text, scope, number, tags=["x"]) for number in range(5)]
         calls = [store.add(items[0]), store.add_many([items[1]]), store.update(items[2])]
