@@ -186,7 +186,7 @@ def _is_in_fields(given: dict[str, Any]) -> bool:
 
 
 def _from_fields(item: MemoryItem) -> dict[str, Any] | None:
-    """Return the dict that :func:`_is_in_fields`; None if the item says more by now."""
+    """Return the dict of an item without a payload; None if the item says more than one by now."""
     held = item.__dict__
     if held["name"] is not None or item.__pydantic_extra__:
         return None
