@@ -43,10 +43,12 @@ class FactsCases(Cases):
         return self.facts_class(handle, schema=SCHEMA)
 
 
-async def said(handle: Store, content: str, created_at: str = "2026-01-05T12:00:00+00:00") -> MemoryItem:
-    """Add a message of the user and return it."""
+async def said(
+    handle: Store, content: str, created_at: str = "2026-01-05T12:00:00+00:00", ttl: float | None = None
+) -> MemoryItem:
+    """Add a message of the user, with a lifetime in seconds if it has one, and return it."""
     item = HumanMemory(content=content, created_at=created_at)
-    await handle.add(item)
+    await handle.add(item, ttl=ttl)
     return item
 
 

@@ -67,6 +67,20 @@ class SourceCases(FactsCases):
         that("xylophone" not in "".join(f"{item.content}{item.payload}" for item in left), "A purged word is left.")
         equal(await facts.why(child.entries[0]) is not None, True, "what depended on a purged fact")
 
+    @needs(Capability.PURGE, Capability.TTL)
+    async def test_facts_go_when_the_life_of_their_sources_is_over(self, store: Store) -> None:
+        """A message that expires takes what was learned from it along, in the process that learned it, too."""
+        now = store.clock()
+        store.clock = lambda: now
+        handle = self.handle(store)
+        facts = self.facts(handle)
+        short, stays = await said(handle, "I like xylophones.", ttl=100), await said(handle, "I like tea.")
+        await facts.set("Ada", "likes", "xylophones", sources=short.id)
+        await facts.set("Ada", "likes", "tea", sources=[short, stays])
+        equal(objects(await facts.current()), ["xylophones", "tea"], "what is known before")
+        now += 101
+        equal(objects(await facts.current()), ["tea"], "what is known after")
+
     @needs(Capability.PURGE)
     async def test_nothing_is_known_once_everything_was_purged(self, store: Store) -> None:
         """An object that has read facts before shows none of a user of whom all is gone."""

@@ -21,7 +21,6 @@ from memoranda_facts.results import (
     handle_trust,
     missing_items,
     named_sources,
-    supported,
 )
 from memoranda_facts.timeline import active_records
 from memoranda_facts.values import EVER, Moment, Ref, as_given
@@ -212,7 +211,7 @@ class Changes(FactWriting):
         named = [named_sources(candidate.sources) for candidate in candidates]
         held = await self._items([item_id for sources in named for item_id in missing_items(sources)])
         backed = [
-            (candidate, _as_sure(supported(sources, held, handle_trust(self.store), trust), candidate))
+            (candidate, _as_sure(self._supported(sources, held, trust), candidate))
             for candidate, sources in zip(candidates, named, strict=True)
         ]
         drafts = [(self._proposed(candidate, provenance), candidate, provenance) for candidate, provenance in backed]

@@ -5,21 +5,21 @@ from __future__ import annotations
 import logging
 import threading
 import uuid
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 from weakref import WeakKeyDictionary, WeakSet
 
 from memoranda.errors import MemoryError
-from memoranda.items import MemoryMetadata
+from memoranda.items import MemoryItem, MemoryMetadata
 from memoranda.store import Capability, Observer, Store
 from memoranda.store.backend import Filter, Value, items_where
 from memoranda.store.spaces import space_of
 from memoranda_facts.changes import Changes
 from memoranda_facts.knowledge import Knowledge
 from memoranda_facts.log import Logs
-from memoranda_facts.records import MANUAL, FactMemory, Record, Slot
-from memoranda_facts.results import Receipt
+from memoranda_facts.records import MANUAL, FactMemory, Record, Slot, Source
+from memoranda_facts.results import Provenance, Receipt
 from memoranda_facts.schema import Schema
 from memoranda_facts.timeline import active_records
 
@@ -30,7 +30,8 @@ class RemovalWatch(Observer):
     """Counts the removals of a store, those of each user apart, and what was done about them.
 
     ``settled`` holds for each owner the count up to which facts were compared with their sources, by whichever object,
-    and ``unreported`` what was taken back since :meth:`Reconciling.reconcile` was last called.
+    and ``unreported`` what was taken back since :meth:`Reconciling.reconcile` was last called. ``ends`` says when the
+    first source of an owner's facts expires, as far as a look at the sources, or who named them, has shown.
     """
 
     only_removals = True
@@ -42,6 +43,13 @@ class RemovalWatch(Observer):
         self._is_busy = False
         self.settled: dict[MemoryMetadata, tuple[int, int]] = {}
         self.unreported: dict[MemoryMetadata, Receipt] = {}
+        self.ends: dict[MemoryMetadata, str] = {}
+
+    def relies_on(self, owner: MemoryMetadata, items: Iterable[MemoryItem]) -> None:
+        """Remember when the first of these items expires."""
+        ends = [item.expires_at for item in items if item.expires_at is not None]
+        if ends:
+            self.ends[owner] = min([*ends, self.ends.get(owner, ends[0])])
 
     def watch_for(self, facts: Reconciling) -> None:
         """Let facts be compared with their sources after every purge, as long as the object is in use."""
@@ -103,7 +111,8 @@ class Reconciling(Changes):
         An entry whose items were all purged, or forgotten, is purged with what was made from it. A confirmation with
         other sources then stands for it. If its items were only deleted, it is taken back until they are restored. What
         has other sources loses those that are gone. It is called after every purge in this process and before a read
-        that follows another removal. Call it to find what other processes removed since this one began to read.
+        that follows another removal, or the end of a source's life. Call it to find what other processes removed since
+        this one began to read.
         """
         await self._reconciled()
         return self._watch.unreported.pop(self._log.owner)
@@ -112,7 +121,9 @@ class Reconciling(Changes):
         self._watch.settled[self._log.owner] = self._watch.seen(self._log.owner.user_id)
         self._log.forget()
         knowledge = await self._knowledge_of_rows()
-        missing, hidden = await _missing_items(self._log.store, knowledge.records)
+        self._watch.ends.pop(self._log.owner, None)
+        found, missing, hidden = await _sources_of(self._log.store, knowledge.records)
+        self._watch.relies_on(self._log.owner, found)
         lost = _unsupported(knowledge.records, missing)
         purged = _useless(knowledge.records, _unsupported(knowledge.records, missing - hidden), hidden)
         if Capability.PURGE not in self._log.store.capabilities:
@@ -130,10 +141,19 @@ class Reconciling(Changes):
         self._watch.unreported[self._log.owner] = receipt if before is None else _joined(before, receipt)
 
     async def settle(self) -> None:
-        """Reconcile if something was removed since the last time, or if this process has not looked yet."""
-        seen = self._watch.seen(self._log.owner.user_id)
-        if self._watch.settled.get(self._log.owner) != seen and self._log.store.access != "read":
+        """Reconcile if something was removed or has expired since the last time, or if this process has not looked."""
+        owner, seen = self._log.owner, self._watch.seen(self._log.owner.user_id)
+        ends = self._watch.ends.get(owner)
+        has_changed = self._watch.settled.get(owner) != seen or (ends is not None and ends <= self._log.now())
+        if has_changed and self._log.store.access != "read":
             await self._reconciled()
+
+    def _supported(
+        self, named: Sequence[MemoryItem | Source], held: Mapping[str, MemoryItem], trust: str | None
+    ) -> Provenance:
+        items = [each for each in named if isinstance(each, MemoryItem)]
+        self._watch.relies_on(self._log.owner, [*items, *held.values()])
+        return super()._supported(named, held, trust)
 
     async def _before_reading(self) -> None:
         # Where an observer reads what is added, as with ``facts="rules"``, what was added before counts.
@@ -227,8 +247,8 @@ def _by_hand(draft: Record, rule: str) -> Record:
     )
 
 
-async def _missing_items(store: Store, records: Sequence[Record]) -> tuple[set[str], set[str]]:
-    """Return the sources and targets of records that are not there, and those of them that are only deleted.
+async def _sources_of(store: Store, records: Sequence[Record]) -> tuple[Sequence[MemoryItem], set[str], set[str]]:
+    """Return the sources and targets of records, the ids of those not there, and of these those only deleted.
 
     What lies in a space is there, whether this handle reaches it or not: who loses the space loses the fact with it.
     """
@@ -236,16 +256,17 @@ async def _missing_items(store: Store, records: Sequence[Record]) -> tuple[set[s
     named = {source.item_id for record in records for source in record.sources if not source.is_manual}
     named |= {target for record in records for target in record.targets}
     asked = sorted(named - entries)
-    missing = set(asked).difference([item.id for item in await store.get_many(asked)])
+    found = await store.get_many(asked)
+    missing = set(asked).difference([item.id for item in found])
     if not missing:
-        return missing, missing
+        return found, missing, missing
     missing -= await _in_spaces(store, missing)
     hidden: set[str] = set()
     if missing and Capability.DELETE in store.capabilities:
         where = {"id": {"$in": sorted(missing)}}
         hidden = {item.id async for item in store.scan(include_deleted=True, where=where)}
         hidden |= await _in_spaces(store, missing, deleted=True)
-    return missing, hidden
+    return found, missing, hidden
 
 
 async def _in_spaces(store: Store, ids: Collection[str], *, deleted: bool = False) -> set[str]:

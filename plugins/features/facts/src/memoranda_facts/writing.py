@@ -10,11 +10,12 @@ from dataclasses import replace
 from typing import Any
 
 from memoranda.errors import ConflictError, InputError
+from memoranda.items import MemoryItem
 from memoranda.store import Store
 from memoranda_facts.knowledge import dependents
 from memoranda_facts.log import Logs, in_order
 from memoranda_facts.reading import FactReading, checked_name
-from memoranda_facts.records import SAME_AS, ChangeKind, Record, Slot
+from memoranda_facts.records import SAME_AS, ChangeKind, Record, Slot, Source
 from memoranda_facts.results import (
     Candidate,
     Fact,
@@ -118,7 +119,13 @@ class FactWriting(FactReading):
 
     async def _provenance(self, sources: Sources, trust: str | None) -> Provenance:
         named = named_sources(sources)
-        return supported(named, await self._items(missing_items(named)), handle_trust(self.store), trust)
+        return self._supported(named, await self._items(missing_items(named)), trust)
+
+    def _supported(
+        self, named: Sequence[MemoryItem | Source], held: Mapping[str, MemoryItem], trust: str | None
+    ) -> Provenance:
+        """Return what sources come to; ``held`` are those that were read."""
+        return supported(named, held, handle_trust(self.store), trust)
 
     def _finished(self, draft: Record, provenance: Provenance, at: str) -> Record:
         """Return a draft with its sources and times. Raises InputError for an end before the start."""
