@@ -1,7 +1,7 @@
 """An agent of Google's Agent Development Kit that remembers across restarts, with a model that needs no key.
 
     pip install -r requirements.txt
-    pip install -c constraints.txt 'memoranda[adk]'
+    pip install -c constraints.txt './core[adk]'
     python examples/adk_sessions.py
 
 It prints:

@@ -1,7 +1,7 @@
 """A complete agent: tools, recall of earlier sessions, facts that change, and compaction; with a fake model.
 
     pip install -r requirements.txt
-    pip install -c constraints.txt 'memoranda[summary-conversation]'
+    pip install -c constraints.txt './core[summary-conversation]'
     python examples/agent.py
 
 It plays two sessions. In the second, the agent calls a tool with what it was told in the first. Put your model's client

@@ -1,7 +1,7 @@
 """An agent of the Microsoft Agent Framework whose sessions survive restarts, and who recalls other sessions. No key.
 
     pip install -r requirements.txt
-    pip install -c constraints.txt 'memoranda[agent-framework]'
+    pip install -c constraints.txt './core[agent-framework]'
     python examples/agent_framework_history.py
 
 It prints:

@@ -1,7 +1,7 @@
 """A chat in the terminal that remembers, with any model that speaks OpenAI's chat API.
 
     pip install -r requirements.txt
-    pip install -c constraints.txt 'memoranda[guard]' openai
+    pip install -c constraints.txt './core[guard]' openai
     OPENAI_API_KEY=… python examples/chat_loop.py ada
     OPENAI_BASE_URL=http://localhost:11434/v1 MODEL=qwen3 python examples/chat_loop.py ada
 

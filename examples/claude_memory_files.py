@@ -1,7 +1,7 @@
 """Claude's memory tool over a store, with a fake model that runs a fixed list of commands.
 
     pip install -r requirements.txt
-    pip install -c constraints.txt 'memoranda[anthropic]'
+    pip install -c constraints.txt './core[anthropic]'
     python examples/claude_memory_files.py
 
 The loop is the one that Anthropic's SDK runs: the model asks for a command, the tool runs it, the result goes back.

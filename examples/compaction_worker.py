@@ -1,7 +1,7 @@
 """A worker that repeatedly compacts every session that has grown too long.
 
     pip install -r requirements.txt
-    pip install -c constraints.txt 'memoranda[openai,summary-conversation]'
+    pip install -c constraints.txt './core[openai,summary-conversation]'
     python examples/compaction_worker.py --once
     python examples/compaction_worker.py --every 60
 

@@ -1,7 +1,7 @@
 """A chain of LangChain whose history survives restarts, and a retriever over all sessions. No key.
 
     pip install -r requirements.txt
-    pip install -c constraints.txt 'memoranda[langchain]'
+    pip install -c constraints.txt './core[langchain]'
     python examples/langchain_history.py
 
 It prints:

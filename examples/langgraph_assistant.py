@@ -1,7 +1,7 @@
 """A LangGraph assistant that remembers: threads continue where they stopped, and all threads share what it learned.
 
     pip install -r requirements.txt
-    pip install -c constraints.txt 'memoranda[langgraph]' langgraph
+    pip install -c constraints.txt './core[langgraph]' langgraph
     python examples/langgraph_assistant.py [URL]
 
 The model is a function that knows three sentences, so you need no key and no network. The URL is any store, such as

@@ -1,7 +1,7 @@
 """LlamaIndex's Memory in a store: a queue that survives restarts, an archive, and recall of both. No key.
 
     pip install -r requirements.txt
-    pip install -c constraints.txt 'memoranda[llama-index]'
+    pip install -c constraints.txt './core[llama-index]'
     python examples/llama_index_memory.py
 
 It prints:

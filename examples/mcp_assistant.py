@@ -1,7 +1,7 @@
 """An assistant that remembers between two conversations over the Model Context Protocol, with a fake model.
 
     pip install -r requirements.txt
-    pip install -c constraints.txt 'memoranda[mcp]'
+    pip install -c constraints.txt './core[mcp]'
     python examples/mcp_assistant.py
 
 It starts ``memoranda mcp`` as a desktop assistant does, on a temporary file.

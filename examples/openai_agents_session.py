@@ -1,7 +1,7 @@
 """An agent of the OpenAI Agents SDK that remembers across restarts, with a model that needs no key.
 
     pip install -r requirements.txt
-    pip install -c constraints.txt 'memoranda[openai-agents]'
+    pip install -c constraints.txt './core[openai-agents]'
     python examples/openai_agents_session.py
 
 It prints:

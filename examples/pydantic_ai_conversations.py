@@ -1,7 +1,7 @@
 """An agent of Pydantic AI whose conversations are saved, forked and deleted, with a model that needs no key.
 
     pip install -r requirements.txt
-    pip install -c constraints.txt 'memoranda[pydantic-ai]'
+    pip install -c constraints.txt './core[pydantic-ai]'
     python examples/pydantic_ai_conversations.py
 
 It prints:

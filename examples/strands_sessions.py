@@ -1,7 +1,7 @@
 """An agent of Strands that remembers across restarts, with a model that needs no key.
 
     pip install -r requirements.txt
-    pip install -c constraints.txt 'memoranda[strands]'
+    pip install -c constraints.txt './core[strands]'
     python examples/strands_sessions.py
 
 It prints:

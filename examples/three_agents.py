@@ -1,7 +1,7 @@
 """Three agents of one user share what concerns a report, in two processes and two frameworks; models need no key.
 
     pip install -r requirements.txt
-    pip install -c constraints.txt 'memoranda[openai-agents,langgraph,spaces]' langgraph
+    pip install -c constraints.txt './core[openai-agents,langgraph,spaces]' langgraph
     python examples/three_agents.py [URL]
 
 The planner and the researcher are agents of the OpenAI Agents SDK in this process. The writer is a graph of LangGraph

@@ -1,7 +1,7 @@
 """The writer of ``three_agents.py``, which starts this program: a graph of LangGraph that reads what was granted to it.
 
 pip install -r requirements.txt
-pip install -c constraints.txt 'memoranda[langgraph,spaces]' langgraph
+pip install -c constraints.txt './core[langgraph,spaces]' langgraph
 python examples/three_agents_writer.py URL QUESTION
 """
 

@@ -35,6 +35,8 @@ INSTALLATION = re.compile(r"(?<![\w\"'{])pip install ((?:[^`|\n&\\]|\\\n)+?(?:\n
 BLOCKS = re.compile(r"^ *```(?:python|console)\n(.*?)^ *```", re.MULTILINE | re.DOTALL)
 EXTRAS = {"memoranda-vector": ["ann"], "memoranda-embed-static": ["minilm"]}
 """The extras that error messages name."""
+OLD_PIP = "pip==23.2.1"
+"""What a new environment of Python 3.11.7 and 3.12.0 has."""
 GROUPS = ("--group", "test", "--group", "lint", "--group", "types")
 ADDED_LATER = ("memoranda-inspector", "memoranda-postgres", "memoranda-summary-facts")
 FOLDERS = {
@@ -142,7 +144,7 @@ def test_lines_are_found_wherever_they_stand() -> None:
     """In blocks, in sentences, wrapped, continued and in the first lines of programs."""
     assert {"docs", "examples", "plugins", "README.md"} <= {place.partition("/")[0] for place in LINES.values()}
     tutorial = ROOT / "docs" / "pages" / "tutorials" / "write-a-backend.md"
-    assert f"{CONSTRAINTS} 'memoranda[testing]'" in lines_of(tutorial)
+    assert f"{CONSTRAINTS} './core[testing]'" in lines_of(tutorial)
     assert any("'plugins/backends/redis[test]'" in line for line in lines_of(ROOT / "CONTRIBUTING.md"))
 
 
@@ -174,10 +176,11 @@ def test_what_a_message_says_to_install_is_an_extra_of_the_core(distribution: st
 
 @pytest.mark.parametrize("path", [pytest.param(path, id=str(path.relative_to(ROOT))) for path in sorted(TEXTS)])
 def test_a_page_says_what_a_message_says(path: Path) -> None:
-    """``pip install 'memoranda[postgres]'``; in a clone, the same with the constraints. No package is named alone."""
-    alone = {word for line in lines_of(path) for word in shlex.split(line) if word in OURS}
+    """``pip install 'memoranda[postgres]'``, or the same extra of ``./core`` in a clone. No package is named alone."""
+    lines = lines_of(path)
 
-    assert not alone, "Name them as extras of memoranda."
+    assert not {word for line in lines for word in shlex.split(line) if word in OURS}, "Name them as extras."
+    assert not [line for line in lines if CONSTRAINTS in line and "memoranda[" in line], "pip before 23.3 refuses it."
 
 
 @pytest.mark.parametrize(("distribution", "extra"), [(name, extra) for name in EXTRAS for extra in EXTRAS[name]])
@@ -249,11 +252,12 @@ def test_pip_adds_plugins_to_the_standard_set(tmp_path: Path) -> None:
     """pip installs for real, one page after the other, and the command finds all of them."""
     run(sys.executable, "-m", "venv", tmp_path)
     pip = programs(tmp_path) / "pip"
+    run(programs(tmp_path) / "python", "-m", "pip", "install", "--quiet", OLD_PIP)
 
     run(pip, "install", "--quiet", *shlex.split(STANDARD))
     run(programs(tmp_path) / "memoranda", "demo", "--store", "memory://")
     for name in ADDED_LATER:
-        said = shlex.split(how_to_install(name).removeprefix("pip install "))
+        said = shlex.split(how_to_install(name).removeprefix("pip install ").replace("memoranda[", "./core["))
         run(pip, "install", "--quiet", *shlex.split(CONSTRAINTS), *said, PWD=str(ROOT))
 
     listed = run(programs(tmp_path) / "memoranda", "plugins")

@@ -1,7 +1,7 @@
 """What to install for a missing name: the one place that knows this project's own distributions.
 
 The core has an extra of the name of each: ``pip install 'memoranda[postgres]'``. In a clone, ``constraints.txt`` says
-where each lies.
+where each lies, and the core is named by its folder: ``pip install -c constraints.txt './core[postgres]'``.
 """
 
 from __future__ import annotations

@@ -51,7 +51,7 @@ def test_what_is_missing_is_installed_from_the_clone_by_the_next_line(
     told = command("new-plugin", "pen").stderr
 
     (line,) = told.splitlines()
-    installing = f"(cd {CLONE} && pip install -c constraints.txt 'memoranda[testing]')"
+    installing = f"(cd {CLONE} && pip install -c constraints.txt './core[testing]')"
     assert line.startswith(f"Next: {installing} && cd memoranda-pen && pip install -e '.[test]' && pytest tests")
 
 

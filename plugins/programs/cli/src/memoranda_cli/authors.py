@@ -103,7 +103,7 @@ _TEST_NEEDS = {Kind.COMMAND: (*_KIT, "memoranda-cli")}
 """The distributions that the tests of a kind need beyond these, where that is not the kit alone."""
 
 _TESTING = """In a clone of memoranda, with this plugin's folder as PLUGIN:
-   `pip install -c constraints.txt 'memoranda[cli]' -e 'PLUGIN[test]'`.
+   `pip install -c constraints.txt './core[cli]' -e 'PLUGIN[test]'`.
    Then `pytest tests` here; or `MEMORANDA_CLONE=FOLDER nox`, with the folder of the clone."""
 """How to run the tests of a new plugin, for its README."""
 
@@ -153,7 +153,7 @@ def _say_what_is_next(target: Path, kind: Kind) -> None:
             say(f"It needs {name}: {how_to_install(name)}")
     elif missing:
         extras = ",".join(name.removeprefix("memoranda-") for name in missing)
-        first = f"(cd {shlex.quote(str(clone))} && pip install -c constraints.txt 'memoranda[{extras}]') && "
+        first = f"(cd {shlex.quote(str(clone))} && pip install -c constraints.txt './core[{extras}]') && "
     installing = "pip install -e '.[test]' && pytest tests && memoranda plugins"
     say(f"Next: {first}cd {shlex.quote(str(target))} && {installing}")
 
