@@ -18,7 +18,7 @@ and at least one of every set-up in every distribution. A set-up is what the mar
 class (or module, outside of classes) are one set-up.
 
 What takes many seconds on every machine and has quicker neighbours that would see the same fault is marked `slow`. It
-stays out, and so do the longest cases of the kit in a rare set-up or on a server. Who asks for nothing else gets it.
+stays out, and so do the longest cases of the kit in a rare set-up or on a server.
 
 What was left out counts as deselected in the last line. `--sample` takes all tests as rare, and `--sample=8` keeps
 one in so many.
