@@ -11,7 +11,7 @@ from memoranda.items import SCOPE_FIELDS, MemoryItem, MemoryMetadata
 from memoranda.store.checks import check_metadata
 from memoranda.store.codec import copy_item
 from memoranda.store.conditions import OF_USERS
-from memoranda.store.engine import Engine, Layer
+from memoranda.store.engine import Engine, Layer, as_it_is
 from memoranda.store.filters import Filter, metadata_matches
 from memoranda.store.owners import is_below
 from memoranda.store.protocol import Capability
@@ -144,7 +144,7 @@ class ScopeLayer(Layer):
                 )
         if missing or self.trust is not None or self.origin is not None:
             item = self._stamped(item, missing)
-        return self._prepare_inside(item)
+        return item if self._prepare_inside is as_it_is else self._prepare_inside(item)
 
     def _stamped(self, item: MemoryItem, missing: dict[str, Any]) -> MemoryItem:
         """Return a copy of an item with these fields of the scope, and the scope's trust and origin."""
