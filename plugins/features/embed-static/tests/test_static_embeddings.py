@@ -124,7 +124,7 @@ def alone(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
 
 ALONE = """
 import os, sys
-os.environ["MEMORANDA_PLUGINS"] = "memoranda,memoranda-cli,memoranda-sqlite,memoranda-embed-static"
+os.environ["MEMORANDA_PLUGINS"] = "memoranda,memoranda-backend,memoranda-cli,memoranda-sqlite,memoranda-embed-static"
 from memoranda.__main__ import main
 sys.argv = ["memoranda", *sys.argv[1:]]
 main()
