@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from memoranda.items import MemoryItem, MemoryMetadata, sources_of
+from memoranda.offloading import in_slices
 from memoranda.store import Capability, Store, copy_item
 from memoranda.store.backend import EVERY_ITEM, Change, Filter, Layer, Write, items_where, storable
 from memoranda.store.lineage import erase
@@ -107,7 +108,8 @@ class Lineage:
         return bounded
 
 
-_IDS_PER_QUERY = 200
+IDS_PER_QUERY = 200
+"""How many items are asked for by their ids in one query."""
 
 DERIVATION = "derivation"
 PUBLICATION = "publication"
@@ -229,8 +231,8 @@ async def _end_links(own: Store, links: Sequence[Link], lost: Collection[str]) -
     """
     named = sorted({link.item for link in links})
     left: list[MemoryItem] = []
-    for start in range(0, len(named), _IDS_PER_QUERY):
-        where = {"id": {"$in": named[start : start + _IDS_PER_QUERY]}}
+    async for some in in_slices(named, IDS_PER_QUERY):
+        where = {"id": {"$in": some}}
         left += [item async for item in own.scan(include_deleted=Capability.DELETE in own.capabilities, where=where)]
     from_here = {item.id: made_from(item).get(links[0].space, []) for item in left}
     behind = [name for name, sources in from_here.items() if not set(lost).isdisjoint(sources)]

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from memoranda.items import MemoryItem, MemoryMetadata
+from memoranda.offloading import in_slices
 from memoranda.store import Capability, Observer, Store
 from memoranda.store.backend import AS_ADDED, Filter, Layer, Page, Value, items_where, merge_scope
 from memoranda.store.granting import Surroundings
@@ -14,12 +15,10 @@ from memoranda.store.layers import add_layer
 from memoranda.store.spaces import DIRECTORY, space_of, space_owner
 from memoranda.trust import Trust
 from memoranda_spaces.access import Access, Clock
-from memoranda_spaces.derivations import PUBLICATION, read_links, remove_links, withdraw
+from memoranda_spaces.derivations import IDS_PER_QUERY, PUBLICATION, read_links, remove_links, withdraw
 from memoranda_spaces.lineage_layer import LineageLayer
 from memoranda_spaces.records import identity, user
 from memoranda_spaces.shared_items import WRITTEN_TRUST
-
-_IDS_PER_QUERY = 200
 
 
 class SpacesWatch(Observer):
@@ -121,8 +120,8 @@ async def _about_to_go(store: Store, wanted: Filter, ids: Sequence[str] | None, 
     hides = Capability.DELETE in store.capabilities
     filters = [wanted]
     if ids is not None:
-        parts = [list(ids[start : start + _IDS_PER_QUERY]) for start in range(0, len(ids), _IDS_PER_QUERY)]
-        filters = [wanted.also(Value("id", False, "$in", part)) for part in parts]
+        parts = in_slices(ids, IDS_PER_QUERY)
+        filters = [wanted.also(Value("id", False, "$in", list(part))) async for part in parts]
     found: list[MemoryItem] = []
     for each in filters:
         there = [item async for item in store.unobserved.stream(items_where(each, AS_ADDED, deleted=hides))]

@@ -105,12 +105,15 @@ def test_the_quarantine_is_decided_on_by_name(served: Any, page: Any) -> None:
     page.locator("text=Nothing is in quarantine.").wait_for()
 
 
-def test_a_user_is_asked_for_the_session_of_a_question(served: Any, page: Any) -> None:
-    inspector = served()
+def open_what_the_model_gets(inspector: Any, page: Any) -> None:
     page.goto(inspector.entrance)
     page.get_by_role("link", name="ada").click()
     page.get_by_role("link", name="What the model gets").click()
     page.locator("#answer :text('travel assistant')").first.wait_for()
+
+
+def test_a_user_is_asked_for_the_session_of_a_question(served: Any, page: Any) -> None:
+    open_what_the_model_gets(served(), page)
     page.get_by_label("In the session").select_option(index=1)
     page.locator("#answer :text('Asked so far')").first.wait_for()
     page.get_by_label("For the question").fill("Which wine was it?")
@@ -118,11 +121,7 @@ def test_a_user_is_asked_for_the_session_of_a_question(served: Any, page: Any) -
 
 
 def test_what_is_changed_before_the_scripts_are_there_is_asked(served: Any, page: Any) -> None:
-    inspector = served()
-    page.goto(inspector.entrance)
-    page.get_by_role("link", name="ada").click()
-    page.get_by_role("link", name="What the model gets").click()
-    page.locator("#answer :text('travel assistant')").first.wait_for()
+    open_what_the_model_gets(served(), page)
     held: list[Any] = []
     page.route("**/static/*.js", lambda route: held.append(route))
     page.goto(page.url, wait_until="commit")

@@ -123,9 +123,8 @@ class RevisionHistory:
         there = replace(ONLY_REVISIONS, metadata=bounds, further=(alive,))
         async for item in self._inner.stream(items_where(there, AS_ADDED)):
             revision = readable_revision(item)
-            if revision is not None and revision.covers(
-                moment
-            ):  # Touching leaves an item's beginning: the first to end is the one.
+            # Touching leaves an item's beginning: the first to end is the one.
+            if revision is not None and revision.covers(moment):
                 earlier.setdefault(revision.item_id, revision)
         moved = [item_id for item_id in earlier if item_id not in held]
         held |= {item.id: item for item in await self.stored(moved)}
