@@ -18,7 +18,7 @@ from receipt_stores import opened
 import memoranda
 from memoranda import AIMemory, HumanMemory, MemoryItem, SystemMemory, ToolMemory
 from memoranda.items import SummaryMemory
-from memoranda.store import Store
+from memoranda.store import InMemoryStore, Store
 from memoranda_context import ContextManager, assemble
 from memoranda_guard import Fence
 from memoranda_messages import from_openai
@@ -118,6 +118,22 @@ async def test_a_replay_is_equal_to_the_byte(
             assert not replay.changes, seed
             for format in FORMATS:
                 assert replay.bytes(format) == message_bytes(messages, format), (seed, format)
+
+
+@pytest.mark.parametrize("said_now", [[], ["Good evening."], ["Good evening.", "What may I eat?"]])
+async def test_memories_stand_in_a_replayed_prompt_where_they_stood(said_now: list[str]) -> None:
+    """Between the conversation and the request: they are no turn of it, and what is known stays before it."""
+    store = InMemoryStore()
+    before = store.scoped(user_id="ada", session_id="before")
+    await before.add(HumanMemory(content="I am allergic to peanuts."))
+    await before.add(AIMemory(content="Satay comes with a sauce of peanuts."))
+    handle = store.scoped(user_id="ada", session_id="now")
+    await handle.add_many([HumanMemory(content=content) for content in said_now])
+    recording = Recording(id="receipt-1")
+    manager = ContextManager(long_term=handle, token_budget=1000, receipt=recording)
+    prompt = str(await manager.assemble_context("Are there peanuts in satay?", handle))
+    assert prompt.index("allergic to peanuts") < prompt.index("sauce of peanuts") < prompt.index("# Request")
+    assert (await Receipts(handle).replay("receipt-1")).prompt() == prompt
 
 
 KILLED = """

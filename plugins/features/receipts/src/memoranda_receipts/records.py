@@ -96,9 +96,9 @@ def digest_of(items: Sequence[MemoryItem], known: Mapping[int, str] = MappingPro
 class Shown:
     """An item that was shown: which, in which version, and a hash of its content.
 
-    ``role`` is where it stood: ``"conversation"``, ``"long-term"``, ``"recent"``, ``"profile"`` or ``"remark"``;
-    ``"question"`` if it repeated the question and was purged. One that lies ``elsewhere`` was given to the context and
-    is no item of the receipt's store.
+    ``role`` is where it stood: ``"conversation"``, ``"long-term"``, ``"recent"``, ``"told"``, ``"profile"`` or
+    ``"remark"``; ``"question"`` if it repeated the question and was purged. One that lies ``elsewhere`` was given to
+    the context and is no item of the receipt's store.
     """
 
     id: str

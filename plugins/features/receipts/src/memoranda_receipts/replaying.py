@@ -6,7 +6,6 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from itertools import takewhile
 from typing import Any, Literal
 
 from memoranda.errors import unknown_name
@@ -17,7 +16,7 @@ from memoranda.store.backend import as_one_session, of_owner
 from memoranda_messages import to_anthropic, to_openai, to_responses
 from memoranda_messages.prompts import prompt_text
 from memoranda_receipts.layout import messages_of
-from memoranda_receipts.records import TOLD, Layout, Receipt, Shown, content_hash, digest_of, shown_fields
+from memoranda_receipts.records import TOLD, Receipt, Shown, content_hash, digest_of, shown_fields
 
 ChangeKind = Literal["changed", "updated", "archived", "deleted", "expired", "purged", "elsewhere"]
 """What happened to an item: ``updated`` is another version with the same content, ``deleted`` can be restored."""
@@ -39,11 +38,6 @@ FORMATS: Mapping[str, Callable[[Sequence[MemoryItem]], Any]] = {
 
 PROMPT = "prompt"
 """The format of a context as one text."""
-
-
-def _is_added(part: Layout) -> bool:
-    """Return True if a message was not made from one item."""
-    return not isinstance(part, int) and "of" not in part
 
 
 def message_bytes(items: Sequence[MemoryItem], format: str = "openai") -> bytes:
@@ -118,14 +112,33 @@ class Replay:
 
     def prompt(self) -> str:
         """Return the context as one text."""
+        shown = set(self.receipt.ids)
+        said = [item for item in self.items if item.id in shown]
+        texts = [item.content for item in self.items if item.id not in shown]
+        added = dict(zip(self._added_parts(), texts, strict=True))
+        return prompt_text(
+            added.get("system", ""),
+            added.get("notes", ""),
+            said if self.exact else whole_groups(said),
+            added.get("request"),
+            added.get("memories", ""),
+        )
+
+    def _added_parts(self) -> list[str]:
+        """Return what each message that is no item is: the request comes last, and memories quote what was found."""
         layout = self.receipt.layout or ()
-        asks = bool(layout) and _is_added(layout[-1])
-        before = len(list(takewhile(_is_added, layout[:-1])))  # The system text and what was remembered.
-        added = {item.memory_type: item.content for item in self.items[:before]}
-        rest = self.items[before : -1 if asks else None]
-        request = self.items[-1].content if asks else None
-        said = rest if self.exact else whole_groups(rest)
-        return prompt_text(added.get("system", ""), added.get("human", ""), said, request)
+        parts = []
+        for place in layout:
+            if isinstance(place, int) or "of" in place:
+                continue
+            quoted = {self.receipt.shown[piece[0]].role for piece in place["pieces"] if not isinstance(piece, str)}
+            if place["type"] == "system":
+                parts.append("system")
+            elif not quoted.isdisjoint(("long-term", "recent")):
+                parts.append("memories")
+            else:
+                parts.append("request" if place is layout[-1] else "notes")
+        return parts
 
 
 async def replay(stores: Sequence[Store], receipt: Receipt) -> Replay:
