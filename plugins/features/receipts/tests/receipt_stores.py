@@ -50,6 +50,11 @@ async def opened(engine: str, servers: ExitStack, folder: Path, **options: Any) 
         yield store
 
 
+async def opened_with_revisions(url: str) -> Store:
+    """Return a store that keeps revisions; a function of a module is what another process can be sent."""
+    return memoranda.open(url, revisions=True)
+
+
 async def traces(url: str, word: str) -> list[str]:
     """Return where a file, with its log, or a server still has a word."""
     if url.startswith("redis"):

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 import pytest_asyncio
-from receipt_stores import Clock
+from receipt_stores import Clock, opened_with_revisions
 
 import memoranda
 from memoranda import HumanMemory, MemoryItem, MemoryMetadata
@@ -41,10 +42,7 @@ class TestRevisionsOnSQLite(StoreConformance):
 
     @pytest.fixture
     def reopen(self, tmp_path: Path) -> Reopen:
-        async def reopen() -> Store:
-            return memoranda.open(f"sqlite:///{tmp_path / 'a.db'}", revisions=True)
-
-        return reopen
+        return partial(opened_with_revisions, f"sqlite:///{tmp_path / 'a.db'}")
 
 
 @pytest.fixture

@@ -26,6 +26,8 @@ class Recipe:
     kind: type[Store]
     arguments: tuple[Any, ...] = ()
     keywords: Mapping[str, Any] = field(default_factory=dict)
+    layers: tuple[str, ...] = field(default=(), compare=False)
+    """The names of its layers when it was made. It may have got others since, which the arguments do not tell."""
 
     def __call__(self) -> Store:
         """Return another store that is made alike."""
@@ -62,7 +64,7 @@ async def made_by(open_store: OpenStore, kind: type[Store] | None = None) -> Sto
     def noted(self: Store, *args: Any, **kwargs: Any) -> None:
         original(self, *args, **kwargs)
         if type(self) is kind:
-            _RECIPES[self] = Recipe(kind, args, kwargs)
+            _RECIPES[self] = Recipe(kind, args, kwargs, _layer_names(self))
 
     with mock.patch.object(kind, "__init__", noted):
         return await _made(open_store)
@@ -81,25 +83,34 @@ def recipe_of(store: Store) -> Recipe | None:
 async def sendable(open_store: OpenStore, kind: type[Store]) -> OpenStore:
     """Return a function that opens the same data in another process: this one, or how it made the store.
 
-    Raises NotReachedError if neither can be pickled, and SkipCase if the store got a wrapper after it was made, such as
-    encryption, whose keys are this process's alone.
+    Raises NotReachedError if neither can be pickled, and SkipCase if the store got a layer after it was made, such as
+    encryption, whose keys are this process's alone, or revisions.
     """
     made = await made_by(open_store, kind)
+    recipe = recipe_of(made)
+    got_layers = recipe is not None and recipe.layers != _layer_names(made)
     errors = []
-    for opening in (open_store, recipe_of(made)):
+    for opening in (open_store, None if got_layers else recipe):
         try:
             pickle.dumps(opening)
         except Exception as error:  # noqa: BLE001  # pickle raises what the arguments' classes raise
             errors.append(str(error))
         else:
-            if opening is open_store or (opening is not None and made.wrapper is None):
+            if opening is not None:
                 return opening
-    if made.wrapper is not None:
-        raise SkipCase("the store has a wrapper that another process cannot be given; its engine is tested without it")
+    if got_layers:
+        raise SkipCase(
+            "the store has layers that another process cannot be given: its engine is tested without them. With "
+            "'reopen' as a function of a module, or functools.partial of one, they are tested too"
+        )
     raise NotReachedError(
         f"Another process cannot open the data: {errors[-1] if errors else 'it is not known how'}. Let the store take "
         f"arguments that can be pickled, or let 'reopen' be a function of a module, or functools.partial of one."
     )
+
+
+def _layer_names(store: Store) -> tuple[str, ...]:
+    return tuple(layer.name for layer in store.layers)
 
 
 def _written(value: Any) -> str:
