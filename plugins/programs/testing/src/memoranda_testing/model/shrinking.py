@@ -26,6 +26,9 @@ _DEFAULTS: dict[str, Any] = {
 _EMPTYING = 5
 """Roughly how many steps it takes to empty a store before each attempt."""
 
+_FEW = 20
+"""Of a list of so many, each element is tried alone. A longer one is tried in parts: that says as much, and sooner."""
+
 _KEPT = frozenset({"item", "items", "ids", "item_id", "after", "query", "session_id", "at", "record"})
 """Arguments that a call cannot do without."""
 
@@ -143,9 +146,8 @@ def _plainer_values(value: Any) -> Iterator[Any]:
         for less in _smaller(value.count):
             yield replace(value, count=less)
     elif isinstance(value, list):
-        for position, inner in enumerate(value):
-            if len(value) > 1:
-                yield value[:position] + value[position + 1 :]
+        yield from _shorter(value)
+        for position, inner in enumerate(value if len(value) <= _FEW else ()):
             for plainer in _plainer_values(inner):
                 yield [*value[:position], plainer, *value[position + 1 :]]
     elif isinstance(value, dict) and len(value) > 1:
@@ -153,6 +155,15 @@ def _plainer_values(value: Any) -> Iterator[Any]:
             yield {other: held for other, held in value.items() if other != key}
     elif isinstance(value, int) and not isinstance(value, bool) and value > 40:
         yield from _smaller(value)
+
+
+def _shorter(value: list[Any]) -> Iterator[list[Any]]:
+    """Yield the list without a half, without a smaller part, and, of a few elements, without each."""
+    size = len(value) // 2
+    while size and size >= len(value) // _FEW:
+        for start in range(0, len(value), size):
+            yield value[:start] + value[start + size :]
+        size //= 2
 
 
 def _smaller(count: int) -> Iterator[int]:
