@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import os
 import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -88,6 +91,10 @@ class NewPlugins:
         listed = json.loads(run(self.environment.programs / "memoranda", "plugins", "--json", cwd=folder))
         self.rows: dict[str, dict[str, Any]] = {row["name"]: row for row in listed}
 
+    def beside_ours(self, plugin: str) -> str:
+        """Return the names of a plugin and of ours: another author's ranker would rank its stores."""
+        return ",".join(name for name in self.rows if name in (plugin, "paper") or not name.startswith("my-"))
+
     def next_of(self, name: str) -> str:
         """Return the line that the command printed as the next to run for a plugin."""
         return next(
@@ -111,8 +118,7 @@ def test_the_line_that_is_next_installs_and_tests_the_plugin(
     new_plugins: NewPlugins, kind: str, request: pytest.FixtureRequest
 ) -> None:
     chosen = "" if request.config.getoption("everything", default=False) else f"-k 'not ({LONGEST})'"
-    # Each beside ours alone: a ranker would rank the others' stores.
-    allowed = ",".join(name for name in new_plugins.rows if name == f"my-{kind}" or not name.startswith("my-"))
+    allowed = new_plugins.beside_ours(f"my-{kind}")
 
     report = new_plugins.environment.shell(
         new_plugins.next_of(f"my-{kind}"), new_plugins.folder, MEMORANDA_PLUGINS=allowed, PYTEST_ADDOPTS=chosen
@@ -145,6 +151,29 @@ def test_a_new_plugin_is_listed_with_what_it_offers(new_plugins: NewPlugins, kin
     assert [offer["name"] for offer in row["offers"]] == [f"my-{kind}"]
 
 
+def names_used(source: str) -> Iterator[tuple[str, str]]:
+    """Yield what a program imports from memoranda's packages, or reads from the core: the module and the name."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").split("_")[0].split(".")[0] == "memoranda":
+            yield from ((str(node.module), name.name) for name in node.names)
+        elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "memoranda":
+            yield "memoranda", node.attr
+
+
+@pytest.mark.parametrize("kind", list(Kind))
+def test_what_a_new_plugin_uses_of_memoranda_is_there(new_plugins: NewPlugins, kind: str) -> None:
+    folder = new_plugins.folder / f"memoranda-my-{kind}"
+    blocks = re.findall(r"^```python\n(.*?)^```", (folder / "README.md").read_text(), re.MULTILINE | re.DOTALL)
+    sources = [path.read_text() for path in folder.rglob("*.py")] + blocks
+    package = f"memoranda_my_{kind.replace('-', '_')}"
+
+    names = {each for source in sources for each in names_used(source) if not each[0].startswith(package)}
+    missing = [(module, name) for module, name in names if not hasattr(import_module(module), name)]
+
+    assert names
+    assert not missing
+
+
 def test_there_is_a_scaffold_for_every_kind_of_plugin(new_plugins: NewPlugins) -> None:
     sources = [path.read_text() for path in new_plugins.folder.glob("memoranda-my-*/src/*/plugin.py")]
 
@@ -155,7 +184,8 @@ def test_there_is_a_scaffold_for_every_kind_of_plugin(new_plugins: NewPlugins) -
 @pytest.mark.slow
 def test_a_new_backend_conforms_at_its_url(new_plugins: NewPlugins, tmp_path: Path) -> None:
     new_plugins.environment.shell("pip install -c constraints.txt memoranda-testing", ROOT)
-    said = run(new_plugins.environment.programs / "memoranda", "conform", "paper:///test.json", "--json", cwd=tmp_path)
+    conform = (new_plugins.environment.programs / "memoranda", "conform", "paper:///test.json", "--json")
+    said = run(*conform, cwd=tmp_path, MEMORANDA_PLUGINS=new_plugins.beside_ours("paper"))
     report = json.loads(said[said.index("{") :])  # Before it, on standard error, stands that the store is new.
 
     assert report["conforms"]

@@ -99,7 +99,11 @@ _NEEDS = {Kind.TEMPLATE: ("memoranda-summary",), Kind.FACT_EXTRACTOR: ("memorand
 """The distributions that a kind imports besides the core."""
 
 _KIT = ("memoranda-testing",)
-_TEST_NEEDS = {Kind.COMMAND: (*_KIT, "memoranda-cli")}
+_TEST_NEEDS = {
+    Kind.COMMAND: (*_KIT, "memoranda-cli"),
+    Kind.EMBEDDINGS: (*_KIT, "memoranda-backend"),
+    Kind.SUMMARIZER: (*_KIT, "memoranda-summary"),
+}
 """The distributions that the tests of a kind need beyond these, where that is not the kit alone."""
 
 _TESTING = """In a clone of memoranda, with this plugin's folder as PLUGIN:
