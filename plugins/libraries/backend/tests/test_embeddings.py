@@ -18,6 +18,7 @@ from memoranda_backend.ranking import (
     WHITESPACE,
     HashingEmbeddings,
     cosines,
+    embed_query,
     embed_texts,
     has_text,
     normalised,
@@ -226,6 +227,17 @@ async def test_texts_without_text_have_zeros_and_are_not_sent() -> None:
 
     assert [any(vector) for vector in vectors] == [False, True, False, True]
     assert [len(vector) for vector in vectors] == [8] * 4
+
+
+@pytest.mark.parametrize("query", ["", " \n"])
+async def test_nothing_is_asked_for_a_query_without_text(query: str) -> None:
+    class Unasked(HashingEmbeddings):
+        async def aembed_many(self, texts: Sequence[str]) -> list[list[float]]:
+            pytest.fail(f"asked for {len(texts)} texts")
+
+    vector, _ = await embed_query(Unasked(8), query)
+
+    assert not any(vector)
 
 
 class _Asking(HashingEmbeddings):

@@ -119,7 +119,8 @@ async def embed_query(embeddings: Embeddings, query: str) -> tuple[array[float],
     on it. The highest means two standard deviations above the mean. The vectors of some such texts are asked for once,
     in one request with the first query, or in one of their own where the model wants queries otherwise. An embedder
     that takes one text at a time is not asked for them, and one that fails on them only after a minute again: a search
-    must not wait for its scale, nor fail for it. For these it is 0, and a score is the cosine.
+    must not wait for its scale, nor fail for it. For these it is 0, and a score is the cosine. Nothing is asked for a
+    query without text.
 
     Raises what :func:`embed_texts` does.
     """
@@ -134,7 +135,7 @@ async def embed_query(embeddings: Embeddings, query: str) -> tuple[array[float],
 
 async def _embedded_query(embeddings: Embeddings, query: str) -> tuple[array[float], float]:
     vector = None
-    if not _is_measured(embeddings) and _embeds_many(embeddings):
+    if has_text(query) and not _is_measured(embeddings) and _embeds_many(embeddings):
         alike = type(embeddings).aembed_query is Embeddings.aembed_query
         try:
             made = await embed_texts(embeddings, [query, *_UNRELATED_TEXTS] if alike else _UNRELATED_TEXTS)
