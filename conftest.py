@@ -71,7 +71,8 @@ SLOW_ON_SERVERS = frozenset(
 """Cases that take many seconds on a server. By default they run on stores in memory and in files."""
 SERVER_SUITES = tuple(f"plugins/backends/{name}/tests/" for name in ("postgres", "redis"))
 SLOWEST = 3600
-"""Seconds after which one of these hangs: in full, on a cluster that moves its slots, it takes eight minutes."""
+"""Seconds after which a test hangs where nothing is left out: on a cluster that moves its slots, one takes eight
+minutes."""
 LEFT_OUT = "memoranda_left_out"
 IN_USE = pytest.StashKey[dict[str, list[str]]]()
 SERVERS = "memoranda_servers"
@@ -113,10 +114,8 @@ def _pass_by_proxies() -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out what is slow, or rare and not in the sample; last, so that tests asked for by name stay."""
     if config.getoption("everything"):
-        for item in items:
-            is_slow = getattr(item, "originalname", None) in SLOW_CASES | SLOW_ON_SERVERS
-            if is_slow or item.get_closest_marker("rare"):  # Behind a pooler on a busy machine, any case takes minutes.
-                item.add_marker(pytest.mark.timeout(SLOWEST))
+        for item in items:  # With all examples, on a busy machine, any of them may take minutes.
+            item.add_marker(pytest.mark.timeout(SLOWEST))
         return
     sample_all = config.getoption("sample")
     rare = [item for item in items if sample_all or item.get_closest_marker("rare")]

@@ -34,7 +34,7 @@ from typer.testing import CliRunner
 
 from memoranda_cli.app import app
 from memoranda_sqlite.scope_cache import MOST_BYTES
-from servers import postgres_server, redis_server
+from servers import ExternalPostgresServer, PostgresServer, postgres_server, redis_server
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs" / "pages"
@@ -48,6 +48,8 @@ PAGES = sorted(
 )
 # With any of these a shell or a CI asks for colours, or another width, where nobody looks on.
 COLOURING = ("FORCE_COLOR", "PY_COLORS", "CLICOLOR_FORCE", "GITHUB_ACTIONS", "TTY_COMPATIBLE", "TERMINAL_WIDTH")
+POSTGRES = "postgresql://localhost/memoranda"
+"""The address that pages give their PostgreSQL."""
 LANGUAGES = {"python", "text", "console", "toml", "json", "sql", "yaml", "typescript"}
 # What needs no shell runs in this process: to start the command takes longer than most of what it does.
 PLAIN_COMMAND = re.compile(
@@ -104,10 +106,16 @@ def _lines(text: str) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def addresses() -> Iterator[dict[str, str]]:
+def postgres() -> Iterator[PostgresServer | ExternalPostgresServer]:
+    with postgres_server() as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def addresses(postgres: PostgresServer | ExternalPostgresServer) -> Iterator[dict[str, str]]:
     """The servers that pages speak of, by the address that the pages use."""
-    with postgres_server() as postgres, redis_server() as redis:
-        yield {"postgresql://localhost/memoranda": postgres.url, "redis://localhost:6379/0": redis.url}
+    with redis_server() as redis:
+        yield {POSTGRES: postgres.url, "redis://localhost:6379/0": redis.url}
 
 
 class PageRunner:
@@ -328,11 +336,14 @@ def test_the_blocks_of_a_page_run(page: Path, addresses: dict[str, str]) -> None
     [pytest.param([], marks=pytest.mark.slow, id="alone"), pytest.param([ROOT / "README.md"], id="after the README")],
 )
 @pytest.mark.usefixtures("folder")
-def test_the_steps_of_the_tutorial_continue_each_other(before: list[Path], addresses: dict[str, str]) -> None:
+def test_the_steps_of_the_tutorial_continue_each_other(
+    before: list[Path], postgres: PostgresServer | ExternalPostgresServer, addresses: dict[str, str]
+) -> None:
     """In one folder and one shell, as a reader takes them, alone or after the program of the front page."""
     environment: dict[str, str] = {}
-    for page in [*before, *steps()]:
-        run_page(page, addresses, environment)
+    with postgres.database() as empty:
+        for page in [*before, *steps()]:
+            run_page(page, addresses | {POSTGRES: empty}, environment)
 
 
 def test_the_steps_of_the_tutorial_say_which_they_are() -> None:

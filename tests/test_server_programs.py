@@ -37,6 +37,7 @@ Program = Callable[[str, bytes], Path]
 def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Program:
     """Make programs in a folder that is all of the PATH, so that no server is found elsewhere."""
     monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(programs, "_fallbacks", {})  # Another test may have unpacked Debian's.
 
     def make(name: str, content: bytes) -> Path:
         path = tmp_path / name
