@@ -270,8 +270,6 @@ def plain_url(command: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.M
         ("doctor",),
         ("forget", "ada", "--yes"),
         ("purge", "--user", "ada", "--yes"),
-        ("mcp", "--user", "ada"),
-        ("inspect",),
     ],
     ids=lambda arguments: arguments[0],
 )
