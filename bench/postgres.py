@@ -144,11 +144,21 @@ async def reading(store: PostgresMemoryStore, pool: Any, items: list[MemoryItem]
     return [line("get", gets, goal=">= 0.8x"), line("last 20 of a session", lasts, goal=">= 0.8x")]
 
 
+async def together(add: Callable[[], Awaitable[None]]) -> None:
+    """Add twelve items from each of sixteen coroutines at once."""
+
+    async def some() -> None:
+        for _ in range(12):
+            await add()
+
+    await asyncio.gather(*(some() for _ in range(TOGETHER)))
+
+
 async def adding(store: PostgresMemoryStore, pool: Any) -> list[Line]:
-    """Add one by one, and from sixteen coroutines at once."""
+    """Add one by one, and from sixteen coroutines at once; of the latter, also the client's processor time."""
     await empty(pool)
-    fresh = iter([made(number) for number in range(4_000)])
-    prepared = iter([record(made(number)) for number in range(4_000)])
+    fresh = iter([made(number) for number in range(8_000)])
+    prepared = iter([record(made(number)) for number in range(8_000)])
 
     async def floor_add() -> None:
         async with pool.acquire() as connection:
@@ -157,21 +167,32 @@ async def adding(store: PostgresMemoryStore, pool: Any) -> list[Line]:
     async def our_add() -> None:
         await store.add(next(fresh))
 
-    async def together(add: Callable[[], Awaitable[None]]) -> None:
-        async def some() -> None:
-            for _ in range(12):
-                await add()
-
-        await asyncio.gather(*(some() for _ in range(TOGETHER)))
-
     alone = await interleaved({"memoranda": our_add, "floor": floor_add}, rounds=9, calls=100)
-    gathered = await interleaved(
-        {"memoranda": lambda: together(our_add), "floor": lambda: together(floor_add)}, rounds=9
-    )
+    contenders = {"memoranda": lambda: together(our_add), "floor": lambda: together(floor_add)}
+    gathered = await interleaved(contenders, rounds=9)
+    processor = await interleaved(contenders, rounds=9, clock=time.process_time)
     return [
         line("add, one by one", alone, goal=">= 0.9x"),
         line(f"add, {TOGETHER} coroutines, 192 items", gathered, goal=">= 2x"),
+        line("the same, processor time of the client", processor, goal=">= 2x"),
     ]
+
+
+async def substring_index(url: str) -> list[Line]:
+    """Show what the index for substring search costs adds: the baseline is memoranda without it."""
+    async with (
+        PostgresMemoryStore(url, max_size=TOGETHER, schema="indexed") as indexed,
+        PostgresMemoryStore(url, max_size=TOGETHER, schema="bare") as bare,
+        asyncpg.create_pool(url, min_size=1, max_size=1) as pool,
+    ):
+        await pool.execute("DROP INDEX IF EXISTS bare.memory_items_substring")
+        fresh = iter([made(number) for number in range(8_000)])
+        contenders = {
+            "memoranda": lambda: together(lambda: indexed.add(next(fresh))),
+            "floor": lambda: together(lambda: bare.add(next(fresh))),
+        }
+        times = await interleaved(contenders, rounds=15)
+        return [line(f"add, {TOGETHER} coroutines, 192 items, against none", times)]
 
 
 async def bulk(store: PostgresMemoryStore, pool: Any) -> list[Line]:
@@ -248,6 +269,7 @@ async def main(options: argparse.Namespace) -> None:
             report(f"Reading, {options.items:,} items", await reading(store, pool, items))
             report(f"Mixed load, {options.items:,} items", await mixed(store, pool, items))
             report("Adding", await adding(store, pool))
+            report("The index for substring search", await substring_index(url))
             report("Bulk", await bulk(store, pool))
             times = await growing(store, pool, [1_000, 10_000, options.items])
             print("\nLast 20 of a session, by the number of items in the table")

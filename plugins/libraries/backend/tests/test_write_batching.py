@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any
 
@@ -155,6 +156,66 @@ async def test_a_second_batch_begins_where_the_first_takes_long_and_no_third() -
     assert engine.batches == [["a"], ["b"]]
     assert await outcomes(engine, tasks) == ["A", "B", "C", "D"]
     assert engine.most_at_once == 2
+
+
+class HeldEngine:
+    """Writes each batch when the test releases its first entry, and records the batches."""
+
+    def __init__(self) -> None:
+        self.batches: list[list[str]] = []
+        self._begun: dict[str, asyncio.Event] = defaultdict(asyncio.Event)
+        self._released: dict[str, asyncio.Event] = defaultdict(asyncio.Event)
+
+    async def write(self, entries: list[str]) -> list[str | Exception]:
+        self.batches.append(entries)
+        self._begun[entries[0]].set()
+        await self._released[entries[0]].wait()
+        return list(entries)
+
+    async def begun(self, first: str) -> None:
+        await asyncio.wait_for(self._begun[first].wait(), 5)
+
+    async def release(self, *first: str) -> None:
+        """Let the batches with these first entries be written, and the event loop do what follows."""
+        for entry in first:
+            self._released[entry].set()
+        for _ in range(10):
+            await asyncio.sleep(0)
+
+
+async def two_batches_under_way(engine: HeldEngine, batcher: WriteBatcher[str, str]) -> list[asyncio.Task[str]]:
+    """Add entries until two batches of waiting ones are under way, b with c and then d, while e and f wait."""
+    tasks = [asyncio.create_task(batcher.add(entry)) for entry in "abc"]
+    await engine.begun("b")
+    await engine.release("a")
+    tasks.append(asyncio.create_task(batcher.add("d")))
+    await engine.begun("d")
+    return [*tasks, *(asyncio.create_task(batcher.add(entry)) for entry in "ef")]
+
+
+async def test_a_second_batch_is_no_lasting_one() -> None:
+    """Two writers that go on side by side share few entries: each batch costs a round trip and a commit."""
+    engine = HeldEngine()
+    tasks = await two_batches_under_way(engine, WriteBatcher(engine.write, parallel=2, patience=0.05))
+
+    await engine.release("d")
+    assert engine.batches == [["a"], ["b", "c"], ["d"]]
+    await engine.release("b")
+    assert engine.batches[3:] == [["e", "f"]]
+
+    await engine.release("e")
+    await asyncio.gather(*tasks)
+
+
+async def test_what_waits_for_a_batch_that_takes_long_starts_by_itself() -> None:
+    engine = HeldEngine()
+    tasks = await two_batches_under_way(engine, WriteBatcher(engine.write, parallel=2, patience=0.001))
+
+    await engine.release("d")
+    await engine.begun("e")
+
+    await engine.release("b", "e")
+    await asyncio.gather(*tasks)
 
 
 async def test_settled_waits_for_every_entry() -> None:

@@ -72,7 +72,8 @@ def indexes() -> list[Index]:
 
 def trigram_index(trigram: str) -> Index:
     """Return the index for substring search; ``trigram`` is the quoted schema of the extension."""
-    # Every search reads the pending list, and its pages are never given back. A shorter list makes inserts slower.
+    # Half of the server's time for an add goes into this index, however long the list of pending entries may get. Every
+    # search reads that list, and its pages are never given back; a shorter one makes inserts slower still.
     return Index(
         TRIGRAM_INDEX,
         f"USING gin (({FOLDED}) {trigram}.gin_trgm_ops) WITH (gin_pending_list_limit = 1024)",

@@ -31,8 +31,9 @@ class WriteBatcher(Generic[EntryT, ResultT]):
       that is written alone is cancelled with its caller.
 
     A batch holds at most ``most`` entries, and at most ``parallel`` batches are under way. Another batch starts when
-    entries have waited ``patience`` seconds, or twice as long as the last batch took. Entries of one ``key`` are never
-    written at the same time and keep their order within their loop. Only entries of one ``kind`` share a batch.
+    entries have waited ``patience`` seconds, or twice as long as the last batch took; once one of them is written, what
+    waits is left to the others. Entries of one ``key`` are never written at the same time and keep their order within
+    their loop. Only entries of one ``kind`` share a batch.
     """
 
     def __init__(
@@ -96,9 +97,7 @@ class _LoopBatcher(Generic[EntryT, ResultT]):
             return outcome
         written: asyncio.Future[ResultT] = self._loop.create_future()
         self._queue.append((entry, written))
-        if self._timer is None and self._active < self._parallel:
-            delay = max(self._patience, 2 * self._last_duration)
-            self._timer = self._loop.call_later(delay, self._start_another)
+        self._look_later()
         return await written
 
     async def settled(self) -> None:
@@ -107,6 +106,12 @@ class _LoopBatcher(Generic[EntryT, ResultT]):
             settled: asyncio.Future[None] = self._loop.create_future()
             self._settling.append(settled)
             await settled
+
+    def _look_later(self) -> None:
+        """Look again when the queue has waited too long for the batch under way."""
+        if self._queue and self._timer is None and self._active < self._parallel:
+            delay = max(self._patience, 2 * self._last_duration)
+            self._timer = self._loop.call_later(delay, self._start_another)
 
     def _start_another(self) -> None:
         self._timer = None
@@ -122,8 +127,11 @@ class _LoopBatcher(Generic[EntryT, ResultT]):
 
     def _finished(self) -> None:
         self._active -= 1
-        if self._loop.is_closed() or self._active:
-            return  # The other writer takes what is queued.
+        if self._loop.is_closed():
+            return
+        if self._active:
+            self._look_later()  # The other writer takes what is queued.
+            return
         if self._queue:
             self._start()
             return
@@ -141,6 +149,8 @@ class _LoopBatcher(Generic[EntryT, ResultT]):
                 await self._write_batch(batch)
                 # Callers that just got their result may write again at once; those entries belong in one batch.
                 await asyncio.sleep(0)
+                if self._active > 1:
+                    break  # Two writers that share the queue would go on with two small batches instead of one.
         except BaseException:
             # The event loop is closing, and nothing is left to write the queue.
             self._cancel(self._queue)
