@@ -119,17 +119,38 @@ class RevisionHistory:
         wanted = Filter(metadata=bounds, archived=None, further=(alive, NO_REVISION))
         held = {item.id: item async for item in self._inner.stream(items_where(wanted, AS_ADDED, deleted=hides))}
         live = {item.id async for item in self._inner.stream(items_where(wanted, AS_ADDED))} if hides else set(held)
-        earlier: dict[str, Revision] = {}
+        earlier: dict[str, list[Revision]] = {}
         there = replace(ONLY_REVISIONS, metadata=bounds, further=(alive,))
         async for item in self._inner.stream(items_where(there, AS_ADDED)):
             revision = readable_revision(item)
-            # Touching leaves an item's beginning: the first to end is the one.
-            if revision is not None and revision.covers(moment):
-                earlier.setdefault(revision.item_id, revision)
-        moved = [item_id for item_id in earlier if item_id not in held]
+            if revision is not None:
+                earlier.setdefault(revision.item_id, []).append(revision)
+        moved = [
+            item_id
+            for item_id, revisions in earlier.items()
+            if item_id not in held and any(revision.covers(moment) for revision in revisions)
+        ]
         held |= {item.id: item for item in await self.stored(moved)}
         past = await _filled(moment, [*held.values()], live, earlier, self._item_types())
         return past if bounds is None else ScopedStore(past, bounds)
+
+
+def revision_at(moment: str, revisions: Sequence[Revision], since: str) -> tuple[Revision | None, str]:
+    """Return the revision that an item was at a moment, or None, and since when the item is what it is now.
+
+    ``revisions`` come in the order of adding. ``since`` is when the item got its present form, "" for a deleted one.
+    Where several cover the moment, a clock was ahead for a while: what began last was there. Touching and restoring
+    leave the time of a form, so that of the revisions that began together the first to end is the one.
+    """
+    found, begun, ended = None, "", ""
+    for revision in revisions:
+        start = revision.since or ended  # Since when an item was deleted, the revision before it says.
+        if start <= moment and revision.covers(moment) and (found is None or start > begun):
+            found, begun = revision, start
+        ended = revision.until
+    had_this_form = any(revision.since == since for revision in revisions)
+    present = ended if had_this_form else max(since, ended)
+    return None if begun < present <= moment else found, present
 
 
 class VersionLayer(Layer):
@@ -163,24 +184,26 @@ async def _filled(
     moment: str,
     items: Sequence[MemoryItem],
     live: Collection[str],
-    earlier: Mapping[str, Revision],
+    earlier: Mapping[str, Sequence[Revision]],
     types: Mapping[str, type[MemoryItem]],
 ) -> InMemoryStore:
     """Return a store with items as they were at a moment.
 
-    ``items`` come in the order of adding, deleted ones too; ``live`` are the ids of the others. A revision that covers
-    the moment goes before what an item is now.
+    ``items`` come in the order of adding, deleted ones too; ``live`` are the ids of the others. ``earlier`` are the
+    revisions of each, in the order of adding.
     """
     store, versions = InMemoryStore(), dict[str, int]()
     store.item_types = types
     present = datetime.fromisoformat(moment).timestamp()
     store.clock = lambda: present
     for item in items:
-        revision = earlier.get(item.id)
+        is_live = item.id in live
+        since = since_of(item) or item.created_at if is_live else ""
+        revision, begun = revision_at(moment, earlier.get(item.id, ()), since)
         if revision is not None:
             state = revision.loaded(types)
         else:
-            state = item if item.id in live and (since_of(item) or item.created_at) <= moment else None
+            state = item if is_live and begun <= moment else None
         if state is None:
             continue
         versions[state.id] = state.version
