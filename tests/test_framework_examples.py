@@ -231,3 +231,44 @@ def test_the_lines_for_the_agent_framework_remember() -> None:
                 assert await store.count() == 2 * runs
 
     asyncio.run(play())
+
+
+def test_crewai_finds_what_lies_in_its_scope_and_has_its_categories(tmp_path: Path) -> None:
+    pytest.importorskip("crewai")
+    from crewai import Memory
+    from crewai.memory.types import MemoryRecord
+
+    from memoranda.sync import open as open_store
+
+    path = next(path for path in EXAMPLES if path.stem == "crewai_storage")
+    spec = importlib.util.spec_from_file_location("crewai_storage", path)
+    assert spec is not None
+    assert spec.loader is not None
+    recipe = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(recipe)
+
+    for url in ("memory://", f"sqlite:///{tmp_path}/a.db"):
+        with open_store(url) as store:
+            both = recipe.MemorandaStorage(store.scoped(user_id="crew"))
+            memory = Memory(storage=both, embedder=both)
+
+            def keep(text: str, scope: str, category: str, kept: Any = both) -> None:
+                kept.save([MemoryRecord(content=text, scope=scope, categories=[category], metadata={"of": category})])
+
+            def found(asked: Any = memory, **filters: Any) -> list[str]:
+                matches = asked.recall("Where is the flat?", depth="shallow", **filters)
+                return sorted(match.record.content for match in matches)
+
+            for number in range(5):
+                keep(f"Where is the flat? The flat of Adam is in street {number}.", "/adam", "flat")
+            keep("The flat of Ada is in Oslo.", "/ada/home", "home")
+            keep("The flat of Ada has a cat.", "/ada", "pets")
+
+            assert found(scope="/ada", limit=1)
+            assert found(scope="/ada") == ["The flat of Ada has a cat.", "The flat of Ada is in Oslo."]
+            assert found(categories=["home"], limit=1) == ["The flat of Ada is in Oslo."]
+            assert found(scope="/ada", categories=["flat"]) == []
+            assert both.search(both(["flat"])[0], metadata_filter={"of": "pets"})[0][0].scope == "/ada"
+            assert len(both.search(both(["flat"])[0], metadata_filter={"of": "pets"})) == 1
+            both([f"another text {number}" for number in range(3_000)])
+            assert len(both.texts) == 1_000

@@ -248,9 +248,11 @@ def test_one_item_answers_several_calls() -> None:
     assert [link.caller for link in answers([*calls, result])] == [0, 1, 0]
 
 
-def test_a_result_that_names_a_call_twice_answers_it_once() -> None:
+@pytest.mark.parametrize("agent", [None, "a sub-agent"])
+def test_a_result_that_names_a_call_twice_answers_it_once(agent: str | None) -> None:
     (call,) = conversation("call a")
-    assert whole_groups([call, ToolMemory(content="", tool_call_id="a", also_answers=["a"])]) == []
+    owner = call.metadata.model_copy(update={"agent_id": agent})
+    assert whole_groups([call, ToolMemory(content="", tool_call_id="a", also_answers=["a"], metadata=owner)]) == []
 
 
 @st.composite

@@ -170,11 +170,12 @@ def linked_by_calls(items: Sequence[MemoryItem]) -> Linked:
     foreign = [(position, own) for position, own in unclaimed if own not in waiting]
     if foreign:
         found = _sub_agents_answers(items, foreign, links)
-        claimed = {(link.result, link.call_id) for link in found}
+        claimed = Counter([(link.result, link.call_id) for link in found])
         links = sorted(links + found)
     else:
-        claimed = set()
-    orphans.update([position for position, own in unclaimed if (position, own[0]) not in claimed])
+        claimed = Counter()
+    named = Counter([(position, own[0]) for position, own in unclaimed])
+    orphans.update([position for (position, call_id), count in named.items() if claimed[position, call_id] < count])
     for link in links:
         missing[link.caller] -= 1
     return Linked(links, missing, orphans, unclaimed)

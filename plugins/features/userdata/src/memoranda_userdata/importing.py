@@ -174,6 +174,10 @@ def _check_supported(incoming: Incoming, place: str, store: Store) -> None:
     if expires(incoming.item) and Capability.TTL not in store.capabilities:
         remedy = f"{place} is one; import it into a store that does."
         raise UnsupportedError(store.label, "items that expire", remedy=remedy)
+    if incoming.item.memory_type == "revision" and store.keeps_versions:
+        # It could not be looked up again, and would say at once what an item was.
+        remedy = f"{place} is one; import it into a store that is opened without revisions."
+        raise UnsupportedError(store.label, "earlier versions from a file", remedy=remedy)
 
 
 _WRITTEN = frozenset(dump_item(MemoryItem(content="")))

@@ -16,6 +16,7 @@ from memoranda.errors import PluginLoadError
 from memoranda.items import MemoryItem
 from memoranda.plugins.hookspecs import FactExtractorSpec
 from memoranda.plugins.registry import Registry, default_registry
+from memoranda.store.backend import end_of_life
 from memoranda_backend.text import fold_words, index_terms
 from memoranda_facts.results import Candidate, Fact
 from memoranda_facts.values import EVER, same_text, start_of
@@ -23,6 +24,9 @@ from memoranda_messages.prompts import outside_memories
 
 RECALLED = "recalled"
 """The key in ``metadata.extra`` that marks an item as recalled: its text was not said at its time."""
+
+CLOCKS_DIFFER_SECONDS = 3_600.0
+"""By how many seconds the clocks of machines differ at the most; what is said to be older was stored later."""
 
 _CONFIRMATION = re.compile(
     r"\s*(?:(?:oh|ah|well|haha),?\s+)?(?:yes|yep|yup|yeah|correct|exactly|right|indeed|true|sure|absolutely|definitely|"
@@ -114,6 +118,21 @@ def is_confirmation(text: str) -> bool:
 def own_words(item: MemoryItem) -> str:
     """Return an item's text with recalled memories replaced by spaces, so that positions stay the same."""
     return outside_memories(item.content)
+
+
+def in_its_turn(item: MemoryItem, times: dict[str | None, str]) -> MemoryItem:
+    """Return an item with the time at which it was said; ``times`` holds that of the last item of each session.
+
+    Clocks of several machines differ, and jump. What stands behind something else in its conversation was said later,
+    or a home that was left an hour ago, by another clock, would be the present one.
+    """
+    session = item.metadata.session_id
+    before = times.get(session, item.created_at)
+    latest = end_of_life(item.created_at, CLOCKS_DIFFER_SECONDS) or before
+    if item.created_at < before <= latest:
+        item = item.model_copy(update={"created_at": before})
+    times[session] = item.created_at
+    return item
 
 
 def utterance(item: MemoryItem, before: MemoryItem | None) -> Utterance:

@@ -9,8 +9,11 @@ end.
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Mapping
 from enum import Enum
+from functools import cache
+from typing import Literal
 
 from memoranda_facts.extraction.rule_table import words
 from memoranda_facts.extraction.said_dates import DAY, SAID_DATE
@@ -30,6 +33,11 @@ def _list(name: str) -> str:
 
 
 UPPER, LOWER = "A-ZÀ-ÖØ-Þ", "a-zà-öø-ÿœ"
+"""The letters of Western Europe. Patterns with those of all alphabets take twice as long to compile."""
+
+_FURTHER_LETTER = re.compile("[\u0100-\u0152\u0154-\u024f\u0370-\u052f\u1e00-\u1eff]")
+"""Other Latin letters, Greek and Cyrillic."""
+
 _NAME = (
     rf"[{UPPER}][{LOWER}]+(?:-[{UPPER}][{LOWER}]+)?"
     rf"(?: (?:[A-Z]\.|[{UPPER}][{LOWER}]+)){{0,2}}"
@@ -182,12 +190,27 @@ def clause_starts(text: str) -> list[int]:
     return list(dict.fromkeys(starts))
 
 
-def opening(person: Person, *, possessive: bool) -> re.Pattern[str]:
+def has_further_letters(text: str) -> bool:
+    """Return True if a text has letters that only patterns for all alphabets know."""
+    return _FURTHER_LETTER.search(text) is not None
+
+
+@cache
+def letters(category: Literal["Lu", "Ll"]) -> str:
+    """Return the capitals, or the small letters, of all alphabets, as a set of a pattern."""
+    further = (chr(code) for code in range(0x100, 0x1F00) if _FURTHER_LETTER.match(chr(code)))
+    own = UPPER if category == "Lu" else LOWER
+    return own + "".join(letter for letter in further if unicodedata.category(letter) == category)
+
+
+def opening(person: Person, *, possessive: bool, all_alphabets: bool) -> re.Pattern[str]:
     """Return the pattern of a subject, or of a possessive: a clause that does not open with it needs no rule tried."""
-    return re.compile(_SUBJECTS[person]["MY" if possessive else "SUBJECT"])
+    return _compiled(_SUBJECTS[person]["MY" if possessive else "SUBJECT"], all_alphabets=all_alphabets)
 
 
-def pattern(template: str, person: Person, further: Mapping[str, str] | None = None) -> re.Pattern[str]:
+def pattern(
+    template: str, person: Person, further: Mapping[str, str] | None = None, *, all_alphabets: bool = False
+) -> re.Pattern[str]:
     """Return the pattern of a template for one person; ``further`` are phrases of another language."""
     phrases = _PHRASES | _SUBJECTS[person] | dict(further or {})
 
@@ -195,7 +218,14 @@ def pattern(template: str, person: Person, further: Mapping[str, str] | None = N
         phrase = phrases[slot["name"]]
         return f"(?P<{slot['group']}>{phrase})" if slot["group"] else phrase
 
-    return re.compile(_VERB.sub(lambda verb: _inflected(verb.group(1), person), _SLOT.sub(filled, template)))
+    source = _VERB.sub(lambda verb: _inflected(verb.group(1), person), _SLOT.sub(filled, template))
+    return _compiled(source, all_alphabets=all_alphabets)
+
+
+def _compiled(source: str, *, all_alphabets: bool) -> re.Pattern[str]:
+    if all_alphabets:
+        source = source.replace(UPPER, letters("Lu")).replace(LOWER, letters("Ll"))
+    return re.compile(source)
 
 
 def _inflected(verb: str, person: Person) -> str:

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 
-from memoranda_facts.extraction.grammar import LOWER, UPPER, Person, pattern
+from memoranda_facts.extraction.grammar import LOWER, UPPER, Person, has_further_letters, pattern
 from memoranda_facts.extraction.rule_table import Rule, rules, words
 from memoranda_facts.extraction.sentences import Sentence
 
@@ -41,7 +41,7 @@ class LazyPattern:
     def __init__(self, template: str, person: Person, further: Mapping[str, str] | None = None) -> None:
         self._template, self._person, self._further = template, person, further
         self._needed = needed(template, frozenset(further or ()))
-        self._compiled: re.Pattern[str] | None = None
+        self._compiled: dict[bool, re.Pattern[str]] = {}
 
     def match(self, text: str, start: int) -> re.Match[str] | None:
         """Return the match that begins at a place, if there is one."""
@@ -61,11 +61,14 @@ class LazyPattern:
                     break
             else:
                 return None
-        if self._compiled is None:
-            self._compiled = pattern(self._template, self._person, self._further)
+        all_alphabets = has_further_letters(text)
+        if all_alphabets not in self._compiled:
+            self._compiled[all_alphabets] = pattern(
+                self._template, self._person, self._further, all_alphabets=all_alphabets
+            )
             # From now on, trying it takes less time than looking for each word of a list.
             self._needed = tuple(group for group in self._needed if len(group) <= _FEW)
-        return self._compiled
+        return self._compiled[all_alphabets]
 
 
 @cache

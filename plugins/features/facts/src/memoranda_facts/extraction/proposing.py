@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 
 from memoranda_facts.extraction.extractors import OpenFact, OpenFacts, same_thing
-from memoranda_facts.extraction.grammar import Person
+from memoranda_facts.extraction.grammar import Person, letters
 from memoranda_facts.extraction.rule_table import Given, Rule, has_one_value, is_home, named_object, words
 from memoranda_facts.extraction.said_dates import SAID_DATE, day_of_year, said_date
 from memoranda_facts.extraction.sentences import Sentence
@@ -210,7 +210,7 @@ def subject_of(match: re.Match[str], speaker: str) -> str | None:
     """Return who a statement in the third person is about: a name, or "Ada's wife"; None if it is no one's name."""
     who = match.group("who").rstrip(",")
     relation = who[3:] if who.lower().startswith("my ") else ""
-    name = re.search(r"(?:^|[ ,])([A-ZÀ-Þ][^,]*)$", relation or who)
+    name = re.search(rf"(?:^|[ ,])([{letters('Lu')}][^,]*)$", relation or who)
     if name is not None:
         return name.group(1) if _is_name(name.group(1)) else None
     return f"{speaker}'s {_SAME_RELATION.get(relation, relation)}"

@@ -14,12 +14,13 @@ from functools import cache
 from typing import Literal, NamedTuple
 
 from memoranda_facts.extraction.extractors import Extraction, OpenFacts, Utterance, own_words
-from memoranda_facts.extraction.grammar import Person, clause_starts, opening
+from memoranda_facts.extraction.grammar import Person, clause_starts, has_further_letters, opening
 from memoranda_facts.extraction.languages import LazyPattern, foreign_matches
 from memoranda_facts.extraction.mentions import corrections, mentioned_endings
 from memoranda_facts.extraction.proposing import NEARBY, Said, Statement, subject_of, with_doses
 from memoranda_facts.extraction.rule_table import Rule, has_one_value, rules
 from memoranda_facts.extraction.sentences import Sentence, reported_from, sentences
+from memoranda_facts.extraction.typed_text import readable
 from memoranda_facts.records import Source
 from memoranda_facts.results import Candidate, Fact
 from memoranda_facts.values import same_text
@@ -42,6 +43,8 @@ def candidates(said: Said, *, to_speaker: bool = False, known: OpenFacts | None 
     many endings are understood only with it, and it is changed by what is found.
     """
     holding = OpenFacts() if known is None else known
+    text, places = readable(said.text)
+    said = replace(said, text=text)
     found: dict[tuple[str, str, object, str], Candidate] = {}
     follows: str | None = None
     for sentence in sentences(said.text, tagged=to_speaker):
@@ -66,7 +69,15 @@ def candidates(said: Said, *, to_speaker: bool = False, known: OpenFacts | None 
             if is_new and not each.doubtful:
                 holding.note(each)
         follows = statements[-1].rule.name if statements else None
-    return _settled(list(found.values()))
+    return [_placed(each, places) for each in _settled(list(found.values()))]
+
+
+def _placed(made: Candidate, places: Sequence[int]) -> Candidate:
+    """Return a candidate whose sources say where its words stand in the text that was typed."""
+    if not places:
+        return made
+    sources = [replace(each, start=places[each.start or 0], end=places[each.end or 0]) for each in made.sources]
+    return replace(made, sources=tuple(sources))
 
 
 def _disputes(made: Iterable[Candidate], sentence: Sentence, said: Said, holding: OpenFacts) -> Iterator[Candidate]:
@@ -126,8 +137,11 @@ def _compiled(person: Person, clauses: Clauses) -> tuple[_Compiled, ...]:
 
 
 @cache
-def _openings(person: Person) -> dict[Clauses, re.Pattern[str]]:
-    return {"subject": opening(person, possessive=False), "possessive": opening(person, possessive=True)}
+def _openings(person: Person, *, all_alphabets: bool) -> dict[Clauses, re.Pattern[str]]:
+    return {
+        "subject": opening(person, possessive=False, all_alphabets=all_alphabets),
+        "possessive": opening(person, possessive=True, all_alphabets=all_alphabets),
+    }
 
 
 def _matches(sentence: Sentence, person: Person) -> Iterator[tuple[Rule, re.Match[str]]]:
@@ -143,12 +157,13 @@ def _tried(sentence: Sentence, person: Person) -> Iterator[tuple[Rule, re.Match[
         for wanted, _ in patterns:
             yield from ((rule, match) for match in wanted.finditer(sentence.text))
     reported, long_ago = reported_from(stated), _LONG_AGO.search(stated)
+    openings = _openings(person, all_alphabets=has_further_letters(stated))
     for start in clause_starts(stated):
         if start >= reported:
             return
         undated = long_ago or _TIME_UNKNOWN.search(stated[max(0, start - NEARBY) : start])
         tried = [*_compiled(person, "free")] if person is Person.FIRST else []
-        for clauses, opens in _openings(person).items():
+        for clauses, opens in openings.items():
             opened = opens.match(stated, start)
             if opened is not None and (person is not Person.THIRD or subject_of(opened, "") is not None):
                 tried += _compiled(person, clauses)

@@ -28,6 +28,7 @@ from memoranda_facts.extraction.extractors import (
     FactExtractor,
     Usage,
     Utterance,
+    in_its_turn,
     is_confirmation,
     is_spoken,
     utterance,
@@ -113,6 +114,7 @@ class Marks:
 
 
 _READ = ("human", "ai")
+_REMEMBERED_SESSIONS = 1_000
 _LOOKED_BACK = 16
 """How many of the newest items are looked at for the one before an utterance."""
 
@@ -149,6 +151,7 @@ class ExtractionRun:
         self.mark: Mark | None = None
         self._seen: PayloadChanges | None = None
         self._reading = LoopLock()
+        self._times: dict[str | None, str] = {}
 
     async def waiting(self) -> int:
         """Return how many utterances have not been read, as far as the mark says."""
@@ -208,8 +211,10 @@ class ExtractionRun:
             return await self.run()
         new = newest[: places[0]][::-1]
         last = {item.metadata.session_id: item for item in reversed(newest[places[0] :])}
+        times = {session: item.created_at for session, item in last.items()}
         batch = list[Utterance]()
-        for item in new:
+        for each in new:
+            item = in_its_turn(each, times)
             if is_spoken(item) and item.id not in mark.done:
                 batch.append(utterance(item, last.get(item.metadata.session_id)))
             last[item.metadata.session_id] = item
@@ -220,7 +225,9 @@ class ExtractionRun:
         """Read some items that were just added, after a :meth:`run`; :meth:`save` marks them as read."""
         report = ExtractionReport()
         mark = self.mark = self.mark or await self._marks.load()
-        spoken = [item for item in items if is_spoken(item)]
+        if len(self._times) > _REMEMBERED_SESSIONS:
+            self._times.clear()
+        spoken = [item for item in [in_its_turn(each, self._times) for each in items] if is_spoken(item)]
         said = [utterance(item, await self._before(item)) for item in spoken]
         unread = await self._read(said, report)
         mark.done |= {each.item.id for each in said} - unread
@@ -293,8 +300,10 @@ class ExtractionRun:
         there = {item.id for item in await self._store.get_many(mark.through)}
         start = next((item_id for item_id in mark.through if item_id in there), None)
         last: dict[str | None, MemoryItem] = {}
+        self._times.clear()
         async with aclosing(self._store.scan(memory_type=_READ, order="added")) as items:
-            async for item in items:
+            async for each in items:
+                item = in_its_turn(each, self._times)
                 before = last.get(item.metadata.session_id)
                 last[item.metadata.session_id] = item
                 behind = start is None

@@ -16,6 +16,7 @@ from memoranda.store.backend import (
     Engine,
     Expiry,
     Filter,
+    InBranch,
     Layer,
     Query,
     Value,
@@ -116,20 +117,70 @@ class RevisionHistory:
         """Return a store, or a handle, that shows what lay within some bounds at a moment."""
         hides = Capability.DELETE in self._inner.capabilities
         alive = Expiry(self._now())
-        wanted = Filter(metadata=bounds, archived=None, further=(alive, NO_REVISION))
-        held = {item.id: item async for item in self._inner.stream(items_where(wanted, AS_ADDED, deleted=hides))}
-        live = {item.id async for item in self._inner.stream(items_where(wanted, AS_ADDED))} if hides else set(held)
-        earlier: dict[str, Revision] = {}
-        there = replace(ONLY_REVISIONS, metadata=bounds, further=(alive,))
+        reached = await self._with_past(Filter(metadata=bounds, archived=None, further=(alive,)))
+        # The records of branches are found by the session alone, whatever else bounds a handle.
+        owner = None if bounds is None or bounds.user_id is None else MemoryMetadata(user_id=bounds.user_id)
+        records = Filter(metadata=owner, memory_type="branch", archived=None, further=(alive,))
+        held: dict[str, MemoryItem] = {}
+        live: set[str] = set()
+        for wanted in (reached.also(NO_REVISION), records):
+            held |= {item.id: item async for item in self._inner.stream(items_where(wanted, AS_ADDED, deleted=hides))}
+            live |= {item.id async for item in self._inner.stream(items_where(wanted, AS_ADDED))}
+        earlier: dict[str, list[Revision]] = {}
+        there = replace(reached, memory_type="revision")
         async for item in self._inner.stream(items_where(there, AS_ADDED)):
             revision = readable_revision(item)
-            # Touching leaves an item's beginning: the first to end is the one.
-            if revision is not None and revision.covers(moment):
-                earlier.setdefault(revision.item_id, revision)
-        moved = [item_id for item_id in earlier if item_id not in held]
+            if revision is not None:
+                earlier.setdefault(revision.item_id, []).append(revision)
+        moved = [
+            item_id
+            for item_id, revisions in earlier.items()
+            if item_id not in held and any(revision.covers(moment) for revision in revisions)
+        ]
         held |= {item.id: item for item in await self.stored(moved)}
-        past = await _filled(moment, [*held.values()], live, earlier, self._item_types())
+        branches = {item.id: await self._shared_by(item) for item in held.values() if isinstance(item, BranchMemory)}
+        in_order = sorted(held.values(), key=lambda item: item.id in branches)  # Behind what they share.
+        past = await _filled(moment, in_order, live, earlier, branches, self._item_types())
         return past if bounds is None else ScopedStore(past, bounds)
+
+    async def _with_past(self, wanted: Filter) -> Filter:
+        """Return a filter that also finds the sessions whose past a forked session shares."""
+        bounds = wanted.metadata
+        if bounds is None or bounds.session_id is None:
+            return wanted
+        record = next(iter(await self.stored([bounds.session_id])), None)
+        if not isinstance(record, BranchMemory):
+            return wanted
+        sessions = Value("session_id", False, "$in", [bounds.session_id, *record.places])
+        return replace(wanted, metadata=bounds.model_copy(update={"session_id": None})).also(sessions)
+
+    async def _shared_by(self, record: BranchMemory) -> dict[str, list[str]]:
+        """Return the ids of what a branch shares of each session, in the order of adding, deleted items too."""
+        hides, shared = Capability.DELETE in self._inner.capabilities, dict[str, list[str]]()
+        for session, upto in record.places.items():
+            part = InBranch(record.id, record.metadata.user_id, ((session, upto),), None)
+            wanted = Filter(archived=None, further=(Value("session_id", False, "$eq", session), part))
+            found = self._inner.stream(items_where(wanted, AS_ADDED, deleted=hides))
+            shared[session] = [item.id async for item in found]
+        return shared
+
+
+def revision_at(moment: str, revisions: Sequence[Revision], since: str) -> tuple[Revision | None, str]:
+    """Return the revision that an item was at a moment, or None, and since when the item is what it is now.
+
+    ``revisions`` come in the order of adding. ``since`` is when the item got its present form, "" for a deleted one.
+    Where several cover the moment, a clock was ahead for a while: what began last was there. Touching and restoring
+    leave the time of a form, so that of the revisions that began together the first to end is the one.
+    """
+    found, begun, ended = None, "", ""
+    for revision in revisions:
+        start = revision.since or ended  # Since when an item was deleted, the revision before it says.
+        if start <= moment and revision.covers(moment) and (found is None or start > begun):
+            found, begun = revision, start
+        ended = revision.until
+    had_this_form = any(revision.since == since for revision in revisions)
+    present = ended if had_this_form else max(since, ended)
+    return None if begun < present <= moment else found, present
 
 
 class VersionLayer(Layer):
@@ -163,31 +214,34 @@ async def _filled(
     moment: str,
     items: Sequence[MemoryItem],
     live: Collection[str],
-    earlier: Mapping[str, Revision],
+    earlier: Mapping[str, Sequence[Revision]],
+    branches: Mapping[str, Mapping[str, Sequence[str]]],
     types: Mapping[str, type[MemoryItem]],
 ) -> InMemoryStore:
     """Return a store with items as they were at a moment.
 
-    ``items`` come in the order of adding, deleted ones too; ``live`` are the ids of the others. A revision that covers
-    the moment goes before what an item is now.
+    ``items`` come in the order of adding, deleted ones too; ``live`` are the ids of the others. ``earlier`` are the
+    revisions of each, in the order of adding. ``branches`` are the ids that each branch shares of other sessions.
     """
     store, versions = InMemoryStore(), dict[str, int]()
     store.item_types = types
     present = datetime.fromisoformat(moment).timestamp()
     store.clock = lambda: present
     for item in items:
-        revision = earlier.get(item.id)
+        is_live = item.id in live
+        since = since_of(item) or item.created_at if is_live else ""
+        revision, begun = revision_at(moment, earlier.get(item.id, ()), since)
         if revision is not None:
             state = revision.loaded(types)
         else:
-            state = item if item.id in live and (since_of(item) or item.created_at) <= moment else None
+            state = item if is_live and begun <= moment else None
         if state is None:
             continue
         versions[state.id] = state.version
         state = without_since(state)
         try:
             if isinstance(state, BranchMemory):
-                await store.fork(state.parent, at=state.at, record=state)
+                await _fork_again(store, state, branches.get(state.id, {}), versions)
             else:
                 with copying_records(store):
                     await store.add(state)
@@ -195,6 +249,20 @@ async def _filled(
             continue  # The record of a branch whose past is not in the scope.
     add_layer(store, VersionLayer, versions)
     return store
+
+
+async def _fork_again(
+    store: Store, record: BranchMemory, shared: Mapping[str, Sequence[str]], there: Collection[str]
+) -> None:
+    """Make a branch again, up to the last item of each session that is there."""
+    ends: dict[str, str] = {}
+    for session, ids in shared.items():
+        last = next((item_id for item_id in reversed(ids) if item_id in there), None)
+        if last is not None:
+            ends[session] = last
+    parent = next(iter(ends), "")
+    at = ends.pop(parent, "")
+    await store.fork(parent, at=at, record=record.model_copy(update={"parent": parent, "at": at, "earlier": ends}))
 
 
 def in_slices(many: Sequence[T]) -> Iterator[Sequence[T]]:
