@@ -107,7 +107,7 @@ def test_the_kit_passes_the_in_memory_store_outside_pytest(chosen: Any) -> None:
 async def test_a_shared_store_is_left_as_it_was() -> None:
     others = MemoryItem(content="somebody's", metadata=MemoryMetadata(user_id="somebody"))
     memories = {others.id: others}
-    report = await check_store(lambda: wrong.KeptStore(memories), exclusive=False, select=EXAMPLES.__contains__)
+    report = await check_store(lambda: wrong.DictStore(memories), exclusive=False, select=EXAMPLES.__contains__)
     assert report.conforms, report.of(Outcome.FAILED)
     assert memories == {others.id: others}
     assert "bare_clear_removes_everything" in [result.name for result in report.of(Outcome.PASSED)]

@@ -108,7 +108,7 @@ async def test_a_wrong_store_is_caught_by_the_default_kit(
     store: type[Store], case: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Cases, "brief", False)
-    hangs = store is changes.KeepsItsLockWhenCancelled
+    hangs = store in (changes.KeepsItsLockWhenCancelled, alike.KeepsSeats)
     outcome, reason = await outcome_of(store, case, timeout=4.0 if hangs else 600.0)
     assert outcome is (Outcome.NOT_REACHED if hangs else Outcome.FAILED), reason
 

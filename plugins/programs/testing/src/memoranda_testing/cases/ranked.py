@@ -121,7 +121,10 @@ class RankingCases(Cases):
         filler = " ".join(f"filler{number}" for number in range(3_000))
         items = [note("the telescope", scope, 1), note("a bicycle", scope, 2), note(f"{filler} saffron", scope, 3)]
         await store.add_many(items)
-        for query, wanted in (("other words " * 300 + "telescope", "the telescope"), ("saffron", f"{filler} saffron")):
+        for query, wanted in (
+            ("paint and brushes " * 300 + "telescope", "the telescope"),
+            ("saffron", f"{filler} saffron"),
+        ):
             found = contents(await store.search(query=query, metadata=scope, mode="text"))
             that(wanted in found, f"The query that ends with {query[-9:]!r} does not find {wanted[-14:]!r}.")
 
