@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
@@ -35,11 +36,17 @@ def test_every_hook_has_a_kind(command: Command, tmp_path: Path) -> None:
 @pytest.mark.parametrize("kind", list(Kind))
 def test_the_tests_name_what_they_need(command: Command, tmp_path: Path, kind: Kind) -> None:
     command("new-plugin", "paper", "--kind", kind)
-    project = tomllib.loads((tmp_path / "memoranda-paper" / "pyproject.toml").read_text())["project"]
+    folder = tmp_path / "memoranda-paper"
+    project = tomllib.loads((folder / "pyproject.toml").read_text())["project"]
+    tests = "".join(path.read_text() for path in folder.glob("tests/*.py"))
+    imported = {name.replace("_", "-") for name in re.findall(r"^(?:from|import) (memoranda_\w+)", tests, re.MULTILINE)}
 
-    needed = {Requirement(line).name for line in project["optional-dependencies"]["test"]}
+    has, needed = (
+        {Requirement(line).name for line in lines}
+        for lines in (project["dependencies"], project["optional-dependencies"]["test"])
+    )
 
-    assert needed == {"memoranda-testing"} | ({"memoranda-cli"} if kind is Kind.COMMAND else set())
+    assert needed == {"memoranda-testing"} | (imported - has - {"memoranda-paper"})
 
 
 def test_what_is_missing_is_installed_from_the_clone_by_the_next_line(

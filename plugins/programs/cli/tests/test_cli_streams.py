@@ -5,13 +5,16 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+import typer
+import typer.main
 
 from memoranda.plugins import how_to_install
+from memoranda_cli.app import app
 from memoranda_cli.commands import COMMANDS, EXAMPLES
 from memoranda_commands.terminal import say
 
@@ -33,6 +36,21 @@ def test_every_encoding_will_do(process: Process, line: list[str], encoding: str
 
     assert done.returncode == 0, done.stderr
     assert "Error" not in done.stderr
+
+
+def texts_of_help(group: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], str]]:
+    """Yield the help of every command, which is written as it is, whatever the terminal's encoding."""
+    context = typer.Context(group, info_name=" ".join(path) or "memoranda")
+    yield path, group.get_help(context)
+    for name in group.list_commands(context) if hasattr(group, "list_commands") else ():
+        yield from texts_of_help(group.get_command(context, name), (*path, name))
+
+
+def test_the_help_of_every_command_can_be_read_on_any_terminal() -> None:
+    texts = dict(texts_of_help(typer.main.get_command(app)))
+
+    assert len(texts) > 20
+    assert [path for path, text in texts.items() if not text.isascii()] == []
 
 
 @pytest.mark.rare

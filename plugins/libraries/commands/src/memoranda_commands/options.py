@@ -35,7 +35,7 @@ MODEL = "The model"
 
 Store = Annotated[
     str | None,
-    typer.Option("--store", "-s", metavar="URL", help="The store: sqlite:///agent.db, postgresql://…, redis://…"),
+    typer.Option("--store", "-s", metavar="URL", help="The store: sqlite:///agent.db, postgresql://..., redis://..."),
 ]
 StoreOptions = Annotated[
     list[str] | None,

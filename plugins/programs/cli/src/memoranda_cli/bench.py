@@ -25,7 +25,7 @@ def bench(
         list[str] | None, typer.Argument(metavar="[URL]...", help="The stores; by default memory:// and a new file.")
     ] = None,
     sizes: Annotated[
-        str, typer.Option("--sizes", metavar="N,N,…", help="How many items the store holds, one after the other.")
+        str, typer.Option("--sizes", metavar="N,N,...", help="How many items the store holds, one after the other.")
     ] = "1000,10000",
     calls: Annotated[int, typer.Option("--calls", min=1, help="How many calls of each kind to measure.")] = 200,
     plot: Annotated[

@@ -53,7 +53,7 @@ def evaluation(
         list[str] | None,
         typer.Option("--embedder", "-e", metavar="NAME", help="Also with this embedder, on a copy; may be repeated."),
     ] = None,
-    k: Annotated[str, typer.Option("-k", metavar="N,N,…", help="The numbers of results to look at.")] = "1,5,10,20",
+    k: Annotated[str, typer.Option("-k", metavar="N,N,...", help="The numbers of results to look at.")] = "1,5,10,20",
     misses: Annotated[
         bool,
         typer.Option("--misses", help="List what was not found, with its content.", rich_help_panel=options.OUTPUT),
@@ -76,10 +76,10 @@ def evaluation(
 ) -> None:
     """Measure if search finds the right memories, by questions whose right items are known.
 
-    A line of FILE is `{"question": "…", "ids": ["…"], "user_id": "…"}`; `texts` may name the items instead. --user and
-    the like apply to lines that name no owner. No model is asked, and the store is only read: --embedder measures a
-    temporary copy in memory. The conversations of a LoCoMo file are loaded into a temporary store or, with --store,
-    into that one under made-up users, and removed in the end.
+    A line of FILE is `{"question": "...", "ids": ["..."], "user_id": "..."}`; `texts` may name the items instead.
+    --user and the like apply to lines that name no owner. No model is asked, and the store is only read: --embedder
+    measures a temporary copy in memory. The conversations of a LoCoMo file are loaded into a temporary store or, with
+    --store, into that one under made-up users, and removed in the end.
     """
     from memoranda_cli.evaluation.making import PROXY, make_questions
     from memoranda_cli.evaluation.printing import plotted
