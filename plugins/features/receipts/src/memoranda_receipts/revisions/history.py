@@ -118,14 +118,20 @@ class RevisionHistory:
         hides = Capability.DELETE in self._inner.capabilities
         alive = Expiry(self._now())
         reached = await self._with_past(Filter(metadata=bounds, archived=None, further=(alive,)))
-        # The records of branches are found by the session alone, whatever else bounds a handle.
+        # The records of branches are found by the session alone, whatever else bounds a handle; that of a session names
+        # all the others whose past it shares.
         owner = None if bounds is None or bounds.user_id is None else MemoryMetadata(user_id=bounds.user_id)
         records = Filter(metadata=owner, memory_type="branch", archived=None, further=(alive,))
+        if bounds is not None and bounds.session_id is not None:
+            records = records.also(Value("id", False, "$eq", bounds.session_id))
         held: dict[str, MemoryItem] = {}
         live: set[str] = set()
         for wanted in (reached.also(NO_REVISION), records):
-            held |= {item.id: item async for item in self._inner.stream(items_where(wanted, AS_ADDED, deleted=hides))}
-            live |= {item.id async for item in self._inner.stream(items_where(wanted, AS_ADDED))}
+            found = {item.id: item async for item in self._inner.stream(items_where(wanted, AS_ADDED, deleted=hides))}
+            held |= found
+            if hides:
+                found = {item.id: item async for item in self._inner.stream(items_where(wanted, AS_ADDED))}
+            live.update(found)
         earlier: dict[str, list[Revision]] = {}
         there = replace(reached, memory_type="revision")
         async for item in self._inner.stream(items_where(there, AS_ADDED)):
