@@ -17,6 +17,9 @@ One test in sixty-four of what is marked stays (or another part: ``rare("cluster
 and at least one of every set-up in every distribution. A set-up is what the marker names; markers without a name in one
 class (or module, outside of classes) are one set-up.
 
+What stands on the contract of stores is tested on a store in memory, on a file and on PostgreSQL, and one test in eight
+on the other stores: that these keep the contract is what the kit asks of each of them in full.
+
 What takes many seconds on every machine and has quicker neighbours that would see the same fault is marked `slow`. It
 stays out, and so do the longest cases of the kit in a rare set-up or on a server.
 
@@ -50,6 +53,9 @@ settings.register_profile("everything", EVERYTHING)
 settings.register_profile("memoranda", EVERYTHING, max_examples=16, derandomize=True, database=None)
 
 ONE_IN = 64
+FURTHER_STORES = frozenset({"redis", "vector", "encrypted", "hidden owners", "revisions"})
+"""Parameters that name stores on which a sample of what is no backend's own test runs."""
+ONE_IN_FURTHER_STORES = 8
 SLOW_CASES = frozenset(
     {
         *("test_sizes_match_the_model", "test_twenty_megabytes_round_trip", "test_random_histories_outlive_the_store"),
@@ -118,6 +124,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.timeout(SLOWEST))
         return
     sample_all = config.getoption("sample")
+    for item in items:
+        _sample_further_stores(item)
     rare = [item for item in items if sample_all or item.get_closest_marker("rare")]
     out = {item.nodeid for item in items if item.get_closest_marker("slow")}
     out |= {item.nodeid for item in rare if getattr(item, "originalname", None) in SLOW_CASES}
@@ -125,14 +133,24 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     out |= {item.nodeid for item in on_servers if getattr(item, "originalname", None) in SLOW_ON_SERVERS}
     if len(out) == len(items):
         return
-    out |= left_out([item for item in rare if item.nodeid not in out], sample_all or ONE_IN)
+    out |= left_out([item for item in rare if item.nodeid not in out], sample_all or 1)
     if out:
         _tell(config, [item for item in items if item.nodeid in out])
         items[:] = [item for item in items if item.nodeid not in out]
 
 
+def _sample_further_stores(item: pytest.Item) -> None:
+    """Mark a test on a store that is not one of the main ones as rare, unless it is a backend's own."""
+    call = getattr(item, "callspec", None)
+    if call is None or item.nodeid.startswith("plugins/backends/"):
+        return
+    for value in call.params.values():
+        if isinstance(value, str) and value in FURTHER_STORES:
+            item.add_marker(pytest.mark.rare(f"on {value}", one_in=ONE_IN_FURTHER_STORES))
+
+
 def left_out(rare: Sequence[pytest.Item], one_in: int) -> set[str]:
-    """Return the ids of the tests that are not in the sample, which a marker may make smaller."""
+    """Return the ids of the tests that are not in the sample: one in as many as the markers say, or in more."""
     setups: dict[tuple[str, ...], list[str]] = defaultdict(list)
     for item in rare:
         for setup in _setups(item):
@@ -152,7 +170,7 @@ def _setups(item: pytest.Item) -> Iterator[tuple[str, ...]]:
 
 
 def _own_one_in(item: pytest.Item) -> int:
-    return max((int(marker.kwargs.get("one_in", 1)) for marker in item.iter_markers("rare")), default=1)
+    return max((int(marker.kwargs.get("one_in", ONE_IN)) for marker in item.iter_markers("rare")), default=1)
 
 
 def _number(nodeid: str) -> int:

@@ -61,6 +61,8 @@ REPORTS = ROOT / ".nox" / "reports"
 # SUITES: by default the modules with the fewest tests come last, which are often the longest.
 WORKERS = ["-n", str(min(4, os.cpu_count() or 1)), "--dist=loadfile", "--no-loadscope-reorder"]
 EVERYTHING = "--everything"
+LONGEST_CASES = "random or sizes or cancelled or megabytes or large"
+"""Of the kit, on the example plugin; the last `-k` that pytest is given counts."""
 IN_MEMORY = 8 << 30
 """How many bytes of memory must be free for the files of tests to lie there."""
 SCALE = [
@@ -93,7 +95,7 @@ SIDE_BY_SIDE = [
 ]  # fmt: skip
 ONE_CORE_EACH = [
     "strands-suite", "oldest-framework", "alone", "types", "browser", "mcp_conformance", "docs", "recipes", "wheels",
-    "pydantic-ai-harness", "anthropic_suite", "langchain-suite", "thirdparty", "lint",
+    "pydantic-ai-harness", "anthropic_suite", "langchain-suite", "lint",
 ]  # fmt: skip
 """What `nox -s everything` runs beside each other, the longest first."""
 REUSE = {"-r", "-R", "--reuse-existing-virtualenvs", "--no-install"}
@@ -116,7 +118,8 @@ def everything(session: nox.Session) -> None:
         elif python != ".".join(platform.python_version_tuple()[:2]):
             session.notify(f"suites-{python}", [EVERYTHING, *session.posargs])
     # What has no test workers takes one core each. It comes last here, so that its failure keeps nothing from running.
-    run_side_by_side(session, [["openai-agents-suite", "--", EVERYTHING], *([name] for name in ONE_CORE_EACH)])
+    in_full = [["openai-agents-suite", "--", EVERYTHING], ["thirdparty", "--", "-k", ""]]
+    run_side_by_side(session, [*in_full, *([name] for name in ONE_CORE_EACH)])
 
 
 def run_side_by_side(session: nox.Session, wanted: Sequence[Sequence[str]]) -> None:
@@ -200,10 +203,10 @@ def wheels(session: nox.Session) -> None:
 
 @nox.session
 def thirdparty(session: nox.Session) -> None:
-    """Install and test the example plugin as a stranger would."""
+    """Install and test the example plugin as a stranger would, without the cases of the kit that take longest."""
     session.install(*paths(FOLDERS["memoranda-testing"], ()), *paths(FOLDERS["memoranda-cli"], ()), str(EXAMPLE))
     with session.chdir(EXAMPLE):
-        run_pytest(session, "tests")
+        run_pytest(session, "tests", "-k", f"not ({LONGEST_CASES})")
     session.run("memoranda", "plugins")
 
 

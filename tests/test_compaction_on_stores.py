@@ -42,6 +42,7 @@ class TestCompactionOnEngines(CompactionConformance):
         return reopen
 
 
+@pytest.mark.rare("on vector", one_in=8)
 class TestCompactionOnVectors(CompactionConformance):
     @pytest_asyncio.fixture
     async def store(self) -> AsyncIterator[Store]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import importlib.util
 import json
 import os
@@ -11,6 +12,7 @@ import shutil
 import subprocess
 import sys
 import tomllib
+from collections.abc import Mapping
 from importlib import metadata
 from pathlib import Path
 from types import ModuleType
@@ -89,6 +91,12 @@ def names(word: str) -> list[str]:
     return [str(tomllib.loads((ROOT / name / "pyproject.toml").read_text(encoding="utf-8"))["project"]["name"])]
 
 
+@functools.cache
+def providers() -> Mapping[str, list[str]]:
+    """Return which distributions hold each package that is installed here; all their files are read for it."""
+    return metadata.packages_distributions()
+
+
 @pytest.mark.parametrize("example", sorted(EXAMPLES.rglob("*.py")), ids=lambda path: path.stem)
 def test_the_first_lines_of_an_example_install_all_that_it_imports(example: Path) -> None:
     imported = set()
@@ -97,13 +105,12 @@ def test_the_first_lines_of_an_example_install_all_that_it_imports(example: Path
             imported.add((node.module or "").partition(".")[0])
         elif isinstance(node, ast.Import):
             imported |= {alias.name.partition(".")[0] for alias in node.names}
-    providers = metadata.packages_distributions()  # What is not installed here is not looked at.
     installed = distributions(told(example))
 
     missing = {
         module
-        for module in (imported - sys.stdlib_module_names) & providers.keys()
-        if not installed & {canonicalize_name(name) for name in providers[module]}
+        for module in (imported - sys.stdlib_module_names) & providers().keys()  # The others are not looked at.
+        if not installed & {canonicalize_name(name) for name in providers()[module]}
     }
     assert missing == set()
 

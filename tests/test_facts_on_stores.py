@@ -54,6 +54,7 @@ class TestFactsOnPostgres(FactsConformance):
             yield store
 
 
+@pytest.mark.rare("on redis", one_in=8)
 class TestFactsOnRedis(FactsConformance):
     @pytest_asyncio.fixture
     async def store(self, servers: dict[str, str]) -> AsyncIterator[Store]:
@@ -61,6 +62,7 @@ class TestFactsOnRedis(FactsConformance):
             yield store
 
 
+@pytest.mark.rare("on vector", one_in=8)
 class TestFactsOnVectors(FactsConformance):
     @pytest_asyncio.fixture
     async def store(self) -> AsyncIterator[Store]:

@@ -58,6 +58,8 @@ def check_what_it_prints(example: Path, folder: Path, *arguments: str) -> None:
     assert list(folder.iterdir()) == []
 
 
+# Half of them, for each starts a framework anew; what they show of it the adapters' tests and pages show, too.
+@pytest.mark.rare("framework examples", one_in=2)
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
 def test_an_example_prints_what_it_says(example: Path, tmp_path: Path) -> None:
     check_what_it_prints(example, tmp_path)

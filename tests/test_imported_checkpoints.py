@@ -23,7 +23,9 @@ def run(*arguments: str) -> None:
     subprocess.run([sys.executable, "-m", "memoranda", *arguments], check=True, capture_output=True, timeout=240)
 
 
-@pytest.mark.parametrize("part", ["checkpoint", "metadata", "value"])
+@pytest.mark.parametrize(
+    "part", ["checkpoint", *(pytest.param(part, marks=pytest.mark.slow) for part in ("metadata", "value"))]
+)
 def test_an_imported_checkpoint_runs_nothing(tmp_path: Path, part: str) -> None:
     source, target = f"sqlite:///{tmp_path / 'source.db'}", f"sqlite:///{tmp_path / 'target.db'}"
     exported, mark = tmp_path / "exported.jsonl", tmp_path / "mark"

@@ -435,9 +435,9 @@ class TwoProcesses(SpacesMachine):
             self.folder.cleanup()
 
 
-EXAMPLES = settings().max_examples
+EXAMPLES = settings().max_examples // 2
 STEPS = min(40, max(20, EXAMPLES))
-"""Steps of each example: few by default, and 40 with `--everything`."""
+"""Steps of each example, after each of which everything is read: few by default, and 40 with `--everything`."""
 
 in_full = pytest.mark.timeout(1800)
 """In full, thousands of steps take minutes where the machine has other things to do."""

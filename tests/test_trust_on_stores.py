@@ -31,6 +31,7 @@ class TestTrustOnEngines(TrustConformance):
                 yield store
 
 
+@pytest.mark.rare("on vector", one_in=8)
 class TestTrustOnVectors(TrustConformance):
     @pytest_asyncio.fixture
     async def store(self) -> AsyncIterator[Store]:

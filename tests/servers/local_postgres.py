@@ -14,6 +14,7 @@ import sys
 import time
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
@@ -35,6 +36,10 @@ _FAST = {
 }
 
 
+_PASSWORD = secrets.token_hex(8)
+"""That of the superuser of every server of this process."""
+
+
 def postgres_server(
     *, private: bool = False, settings: Mapping[str, str] | None = None
 ) -> PostgresServer | ExternalPostgresServer:
@@ -54,7 +59,7 @@ def postgres_server(
 
 
 class PostgresServer(LocalServer):
-    """A private PostgreSQL on a loopback port; its superuser has a random password."""
+    """A private PostgreSQL on a loopback port; its superuser has the random password of this process."""
 
     name = "PostgreSQL server"
     stop_signal = signal.SIGINT  # a "fast" shutdown: clients are disconnected, data is written
@@ -63,7 +68,7 @@ class PostgresServer(LocalServer):
         super().__init__(account=unprivileged_account())
         self._binaries = binaries
         self._settings = {**_FAST, **settings}
-        self.password = secrets.token_hex(8)
+        self.password = _PASSWORD
 
     @property
     def url(self) -> str:
@@ -91,39 +96,16 @@ class PostgresServer(LocalServer):
         """The folder of the server's programs."""
         return self._binaries
 
-    def _reach_binaries(self) -> None:
-        """Copy the programs to where the server's account may run them, if it may not run them in place."""
-        if not reachable(self._binaries, self._account):
-            self._binaries = _copy_install(self._binaries, self.folder / "postgresql")
+    def _reach_binaries(self) -> BlankCluster:
+        """Use the programs where the server's account may run them; return the cluster that was made with them."""
+        blank = _blank_cluster(self._binaries, self._account)
+        self._binaries = blank.binaries
+        return blank
 
     def _prepare(self) -> None:
-        self._reach_binaries()
-        data = self.folder / "data"
-        data.mkdir(mode=0o700)
-        password_file = self.folder / "password"
-        password_file.write_text(self.password)
-        if self._account is not None:
-            shutil.chown(data, self._account)
-            shutil.chown(password_file, self._account)
-        password_file.chmod(0o600)
-        command = [
-            str(self._binaries / "initdb"),
-            *("-D", str(data), "-U", "postgres", "--encoding=UTF8", "--no-sync"),
-            *("--auth=scram-sha-256", f"--pwfile={password_file}"),
-            *_locale_options(self.version),
-            *_password_options(self.version),
-        ]
-        made = subprocess.run(
-            command,
-            capture_output=True,
-            text=True,
-            cwd=self.folder,
-            timeout=3 * START_SECONDS,
-            **account_options(self._account),
-        )
-        password_file.unlink()
-        if made.returncode:
-            raise ServerError(f"initdb could not make a PostgreSQL for the tests: {made.stderr.strip()}")
+        data = self._reach_binaries().data
+        # With its owner, who may be another than this process's.
+        subprocess.run(["cp", "-a", str(data), str(self.folder / "data")], check=True, timeout=START_SECONDS)
 
     def _command(self) -> list[str]:
         options = {"listen_addresses": "127.0.0.1", "unix_socket_directories": "", **self._settings}
@@ -153,6 +135,69 @@ class PostgresServer(LocalServer):
         ipcrm = shutil.which("ipcrm")
         if len(lines) >= 7 and ipcrm:
             subprocess.run([ipcrm, "-m", lines[6].split()[-1]], capture_output=True, check=False)
+
+
+class BlankCluster(LocalServer):
+    """The files of a new PostgreSQL, which no server uses: each gets a copy, as it takes a second to make them."""
+
+    name = "PostgreSQL cluster"
+
+    def __init__(self, binaries: Path, account: str | None) -> None:
+        super().__init__(account=account)
+        self.binaries = binaries
+        """The programs, where the account may run them."""
+        self._make_folder()
+
+    @property
+    def url(self) -> str:
+        """Nothing: no server runs on it."""
+        return ""
+
+    @property
+    def data(self) -> Path:
+        """Where its files are."""
+        return self.folder / "data"
+
+    def _prepare(self) -> None:
+        if not reachable(self.binaries, self._account):
+            self.binaries = _copy_install(self.binaries, self.folder / "postgresql")
+        self.data.mkdir(mode=0o700)
+        password_file = self.folder / "password"
+        password_file.write_text(_PASSWORD)
+        if self._account is not None:
+            shutil.chown(self.data, self._account)
+            shutil.chown(password_file, self._account)
+        password_file.chmod(0o600)
+        version = _major_version(self.binaries)
+        command = [
+            str(self.binaries / "initdb"),
+            *("-D", str(self.data), "-U", "postgres", "--encoding=UTF8", "--no-sync"),
+            *("--auth=scram-sha-256", f"--pwfile={password_file}"),
+            *_locale_options(version),
+            *_password_options(version),
+        ]
+        made = subprocess.run(
+            command,
+            capture_output=True,
+            text=True,
+            cwd=self.folder,
+            timeout=3 * START_SECONDS,
+            **account_options(self._account),
+        )
+        password_file.unlink()
+        if made.returncode:
+            raise ServerError(f"initdb could not make a PostgreSQL for the tests: {made.stderr.strip()}")
+
+    def _command(self) -> list[str]:
+        raise ServerError(f"The {self.name} is copied, not served.")
+
+    def _answers(self) -> bool:
+        return False
+
+
+@cache
+def _blank_cluster(binaries: Path, account: str | None) -> BlankCluster:
+    return BlankCluster(binaries, account)
 
 
 class ExternalPostgresServer(ExternalServer):
