@@ -20,7 +20,7 @@ from memoranda.errors import MemoryError
 from memoranda.plugins import CommandSpec, default_registry
 from memoranda.store import Capability
 from memoranda_cli.app import app
-from memoranda_cli.commands import SECTIONS
+from memoranda_cli.plugin import SECTIONS
 from memoranda_commands.exits import MEANINGS
 
 PAGES = Path(__file__).parent / "pages"

@@ -16,7 +16,7 @@ from memoranda import HumanMemory, MemoryItem, MemoryMetadata, Store
 from memoranda.store import InMemoryStore, one_state
 from memoranda_cli.doctor import item_findings
 from memoranda_encrypt import KeyRing, LocalMasterKey
-from memoranda_inspector.health import HealthCheck
+from memoranda_inspector.reading import HealthCheck
 from servers import postgres_server, redis_server
 
 COUNT = 1_200

@@ -21,7 +21,7 @@ from memoranda_context import ContextManager, assemble
 from memoranda_encrypt import LocalMasterKey
 from memoranda_facts import Facts
 from memoranda_facts.extraction import RuleExtractor, everyday_schema
-from memoranda_mcp.serving import opened
+from memoranda_mcp.server import opened
 from memoranda_mcp.settings import Settings
 from memoranda_receipts import Receipts
 

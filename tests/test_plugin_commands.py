@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 from memoranda.plugins import CommandSpec, default_registry
 from memoranda.plugins.installing import COMMAND_OFFERED_BY, OURS
 from memoranda_cli.app import app
-from memoranda_cli.commands import COMMANDS
+from memoranda_cli.plugin import COMMANDS
 
 
 def offered() -> dict[str, str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from memoranda_postgres.hosts import at_host, single_hosts
+from memoranda_postgres.urls import at_host, single_hosts
 
 
 @pytest.mark.parametrize(

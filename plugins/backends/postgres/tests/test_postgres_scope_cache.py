@@ -13,7 +13,7 @@ import pytest
 from memoranda import HumanMemory, MemoryMetadata
 from memoranda.store.lifetime_layer import Lifetimes
 from memoranda_backend.ranking import HashingEmbeddings
-from memoranda_postgres import PostgresMemoryStore, scope_cache, term_index
+from memoranda_postgres import PostgresMemoryStore, scope_cache, text_search
 from memoranda_postgres.scope_cache import lists_open_transactions
 
 ADA = MemoryMetadata(user_id="ada")
@@ -95,7 +95,7 @@ async def test_what_is_known_finds_what_a_store_finds_that_was_just_opened(
     url: str, partitions: int | None, whole_scope: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(scope_cache, "WHOLE_SCOPE", whole_scope)
-    monkeypatch.setattr(term_index, "WHOLE_SCOPE", whole_scope)
+    monkeypatch.setattr(text_search, "WHOLE_SCOPE", whole_scope)
     monkeypatch.setattr(Lifetimes, "is_to_sweep", lambda *_: False)  # A clock that is set back shows it all again.
     connection = await asyncpg.connect(url)
     history = History(whole_scope, connection)

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from memoranda import AIMemory, HumanMemory, MemoryItem, MemoryMetadata, MemoryStatus
 from memoranda.store import InMemoryStore
 from memoranda.store.backend import Expiry, Filter, Listing, Page
-from memoranda_postgres import PostgresMemoryStore, reading, scope_cache, term_index
+from memoranda_postgres import PostgresMemoryStore, reading, scope_cache, text_search
 from memoranda_postgres.dialect import PostgresDialect, PostgresStatements
 
 USERS = ["alice", "bob", "", "Ünï %_\\"]
@@ -307,7 +307,7 @@ class TestPlans:
     async def test_a_text_search_in_a_large_scope_goes_through_the_full_text_index(
         self, full: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        for module in (scope_cache, term_index):
+        for module in (scope_cache, text_search):
             monkeypatch.setattr(module, "WHOLE_SCOPE", 1_000)
         async with PostgresMemoryStore(full) as store:
             await store.reindex()
@@ -632,7 +632,7 @@ async def test_every_word_finds_its_item_in_a_large_scope(
     store: PostgresMemoryStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The language of a short item is taken for another, and so is that of a word alone."""
-    for module in (scope_cache, term_index):
+    for module in (scope_cache, text_search):
         monkeypatch.setattr(module, "WHOLE_SCOPE", 2)
     texts = (
         "maddie dumped me over break",

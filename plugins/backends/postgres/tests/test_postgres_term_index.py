@@ -19,10 +19,10 @@ import memoranda
 from memoranda import HumanMemory, MemoryMetadata
 from memoranda.errors import StoreError
 from memoranda_backend.ranking import terms_fingerprint
-from memoranda_postgres import PostgresMemoryStore, filling, schema, scope_cache, term_index
+from memoranda_postgres import PostgresMemoryStore, indexing, schema, scope_cache, text_search
 from memoranda_postgres.dialect import PostgresDialect, PostgresStatements
 from memoranda_postgres.server import Server, ServerOptions
-from memoranda_postgres.term_index import TermIndex
+from memoranda_postgres.text_search import TermIndex
 
 ADA, BOB = MemoryMetadata(user_id="ada"), MemoryMetadata(user_id="bob")
 COUNT = 2_400
@@ -52,9 +52,9 @@ asyncio.run(main())
 FILLING_PROGRAM = """
 import asyncio, sys
 from memoranda import HumanMemory
-from memoranda_postgres import PostgresMemoryStore, filling, term_index
+from memoranda_postgres import PostgresMemoryStore, indexing, text_search
 
-filling.REST, filling.FILL_AT_REST, term_index.WHOLE_SCOPE = 0.0, 1, -1
+indexing.REST, indexing.FILL_AT_REST, text_search.WHOLE_SCOPE = 0.0, 1, -1
 
 async def main(url, name):
     async with PostgresMemoryStore(url) as store:
@@ -71,14 +71,14 @@ asyncio.run(main(*sys.argv[1:]))
 @pytest.fixture(autouse=True)
 def scopes_are_large(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let every database have an index, and searches use it for scopes of some size."""
-    monkeypatch.setattr(term_index, "WHOLE_SCOPE", -1)
+    monkeypatch.setattr(text_search, "WHOLE_SCOPE", -1)
     monkeypatch.setattr(scope_cache, "WHOLE_SCOPE", WHOLE_SCOPE)
 
 
 @pytest.fixture
 def no_background(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leave the index to the test."""
-    monkeypatch.setattr(filling, "REST", 24 * 3600.0)
+    monkeypatch.setattr(indexing, "REST", 24 * 3600.0)
 
 
 @pytest_asyncio.fixture
@@ -185,7 +185,7 @@ async def test_a_batch_that_fails_leaves_everything_to_the_next(
         raise RuntimeError
 
     with monkeypatch.context() as patched:
-        patched.setattr(term_index, "made_entries", fail)
+        patched.setattr(text_search, "made_entries", fail)
         with pytest.raises(RuntimeError):
             await index.fill(500)
     assert await waiting(store) == "150"
@@ -197,7 +197,7 @@ async def test_a_batch_whose_connection_breaks_leaves_everything_to_the_next(
     store: PostgresMemoryStore, index: TermIndex, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await store.add_many([made(number) for number in range(150)])
-    make, broken = term_index.made_entries, []
+    make, broken = text_search.made_entries, []
 
     async def break_once(rows: Any) -> Any:
         if not broken:
@@ -209,7 +209,7 @@ async def test_a_batch_whose_connection_breaks_leaves_everything_to_the_next(
             )
         return await make(rows)
 
-    monkeypatch.setattr(term_index, "made_entries", break_once)
+    monkeypatch.setattr(text_search, "made_entries", break_once)
     assert await index.fill(500) == 150
     assert broken
     assert len(await fetch(url, "SELECT FROM memory_terms")) == 150
@@ -218,7 +218,7 @@ async def test_a_batch_whose_connection_breaks_leaves_everything_to_the_next(
 async def test_what_a_killed_process_left_is_indexed_by_the_next_store(
     store: PostgresMemoryStore, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(filling, "REST", 0.0)
+    monkeypatch.setattr(indexing, "REST", 0.0)
     killed = await asyncio.to_thread(subprocess.run, [sys.executable, "-c", PROGRAM, url], check=False)
     assert killed.returncode == -signal.SIGKILL
     assert len(await fetch(url, "SELECT unnest(items) FROM memory_unindexed")) == 300
@@ -241,8 +241,8 @@ async def test_one_process_at_a_time_fills_the_index(store: PostgresMemoryStore,
 async def test_stores_that_fill_at_the_same_time_index_everything_once(
     url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(filling, "REST", 0.0)
-    monkeypatch.setattr(filling, "FILL_AT_REST", 1)
+    monkeypatch.setattr(indexing, "REST", 0.0)
+    monkeypatch.setattr(indexing, "FILL_AT_REST", 1)
     stores = [PostgresMemoryStore(url) for _ in range(3)]
     for each in stores:
         await each.init()
@@ -297,7 +297,7 @@ async def test_a_store_that_may_only_read_fills_nothing(
     store: PostgresMemoryStore, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await store.add_many([made(number) for number in range(150)])
-    monkeypatch.setattr(filling, "REST", 0.0)
+    monkeypatch.setattr(indexing, "REST", 0.0)
     async with memoranda.open(url, access="read") as reader:
         assert await reader.search_ranked(query="amberwood", metadata=ADA, mode="text")
         await asyncio.sleep(0)
@@ -307,7 +307,7 @@ async def test_a_store_that_may_only_read_fills_nothing(
 async def test_only_a_database_of_many_items_has_an_index(
     url: str, no_background: None, index: TermIndex, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(term_index, "WHOLE_SCOPE", 100)
+    monkeypatch.setattr(text_search, "WHOLE_SCOPE", 100)
     async with PostgresMemoryStore(url) as store:
         await store.add_many([made(number) for number in range(100)])
         await store.add_many([made(number) for number in range(100)])  # More numbers were drawn than items exist.
@@ -387,8 +387,8 @@ async def test_a_store_makes_the_terms_of_an_earlier_release_anew_by_itself(
         expected = await ranked(store)
     await fetch(url, "UPDATE memory_terms SET term_keys = '{1}'")
     await fetch(url, "UPDATE memory_schema SET terms = '0123456789abcdef'")
-    monkeypatch.setattr(filling, "REST", 0.0)
-    monkeypatch.setattr(filling, "LONG_BREATH", 0)
+    monkeypatch.setattr(indexing, "REST", 0.0)
+    monkeypatch.setattr(indexing, "LONG_BREATH", 0)
     async with PostgresMemoryStore(url) as store:
         while not all(finding.ok for finding in await store.doctor()):
             await asyncio.sleep(0.01)

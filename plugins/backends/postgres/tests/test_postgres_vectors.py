@@ -17,7 +17,7 @@ from memoranda.embeddings import Embeddings
 from memoranda.errors import EmbeddingError, OtherModelError, UnsupportedError
 from memoranda.store import Capability
 from memoranda_backend.ranking import HEARD, HashingEmbeddings
-from memoranda_postgres import PostgresMemoryStore, scope_cache, term_index, vectors
+from memoranda_postgres import PostgresMemoryStore, scope_cache, text_search, vectors
 
 ALICE = MemoryMetadata(user_id="alice", session_id="s")
 SENTENCES = [
@@ -84,7 +84,7 @@ async def store(url: str) -> AsyncIterator[PostgresMemoryStore]:
 def scopes(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let every scope be ranked as a whole, or be too large for that in a database that was reindexed."""
     if request.param == "large":
-        for module in (scope_cache, term_index):
+        for module in (scope_cache, text_search):
             monkeypatch.setattr(module, "WHOLE_SCOPE", -1)
 
 
@@ -205,7 +205,7 @@ async def test_a_failing_embedder_fails_a_search_by_words_and_meaning(url: str) 
 async def test_a_stale_vector_counts_for_nothing_beside_words(
     store: PostgresMemoryStore, url: str, whole_scope: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in (scope_cache, term_index):
+    for module in (scope_cache, text_search):
         monkeypatch.setattr(module, "WHOLE_SCOPE", whole_scope)
     async with PostgresMemoryStore(url) as plain:
         await plain.reindex()

@@ -12,7 +12,7 @@ import pytest
 
 from memoranda import HumanMemory, MemoryItem, MemoryMetadata
 from memoranda.errors import StoreError, TurnConflictError
-from memoranda_redis import RedisMemoryStore, _schema
+from memoranda_redis import RedisMemoryStore
 from memoranda_redis._connection import Run, Script
 
 ADA = MemoryMetadata(user_id="ada", session_id="s")
@@ -221,7 +221,7 @@ async def test_migrations_run_in_order_and_the_items_stay(
     store: RedisMemoryStore, url: str, raw: Any, namespace: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await store.add(HumanMemory(id="kept", content="x", metadata=ADA))
-    monkeypatch.setattr(_schema, "MIGRATIONS", (rename_sessions, count_renamed))
+    monkeypatch.setattr("memoranda_redis.store.MIGRATIONS", (rename_sessions, count_renamed))
 
     for _ in range(2):
         async with RedisMemoryStore(url, namespace=namespace) as later:
@@ -234,12 +234,12 @@ async def test_migrations_run_in_order_and_the_items_stay(
 async def test_an_interrupted_migration_runs_again(
     store: RedisMemoryStore, url: str, raw: Any, namespace: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_schema, "MIGRATIONS", (rename_sessions, fail))
+    monkeypatch.setattr("memoranda_redis.store.MIGRATIONS", (rename_sessions, fail))
     with pytest.raises(StoreError):
         await RedisMemoryStore(url, namespace=namespace).init()
     assert await raw.get(f"memoranda:{{{namespace}}}:schema") == "2"
 
-    monkeypatch.setattr(_schema, "MIGRATIONS", (rename_sessions, count_renamed))
+    monkeypatch.setattr("memoranda_redis.store.MIGRATIONS", (rename_sessions, count_renamed))
     async with RedisMemoryStore(url, namespace=namespace):
         pass
     assert await raw.get(f"memoranda:{{{namespace}}}:schema") == "3"

@@ -30,7 +30,7 @@ from memoranda_backend.ranking import (
     rank_text,
 )
 from memoranda_embed_static import StaticEmbeddings
-from memoranda_embed_static.minilm import MiniLMEmbeddings
+from memoranda_embed_static.embeddings import MiniLMEmbeddings
 
 OWNER = MemoryMetadata(user_id="ada")
 

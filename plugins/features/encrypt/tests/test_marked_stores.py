@@ -28,7 +28,7 @@ from memoranda_encrypt import (
     encrypt,
     with_encryption,
 )
-from memoranda_encrypt.marks import write_mark
+from memoranda_encrypt.sealing import write_mark
 from memoranda_sqlite import SQLiteMemoryStore
 from memoranda_vector import VectorMemoryStore
 from servers import LASTING_ENGINES, Engines

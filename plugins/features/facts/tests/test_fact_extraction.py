@@ -286,7 +286,7 @@ async def test_a_failure_is_noted_and_tried_again_with_the_next_item() -> None:
 
 
 async def test_many_items_are_marked_without_naming_each_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("memoranda_facts.extraction.background._COLLAPSED_AT", 10)
+    monkeypatch.setattr("memoranda_facts.extraction.observers._COLLAPSED_AT", 10)
     store, extractor = InMemoryStore(), Listening()
     async with BackgroundExtraction(store, extractor) as extraction:
         for number in range(30):

@@ -21,7 +21,7 @@ from memoranda.plugins import Registry, TemplateSpec, hookimpl
 from memoranda.store import InMemoryStore
 from memoranda_summary import SummaryConfig, Template, Transcript, compact, entries, plan
 from memoranda_summary.compaction import expand, undo
-from memoranda_summary.parsing import normalised
+from memoranda_summary.transcript import normalised
 
 SCOPE = MemoryMetadata(user_id="ada", session_id="s")
 

@@ -13,7 +13,7 @@ from memoranda import HumanMemory
 from memoranda.errors import SummaryError
 from memoranda.shapes import check_text
 from memoranda_summary import cleaned, entries, transcribe
-from memoranda_summary.parsing import MAX_ENTRIES, MAX_ENTRY_LENGTH, normalised
+from memoranda_summary.transcript import MAX_ENTRIES, MAX_ENTRY_LENGTH, normalised
 
 ITEMS = [HumanMemory(content=f"message {number}", id=f"{number:032x}") for number in range(1, 13)]
 TRANSCRIPT = transcribe(ITEMS)

@@ -14,11 +14,10 @@ from typer.testing import CliRunner
 import memoranda
 from memoranda import HumanMemory, MemoryMetadata, errors
 from memoranda_commands import options
-from memoranda_commands.characters import visible
 from memoranda_commands.exits import MEANINGS, CommandError, ExitCode, code_of, not_found
 from memoranda_commands.files import whole_file
 from memoranda_commands.stores import similar_users
-from memoranda_commands.terminal import counted, report
+from memoranda_commands.terminal import counted, report, visible
 
 
 def test_every_exit_code_has_a_meaning() -> None:

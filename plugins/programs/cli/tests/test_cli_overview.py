@@ -12,7 +12,7 @@ import pytest
 
 from memoranda import __version__
 from memoranda_cli.authors import Kind
-from memoranda_cli.commands import COMMANDS
+from memoranda_cli.plugin import COMMANDS
 from memoranda_commands.exits import MEANINGS
 
 Command = Callable[..., Any]

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from memoranda_commands.characters import visible
+from memoranda_commands.terminal import visible
 
 Command = Callable[..., Any]
 

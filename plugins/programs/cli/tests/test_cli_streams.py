@@ -15,7 +15,7 @@ import typer.main
 
 from memoranda.plugins import how_to_install
 from memoranda_cli.app import app
-from memoranda_cli.commands import COMMANDS, EXAMPLES
+from memoranda_cli.plugin import COMMANDS, EXAMPLES
 from memoranda_commands.terminal import say
 
 Process = Callable[..., "subprocess.CompletedProcess[str]"]

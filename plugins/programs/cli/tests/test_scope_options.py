@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from memoranda import MemoryMetadata
 from memoranda.plugins import default_registry
-from memoranda_cli.commands import COMMANDS
+from memoranda_cli.plugin import COMMANDS
 from memoranda_commands import options
 
 SCOPE = ["user", "session", "task", "agent", "extra"]

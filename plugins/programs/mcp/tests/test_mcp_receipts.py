@@ -9,8 +9,7 @@ from mcp import Client
 
 from memoranda.errors import InputError
 from memoranda.items import HumanMemory
-from memoranda_mcp.server import make_server
-from memoranda_mcp.serving import make_memory, opened
+from memoranda_mcp.server import make_memory, make_server, opened
 from memoranda_mcp.settings import Settings
 
 receipts = pytest.importorskip("memoranda_receipts")

@@ -9,8 +9,7 @@ import pytest
 from mcp import Client
 
 from memoranda.items import HumanMemory
-from memoranda_mcp.server import make_server
-from memoranda_mcp.serving import make_memory, opened
+from memoranda_mcp.server import make_memory, make_server, opened
 from memoranda_mcp.settings import Settings
 
 spaces = pytest.importorskip("memoranda_spaces")

@@ -9,7 +9,7 @@ from mcp import Client
 from memoranda.items import HumanMemory, ToolMemory
 from memoranda.store import InMemoryStore
 from memoranda_mcp import Rights, ScopedMemory
-from memoranda_mcp.serving import make_memory
+from memoranda_mcp.server import make_memory
 from memoranda_mcp.settings import Level, Settings
 from memoranda_messages.prompts import outside_memories
 

@@ -12,9 +12,8 @@ from memoranda.store import Order
 from memoranda.store.backend import Condition, Filter, InScope, Listing, Page, Value, key_bounds
 from memoranda.trust import Trust
 from memoranda_backend.sql import Change, Dialect, Parameters, Statement, Statements, trust_text
-from memoranda_postgres.rows import READ_COLUMNS, jsonb_text, owner_of
+from memoranda_postgres.rows import READ_COLUMNS, UPDATED, jsonb_text, owner_of, value_condition
 from memoranda_postgres.terms import FOLDED
-from memoranda_postgres.values import UPDATED, value_condition
 
 SEQUENCE = "added"
 
@@ -201,7 +200,7 @@ class PostgresDialect(Dialect):
         return f"({found} AND expires_at > '')" if expired else f"(expires_at = '' OR {found})"
 
     def value(self, parameters: Parameters, condition: Value) -> str:
-        """Return the condition on a value; see :mod:`memoranda_postgres.values`."""
+        """Return the condition on a value; see :mod:`memoranda_postgres.rows`."""
         return value_condition(self.by_ids, parameters, condition)
 
     def any_id(self, parameters: Parameters, ids: Sequence[str]) -> str:

@@ -33,18 +33,17 @@ from memoranda.store.backend import (
 from memoranda_backend.ranking import embed_passages, has_text, normalised
 from memoranda_postgres.conditional_writes import ConditionalWrites
 from memoranda_postgres.dialect import PostgresDialect, PostgresStatements
-from memoranda_postgres.expiry import next_expiry, touch
-from memoranda_postgres.filling import IndexFiller
 from memoranda_postgres.health import examine
+from memoranda_postgres.indexing import IndexFiller, Progress, fill_vectors, open_vectors, rebuild
 from memoranda_postgres.reading import Reader, users_of
-from memoranda_postgres.reindexing import Progress, fill_vectors, open_vectors, rebuild
 from memoranda_postgres.removing import Removals
 from memoranda_postgres.replicas import ReplicatedServer
 from memoranda_postgres.retrieval import Retrieval
 from memoranda_postgres.rows import Addition, PackedRow, all_packed, item_of, packed
 from memoranda_postgres.schema import Layout, has_tables, prepare, set_wrapper_mark, wrapper_mark
 from memoranda_postgres.server import Server
-from memoranda_postgres.term_index import TermIndex
+from memoranda_postgres.text_search import TermIndex
+from memoranda_postgres.upserts import next_expiry, touch
 from memoranda_postgres.vectors import Vectors
 from memoranda_postgres.writing import HeldByExpiredError, Writer
 

@@ -23,7 +23,7 @@ from memoranda_postgres.schema import (
 )
 from memoranda_postgres.server import Server
 from memoranda_postgres.tables import indexes, trigram_index
-from memoranda_postgres.term_index import TermIndex
+from memoranda_postgres.text_search import TermIndex
 from memoranda_postgres.vectors import Vectors
 
 

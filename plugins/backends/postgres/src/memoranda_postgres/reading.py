@@ -1,21 +1,111 @@
-"""Reading without a ranking: by id, by filter, page by page, and listing owners."""
+"""Reading without a ranking: by id, by filter, page by page, what has changed, and listing owners.
+
+A row's *mark* is a hash of its number and of the transaction that wrote it: every change of a row gives it another one.
+If the server's snapshot is the one of an earlier look, nothing was written at all.
+"""
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
+from memoranda.errors import CorruptStoreError
 from memoranda.items import MemoryItem, Payload, PayloadChanges, utc_text
 from memoranda.store import Order, Owner, namespace_of
-from memoranda.store.backend import Filter, Listing, Page, readable
-from memoranda_backend.sql import PAYLOAD_COLUMNS, unpack_payload
-from memoranda_postgres.dialect import PostgresStatements
-from memoranda_postgres.payload_changes import payload_changes
+from memoranda.store.backend import Filter, Listing, Page, left_out, readable
+from memoranda_backend.sql import PAYLOAD_COLUMNS, Parameters, unpack_payload
+from memoranda_postgres.dialect import SEQUENCE, PostgresStatements
 from memoranda_postgres.rows import READ_COLUMNS, item_of, moment_of
 from memoranda_postgres.schema import Layout
 from memoranda_postgres.server import Server
 from memoranda_postgres.terms import user_of
+
+MARK = f"hashint8extended({SEQUENCE}, xmin::text::bigint)"
+SNAPSHOT = "pg_current_snapshot()::text || ' ' || pg_postmaster_start_time()::text"
+
+
+def lists_open_transactions(snapshot: str) -> bool:
+    """Return True if a snapshot, as text, lists every open transaction; on a standby it lists none."""
+    oldest, following, listed = snapshot.split(" ")[0].split(":")
+    return oldest == following or listed != ""
+
+
+async def read_marks(
+    server: Server, statements: PostgresStatements, wanted: Filter
+) -> tuple[Mapping[int, int], str | None]:
+    """Return the marks of all rows that match by their numbers, and when the next one expires."""
+    parameters = Parameters(statements.dialect)
+    where = statements.conditions(parameters, wanted)
+    columns = f"array_agg({SEQUENCE}), array_agg({MARK}), min(nullif(expires_at, ''))"
+    text = f"SELECT {columns} FROM {statements.dialect.table} WHERE {where}"
+    ((numbers, marks, until),) = await server.fetch(text, parameters.values)
+    return dict(zip(numbers or (), marks or (), strict=True)), until
+
+
+async def read_marked(
+    server: Server,
+    statements: PostgresStatements,
+    wanted: Filter,
+    chosen: Collection[int] | None,
+    columns: Callable[[Parameters], str],
+) -> list[Any]:
+    """Return number, mark and columns of the rows that match, or of the chosen ones of them, in order."""
+    if chosen is not None and not chosen:
+        return []
+    parameters = Parameters(statements.dialect)
+    where = statements.conditions(parameters, wanted)
+    also = "" if chosen is None else f"AND {SEQUENCE} = ANY({parameters.add(list(chosen))}::bigint[])"
+    text = (
+        f"SELECT {SEQUENCE} AS number, {MARK} AS mark, {columns(parameters)} "
+        f"FROM {statements.dialect.table} WHERE {where} {also} ORDER BY {SEQUENCE}"
+    )
+    return await server.fetch(text, parameters.values)
+
+
+class _SeenPayloads(NamedTuple):
+    """What was asked for, the server's snapshot before, the marks of all rows, and when nothing expires."""
+
+    asked: Filter
+    snapshot: str
+    marks: Mapping[int, int]
+    since: str
+    until: str | None
+
+    def holds(self, snapshot: str, now: str) -> bool:
+        """Return True if nothing can have changed until a later snapshot and time."""
+        settled = lists_open_transactions(snapshot) and snapshot == self.snapshot
+        return settled and self.since <= now < (self.until or "~")
+
+
+async def payload_changes(
+    server: Server, statements: PostgresStatements, wanted: Filter, since: object
+) -> PayloadChanges:
+    """Return how the payloads that match differ from what they were; all of them if there is no earlier state."""
+    asked, now = wanted.timeless()
+    before = since if isinstance(since, _SeenPayloads) and since.asked == asked else None
+    ((snapshot,),) = await server.fetch(f"SELECT {SNAPSHOT}", ())
+    if before is not None and before.holds(snapshot, now):
+        return PayloadChanges(before, {}, ())
+    marks, until = await read_marks(server, statements, wanted)
+    known: Mapping[int, int] = {} if before is None else before.marks
+    changed = [number for number, mark in marks.items() if known.get(number) != mark]
+    gone = known.keys() - marks.keys()
+    chosen = None if before is None else changed
+    found = await read_marked(
+        server, statements, wanted, chosen, lambda _: statements.dialect.selected(PAYLOAD_COLUMNS)
+    )
+    rows: dict[int, Payload] = {}
+    held = {number: mark for number, mark in marks.items() if known.get(number) == mark}
+    for number, mark, *row in found:
+        held[number] = mark
+        try:
+            rows[number] = unpack_payload(row)
+        except CorruptStoreError as error:
+            left_out(error)
+    state = _SeenPayloads(asked, snapshot, held, now, until)
+    return PayloadChanges(state, rows, None if before is None else {*gone, *changed})
+
 
 _PAGE = 500
 

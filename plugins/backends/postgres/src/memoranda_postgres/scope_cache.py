@@ -36,7 +36,7 @@ from memoranda_backend.ranking import (
 from memoranda_backend.sql import Parameters
 from memoranda_backend.sql.candidates import WHOLE_SCOPE
 from memoranda_postgres.dialect import SEQUENCE, PostgresStatements
-from memoranda_postgres.marks import MARK, SNAPSHOT, lists_open_transactions, read_marked, read_marks
+from memoranda_postgres.reading import MARK, SNAPSHOT, lists_open_transactions, read_marked, read_marks
 from memoranda_postgres.server import Server
 from memoranda_postgres.vectors import Vectors
 

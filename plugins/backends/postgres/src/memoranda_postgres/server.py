@@ -22,9 +22,8 @@ from memoranda.store.backend import step
 from memoranda_postgres.connections import Connection, Connections, GivenPool, OwnPool
 from memoranda_postgres.dialect import PostgresDialect
 from memoranda_postgres.faults import FOREIGN, LOST, NOT_DONE, READ_ONLY, location, may_retry, translated
-from memoranda_postgres.hosts import Hosts
-from memoranda_postgres.options import UNREADABLE
 from memoranda_postgres.pooler import Pooler, look_for_pooler
+from memoranda_postgres.urls import UNREADABLE, Hosts
 
 T = TypeVar("T")
 

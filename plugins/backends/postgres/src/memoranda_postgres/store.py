@@ -12,10 +12,10 @@ from memoranda.plugins import embedder
 from memoranda.shapes import seconds, whole_number
 from memoranda.store import Finding, Store
 from memoranda_postgres.engine import PostgresEngine
-from memoranda_postgres.options import checked_dsn, checked_schema, take_url_options
-from memoranda_postgres.reindexing import Progress
+from memoranda_postgres.indexing import Progress
 from memoranda_postgres.replicas import ReplicatedServer, checked_places, on_primary
 from memoranda_postgres.server import Server, ServerOptions
+from memoranda_postgres.urls import checked_dsn, checked_schema, take_url_options
 
 if TYPE_CHECKING:
     from memoranda.embeddings import Embeddings

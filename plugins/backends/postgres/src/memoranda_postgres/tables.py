@@ -7,7 +7,7 @@
   owners reads the index alone.
 * Indexes hold the time as eight bytes instead of a text of thirty-two, and ``hidden`` as one byte instead of four.
   Values that most items lack are empty instead of NULL, which would cost eight bytes in every entry.
-* The index of terms exists only in a database that needs one: see :mod:`memoranda_postgres.term_index`.
+* The index of terms exists only in a database that needs one: see :mod:`memoranda_postgres.text_search`.
 """
 
 from __future__ import annotations

@@ -7,19 +7,17 @@ from typing import TYPE_CHECKING
 from memoranda.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from memoranda_redis.engine import RedisEngine
     from memoranda_redis.episodic import CorruptEntryError, EpisodicMemory
     from memoranda_redis.manager import ShortTermMemoryManager, get_short_term_memory
-    from memoranda_redis.store import RedisMemoryStore
+    from memoranda_redis.store import RedisEngine, RedisMemoryStore
 
 # Listing plugins imports this package, which must not load a driver.
 __getattr__, __dir__ = lazy_names(
     __name__,
     {
-        "engine": ["RedisEngine"],
         "episodic": ["CorruptEntryError", "EpisodicMemory"],
         "manager": ["ShortTermMemoryManager", "get_short_term_memory"],
-        "store": ["RedisMemoryStore"],
+        "store": ["RedisEngine", "RedisMemoryStore"],
     },
 )
 

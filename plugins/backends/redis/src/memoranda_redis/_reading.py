@@ -1,23 +1,37 @@
-"""Reading items: by id, by filter and in order, and listing owners."""
+"""Reading items: by id, by filter and in order, what has changed, and listing owners."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, Literal
+from itertools import chain
+from typing import Any, Literal, NamedTuple, TypeVar
 
 from memoranda.errors import StoreClosedError
-from memoranda.items import SCOPE_FIELDS, MemoryItem
+from memoranda.items import SCOPE_FIELDS, Changes, MemoryItem, Payload
 from memoranda.shapes import json_text
 from memoranda.store import EVERYTHING, Order, Owner, namespace_of
 from memoranda.store.backend import Engine, Filter, Listing, Opening, Page, Query, readable
 from memoranda_redis._connection import RedisConnection, Script
-from memoranda_redis._filters import ids_of, script_filter
-from memoranda_redis._reading_scripts import COUNT, FIND, OWNERS, ROWS, SOONEST
+from memoranda_redis._reading_scripts import (
+    CHANGED,
+    COUNT,
+    FIND,
+    NUMBERED,
+    OWNERS,
+    ROWS,
+    SOONEST,
+    ids_of,
+    script_filter,
+)
 from memoranda_redis._records import TIME, StoredItem, read_stored, unreadable_item
+
+T = TypeVar("T")
 
 Family = Literal["live", "hidden"]
 First = Literal["newest", "oldest"]
+Range = tuple[int, int]
+"""The first and the last of some numbers in the order of adding."""
 
 PAGE = 500
 """The most items in one reply, so that no call blocks the server for long."""
@@ -25,12 +39,23 @@ PAGE = 500
 EFFORT = 2000
 """The most items that one call looks at on the server, for the same reason."""
 
+MOST_CHANGED = 100_000
+"""How many numbers are looked up at most. Where more have changed, all items are read."""
+
 _SORT_KEY: Mapping[Order, Callable[[StoredItem], str]] = {
     "created": lambda row: row.place,
     "added": lambda row: row.number,
     "updated": lambda row: row.item.updated_at + row.number,
 }
 """The sort key of each order; no two items share one."""
+
+
+class _Seen(NamedTuple):
+    """The request, the last entry of the log at that moment, and its time."""
+
+    asked: Filter
+    entry: str
+    now: str
 
 
 class Reading(Engine):
@@ -165,6 +190,37 @@ class Reading(Engine):
         async for row in rows:
             yield row.item
 
+    async def changes(self, query: Query[T], since: object) -> Changes[T]:
+        """Return how items or payloads differ from what they were at an earlier call, as the log of changes tells."""
+        wanted = query.wanted
+        asked, now = wanted.timeless()
+        before = (
+            since if isinstance(since, _Seen) and since.asked == asked and since.now <= now else _Seen(asked, "", now)
+        )
+        writes = "0" if self._opened().access == "read" else "1"
+        entry, known, *changed = await self.run(CHANGED, [before.entry, before.now, now, writes])
+        state = _Seen(asked, entry.decode(), now) if entry else None
+        ranges = _joined_ranges(changed)
+        if known == b"all" or sum([last - first + 1 for first, last in ranges]) > MOST_CHANGED:
+            ordered = self._ordered(wanted, "live", "added", "oldest", EVERYTHING)
+            return Changes(state, _numbered([row async for row in ordered], query), None)
+        gone = list(chain.from_iterable(range(first, last + 1) for first, last in ranges))
+        return Changes(state, _numbered(await self._in_ranges(wanted, ranges), query), gone)
+
+    async def _in_ranges(self, wanted: Filter, ranges: list[Range]) -> list[StoredItem]:
+        """Return the items of these numbers that match."""
+        asked, incomplete = script_filter(wanted, content=False)
+        found: list[StoredItem] = []
+        while ranges:
+            page, ranges = ranges[:PAGE], ranges[PAGE:]
+            position, number, *rows = await self.run(NUMBERED, [json_text(asked), PAGE, *chain.from_iterable(page)])
+            if number:
+                place = int(position) // 2
+                ranges = [(int(number), page[place][1]), *page[place + 1 :], *ranges]
+            stored = readable(partial(read_stored, types=self.item_types), rows)
+            found += [row for row in stored if not incomplete or wanted.matches(row.item)]
+        return found
+
     async def owners(self, listing: Listing, query: Query[MemoryItem]) -> AsyncGenerator[Owner, None]:
         """Yield the owners of the items that match, in order, from the lists of values where these can tell."""
         wanted = query.wanted
@@ -211,3 +267,23 @@ def _in_fours(parts: Sequence[bytes | int]) -> Iterator[tuple[str, str, str, str
     texts = [part.decode() if isinstance(part, bytes) else str(part) for part in parts]
     for first in range(0, len(texts), 4):
         yield texts[first], texts[first + 1], texts[first + 2], texts[first + 3]
+
+
+def _joined_ranges(texts: Iterable[bytes]) -> list[Range]:
+    """Return the ranges that entries of the log name, in order, without overlap."""
+    numbers = [int(number) for text in texts for number in text.split()]
+    ranges: list[Range] = []
+    for first, last in sorted(zip(numbers[::2], numbers[1::2], strict=True)):
+        if ranges and first <= ranges[-1][1] + 1:
+            ranges[-1] = ranges[-1][0], max(last, ranges[-1][1])
+        else:
+            ranges.append((first, last))
+    return ranges
+
+
+def _numbered(rows: Iterable[StoredItem], query: Query[T]) -> dict[int, T]:
+    """Return what a query asks for of these items, by their numbers."""
+    found: dict[int, Any] = {int(row.number): row.item for row in rows}
+    if query.form == "payloads":
+        found = {number: Payload.of(item) for number, item in found.items()}
+    return found

@@ -18,8 +18,7 @@ from memoranda.plugins import default_registry
 from memoranda.store.backend import as_one_session
 from memoranda.windowing import as_said
 from memoranda_commands import options
-from memoranda_commands.characters import preview
-from memoranda_commands.terminal import say, show, show_json
+from memoranda_commands.terminal import preview, say, show, show_json
 from memoranda_context.explaining import Window, grouped, window_of
 from memoranda_context.prompt import WRITERS
 from memoranda_messages import results_behind_calls

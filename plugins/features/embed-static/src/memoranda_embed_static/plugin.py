@@ -22,7 +22,7 @@ def memoranda_embeddings() -> list[EmbeddingsSpec]:
         offered.append(
             EmbeddingsSpec(
                 "minilm",
-                target="memoranda_embed_static.minilm:MiniLMEmbeddings",
+                target="memoranda_embed_static.embeddings:MiniLMEmbeddings",
                 api=1,
                 summary="all-MiniLM-L6-v2 on this machine's CPU: slower, and better at meaning.",
             )

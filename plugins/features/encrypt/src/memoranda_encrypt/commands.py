@@ -11,7 +11,7 @@ import typer
 from memoranda_commands import options
 from memoranda_commands.exits import CommandError, ExitCode
 from memoranda_commands.terminal import agree, counted, items_text, measured_progress, report, say
-from memoranda_encrypt import conversion, marks
+from memoranda_encrypt import conversion, sealing
 from memoranda_encrypt.keyring import KeyInfo, KeyRing
 from memoranda_encrypt.masters import LocalMasterKey
 from memoranda_encrypt.opening import ring_of, with_encryption
@@ -163,12 +163,12 @@ def _converted(
     from memoranda_commands.exits import run
     from memoranda_commands.stores import chosen_url
 
-    plain = replace(target, url=chosen_url(target.url).removeprefix(f"{marks.PREFIX}+"))
+    plain = replace(target, url=chosen_url(target.url).removeprefix(f"{sealing.URL_PREFIX}+"))
 
     async def converted() -> conversion.Converted:
         chosen = plain.unopened("change")
         if ring is None:
-            chosen.wrapper = marks.PREFIX
+            chosen.wrapper = sealing.URL_PREFIX
         else:
             with_encryption(chosen, ring)
         async with chosen:

@@ -25,8 +25,15 @@ from memoranda.store.backend import (
 from memoranda.store.layers import layer_of
 from memoranda_encrypt.keyring import GRACE, KeyRing
 from memoranda_encrypt.layer import EncryptionLayer
-from memoranda_encrypt.marks import PREFIX, kinds_of_items, set_mark, write_mark
-from memoranda_encrypt.sealing import is_sealed, key_id_of, sealed_text
+from memoranda_encrypt.sealing import (
+    URL_PREFIX,
+    is_sealed,
+    key_id_of,
+    kinds_of_items,
+    sealed_text,
+    set_mark,
+    write_mark,
+)
 
 Due = Callable[[MemoryItem], Awaitable[bool]]
 """Tells if a stored item is to be converted."""
@@ -93,7 +100,7 @@ async def encrypt(store: Store, ring: KeyRing, *, progress: Progress | None = No
     async with _layer_beside(store, ring) as layer:
         done = await _converted(layer, EVERY_ITEM, is_plain, layer.writes.resealed, progress)
         await set_mark(layer.inner, ring, plain=(await kinds_of_items(layer.inner))[1])
-        store.wrapper = PREFIX
+        store.wrapper = URL_PREFIX
         return Converted(done, pending=await _erased(store))
 
 
@@ -126,7 +133,7 @@ async def _layer_beside(store: Store, ring: KeyRing) -> AsyncIterator[Encryption
         raise InputError("A store is encrypted or decrypted in place through its plain URL.", field="store")
     was_open, types, wrapper = store.is_open, store.item_types, store.wrapper
     # What is sealed is read as built-in types, which need nothing that it says.
-    store.item_types, store.wrapper = BUILTIN_TYPES, PREFIX
+    store.item_types, store.wrapper = BUILTIN_TYPES, URL_PREFIX
     try:
         try:
             await store.init()

@@ -36,12 +36,10 @@ from memoranda.store.backend import (
 )
 from memoranda_encrypt.items import VectorSealer
 from memoranda_encrypt.keyring import KeyRing
-from memoranda_encrypt.leftovers import Leftovers
-from memoranda_encrypt.marks import Admission, Unsealed
 from memoranda_encrypt.masters import UnsealingError
-from memoranda_encrypt.opened_items import ItemOpener
+from memoranda_encrypt.opened_items import ItemOpener, Leftovers
 from memoranda_encrypt.ranking import Ranking
-from memoranda_encrypt.sealing import is_plain, is_sealed
+from memoranda_encrypt.sealing import Admission, Unsealed, is_plain, is_sealed
 from memoranda_encrypt.writing import SealedWrites
 
 _NEWEST_FIRST = 200

@@ -12,8 +12,8 @@ from memoranda.store import Store
 from memoranda.store.layers import add_layer, layer_of
 from memoranda_encrypt.keyring import KeyRing
 from memoranda_encrypt.layer import EncryptionLayer
-from memoranda_encrypt.marks import PREFIX, Unsealed
 from memoranda_encrypt.masters import LocalMasterKey
+from memoranda_encrypt.sealing import URL_PREFIX, Unsealed
 
 KEYS_VARIABLE = "MEMORANDA_KEYS"
 """The environment variable that names the file of the key ring."""
@@ -33,7 +33,7 @@ def with_encryption(store: StoreT, ring: KeyRing, *, unsealed: Unsealed = "refus
     if store.needs_init and store.is_open:
         raise InputError("Encryption is put into a store before it is opened.", field="encrypt")
     store.wrapping = add_layer(store, EncryptionLayer, store, ring, unsealed=unsealed)
-    store.wrapper = PREFIX
+    store.wrapper = URL_PREFIX
     store.expect_opening()
     return store
 
@@ -52,7 +52,7 @@ def ciphertext(store: Store, *, value: Any) -> Store:
     """Return an encrypted store as it is, to read, export and purge what is sealed; items cannot be added to it."""
     if value is not True:
         raise InputError("ciphertext takes True.", field="ciphertext")
-    store.wrapper = PREFIX
+    store.wrapper = URL_PREFIX
     return store
 
 

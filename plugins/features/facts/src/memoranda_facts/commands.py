@@ -9,9 +9,8 @@ import typer
 
 from memoranda.errors import InputError
 from memoranda_commands import options
-from memoranda_commands.characters import visible
 from memoranda_commands.exits import CommandError, ExitCode, not_found
-from memoranda_commands.terminal import blocks, counted, is_narrow, progress, say, show, show_json, table
+from memoranda_commands.terminal import blocks, counted, is_narrow, progress, say, show, show_json, table, visible
 
 if TYPE_CHECKING:
     from memoranda.store import Access, Store

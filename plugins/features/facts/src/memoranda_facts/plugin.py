@@ -40,7 +40,7 @@ def memoranda_fact_extractors() -> list[FactExtractorSpec]:
 @hookimpl
 def memoranda_observers() -> list[ObserverSpec]:
     """Offer the observer that tells prompts what is known: ``memoranda.open(url, facts="rules")``."""
-    target = "memoranda_facts.known_facts:KnownFacts"
+    target = "memoranda_facts.extraction.observers:KnownFacts"
     summary = "Reads what users say for facts, and tells every prompt what holds now."
     return [ObserverSpec("facts", target=target, api=1, summary=summary, option=True)]
 

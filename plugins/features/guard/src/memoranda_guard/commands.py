@@ -7,9 +7,8 @@ from typing import Annotated, Any
 import typer
 
 from memoranda_commands import options
-from memoranda_commands.characters import preview
 from memoranda_commands.exits import not_found
-from memoranda_commands.terminal import agree, items_text
+from memoranda_commands.terminal import agree, items_text, preview
 from memoranda_guard.quarantine import NotQuarantinedError, QuarantinedMemory
 from memoranda_guard.quarantine import approve as approved
 from memoranda_guard.quarantine import quarantined as kept_apart

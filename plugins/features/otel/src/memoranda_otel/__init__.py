@@ -8,14 +8,14 @@ from memoranda.lazy import lazy_names
 
 if TYPE_CHECKING:
     from memoranda_otel.instrumentor import MemorandaInstrumentor as MemorandaInstrumentor
-    from memoranda_otel.logs import TraceIds
     from memoranda_otel.observer import OpenTelemetry
+    from memoranda_otel.spans import TraceIds
 
 # MemorandaInstrumentor is offered too, but it needs the extra: a star import must not.
 __all__ = ["OpenTelemetry", "TraceIds"]
 
 __getattr__, __dir__ = lazy_names(
     __name__,
-    {"instrumentor": ["MemorandaInstrumentor"], "logs": ["TraceIds"], "observer": ["OpenTelemetry"]},
+    {"instrumentor": ["MemorandaInstrumentor"], "observer": ["OpenTelemetry"], "spans": ["TraceIds"]},
     extras={"opentelemetry.instrumentation": "memoranda-otel[sdk]"},
 )

@@ -1,11 +1,17 @@
-"""An observer that measures the public calls of a store and of its handles."""
+"""An observer that measures the public calls of a store and its handles, and the layer that tells it of their steps."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
+from contextlib import aclosing
+from typing import Any, TypeVar
 
-from memoranda.store import Observer, Store
+from memoranda.items import MemoryItem
+from memoranda.store import Observer, Owner, Store
+from memoranda.store.backend import Engine, Layer, Listing, Query, Write, Written
 from memoranda.store.calls import Call, End, measure
+from memoranda.store.steps import WATCHING, Begin, reported
 
 __all__ = ["Call", "Measuring"]
 
@@ -27,3 +33,63 @@ class Measuring(Observer, ABC):
         """Let a store or handle report its calls here, each once."""
         if not any(getattr(around, "__self__", None) == self for around in store.measured_by):
             measure(store, self.around)
+
+
+T = TypeVar("T")
+
+
+class TelemetryLayer(Layer):
+    """Tells ``begin`` of rankings and of the steps of a stream, and ``expired`` how many items a sweep removed.
+
+    The other steps are told to ``begin`` while a call is measured. ``observer`` is whose layer it is: a store has one
+    for each.
+    """
+
+    name = "telemetry"
+
+    def __init__(self, inner: Engine, observer: object, begin: Begin, expired: Callable[[int], None]) -> None:
+        super().__init__(inner)
+        self.observer = observer
+        self.begin = begin
+        self._expired = expired
+
+    @property
+    def ranks_together(self) -> bool:  # type: ignore[override]  # read-only, as in every layer
+        """Whether a ranking may ask for several scopes."""
+        return self.inner.ranks_together
+
+    def write(self, write: Write) -> Coroutine[Any, Any, Written]:
+        """Carry out a write, and tell of a sweep."""
+        inner = self.inner.write(write)
+        return self._swept(inner) if write.change is not None and write.change.action == "sweep" else inner
+
+    async def _swept(self, sweep: Awaitable[Written]) -> Written:
+        written = await sweep
+        self._expired(written.changed)
+        return written
+
+    def read(self, query: Query[T]) -> Coroutine[Any, Any, list[T]]:
+        """Return what the query asks for; a ranking is a step."""
+        inner = self.inner.read(query)
+        return inner if query.ranking is None else reported(self.begin, "rank", inner)
+
+    def stream(self, query: Query[MemoryItem]) -> AsyncGenerator[MemoryItem, None]:
+        """Yield all items that match."""
+        return self._watched(self.inner.stream(query))
+
+    def owners(self, listing: Listing, query: Query[MemoryItem]) -> AsyncGenerator[Owner, None]:
+        """Yield the owners of the items that match."""
+        return self._watched(self.inner.owners(listing, query))
+
+    async def _watched(self, found: AsyncGenerator[T, None]) -> AsyncGenerator[T, None]:
+        """Yield what a stream yields, and tell of its steps. What its reader does in between is none of them."""
+        async with aclosing(found):
+            while True:
+                token = WATCHING.set(self.begin)
+                try:
+                    item = await anext(found)
+                except StopAsyncIteration:
+                    return
+                finally:
+                    WATCHING.reset(token)
+                yield item

@@ -34,8 +34,7 @@ from memoranda_otel.conventions import (
     operation_of,
     purges,
 )
-from memoranda_otel.layer import TelemetryLayer
-from memoranda_otel.measuring import Measuring
+from memoranda_otel.measuring import Measuring, TelemetryLayer
 from memoranda_otel.metrics import measurements_for, system_of
 from memoranda_otel.spans import PlainSpan, Spans, enter, fail, leave
 

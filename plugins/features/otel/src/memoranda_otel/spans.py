@@ -1,4 +1,4 @@
-"""Making spans.
+"""Making spans, and log records that carry their ids.
 
 A span of OpenTelemetry's SDK takes longer than a call of a store in memory: it has locks, bounded collections and
 counters of its own. Ours have few and short attributes, and one task that sets them. So where the SDK's tracer has no
@@ -8,6 +8,7 @@ Elsewhere it is whatever the tracer makes.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from random import getrandbits
 from time import time_ns
@@ -200,3 +201,19 @@ def leave(token: Any) -> None:
 def fail(span: trace.Span) -> None:
     """Mark a span as failed, without a message, which may quote a memory."""
     span.set_status(_FAILED)
+
+
+class TraceIds(logging.Filter):
+    """Gives each record ``otelTraceID`` and ``otelSpanID``: empty texts outside of a span.
+
+    Add it to a handler: ``handler.addFilter(TraceIds())``. The names are those of OpenTelemetry's own instrumentation
+    of ``logging``, whose values are left as they are.
+    """
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Add the ids to a record, and let it pass."""
+        context = trace.get_current_span().get_span_context()
+        if not hasattr(record, "otelTraceID"):
+            record.otelTraceID = trace.format_trace_id(context.trace_id) if context.is_valid else ""
+            record.otelSpanID = trace.format_span_id(context.span_id) if context.is_valid else ""
+        return True

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import typer
 
 from memoranda_commands import options
-from memoranda_commands.characters import preview
 from memoranda_commands.exits import not_found
-from memoranda_commands.terminal import counted, say, show, show_json, table
+from memoranda_commands.terminal import counted, preview, say, show, show_json, table
 from memoranda_receipts.receipts import NoReceiptError, Receipts, short_id
 
 if TYPE_CHECKING:

@@ -15,8 +15,7 @@ from memoranda.store.granting import granting
 from memoranda.store.records import writing_records
 from memoranda.store.spaces import DIRECTORY, PREFIX, check_name, space_of
 from memoranda_spaces.access import Access
-from memoranda_spaces.derivations import withdraw
-from memoranda_spaces.publishing import publish, unpublish
+from memoranda_spaces.derivations import publish, unpublish, withdraw
 from memoranda_spaces.records import (
     LEVELS,
     RECORD,

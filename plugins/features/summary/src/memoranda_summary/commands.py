@@ -10,9 +10,8 @@ import typer
 
 from memoranda.errors import SummaryError
 from memoranda_commands import options
-from memoranda_commands.characters import visible
 from memoranda_commands.exits import not_found, uncertain
-from memoranda_commands.terminal import progress, say, show, show_json
+from memoranda_commands.terminal import progress, say, show, show_json, visible
 
 if TYPE_CHECKING:
     from memoranda_summary import CompactionResult, Summarizer, SummaryConfig, SummaryResult, TriggerResult
@@ -61,7 +60,7 @@ class Asked:
 
     def summarizer(self) -> AbstractAsyncContextManager[Summarizer]:
         """Give the model for a block."""
-        from memoranda_summary.models import chosen_model
+        from memoranda_summary.generation import chosen_model
 
         return chosen_model(self.base_url, self.model, self.command)
 

@@ -7,17 +7,21 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Mapping, Sequence
+import os
+import shlex
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
-from memoranda.errors import InputError, PluginLoadError, PluginNotFoundError
+from memoranda.errors import InputError, PluginLoadError, PluginNotFoundError, SummaryError
 from memoranda.integrity import conversation_of, pairs, shown_together
 from memoranda.items import MemoryItem, MemoryStatus
 from memoranda.shapes import number, whole_number
 from memoranda.tokens import TokenCounter, estimate_tokens, sent_length
+from memoranda.urls import redacted
 from memoranda.windowing import rounds_of
 from memoranda_messages import results_behind_calls
 from memoranda_summary.prompting import Prompter, TemplateAnswer
@@ -25,6 +29,7 @@ from memoranda_summary.templates import CONTENT, PlainTemplate, Template, instal
 
 if TYPE_CHECKING:
     from memoranda.plugins.registry import Registry
+
 
 DEFAULT_TIMEOUT = 300.0
 """The seconds that a summarizer has for each prompt."""
@@ -275,3 +280,65 @@ async def ask(
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+
+MODEL_VARIABLE = "MEMORANDA_MODEL"
+"""The environment variable that names the model where no option does."""
+
+
+@dataclass(frozen=True, slots=True)
+class CommandModel:
+    """A summarizer that is a command: it reads the prompt from standard input and writes its answer."""
+
+    command: str
+
+    async def summarize(self, prompt: str) -> str:
+        """Return what the command wrote. Raises SummaryError when it cannot be started or fails."""
+        pipe = asyncio.subprocess.PIPE
+        try:
+            process = await asyncio.create_subprocess_exec(
+                *shlex.split(self.command), stdin=pipe, stdout=pipe, stderr=pipe
+            )
+        except (OSError, ValueError) as error:
+            raise SummaryError(f"The command {self.command!r} cannot be started: {error}.") from error
+        try:
+            written, complaint = await process.communicate(prompt.encode())
+        except asyncio.CancelledError:
+            process.kill()
+            await process.wait()
+            raise
+        if process.returncode:
+            reason = " ".join(complaint.decode(errors="replace").split())[:300] or "no reason given"
+            raise SummaryError(f"The command {self.command!r} failed with exit code {process.returncode}: {reason}.")
+        return written.decode(errors="replace")
+
+
+@asynccontextmanager
+async def openai_model(model: str, base_url: str | None) -> AsyncIterator[Summarizer]:
+    """Give a model of OpenAI, or of the compatible service at a URL, for the block; it is closed afterwards."""
+    summarizer = installed_summarizer("openai", model=model, base_url=base_url)
+    try:
+        yield summarizer
+    finally:
+        close = getattr(summarizer, "aclose", None)
+        if close is not None:
+            await close()
+
+
+@asynccontextmanager
+async def chosen_model(base_url: str | None, model: str | None, command: str | None) -> AsyncIterator[Summarizer]:
+    """Give the model that the options name, for the block. Raises InputError, saying what is missing."""
+    if command:
+        yield CommandModel(command)
+        return
+    model = model or os.environ.get(MODEL_VARIABLE)
+    if not model:
+        raise InputError(
+            f"Name the model to ask: --model NAME (or {MODEL_VARIABLE}), with --base-url for a service of your own, or "
+            f"--command.",
+            field="model",
+        )
+    if base_url is not None and not base_url.startswith(("http://", "https://")):
+        raise InputError(f"--base-url starts with https:// or http://, not {redacted(base_url)!r}.", field="base_url")
+    async with openai_model(model, base_url) as summarizer:
+        yield summarizer

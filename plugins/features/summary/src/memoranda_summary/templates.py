@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from memoranda.errors import PluginLoadError, SummaryError
 from memoranda.items import SummaryMemory
-from memoranda_summary.parsing import cleaned
-from memoranda_summary.transcript import Transcript
+from memoranda_summary.transcript import Transcript, cleaned
 
 if TYPE_CHECKING:
     from memoranda.plugins.registry import Registry

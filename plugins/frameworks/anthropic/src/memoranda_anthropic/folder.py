@@ -12,8 +12,20 @@ from dataclasses import dataclass, field
 from anthropic.tools import ToolError
 
 from memoranda.store import ScopedStore
-from memoranda_anthropic import texts
-from memoranda_anthropic.nodes import Node, NodeCodec, Parts, State, Step, new_change, parts_of, path_of
+from memoranda_anthropic.nodes import (
+    Node,
+    NodeCodec,
+    Parts,
+    State,
+    Step,
+    inserted,
+    listing,
+    new_change,
+    numbered,
+    parts_of,
+    path_of,
+    replaced,
+)
 from memoranda_messages.sessions import retry_conflicts
 
 
@@ -105,8 +117,8 @@ class Folder:
         if node.state == "none":
             raise _missing(path, "Please provide a valid path.")
         if node.state == "file":
-            return texts.numbered(path, node.text, view_range)
-        return texts.listing(path, parts, await self._contents(parts))
+            return numbered(path, node.text, view_range)
+        return listing(path, parts, await self._contents(parts))
 
     async def create(self, path: str, text: str) -> str:
         """Create a file that does not exist yet, and its parent folders."""
@@ -126,7 +138,7 @@ class Folder:
 
         async def work() -> str:
             node = await self._file(path)
-            text, snippet = texts.replaced(path, node.text, old, new)
+            text, snippet = replaced(path, node.text, old, new)
             await self._write("str_replace", [node.becomes("file", text)])
             return snippet
 
@@ -137,7 +149,7 @@ class Folder:
 
         async def work() -> str:
             node = await self._file(path)
-            await self._write("insert", [node.becomes("file", texts.inserted(node.text, line, text))])
+            await self._write("insert", [node.becomes("file", inserted(node.text, line, text))])
             return f"The file {path} has been edited."
 
         return await retry_conflicts(work)

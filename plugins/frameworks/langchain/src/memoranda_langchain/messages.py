@@ -16,7 +16,7 @@ from langchain_core.messages import (
 )
 
 from memoranda.speakers import type_of_role
-from memoranda_messages.part_blocks import PART_READERS
+from memoranda_messages.parts import PART_READERS
 from memoranda_messages.sessions import Fields, JsonObject, MessageFormat, Outgoing, Part, Result
 
 _TYPES = {"human": "human", "ai": "ai", "system": "system", "tool": "tool", "function": "tool", "chat": "chat"}

@@ -11,13 +11,13 @@ def memoranda_integrations() -> list[IntegrationSpec]:
     return [
         IntegrationSpec(
             "langchain-history",
-            target="memoranda_langchain.history:MemorandaChatMessageHistory",
+            target="memoranda_langchain.memory:MemorandaChatMessageHistory",
             api=1,
             summary="Chat histories of LangChain.",
         ),
         IntegrationSpec(
             "langchain-retriever",
-            target="memoranda_langchain.retriever:MemorandaRetriever",
+            target="memoranda_langchain.memory:MemorandaRetriever",
             api=1,
             summary="A retriever of LangChain over ranked search.",
         ),

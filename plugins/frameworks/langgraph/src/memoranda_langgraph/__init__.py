@@ -9,8 +9,7 @@ from memoranda.lazy import lazy_names
 if TYPE_CHECKING:
     from memoranda_langgraph.saver import MemorandaSaver
     from memoranda_langgraph.serializing import CheckpointSerializer, RefusedTypeError
-    from memoranda_langgraph.store import MemorandaStore
-    from memoranda_langgraph.tools import as_tools
+    from memoranda_langgraph.store import MemorandaStore, as_tools
     from memoranda_messages.sessions.sessions import SyncCallError
 
 __all__ = ["CheckpointSerializer", "MemorandaSaver", "MemorandaStore", "RefusedTypeError", "SyncCallError", "as_tools"]
@@ -21,7 +20,6 @@ __getattr__, __dir__ = lazy_names(
         "memoranda_messages.sessions.sessions": ["SyncCallError"],
         "saver": ["MemorandaSaver"],
         "serializing": ["CheckpointSerializer", "RefusedTypeError"],
-        "store": ["MemorandaStore"],
-        "tools": ["as_tools"],
+        "store": ["MemorandaStore", "as_tools"],
     },
 )

@@ -1,14 +1,16 @@
-"""LangGraph's long-term store on a memoranda store."""
+"""LangGraph's long-term store on a memoranda store, and plain tools as tools of LangChain and LangGraph."""
 
 from __future__ import annotations
 
 import asyncio
+import json
 from array import array
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from langchain_core.tools import BaseTool, StructuredTool, ToolException
 from langgraph.store.base import (
     BaseStore as LangGraphStore,
 )
@@ -26,18 +28,20 @@ from langgraph.store.base import (
     validate_op_namespace,
 )
 
-from memoranda.errors import CorruptStoreError, InputError
+from memoranda.errors import CorruptStoreError, InputError, MemoryError
 from memoranda.items import MemoryItem, MemoryMetadata, Payload
 from memoranda.store import Capability, Store
 from memoranda.trust import check_trust, trust_of, trusted_as
 from memoranda_langgraph.namespaces import HandleScope, Namespace, SplitFilter, each_once, list_namespaces
 from memoranda_langgraph.semantic_index import SemanticIndex, pack
 from memoranda_langgraph.serializing import is_safe, packed_json, unpacked_json
+from memoranda_messages import PlainTool
 from memoranda_messages.payload_json import decode_payload, encode_payload
 from memoranda_messages.sessions import awaitable_store, blocking, finished, replaced
 
 if TYPE_CHECKING:
     from memoranda.sync import SyncStore
+
 
 ITEM = "langgraph.item"
 """The type of an item that is put: ``name`` is its key, ``metadata.extra`` its value, ``content`` its indexed text.
@@ -315,3 +319,27 @@ def _vectors(item: MemoryItem, vectors: Sequence[array[float]]) -> MemoryItem:
         payload=encode_payload(payload),
         payload_format=VECTORS,
     )
+
+
+def as_tools(tools: Iterable[PlainTool]) -> list[BaseTool]:
+    """Return tools for a graph or an agent; they are async. A mistake of the model is answered, not raised."""
+    return [
+        StructuredTool(
+            name=tool.name,
+            description=tool.description,
+            args_schema=dict(tool.schema),
+            coroutine=_called(tool),
+            handle_tool_error=True,
+        )
+        for tool in tools
+    ]
+
+
+def _called(tool: PlainTool) -> Any:
+    async def call(**arguments: Any) -> str:
+        try:
+            return json.dumps(await tool(**arguments), ensure_ascii=False)
+        except MemoryError as error:
+            raise ToolException(str(error)) from error
+
+    return call

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 from memoranda.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from memoranda_llama_index.chat_store import MemorandaChatStore
-    from memoranda_llama_index.memory_block import MemorandaMemoryBlock
+    from memoranda_llama_index.memory import MemorandaChatStore, MemorandaMemoryBlock
     from memoranda_llama_index.messages import LlamaIndexFormat
 
 __all__ = ["LlamaIndexFormat", "MemorandaChatStore", "MemorandaMemoryBlock"]
@@ -16,8 +15,7 @@ __all__ = ["LlamaIndexFormat", "MemorandaChatStore", "MemorandaMemoryBlock"]
 __getattr__, __dir__ = lazy_names(
     __name__,
     {
-        "chat_store": ["MemorandaChatStore"],
-        "memory_block": ["MemorandaMemoryBlock"],
+        "memory": ["MemorandaChatStore", "MemorandaMemoryBlock"],
         "messages": ["LlamaIndexFormat"],
     },
 )

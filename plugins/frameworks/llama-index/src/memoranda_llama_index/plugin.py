@@ -11,13 +11,13 @@ def memoranda_integrations() -> list[IntegrationSpec]:
     return [
         IntegrationSpec(
             "llama-index-chat-store",
-            target="memoranda_llama_index.chat_store:MemorandaChatStore",
+            target="memoranda_llama_index.memory:MemorandaChatStore",
             api=1,
             summary="The chat store of LlamaIndex's Memory.",
         ),
         IntegrationSpec(
             "llama-index-memory-block",
-            target="memoranda_llama_index.memory_block:MemorandaMemoryBlock",
+            target="memoranda_llama_index.memory:MemorandaMemoryBlock",
             api=1,
             summary="A memory block of LlamaIndex that recalls.",
         ),

@@ -1,4 +1,4 @@
-"""Sessions of the OpenAI Agents SDK in any store.
+"""Sessions of the OpenAI Agents SDK in any store, and plain tools as tools of the SDK.
 
 Every item of the SDK is one memory item of the session, which can be searched, summarised and shown like any other, and
 read by every other framework.
@@ -10,14 +10,18 @@ settings and passes it on unchanged. So a limit from these settings is marked, a
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Unpack
 
+from agents import FunctionTool
 from agents.memory import SessionSettings
 from agents.memory.session_settings import coerce_session_settings, resolve_session_limit
+from agents.tool_context import ToolContext
 
 from memoranda.offloading import filter_weight, offload
 from memoranda.store import Store
-from memoranda_messages import Dropped
+from memoranda_messages import Dropped, PlainTool
+from memoranda_messages.plain_tools import answer
 from memoranda_messages.sessions import Conversation, ViewOptions, finished, warn_of
 from memoranda_openai_agents.sdk_items import memory_items, reasoning_without_outcome, sdk_items, single_sdk_item
 from memoranda_summary import CompactionResult, SummaryConfig, compact
@@ -159,3 +163,24 @@ class CompactingSession(MemorandaSession):
         self.last_compaction = await finished(
             compact(self._conversation.items, None, self.config, self.summarizer, force=force)
         )
+
+
+def as_tools(tools: Iterable[PlainTool]) -> list[FunctionTool]:
+    """Return tools for ``Agent(tools=…)``. A mistake of the model is answered with a sentence, not raised."""
+    return [
+        FunctionTool(
+            name=tool.name,
+            description=tool.description,
+            params_json_schema=dict(tool.schema),
+            on_invoke_tool=_invoked(tool),
+            strict_json_schema=False,  # Optional arguments may be left out.
+        )
+        for tool in tools
+    ]
+
+
+def _invoked(tool: PlainTool) -> Any:
+    async def invoke(context: ToolContext[Any], arguments: str) -> str:
+        return (await answer(tool, arguments)).text
+
+    return invoke

@@ -9,7 +9,7 @@ from memoranda.lazy import lazy_names
 if TYPE_CHECKING:
     from memoranda_pydantic_ai.conversations import MemorandaConversationStore
     from memoranda_pydantic_ai.memory_files import MemorandaMemoryStore as MemorandaMemoryStore
-    from memoranda_pydantic_ai.tools import as_tools
+    from memoranda_pydantic_ai.messages import as_tools
 
 # MemorandaMemoryStore is offered too, but it needs the extra: a star import must not.
 __all__ = ["MemorandaConversationStore", "as_tools"]
@@ -19,7 +19,7 @@ __getattr__, __dir__ = lazy_names(
     {
         "conversations": ["MemorandaConversationStore"],
         "memory_files": ["MemorandaMemoryStore"],
-        "tools": ["as_tools"],
+        "messages": ["as_tools"],
     },
     extras={"pydantic_ai_harness": "memoranda-pydantic-ai[harness]"},
 )

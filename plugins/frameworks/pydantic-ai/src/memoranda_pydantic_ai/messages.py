@@ -1,12 +1,13 @@
-"""Pydantic AI's messages as items, and back: a request is several items, a response is one."""
+"""Pydantic AI's messages as items, and back: a request is several items, a response one. Plain tools as its tools."""
 
 from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from pydantic_ai import ModelRetry, Tool
 from pydantic_ai.messages import (
     AudioUrl,
     BinaryContent,
@@ -25,6 +26,8 @@ from pydantic_ai.messages import (
     VideoUrl,
 )
 
+from memoranda.errors import MemoryError
+from memoranda_messages import PlainTool
 from memoranda_messages.sessions import Fields, JsonObject, MessageFormat, Outgoing, Part, Result
 from memoranda_messages.shapes import parsed
 
@@ -199,3 +202,18 @@ def _return(result: Result) -> ToolReturnPart[Any]:
     content: Any = [*([result.text] if result.text else []), *files] if files else result.text
     outcome = "failed" if result.is_error else "success"
     return ToolReturnPart(result.name or "unnamed_tool", content, result.call_id, outcome=outcome)  # type: ignore[arg-type]
+
+
+def as_tools(tools: Iterable[PlainTool]) -> list[Tool[Any]]:
+    """Return tools for ``Agent(tools=…)``. After a mistake, the model is asked to try again."""
+    return [Tool.from_schema(_called(tool), tool.name, tool.description, dict(tool.schema)) for tool in tools]
+
+
+def _called(tool: PlainTool) -> Any:
+    async def call(**arguments: Any) -> Any:
+        try:
+            return await tool(**arguments)
+        except MemoryError as error:
+            raise ModelRetry(str(error)) from error
+
+    return call

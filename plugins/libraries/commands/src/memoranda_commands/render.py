@@ -10,8 +10,7 @@ from memoranda.items import SCOPE_FIELDS
 from memoranda.speakers import speaker as who_speaks
 from memoranda.store import dump_item
 from memoranda.tool_calls import call_arguments, call_name
-from memoranda_commands.characters import preview, visible
-from memoranda_commands.terminal import blocks, console, is_narrow, table
+from memoranda_commands.terminal import blocks, console, is_narrow, preview, table, visible
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

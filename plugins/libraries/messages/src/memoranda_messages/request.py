@@ -18,8 +18,7 @@ from memoranda.integrity import AnsweredCall, answered_ids, answers, call_ids, p
 from memoranda.items import MemoryItem
 from memoranda.shapes import checked_json, items_of, json_text, wrong
 from memoranda.speakers import is_role, plain_name
-from memoranda_messages.part_blocks import PART_WRITERS, Block
-from memoranda_messages.parts import parts_of
+from memoranda_messages.parts import PART_WRITERS, Block, parts_of
 from memoranda_messages.payloads import Read, UsablePayload, lost_parts, usable_payload
 from memoranda_messages.shapes import calls_of
 

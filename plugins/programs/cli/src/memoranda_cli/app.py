@@ -16,11 +16,10 @@ from memoranda import __version__
 from memoranda.errors import MemoryError, PluginError, PluginLoadError, PluginNotFoundError
 from memoranda.plugins import CommandSpec
 from memoranda.plugins.installing import COMMAND_OFFERED_BY
-from memoranda_cli.commands import COMMANDS, SECTIONS
 from memoranda_cli.help_page import Command, Group, UsageError, UsageProblem, bold, entry
-from memoranda_commands.characters import accept_all_characters
+from memoranda_cli.plugin import COMMANDS, SECTIONS
 from memoranda_commands.exits import MEANINGS, CommandError, ExitCode, code_of
-from memoranda_commands.terminal import did_you_mean, say, show_json, wrapped
+from memoranda_commands.terminal import accept_all_characters, did_you_mean, say, show_json, wrapped
 
 _BUILT_IN = {spec.name: spec for spec in COMMANDS}
 

@@ -27,9 +27,8 @@ from memoranda.errors import InputError
 from memoranda.plugins import API_VERSION, HOOKS, KINDS, Spec, hookspecs, how_to_install
 from memoranda.urls import redacted, scheme_of
 from memoranda_commands import options
-from memoranda_commands.characters import preview, visible
 from memoranda_commands.exits import CommandError, ExitCode
-from memoranda_commands.terminal import did_you_mean, progress, say, show, show_json, table
+from memoranda_commands.terminal import did_you_mean, preview, progress, say, show, show_json, table, visible
 
 if TYPE_CHECKING:
     from memoranda_testing.runner import Report

@@ -16,10 +16,19 @@ from memoranda.errors import StoreUnavailableError
 from memoranda.plugins import KINDS, Backend, CommandSpec, Spec
 from memoranda.store import Finding, Reindexable, Store
 from memoranda_commands import options
-from memoranda_commands.characters import visible
 from memoranda_commands.exits import CommandError, ExitCode, uncertain
 from memoranda_commands.findings import item_findings, own_findings, plugin_findings
-from memoranda_commands.terminal import blocks, console, is_narrow, measured_progress, progress, show, show_json, table
+from memoranda_commands.terminal import (
+    blocks,
+    console,
+    is_narrow,
+    measured_progress,
+    progress,
+    show,
+    show_json,
+    table,
+    visible,
+)
 
 if TYPE_CHECKING:
     from memoranda.plugins.registry import Plugin

@@ -10,8 +10,7 @@ import typer
 
 from memoranda.errors import InputError
 from memoranda_commands import options
-from memoranda_commands.characters import visible
-from memoranda_commands.terminal import is_narrow, progress, say, show, show_json, table
+from memoranda_commands.terminal import is_narrow, progress, say, show, show_json, table, visible
 
 if TYPE_CHECKING:
     from memoranda.items import MemoryItem, MemoryMetadata

@@ -28,10 +28,9 @@ from memoranda_commands.sample_data import earlier_sessions, exchanges, sample_c
 from memoranda_commands.stores import facts_option
 from memoranda_context import assemble
 from memoranda_guard import Guard
-from memoranda_inspector.app import Inspector, create_app
-from memoranda_inspector.security import ENTRANCE
+from memoranda_inspector.app import ENTRANCE, Inspector, create_app
 from memoranda_summary import SummaryConfig, compact
-from memoranda_summary.models import MODEL_VARIABLE, openai_model
+from memoranda_summary.generation import MODEL_VARIABLE, openai_model
 
 TRIP = MemoryMetadata(user_id="ada", session_id="trip", agent_id="travel")
 KITCHEN = MemoryMetadata(user_id="ada", session_id="kitchen", agent_id="cook")

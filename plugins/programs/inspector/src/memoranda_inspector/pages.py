@@ -20,8 +20,7 @@ from starlette.responses import HTMLResponse
 from memoranda.errors import InputError
 from memoranda.items import MemoryItem
 from memoranda.store import Store
-from memoranda_commands.characters import sign_of, visible, visible_json
-from memoranda_commands.terminal import counted
+from memoranda_commands.terminal import counted, sign_of, visible, visible_json
 from memoranda_inspector.scopes import Owner, Owners
 
 _LARGEST_FORM = 1_000_000

@@ -1,7 +1,9 @@
-"""The pages of owners, conversations, items and searches, which only read."""
+"""The pages of owners, conversations, items, searches and of ``memoranda doctor``, which only read."""
 
 from __future__ import annotations
 
+import asyncio
+import time
 from collections.abc import Mapping
 from contextlib import nullcontext
 from typing import Any
@@ -9,13 +11,15 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 
-from memoranda.errors import InputError
+from memoranda.errors import InputError, MemoryError
 from memoranda.items import MemoryItem, MemoryMetadata
+from memoranda.store import Finding, Store, dump_item
 from memoranda.store import Owner as Listed
-from memoranda.store import Store, dump_item
 from memoranda_backend.ranking import PRIOR, Weights
+from memoranda_commands.findings import item_findings, own_findings, plugin_findings
 from memoranda_inspector.context import Setting, why_unseen
 from memoranda_inspector.conversation import PAGE, count_items, entry_of, read_conversation
+from memoranda_inspector.feature_pages import ReceiptPages
 from memoranda_inspector.pages import (
     SHOWN_ALONE,
     Pages,
@@ -27,7 +31,6 @@ from memoranda_inspector.pages import (
     shortened,
     shown_name,
 )
-from memoranda_inspector.receipt_pages import ReceiptPages
 from memoranda_inspector.scopes import Owner, Owners, newest_sessions
 from memoranda_inspector.searching import (
     MOVABLE,
@@ -195,3 +198,55 @@ def _is_called(owner: Listed, wanted: str) -> bool:
     """Return True if an owner's name, or what a page shows of it, contains a text."""
     called, sought = str(owner.value), wanted.casefold()
     return sought in called.casefold() or sought in shown_name(called, 2000).casefold()
+
+
+WAIT = 1.0  # How many seconds a page waits for the end of a check before it shows what was found so far.
+
+
+class HealthCheck:
+    """One check of a store: what was found so far, and what is being done."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._started = time.monotonic()
+        self.findings = plugin_findings()
+        self.doing = "Reading every item"
+        """What is being done; empty at the end."""
+        self.read = 0
+        self.total = 0
+
+    @property
+    def seconds(self) -> int:
+        """How long it has taken so far."""
+        return int(time.monotonic() - self._started)
+
+    async def run(self) -> None:
+        """Check everything. An error is a finding; of an unexpected one only the type is shown."""
+        try:
+            self.total = await self._store.count()
+            self.findings += await item_findings(self._store, self._advance)
+            self.doing = "The store is checking itself"
+            self.findings += await own_findings(self._store)
+        except Exception as error:  # noqa: BLE001  # its message may quote what is stored
+            said = str(error) if isinstance(error, MemoryError) else f"It failed with {type(error).__name__}."
+            self.findings.append(Finding("check", False, said, "Run it again."))
+        self.doing = ""
+
+    def _advance(self, read: int) -> None:
+        self.read += read
+
+
+class HealthPages(Pages):
+    """Starts a check with each visit, unless one is running, and shows its progress."""
+
+    _check: HealthCheck | None = None
+    _running: asyncio.Task[None] | None = None
+
+    async def health(self, request: Request) -> Response:
+        """Show what is found so far. A page that asks again does not start a new check."""
+        if self._check is None or self._running is None or (self._running.done() and not in_page(request)):
+            self._check = HealthCheck(self._store)
+            self._running = asyncio.create_task(self._check.run())
+        await asyncio.wait({self._running}, timeout=WAIT)
+        template = "_health.html" if in_page(request) else "health.html"
+        return self._page(template, check=self._check)

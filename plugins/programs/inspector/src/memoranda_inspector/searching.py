@@ -30,7 +30,7 @@ from memoranda_backend.ranking import (
     rank_hybrid,
 )
 from memoranda_backend.text.stemming import stemmer_of
-from memoranda_commands.characters import visible
+from memoranda_commands.terminal import visible
 
 COPIED = 5_000
 """How many of an owner's newest items are copied."""

@@ -58,7 +58,7 @@ def mcp(
 
         asyncio.run(serve_http(settings, host, port, _tokens(settings, tokens)))
     else:
-        from memoranda_mcp.serving import serve
+        from memoranda_mcp.server import serve
 
         _check_owner(settings)
         asyncio.run(serve(settings))
@@ -74,7 +74,7 @@ def import_graph(
     Nothing is added twice, so it can be run again.
     """
     from memoranda_mcp.graph import Graph
-    from memoranda_mcp.serving import make_memory, opened
+    from memoranda_mcp.server import make_memory, opened
     from memoranda_mcp.tools.graphing import parsed, take_over
 
     settings: Settings = context.obj

@@ -22,8 +22,7 @@ from pydantic import AnyHttpUrl
 
 from memoranda.errors import InputError
 from memoranda_mcp.resources import RequestContext
-from memoranda_mcp.server import make_server
-from memoranda_mcp.serving import make_memory, opened, rights_of
+from memoranda_mcp.server import make_memory, make_server, opened, rights_of
 from memoranda_mcp.settings import Settings
 
 if TYPE_CHECKING:

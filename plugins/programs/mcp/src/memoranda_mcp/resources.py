@@ -16,8 +16,19 @@ from memoranda.errors import InputError, MemoryError
 from memoranda.items import MemoryItem
 from memoranda_context import ContextManager
 from memoranda_guard import Fence
-from memoranda_mcp.memory import CONVERSATION, GRAPH, ITEM, JSON, MOST_SHOWN, RECENT, address
-from memoranda_mcp.tools.memories import after, decoded, encoded, is_position
+from memoranda_mcp.memory import (
+    CONVERSATION,
+    GRAPH,
+    ITEM,
+    JSON,
+    MOST_SHOWN,
+    RECENT,
+    address,
+    after,
+    decoded,
+    encoded,
+    is_position,
+)
 from memoranda_messages.prompts import one_line
 
 if TYPE_CHECKING:

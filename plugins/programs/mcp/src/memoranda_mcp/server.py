@@ -1,11 +1,13 @@
-"""The server: finds the memory that a request is for, runs tools on it, and turns errors into sentences."""
+"""The server: finds the memory that a request is for, runs tools on it, and serves until the client is gone."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
-from typing import Any
+import sys
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import TYPE_CHECKING, Any
 
 import anyio.lowlevel
 import mcp_types as types
@@ -13,15 +15,30 @@ from mcp.server import Server
 from mcp.shared.exceptions import MCPError
 
 from memoranda import __version__
-from memoranda.errors import MemoryError
-from memoranda_mcp.memory import Rights, ScopedMemory
+from memoranda.errors import InputError, MemoryError
+from memoranda.opening import default_url
+from memoranda.opening import open as open_store
+from memoranda_commands.stores import facts_option
+from memoranda_mcp.memory import ORIGIN, Rights, ScopedMemory
 from memoranda_mcp.resources import Prompts, RequestContext, Resources
+from memoranda_mcp.settings import Settings
 from memoranda_mcp.tools.facts import FACTS
 from memoranda_mcp.tools.graphing import GRAPHING
 from memoranda_mcp.tools.reading import READING, modes
-from memoranda_mcp.tools.summarizing import summarize_conversation
 from memoranda_mcp.tools.tool import Tool
-from memoranda_mcp.tools.writing import forget, forget_or_purge, remember_anything, remember_beside_facts, update_memory
+from memoranda_mcp.tools.writing import (
+    forget,
+    forget_or_purge,
+    remember_anything,
+    remember_beside_facts,
+    summarize_conversation,
+    update_memory,
+)
+
+if TYPE_CHECKING:
+    from memoranda.store import Access, Store
+    from memoranda_summary import Summarizer
+
 
 logger = logging.getLogger(__name__)
 
@@ -145,3 +162,64 @@ class _Service:
 
 def _failed(sentence: str) -> types.CallToolResult:
     return types.CallToolResult(content=[types.TextContent(type="text", text=sentence)], is_error=True)
+
+
+_OF_A_CONVERSATION = ("session_id", "task_id")
+
+
+def make_memory(
+    store: Store, settings: Settings, summarizer: Summarizer | None, user: str | None = None
+) -> ScopedMemory:
+    """Return the memory of a user, or of the scope that the settings name.
+
+    With ``spaces`` it reads what is granted to that user or agent when a tool is called, and writes to none of it. What
+    a client writes is trusted as the settings say, whatever speaker it names.
+    """
+    scope = settings.scope(user)
+    lasting = {name: value for name, value in scope.items() if name not in _OF_A_CONVERSATION} or scope
+    whose: dict[str, Any] = {"trust": str(settings.trust), "origin": ORIGIN}
+    reach: dict[str, Any] = {"spaces": "granted"} if settings.spaces else {}
+    handles = store.scoped(**scope, **reach, **whose), store.scoped(**lasting, **whose)
+    return ScopedMemory(*handles, rights_of(settings), summarizer)
+
+
+def rights_of(settings: Settings) -> Rights:
+    """Return what the tools may do."""
+    return Rights(
+        read_only=settings.read_only, allow_purge=settings.allow_purge, graph=settings.graph, facts=settings.facts
+    )
+
+
+@asynccontextmanager
+async def opened(settings: Settings) -> AsyncIterator[tuple[Store, Summarizer | None]]:
+    """Open the store, and make the model if one is named, for the block."""
+    logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="memoranda mcp: %(message)s")
+    async with AsyncExitStack() as stack:
+        summarizer = None
+        if settings.model is not None:
+            from memoranda_summary.generation import openai_model
+
+            summarizer = await stack.enter_async_context(openai_model(settings.model, settings.base_url))
+        if settings.receipts and settings.read_only:
+            raise InputError("--receipts stores what was shown; leave --read-only out.", field="receipts")
+        access: Access = "read" if settings.read_only else "create"
+        observers = ["receipts"] if settings.receipts else []
+        url = settings.store or default_url(make=access == "create")
+        # What is known stands in contexts; a URL that names an extractor also has what is said read.
+        facts: dict[str, Any] = facts_option("stored", url)
+        store = open_store(url, access=access, observers=observers, **facts)
+        yield await stack.enter_async_context(store), summarizer
+
+
+async def serve(settings: Settings) -> None:
+    """Serve one client on standard input and output, until it closes them."""
+    from mcp.server.stdio import stdio_server
+
+    async with opened(settings) as (store, summarizer):
+        memory = make_memory(store, settings, summarizer)
+        server = make_server(memory)
+        try:
+            async with stdio_server() as (reading, writing):
+                await server.run(reading, writing, server.create_initialization_options())
+        finally:
+            await memory.subscriptions.close()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from memoranda_facts.extraction.background import BackgroundExtraction
 from memoranda_facts.extraction.extractors import (
     RECALLED,
     Extraction,
@@ -12,6 +11,7 @@ from memoranda_facts.extraction.extractors import (
     installed_extractor,
 )
 from memoranda_facts.extraction.model import AnswersInJson, ModelExtractor
+from memoranda_facts.extraction.observers import BackgroundExtraction
 from memoranda_facts.extraction.rule_table import everyday_schema
 from memoranda_facts.extraction.rules import RuleExtractor
 from memoranda_facts.extraction.running import ExtractionReport, ExtractionRun

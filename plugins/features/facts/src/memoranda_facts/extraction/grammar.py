@@ -16,7 +16,7 @@ from functools import cache
 from typing import Literal
 
 from memoranda_facts.extraction.rule_table import words
-from memoranda_facts.extraction.said_dates import DAY, SAID_DATE
+from memoranda_facts.extraction.sentences import DAY, SAID_DATE
 
 
 class Person(Enum):

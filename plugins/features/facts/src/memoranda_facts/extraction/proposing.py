@@ -10,8 +10,7 @@ from functools import cache
 from memoranda_facts.extraction.extractors import OpenFact, OpenFacts, same_thing
 from memoranda_facts.extraction.grammar import Person, letters
 from memoranda_facts.extraction.rule_table import Given, Rule, has_one_value, is_home, named_object, words
-from memoranda_facts.extraction.said_dates import SAID_DATE, day_of_year, said_date
-from memoranda_facts.extraction.sentences import Sentence
+from memoranda_facts.extraction.sentences import SAID_DATE, Sentence, day_of_year, said_date
 from memoranda_facts.records import Source
 from memoranda_facts.results import Candidate
 from memoranda_facts.values import EVER, end_of, same_text, start_of

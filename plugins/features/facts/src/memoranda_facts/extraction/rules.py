@@ -19,8 +19,7 @@ from memoranda_facts.extraction.languages import LazyPattern, foreign_matches
 from memoranda_facts.extraction.mentions import corrections, mentioned_endings
 from memoranda_facts.extraction.proposing import NEARBY, Said, Statement, subject_of, with_doses
 from memoranda_facts.extraction.rule_table import Rule, has_one_value, rules
-from memoranda_facts.extraction.sentences import Sentence, reported_from, sentences
-from memoranda_facts.extraction.typed_text import readable
+from memoranda_facts.extraction.sentences import Sentence, readable, reported_from, sentences
 from memoranda_facts.records import Source
 from memoranda_facts.results import Candidate, Fact
 from memoranda_facts.values import same_text

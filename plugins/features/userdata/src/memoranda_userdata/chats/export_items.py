@@ -18,12 +18,11 @@ from memoranda.items import BranchMemory, MemoryItem, MemoryMetadata, now_text
 from memoranda.store.backend import check_item
 from memoranda.store.branch_layer import MARK
 from memoranda_userdata import TIMES, Incoming, Stamp, lasting_id
-from memoranda_userdata.chats import chatgpt, claude, memory_stores, openai_agents
+from memoranda_userdata.chats import assistants, other_stores
 from memoranda_userdata.chats.chat_formats import FileFormat
-from memoranda_userdata.chats.chat_items import ChatItem, id_text, moment_text
+from memoranda_userdata.chats.chat_items import Branch, ChatItem, Thread, Turn, branches, id_text, in_order, moment_text
 from memoranda_userdata.chats.import_files import Attachments
 from memoranda_userdata.chats.json_records import Record
-from memoranda_userdata.chats.threads import Branch, Thread, Turn, branches, in_order
 
 
 @dataclass(slots=True)
@@ -130,7 +129,7 @@ def export_items(
     seen: dict[str, int] = {}
     for line, value in records:
         if in_format is FileFormat.MEM0:
-            for entry in memory_stores.mem0_entries(value):
+            for entry in other_stores.mem0_entries(value):
                 yield from _memory(line, name, report, partial(_mem0, entry, destination))
         elif in_format is FileFormat.LANGGRAPH:
             yield from _memory(line, name, report, partial(_langgraph, value, destination))
@@ -146,8 +145,10 @@ def export_items(
 
 def _thread(value: Any, in_format: FileFormat, attachments: Attachments) -> Thread:
     if in_format is FileFormat.CHATGPT:
-        return chatgpt.thread_of(value, attachments)
-    return claude.thread_of(value) if in_format is FileFormat.CLAUDE else openai_agents.thread_of(value)
+        return assistants.chatgpt_thread(value, attachments)
+    return (
+        assistants.claude_thread(value) if in_format is FileFormat.CLAUDE else other_stores.openai_agents_thread(value)
+    )
 
 
 def _session(thread: Thread, destination: Destination, seen: dict[str, int], number: int) -> str:
@@ -285,13 +286,13 @@ def _memory(line: int, name: str, report: Report, read: Callable[[Entry], Incomi
 
 
 def _mem0(entry: Any, destination: Destination, noted: Entry) -> Incoming:
-    item, left_out = memory_stores.mem0_item(entry, destination.stamp.user)
+    item, left_out = other_stores.mem0_item(entry, destination.stamp.user)
     noted.left_out.update(left_out)
     return Incoming(item, undated=_undated(item, entry))
 
 
 def _langgraph(row: Any, destination: Destination, noted: Entry) -> Incoming:
-    item = memory_stores.langgraph_item(row, destination.stamp.user, partial(lasting_id, destination.derived_id))
+    item = other_stores.langgraph_item(row, destination.stamp.user, partial(lasting_id, destination.derived_id))
     return Incoming(item, undated=_undated(item, row))
 
 

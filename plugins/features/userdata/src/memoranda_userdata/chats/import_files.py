@@ -18,7 +18,7 @@ from typing import IO, Any
 
 from memoranda.errors import InputError
 from memoranda_userdata import FileError, open_binary, text_of
-from memoranda_userdata.chats import memory_stores, openai_agents
+from memoranda_userdata.chats import other_stores
 from memoranda_userdata.chats.chat_formats import FileFormat
 from memoranda_userdata.chats.json_records import records
 
@@ -189,10 +189,10 @@ def _database(source: IO[bytes], name: str, asked: FileFormat | None) -> Iterato
         with closing(sqlite3.connect(f"{Path(name).resolve().as_uri()}?mode=ro", uri=True)) as database:
             tables = _tables(database)
             in_format = asked or _format_of(tables, name)
-            if in_format is FileFormat.OPENAI_AGENTS and "message_data" in tables.get(openai_agents.MESSAGES, ()):
-                rows = list(openai_agents.rows_of(database, tables))
-            elif in_format is FileFormat.LANGGRAPH and "prefix" in tables.get(memory_stores.LANGGRAPH_TABLE, ()):
-                rows = list(memory_stores.langgraph_rows(database, tables[memory_stores.LANGGRAPH_TABLE]))
+            if in_format is FileFormat.OPENAI_AGENTS and "message_data" in tables.get(other_stores.MESSAGES, ()):
+                rows = list(other_stores.openai_agents_rows(database, tables))
+            elif in_format is FileFormat.LANGGRAPH and "prefix" in tables.get(other_stores.LANGGRAPH_TABLE, ()):
+                rows = list(other_stores.langgraph_rows(database, tables[other_stores.LANGGRAPH_TABLE]))
             else:
                 raise InputError(f"{name} is a database without tables of the format {in_format}.", field="file")
     except sqlite3.Error as error:
@@ -210,9 +210,9 @@ def _tables(database: sqlite3.Connection) -> dict[str, frozenset[str]]:
 
 def _format_of(tables: dict[str, frozenset[str]], name: str) -> FileFormat:
     found = []
-    if "message_data" in tables.get(openai_agents.MESSAGES, ()):
+    if "message_data" in tables.get(other_stores.MESSAGES, ()):
         found.append(FileFormat.OPENAI_AGENTS)
-    if {"prefix", "key", "value"} <= tables.get(memory_stores.LANGGRAPH_TABLE, frozenset()):
+    if {"prefix", "key", "value"} <= tables.get(other_stores.LANGGRAPH_TABLE, frozenset()):
         found.append(FileFormat.LANGGRAPH)
     if len(found) == 1:
         return found[0]

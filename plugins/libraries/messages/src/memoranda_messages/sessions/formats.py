@@ -29,6 +29,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Any, Generic, TypeVar
 
+from pydantic import BaseModel
+
 from memoranda.errors import InputError
 from memoranda.items import MemoryItem, MemoryMetadata, now_text
 from memoranda.shapes import items_of, owner_of
@@ -313,3 +315,39 @@ def _item(fields: Fields, owner: MemoryMetadata, names: dict[str, str], now: str
 def _has_unstorable(payload: str) -> bool:
     """Return True if a payload may hold what no store can."""
     return any(sign in payload for sign in _UNSTORABLE)
+
+
+ModelT = TypeVar("ModelT", bound=BaseModel)
+
+
+class Template(Generic[ModelT]):
+    """A model to make others like it: ``Template(TextBlock(text=""))(text="Hi")``, in a tenth of ``model_copy``'s time.
+
+    Nothing is validated. Dicts, lists and sets of the model are copied, but not what is in them. It has no private
+    attributes and no fields that its class does not know.
+    """
+
+    def __init__(self, model: ModelT) -> None:
+        self._cls = type(model)
+        self._fields = model.__dict__.copy()
+        self._set = model.__pydantic_fields_set__.copy()
+        self._copied = [name for name, value in self._fields.items() if isinstance(value, (dict, list, set))]
+
+    def __call__(self, **fields: Any) -> ModelT:
+        """Return a model with these values of some fields, and those of the template otherwise."""
+        held = self._fields.copy()
+        for name in self._copied:
+            held[name] = held[name].copy()
+        held.update(fields)
+        made: ModelT = object.__new__(self._cls)
+        _set_dict(made, held)
+        _set_fields_set(made, self._set.union(fields))
+        _set_extra(made, None)
+        _set_private(made, None)
+        return made
+
+
+_set_dict = vars(BaseModel)["__dict__"].__set__
+_set_fields_set = vars(BaseModel)["__pydantic_fields_set__"].__set__
+_set_extra = vars(BaseModel)["__pydantic_extra__"].__set__
+_set_private = vars(BaseModel)["__pydantic_private__"].__set__

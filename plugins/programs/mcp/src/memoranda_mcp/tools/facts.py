@@ -9,8 +9,7 @@ from pydantic import Field
 from memoranda.errors import InputError
 from memoranda_facts import Fact as StoredFact
 from memoranda_facts.tools import MOST_RECALLED, FactTools
-from memoranda_mcp.memory import ScopedMemory
-from memoranda_mcp.tools.memories import Outcome
+from memoranda_mcp.memory import Outcome, ScopedMemory
 from memoranda_mcp.tools.tool import Arguments, Report, tool
 
 Name = Annotated[str, Field(min_length=1, max_length=1000)]

@@ -13,8 +13,7 @@ from pydantic import ConfigDict, Field, ValidationError
 
 from memoranda.errors import InputError
 from memoranda_mcp.graph import Graph
-from memoranda_mcp.memory import ScopedMemory
-from memoranda_mcp.tools.memories import Outcome
+from memoranda_mcp.memory import Outcome, ScopedMemory
 from memoranda_mcp.tools.tool import MAX_CONTENT, Arguments, Report, Tool, tool
 
 Name = Annotated[str, Field(min_length=1, max_length=1000)]

@@ -12,8 +12,7 @@ from memoranda.store import RankedItem
 from memoranda.store.backend import moment_text
 from memoranda_context import ContextManager, assemble_context
 from memoranda_guard import Fence
-from memoranda_mcp.memory import ScopedMemory
-from memoranda_mcp.tools.memories import Memory, Outcome, after, encoded, memory_of, position_of, with_tags
+from memoranda_mcp.memory import Memory, Outcome, ScopedMemory, after, encoded, memory_of, position_of, with_tags
 from memoranda_mcp.tools.tool import Arguments, Id, Limit, Report, tool
 
 Conversation = Annotated[

@@ -10,7 +10,7 @@ import mcp_types as types
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from memoranda.errors import InputError
-from memoranda_mcp.tools.memories import Outcome
+from memoranda_mcp.memory import Outcome
 
 if TYPE_CHECKING:
     from memoranda_mcp.memory import ScopedMemory
