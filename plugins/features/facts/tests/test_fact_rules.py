@@ -195,6 +195,10 @@ def test_what_is_not_stated_is_left_alone(text: str) -> None:
         "Bob: hi\nI live in Rome.",
         "Email from Bob: Hi Ada,\n\nI live in Rome.\n\nBob",
         "Message from Bob - I live in Rome.",
+        "Bob - I live in Rome.",
+        "Bob Miller – I live in Rome.",
+        "hi\nBob - I live in Rome.",
+        "Anna - Ich wohne in Rom.",
         "Email from Bob\n\nI live in Rome.",
         "Here is Bob's email. I live in Rome.",
         "Song lyrics\nI live in Rome.",
@@ -256,9 +260,58 @@ def test_the_time_to_find_quotations_grows_with_the_text_alone(part: str) -> Non
     assert seconds(16_000) < 64 * max(seconds(1_000), 0.002)
 
 
-@pytest.mark.parametrize("lead", ["Fun fact", "About me", "One more thing you should know", "I have news", "Update"])
+@pytest.mark.parametrize(
+    "lead",
+    [
+        *("Fun fact", "About me", "One more thing you should know", "I have news", "Update"),
+        *("Allergies", "1. Diet", "- Home", "My job", "Allergy alert", "Food & allergies", "Wohnort", "Salud", "Santé"),
+    ],
+)
 def test_what_the_speaker_introduces_as_their_own_is_read(lead: str) -> None:
     assert facts_in(f"{lead}: I live in Rome.") == {"lives_in: Rome"}
+
+
+@pytest.mark.parametrize("lead", ["Yes", "Actually", "Home", "Sunday", "My news", "Sorry", "Honestly", "No, I moved"])
+def test_a_dash_behind_what_is_no_name_introduces_nobody(lead: str) -> None:
+    assert facts_in(f"{lead} - I live in Rome.") == {"lives_in: Rome"}
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Seit März lebe ich in Kiel.", "lives_in: Kiel"),
+        ("Seit zwei Wochen wohne ich in Kiel.", "lives_in: Kiel"),
+        ("Letzten Monat bin ich nach Kiel umgezogen.", "lives_in: Kiel"),
+        ("Gestern sind wir nach Kiel gezogen.", "lives_in: Kiel"),
+        ("Mittlerweile arbeite ich bei Bosch.", "employer: Bosch"),
+        ("Seit Januar arbeite ich als Lehrerin.", "job: Lehrerin"),
+        ("Desde marzo vivo en Bilbao.", "lives_in: Bilbao"),
+        ("Desde hace dos meses vivimos en Bilbao.", "lives_in: Bilbao"),
+        ("El mes pasado me mudé a Bilbao.", "lives_in: Bilbao"),
+        ("Actualmente trabajo en Mango.", "employer: Mango"),
+        ("Depuis mars j'habite à Lille.", "lives_in: Lille"),
+        ("Depuis deux mois je vis à Lille.", "lives_in: Lille"),
+        ("Actuellement je travaille chez Airbus.", "employer: Airbus"),
+        ("Finally got my own flat in Bristol, so I've left Leeds.", "lives_in: Bristol"),
+        ("You can reach me at ada@new.example now.", "email: ada@new.example"),
+        ("My number changed, it's 555-9876 now.", "phone: 555-9876"),
+    ],
+)
+def test_a_statement_behind_when_it_began_is_read(text: str, expected: str) -> None:
+    assert expected in facts_in(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Lebe ich in Kiel?",
+        "Seit wann lebe ich in Kiel?",
+        "Wenn ich im Mai in Kiel lebe, feiern wir.",
+        "Im Mai lebt er in Kiel.",
+    ],
+)
+def test_a_question_or_a_condition_in_german_states_nothing(text: str) -> None:
+    assert facts_in(text) == set()
 
 
 def test_a_statement_in_front_of_a_question_is_read() -> None:

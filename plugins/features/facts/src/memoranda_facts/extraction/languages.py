@@ -172,6 +172,8 @@ class Language:
     clause: re.Pattern[str]
     unreal: re.Pattern[str]
     phrases: Mapping[str, str]
+    verb_first: re.Pattern[str] | None = None
+    """The verb and the speaker in the order that they have behind an adverb, if that is another."""
 
 
 def _clauses(joining: str, opening: str) -> re.Pattern[str]:
@@ -203,11 +205,29 @@ def _title(trades: str) -> str:
     return rf"(?:{'|'.join(words()[trades])})(?: de [{LOWER}]+)?"
 
 
+_MONTHS_DE = "(?:januar|februar|märz|april|mai|juni|juli|august|september|oktober|november|dezember)"
+_TIMES_DE = (
+    rf"(?:{_MONTHS_DE}|(?:tag|woche|monat|jahr)\w*|\w+tag|wochenende|frühling|frühjahr|sommer|herbst|winter|anfang|ende|"
+    r"gestern|heute|kurzem|neuestem|\d{4})\b"
+)
+_MONTHS_ES = (
+    "(?:enero|febrero|marzo|abril|mayo|junio|julio|agosto|septiembre|octubre|noviembre|diciembre|primavera|verano|otoño|"
+    "invierno)"
+)
+_MONTHS_FR = (
+    "(?:janvier|février|mars|avril|mai|juin|juillet|août|septembre|octobre|novembre|décembre|printemps|été|automne|"
+    "hiver)"
+)
+
 GERMAN = Language(
     "de",
     marks=_words("ich|wir|mir|mein|meine|bin|ist|sind|haben|habe|wurde|nehme"),
     clause=_clauses(
-        "und|aber|denn|weil", r"ja|also|übrigens|leider|naja|ach|hallo|hi|so|jetzt|heute|gestern|inzwischen|seit \w+"
+        "und|aber|denn|weil",
+        r"ja|also|übrigens|leider|naja|ach|hallo|hi|so|jetzt|nun|heute|gestern|inzwischen|mittlerweile|aktuell|derzeit|"
+        rf"zurzeit|momentan|endlich|neuerdings|(?:seit|im|am) (?:\w+ )?{_TIMES_DE}(?: {_MONTHS_DE})?|"
+        rf"(?:letzte|diese)[nsr]? {_TIMES_DE}|vor (?:\w+ )?(?:tagen|wochen|monaten|kurzem|einem (?:monat|jahr))|"
+        r"seit \w+",
     ),
     unreal=_words(
         r"würde|würden|möchte|möchten|will|wollen|wenn|falls|ob|vielleicht|hätte|könnte|könnten|sollte|soll|sollen|fast|"
@@ -226,15 +246,21 @@ GERMAN = Language(
         r"Kardiologin|Kardiologe)",
         "COMPANY": rf"(?:der |dem |einer |einem )?[{UPPER}][\w&.-]*\w(?: [{UPPER}][\w&.-]*\w){{0,2}}",
     },
+    verb_first=re.compile(rf"([{LOWER}]+) (ich|wir)\b"),
 )
 SPANISH = Language(
     "es",
     marks=_words(
         "yo|mi|mis|me|ya|vivo|vivimos|trabajo|soy|estoy|tengo|hemos|dejé|murió|nos|toco|juego|aprendo|vendí|ahora|rompimos|"
-        "renuncié|perdí|fumo|tomo"
+        "renuncié|perdí|fumo|tomo|mudamos|trabajamos|he vuelto|vuelvo a|volví a"
     ),
     clause=_clauses(
-        "y|pero|porque|así que", "bueno|pues|hola|oye|ah|sí|por cierto|lamentablemente|ayer|hoy|ahora mismo"
+        "y|pero|porque|así que",
+        r"bueno|pues|hola|oye|ah|sí|por cierto|lamentablemente|ayer|anoche|hoy|ahora mismo|actualmente|recientemente|"
+        r"últimamente|por fin|finalmente|hace poco|hace (?:\w+ )?(?:días?|semanas?|mes(?:es)?)|"
+        rf"(?:desde|en) (?:\w+ de )?{_MONTHS_ES}|desde (?:ayer|hoy|hace (?:poco|\w+ \w+))|"
+        r"(?:el|la) (?:\w+ )?(?:día|semana|mes|año|lunes|martes|miércoles|jueves|viernes|sábado|domingo) (?:pasad[oa])|"
+        r"est[ae] (?:semana|mes|año|mañana|fin de semana)",
     ),
     unreal=_words(
         "quiero|queremos|quisiera|gustaría|si|ojalá|tal vez|quizás?|podría|debería|casi|nunca|creo|pienso|espero|dice|"
@@ -252,7 +278,13 @@ FRENCH = Language(
     "fr",
     marks=_words("je|j|nous|on|mon|ma|mes|le|la|est|suis|c"),
     clause=_clauses(
-        "et|mais|car|parce que|donc", "bon|bonjour|salut|alors|ah|oui|au fait|malheureusement|hier|maintenant"
+        "et|mais|car|parce que|donc",
+        r"bon|bonjour|salut|alors|ah|oui|au fait|malheureusement|hier|aujourd['’]hui|maintenant|actuellement|désormais|"
+        rf"récemment|enfin|finalement|(?:depuis|en|au|cet|cette) (?:début |fin |le mois de )?{_MONTHS_FR}|"
+        r"depuis (?:hier|peu|(?:\w+ )?(?:jours?|semaines?|mois|ans?|années?))|"
+        r"il y a (?:\w+ )?(?:jours?|semaines?|mois)|"
+        r"(?:le|la|ce|cette) (?:jour|semaine|mois|année|lundi|mardi|mercredi|jeudi|vendredi|samedi|dimanche)"
+        r"(?: dernière?|-ci)?|l['’](?:année|été|hiver|automne) (?:dernière?|passée?)",
     ),
     unreal=_words(
         "voudrais|voudrions|veux|aimerais|si|peut-être|pourrais|devrais|presque|jamais|crois|pense|espère|dit|disait|"
@@ -260,7 +292,7 @@ FRENCH = Language(
     ),
     phrases={
         "END": _end(
-            "et|mais|parce|car|avec|depuis|le|la|en|il y a|hier|pour|dans|où|ce|cette|qui|maintenant|à|aujourd"
+            "et|mais|parce|car|avec|depuis|le|la|en|il y a|hier|pour|dans|où|ce|cet|cette|qui|maintenant|à|au|aujourd"
         ),
         "NOUN": _COMMON_NOUN,
         "OCCUPATION": _OCCUPATION,
@@ -286,8 +318,21 @@ def foreign_matches(sentence: Sentence) -> Iterator[tuple[Rule, re.Match[str]]]:
         if not language.marks.search(stated) or language.unreal.search(stated):
             continue
         for start in dict.fromkeys(found.end() for found in language.clause.finditer(stated)):
+            texts = _in_both_orders(stated, start, language)
             for rule, patterns in _compiled(language.name):
-                matches = (wanted.match(stated, start) for wanted in patterns)
+                matches = (wanted.match(text, start) for text in texts for wanted in patterns)
                 match = next((found for found in matches if found is not None), None)
                 if match is not None:
                     yield rule, match
+
+
+def _in_both_orders(stated: str, start: int, language: Language) -> list[str]:
+    """Return a sentence, and as it is without the adverb before a clause: "seit Mai lebe ich" says "ich lebe".
+
+    All places in it stay the same.
+    """
+    inverted = language.verb_first.match(stated, start) if language.verb_first is not None and start else None
+    if inverted is None:
+        return [stated]
+    verb, speaker = inverted.groups()
+    return [stated, f"{stated[:start]}{speaker} {verb}{stated[inverted.end() :]}"]

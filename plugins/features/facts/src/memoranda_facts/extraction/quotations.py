@@ -86,6 +86,11 @@ _BEFORE = r"(?:^|(?<=[.!?])(?=\s))(?P<words>(?:[^.!?\n\x00:]|[.!?:](?=\S)){0,200
 _COLON = re.compile(rf"{_BEFORE}[ \t]?:(?=\s)(?P<line_ends>[ \t]*$)?", re.MULTILINE)
 _DASH = re.compile(rf"{_BEFORE}[ \t]+[–—-](?=\s)(?P<line_ends>[ \t]*$)?", re.MULTILINE)
 """What stands before a colon or a dash, from the beginning of its sentence; a time of day is no end."""
+_SAID = re.compile(
+    r"^(?P<words>[^.!?\n\x00:–—]{1,82}?)[ \t]+[–—-](?=[ \t]+(?:I|ich|yo|soy|je|j['’])\b)(?P<line_ends>(?!))?",
+    re.MULTILINE | re.IGNORECASE,
+)
+"""What stands before a dash at the beginning of a line, if somebody speaks of himself behind it."""
 
 _QUOTES = re.compile(
     r"\b(?:e-?mail|mail|message|letter|text|texted|sms|whatsapp|post|tweet|comment|quote|review|story|poem|song|lyrics|"
@@ -108,6 +113,35 @@ _OWN = re.compile(
 _FIRST_PERSON = re.compile(
     r"\b(?:I|I['’]\w+|my|me|we|our|ich|mein\w*|wir|yo|mi|mis|je|j['’]\w+|mon|ma|mes)\b", re.IGNORECASE
 )
+_TOPICS = (
+    r"(?:food |nut )?allerg\w+|intoleran\w+|unverträglichkeit\w*|diets?|dietary|food|meals?|health|medical|"
+    r"medication\w*|medicines?|jobs?|work|occupation|profession|career|employer|school|studies|education|home|house|address|location|"
+    r"city|town|residence|family|kids|children|pets?|partner|relationship|marital|hobb\w+|interests?|languages?|"
+    r"(?:nick|first |last |full )?name|age|birthday|birth\w*|sports?|fitness|travel|transport|car|"
+    r"ernährung|essen|gesundheit|medikamente?|beruf|arbeit|schule|ausbildung|studium|wohnort|wohnung|adresse|stadt|"
+    r"familie|kinder|haustiere?|hobbys?|sprachen?|alter|geburtstag|alergias?|dieta|comida|salud|medicamentos?|trabajo|empleo|"
+    r"profesión|estudios|casa|dirección|ciudad|familia|hijos|mascotas?|aficiones|idiomas?|nombre|edad|cumpleaños|"
+    r"régime|alimentation|nourriture|santé|médicaments?|travail|emploi|métier|profession|études|maison|adresse|ville|"
+    r"famille|enfants|animaux|loisirs|langues?|nom|prénom|âge|anniversaire"
+)
+_TOPIC = re.compile(
+    rf"[\s\d•*#_.)-]*(?:(?:my|current|about|on|re|mein\w*|zu[mr]?|mis?|sobre|mon|ma|mes) ){{0,2}}(?:{_TOPICS})"
+    rf"(?:(?: and | & |/|, | und | y | et )(?:{_TOPICS}))*"
+    r"(?: (?:status|situation|info|note|alert|warning|update|news|details?|restrictions?|requirements?|preferences?|"
+    r"needs?|history|issues?))?[\s*_]*",
+    re.IGNORECASE,
+)
+"""What people write before a statement of their own, as if they filled in a form."""
+
+_OPENERS = (
+    r"yes|yeah|yep|no|nope|nah|oh|ah|hm+|hi|hello|hey|thanks|thank you|great|good|nice|cool|sure|right|true|correct|"
+    r"indeed|exactly|fine|please|look|listen|today|tonight|now|then|still|yesterday|tomorrow|\w+day|\w+ly|"
+    r"ja|nein|nee|hallo|danke|gut|super|klar|genau|stimmt|heute|jetzt|gestern|morgen|leider|also|doch|"
+    r"sí|hola|gracias|bueno|claro|vale|hoy|ahora|ayer|además|oui|non|salut|bonjour|merci|bon|alors|maintenant|hier"
+)
+_PART_OF_A_NAME = r"(?=[^\W\d_a-z])[^\W\d_][\w'’.]{1,40}"
+_SPEAKER = re.compile(rf"(?!(?i:{_OPENERS})\b)[\s*_]*{_PART_OF_A_NAME}(?: {_PART_OF_A_NAME})?[\s*_]*")
+"""A name before a dash: whoever copies what was said in a chat writes so who said it."""
 
 _PLAYED = re.compile(
     r"\b(?:in (?:the|this|my|a|our) (?:story|novel|game|movie|film|dream|scene|script|play|scenario)|"
@@ -171,8 +205,9 @@ def _without_letter(text: str) -> str:
 
 def _without_introduced(text: str) -> str:
     """Return a text without what a colon introduces as another's, and without texts that a dash introduces."""
-    text = _without_behind(_COLON, text, lambda words: not _OWN.search(words) or _names_a_text(words))
-    return _without_behind(_DASH, text, lambda words: _names_a_text(words) and not _FIRST_PERSON.search(words))
+    text = _without_behind(_COLON, text, lambda words: not _is_own(words) or _names_a_text(words))
+    text = _without_behind(_DASH, text, lambda words: _names_a_text(words) and not _FIRST_PERSON.search(words))
+    return _without_behind(_SAID, text, lambda words: _SPEAKER.fullmatch(words) is not None and not _is_own(words))
 
 
 def _without_behind(lead_in: re.Pattern[str], text: str, introduces: Callable[[str], bool]) -> str:
@@ -187,6 +222,10 @@ def _without_behind(lead_in: re.Pattern[str], text: str, introduces: Callable[[s
         text = text[:start] + _blanked(text[start:stop]) + text[stop:]
         start = stop
     return text
+
+
+def _is_own(words: str) -> bool:
+    return _OWN.search(words) is not None or _TOPIC.fullmatch(words) is not None
 
 
 def _names_a_text(words: str) -> bool:
