@@ -14,16 +14,13 @@ from memoranda.store.calls import report_call
 from memoranda.tokens import TokenCounter
 from memoranda.trust import Trust, check_trust
 from memoranda.windowing import rounds_of, rounds_within, stays
-from memoranda_context.counting import counted_once, text_tokens
+from memoranda_context.budget import Counts, Shares, steady_window
 from memoranda_context.fencing import Admission, Fence, checked_fence
 from memoranda_context.fitting import Fetched, Fitting
-from memoranda_context.known import known_profile, known_tokens
-from memoranda_context.memories import prompt_memories
+from memoranda_context.memories import known_profile, known_tokens, prompt_memories
 from memoranda_context.prompt import AssembledContext, Parts
 from memoranda_context.receipts import Shown
 from memoranda_context.remembering import Remembering
-from memoranda_context.shares import Shares
-from memoranda_context.steady import steady_window
 
 _LOOKED_BEYOND = 4
 """One part in so many of the room of a conversation is read beyond it."""
@@ -107,7 +104,7 @@ async def assemble_context(
     check_text(system, "system")
     budget = whole_number(tokens, "tokens")
     wanted: dict[str, Any] = {} if min_trust is None else {"min_trust": check_trust(min_trust, "min_trust")}
-    count = counted_once(counter)
+    count = Counts(counter)
     assembly = Assembly(
         handle,
         system,
@@ -133,7 +130,7 @@ class Assembly:
     limit: int | None
     memories: float
     min_score: float | None
-    count: TokenCounter
+    count: Counts
     admission: Admission
     wanted: dict[str, Any]
     facts: bool
@@ -155,7 +152,7 @@ class Assembly:
             asked or "",
             shown,
             self._remarks,
-            used=sum(map(self.count, shown)),
+            used=self.count.of_all(shown),
             is_cut=is_cut,
             places=_places(self.handle, shown, is_cut),
             limit=self.limit,
@@ -188,7 +185,7 @@ class Assembly:
     @property
     def _free(self) -> int:
         """What the system text leaves of the budget."""
-        system = text_tokens(self.count, self.system) if self.system.strip() else 0
+        system = self.count.of_text(self.system) if self.system.strip() else 0
         return max(self.budget - system, 0)
 
     @property
@@ -203,9 +200,9 @@ class Assembly:
         return await self.handle.outdated([item.id for item in items], **self.wanted) if self.facts else {}
 
     def _shares(self, question: str | None, profile: str) -> Shares:
-        known = text_tokens(self.count, Parts(profile=profile).lasting_notes()) if profile else 0
+        known = self.count.of_text(Parts(profile=profile).lasting_notes()) if profile else 0
         free = max(self._free - known, 0)
-        asked = 0 if question is None else text_tokens(self.count, question)
+        asked = 0 if question is None else self.count.of_text(question)
         return Shares(free, asked, int(free * self.memories))
 
     async def _steady(self, said: list[MemoryItem], shares: Shares) -> tuple[list[MemoryItem], bool]:
@@ -214,10 +211,11 @@ class Assembly:
         More was read than has room, which usually shows whether there is more; a long round is only counted. Where a
         summary stands for older rounds, those that are left all fit.
         """
-        fitting = rounds_within(said, shares.conversation, self.count)
-        is_cut = len(fitting) < len(said)
-        if not is_cut and _FULL * sum(map(self.count, said)) < shares.conversation:
+        room = shares.conversation
+        if _FULL * self.count.of_all(said) < room:
             return said, False
+        fitting = rounds_within(said, room, self.count)
+        is_cut = len(fitting) < len(said)
         if not rounds_of(fitting):
             # A long result of a tool: a prompt without the round that it belongs to would be about nothing.
             fitting = rounds_within(said, max(shares.free - shares.question, 0), self.count)
@@ -225,7 +223,7 @@ class Assembly:
         before = there - sum(item.memory_type == "human" for item in fitting)
         if not is_cut and (before <= 0 or any(item.memory_type == "summary" for item in said)):
             return said, before > 0
-        return steady_window(fitting, shares.conversation, self.count, max(before, 1)), True
+        return steady_window(fitting, room, self.count, max(before, 1)), True
 
     def _fence(self, fetched: Fetched) -> None:
         entries = [*fetched.told, *reversed(fetched.long_term)]
@@ -244,7 +242,8 @@ def _places(handle: Store, shown: Sequence[MemoryItem], is_cut: bool) -> list[di
     Nothing of it changes while the conversation grows, so that the beginning of a prompt stays the same.
     """
     before = next(({"until": item.created_at} for item in shown if not stays(item)), {})
-    session = None if handle.bounds is None else handle.bounds.session_id
+    bounds = handle.bounds
+    session = None if bounds is None else bounds.session_id
     if session is None:
         return [before]
     elsewhere: list[dict[str, Any]] = [{"where": {"session_id": {"$ne": session}}}]
