@@ -80,7 +80,7 @@ def _is_one_of(roles: frozenset[str], word: str) -> bool:
 
 def is_someone_elses(item: MemoryItem) -> bool:
     """Return True if a person speaks in an item who is not the user, such as a member of a space or a web page."""
-    return item.memory_type == "human" and trust_of(item).rank < Trust.USER.rank
+    return item.memory_type == "human" and item.trust is not None and trust_of(item) < Trust.USER
 
 
 def speaker(item: MemoryItem, words: Mapping[str, str] | None = None) -> str:

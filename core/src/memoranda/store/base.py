@@ -261,12 +261,12 @@ class Store(Writing, Reading, Removing, Branching):
         ranked = await self._best(query, wanted, much, mode, now, shared=shared or self.reranker is None)
         verdict, unsupported = judged(await self._text_ranker(), query, ranked[:JUDGED])
         kept = await self._reordered(query, above_floor(ranked, least, verdict), current)
-        memories = tuple(found for found in kept if found.item.id not in shown)[:most]
+        memories = [found for found in kept if found.item.id not in shown][:most]
         if not shared and self.reranker is None:
             for found in memories:
                 found.item = copy_item(found.item)
         self._observers.searched(query, [found.item for found in memories])
-        return Recalled(memories, verdict, unsupported)
+        return Recalled(tuple(memories), verdict, unsupported)
 
     def _of_owner(self) -> Store:
         """Return the handle of the same user without this one's session and task; a store is its own.
@@ -420,6 +420,7 @@ class ScopedStore(Store):
     @trust.setter
     def trust(self, trust: Trust | None) -> None:
         self._bound.trust = trust
+        self._owner = None
 
     @property
     def origin(self) -> str | None:
@@ -429,6 +430,7 @@ class ScopedStore(Store):
     @origin.setter
     def origin(self, origin: str | None) -> None:
         self._bound.origin = origin
+        self._owner = None
 
     @property
     def capabilities(self) -> frozenset[Capability]:  # type: ignore[override]  # read-only here, as the store says
@@ -455,9 +457,8 @@ class ScopedStore(Store):
             return self
         if self._owner is None:
             self._owner = self._copied(self.scope.model_copy(update={"session_id": None, "task_id": None}), self.spaces)
-        owner = self._owner
-        owner.reranker, owner.trust, owner.origin = self.reranker, self.trust, self.origin
-        return owner
+        self._owner.reranker = self.reranker
+        return self._owner
 
     @property
     def unobserved(self) -> Layer:

@@ -554,7 +554,7 @@ def _ends_at_a_time(conditions: Sequence[Condition]) -> bool:
 def _sifted_at_once(entries: Sequence[Entry], wanted: Filter) -> int:
     """Return how many of the newest entries may be filtered in one turn, fewer if long texts are searched."""
     most = min(len(entries), ITEMS_FILTERED_PER_TURN)
-    if wanted.folded:
+    if wanted.query:
         letters = 0
         for position, entry in enumerate(islice(reversed(entries), most)):
             letters += len(entry.item.content)

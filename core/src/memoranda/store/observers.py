@@ -35,9 +35,10 @@ class Observers:
         return self.active
 
     def __iter__(self) -> Iterator[Observer]:
-        if self._outer is not None:
-            yield from self._outer
-        yield from self._observers
+        every, outer = self._observers, self._outer
+        while outer is not None:
+            every, outer = [*outer._observers, *every], outer._outer
+        return iter(every)
 
     def register(self, observer: Observer) -> None:
         """Add an observer after those that are there."""
@@ -94,7 +95,7 @@ class Observers:
             if getattr(type(observer), "searched", None) is not Observer.searched:
                 observer.searched(query, [copy_item(item) for item in items])
 
-        if self:
+        if self.active:
             self._tell(tell)
 
     def cleared(self, metadata: MemoryMetadata | None, removed: int) -> None:

@@ -9,7 +9,7 @@ from memoranda.errors import InputError
 from memoranda.items import MemoryItem, MemoryMetadata, MemoryStatus, Payload, PayloadChanges
 from memoranda.offloading import filter_weight, offload
 from memoranda.plugins.registry import default_registry
-from memoranda.shapes import check_text, each, number, truth, whole_number
+from memoranda.shapes import check_text, number, texts_of, truth, whole_number
 from memoranda.store.filters import (
     EVERYTHING,
     Filter,
@@ -64,7 +64,7 @@ class Reading(History):
         """
         self._ensure_open()
         check_filter(metadata)
-        wanted = list(dict.fromkeys(check_text(item_id, "ids") for item_id in each(ids, "ids", "ids")))
+        wanted = list(dict.fromkeys(texts_of(ids, "ids")))
         if not wanted:
             return []
         held = await self.engine.read(items_of_ids(wanted, "granted"))
@@ -322,7 +322,7 @@ class Reading(History):
         other arguments are those of :meth:`known`.
         """
         self._ensure_open()
-        wanted = [check_text(item_id, "ids") for item_id in each(ids, "ids", "ids")]
+        wanted = texts_of(ids, "ids")
         remarks: dict[str, str] = {}
         for observer in self._answering("outdated") if wanted else ():
             owner = self._bounds(check_filter(metadata))

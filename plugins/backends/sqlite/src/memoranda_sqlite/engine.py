@@ -333,8 +333,7 @@ class SQLiteEngine(Engine):
 
     def _readable(self, rows: Sequence[Sequence[Any]]) -> list[MemoryItem]:
         """Return the items of the rows; an unreadable one is left out and logged."""
-        types = self.item_types
-        return readable(lambda row: unpack(row, types), rows)
+        return readable(partial(unpack, types=self.item_types), rows)
 
     async def _ranked(self, query: Query[RankedItem]) -> list[RankedItem]:
         assert query.ranking is not None

@@ -137,9 +137,15 @@ class Assembly:
 
     async def context(self, question: str | None, counter: TokenCounter | None, receipt: object) -> AssembledContext:
         """Return the context for a question; None goes on with the open round."""
-        profile = await self._profile()
-        shares = self._shares(question, profile)
-        room = shares.conversation + shares.conversation // _LOOKED_BEYOND
+        system = self.count.of_text(self.system) if self.system.strip() else 0
+        free = max(self.budget - system, 0)
+        room_of_memories = int(free * self.memories)
+        profile = ""
+        if self.facts:
+            profile = await known_profile(self.handle, room_of_memories, self.count, self.wanted)
+        shares = self._shares(question, profile, free)
+        room = shares.conversation
+        room += room // _LOOKED_BEYOND
         said = await self.handle.window(tokens=room, counter=self.admission.counter, receipt=False, **self.wanted)
         said = self.admission.of_conversation(said)
         shown, is_cut = await self._steady(said, shares)
@@ -176,32 +182,19 @@ class Assembly:
         query = None if open_round else question
         context = Fitting(fetched, query, self.budget, self.count, len(found.shown)).context()
         asked_for = {"tokens": self.budget, "limit": self.limit, **self.wanted}
-        asked_for["known"] = known_tokens(self._room) if profile else None
+        asked_for["known"] = known_tokens(room_of_memories) if profile else None
         considered = [item.id for item in [*said, *found.considered]]
         shown_context = Shown("assemble", context, originals, asked_for, counter, considered)
         await shown_context.recorded(self.handle, receipt)
         return context
 
-    @property
-    def _free(self) -> int:
-        """What the system text leaves of the budget."""
-        system = self.count.of_text(self.system) if self.system.strip() else 0
-        return max(self.budget - system, 0)
-
-    @property
-    def _room(self) -> int:
-        """What memories may take of it."""
-        return int(self._free * self.memories)
-
-    async def _profile(self) -> str:
-        return await known_profile(self.handle, self._room, self.count, self.wanted) if self.facts else ""
-
     async def _remarks(self, items: Sequence[MemoryItem]) -> dict[str, str]:
         return await self.handle.outdated([item.id for item in items], **self.wanted) if self.facts else {}
 
-    def _shares(self, question: str | None, profile: str) -> Shares:
-        known = self.count.of_text(Parts(profile=profile).lasting_notes()) if profile else 0
-        free = max(self._free - known, 0)
+    def _shares(self, question: str | None, profile: str, free: int) -> Shares:
+        """Return the rooms of what the system text leaves ``free``."""
+        if profile:
+            free = max(free - self.count.of_text(Parts(profile=profile).lasting_notes()), 0)
         asked = 0 if question is None else self.count.of_text(question)
         return Shares(free, asked, int(free * self.memories))
 

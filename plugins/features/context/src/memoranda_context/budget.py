@@ -66,11 +66,19 @@ class Counts:
         """Return the tokens of all items together."""
         return sum(self.of_each(items))
 
+    def of_texts(self, *texts: str) -> list[int]:
+        """Return the tokens of each text, as a message of the user's."""
+        tokens: list[int] = []
+        for text in texts:
+            if self.is_estimate:
+                tokens.append(-(-len(text) // CHARACTERS_OF_A_TOKEN))
+            else:
+                tokens.append(self._counter(_PLAIN.model_copy(update={"content": text})))
+        return tokens
+
     def of_text(self, text: str) -> int:
         """Return the tokens of a text, as a message of the user's."""
-        if self.is_estimate:
-            return -(-len(text) // CHARACTERS_OF_A_TOKEN)
-        return self._counter(_PLAIN.model_copy(update={"content": text}))
+        return self.of_texts(text)[0]
 
 
 @dataclass(frozen=True, slots=True)

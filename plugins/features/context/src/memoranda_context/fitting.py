@@ -126,8 +126,8 @@ class Fitting:
             return left
         kept: list[MemoryItem] = []
         left -= self._count.of_text(NOTES)
-        for item, entry in zip(told, self._parts.written(told, told_entry), strict=True):
-            tokens = self._count.of_text(entry)
+        costs = self._count.of_texts(*self._parts.written(told, told_entry))
+        for item, tokens in zip(told, costs, strict=True):
             fits = tokens <= left
             if fits:
                 kept.append(item)
@@ -157,6 +157,8 @@ class Fitting:
         return left - self._count.of_all(kept)
 
     def _fit_recent(self, left: int) -> int:
+        if not self._fetched.recent:
+            return left
         shown = {item.id for item in [*self._parts.conversation, *self._parts.told]}
         kept: list[MemoryItem] = []
         full = False
@@ -180,7 +182,7 @@ class Fitting:
         why = self._unshown()
         wanted = {item.id: item for item in [*self._fetched.newest, *self._fetched.long_term] if item.id in why}
         entries = self._parts.written(list(wanted.values()), long_term_entry)
-        costs = {item_id: self._count.of_text(entry) for item_id, entry in zip(wanted, entries, strict=True)}
+        costs = dict(zip(wanted, self._count.of_texts(*entries), strict=True))
         # Items of one time stay in the order of the store: it puts a call before its result.
         in_order = list(reversed(wanted.values()))
         in_order.sort(key=attrgetter("created_at"))
@@ -243,10 +245,11 @@ class Fitting:
         said = self._parts.conversation
         conversation = whole_groups(said, self._said)
         self._parts = replace(self._parts, conversation=conversation, open_round=_open_part(self._parts, conversation))
-        whole = {id(item) for item in conversation}
-        for item in said:
-            if id(item) not in whole:
-                self._drop(item, INCOMPLETE)
+        if len(conversation) < len(said):
+            whole = {id(item) for item in conversation}
+            for item in said:
+                if id(item) not in whole:
+                    self._drop(item, INCOMPLETE)
 
     def _shrink(self) -> int:
         """Drop what comes last by priority while headings and line ends make the whole exceed the budget.

@@ -25,7 +25,7 @@ from memoranda_messages.prompts import (
     MEMORIES,
     MEMORIES_END,
     in_brackets,
-    indented,
+    memory_entry,
     one_line,
     prompt_text,
     without_section_tags,
@@ -152,13 +152,15 @@ class Parts:
     def _written(self, items: Sequence[MemoryItem], write: Entry) -> list[tuple[str, str, MemoryItem]]:
         """Return each item as it is written, below what, and the item."""
         found = []
+        owner: str | None = None
+        beside_day = ""
         for item in items:
             written = self._entries.get((id(item), write))
             if written is None:
-                day, space = item.created_at[:10], space_of(item)
-                # What lies in a space says so beside the day.
-                below = day if space is None else f"{day}, in the space {space}"
-                written = self._entries[id(item), write] = write(item), below, item
+                if item.metadata.user_id != owner:
+                    owner, space = item.metadata.user_id, space_of(item)
+                    beside_day = "" if space is None else f", in the space {space}"
+                written = self._entries[id(item), write] = write(item), item.created_at[:10] + beside_day, item
             found.append(written)
         return found
 
@@ -234,11 +236,13 @@ class Parts:
         if not count.is_estimate:
             return count.of_all(self._beginning if reusable else self.items())
         # An item takes longer to make than everything else.
-        tokens = count.of_text(self.lasting_notes()) + (count.of_text(self.soul) if self.soul.strip() else 0)
+        texts = [self.soul if self.soul.strip() else "", self.lasting_notes()]
+        said = self.conversation
         if reusable:
-            return tokens + count.of_all(self.conversation[: len(self.conversation) - self.open_round])
-        tokens += count.of_text(self.question_notes()) + count.of_text(self.query or "")
-        return tokens + count.of_all(self.conversation)
+            said = said[: len(said) - self.open_round]
+        else:
+            texts += [self.question_notes(), self.query or ""]
+        return sum(count.of_texts(*texts)) + count.of_all(said)
 
     @cached_property
     def _beginning(self) -> list[MemoryItem]:
@@ -332,13 +336,13 @@ def _noted(sections: Sequence[str]) -> str:
 
 def long_term_entry(item: MemoryItem) -> str:
     """Return a stored item as an entry: who said it, and what."""
-    return indented(without_section_tags(item.content), f"- {_who(item)}: ")
+    return memory_entry(item.content, f"- {_who(item)}: ")
 
 
 def told_entry(item: MemoryItem) -> str:
     """Return a statement of the user's as an entry; a note or a named person's says so."""
     who = "" if item.memory_type == "human" and not item.name else f"{_who(item)}: "
-    return indented(without_section_tags(item.content), f"- {who}")
+    return memory_entry(item.content, f"- {who}")
 
 
 def _who(item: MemoryItem) -> str:
