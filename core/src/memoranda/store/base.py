@@ -1,8 +1,8 @@
 """What a store promises: the contract in three parts, and the handle that is bound to a scope.
 
 The docstrings of :class:`Store` are the contract. Every sentence in them has a case in the conformance kit
-(:mod:`memoranda_testing`). A store checks what it is asked, makes a :class:`~memoranda.store.query.Query` or a
-:class:`~memoranda.store.writes.Write` of it, and hands that to its layers and its engine.
+(:mod:`memoranda_testing`). A store checks what it is asked, makes a :class:`~memoranda.store.requests.Query` or a
+:class:`~memoranda.store.requests.Write` of it, and hands that to its layers and its engine.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, Literal, Unpack, overload
 
 from memoranda.errors import InputError
 from memoranda.items import SCOPE_FIELDS, MemoryItem, MemoryMetadata, now_text
-from memoranda.offloading import offload, ranking_weight
+from memoranda.loops import offload, ranking_weight
 from memoranda.plugins.observers import Observer
 from memoranda.shapes import check_text, items_of, number, truth, whole_number
 from memoranda.store.branches import Branching
@@ -22,14 +22,13 @@ from memoranda.store.codec import copy_item
 from memoranda.store.engine import Layer
 from memoranda.store.filters import EVERYTHING, Filter, Kinds, Moment, Narrowing, Page, check_filter, merge_scope
 from memoranda.store.granting import Surroundings, granting
-from memoranda.store.observer_layer import ObserverLayer
-from memoranda.store.observers import Observers
+from memoranda.store.observers import ObserverLayer, Observers
 from memoranda.store.protocol import Capability, SearchMode
-from memoranda.store.query import best_of, items_where
 from memoranda.store.ranked import DEPTH, JUDGED, RERANKED, Ranker, Recalled, above_floor, judged, rank_items
 from memoranda.store.reading import Reading
 from memoranda.store.records import writing_records
 from memoranda.store.removing import Removing
+from memoranda.store.requests import best_of, items_where
 from memoranda.store.scope_layer import UNSET, ScopeLayer, scope_metadata
 from memoranda.store.spaces import Spaces, checked_spaces, space_of, space_owner
 from memoranda.store.values import NO_RECORDS, Value, moment_text

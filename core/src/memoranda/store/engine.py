@@ -12,9 +12,8 @@ from typing import Any, ClassVar, TypeVar
 from memoranda.items import Changes, MemoryItem
 from memoranda.store.owners import Listing, Owner
 from memoranda.store.protocol import Access, Capability
-from memoranda.store.query import AS_ADDED, Query
 from memoranda.store.ranked import Ranker
-from memoranda.store.writes import Packer, Write, Written
+from memoranda.store.requests import AS_ADDED, Packer, Query, Write, Written
 
 T = TypeVar("T")
 

@@ -7,7 +7,7 @@ from typing import Any, Unpack
 
 from memoranda.errors import InputError
 from memoranda.items import MemoryItem, MemoryMetadata, MemoryStatus, Payload, PayloadChanges
-from memoranda.offloading import filter_weight, offload
+from memoranda.loops import filter_weight, offload
 from memoranda.plugins.registry import default_registry
 from memoranda.shapes import check_text, number, texts_of, truth, whole_number
 from memoranda.store.filters import (
@@ -25,12 +25,21 @@ from memoranda.store.history import History
 from memoranda.store.lifetimes import end_of_life
 from memoranda.store.owners import Owner, OwnerField, check_listing
 from memoranda.store.protocol import Capability, SearchMode
-from memoranda.store.query import AS_ADDED, EVERY_ITEM, best_of, items_of_ids, items_where, payloads_where
 from memoranda.store.ranked import RERANKED, TIMED, RankedItem, reranked
+from memoranda.store.requests import (
+    AS_ADDED,
+    EVERY_ITEM,
+    HEAD_ONLY,
+    Change,
+    Write,
+    best_of,
+    items_of_ids,
+    items_where,
+    payloads_where,
+)
 from memoranda.store.spaces import Reach
 from memoranda.store.values import NO_RECORDS
 from memoranda.store.window import read_window
-from memoranda.store.writes import HEAD_ONLY, Change, Write
 from memoranda.tokens import TokenCounter, estimate_tokens
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from memoranda.offloading import offload, ranking_weight
+from memoranda.loops import offload, ranking_weight
 from memoranda.store.engine import Engine
-from memoranda.store.query import Query, items_where
 from memoranda.store.ranked import RankedItem, Ranker, rank_items
+from memoranda.store.requests import Query, items_where
 
 
 async def rank_scope(engine: Engine, query: Query[RankedItem], ranker: Ranker) -> list[RankedItem]:

@@ -16,8 +16,9 @@ from typing import Any, Literal, NamedTuple
 
 from memoranda.errors import InputError
 from memoranda.items import HumanMemory, MemoryItem, SystemMemory
-from memoranda.speakers import SOMEONE_ELSE, is_role, is_someone_elses, plain_name, speaker
+from memoranda.speakers import SOMEONE_ELSE, is_role, plain_name, speaker
 from memoranda.store.spaces import space_of
+from memoranda.trust import is_someone_elses
 from memoranda_context.budget import Counts
 from memoranda_messages.anthropic import to_anthropic
 from memoranda_messages.chat import to_openai

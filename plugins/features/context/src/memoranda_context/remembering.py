@@ -8,10 +8,9 @@ from operator import attrgetter
 from typing import Any
 
 from memoranda.items import MemoryItem
-from memoranda.speakers import is_someone_elses
 from memoranda.store import RankedItem, Recalled, Store
 from memoranda.tokens import CHARACTERS_OF_A_TOKEN
-from memoranda.trust import Trust
+from memoranda.trust import Trust, is_someone_elses
 from memoranda_backend.text import (
     MANY_TOLD,
     MUCH_TOLD,

@@ -16,7 +16,7 @@ from typing import Any
 
 from memoranda.errors import InputError
 from memoranda.items import MemoryItem, MemoryMetadata, sources_of
-from memoranda.offloading import in_slices
+from memoranda.loops import in_slices
 from memoranda.store import Capability, Store, copy_item
 from memoranda.store.backend import EVERY_ITEM, Change, Filter, Layer, Write, items_of_ids, items_where, storable
 from memoranda.store.lineage import erase

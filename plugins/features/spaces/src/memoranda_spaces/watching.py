@@ -10,7 +10,7 @@ from typing import Any
 
 from memoranda.errors import InputError, NotGrantedError, UnsupportedError
 from memoranda.items import MemoryItem, MemoryMetadata, sources_of
-from memoranda.offloading import in_slices
+from memoranda.loops import in_slices
 from memoranda.store import Capability, Observer, Store
 from memoranda.store.backend import (
     AS_ADDED,

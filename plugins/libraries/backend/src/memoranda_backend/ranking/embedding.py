@@ -15,7 +15,7 @@ from zlib import crc32
 
 from memoranda.embeddings import Embeddings
 from memoranda.errors import BadVectorError, EmbeddingError, MemoryError
-from memoranda.offloading import offload, word_weight
+from memoranda.loops import offload, word_weight
 from memoranda.shapes import whole_number
 from memoranda.store.backend import step
 from memoranda_backend.ranking.vectors import checked_vector, cosines, pack_vector

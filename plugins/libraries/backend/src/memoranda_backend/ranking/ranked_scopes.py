@@ -14,8 +14,7 @@ from operator import attrgetter
 from typing import Any
 
 from memoranda.items import Changes, MemoryItem
-from memoranda.loops import LoopLock
-from memoranda.offloading import filter_weight, offload, ranking_weight
+from memoranda.loops import LoopLock, filter_weight, offload, ranking_weight
 from memoranda.store import RankedItem, Ranker, copy_item
 from memoranda.store.backend import AS_ADDED, Engine, Entry, Expiry, Filter, Query, ScopeIndex, items_where
 from memoranda_backend.ranking.kept_scopes import KeptScopes

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from memoranda.offloading import give_way
+from memoranda.loops import give_way
 from memoranda_backend.ranking.dates import microseconds
 from memoranda_backend.ranking.names import ASSISTANTS, UNKNOWN
 from memoranda_backend.ranking.participants import MOST_NAMES, Calls, beginning_of, turns_of_callers

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memoranda.items import MemoryItem
-from memoranda.offloading import give_way
+from memoranda.loops import give_way
 from memoranda.store import RankedItem
 from memoranda.store.backend import AtLeast, Condition, Entry, FieldEquals, Filter, Value, differing
 from memoranda.store.ranked import ScopeToRank, best_of_all
