@@ -29,7 +29,7 @@ from memoranda.store.conditions import (
     fold,
     json_equal,
 )
-from memoranda.store.engine import Engine, Layer, Opened, Opening
+from memoranda.store.engine import Engine, Layer, Opened, Opening, rank_scope
 from memoranda.store.entry_index import differing
 from memoranda.store.fields import ItemFields, fields_of
 from memoranda.store.filters import (
@@ -70,7 +70,6 @@ from memoranda.store.requests import (
     place_of,
     successor,
 )
-from memoranda.store.scope_ranking import rank_scope
 from memoranda.store.values import ITEM_FIELDS, OPERATORS, Value, moment_text, value_conditions
 
 __all__ = [

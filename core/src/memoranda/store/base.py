@@ -23,6 +23,7 @@ from memoranda.store.engine import Layer
 from memoranda.store.filters import EVERYTHING, Filter, Kinds, Moment, Narrowing, Page, check_filter, merge_scope
 from memoranda.store.granting import Surroundings, granting
 from memoranda.store.observers import ObserverLayer, Observers
+from memoranda.store.owners import Spaces, checked_spaces, space_of, space_owner
 from memoranda.store.protocol import Capability, SearchMode
 from memoranda.store.ranked import DEPTH, JUDGED, RERANKED, Ranker, Recalled, above_floor, judged, rank_items
 from memoranda.store.reading import Reading
@@ -30,7 +31,6 @@ from memoranda.store.records import writing_records
 from memoranda.store.removing import Removing
 from memoranda.store.requests import best_of, items_where
 from memoranda.store.scope_layer import UNSET, ScopeLayer, scope_metadata
-from memoranda.store.spaces import Spaces, checked_spaces, space_of, space_owner
 from memoranda.store.values import NO_RECORDS, Value, moment_text
 from memoranda.store.writing import Writing
 from memoranda.trust import Trust, check_trust, trust_of

@@ -18,7 +18,7 @@ from memoranda.loops import CallsUnderWay, LoopLock, in_slices, offload, uninter
 from memoranda.store.base import Store
 from memoranda.store.codec import copy_items
 from memoranda.store.conditions import Expiry, FieldEquals
-from memoranda.store.engine import Engine, Opened, Opening
+from memoranda.store.engine import Engine, Opened, Opening, rank_scope
 from memoranda.store.filters import Filter, Order, Page
 from memoranda.store.lifetimes import Lifetimes
 from memoranda.store.owners import Listing, Owner
@@ -37,7 +37,6 @@ from memoranda.store.requests import (
     check_owner,
     next_versions,
 )
-from memoranda.store.scope_ranking import rank_scope
 from memoranda.store.values import Value
 
 T = TypeVar("T")

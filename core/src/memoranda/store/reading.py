@@ -23,7 +23,7 @@ from memoranda.store.filters import (
 )
 from memoranda.store.history import History
 from memoranda.store.lifetimes import end_of_life
-from memoranda.store.owners import Owner, OwnerField, check_listing
+from memoranda.store.owners import Owner, OwnerField, Reach, check_listing
 from memoranda.store.protocol import Capability, SearchMode
 from memoranda.store.ranked import RERANKED, TIMED, RankedItem, reranked
 from memoranda.store.requests import (
@@ -37,7 +37,6 @@ from memoranda.store.requests import (
     items_where,
     payloads_where,
 )
-from memoranda.store.spaces import Reach
 from memoranda.store.values import NO_RECORDS
 from memoranda.store.window import read_window
 from memoranda.tokens import TokenCounter, estimate_tokens

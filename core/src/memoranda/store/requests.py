@@ -12,9 +12,9 @@ from memoranda.items import MemoryItem, MemoryMetadata, Payload
 from memoranda.store.codec import copy_item
 from memoranda.store.conditions import Condition, InScope
 from memoranda.store.filters import Filter, Page, merge_scope, metadata_matches
+from memoranda.store.owners import Reach
 from memoranda.store.protocol import SearchMode
 from memoranda.store.ranked import RankedItem
-from memoranda.store.spaces import Reach
 from memoranda.store.values import NO_RECORDS, Value
 from memoranda.trust import replacing_trust, trust_of
 

@@ -15,11 +15,11 @@ from memoranda.tokens import TokenCounter
 from memoranda.trust import Trust, check_trust
 from memoranda.windowing import rounds_of, rounds_within, stays
 from memoranda_context.budget import Counts, Shares, steady_window
+from memoranda_context.explaining import Shown
 from memoranda_context.fencing import Admission, Fence, checked_fence
 from memoranda_context.fitting import Fetched, Fitting
 from memoranda_context.memories import known_profile, known_tokens, prompt_memories
 from memoranda_context.prompt import AssembledContext, Parts
-from memoranda_context.receipts import Shown
 from memoranda_context.remembering import Remembering
 
 _LOOKED_BEYOND = 4

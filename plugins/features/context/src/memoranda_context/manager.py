@@ -24,12 +24,12 @@ from memoranda.tokens import TokenCounter, estimate_tokens
 from memoranda.trust import Trust, check_trust, trust_of
 from memoranda.windowing import as_said, newest
 from memoranda_context.budget import Counts, Shares
+from memoranda_context.explaining import Shown, root_of
 from memoranda_context.fencing import MOST_READ, Admission, Fence, checked_fence, trusted
 from memoranda_context.fitting import Fetched, Fitting
 from memoranda_context.memories import known_profile, known_tokens, prompt_memories
 from memoranda_context.merging import merged
 from memoranda_context.prompt import AssembledContext, Parts
-from memoranda_context.receipts import Shown, root_of
 from memoranda_context.remembering import Remembering
 from memoranda_messages.prompts import remarked
 

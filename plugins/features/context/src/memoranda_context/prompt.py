@@ -17,7 +17,7 @@ from typing import Any, Literal, NamedTuple
 from memoranda.errors import InputError
 from memoranda.items import HumanMemory, MemoryItem, SystemMemory
 from memoranda.speakers import SOMEONE_ELSE, is_role, plain_name, speaker
-from memoranda.store.spaces import space_of
+from memoranda.store.owners import space_of
 from memoranda.trust import is_someone_elses
 from memoranda_context.budget import Counts
 from memoranda_messages.anthropic import to_anthropic

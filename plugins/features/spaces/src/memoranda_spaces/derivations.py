@@ -20,8 +20,8 @@ from memoranda.loops import in_slices
 from memoranda.store import Capability, Store, copy_item
 from memoranda.store.backend import EVERY_ITEM, Change, Filter, Layer, Write, items_of_ids, items_where, storable
 from memoranda.store.lineage import erase
+from memoranda.store.owners import DIRECTORY, check_user, space_of
 from memoranda.store.records import writing_records
-from memoranda.store.spaces import DIRECTORY, check_user, space_of
 from memoranda.trust import Trust, trust_of
 from memoranda_spaces.access import MOST_TRUST, WRITTEN_TRUST, Access
 from memoranda_spaces.records import identity, user

@@ -30,8 +30,8 @@ from memoranda.store.backend import (
 )
 from memoranda.store.granting import Surroundings
 from memoranda.store.layers import add_layer
+from memoranda.store.owners import DIRECTORY, space_of, space_owner
 from memoranda.store.records import is_being_written
-from memoranda.store.spaces import DIRECTORY, space_of, space_owner
 from memoranda.trust import Trust
 from memoranda_spaces.access import WRITTEN_TRUST, Access, Clock
 from memoranda_spaces.derivations import (

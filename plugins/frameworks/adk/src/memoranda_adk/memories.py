@@ -15,7 +15,7 @@ from pydantic_core import to_jsonable_python
 from memoranda.items import MemoryItem, MemoryMetadata
 from memoranda.speakers import SOMEONE_ELSE
 from memoranda.store import Capability, Store
-from memoranda.store.spaces import space_of
+from memoranda.store.owners import space_of
 from memoranda.sync import SyncStore
 from memoranda.trust import is_someone_elses
 from memoranda_adk.events import FORMAT, USER, EventFormat, item_id
