@@ -384,7 +384,7 @@ def test_nothing_carries_the_name_that_was_given_up() -> None:
 def test_the_page_on_architecture_lists_the_rooms_and_what_they_import(trees: dict[str, ast.Module]) -> None:
     """Every room stands below what it imports. What all may use, and what starts the command, are not rooms."""
     known = set(trees)
-    not_rooms = {"__main__", "errors", "lazy", "loops", "offloading", "per_loop", "urls"}
+    not_rooms = {"__main__", "errors", "lazy", "loops", "per_loop", "urls"}
     found: dict[str, set[str]] = {}
     for name, tree in trees.items():
         if name.startswith("memoranda.") and (room := name.split(".")[1]) not in not_rooms:

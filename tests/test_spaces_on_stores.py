@@ -19,9 +19,9 @@ import memoranda
 from memoranda import HumanMemory, InputError, MemoryItem, MemoryMetadata, SummaryMemory
 from memoranda.errors import NotGrantedError
 from memoranda.store import InMemoryStore, Store
+from memoranda.store.owners import DIRECTORY
 from memoranda.store.ranked import best_of_all
 from memoranda.store.records import copying_records
-from memoranda.store.spaces import DIRECTORY
 from memoranda.sync import open as open_sync
 from memoranda_backend.ranking import HashingEmbeddings
 from memoranda_encrypt import KeyRing, LocalMasterKey

@@ -10,7 +10,7 @@ from memoranda.items import HumanMemory, MemoryItem, MemoryMetadata
 from memoranda.store import InMemoryStore
 from memoranda.store.backend import Query, best_of, items_where
 from memoranda.store.filters import Filter
-from memoranda.store.spaces import DIRECTORY, checked_spaces, is_reserved, space_of, space_owner
+from memoranda.store.owners import DIRECTORY, checked_spaces, is_reserved, space_of, space_owner
 
 LOOK_ALIKES = [
     "space:acme",

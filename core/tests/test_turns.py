@@ -13,7 +13,7 @@ import pytest
 
 from memoranda import AIMemory, HumanMemory, MemoryItem, MemoryMetadata, ShortTermMemory, SummaryMemory, SystemMemory
 from memoranda.errors import InputError, StoreClosedError, VersionConflictError
-from memoranda.offloading import in_short_steps
+from memoranda.loops import in_short_steps
 from memoranda.store import BaseStore, InMemoryStore, Owner
 from memoranda.store.backend import BASE_CAPABILITIES, Filter, Page
 from memoranda.store.ranked import installed_ranker

@@ -23,7 +23,7 @@ __getattr__, __dir__ = lazy_names(
     _names,
     modules=(
         *("embeddings", "errors", "history", "integrity", "items", "lazy", "opening", "plugins", "shapes", "store"),
-        *("sync", "tokens", "tool_calls", "offloading", "urls", "windowing"),
+        *("sync", "tokens", "tool_calls", "loops", "urls", "windowing"),
     ),
     hint=_where,
 )

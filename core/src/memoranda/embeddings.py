@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
-from memoranda.offloading import TEXTS_EMBEDDED_PER_TURN, in_slices
+from memoranda.loops import TEXTS_EMBEDDED_PER_TURN, in_slices
 
 
 class Embeddings(ABC):

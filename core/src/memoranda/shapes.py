@@ -72,6 +72,11 @@ def items_of(values: Any, place: str = "items") -> list[MemoryItem]:
     return items
 
 
+def texts_of(values: Any, place: str) -> list[str]:
+    """Return texts as a list, each as :func:`check_text` passes it."""
+    return [check_text(text, place) for text in each(values, place, place)]
+
+
 def owner_of(metadata: Any) -> MemoryMetadata:
     """Return metadata to stamp items with; None stands for none."""
     if metadata is not None and not isinstance(metadata, MemoryMetadata):

@@ -7,7 +7,6 @@ import unicodedata
 from collections.abc import Collection, Mapping
 
 from memoranda.items import BUILTIN_TYPES, MemoryItem
-from memoranda.trust import Trust, trust_of
 
 ROLES = frozenset({"system", "developer", "user", "human", "assistant", "ai", "model", "tool", "function"})
 SOMEONE_ELSE = "someone else"
@@ -76,11 +75,6 @@ def _speaks_as(memory_type: str) -> str:
 def _is_one_of(roles: frozenset[str], word: str) -> bool:
     pattern = "".join(letter if letter.isascii() else "." for letter in word)
     return pattern.strip(".") != "" and any(re.fullmatch(pattern, role) for role in roles)
-
-
-def is_someone_elses(item: MemoryItem) -> bool:
-    """Return True if a person speaks in an item who is not the user, such as a member of a space or a web page."""
-    return item.memory_type == "human" and trust_of(item).rank < Trust.USER.rank
 
 
 def speaker(item: MemoryItem, words: Mapping[str, str] | None = None) -> str:

@@ -53,6 +53,11 @@ def trust_of(item: Any) -> Trust:
     return trusted_as(item.memory_type, item.trust)
 
 
+def is_someone_elses(item: Any) -> bool:
+    """Return True if a person speaks in an item who is not the user, such as a member of a space or a web page."""
+    return item.memory_type == "human" and item.trust is not None and trust_of(item) < Trust.USER
+
+
 def origin_of(item: Any) -> str | None:
     """Return where an item comes from: its origin, or else the tool whose result it is."""
     return item.origin or getattr(item, "tool_name", None) or None

@@ -97,11 +97,15 @@ def rounds_within(
     from the newest, that does not fit ends the window, so that a window has no gaps.
     """
     whole_number(budget, "budget", " of tokens")
-    left = budget - sum([count_tokens(item) for item in items if item.__dict__["memory_type"] in STAYING])
+    left = budget
+    for item in items:
+        if item.__dict__["memory_type"] in STAYING:
+            left -= count_tokens(item)
     found = rounds_of(items)
     kept = len(found)
     for positions in reversed(found):
-        left -= sum([count_tokens(items[position]) for position in positions])
+        for position in positions:
+            left -= count_tokens(items[position])
         if left < 0:
             break
         kept -= 1

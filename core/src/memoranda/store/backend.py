@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from memoranda.store.base import of_owner
 from memoranda.store.branch_layer import as_one_session
+from memoranda.store.calls import step
 from memoranda.store.checks import MAX_KEY_BYTES, check_item, check_metadata, storable
 from memoranda.store.codec import bare_item, bare_metadata, further_values, left_out, make_item, make_metadata, readable
 from memoranda.store.conditions import (
@@ -28,7 +29,7 @@ from memoranda.store.conditions import (
     fold,
     json_equal,
 )
-from memoranda.store.engine import Engine, Layer, Opened, Opening
+from memoranda.store.engine import Engine, Layer, Opened, Opening, rank_scope
 from memoranda.store.entry_index import differing
 from memoranda.store.fields import ItemFields, fields_of
 from memoranda.store.filters import (
@@ -47,33 +48,29 @@ from memoranda.store.lifetimes import end_of_life, with_lifetime
 from memoranda.store.observers import Observers
 from memoranda.store.owners import Listing, is_below, key_bounds
 from memoranda.store.protocol import BASE_CAPABILITIES
-from memoranda.store.query import (
+from memoranda.store.ranked import Entry, ScopeIndex
+from memoranda.store.requests import (
     AS_ADDED,
     EVERY_ITEM,
-    Query,
-    Ranking,
-    best_of,
-    items_of_ids,
-    items_where,
-    payloads_where,
-    place_of,
-)
-from memoranda.store.ranked import Entry, ScopeIndex
-from memoranda.store.scope_ranking import rank_scope
-from memoranda.store.steps import step
-from memoranda.store.values import ITEM_FIELDS, OPERATORS, Value, moment_text, value_conditions
-from memoranda.store.writes import (
     Action,
     Change,
     Expected,
+    Query,
+    Ranking,
     Write,
     Written,
+    best_of,
     check_expected,
     check_owner,
+    items_of_ids,
+    items_where,
     keep_trust,
     next_versions,
+    payloads_where,
+    place_of,
     successor,
 )
+from memoranda.store.values import ITEM_FIELDS, OPERATORS, Value, moment_text, value_conditions
 
 __all__ = [
     "AS_ADDED", "BASE_CAPABILITIES", "EVERY_ITEM", "ITEM_FIELDS", "MAX_KEY_BYTES", "OPERATORS", "Action", "Archived",

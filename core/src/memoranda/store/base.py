@@ -1,8 +1,8 @@
 """What a store promises: the contract in three parts, and the handle that is bound to a scope.
 
 The docstrings of :class:`Store` are the contract. Every sentence in them has a case in the conformance kit
-(:mod:`memoranda_testing`). A store checks what it is asked, makes a :class:`~memoranda.store.query.Query` or a
-:class:`~memoranda.store.writes.Write` of it, and hands that to its layers and its engine.
+(:mod:`memoranda_testing`). A store checks what it is asked, makes a :class:`~memoranda.store.requests.Query` or a
+:class:`~memoranda.store.requests.Write` of it, and hands that to its layers and its engine.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, Literal, Unpack, overload
 
 from memoranda.errors import InputError
 from memoranda.items import SCOPE_FIELDS, MemoryItem, MemoryMetadata, now_text
-from memoranda.offloading import offload, ranking_weight
+from memoranda.loops import offload, ranking_weight
 from memoranda.plugins.observers import Observer
 from memoranda.shapes import check_text, items_of, number, truth, whole_number
 from memoranda.store.branches import Branching
@@ -22,16 +22,15 @@ from memoranda.store.codec import copy_item
 from memoranda.store.engine import Layer
 from memoranda.store.filters import EVERYTHING, Filter, Kinds, Moment, Narrowing, Page, check_filter, merge_scope
 from memoranda.store.granting import Surroundings, granting
-from memoranda.store.observer_layer import ObserverLayer
-from memoranda.store.observers import Observers
+from memoranda.store.observers import ObserverLayer, Observers
+from memoranda.store.owners import Spaces, checked_spaces, space_of, space_owner
 from memoranda.store.protocol import Capability, SearchMode
-from memoranda.store.query import best_of, items_where
 from memoranda.store.ranked import DEPTH, JUDGED, RERANKED, Ranker, Recalled, above_floor, judged, rank_items
 from memoranda.store.reading import Reading
 from memoranda.store.records import writing_records
 from memoranda.store.removing import Removing
+from memoranda.store.requests import best_of, items_where
 from memoranda.store.scope_layer import UNSET, ScopeLayer, scope_metadata
-from memoranda.store.spaces import Spaces, checked_spaces, space_of, space_owner
 from memoranda.store.values import NO_RECORDS, Value, moment_text
 from memoranda.store.writing import Writing
 from memoranda.trust import Trust, check_trust, trust_of
@@ -261,12 +260,12 @@ class Store(Writing, Reading, Removing, Branching):
         ranked = await self._best(query, wanted, much, mode, now, shared=shared or self.reranker is None)
         verdict, unsupported = judged(await self._text_ranker(), query, ranked[:JUDGED])
         kept = await self._reordered(query, above_floor(ranked, least, verdict), current)
-        memories = tuple(found for found in kept if found.item.id not in shown)[:most]
+        memories = [found for found in kept if found.item.id not in shown][:most]
         if not shared and self.reranker is None:
             for found in memories:
                 found.item = copy_item(found.item)
         self._observers.searched(query, [found.item for found in memories])
-        return Recalled(memories, verdict, unsupported)
+        return Recalled(tuple(memories), verdict, unsupported)
 
     def _of_owner(self) -> Store:
         """Return the handle of the same user without this one's session and task; a store is its own.
@@ -420,6 +419,7 @@ class ScopedStore(Store):
     @trust.setter
     def trust(self, trust: Trust | None) -> None:
         self._bound.trust = trust
+        self._owner = None
 
     @property
     def origin(self) -> str | None:
@@ -429,6 +429,7 @@ class ScopedStore(Store):
     @origin.setter
     def origin(self, origin: str | None) -> None:
         self._bound.origin = origin
+        self._owner = None
 
     @property
     def capabilities(self) -> frozenset[Capability]:  # type: ignore[override]  # read-only here, as the store says
@@ -455,9 +456,8 @@ class ScopedStore(Store):
             return self
         if self._owner is None:
             self._owner = self._copied(self.scope.model_copy(update={"session_id": None, "task_id": None}), self.spaces)
-        owner = self._owner
-        owner.reranker, owner.trust, owner.origin = self.reranker, self.trust, self.origin
-        return owner
+        self._owner.reranker = self.reranker
+        return self._owner
 
     @property
     def unobserved(self) -> Layer:

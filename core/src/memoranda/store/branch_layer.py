@@ -18,7 +18,7 @@ from memoranda.store.engine import Engine, Layer
 from memoranda.store.filters import Filter, Page
 from memoranda.store.owners import Listing, Owner
 from memoranda.store.protocol import Capability
-from memoranda.store.query import Query, items_of_ids, items_where, place_of
+from memoranda.store.requests import Query, items_of_ids, items_where, place_of
 from memoranda.store.values import Value
 
 NO_SUCH_ITEM = "The session shows no such item to fork at."

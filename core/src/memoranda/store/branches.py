@@ -19,8 +19,7 @@ from memoranda.store.conditions import FieldEquals
 from memoranda.store.filters import Page
 from memoranda.store.lifecycle import Lifecycle
 from memoranda.store.protocol import Capability
-from memoranda.store.query import items_of_ids, items_where
-from memoranda.store.writes import Write
+from memoranda.store.requests import Write, items_of_ids, items_where
 
 
 class Branching(Lifecycle):

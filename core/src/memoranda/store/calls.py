@@ -1,6 +1,7 @@
-"""Public calls of a store, reported to functions that measure them.
+"""Public calls of a store, and the steps of a request, reported to functions that measure them.
 
-A store that is measured, or a handle, has functions of its own in the place of its methods; all others pay nothing.
+A store that is measured, or a handle, has functions of its own in the place of its methods; all others pay nothing. The
+steps are waiting for a connection, a statement, embedding: an engine marks the methods that do them with :func:`step`.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import aclosing
+from contextvars import ContextVar
 from functools import cache, wraps
 from inspect import isasyncgenfunction, iscoroutinefunction, signature
 from types import MethodType
@@ -132,3 +134,38 @@ def _called(functions: Iterable[Any], *given: Any) -> list[Any]:
             logger.error("The observer %s failed: %s.", name, type(error).__name__)
             logger.debug("What the observer raised:", exc_info=error)
     return returned
+
+
+Begin = Callable[[str], End | None]
+"""Called with the name of a step before it begins; returns what to call when it has ended, or None to ignore it."""
+
+WATCHING: ContextVar[Begin | None] = ContextVar("memoranda_steps", default=None)
+"""What the steps of this task are reported to. Whoever measures a call sets it meanwhile."""
+
+
+def step(name: str) -> Callable[[Callable[P, Awaitable[T]]], Callable[P, Awaitable[T]]]:
+    """Decorate an async method of an engine that does one step of a request, such as a statement."""
+
+    def decorated(method: Callable[P, Awaitable[T]]) -> Callable[P, Awaitable[T]]:
+        @wraps(method)
+        def call(*given: P.args, **named: P.kwargs) -> Awaitable[T]:
+            begin = WATCHING.get()
+            return method(*given, **named) if begin is None else reported(begin, name, method(*given, **named))
+
+        return call
+
+    return decorated
+
+
+async def reported(begin: Begin, name: str, work: Awaitable[T]) -> T:
+    """Await some work, report it as a step and return its result."""
+    end = begin(name)
+    if end is None:
+        return await work
+    try:
+        result = await work
+    except BaseException as error:
+        end(None, error)
+        raise
+    end(result, None)
+    return result

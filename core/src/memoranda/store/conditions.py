@@ -16,8 +16,7 @@ from typing import Any, ClassVar, Literal, final
 
 from memoranda.errors import UnsupportedError
 from memoranda.items import SCOPE_FIELDS, MemoryItem, MemoryMetadata, MemoryStatus, ids_of
-from memoranda.store.owners import is_below
-from memoranda.store.spaces import PREFIX
+from memoranda.store.owners import PREFIX, is_below
 from memoranda.trust import Trust, trust_of
 
 _SLICE_CHARACTERS = 1 << 16

@@ -10,11 +10,11 @@ from functools import cache
 from typing import Any, ClassVar, TypeVar
 
 from memoranda.items import Changes, MemoryItem
+from memoranda.loops import offload, ranking_weight
 from memoranda.store.owners import Listing, Owner
 from memoranda.store.protocol import Access, Capability
-from memoranda.store.query import AS_ADDED, Query
-from memoranda.store.ranked import Ranker
-from memoranda.store.writes import Packer, Write, Written
+from memoranda.store.ranked import RankedItem, Ranker, rank_items
+from memoranda.store.requests import AS_ADDED, Packer, Query, Write, Written, items_where
 
 T = TypeVar("T")
 
@@ -254,3 +254,14 @@ def passed_on(layer: type[Layer]) -> tuple[str, ...]:
         for name in methods
         if all(getattr(layer, each) is getattr(Layer, each) for each in (name, hooks.get(name, name)))
     )
+
+
+async def rank_scope(engine: Engine, query: Query[RankedItem], ranker: Ranker) -> list[RankedItem]:
+    """Return what a query for ranked text asks for."""
+    assert query.ranking is not None, "the query of a ranked search says what is asked"
+    # Neighbours count whatever their type, so the other filters come after the ranking.
+    scope = await engine.read(items_where(query.wanted.scope()))
+    sought = query.wanted.sought()
+    weight = ranking_weight(len(scope), (item.content for item in scope))
+    chosen = sought if sought.conditions else None
+    return await offload(weight, rank_items, ranker.index(), query.ranking.text, scope, chosen, query.page.limit)

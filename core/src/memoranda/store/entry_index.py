@@ -9,7 +9,7 @@ from operator import is_
 from typing import Any, NamedTuple
 
 from memoranda.items import SCOPE_FIELDS, MemoryItem, MemoryMetadata, ids_of
-from memoranda.offloading import ITEMS_PER_TURN
+from memoranda.loops import ITEMS_PER_TURN
 from memoranda.store.codec import stored_metadata
 from memoranda.store.conditions import Below, InScope, metadata_conditions
 from memoranda.store.filters import Filter, Order, metadata_matches

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from itertools import filterfalse
 from typing import Any, Literal, TypedDict, get_args
 
 from memoranda.errors import InputError, unknown_name
@@ -107,12 +106,15 @@ _ARCHIVED, _SHOWN = Archived(True), Archived(False)
 _RECORDS = [each.value for each in NO_RECORDS]
 
 
-def _bounds_scope(condition: Condition) -> bool:
-    """Return True for a condition that says where to look; in a ranking's scope there are no records."""
-    # The value is compared first: of two conditions, every field would be.
-    return condition.bounds_scope or (
-        type(condition) is Value and condition.value in _RECORDS and condition in NO_RECORDS
-    )
+def _divided(conditions: Iterable[Condition]) -> tuple[list[Condition], list[Condition]]:
+    """Return the conditions that say where to look, and the others; in a ranking's scope there are no records."""
+    bounding: list[Condition] = []
+    others: list[Condition] = []
+    for condition in conditions:
+        # The value is compared first: of two conditions, every field would be.
+        is_of_records = type(condition) is Value and condition.value in _RECORDS and condition in NO_RECORDS
+        (bounding if condition.bounds_scope or is_of_records else others).append(condition)
+    return bounding, others
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,16 +132,14 @@ class Filter:
     status: MemoryStatus | None = None
     archived: bool | None = False
     further: tuple[Condition, ...] = ()
-    folded: str = field(init=False, repr=False, compare=False)
     # Worked out when somebody asks: an engine asks for one of them, and many filters only lead to others.
-    _tests: tuple[Callable[[MemoryItem], bool], ...] | None = field(init=False, repr=False, compare=False)
-    _others: tuple[Condition, ...] | None = field(init=False, repr=False, compare=False)
+    _tests: tuple[Callable[[MemoryItem], bool], ...] | None = field(default=None, init=False, repr=False, compare=False)
+    _others: tuple[Condition, ...] | None = field(default=None, init=False, repr=False, compare=False)
 
-    def __post_init__(self) -> None:
-        keep = object.__setattr__
-        keep(self, "folded", fold(self.query) if self.query else "")
-        keep(self, "_tests", None)
-        keep(self, "_others", None)
+    @property
+    def folded(self) -> str:
+        """The query as :class:`Contains` compares it."""
+        return fold(self.query)
 
     @property
     def conditions(self) -> tuple[Condition, ...]:
@@ -165,7 +165,7 @@ class Filter:
             others.append(Value("memory_type", False, "$in", list(self.memory_type)))
         if self.status is not None:
             others.append(FieldEquals("status", self.status))
-        if self.folded:
+        if self.query:
             others.append(Contains(self.folded))
         found = (*others, *self.further)
         object.__setattr__(self, "_others", found)
@@ -231,12 +231,11 @@ class Filter:
 
     def scope(self) -> Filter:
         """Return the part of this filter that says where to look: see :attr:`Condition.bounds_scope`."""
-        return Filter("", self.metadata, None, None, self.archived, tuple(filter(_bounds_scope, self.further)))
+        return Filter("", self.metadata, None, None, self.archived, tuple(_divided(self.further)[0]))
 
     def sought(self) -> Filter:
         """Return the part of this filter that says what to look for, for items already read from its scope."""
-        further = tuple(filterfalse(_bounds_scope, self.further))
-        return Filter(self.query, None, self.memory_type, self.status, None, further)
+        return Filter(self.query, None, self.memory_type, self.status, None, tuple(_divided(self.further)[1]))
 
     def timeless(self) -> tuple[Filter, str]:
         """Return this filter without its condition on expiry, and the time of that; an empty text if it has none.

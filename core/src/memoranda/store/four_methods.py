@@ -14,29 +14,30 @@ from typing import Any, TypeVar
 
 from memoranda.errors import IdConflictError, StoreNotFoundError, UnsupportedError, VersionConflictError
 from memoranda.items import Changes, MemoryItem, MemoryMetadata, Payload, PayloadChanges
-from memoranda.loops import CallsUnderWay, LoopLock, uninterrupted
-from memoranda.offloading import in_slices, offload
+from memoranda.loops import CallsUnderWay, LoopLock, in_slices, offload, uninterrupted
 from memoranda.store.base import Store
 from memoranda.store.codec import copy_items
 from memoranda.store.conditions import Expiry, FieldEquals
-from memoranda.store.engine import Engine, Opened, Opening
+from memoranda.store.engine import Engine, Opened, Opening, rank_scope
 from memoranda.store.filters import Filter, Order, Page
-from memoranda.store.lifetime_layer import Lifetimes
+from memoranda.store.lifetimes import Lifetimes
 from memoranda.store.owners import Listing, Owner
 from memoranda.store.protocol import Capability, SearchMode
-from memoranda.store.query import AS_ADDED, Form, Query, best_of
 from memoranda.store.ranked import RankedItem
-from memoranda.store.scope_ranking import rank_scope
-from memoranda.store.values import Value
-from memoranda.store.writes import (
+from memoranda.store.requests import (
+    AS_ADDED,
     NOTHING_CHANGED,
     Change,
+    Form,
+    Query,
     Write,
     Written,
+    best_of,
     check_expected,
     check_owner,
     next_versions,
 )
+from memoranda.store.values import Value
 
 T = TypeVar("T")
 

@@ -11,9 +11,9 @@ from memoranda.items import MemoryItem, MemoryMetadata
 from memoranda.plugins.registry import default_registry
 from memoranda.store.engine import Layer
 from memoranda.store.filters import Filter, Page
-from memoranda.store.query import items_where
+from memoranda.store.owners import DIRECTORY, Spaces
+from memoranda.store.requests import items_where
 from memoranda.store.scope_layer import ScopeLayer
-from memoranda.store.spaces import DIRECTORY, Spaces
 from memoranda.trust import Trust
 
 logger = logging.getLogger(__name__)

@@ -12,8 +12,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from memoranda.errors import InputError
 from memoranda.items import Changes, MemoryItem, MemoryMetadata, Payload
-from memoranda.loops import uninterrupted
-from memoranda.offloading import (
+from memoranda.loops import (
     ITEMS_CHANGED_PER_TURN,
     ITEMS_FILTERED_PER_TURN,
     ITEMS_PER_TURN,
@@ -22,6 +21,7 @@ from memoranda.offloading import (
     in_slices,
     offload,
     ranking_weight,
+    uninterrupted,
 )
 from memoranda.store.base import Store
 from memoranda.store.codec import copy_item, copy_items, stored_copy
@@ -42,11 +42,20 @@ from memoranda.store.filters import Filter, Page, metadata_matches
 from memoranda.store.lifetimes import with_lifetime
 from memoranda.store.owners import Listing, Owner
 from memoranda.store.protocol import BASE_CAPABILITIES, Capability
-from memoranda.store.query import Form, Query
 from memoranda.store.ranked import RankedItem, Ranker, ScopeIndex, ScopeToRank, best_of_all
+from memoranda.store.requests import (
+    NOTHING_CHANGED,
+    Change,
+    Form,
+    Query,
+    Write,
+    Written,
+    check_expected,
+    next_versions,
+    successor,
+)
 from memoranda.store.values import Value
 from memoranda.store.window import ONLY_STAYING
-from memoranda.store.writes import NOTHING_CHANGED, Change, Write, Written, check_expected, next_versions, successor
 from memoranda.urls import take_options
 
 T = TypeVar("T")
@@ -554,7 +563,7 @@ def _ends_at_a_time(conditions: Sequence[Condition]) -> bool:
 def _sifted_at_once(entries: Sequence[Entry], wanted: Filter) -> int:
     """Return how many of the newest entries may be filtered in one turn, fewer if long texts are searched."""
     most = min(len(entries), ITEMS_FILTERED_PER_TURN)
-    if wanted.folded:
+    if wanted.query:
         letters = 0
         for position, entry in enumerate(islice(reversed(entries), most)):
             letters += len(entry.item.content)

@@ -24,12 +24,11 @@ from memoranda.store.branch_layer import BranchLayer
 from memoranda.store.calls import Around
 from memoranda.store.engine import Engine, Layer, Opening
 from memoranda.store.filters import Filter, Order, check_order
-from memoranda.store.lifetime_layer import LifetimeLayer, Lifetimes
-from memoranda.store.observer_layer import ObserverLayer
-from memoranda.store.observers import Observers
+from memoranda.store.lifetimes import LifetimeLayer, Lifetimes
+from memoranda.store.observers import ObserverLayer, Observers
 from memoranda.store.protocol import BASE_CAPABILITIES, Access, Capability, SearchMode
 from memoranda.store.ranked import Ranker, Reranker, installed_ranker
-from memoranda.store.writes import Write, Written
+from memoranda.store.requests import Write, Written
 
 
 class Wrapping(Protocol):

@@ -7,9 +7,9 @@ from typing import Any, Unpack
 
 from memoranda.errors import InputError
 from memoranda.items import MemoryItem, MemoryMetadata, MemoryStatus, Payload, PayloadChanges
-from memoranda.offloading import filter_weight, offload
+from memoranda.loops import filter_weight, offload
 from memoranda.plugins.registry import default_registry
-from memoranda.shapes import check_text, each, number, truth, whole_number
+from memoranda.shapes import check_text, number, texts_of, truth, whole_number
 from memoranda.store.filters import (
     EVERYTHING,
     Filter,
@@ -23,14 +23,22 @@ from memoranda.store.filters import (
 )
 from memoranda.store.history import History
 from memoranda.store.lifetimes import end_of_life
-from memoranda.store.owners import Owner, OwnerField, check_listing
+from memoranda.store.owners import Owner, OwnerField, Reach, check_listing
 from memoranda.store.protocol import Capability, SearchMode
-from memoranda.store.query import AS_ADDED, EVERY_ITEM, best_of, items_of_ids, items_where, payloads_where
 from memoranda.store.ranked import RERANKED, TIMED, RankedItem, reranked
-from memoranda.store.spaces import Reach
+from memoranda.store.requests import (
+    AS_ADDED,
+    EVERY_ITEM,
+    HEAD_ONLY,
+    Change,
+    Write,
+    best_of,
+    items_of_ids,
+    items_where,
+    payloads_where,
+)
 from memoranda.store.values import NO_RECORDS
 from memoranda.store.window import read_window
-from memoranda.store.writes import HEAD_ONLY, Change, Write
 from memoranda.tokens import TokenCounter, estimate_tokens
 
 
@@ -64,7 +72,7 @@ class Reading(History):
         """
         self._ensure_open()
         check_filter(metadata)
-        wanted = list(dict.fromkeys(check_text(item_id, "ids") for item_id in each(ids, "ids", "ids")))
+        wanted = list(dict.fromkeys(texts_of(ids, "ids")))
         if not wanted:
             return []
         held = await self.engine.read(items_of_ids(wanted, "granted"))
@@ -322,7 +330,7 @@ class Reading(History):
         other arguments are those of :meth:`known`.
         """
         self._ensure_open()
-        wanted = [check_text(item_id, "ids") for item_id in each(ids, "ids", "ids")]
+        wanted = texts_of(ids, "ids")
         remarks: dict[str, str] = {}
         for observer in self._answering("outdated") if wanted else ():
             owner = self._bounds(check_filter(metadata))

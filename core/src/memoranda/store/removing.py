@@ -11,10 +11,10 @@ from memoranda.shapes import check_text
 from memoranda.store.branch_layer import MARK
 from memoranda.store.filters import Filter, Narrowing, check_clearing, check_filter
 from memoranda.store.lifecycle import Lifecycle
+from memoranda.store.owners import DIRECTORY
 from memoranda.store.protocol import Capability
-from memoranda.store.spaces import DIRECTORY
+from memoranda.store.requests import Change, Write
 from memoranda.store.values import Value
-from memoranda.store.writes import Change, Write
 
 NO_RECORD = Value("memory_type", False, "$ne", "branch")
 """What holds for all items but the records of branches."""

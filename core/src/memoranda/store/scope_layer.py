@@ -13,12 +13,10 @@ from memoranda.store.codec import copy_item
 from memoranda.store.conditions import OF_USERS
 from memoranda.store.engine import Engine, Layer, as_it_is
 from memoranda.store.filters import Filter, metadata_matches
-from memoranda.store.owners import is_below
+from memoranda.store.owners import check_user, is_below
 from memoranda.store.protocol import Capability
-from memoranda.store.query import Query, items_where
-from memoranda.store.spaces import check_user
+from memoranda.store.requests import NOTHING_CHANGED, Query, Write, Written, items_where
 from memoranda.store.values import Value
-from memoranda.store.writes import NOTHING_CHANGED, Write, Written
 from memoranda.trust import Trust, trusted_as
 
 UNSET: Any = object()

@@ -9,7 +9,7 @@ from typing import Unpack
 from memoranda.errors import InputError, UnsupportedError, unknown_name
 from memoranda.integrity import call_ids, whole_groups
 from memoranda.items import SCOPE_FIELDS, MemoryItem, MemoryMetadata, MemoryStatus
-from memoranda.offloading import filter_weight, offload
+from memoranda.loops import filter_weight, offload
 from memoranda.store.base import ScopedStore, Store
 from memoranda.store.branch_layer import as_one_session
 from memoranda.store.filters import (
@@ -25,7 +25,7 @@ from memoranda.store.filters import (
 )
 from memoranda.store.in_memory import InMemoryStore
 from memoranda.store.protocol import SearchMode
-from memoranda.store.query import items_where
+from memoranda.store.requests import items_where
 from memoranda.store.window import read_window
 from memoranda.windowing import as_said, check_rounds, last_rounds, newest
 

@@ -7,13 +7,13 @@ from itertools import chain
 
 from memoranda.integrity import answers_another_agent, conversation_of, whole_groups
 from memoranda.items import MemoryItem
-from memoranda.offloading import filter_weight, offload
+from memoranda.loops import filter_weight, offload
 from memoranda.shapes import whole_number
 from memoranda.store.branch_layer import as_one_session
 from memoranda.store.codec import copy_items
 from memoranda.store.engine import Engine
 from memoranda.store.filters import EVERYTHING, Filter, Page
-from memoranda.store.query import AS_ADDED, items_where
+from memoranda.store.requests import AS_ADDED, items_where
 from memoranda.store.values import Value
 from memoranda.tokens import TokenCounter, estimate_tokens
 from memoranda.windowing import STAYING, as_said, check_rounds, items_of_rounds, newest, rounds_of, rounds_within, stays

@@ -11,7 +11,7 @@ from typing import Any
 
 from memoranda.errors import InputError
 from memoranda.items import BranchMemory, MemoryItem, MemoryMetadata, sources_of
-from memoranda.offloading import ITEMS_PER_TURN, LETTERS_SEARCHED_PER_TURN, in_short_steps, in_slices
+from memoranda.loops import ITEMS_PER_TURN, LETTERS_SEARCHED_PER_TURN, in_short_steps, in_slices
 from memoranda.shapes import check_text, each, seconds
 from memoranda.store.checks import storable
 from memoranda.store.codec import copy_item, dump_item, load_item, stored_copy, stored_metadata
@@ -20,7 +20,7 @@ from memoranda.store.lifecycle import Lifecycle
 from memoranda.store.lifetimes import BatchLifetime
 from memoranda.store.protocol import Capability
 from memoranda.store.records import RECORD_MAKERS, check_record
-from memoranda.store.writes import Change, Expected, Packer, Write, conversation_filter
+from memoranda.store.requests import Change, Expected, Packer, Write, conversation_filter
 
 
 class Writing(Lifecycle):

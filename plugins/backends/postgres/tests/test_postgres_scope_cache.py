@@ -11,7 +11,7 @@ import asyncpg
 import pytest
 
 from memoranda import HumanMemory, MemoryMetadata
-from memoranda.store.lifetime_layer import Lifetimes
+from memoranda.store.lifetimes import Lifetimes
 from memoranda_backend.ranking import HashingEmbeddings
 from memoranda_postgres import PostgresMemoryStore, scope_cache, text_search
 from memoranda_postgres.scope_cache import lists_open_transactions

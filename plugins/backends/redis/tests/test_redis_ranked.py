@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from memoranda import HumanMemory, MemoryItem, MemoryMetadata
-from memoranda.store.lifetime_layer import Lifetimes
+from memoranda.store.lifetimes import Lifetimes
 from memoranda_redis import RedisMemoryStore
 
 WORDS = ("saffron", "telescope", "radiator", "bicycle", "lemon", "winter", "garden", "violin", "tea")

@@ -9,7 +9,8 @@ import pytest
 from memoranda import HumanMemory, MemoryMetadata
 from memoranda.store import base
 from memoranda_backend.sql import candidates
-from memoranda_sqlite import SQLiteMemoryStore, scope_cache, scope_rows
+from memoranda_sqlite import SQLiteMemoryStore, scope_cache
+from memoranda_sqlite import candidates as of_large_scopes
 
 ADA = MemoryMetadata(user_id="ada")
 TEXTS = (
@@ -30,7 +31,7 @@ async def test_every_word_finds_its_item(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, whole: bool, indexed: bool
 ) -> None:
     if not whole:
-        for module in (scope_cache, scope_rows, candidates):
+        for module in (scope_cache, of_large_scopes, candidates):
             monkeypatch.setattr(module, "WHOLE_SCOPE", 3)
     async with SQLiteMemoryStore(tmp_path / "a.db") as store:
         await store.add_many([HumanMemory(id=text, content=text, metadata=ADA) for text in TEXTS])
@@ -48,7 +49,7 @@ async def test_a_search_right_after_many_were_added_finds_all_of_them(
 ) -> None:
     """The text index is not filled yet; only a scope of which candidates are ranked waits for it."""
     if not whole:
-        for module in (scope_cache, scope_rows, candidates):
+        for module in (scope_cache, of_large_scopes, candidates):
             monkeypatch.setattr(module, "WHOLE_SCOPE", 100)
     texts = [f"note {number} about the garden" for number in range(2_500)]
     async with SQLiteMemoryStore(tmp_path / "a.db") as store:
@@ -61,7 +62,7 @@ async def test_a_search_right_after_many_were_added_finds_all_of_them(
 async def test_what_is_worth_knowing_of_a_very_large_scope_comes_from_its_newest_statements(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in (scope_cache, scope_rows, candidates):
+    for module in (scope_cache, of_large_scopes, candidates):
         monkeypatch.setattr(module, "WHOLE_SCOPE", 100)
     monkeypatch.setattr(base, "SURELY_RANKED", 100)
     monkeypatch.setattr(base, "NEWEST_TOLD", 50)

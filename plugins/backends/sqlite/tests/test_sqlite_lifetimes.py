@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from memoranda import HumanMemory, MemoryMetadata
-from memoranda.store import lifetime_layer
+from memoranda.store import lifetimes
 from memoranda_sqlite import SQLiteMemoryStore, erasing
 
 ADA = MemoryMetadata(user_id="ada", session_id="s")
@@ -66,7 +66,7 @@ async def test_a_file_that_was_kept_by_a_clock_ten_years_ahead_heals(tmp_path: P
 async def test_what_a_clock_keeps_calling_over_is_removed_in_passing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lifetime_layer, "CONFIRMED_SECONDS", 0.0)
+    monkeypatch.setattr(lifetimes, "CONFIRMED_SECONDS", 0.0)
     path = tmp_path / "a.db"
     async with SQLiteMemoryStore(path) as store:
         store.clock = lambda: START

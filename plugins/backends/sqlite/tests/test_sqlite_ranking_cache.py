@@ -16,7 +16,7 @@ from memoranda import HumanMemory, MemoryMetadata
 from memoranda.embeddings import Embeddings
 from memoranda.store import SearchMode
 from memoranda.store.backend import Expiry, Filter
-from memoranda.store.lifetime_layer import Lifetimes
+from memoranda.store.lifetimes import Lifetimes
 from memoranda_backend.ranking import HashingEmbeddings
 from memoranda_backend.sql import Parameters
 from memoranda_sqlite import SQLiteMemoryStore, scope_cache

@@ -15,7 +15,8 @@ import pytest
 from memoranda import AIMemory, HumanMemory, MemoryItem, MemoryMetadata, MemoryStatus
 from memoranda.store import InMemoryStore, RankedItem, Store
 from memoranda_backend.sql import candidates
-from memoranda_sqlite import SQLiteMemoryStore, scope_cache, scope_rows
+from memoranda_sqlite import SQLiteMemoryStore, scope_cache
+from memoranda_sqlite import candidates as of_large_scopes
 
 # Long, and other modules see most faults first: a sample runs by default.
 pytestmark = pytest.mark.rare("sqlite scopes")
@@ -171,8 +172,8 @@ async def test_others_change_no_answer_in_a_scope_of_which_candidates_are_ranked
 ) -> None:
     """Let a small file take the ways of a very large one."""
     monkeypatch.setattr(scope_cache, "WHOLE_SCOPE", 1_100)
-    monkeypatch.setattr(scope_rows, "WHOLE_SCOPE", 1_200)
-    monkeypatch.setattr(scope_rows, "MOST_OF_A_TERM", 600)
+    monkeypatch.setattr(of_large_scopes, "WHOLE_SCOPE", 1_200)
+    monkeypatch.setattr(of_large_scopes, "MOST_OF_A_TERM", 600)
     monkeypatch.setattr(candidates, "WHOLE_SCOPE", 1_200)
     names = ("user and session", "session", "user and agent", "type", "another user")
     states = await States().fill(tmp_path / "a.db", 1_500, names)

@@ -15,8 +15,8 @@ from memoranda.items import AIMemory, HumanMemory, MemoryItem, MemoryMetadata, M
 from memoranda.store import InMemoryStore, Store
 from memoranda.store.backend import Layer, Query, Value
 from memoranda.store.layers import add_layer
+from memoranda.store.owners import DIRECTORY, Spaces
 from memoranda.store.records import copying_records
-from memoranda.store.spaces import DIRECTORY, Spaces
 from memoranda.trust import trust_of
 from memoranda_backend.ranking import TextRanker
 from memoranda_context import assemble

@@ -6,8 +6,7 @@ from itertools import count
 
 import pytest
 
-from memoranda_backend.text.forms import WordForms, having_any
-from memoranda_backend.text.stemming import stemmer_of
+from memoranda_backend.text.stemming import WordForms, having_any, stemmer_of
 from memoranda_backend.text.terms import fold_words
 
 WORDS = {

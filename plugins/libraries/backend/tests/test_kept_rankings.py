@@ -13,7 +13,7 @@ from memoranda import HumanMemory, MemoryItem, MemoryMetadata
 from memoranda.store import InMemoryStore
 from memoranda.store.backend import Engine, Entry, Layer, Query
 from memoranda.store.layers import add_layer
-from memoranda.store.lifetime_layer import Lifetimes
+from memoranda.store.lifetimes import Lifetimes
 from memoranda_backend.ranking import RankedScopes, TextRanker
 from memoranda_backend.ranking.scope_index import ScopeIndex
 

@@ -22,8 +22,15 @@ from memoranda_backend.ranking import (
     query_terms,
     rank_text,
 )
-from memoranda_backend.ranking.names import ASSISTANTS, UNKNOWN, asked_person, is_role
-from memoranda_backend.ranking.participants import called_names, capitalised, turns_of_callers
+from memoranda_backend.ranking.names import (
+    ASSISTANTS,
+    UNKNOWN,
+    asked_person,
+    called_names,
+    capitalised,
+    is_role,
+    turns_of_callers,
+)
 from memoranda_backend.ranking.passages import are_apart
 from memoranda_backend.text.passage_splitting import passage_count
 from memoranda_backend.text.stemming import stem

@@ -27,8 +27,7 @@ from memoranda_backend.ranking import (
     taking_part,
 )
 from memoranda_backend.ranking.fusion import semantic_share
-from memoranda_backend.ranking.names import asked_person
-from memoranda_backend.ranking.participants import called_names
+from memoranda_backend.ranking.names import asked_person, called_names
 
 BARE = Weights(before=0, after=0, asked_speaker=0, session=0, time=0, statement=0)
 
@@ -442,7 +441,7 @@ def test_facts_are_found_by_other_forms_of_their_words(
 ) -> None:
     """Inflection, compounds and typing errors: nine of ten facts are among the first five for their question."""
     if not stemming:
-        for module in ("terms", "forms"):
+        for module in ("terms", "stemming"):
             monkeypatch.setattr(f"memoranda_backend.text.{module}.stemmer_of", lambda language: str)
     pairs = [line.split(" | ") for line in language.read_text(encoding="utf-8").splitlines()]
     facts = conversation(*(fact for fact, _ in pairs))

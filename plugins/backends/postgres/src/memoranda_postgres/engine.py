@@ -12,8 +12,7 @@ from asyncpg import InvalidCatalogNameError
 
 from memoranda.errors import EmbeddingError, IdConflictError, StoreNotFoundError, StoreUnavailableError
 from memoranda.items import Changes, MemoryItem
-from memoranda.loops import CallsUnderWay
-from memoranda.offloading import offload
+from memoranda.loops import CallsUnderWay, offload
 from memoranda.store import Capability, Finding, Owner, copy_item
 from memoranda.store.backend import (
     BASE_CAPABILITIES,

@@ -17,7 +17,7 @@ import numpy as np
 from memoranda.embeddings import Embeddings
 from memoranda.errors import OtherModelError
 from memoranda.items import MemoryItem
-from memoranda.offloading import offload
+from memoranda.loops import offload
 from memoranda.store import RankedItem, SearchMode
 from memoranda.store.backend import Filter, Opening, readable
 from memoranda_backend.ranking import (

@@ -19,8 +19,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from memoranda.loops import LoopLock
-from memoranda.offloading import offload, ranking_weight
+from memoranda.loops import LoopLock, offload, ranking_weight
 from memoranda.store.backend import Expiry, Filter
 from memoranda_backend.ranking import (
     HEARD,

@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from memoranda.offloading import offload, ranking_weight
+from memoranda.loops import offload, ranking_weight
 from memoranda.store.backend import Filter, Page
 from memoranda_backend.ranking import HEARD, LONGEST_LABEL, Passage, index_terms, index_words, name_in, taking_part
 from memoranda_backend.sql import Parameters

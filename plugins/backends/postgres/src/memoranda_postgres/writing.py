@@ -17,7 +17,7 @@ import asyncpg
 
 from memoranda.errors import IdConflictError, MemoryError, VersionConflictError
 from memoranda.items import SCOPE_FIELDS, MemoryItem, MemoryMetadata
-from memoranda.offloading import offload
+from memoranda.loops import offload
 from memoranda.store import copy_item
 from memoranda.store.backend import check_expected, metadata_matches, successor
 from memoranda_backend.batching import WriteBatcher

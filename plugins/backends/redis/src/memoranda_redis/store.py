@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from memoranda.errors import CorruptStoreError, InputError, SchemaTooNewError, UnsupportedError
 from memoranda.items import BUILTIN_TYPES, Payload
-from memoranda.loops import CallsUnderWay
-from memoranda.offloading import import_in_thread
+from memoranda.loops import CallsUnderWay, import_in_thread
 from memoranda.shapes import check_text
 from memoranda.store import Capability, Finding, RankedItem, Store
 from memoranda.store.backend import BASE_CAPABILITIES, Change, Opened, Opening, Query, Write, Written

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from memoranda.errors import IdConflictError, MemoryError, StoreClosedError, StoreMisuseError, StoreNotFoundError
 from memoranda.items import Changes, MemoryItem, MemoryMetadata
-from memoranda.loops import CallsUnderWay
-from memoranda.offloading import ITEMS_PER_TURN, import_in_thread, offload
+from memoranda.loops import ITEMS_PER_TURN, CallsUnderWay, import_in_thread, offload
 from memoranda.store import Capability, Owner, RankedItem, copy_item
 from memoranda.store.backend import (
     BASE_CAPABILITIES,
@@ -235,7 +234,7 @@ class SQLiteEngine(Engine):
         return Written(0, [item for item, _ in kept])
 
     async def _aside(self, work: Callable[[Sequence[MemoryItem]], T], items: Sequence[MemoryItem]) -> T:
-        """Call :func:`memoranda.offloading.offload` and keep the engine from closing meanwhile."""
+        """Call :func:`memoranda.loops.offload` and keep the engine from closing meanwhile."""
         if len(items) <= ITEMS_PER_TURN:
             return work(items)
         with self.calls.call():
@@ -333,8 +332,7 @@ class SQLiteEngine(Engine):
 
     def _readable(self, rows: Sequence[Sequence[Any]]) -> list[MemoryItem]:
         """Return the items of the rows; an unreadable one is left out and logged."""
-        types = self.item_types
-        return readable(lambda row: unpack(row, types), rows)
+        return readable(partial(unpack, types=self.item_types), rows)
 
     async def _ranked(self, query: Query[RankedItem]) -> list[RankedItem]:
         assert query.ranking is not None

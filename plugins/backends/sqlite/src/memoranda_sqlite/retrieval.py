@@ -38,12 +38,11 @@ from memoranda_backend.ranking import (
 )
 from memoranda_backend.sql import ITEM_COLUMNS, Parameters, unpack
 from memoranda_backend.sql.candidates import gather, gathered
-from memoranda_sqlite.candidates import CandidateSource
+from memoranda_sqlite.candidates import CandidateSource, ScopeRows
 from memoranda_sqlite.connections import Connections
 from memoranda_sqlite.faults import Undecodable
 from memoranda_sqlite.reading import one_snapshot
 from memoranda_sqlite.scope_cache import Scope, ScopeCache, lasting
-from memoranda_sqlite.scope_rows import ScopeRows
 from memoranda_sqlite.statements import SQLiteStatements
 from memoranda_sqlite.tables import TABLE
 from memoranda_sqlite.vectors import Vectors, stored_model

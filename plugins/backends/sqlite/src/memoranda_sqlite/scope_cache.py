@@ -16,7 +16,7 @@ from itertools import chain
 from typing import Any
 
 from memoranda.items import MemoryItem
-from memoranda.offloading import give_way
+from memoranda.loops import give_way
 from memoranda.store.backend import Expiry, Filter, InBranch
 from memoranda_backend.ranking import (
     Added,

@@ -80,7 +80,7 @@ def _rows_at_once(
     if page.end > DIRECT_LIMIT and not _is_little_of_session(connections, wanted):
         return None
     # The newest rows come first, so this also answers searches for common text; for rare text it gives up early.
-    most_asked = _ASKED_WHILE_COMPARING_TEXT if wanted.folded else MOST_ASKED
+    most_asked = _ASKED_WHILE_COMPARING_TEXT if wanted.query else MOST_ASKED
     return connections.rows_at_once(*statements.search(wanted, page, columns), most_asked)
 
 

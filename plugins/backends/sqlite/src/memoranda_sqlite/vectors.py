@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 from memoranda.embeddings import Embeddings
-from memoranda.offloading import in_slices, offload
+from memoranda.loops import in_slices, offload
 from memoranda_backend.ranking import (
     WHITESPACE,
     Weights,

@@ -21,7 +21,7 @@ from itertools import groupby
 from typing import Any, TypeVar
 
 from memoranda.errors import IdConflictError, MemoryError, StoreClosedError
-from memoranda.store.steps import WATCHING, reported, step
+from memoranda.store.calls import WATCHING, reported, step
 from memoranda_backend.sql import Statement
 from memoranda_sqlite.erasing import Eraser
 from memoranda_sqlite.faults import is_busy

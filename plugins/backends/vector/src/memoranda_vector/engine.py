@@ -11,14 +11,15 @@ import numpy as np
 
 from memoranda.embeddings import Embeddings
 from memoranda.items import MemoryItem, MemoryMetadata, Payload
-from memoranda.loops import CallsUnderWay, uninterrupted
-from memoranda.offloading import (
+from memoranda.loops import (
     ITEMS_CHANGED_PER_TURN,
     ITEMS_FILTERED_PER_TURN,
     ITEMS_PER_TURN,
+    CallsUnderWay,
     filter_weight,
     in_slices,
     offload,
+    uninterrupted,
 )
 from memoranda.shapes import whole_number
 from memoranda.store import Capability, Order, Owner, copy_item

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memoranda.items import SCOPE_FIELDS, MemoryItem
-from memoranda.offloading import filter_weight, offload
+from memoranda.loops import filter_weight, offload
 from memoranda.store import Owner, namespace_key
 from memoranda.store.backend import (
     Archived,

@@ -9,8 +9,7 @@ from numpy.typing import NDArray
 
 from memoranda.embeddings import Embeddings
 from memoranda.items import MemoryItem
-from memoranda.loops import LoopLock
-from memoranda.offloading import ITEMS_FILTERED_PER_TURN, ITEMS_PER_TURN, import_in_thread, offload, word_weight
+from memoranda.loops import ITEMS_FILTERED_PER_TURN, ITEMS_PER_TURN, LoopLock, import_in_thread, offload, word_weight
 from memoranda.store import RankedItem, copy_item
 from memoranda.store.backend import Expiry, Filter
 from memoranda_backend.ranking import (

@@ -14,7 +14,7 @@ import numpy as np
 
 from memoranda.embeddings import Embeddings
 from memoranda.errors import BadVectorError, EmbeddingError
-from memoranda.offloading import ITEMS_PER_TURN, TEXTS_EMBEDDED_PER_TURN, in_slices, offload, word_weight
+from memoranda.loops import ITEMS_PER_TURN, TEXTS_EMBEDDED_PER_TURN, in_slices, offload, word_weight
 from memoranda_backend.ranking import checked_vector, has_text, long_texts, normalised, provided_vectors
 from memoranda_vector.batch_columns import ItemVectors, Matrix
 

@@ -14,16 +14,13 @@ from memoranda.store.calls import report_call
 from memoranda.tokens import TokenCounter
 from memoranda.trust import Trust, check_trust
 from memoranda.windowing import rounds_of, rounds_within, stays
-from memoranda_context.counting import counted_once, text_tokens
+from memoranda_context.budget import Counts, Shares, steady_window
+from memoranda_context.explaining import Shown
 from memoranda_context.fencing import Admission, Fence, checked_fence
 from memoranda_context.fitting import Fetched, Fitting
-from memoranda_context.known import known_profile, known_tokens
-from memoranda_context.memories import prompt_memories
+from memoranda_context.memories import known_profile, known_tokens, prompt_memories
 from memoranda_context.prompt import AssembledContext, Parts
-from memoranda_context.receipts import Shown
 from memoranda_context.remembering import Remembering
-from memoranda_context.shares import Shares
-from memoranda_context.steady import steady_window
 
 _LOOKED_BEYOND = 4
 """One part in so many of the room of a conversation is read beyond it."""
@@ -107,7 +104,7 @@ async def assemble_context(
     check_text(system, "system")
     budget = whole_number(tokens, "tokens")
     wanted: dict[str, Any] = {} if min_trust is None else {"min_trust": check_trust(min_trust, "min_trust")}
-    count = counted_once(counter)
+    count = Counts(counter)
     assembly = Assembly(
         handle,
         system,
@@ -133,16 +130,22 @@ class Assembly:
     limit: int | None
     memories: float
     min_score: float | None
-    count: TokenCounter
+    count: Counts
     admission: Admission
     wanted: dict[str, Any]
     facts: bool
 
     async def context(self, question: str | None, counter: TokenCounter | None, receipt: object) -> AssembledContext:
         """Return the context for a question; None goes on with the open round."""
-        profile = await self._profile()
-        shares = self._shares(question, profile)
-        room = shares.conversation + shares.conversation // _LOOKED_BEYOND
+        system = self.count.of_text(self.system) if self.system.strip() else 0
+        free = max(self.budget - system, 0)
+        room_of_memories = int(free * self.memories)
+        profile = ""
+        if self.facts:
+            profile = await known_profile(self.handle, room_of_memories, self.count, self.wanted)
+        shares = self._shares(question, profile, free)
+        room = shares.conversation
+        room += room // _LOOKED_BEYOND
         said = await self.handle.window(tokens=room, counter=self.admission.counter, receipt=False, **self.wanted)
         said = self.admission.of_conversation(said)
         shown, is_cut = await self._steady(said, shares)
@@ -155,7 +158,7 @@ class Assembly:
             asked or "",
             shown,
             self._remarks,
-            used=sum(map(self.count, shown)),
+            used=self.count.of_all(shown),
             is_cut=is_cut,
             places=_places(self.handle, shown, is_cut),
             limit=self.limit,
@@ -179,33 +182,20 @@ class Assembly:
         query = None if open_round else question
         context = Fitting(fetched, query, self.budget, self.count, len(found.shown)).context()
         asked_for = {"tokens": self.budget, "limit": self.limit, **self.wanted}
-        asked_for["known"] = known_tokens(self._room) if profile else None
+        asked_for["known"] = known_tokens(room_of_memories) if profile else None
         considered = [item.id for item in [*said, *found.considered]]
         shown_context = Shown("assemble", context, originals, asked_for, counter, considered)
         await shown_context.recorded(self.handle, receipt)
         return context
 
-    @property
-    def _free(self) -> int:
-        """What the system text leaves of the budget."""
-        system = text_tokens(self.count, self.system) if self.system.strip() else 0
-        return max(self.budget - system, 0)
-
-    @property
-    def _room(self) -> int:
-        """What memories may take of it."""
-        return int(self._free * self.memories)
-
-    async def _profile(self) -> str:
-        return await known_profile(self.handle, self._room, self.count, self.wanted) if self.facts else ""
-
     async def _remarks(self, items: Sequence[MemoryItem]) -> dict[str, str]:
         return await self.handle.outdated([item.id for item in items], **self.wanted) if self.facts else {}
 
-    def _shares(self, question: str | None, profile: str) -> Shares:
-        known = text_tokens(self.count, Parts(profile=profile).lasting_notes()) if profile else 0
-        free = max(self._free - known, 0)
-        asked = 0 if question is None else text_tokens(self.count, question)
+    def _shares(self, question: str | None, profile: str, free: int) -> Shares:
+        """Return the rooms of what the system text leaves ``free``."""
+        if profile:
+            free = max(free - self.count.of_text(Parts(profile=profile).lasting_notes()), 0)
+        asked = 0 if question is None else self.count.of_text(question)
         return Shares(free, asked, int(free * self.memories))
 
     async def _steady(self, said: list[MemoryItem], shares: Shares) -> tuple[list[MemoryItem], bool]:
@@ -214,10 +204,11 @@ class Assembly:
         More was read than has room, which usually shows whether there is more; a long round is only counted. Where a
         summary stands for older rounds, those that are left all fit.
         """
-        fitting = rounds_within(said, shares.conversation, self.count)
-        is_cut = len(fitting) < len(said)
-        if not is_cut and _FULL * sum(map(self.count, said)) < shares.conversation:
+        room = shares.conversation
+        if _FULL * self.count.of_all(said) < room:
             return said, False
+        fitting = rounds_within(said, room, self.count)
+        is_cut = len(fitting) < len(said)
         if not rounds_of(fitting):
             # A long result of a tool: a prompt without the round that it belongs to would be about nothing.
             fitting = rounds_within(said, max(shares.free - shares.question, 0), self.count)
@@ -225,7 +216,7 @@ class Assembly:
         before = there - sum(item.memory_type == "human" for item in fitting)
         if not is_cut and (before <= 0 or any(item.memory_type == "summary" for item in said)):
             return said, before > 0
-        return steady_window(fitting, shares.conversation, self.count, max(before, 1)), True
+        return steady_window(fitting, room, self.count, max(before, 1)), True
 
     def _fence(self, fetched: Fetched) -> None:
         entries = [*fetched.told, *reversed(fetched.long_term)]
@@ -244,7 +235,8 @@ def _places(handle: Store, shown: Sequence[MemoryItem], is_cut: bool) -> list[di
     Nothing of it changes while the conversation grows, so that the beginning of a prompt stays the same.
     """
     before = next(({"until": item.created_at} for item in shown if not stays(item)), {})
-    session = None if handle.bounds is None else handle.bounds.session_id
+    bounds = handle.bounds
+    session = None if bounds is None else bounds.session_id
     if session is None:
         return [before]
     elsewhere: list[dict[str, Any]] = [{"where": {"session_id": {"$ne": session}}}]

@@ -16,6 +16,7 @@ from memoranda.shapes import wrong
 from memoranda.store.base import Store
 from memoranda.tokens import TokenCounter
 from memoranda.trust import Trust, trust_of
+from memoranda_context.budget import Counts
 
 MOST_READ = 1_000
 """How many items are read at the most to find some that a fence leaves in."""
@@ -61,7 +62,7 @@ class Admission:
 
     fence: Fence | None
     tokens: int
-    count: TokenCounter
+    count: Counts
     without_room: set[str] = field(default_factory=set)
     """The ids of what exceeded the share so far."""
 

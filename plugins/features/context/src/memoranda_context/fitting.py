@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, tzinfo
+from operator import attrgetter
 
 from memoranda.integrity import call_ids, whole_groups
 from memoranda.items import MemoryItem
-from memoranda.tokens import TokenCounter
 from memoranda.windowing import rounds_within
-from memoranda_context.counting import text_tokens
+from memoranda_context.budget import Counts
 from memoranda_context.prompt import (
     NOTES,
     PROFILE_HEADING,
@@ -18,7 +18,6 @@ from memoranda_context.prompt import (
     Decision,
     Explanation,
     Parts,
-    Source,
     long_term_entry,
     profile_entries,
     recent_entry,
@@ -62,9 +61,7 @@ class Fetched:
 class Fitting:
     """Fits one context into its budget."""
 
-    def __init__(
-        self, fetched: Fetched, query: str | None, budget: int, count: TokenCounter, long_term_limit: int
-    ) -> None:
+    def __init__(self, fetched: Fetched, query: str | None, budget: int, count: Counts, long_term_limit: int) -> None:
         self._fetched = fetched
         self._budget = budget
         self._count = count
@@ -84,32 +81,25 @@ class Fitting:
         left = self._fit_profile(self._budget - self._keep_always())
         left = self._fit_told(left)
         left = self._fit_conversation(left)
-        left = self._fit_recent(left - self._cost(NOTES))
+        left = self._fit_recent(left - self._count.of_text(NOTES))
         self._fit_long_term(left)
         for item, reason in self._fetched.left_out:
-            self._decide("long-term", item.id, False, reason, self._count(item))
+            self._decisions.append(Decision("long-term", item.id, False, reason, self._count(item)))
         self._make_whole()
-        self._shrink()
+        tokens = self._shrink()
         reusable = self._parts.tokens(self._count, reusable=True)
-        explanation = Explanation(tuple(self._decisions), tuple(self._warnings), self._total(), self._budget, reusable)
+        explanation = Explanation(tuple(self._decisions), tuple(self._warnings), tokens, self._budget, reusable)
         return AssembledContext(self._parts, explanation)
 
-    def _cost(self, text: str) -> int:
-        return text_tokens(self._count, text)
-
-    def _total(self) -> int:
-        return self._parts.tokens(self._count)
-
-    def _decide(self, source: Source, item_id: str, kept: bool, reason: str, tokens: int) -> None:
-        self._decisions.append(Decision(source, item_id, kept, reason, tokens))
-
     def _keep_always(self) -> int:
-        soul = self._cost(self._parts.soul) if self._parts.soul.strip() else 0
-        query = 0 if self._parts.query is None else self._cost(self._parts.query)
+        soul, query = 0, 0
+        if self._parts.soul.strip():
+            soul = self._count.of_text(self._parts.soul)
         if soul:
-            self._decide("soul", "soul", True, "the soul is always kept", soul)
+            self._decisions.append(Decision("soul", "soul", True, "the soul is always kept", soul))
         if self._parts.query is not None:
-            self._decide("query", "query", True, "the query is always kept", query)
+            query = self._count.of_text(self._parts.query)
+            self._decisions.append(Decision("query", "query", True, "the query is always kept", query))
         if soul + query > self._budget:
             self._warnings.append(
                 f"The soul and the query take {soul + query} tokens, more than the budget of {self._budget}."
@@ -121,59 +111,69 @@ class Fitting:
         profile = self._fetched.profile
         if not profile:
             return left
-        tokens = self._cost("\n".join([NOTES, PROFILE_HEADING, profile_entries(profile)]))
+        tokens = self._count.of_text("\n".join([NOTES, PROFILE_HEADING, profile_entries(profile)]))
         fits = tokens <= left
-        self._decide("profile", "profile", fits, "it is what is known" if fits else DOES_NOT_FIT, tokens)
+        reason = "it is what is known" if fits else DOES_NOT_FIT
+        self._decisions.append(Decision("profile", "profile", fits, reason, tokens))
         if fits:
             self._parts = replace(self._parts, profile=profile)
         return left - tokens if fits else left
 
     def _fit_told(self, left: int) -> int:
         """Keep what the user said before, the newest first if not all of it fits."""
+        told = self._fetched.told[::-1]
+        if not told:
+            return left
         kept: list[MemoryItem] = []
-        left -= self._cost(NOTES) if self._fetched.told else 0
-        for item in reversed(self._fetched.told):
-            tokens = self._cost(self._parts.entry(item, told_entry))
+        left -= self._count.of_text(NOTES)
+        costs = self._count.of_texts(*self._parts.written(told, told_entry))
+        for item, tokens in zip(told, costs, strict=True):
             fits = tokens <= left
             if fits:
                 kept.append(item)
                 left -= tokens
-            self._decide("told", item.id, fits, "it is worth knowing" if fits else DOES_NOT_FIT, tokens)
+            reason = "it is worth knowing" if fits else DOES_NOT_FIT
+            self._decisions.append(Decision("told", item.id, fits, reason, tokens))
         self._parts = replace(self._parts, told=kept[::-1])
         return left
 
     def _fit_conversation(self, left: int) -> int:
         items = self._fetched.conversation
         for item in self._fetched.copies:
-            self._decide("conversation", item.id, False, ALREADY, self._count(item))
+            self._decisions.append(Decision("conversation", item.id, False, ALREADY, self._count(item)))
         if items and items[-1].memory_type == "human" and items[-1].content == self._parts.query:
-            self._decide("conversation", items[-1].id, False, IS_QUERY, self._count(items[-1]))
+            item = items[-1]
+            self._decisions.append(Decision("conversation", item.id, False, IS_QUERY, self._count(item)))
             items = items[:-1]
-        kept = rounds_within(items, max(left, 0), self._count)
+        tokens = self._count.of_each(items)
+        kept = items if sum(tokens) <= left else rounds_within(items, max(left, 0), self._count)
         chosen = {id(item) for item in kept}
-        for item in reversed(items):
+        for item, size in zip(reversed(items), reversed(tokens), strict=True):
             fits = id(item) in chosen
             reason = "it is part of the conversation" if fits else DOES_NOT_FIT
-            self._decide("conversation", item.id, fits, reason, self._count(item))
+            self._decisions.append(Decision("conversation", item.id, fits, reason, size))
         self._said = items
         self._parts = replace(self._parts, conversation=kept, open_round=self._fetched.open_round)
-        return left - sum(self._count(item) for item in kept)
+        return left - self._count.of_all(kept)
 
     def _fit_recent(self, left: int) -> int:
+        if not self._fetched.recent:
+            return left
         shown = {item.id for item in [*self._parts.conversation, *self._parts.told]}
         kept: list[MemoryItem] = []
         full = False
         for item in reversed(self._fetched.recent):
-            tokens = self._cost(recent_entry(item, self._parts.timezone))
+            tokens = self._count.of_text(recent_entry(item, self._parts.timezone))
             if item.id in shown:
-                self._decide("recent", item.id, False, ALREADY, tokens)
+                self._decisions.append(Decision("recent", item.id, False, ALREADY, tokens))
                 continue
             shown.add(item.id)
             full = full or tokens > left
             if not full:
                 kept.append(item)
                 left -= tokens
-            self._decide("recent", item.id, not full, DOES_NOT_FIT if full else "it is recent", tokens)
+            reason = DOES_NOT_FIT if full else "it is recent"
+            self._decisions.append(Decision("recent", item.id, not full, reason, tokens))
         self._parts = replace(self._parts, recent=kept[::-1])
         return left
 
@@ -181,22 +181,25 @@ class Fitting:
         """Keep what was found, best first, then the newest; half a tool-call group takes no room from the others."""
         why = self._unshown()
         wanted = {item.id: item for item in [*self._fetched.newest, *self._fetched.long_term] if item.id in why}
-        costs = {item_id: self._cost(self._parts.entry(wanted[item_id], long_term_entry)) for item_id in why}
+        entries = self._parts.written(list(wanted.values()), long_term_entry)
+        costs = dict(zip(wanted, self._count.of_texts(*entries), strict=True))
         # Items of one time stay in the order of the store: it puts a call before its result.
         in_order = list(reversed(wanted.values()))
-        in_order.sort(key=lambda item: item.created_at)
+        in_order.sort(key=attrgetter("created_at"))
         left_out = dict.fromkeys(_halves(in_order), INCOMPLETE)
         while True:
             kept, late = self._fitting([item_id for item_id in why if item_id not in left_out], costs, left)
-            halves = _halves([item for item in in_order if item.id in kept])
+            chosen = [item for item in in_order if item.id in kept]
+            halves = _halves(chosen)
             if not halves:
                 break
             left_out |= dict.fromkeys(halves, INCOMPLETE)
         left_out |= dict.fromkeys(late, DOES_NOT_FIT)
-        for item_id, reason in why.items():
+        for item_id, found in why.items():
             if item_id in kept or item_id in left_out:
-                self._decide("long-term", item_id, item_id in kept, left_out.get(item_id, reason), costs[item_id])
-        self._parts = replace(self._parts, long_term=[item for item in in_order if item.id in kept])
+                reason = left_out.get(item_id, found)
+                self._decisions.append(Decision("long-term", item_id, item_id in kept, reason, costs[item_id]))
+        self._parts = replace(self._parts, long_term=chosen)
 
     def _unshown(self) -> dict[str, str]:
         """Return the ids of what the context does not show yet, and why it should, in the order of priority.
@@ -207,18 +210,22 @@ class Fitting:
         shown = {item.id for item in [*conversation, *self._parts.recent, *self._parts.told]}
         known = {(item.memory_type, item.content) for item in conversation} | {("human", self._parts.query)}
         wanted: dict[str, str] = {}
+        already: list[MemoryItem] = []
         for item in self._fetched.long_term:
             if item.id in shown:
-                self._decide("long-term", item.id, False, ALREADY, self._cost(long_term_entry(item)))
+                already.append(item)
             else:
                 wanted[item.id] = _FOUND
         for item in self._fetched.newest:
             if item.id in shown or item.id in wanted:
                 continue
             if not (item.memory_type == "tool" or call_ids(item)) and (item.memory_type, item.content) in known:
-                self._decide("long-term", item.id, False, ALREADY, self._cost(long_term_entry(item)))
+                already.append(item)
             else:
                 wanted[item.id] = _NEWEST
+        for item in already:
+            tokens = self._count.of_text(long_term_entry(item))
+            self._decisions.append(Decision("long-term", item.id, False, ALREADY, tokens))
         return wanted
 
     def _fitting(self, ids: Sequence[str], costs: Mapping[str, int], left: int) -> tuple[set[str], set[str]]:
@@ -234,19 +241,22 @@ class Fitting:
         return kept, late
 
     def _make_whole(self) -> None:
-        """Take incomplete tool-call groups out."""
-        conversation = whole_groups(self._parts.conversation, self._said)
-        long_term = whole_groups(self._parts.long_term)
-        self._parts = replace(self._parts, open_round=_open_part(self._parts, conversation))
-        whole = {id(item) for item in [*conversation, *long_term]}
-        for item in [*self._parts.conversation, *self._parts.long_term]:
-            if id(item) not in whole:
-                self._drop(item, INCOMPLETE)
-        self._parts = replace(self._parts, conversation=conversation, long_term=long_term)
+        """Take incomplete tool-call groups out of the conversation."""
+        said = self._parts.conversation
+        conversation = whole_groups(said, self._said)
+        self._parts = replace(self._parts, conversation=conversation, open_round=_open_part(self._parts, conversation))
+        if len(conversation) < len(said):
+            whole = {id(item) for item in conversation}
+            for item in said:
+                if id(item) not in whole:
+                    self._drop(item, INCOMPLETE)
 
-    def _shrink(self) -> None:
-        """Drop what comes last by priority while headings and line ends make the whole exceed the budget."""
-        while self._total() > self._budget:
+    def _shrink(self) -> int:
+        """Drop what comes last by priority while headings and line ends make the whole exceed the budget.
+
+        Returns the tokens of what is left.
+        """
+        while (tokens := self._parts.tokens(self._count)) > self._budget:
             if self._parts.long_term:
                 last = self._last_by_priority()
                 remaining = [item for item in self._parts.long_term if item is not last]
@@ -265,10 +275,12 @@ class Fitting:
                 self._parts = replace(self._parts, told=self._parts.told[1:])
             elif self._parts.profile:
                 self._decisions = [each for each in self._decisions if each.source != "profile"]
-                self._decide("profile", "profile", False, DOES_NOT_FIT, self._cost(self._parts.profile))
+                cost = self._count.of_text(self._parts.profile)
+                self._decisions.append(Decision("profile", "profile", False, DOES_NOT_FIT, cost))
                 self._parts = replace(self._parts, profile="")
             else:
-                return
+                break
+        return tokens
 
     def _last_by_priority(self) -> MemoryItem:
         kept = {id(item) for item in self._parts.long_term}
@@ -285,9 +297,13 @@ def _open_part(parts: Parts, conversation: Sequence[MemoryItem]) -> int:
     """Return how many of the items that are left belong to the round that goes on."""
     start = len(parts.conversation) - parts.open_round
     open_items = {id(item) for item in list(parts.conversation)[start:]}
-    return sum(id(item) in open_items for item in conversation)
+    return len([item for item in conversation if id(item) in open_items])
 
 
-def _halves(items: Sequence[MemoryItem]) -> set[str]:
+def _halves(items: Sequence[MemoryItem]) -> list[str]:
     """Return the ids of items, oldest first, whose tool-call group is not complete among them."""
-    return {item.id for item in items} - {item.id for item in whole_groups(items)}
+    whole = whole_groups(items)
+    if len(whole) == len(items):
+        return []
+    shown = {id(item) for item in whole}
+    return [item.id for item in items if id(item) not in shown]

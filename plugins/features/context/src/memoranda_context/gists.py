@@ -1,17 +1,31 @@
-"""What the words of an item come to, found out once: prompt after prompt looks at the same items.
+"""What the words of an item come to: whether they are worth showing, and the part of a long text that matters.
 
-No text is kept, only numbers that stand for it, so nothing here outlives the items of a store that forgets them.
+A gist is found out once: prompt after prompt looks at the same items. No text is kept, only numbers that stand for it,
+so nothing here outlives the items of a store that forgets them.
 """
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from memoranda.items import MemoryItem
-from memoranda_backend.text import fold_words, has_statement, is_passing_remark, is_small_talk
-from memoranda_context.chatter import is_chatter
+from memoranda_backend.text import fold_words, has_statement, is_passing_remark, is_small_talk, is_unspaced
 
 _MOST_KEPT = 1 << 15
+
+_MOST_WORDS_OF_CHATTER = 4
+"""An answer of more words is more than politeness."""
+
+_TELLS = re.compile(r"\d|(?<=\S )[A-ZÀ-ÞА-Я]")
+"""A figure, or a name after the first word."""
+
+_HEAD = 120
+"""How many characters of a beginning say what a memory is about."""
+
+_SENTENCE_END = re.compile(r"[.!?。！？؟…](?=\s|$)|\n")
+_GAP = " … "
 
 
 class Gist(NamedTuple):
@@ -28,15 +42,23 @@ class Gist(NamedTuple):
 _gists: dict[int, Gist] = {}
 
 
-def gist_of(item: MemoryItem) -> Gist:
-    """Return the gist of an item. Several threads may ask."""
-    key = hash((item.memory_type, item.name, item.content))
-    gist = _gists.get(key)
-    if gist is None:
-        if len(_gists) >= _MOST_KEPT:
-            _gists.clear()
-        gist = _gists[key] = _gist(item)
-    return gist
+def gists_of(items: Iterable[MemoryItem]) -> list[Gist]:
+    """Return the gist of each item. Several threads may ask."""
+    gists = []
+    for item in items:
+        key = hash((item.memory_type, item.name, item.content))
+        gist = _gists.get(key)
+        if gist is None:
+            if len(_gists) >= _MOST_KEPT:
+                _gists.clear()
+            gist = _gists[key] = _gist(item)
+        gists.append(gist)
+    return gists
+
+
+def words_of(items: Iterable[MemoryItem]) -> set[int]:
+    """Return what items say: :attr:`Gist.words` of each."""
+    return {gist.words for gist in gists_of(items)}
 
 
 def _gist(item: MemoryItem) -> Gist:
@@ -50,3 +72,39 @@ def _gist(item: MemoryItem) -> Gist:
     else:
         says_something = len(words) > 1 or item.memory_type != "human"
     return Gist(hash((item.name or "", *words)), small_talk, says_something)
+
+
+def is_chatter(answer: str) -> bool:
+    """Return True for an answer that says something only to those who heard the question: "Thanks for telling me.".
+
+    It has few words, and neither a name nor a figure.
+    """
+    words = fold_words(answer)
+    if not words or any(map(is_unspaced, words)):
+        return not words
+    return len(words) <= _MOST_WORDS_OF_CHATTER and not _TELLS.search(answer)
+
+
+def excerpt(item: MemoryItem, passage: str, most: int) -> MemoryItem:
+    """Return an item with at most about so many characters of its content: its beginning, "…", and a passage of it."""
+    content = item.content
+    if len(content) <= most:
+        return item
+    head = _cut(content, max(most - len(passage), _HEAD) if passage else most)
+    rest = passage.strip()
+    if not rest or content.find(rest) < len(head):
+        shown = _cut(content, most)
+    else:
+        shown = f"{head}{_GAP}{_cut(rest, max(most - len(head), _HEAD))}"
+    return item.model_copy(update={"content": f"{shown} … (memory {item.id})"})
+
+
+def _cut(text: str, most: int) -> str:
+    """Return the beginning of a text: whole sentences if one ends in time, else whole words."""
+    if len(text) <= most:
+        return text
+    ends = [found.end() for found in _SENTENCE_END.finditer(text, most // 2, most)]
+    if ends:
+        return text[: ends[-1]].rstrip()
+    space = text.rfind(" ", most // 2, most)
+    return text[: space if space > 0 else most].rstrip()

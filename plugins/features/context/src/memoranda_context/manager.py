@@ -23,16 +23,14 @@ from memoranda.store.short_term import Conversation
 from memoranda.tokens import TokenCounter, estimate_tokens
 from memoranda.trust import Trust, check_trust, trust_of
 from memoranda.windowing import as_said, newest
-from memoranda_context.counting import counted_once
+from memoranda_context.budget import Counts, Shares
+from memoranda_context.explaining import Shown, root_of
 from memoranda_context.fencing import MOST_READ, Admission, Fence, checked_fence, trusted
 from memoranda_context.fitting import Fetched, Fitting
-from memoranda_context.known import known_profile, known_tokens
-from memoranda_context.memories import prompt_memories
+from memoranda_context.memories import known_profile, known_tokens, prompt_memories
 from memoranda_context.merging import merged
 from memoranda_context.prompt import AssembledContext, Parts
-from memoranda_context.receipts import Shown, root_of
 from memoranda_context.remembering import Remembering
-from memoranda_context.shares import Shares
 from memoranda_messages.prompts import remarked
 
 logger = logging.getLogger(__name__)
@@ -165,7 +163,7 @@ class ContextManager:
     ) -> AssembledContext:
         check_text(input_query, "input_query")
         budget = self.token_budget if token_budget is None else whole_number(token_budget, "token_budget")
-        admission = Admission(self.fence, budget, counted_once(self.token_counter))
+        admission = Admission(self.fence, budget, Counts(self.token_counter))
         given = items_of(conversation, "conversation")
         fetched = await self._fetch(short_term_manager, metadata, admission)
         short_term = {item.id for item in [*fetched.recent, *fetched.conversation]}
@@ -379,7 +377,7 @@ class ContextManager:
             query,
             shown,
             partial(self._remarks, fetched, metadata),
-            used=sum(map(count, shown)),
+            used=count.of_all(shown),
             repeated=[HumanMemory(content=query)],
         )
         found = memories.found

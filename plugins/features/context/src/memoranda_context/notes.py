@@ -11,14 +11,12 @@ from memoranda.shapes import truth, whole_number
 from memoranda.store import Store, copy_item
 from memoranda.tokens import TokenCounter
 from memoranda.trust import Trust, check_trust
-from memoranda_context.counting import counted_once
+from memoranda_context.budget import Counts, Shares
 from memoranda_context.fencing import Admission, Fence, checked_fence
 from memoranda_context.fitting import Fetched, Fitting
-from memoranda_context.known import known_profile
-from memoranda_context.memories import PromptMemories, prompt_memories
+from memoranda_context.memories import PromptMemories, known_profile, prompt_memories
 from memoranda_context.prompt import Parts
 from memoranda_context.remembering import Remembering
-from memoranda_context.shares import Shares
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,12 +48,12 @@ async def recall_notes(
     which memories count. The other options are those of :func:`assemble`: with a ``limit``, at most so many memories
     are shown, only such as the question asks for.
     """
-    budget, count = whole_number(tokens, "tokens"), counted_once(counter)
+    budget, count = whole_number(tokens, "tokens"), Counts(counter)
     trusted: dict[str, Any] = {} if min_trust is None else {"min_trust": check_trust(min_trust, "min_trust")}
     about = trusted | {name: narrowing[name] for name in ("metadata",) if name in narrowing}
     admission = Admission(checked_fence(fence), budget, count)
     profile = await known_profile(handle, budget, count, about) if truth(facts, "facts") else ""
-    known = count(HumanMemory(content=Parts(profile=profile).lasting_notes())) if profile else 0
+    known = count.of_text(Parts(profile=profile).lasting_notes()) if profile else 0
     free = max(budget - known, 0)
 
     async def remarks_of(items: Sequence[MemoryItem]) -> dict[str, str]:

@@ -16,17 +16,17 @@ from typing import Any, Literal, NamedTuple
 
 from memoranda.errors import InputError
 from memoranda.items import HumanMemory, MemoryItem, SystemMemory
-from memoranda.speakers import SOMEONE_ELSE, is_role, is_someone_elses, plain_name, speaker
-from memoranda.store.spaces import space_of
-from memoranda.tokens import TokenCounter, estimate_tokens
-from memoranda_context.counting import text_tokens
+from memoranda.speakers import SOMEONE_ELSE, is_role, plain_name, speaker
+from memoranda.store.owners import space_of
+from memoranda.trust import is_someone_elses
+from memoranda_context.budget import Counts
 from memoranda_messages.anthropic import to_anthropic
 from memoranda_messages.chat import to_openai
 from memoranda_messages.prompts import (
     MEMORIES,
     MEMORIES_END,
     in_brackets,
-    indented,
+    memory_entry,
     one_line,
     prompt_text,
     without_section_tags,
@@ -146,15 +146,24 @@ class Parts:
         """Return what is remembered for the question."""
         return self._question_text
 
-    def entry(self, item: MemoryItem, write: Entry) -> str:
-        """Return an item as it is written, which is done once: a prompt is chosen, counted, explained and sent."""
-        return self._written(item, write)[0]
+    def written(self, items: Sequence[MemoryItem], write: Entry) -> list[str]:
+        """Return items as they are written, which is done once: a prompt is chosen, counted, explained and sent."""
+        return [entry for entry, _, _ in self._written(items, write)]
 
-    def _written(self, item: MemoryItem, write: Entry) -> tuple[str, str, MemoryItem]:
-        written = self._entries.get((id(item), write))
-        if written is None:
-            written = self._entries[id(item), write] = write(item), _day_and_space(item), item
-        return written
+    def _written(self, items: Sequence[MemoryItem], write: Entry) -> list[tuple[str, str, MemoryItem]]:
+        """Return each item as it is written, below what, and the item."""
+        found = []
+        owner: str | None = None
+        beside_day = ""
+        for item in items:
+            written = self._entries.get((id(item), write))
+            if written is None:
+                if item.metadata.user_id != owner:
+                    owner, space = item.metadata.user_id, space_of(item)
+                    beside_day = "" if space is None else f", in the space {space}"
+                written = self._entries[id(item), write] = write(item), item.created_at[:10] + beside_day, item
+            found.append(written)
+        return found
 
     @cached_property
     def _lasting_text(self) -> str:
@@ -185,13 +194,12 @@ class Parts:
         return sections
 
     def _by_day(self, heading: str, items: Sequence[MemoryItem], write: Entry) -> str:
-        """Return a section of entries, with each day once; what lies in a space says so beside it."""
-        lines, said_before = [heading], ""
-        for item in items:
-            entry, said, _ = self._written(item, write)
-            if said != said_before:
-                said_before = said
-                lines.append(said)
+        """Return a section of entries, with each day once."""
+        lines, below_before = [heading], ""
+        for entry, below, _ in self._written(items, write):
+            if below != below_before:
+                below_before = below
+                lines.append(below)
             lines.append(entry)
         return "\n".join(lines)
 
@@ -221,13 +229,13 @@ class Parts:
         """
         return [*self._beginning, *self._end]
 
-    def tokens(self, count: TokenCounter, *, reusable: bool = False) -> int:
+    def tokens(self, count: Counts, *, reusable: bool = False) -> int:
         """Return what the items cost, or those of the beginning that stays for the next question.
 
         It stays unless the window moves.
         """
-        if count is not estimate_tokens:
-            return sum(map(count, self._beginning if reusable else self.items()))
+        if not count.is_estimate:
+            return count.of_all(self._beginning if reusable else self.items())
         # An item takes longer to make than everything else.
         texts = [self.soul if self.soul.strip() else "", self.lasting_notes()]
         said = self.conversation
@@ -235,7 +243,7 @@ class Parts:
             said = said[: len(said) - self.open_round]
         else:
             texts += [self.question_notes(), self.query or ""]
-        return sum([text_tokens(count, text) for text in texts]) + sum(map(count, said))
+        return sum(count.of_texts(*texts)) + count.of_all(said)
 
     @cached_property
     def _beginning(self) -> list[MemoryItem]:
@@ -327,21 +335,15 @@ def _noted(sections: Sequence[str]) -> str:
     return f"{NOTES}\n{MEMORIES}\n{remembered}\n{MEMORIES_END}" if sections else ""
 
 
-def _day_and_space(item: MemoryItem) -> str:
-    """Return what an entry stands below: the day, and the space that the item lies in if it is no user's."""
-    day, space = item.created_at[:10], space_of(item)
-    return day if space is None else f"{day}, in the space {space}"
-
-
 def long_term_entry(item: MemoryItem) -> str:
     """Return a stored item as an entry: who said it, and what."""
-    return indented(without_section_tags(item.content), f"- {_who(item)}: ")
+    return memory_entry(item.content, f"- {_who(item)}: ")
 
 
 def told_entry(item: MemoryItem) -> str:
     """Return a statement of the user's as an entry; a note or a named person's says so."""
     who = "" if item.memory_type == "human" and not item.name else f"{_who(item)}: "
-    return indented(without_section_tags(item.content), f"- {who}")
+    return memory_entry(item.content, f"- {who}")
 
 
 def _who(item: MemoryItem) -> str:

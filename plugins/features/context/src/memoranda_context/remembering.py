@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
-from itertools import chain
+from operator import attrgetter
 from typing import Any
 
 from memoranda.items import MemoryItem
-from memoranda.speakers import is_someone_elses
 from memoranda.store import RankedItem, Recalled, Store
-from memoranda.tokens import CHARACTERS_OF_A_TOKEN, TokenCounter
-from memoranda.trust import Trust
+from memoranda.tokens import CHARACTERS_OF_A_TOKEN
+from memoranda.trust import Trust, is_someone_elses
 from memoranda_backend.text import (
     MANY_TOLD,
     MUCH_TOLD,
@@ -22,9 +21,9 @@ from memoranda_backend.text import (
     query_terms,
     statements,
 )
-from memoranda_context.excerpts import excerpt
+from memoranda_context.budget import Counts
 from memoranda_context.fencing import Admission
-from memoranda_context.gists import gist_of
+from memoranda_context.gists import excerpt, gists_of, words_of
 
 _TELLING_TYPES = ("human", "item")
 """The types of items that people write, or that are written down for them."""
@@ -89,7 +88,7 @@ class Remembering:
 
     handle: Store
     admission: Admission
-    count: TokenCounter
+    count: Counts
     wanted: dict[str, Any]
     originals: dict[str, MemoryItem] = field(default_factory=dict)
     """What was told and is shown, as the store gave it, by id."""
@@ -108,14 +107,14 @@ class Remembering:
         limit = min(room // _TOKENS_OF_A_STATEMENT, MANY_TOLD)
         if limit <= 0:
             return []
-        said_already = {gist_of(item).words for item in said}
+        said_already = words_of(said)
         kept, is_enough = await self._told_of(
             max(limit // _USUALLY_LONGER, 1), limit, room, said_already, places, is_cut
         )
         if not is_enough:
             kept, _ = await self._told_of(limit, limit, room, said_already, places, is_cut)
-        self.originals.update((item.id, item) for item, _ in kept)
-        return sorted((shown for _, shown in kept), key=lambda item: item.created_at)
+        self.originals.update({item.id: item for item, _ in kept})
+        return sorted([shown for _, shown in kept], key=attrgetter("created_at"))
 
     def may_tell_more(self, room: int) -> bool:
         """Return True unless :meth:`told`, with so much room, found that there is nothing to tell."""
@@ -131,10 +130,18 @@ class Remembering:
         is_cut: bool,
     ) -> tuple[list[tuple[MemoryItem, MemoryItem]], bool]:
         """Return what has room among so many statements, and whether more of the ``most`` would change little."""
-        found = [await self._recall_told(number, place) for place in places]
-        memories = sorted(chain(*found), key=lambda each: each.score, reverse=True)
-        self.sizes[:] = [self.count(each.item) for each in memories]
-        is_all = all(len(each) < number for each in found)
+        memories: list[RankedItem] = []
+        is_all = True
+        for place in places:
+            wanted = self.wanted | place
+            wanted["min_trust"] = max(wanted.get("min_trust", Trust.AGENT), Trust.AGENT)
+            found = await self.handle.own.recall(
+                "", limit=number, memory_type=_TELLING_TYPES, verdict=True, shared=True, **wanted
+            )
+            memories += found.memories
+            is_all = is_all and len(found) < number
+        memories.sort(key=attrgetter("score"), reverse=True)
+        self.sizes[:] = self.count.of_each([each.item for each in memories])
         is_much = not is_cut and _is_much(memories, most)
         within = room // _PART_OF_A_LIFE if is_much else room
         own = [each for each in memories if not is_someone_elses(each.item)]
@@ -142,33 +149,25 @@ class Remembering:
         no_more = bool(memories) and memories[-1].score < _LEAST_TELLING and sum(self.sizes) > within
         return kept, is_all or no_more or _is_full(left, room)
 
-    async def _recall_told(self, limit: int, place: dict[str, Any]) -> tuple[RankedItem, ...]:
-        wanted = self.wanted | place
-        wanted["min_trust"] = max(wanted.get("min_trust", Trust.AGENT), Trust.AGENT)
-        found = await self.handle.own.recall(
-            "", limit=limit, memory_type=_TELLING_TYPES, verdict=True, shared=True, **wanted
-        )
-        return found.memories
-
     def _told_within(
         self, found: Sequence[RankedItem], room: int, said: Collection[int], *, is_all: bool
     ) -> tuple[list[tuple[MemoryItem, MemoryItem]], int]:
         """Return what has room, each as it was read and as it is shown, and how much room is left."""
-        telling = [each.item for each in found if each.score >= _LEAST_TELLING]
+        gists = gists_of([each.item for each in found])
+        telling = [(each.item, gist) for each, gist in zip(found, gists, strict=True) if each.score >= _LEAST_TELLING]
         if is_all:
-            everything = [each.item for each in found if not gist_of(each.item).is_small_talk]
-            if sum(map(self.count, everything)) + 2 * len(everything) <= room:
+            everything = [(each.item, gist) for each, gist in zip(found, gists, strict=True) if not gist.is_small_talk]
+            if self.count.of_all([item for item, _ in everything]) + 2 * len(everything) <= room:
                 telling = everything
         most, seen = _most_characters(room), set(said)
+        shown = [item if len(item.content) <= _SHORT else _statements_of(item, most) for item, _ in telling]
         kept: list[tuple[MemoryItem, MemoryItem]] = []
-        for item in telling:
-            shown = _statement(item, most)
-            cost = self.count(shown) + 1
-            if cost > room or (words := gist_of(item).words) in seen:
-                continue
-            kept.append((item, shown))
-            seen.add(words)
-            room -= cost
+        for (item, gist), statement, tokens in zip(telling, shown, self.count.of_each(shown), strict=True):
+            cost = tokens + 1
+            if cost <= room and gist.words not in seen:
+                kept.append((item, statement))
+                seen.add(gist.words)
+                room -= cost
         return kept, room
 
     async def found(
@@ -179,7 +178,7 @@ class Remembering:
         *,
         is_cut: bool,
         window: Sequence[MemoryItem],
-        shown: Iterable[MemoryItem],
+        shown: Sequence[MemoryItem],
         limit: int | None = None,
         min_score: float | None = None,
     ) -> Memories:
@@ -188,7 +187,7 @@ class Remembering:
         ``room`` is what they may take, ``few`` what is enough where nothing asks for them. ``window`` is the
         conversation beside them, ``is_cut`` says that it is longer than its room, and ``shown`` is all that is shown.
         """
-        already = {item.id: gist_of(item).words for item in shown}
+        already = {item.id for item in shown}
         most = min(room // _TOKENS_OF_A_MEMORY + len(already), _MOST_READ) if limit is None else limit
         if most <= 0 or is_small_talk(question):
             return Memories()
@@ -198,18 +197,18 @@ class Remembering:
             floor = 0.0 if min_score is None else min_score
             options: dict[str, Any] = {"limit": number, "min_score": floor, "window": window, **self.wanted}
             last[:] = [await self.handle.recall(question, verdict=True, shared=True, **options)]
-            return [each.item for each in last[0] if each.item.id not in already]
+            return [each.item for each in last[0].memories if each.item.id not in already]
 
         def chosen(admitted: list[MemoryItem]) -> tuple[Memories, bool]:
             recalled = last[0]
             asks_for_much = _asks_for_much(question, recalled, is_cut=is_cut)
             within = room if limit is not None or asks_for_much else min(room, few)
             ids = {item.id for item in admitted}
-            ranked = [each for each in recalled if each.item.id in ids]
+            ranked = [each for each in recalled.memories if each.item.id in ids]
             unasked = not asks_for_much and (is_cut or not is_request(question))
             memories = Memories(considered=admitted, unsupported=self._unsupported(question, recalled, asks_for_much))
             least = _WORTH_SAYING_UNASKED if unasked and limit is None else 0.0
-            return memories, self._choose(memories, ranked, within, least, set(already.values()))
+            return memories, self._choose(memories, ranked, within, least, words_of(shown))
 
         number = min(self._usually_enough(room) + len(already), most) if limit is None else most
         memories, is_enough = chosen(await self.admission.enough(read, number))
@@ -238,11 +237,12 @@ class Remembering:
         """
         least = max(least, _BESIDE_THE_BEST * ranked[0].score if ranked else 0.0)
         most, left = _most_characters(room), room
-        for each in ranked:
-            item = each.item
-            shown = item if len(item.content) <= most else excerpt(item, each.passage, most)
-            cost = self.count(shown) + _TOKENS_OF_A_SPEAKER
-            gist = gist_of(item)
+        gists = gists_of([each.item for each in ranked])
+        as_shown = [
+            each.item if len(each.item.content) <= most else excerpt(each.item, each.passage, most) for each in ranked
+        ]
+        for each, gist, shown, tokens in zip(ranked, gists, as_shown, self.count.of_each(as_shown), strict=True):
+            item, cost = each.item, tokens + _TOKENS_OF_A_SPEAKER
             if each.score < least:
                 memories.left_out.append((item, TOO_LITTLE))
             elif cost > left:
@@ -283,10 +283,8 @@ def _asks_for_much(question: str, recalled: Recalled, *, is_cut: bool) -> bool:
     return not is_cut or asks_about_self(question)
 
 
-def _statement(item: MemoryItem, most: int) -> MemoryItem:
-    """Return what an item tells: of a long one, such as a task with a text to work on, the statements alone."""
-    if len(item.content) <= _SHORT:
-        return item
+def _statements_of(item: MemoryItem, most: int) -> MemoryItem:
+    """Return what a long item tells, such as a task with a text to work on: the statements alone."""
     told = " ".join(" ".join(statements(item.content)).split())
     return excerpt(item.model_copy(update={"content": f"{told} …"}), "", most) if told else excerpt(item, "", most)
 

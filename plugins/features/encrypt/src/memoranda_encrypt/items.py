@@ -10,7 +10,7 @@ from pydantic_core import from_json, to_json
 
 from memoranda.embeddings import Embeddings
 from memoranda.items import SCOPE_FIELDS, BranchMemory, MemoryItem, MemoryMetadata
-from memoranda.offloading import offload
+from memoranda.loops import offload
 from memoranda.shapes import json_text
 from memoranda.store.backend import bare_item, bare_metadata, fields_of, further_values, make_item
 from memoranda.store.fields import TRUSTED

@@ -12,8 +12,7 @@ from typing import Any, TypeVar
 
 from memoranda.errors import InputError, StoreClosedError, UnsupportedError
 from memoranda.items import BUILTIN_TYPES, Changes, MemoryItem, MemoryMetadata, Payload
-from memoranda.loops import CallsUnderWay
-from memoranda.offloading import ITEMS_PER_TURN, filter_weight, offload
+from memoranda.loops import ITEMS_PER_TURN, CallsUnderWay, filter_weight, offload
 from memoranda.store import Capability, Finding, Owner, Ranker, Store
 from memoranda.store.backend import (
     AS_ADDED,

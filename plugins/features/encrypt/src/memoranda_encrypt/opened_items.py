@@ -11,11 +11,11 @@ from typing import Any, NamedTuple, Protocol
 
 from memoranda.errors import StoreClosedError
 from memoranda.items import SCOPE_FIELDS, MemoryItem, MemoryMetadata
-from memoranda.offloading import ITEMS_PER_TURN, offload
+from memoranda.loops import ITEMS_PER_TURN, offload
 from memoranda.store import Capability, Ranker, copy_item, dump_item, load_item
 from memoranda.store.backend import EVERY_ITEM, Engine, Filter, Listing, items_where
 from memoranda.store.fields import TRUSTED
-from memoranda.store.lifetime_layer import Lifetimes
+from memoranda.store.lifetimes import Lifetimes
 from memoranda_encrypt.filters import Divided, StoredNames, divided
 from memoranda_encrypt.items import Draft, Said, VectorSealer, built, open_body
 from memoranda_encrypt.keyring import LOOK_AGAIN, KeyRing

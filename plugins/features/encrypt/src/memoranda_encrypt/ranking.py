@@ -13,8 +13,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from memoranda.items import Changes, MemoryItem, Payload
-from memoranda.loops import LoopLock
-from memoranda.offloading import ITEMS_PER_TURN, import_in_thread, offload, ranking_weight
+from memoranda.loops import ITEMS_PER_TURN, LoopLock, import_in_thread, offload, ranking_weight
 from memoranda.store import RankedItem, SearchMode, copy_item
 from memoranda.store.backend import (
     AS_ADDED,

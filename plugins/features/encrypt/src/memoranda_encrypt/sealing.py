@@ -24,7 +24,7 @@ from typing import Any, Literal
 from cryptography.exceptions import InvalidTag
 
 from memoranda.items import MemoryItem, ids_of
-from memoranda.offloading import offload
+from memoranda.loops import offload
 from memoranda.store import Capability
 from memoranda.store.backend import AS_ADDED, EVERY_ITEM, Change, Engine, Filter, Write, items_where
 from memoranda_encrypt.keyring import DataKey, KeyRing

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING
 
 from memoranda.errors import VersionConflictError
 from memoranda.items import MemoryItem, MemoryMetadata
-from memoranda.loops import LoopLock
-from memoranda.offloading import ITEMS_PER_TURN, offload
+from memoranda.loops import ITEMS_PER_TURN, LoopLock, offload
 from memoranda.store import Capability, copy_item
 from memoranda.store.backend import (
     EVERY_ITEM,

@@ -6,8 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from memoranda.errors import InputError
 from memoranda.items import MemoryItem
-from memoranda.loops import LoopLock
-from memoranda.offloading import offload
+from memoranda.loops import LoopLock, offload
 from memoranda.store import Store
 from memoranda.trust import Trust, check_trust
 from memoranda_facts.knowledge import Knowledge, Names

@@ -14,7 +14,7 @@ from memoranda.errors import MemoryError
 from memoranda.items import MemoryItem, MemoryMetadata
 from memoranda.store import Capability, Observer, Store
 from memoranda.store.backend import Filter, Value, items_where
-from memoranda.store.spaces import space_of
+from memoranda.store.owners import space_of
 from memoranda_facts.changes import Changes
 from memoranda_facts.knowledge import Knowledge
 from memoranda_facts.log import Logs

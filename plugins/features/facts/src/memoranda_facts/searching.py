@@ -9,7 +9,7 @@ from itertools import takewhile
 from typing import NamedTuple
 
 from memoranda.items import MemoryItem, MemoryMetadata
-from memoranda.offloading import import_in_thread
+from memoranda.loops import import_in_thread
 from memoranda.store import Store
 from memoranda.tokens import TokenCounter, estimate_tokens
 from memoranda.trust import Trust

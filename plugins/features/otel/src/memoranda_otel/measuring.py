@@ -10,8 +10,7 @@ from typing import Any, TypeVar
 from memoranda.items import MemoryItem
 from memoranda.store import Observer, Owner, Store
 from memoranda.store.backend import Engine, Layer, Listing, Query, Write, Written
-from memoranda.store.calls import Call, End, measure
-from memoranda.store.steps import WATCHING, Begin, reported
+from memoranda.store.calls import WATCHING, Begin, Call, End, measure, reported
 
 __all__ = ["Call", "Measuring"]
 

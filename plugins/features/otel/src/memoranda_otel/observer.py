@@ -17,9 +17,8 @@ from opentelemetry.trace import SpanKind
 from memoranda import __version__
 from memoranda.items import MemoryItem, MemoryMetadata
 from memoranda.store import Capability, RankedItem, Recalled, Store, namespace_key
-from memoranda.store.calls import Call, End
+from memoranda.store.calls import WATCHING, Begin, Call, End
 from memoranda.store.layers import add_layer
-from memoranda.store.steps import WATCHING, Begin
 from memoranda_otel import conventions, settings
 from memoranda_otel.conventions import (
     BACKEND,

@@ -12,8 +12,8 @@ from memoranda.errors import CorruptStoreError, InputError
 from memoranda.items import SCOPE_FIELDS, MemoryItem, Payload, now_text
 from memoranda.shapes import check_text, whole_number
 from memoranda.store import EVERYTHING, Capability, Store
+from memoranda.store.owners import space_of
 from memoranda.store.records import writing_records
-from memoranda.store.spaces import space_of
 from memoranda.trust import check_trust, trust_of
 from memoranda_receipts.layout import text_of
 from memoranda_receipts.purging import clean

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from memoranda.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from memoranda.store.spaces import space_of
+    from memoranda.store.owners import space_of
     from memoranda_spaces.grants import Grants, Reader
     from memoranda_spaces.records import Event, Grant, Grantee, agent, group, user
 
@@ -16,7 +16,7 @@ __all__ = ["Event", "Grant", "Grantee", "Grants", "Reader", "agent", "group", "s
 __getattr__, __dir__ = lazy_names(
     __name__,
     {
-        "memoranda.store.spaces": ["space_of"],
+        "memoranda.store.owners": ["space_of"],
         "grants": ["Grants", "Reader"],
         "records": ["Event", "Grant", "Grantee", "agent", "group", "user"],
     },

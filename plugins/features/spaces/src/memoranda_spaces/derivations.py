@@ -16,12 +16,12 @@ from typing import Any
 
 from memoranda.errors import InputError
 from memoranda.items import MemoryItem, MemoryMetadata, sources_of
-from memoranda.offloading import in_slices
+from memoranda.loops import in_slices
 from memoranda.store import Capability, Store, copy_item
 from memoranda.store.backend import EVERY_ITEM, Change, Filter, Layer, Write, items_of_ids, items_where, storable
 from memoranda.store.lineage import erase
+from memoranda.store.owners import DIRECTORY, check_user, space_of
 from memoranda.store.records import writing_records
-from memoranda.store.spaces import DIRECTORY, check_user, space_of
 from memoranda.trust import Trust, trust_of
 from memoranda_spaces.access import MOST_TRUST, WRITTEN_TRUST, Access
 from memoranda_spaces.records import identity, user

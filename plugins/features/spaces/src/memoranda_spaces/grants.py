@@ -12,8 +12,8 @@ from memoranda.shapes import check_text
 from memoranda.store import Moment, Store
 from memoranda.store.backend import Layer, moment_text
 from memoranda.store.granting import granting
+from memoranda.store.owners import DIRECTORY, PREFIX, check_name, space_of
 from memoranda.store.records import writing_records
-from memoranda.store.spaces import DIRECTORY, PREFIX, check_name, space_of
 from memoranda_spaces.access import Access
 from memoranda_spaces.derivations import publish, unpublish, withdraw
 from memoranda_spaces.records import (

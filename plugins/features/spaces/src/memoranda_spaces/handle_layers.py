@@ -24,9 +24,9 @@ from memoranda.store.backend import (
     items_where,
 )
 from memoranda.store.granting import Surroundings
+from memoranda.store.owners import space_of, space_owner
 from memoranda.store.ranked import best_of_all
-from memoranda.store.spaces import space_of, space_owner
-from memoranda.store.writes import Packer
+from memoranda.store.requests import Packer
 from memoranda_backend.ranking import one_embedding
 from memoranda_spaces.access import MOST_TRUST, Access, Granted, is_shared, seen, seen_all, shared
 

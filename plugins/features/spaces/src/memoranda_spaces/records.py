@@ -18,7 +18,7 @@ from memoranda.items import MemoryItem, MemoryMetadata, MemoryStatus
 from memoranda.store import Store
 from memoranda.store.backend import Filter, Layer, Page, items_where
 from memoranda.store.checks import check_key
-from memoranda.store.spaces import DIRECTORY, check_name, check_user
+from memoranda.store.owners import DIRECTORY, check_name, check_user
 
 logger = logging.getLogger(__name__)
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from memoranda.errors import InputError, NotGrantedError, UnsupportedError
 from memoranda.items import MemoryItem, MemoryMetadata, sources_of
-from memoranda.offloading import in_slices
+from memoranda.loops import in_slices
 from memoranda.store import Capability, Observer, Store
 from memoranda.store.backend import (
     AS_ADDED,
@@ -30,8 +30,8 @@ from memoranda.store.backend import (
 )
 from memoranda.store.granting import Surroundings
 from memoranda.store.layers import add_layer
+from memoranda.store.owners import DIRECTORY, space_of, space_owner
 from memoranda.store.records import is_being_written
-from memoranda.store.spaces import DIRECTORY, space_of, space_owner
 from memoranda.trust import Trust
 from memoranda_spaces.access import WRITTEN_TRUST, Access, Clock
 from memoranda_spaces.derivations import (

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from memoranda.errors import InputError
 from memoranda.items import SCOPE_FIELDS, MemoryItem, MemoryMetadata, MemoryStatus, SummaryMemory, now_text, utc_text
-from memoranda.offloading import offload
+from memoranda.loops import offload
 from memoranda.store.base import Store
 from memoranda.store.codec import dump_metadata
 from memoranda.store.conditions import json_equal

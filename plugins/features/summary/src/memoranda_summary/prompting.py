@@ -16,7 +16,7 @@ from typing import Any
 from memoranda.errors import InputError, MemoryError, SummaryError
 from memoranda.integrity import pairs
 from memoranda.items import HumanMemory, MemoryItem, SummaryMemory
-from memoranda.offloading import offload
+from memoranda.loops import offload
 from memoranda.tokens import TokenCounter
 from memoranda.trust import lowest_trust
 from memoranda_summary.templates import Template

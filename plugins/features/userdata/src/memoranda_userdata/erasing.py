@@ -16,7 +16,7 @@ from memoranda.items import MemoryItem, MemoryMetadata, now_text, sources_of
 from memoranda.store import Capability, Erasing
 from memoranda.store.backend import moment_text
 from memoranda.store.lineage import archived_as, changed_item, hidden_by
-from memoranda.store.spaces import DIRECTORY, space_of
+from memoranda.store.owners import DIRECTORY, space_of
 from memoranda.trust import origin_of
 
 if TYPE_CHECKING:

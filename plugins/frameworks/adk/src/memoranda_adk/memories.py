@@ -13,10 +13,11 @@ from google.adk.sessions.session import Session
 from pydantic_core import to_jsonable_python
 
 from memoranda.items import MemoryItem, MemoryMetadata
-from memoranda.speakers import SOMEONE_ELSE, is_someone_elses
+from memoranda.speakers import SOMEONE_ELSE
 from memoranda.store import Capability, Store
-from memoranda.store.spaces import space_of
+from memoranda.store.owners import space_of
 from memoranda.sync import SyncStore
+from memoranda.trust import is_someone_elses
 from memoranda_adk.events import FORMAT, USER, EventFormat, item_id
 from memoranda_backend.text import index_terms, query_terms
 from memoranda_messages.prompts import remarked

@@ -11,7 +11,7 @@ from agent_framework import AgentSession, ContextProvider, HistoryProvider, Mess
 
 from memoranda.loops import LoopLock
 from memoranda.store import Store
-from memoranda.store.spaces import space_of
+from memoranda.store.owners import space_of
 from memoranda.sync import SyncStore
 from memoranda.trust import lowest_trust
 from memoranda_agent_framework.messages import SHARED, TRUST, AgentFrameworkFormat, is_shared

@@ -18,7 +18,7 @@ from agents.memory import SessionSettings
 from agents.memory.session_settings import coerce_session_settings, resolve_session_limit
 from agents.tool_context import ToolContext
 
-from memoranda.offloading import filter_weight, offload
+from memoranda.loops import filter_weight, offload
 from memoranda.store import Store
 from memoranda_messages import Dropped, PlainTool
 from memoranda_messages.plain_tools import answer

@@ -14,7 +14,7 @@ from strands.types.tools import AgentTool, ToolResult, ToolUse
 
 from memoranda.items import SCOPE_FIELDS, MemoryItem, MemoryMetadata
 from memoranda.store import Store
-from memoranda.store.spaces import space_of
+from memoranda.store.owners import space_of
 from memoranda.sync import SyncStore
 from memoranda_messages import PlainTool
 from memoranda_messages.payload_json import encode_payload

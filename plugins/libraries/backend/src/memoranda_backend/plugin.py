@@ -11,7 +11,7 @@ def memoranda_rankers() -> list[RankerSpec]:
     return [
         RankerSpec(
             "text",
-            target="memoranda_backend.ranking.ranker:TextRanker",
+            target="memoranda_backend.ranking.scope_index:TextRanker",
             api=1,
             summary="Words weighted by how rare they are, with neighbouring turns, speakers and dates.",
         )

@@ -117,6 +117,13 @@ def indented(text: str, first: str) -> str:
     return "\n".join([first + lines[0], *(f"  {line}".rstrip() for line in lines[1:])])
 
 
+def memory_entry(text: str, first: str) -> str:
+    """Return stored text as an entry of the section of memories, with ``first`` before its first line."""
+    if text.isascii() and text.isprintable() and "<" not in text:  # Most are one line with nothing to replace.
+        return first + text
+    return indented(without_section_tags(text), first)
+
+
 def conversation_entry(item: MemoryItem) -> str:
     """Return a turn of the conversation as an entry: who speaks, what, and which tools are called."""
     calls = [f"{call_name(call)}({call_arguments(call)})" for call in calls_of(item)]

@@ -70,7 +70,7 @@ def stats(
 
 async def _counted(store: Store, metadata: options.Owner) -> Numbers:
     from memoranda.store import Capability
-    from memoranda.store.spaces import DIRECTORY, space_of
+    from memoranda.store.owners import DIRECTORY, space_of
 
     numbers = Numbers()
     numbers.capabilities = sorted(capability.value for capability in store.capabilities)

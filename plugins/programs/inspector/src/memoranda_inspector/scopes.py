@@ -21,7 +21,7 @@ from memoranda.errors import InputError
 from memoranda.items import SCOPE_FIELDS, MemoryMetadata
 from memoranda.store import Owner as StoreOwner
 from memoranda.store import ScopedStore, Store
-from memoranda.store.spaces import is_reserved
+from memoranda.store.owners import is_reserved
 
 
 async def newest_sessions(store: Store, within: MemoryMetadata | None) -> list[StoreOwner]:

@@ -19,7 +19,7 @@ from pydantic import BaseModel, Field
 
 from memoranda.errors import InputError, quoted
 from memoranda.items import SCOPE_FIELDS, MemoryItem, MemoryMetadata, now_text
-from memoranda.store.spaces import space_of
+from memoranda.store.owners import space_of
 from memoranda.trust import origin_of, trust_of
 from memoranda_facts import Facts
 from memoranda_facts.extraction import everyday_schema

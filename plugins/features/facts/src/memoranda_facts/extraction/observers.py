@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Self
 from memoranda.errors import InputError, PluginLoadError
 from memoranda.items import MemoryItem, MemoryMetadata
 from memoranda.store import Observer, Store
-from memoranda.store.spaces import is_reserved, space_of
+from memoranda.store.owners import is_reserved, space_of
 from memoranda.tokens import TokenCounter
 from memoranda.trust import Trust, check_trust
 from memoranda_facts.extraction.extractors import FactExtractor, installed_extractor, is_spoken

@@ -7,8 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
-from memoranda_backend.ranking.names import ASSISTANTS, is_role
-from memoranda_backend.ranking.participants import capitalised
+from memoranda_backend.ranking.names import ASSISTANTS, capitalised, is_role
 from memoranda_backend.ranking.queries import Query
 from memoranda_backend.ranking.scope_arrays import Flags, Ints, ScopeArrays
 

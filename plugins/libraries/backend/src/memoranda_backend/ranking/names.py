@@ -1,9 +1,10 @@
-"""The speaker of an item, and the person that a query is about."""
+"""The names of those who speak, of those who are called by name, and of the person that a query is about."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
+from itertools import groupby, islice, pairwise
 
 from memoranda.items import BUILTIN_TYPES
 from memoranda_backend.text.languages import PERSONS_OF
@@ -75,3 +76,118 @@ def query_without_names(query: str, names: Iterable[str]) -> str:
     if shorter == query or all(word in STOPWORDS for word in fold_words(shorter)):
         return query
     return shorter
+
+
+_GREETINGS = (
+    "hey hi hello thanks congrats bye dear hallo danke hola gracias salut bonjour merci ciao grazie olá oi obrigado "
+    "obrigada привет спасибо"
+)
+_GREETED = frozenset(_GREETINGS.split())
+_MARKS = ("!", ",", "?", ".")
+"""What follows a name by which somebody is called."""
+_BEFORE_MARK = re.compile(r"(?<![^\W_])([A-Z\u00c0-\u00de\u0370-\u03ab\u0400-\u042f][^\W\d_]*)(?=[!,?.])")
+_BEFORE_NAME = 2
+"""How many words a text may begin with where the last is a name that is called: "Wow Ada!"."""
+
+_WORD = re.compile(r"[^\W\d_]+")
+_NO_NAMES = STOPWORDS.union(MONTHS)
+_BEGINNING = 80
+"""How many characters of a content are read: people are called by name at the beginning."""
+
+MOST_NAMES = 32
+"""For how many names it is kept who calls them."""
+
+HEARD = 500
+"""How many of the newest items tell who speaks in a scope."""
+
+_NEAR = 12
+_TIMES, _IN_TURN = 10, 0.8
+"""Two people take turns if, of at least so many nearby pairs of calls, this share is an even number of turns apart."""
+
+
+def capitalised(query: str) -> frozenset[str]:
+    """Return the words of a query that are capitalised like names."""
+    if query.islower():
+        return frozenset()
+    return frozenset(word for word in _WORD.findall(query) if word[0].isupper() and word.lower() not in _NO_NAMES)
+
+
+def beginning_of(text: str) -> str:
+    """Return what :func:`called_names` needs of a text: its beginning, and if it has several lines, the end of one."""
+    return text[:_BEGINNING] if "\n" not in text else text[:_BEGINNING] + "\n"
+
+
+def called_names(text: str) -> tuple[list[str], list[str]]:
+    """Return whom a text calls by name, and which names stand beside a greeting: "Thanks, Ada!" does both.
+
+    "That's lovely, Ada!" was not said by Ada. A text of several lines calls no one: several people may speak in it.
+    """
+    beginning = text[:_BEGINNING]
+    called, greeted = [], []
+    for found in _BEFORE_MARK.finditer(beginning):
+        name, before = found[1], beginning[: found.start()].rstrip()
+        words = before.split(None, _BEFORE_NAME)
+        if before[-1:] in _MARKS or len(words) < _BEFORE_NAME:
+            called.append(name)
+        spoken = before.rstrip(",").casefold().split()[-2:]
+        if spoken and (spoken[-1] in _GREETED or spoken == ["thank", "you"]):
+            greeted.append(name)
+    return ([] if "\n" in text else called), greeted
+
+
+class Calls:
+    """Whom the items of a scope call by name, found out for a name when it is first asked for: few queries name one."""
+
+    def __init__(self) -> None:
+        self._found: dict[str, tuple[int, list[int], list[int]]] = {}
+        """For each name, how many rows were read, and the rows that call it and that greet it."""
+
+    def of(self, name: str, beginnings: Sequence[str]) -> tuple[list[int], list[int]]:
+        """Return the rows that call a person by name, and those that have the name beside a greeting.
+
+        ``beginnings`` are those of all rows, of which there are only ever more; see :func:`beginning_of`.
+        """
+        read, calling, greeting = self._found.get(name, (0, [], []))
+        if read < len(beginnings):
+            for row, beginning in enumerate(islice(beginnings, read, None), start=read):
+                if name in beginning:
+                    called, greeted = called_names(beginning)
+                    calling += [row] * (name in called)
+                    greeting += [row] * (name in greeted)
+            if len(self._found) == MOST_NAMES:
+                self._found.clear()
+            self._found[name] = len(beginnings), calling, greeting
+        return calling, greeting
+
+
+def turns_of_callers(calling: Iterable[int], stretch_of: Callable[[int], tuple[int, int]]) -> set[int]:
+    """Return the turns of the callers: the calls, and if two people take turns, every other turn around each call.
+
+    ``stretch_of`` returns the first and the end of the consecutive turns around one. With several people, or in notes,
+    it is chance whether two calls of one name are an even number of turns apart.
+    """
+    said, near, even = set(calling), 0, 0
+    in_turn: set[int] = set()
+    for (start, end), found in groupby(sorted(said), stretch_of):
+        calls = list(found)
+        apart = [right - left for left, right in pairwise(calls) if right - left <= _NEAR]
+        near, even = near + len(apart), even + sum(turns % 2 == 0 for turns in apart)
+        middles = [(left + right) // 2 + 1 for left, right in pairwise(calls)]
+        for call, first, last in zip(calls, [start, *middles], [*middles, end], strict=True):
+            in_turn.update(range(call, last, 2), range(call, first - 1, -2))
+    return in_turn if even >= _IN_TURN * max(near, _TIMES) else said
+
+
+def taking_part(query: str, heard: Iterable[tuple[str | None, str]]) -> set[str]:
+    """Return who speaks in these turns, each a name and a content, and the names in the query that are called.
+
+    "Thanks, Ada!" calls Ada. Her name is taken out of a query before it is embedded, as those of speakers are.
+    """
+    asked = capitalised(query)
+    names = set()
+    for name, content in heard:
+        names.add(speaker_of(name, "", content))
+        beginning = content[:_BEGINNING] if asked else ""
+        if any(word in beginning for word in asked):
+            names.update(asked.intersection(called_names(beginning)[1]))
+    return names - {""}

@@ -1,16 +1,21 @@
-"""The input, the results and the weights of a ranking."""
+"""Passages: items and windows of conversations as a ranking sees them, its results, and its weights."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import lru_cache
+from itertools import pairwise
 from math import inf
 from typing import NamedTuple
 
 from memoranda.errors import InputError
 from memoranda.items import MemoryItem
 from memoranda.store import RankedItem
+from memoranda_backend.ranking.names import speaker_of
 from memoranda_backend.text.passage_splitting import passage_at
 
 _SILENCE = timedelta(hours=4)
@@ -146,3 +151,75 @@ class Weights:
         """Return each distance, and how much of a turn's terms counts for the turn so far after and before it."""
         faded = [(far, self.fading ** (far - 1)) for far in range(1, self.reach + 1)]
         return [(far, self.before * share, self.after * share) for far, share in faded]
+
+
+Conversation = tuple[str | None, str | None, str | None]
+
+
+def conversation_key(item: MemoryItem) -> Conversation:
+    """Return the conversation of an item: its user, session and task."""
+    return item.metadata.user_id, item.metadata.session_id, item.metadata.task_id
+
+
+def passage_of(item: MemoryItem, terms: Sequence[str] | None = None) -> Passage:
+    """Return an item as a passage; ``terms`` are its index terms, if a backend stores them."""
+    session = conversation_name(*conversation_key(item))
+    speaker = speaker_of(item.name, item.memory_type, item.content)
+    return Passage(item.id, item.content, speaker, item.created_at, session, terms)
+
+
+@lru_cache(maxsize=4096)
+def conversation_name(user_id: str | None, session_id: str | None, task_id: str | None) -> str:
+    """Return the name of a conversation, as passages have it."""
+    return "\0".join(["" if part is None else f"={part}" for part in (user_id, session_id, task_id)])
+
+
+def name_in(extra_json: str) -> str | None:
+    """Return the speaker's name from a row's ``extra_json``, parsed only if it has one. Raises ValueError."""
+    return _short_name_in(extra_json) if len(extra_json) <= _SHORT else _name_in(extra_json)
+
+
+_SHORT = 200
+"""How long a row's other fields may be to be remembered; most have a name and nothing else."""
+
+
+def _name_in(extra_json: str) -> str | None:
+    try:
+        name = json.loads(extra_json).get("name") if '"name"' in extra_json else None
+    except (AttributeError, RecursionError) as error:
+        raise ValueError("the other fields cannot be read") from error
+    if name is not None and type(name) is not str:
+        raise ValueError("the name is no text")
+    return name
+
+
+_short_name_in = lru_cache(maxsize=4096)(_name_in)
+
+
+def joined(windows: Iterable[Sequence[Passage]]) -> list[Sequence[Passage]]:
+    """Return the windows with those that share passages made into one, each passage once, the earliest first."""
+    windows = list(windows)
+    times = Counter([passage.key for window in windows for passage in window])
+    shared = {key for key, count in times.items() if count > 1}
+    runs: list[Sequence[Passage]] = []
+    sharing: list[Sequence[Passage]] = []
+    for window in windows:
+        (runs if shared.isdisjoint([passage.key for passage in window]) else sharing).append(window)
+    passages = {passage.key: passage for window in sharing for passage in window}
+    following: dict[str, str] = {}
+    preceded: set[str] = set()
+    for window in sharing:
+        for left, right in pairwise(window):
+            if left.key not in following and right.key not in preceded:
+                following[left.key] = right.key
+                preceded.add(right.key)
+    for first in sorted(passages, key=preceded.__contains__):
+        run = []
+        key: str | None = first
+        # Taking each passage out ends the walk even where windows contradict each other and lead in a circle.
+        while key is not None and (passage := passages.pop(key, None)) is not None:
+            run.append(passage)
+            key = following.get(key)
+        if run:
+            runs.append(run)
+    return sorted(filter(None, runs), key=lambda run: (run[0].date, run[0].key))

@@ -1,4 +1,4 @@
-"""Ranked search for engines that tell what has changed: one cache of the scopes that were searched last.
+"""What is kept of the scopes that were searched last, and ranked search for engines that tell what has changed in them.
 
 A search asks the engine how the items of its scope differ from those of the last search, and ranks what is there now.
 Only items of the scope are read, and nothing that a ranking counts or averages comes from anywhere else: it must not
@@ -7,18 +7,54 @@ reveal anything of other tenants.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+import threading
+from collections.abc import Awaitable, Callable, Hashable
 from dataclasses import fields
 from itertools import filterfalse
 from operator import attrgetter
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from memoranda.items import Changes, MemoryItem
-from memoranda.loops import LoopLock
-from memoranda.offloading import filter_weight, offload, ranking_weight
+from memoranda.loops import LoopLock, filter_weight, offload, ranking_weight
 from memoranda.store import RankedItem, Ranker, copy_item
 from memoranda.store.backend import AS_ADDED, Engine, Entry, Expiry, Filter, Query, ScopeIndex, items_where
-from memoranda_backend.ranking.kept_scopes import KeptScopes
+
+ScopeT = TypeVar("ScopeT")
+
+
+class KeptScopes(Generic[ScopeT]):
+    """Scopes by what a search asks of them. Several threads may use it."""
+
+    def __init__(self) -> None:
+        self._scopes: dict[Hashable, ScopeT] = {}
+        self._sizes: dict[Hashable, int] = {}
+        self._lock = threading.Lock()
+
+    def forget(self) -> None:
+        """Drop everything: it may hold purged content."""
+        with self._lock:
+            self._scopes, self._sizes = {}, {}
+
+    def of(self, key: Hashable, make: Callable[[], ScopeT]) -> ScopeT:
+        """Return the scope of a key, made if it is not kept."""
+        with self._lock:
+            scope = self._scopes.pop(key) if key in self._scopes else make()
+            self._scopes[key] = scope  # The most recently searched one is last.
+            return scope
+
+    def measured(self, key: Hashable, scope: ScopeT, size: int, most: int) -> None:
+        """Note the bytes of a scope; while all take more than ``most``, drop the least recently searched others."""
+        with self._lock:
+            if self._scopes.get(key) is not scope:
+                return
+            self._sizes[key] = size
+            held = sum(self._sizes.values())
+            for other in [each for each in self._scopes if each != key]:
+                if held <= most:
+                    break
+                del self._scopes[other]
+                held -= self._sizes.pop(other, 0)
+
 
 MOST_BYTES = 256 << 20
 """About how many bytes are kept for all scopes; the least recently searched ones are dropped. A larger scope is kept

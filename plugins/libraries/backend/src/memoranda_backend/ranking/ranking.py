@@ -7,14 +7,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 import numpy as np
 
 from memoranda.store.ranked import supported_by_any
-from memoranda_backend.ranking.passages import Passage, Scored, Weights
+from memoranda_backend.ranking.passages import Passage, Scored, Weights, joined
 from memoranda_backend.ranking.queries import asked
 from memoranda_backend.ranking.scope_arrays import Added, Floats, ScopeArrays, Wanted
 from memoranda_backend.ranking.scores import RankedScope, Scores, chosen_of, descending
 from memoranda_backend.ranking.scoring import WordScores
 from memoranda_backend.ranking.side_by_side import SideBySide
 from memoranda_backend.ranking.telling import most_telling
-from memoranda_backend.ranking.windows import joined
 
 
 def rank_text(

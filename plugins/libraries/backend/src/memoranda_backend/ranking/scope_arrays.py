@@ -16,18 +16,16 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from memoranda.offloading import give_way
+from memoranda.loops import give_way
 from memoranda_backend.ranking.dates import microseconds
-from memoranda_backend.ranking.names import ASSISTANTS, UNKNOWN
-from memoranda_backend.ranking.participants import MOST_NAMES, Calls, beginning_of, turns_of_callers
+from memoranda_backend.ranking.embedding import normalised
+from memoranda_backend.ranking.names import ASSISTANTS, MOST_NAMES, UNKNOWN, Calls, beginning_of, turns_of_callers
 from memoranda_backend.ranking.passages import SILENCE, Passage, Weights
 from memoranda_backend.ranking.postings import Column, Postings, spans, stable_order
 from memoranda_backend.ranking.trigrams import Spellings
-from memoranda_backend.ranking.vectors import normalised
-from memoranda_backend.text.forms import WordForms, having_any
 from memoranda_backend.text.languages import LANGUAGES_OF, STANDING_OF, STOPWORDS_OF, usual_language
 from memoranda_backend.text.passage_splitting import passage_count
-from memoranda_backend.text.stemming import stemmer_of
+from memoranda_backend.text.stemming import WordForms, having_any, stemmer_of
 from memoranda_backend.text.telling import LOOKED_AT, how_telling
 from memoranda_backend.text.terms import fold_words, index_words
 

@@ -1,4 +1,4 @@
-"""The index of a scope whose items are held in memory, for stores without an index of their own."""
+"""The index of a scope whose items are held in memory, and the ranker that makes one for stores without their own."""
 
 from __future__ import annotations
 
@@ -12,17 +12,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memoranda.items import MemoryItem
-from memoranda.offloading import give_way
+from memoranda.loops import give_way
 from memoranda.store import RankedItem
 from memoranda.store.backend import AtLeast, Condition, Entry, FieldEquals, Filter, Value, differing
 from memoranda.store.ranked import ScopeToRank, best_of_all
-from memoranda_backend.ranking.passages import Weights
+from memoranda_backend.ranking.passages import Weights, passage_of
 from memoranda_backend.ranking.postings import Column
 from memoranda_backend.ranking.ranking import rank
 from memoranda_backend.ranking.ranking import rank_together as ranked_together
 from memoranda_backend.ranking.scope_arrays import Added, Flags, ScopeArrays, Wanted
 from memoranda_backend.ranking.scores import RankedScope
-from memoranda_backend.ranking.turns import passage_of
+from memoranda_backend.ranking.times import by_time
+from memoranda_backend.ranking.verdict import judge
+from memoranda_backend.text.superseding import newest_first
 from memoranda_backend.text.terms import index_words
 
 _DIVIDED_AT_ONCE = 500
@@ -254,3 +256,16 @@ def _terms(entry: Entry) -> list[str]:
     if not entry.terms:
         entry.terms[:] = index_words(entry.item.content)
     return entry.terms
+
+
+class TextRanker:
+    """Ranks by words, and by what a conversation adds to them: neighbouring turns, speakers and dates."""
+
+    newest_first = staticmethod(newest_first)
+    judge = staticmethod(judge)
+    by_time = staticmethod(by_time)
+    rank_together = staticmethod(rank_together)
+
+    def index(self) -> ScopeIndex:
+        """Return a new index, for one scope."""
+        return ScopeIndex()

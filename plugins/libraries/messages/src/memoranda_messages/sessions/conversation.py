@@ -8,7 +8,7 @@ from typing import Any, Protocol
 from memoranda.errors import TurnConflictError, VersionConflictError
 from memoranda.integrity import linked_by_calls, remnants, shown_together, whole_groups
 from memoranda.items import SCOPE_FIELDS, MemoryItem, MemoryMetadata, new_id
-from memoranda.offloading import filter_weight, offload
+from memoranda.loops import filter_weight, offload
 from memoranda.store import EVERYTHING, Capability, Store
 from memoranda.store.records import check_record
 from memoranda.trust import check_trust, trust_of

@@ -13,7 +13,7 @@ from typing import Any, Self, TypedDict, TypeVar
 from memoranda import sync
 from memoranda.errors import StoreMisuseError
 from memoranda.items import MemoryItem
-from memoranda.offloading import filter_weight, offload
+from memoranda.loops import filter_weight, offload
 from memoranda.store import EVERYTHING, Store
 from memoranda.sync import SyncStore
 from memoranda.trust import check_trust

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from memoranda.errors import InputError
-from memoranda.offloading import in_slices
+from memoranda.loops import in_slices
 from memoranda_cli.plot import check_plot, svg_plot, write_plot
 from memoranda_commands import options
 from memoranda_commands.exits import CommandError, ExitCode

@@ -10,7 +10,7 @@ from pydantic import Field
 
 from memoranda.errors import InputError, SummaryError, VersionConflictError
 from memoranda.items import AIMemory, HumanMemory, MemoryItem, MemoryMetadata, now_text
-from memoranda.store.spaces import space_of
+from memoranda.store.owners import space_of
 from memoranda_mcp.graph import GRAPH_KIND
 from memoranda_mcp.memory import Memory, Outcome, ScopedMemory, labelled, memory_of
 from memoranda_mcp.tools.tool import Arguments, Content, Id, Report, tool
