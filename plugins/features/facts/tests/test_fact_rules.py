@@ -295,6 +295,12 @@ def test_a_dash_behind_what_is_no_name_introduces_nobody(lead: str) -> None:
         ("Finally got my own flat in Bristol, so I've left Leeds.", "lives_in: Bristol"),
         ("You can reach me at ada@new.example now.", "email: ada@new.example"),
         ("My number changed, it's 555-9876 now.", "phone: 555-9876"),
+        ("I live in St. Louis.", "lives_in: St. Louis"),
+        ("I work at St. Mary's.", "employer: St. Mary's"),
+        ("I live in Washington D.C. with two cats.", "lives_in: Washington D.C."),
+        ("Porto is home now.", "lives_in: Porto"),
+        ("I'm in Porto now.", "lives_in: Porto"),
+        ("Ich habe eine neue Stelle als Lehrer.", "job: Lehrer"),
     ],
 )
 def test_a_statement_behind_when_it_began_is_read(text: str, expected: str) -> None:
@@ -423,6 +429,9 @@ def test_places_are_known_without_capitals(text: str, facts: set[str]) -> None:
         "I moved to Marketing last month",
         "we moved to Plan B",
         "I'm in Figma now",
+        "I'm in Porto now, waiting for my train.",
+        "I'm in Porto now for work.",
+        "Paul is home now.",
         "i moved to obsidian",
     ],
 )

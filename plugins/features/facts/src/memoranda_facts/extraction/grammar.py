@@ -103,11 +103,11 @@ _PHRASES = {name: _list(name) for name in words() if name != "NOT_NAME"} | {
     "OCCUPATION": rf"(?:(?!(?:{_NOT_A_TRADE})\b)[A-Za-zà-ÿ/-]+ ){{0,3}}"
     rf"{_TRADE}(?! (?:of|shop|school|class)\b)",
     "ONE_WORD": "[A-Za-z][a-z]+",
-    "ORG": rf"(?:[{UPPER}][\w&'’.-]*\w(?:(?: of| for| and| &| the)* [{UPPER}0-9][\w&'’-]*){{0,4}}"
+    "ORG": rf"(?:(?:(?:St|Mt)\. )?[{UPPER}][\w&'’.-]*\w(?:(?: of| for| and| &| the)* [{UPPER}0-9][\w&'’-]*){{0,4}}"
     rf"|(?:an?|the) (?!new\b)(?:[\w-]+ ){{0,3}}{_list('BUSINESS')})",
     "PET": rf"(?:[{LOWER}-]+ ){{0,2}}{_list('PET_KIND')}",
-    "PLACE": rf"(?:the )?[{UPPER}][\w'’-]+"
-    rf"(?:(?: of| de| del| do| da| dos| di| la| am| sur| upon| on|,)? [{UPPER}][\w'’-]+){{0,4}}",
+    "PLACE": rf"(?:the )?(?:(?:St|Ste|Mt|Ft)\. )?[{UPPER}][\w'’-]+"
+    rf"(?:(?: of| de| del| do| da| dos| di| la| am| sur| upon| on|,)? [{UPPER}][\w'’-]+){{0,4}}(?:,? D\.C\.)?",
     "PHONE": rf"{_list('PHONE')}(?: (?:[A-Z]?\d+\w*|Pro|Plus|Max|Ultra|Mini|SE|Air))*",
     "PRODUCT": r"[A-Z][\w+#.-]*\w(?: (?:[A-Z][\w+#.-]*\w|v?\d[\w.]*\w|\d))*",
     "RANKED": rf"(?:(?i:{_list('RANK')}) ){{0,2}}(?i:{_TRADE})",
