@@ -207,7 +207,8 @@ class Store(Writing, Reading, Removing, Branching):
         least = None if min_score is None else number(min_score, "min_score", most=1)
         reached = self._of_owner()
         wanted = reached._filter(metadata=metadata, memory_type=memory_type, archived=None, **narrowing)
-        reached._bounds(metadata)  # Another user than the handle's is refused, whatever the limit.
+        if metadata is not None:
+            reached._bounds(metadata)  # Another user than the handle's is refused, whatever the limit.
         truth(current, "current")
         truth(shared, "shared")
         asked_at = None if now is None else moment_text(now, "now")
@@ -470,7 +471,7 @@ class ScopedStore(Store):
         return super()._reached(self._bound.within_scope(wanted))
 
     def _bounds(self, metadata: MemoryMetadata | None) -> MemoryMetadata | None:
-        return self._root._bounds(merge_scope(metadata, self.scope))
+        return merge_scope(metadata, self.scope)
 
     def _checked_mode(self, mode: SearchMode | None) -> SearchMode:
         return self._root._checked_mode(mode)

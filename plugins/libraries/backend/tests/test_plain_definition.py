@@ -32,8 +32,8 @@ from memoranda_backend.ranking.names import (
     turns_of_callers,
 )
 from memoranda_backend.ranking.passages import are_apart
-from memoranda_backend.text.passage_splitting import passage_count
 from memoranda_backend.text.stemming import stem
+from memoranda_backend.text.terms import passage_count
 
 Counts = dict[int, float]
 """How often a term occurs, by place."""

@@ -158,7 +158,7 @@ class Assembly:
             asked or "",
             shown,
             self._remarks,
-            used=self.count.of_all(shown),
+            used=sum(self.count.of_each(shown)),
             is_cut=is_cut,
             places=_places(self.handle, shown, is_cut),
             limit=self.limit,
@@ -205,7 +205,7 @@ class Assembly:
         summary stands for older rounds, those that are left all fit.
         """
         room = shares.conversation
-        if _FULL * self.count.of_all(said) < room:
+        if _FULL * sum(self.count.of_each(said)) < room:
             return said, False
         fitting = rounds_within(said, room, self.count)
         is_cut = len(fitting) < len(said)

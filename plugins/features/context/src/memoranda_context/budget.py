@@ -62,10 +62,6 @@ class Counts:
             tokens.append(self(item) if found is None else found[1])
         return tokens
 
-    def of_all(self, items: Iterable[MemoryItem]) -> int:
-        """Return the tokens of all items together."""
-        return sum(self.of_each(items))
-
     def of_texts(self, *texts: str) -> list[int]:
         """Return the tokens of each text, as a message of the user's."""
         tokens: list[int] = []

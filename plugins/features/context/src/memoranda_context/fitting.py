@@ -154,7 +154,7 @@ class Fitting:
             self._decisions.append(Decision("conversation", item.id, fits, reason, size))
         self._said = items
         self._parts = replace(self._parts, conversation=kept, open_round=self._fetched.open_round)
-        return left - self._count.of_all(kept)
+        return left - sum(self._count.of_each(kept))
 
     def _fit_recent(self, left: int) -> int:
         if not self._fetched.recent:

@@ -377,7 +377,7 @@ class ContextManager:
             query,
             shown,
             partial(self._remarks, fetched, metadata),
-            used=count.of_all(shown),
+            used=sum(count.of_each(shown)),
             repeated=[HumanMemory(content=query)],
         )
         found = memories.found

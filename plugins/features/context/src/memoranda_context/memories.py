@@ -70,7 +70,7 @@ async def prompt_memories(
     room_told = 0 if thrifty else shares.told(used, is_cut=is_cut)
     if not thrifty:
         told = await remembering.told(room_told, [*conversation, *repeated], places=places, is_cut=is_cut)
-    used += remembering.count.of_all(told)
+    used += sum(remembering.count.of_each(told))
     found = await remembering.found(
         question,
         shares.found(used, is_cut=is_cut),

@@ -235,7 +235,7 @@ class Parts:
         It stays unless the window moves.
         """
         if not count.is_estimate:
-            return count.of_all(self._beginning if reusable else self.items())
+            return sum(count.of_each(self._beginning if reusable else self.items()))
         # An item takes longer to make than everything else.
         texts = [self.soul if self.soul.strip() else "", self.lasting_notes()]
         said = self.conversation
@@ -243,7 +243,7 @@ class Parts:
             said = said[: len(said) - self.open_round]
         else:
             texts += [self.question_notes(), self.query or ""]
-        return sum(count.of_texts(*texts)) + count.of_all(said)
+        return sum(count.of_texts(*texts)) + sum(count.of_each(said))
 
     @cached_property
     def _beginning(self) -> list[MemoryItem]:

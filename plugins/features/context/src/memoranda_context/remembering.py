@@ -157,7 +157,7 @@ class Remembering:
         telling = [(each.item, gist) for each, gist in zip(found, gists, strict=True) if each.score >= _LEAST_TELLING]
         if is_all:
             everything = [(each.item, gist) for each, gist in zip(found, gists, strict=True) if not gist.is_small_talk]
-            if self.count.of_all([item for item, _ in everything]) + 2 * len(everything) <= room:
+            if sum(self.count.of_each([item for item, _ in everything])) + 2 * len(everything) <= room:
                 telling = everything
         most, seen = _most_characters(room), set(said)
         shown = [item if len(item.content) <= _SHORT else _statements_of(item, most) for item, _ in telling]

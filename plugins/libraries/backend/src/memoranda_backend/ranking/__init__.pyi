@@ -53,14 +53,14 @@ from memoranda_backend.ranking.scores import RankedScope as RankedScope
 from memoranda_backend.ranking.times import MERGED as MERGED
 from memoranda_backend.ranking.times import by_time as by_time
 from memoranda_backend.ranking.verdict import judge as judge
-from memoranda_backend.text.passage_splitting import divided as divided
-from memoranda_backend.text.passage_splitting import held_back as held_back
-from memoranda_backend.text.passage_splitting import passage_at as passage_at
+from memoranda_backend.text.terms import divided as divided
 from memoranda_backend.text.terms import fold_words as fold_words
+from memoranda_backend.text.terms import held_back as held_back
 from memoranda_backend.text.terms import index_terms as index_terms
 from memoranda_backend.text.terms import index_words as index_words
 from memoranda_backend.text.terms import is_unspaced as is_unspaced
 from memoranda_backend.text.terms import made_by_this_version as made_by_this_version
+from memoranda_backend.text.terms import passage_at as passage_at
 from memoranda_backend.text.terms import query_language as query_language
 from memoranda_backend.text.terms import query_terms as query_terms
 from memoranda_backend.text.terms import query_words as query_words

@@ -25,8 +25,7 @@ from memoranda.errors import BadVectorError, EmbeddingError, MemoryError
 from memoranda.loops import offload, word_weight
 from memoranda.shapes import whole_number
 from memoranda.store.backend import step
-from memoranda_backend.text.passage_splitting import divided, is_short
-from memoranda_backend.text.terms import query_terms
+from memoranda_backend.text.terms import divided, is_short, query_terms
 
 _FLOAT32_BYTES = 4
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import groupby, islice, pairwise
 
 from memoranda.items import BUILTIN_TYPES
+from memoranda.store import RankedItem
 from memoranda_backend.text.languages import PERSONS_OF
 from memoranda_backend.text.terms import MONTHS, STOPWORDS, fold_words, query_language
 
@@ -53,6 +54,25 @@ def asked_person(query: str) -> tuple[str, frozenset[str]]:
         return "assistant", first
     # "Can you show me …" is still about who asks; other languages have too many ways to ask what a person said.
     return ("user" if language == "english" or second.isdisjoint(words) else ""), first
+
+
+def wrong_person(query: str, ranked: Sequence[RankedItem], most: int) -> frozenset[str]:
+    """Return the name of the one speaker whom a query names, if what others say fits it better in the best results."""
+    asked = frozenset(fold_words(query))
+    speakers = [speaker_of(found.item.name, "", found.item.content) for found in ranked]
+    names = {asked.intersection(fold_words(speaker)) for speaker in set(speakers) if not is_role(speaker)}
+    named = [name for name in names if name]
+    if len(named) != 1:
+        return frozenset()
+    name = named[0]
+    own, others = 0, 0
+    for found, speaker in zip(ranked[:most], speakers, strict=False):
+        fits = sum(not any(part.startswith(term) for part in name) for term in found.terms)
+        if name.isdisjoint([*fold_words(speaker), *fold_words(found.item.content)]):
+            others = max(others, fits)
+        else:
+            own = max(own, fits)
+    return name if others > own else frozenset()
 
 
 def query_without_names(query: str, names: Iterable[str]) -> str:

@@ -16,7 +16,7 @@ from memoranda.errors import InputError
 from memoranda.items import MemoryItem
 from memoranda.store import RankedItem
 from memoranda_backend.ranking.names import speaker_of
-from memoranda_backend.text.passage_splitting import passage_at
+from memoranda_backend.text.terms import passage_at
 
 _SILENCE = timedelta(hours=4)
 SILENCE = _SILENCE // timedelta(microseconds=1)

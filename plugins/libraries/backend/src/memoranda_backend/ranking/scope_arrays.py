@@ -24,10 +24,9 @@ from memoranda_backend.ranking.passages import SILENCE, Passage, Weights
 from memoranda_backend.ranking.postings import Column, Postings, spans, stable_order
 from memoranda_backend.ranking.trigrams import Spellings
 from memoranda_backend.text.languages import LANGUAGES_OF, STANDING_OF, STOPWORDS_OF, usual_language
-from memoranda_backend.text.passage_splitting import passage_count
 from memoranda_backend.text.stemming import WordForms, having_any, stemmer_of
 from memoranda_backend.text.telling import LOOKED_AT, how_telling
-from memoranda_backend.text.terms import fold_words, index_words
+from memoranda_backend.text.terms import fold_words, index_words, passage_count
 
 Ints: TypeAlias = NDArray[np.int64]
 Floats: TypeAlias = NDArray[np.float64]

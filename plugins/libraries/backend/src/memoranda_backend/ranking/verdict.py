@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 
 from memoranda.store import RankedItem, Verdict
 from memoranda.store.ranked import RELEVANT, best_score
-from memoranda_backend.ranking.names import is_role, speaker_of
+from memoranda_backend.ranking.names import wrong_person
 from memoranda_backend.text.languages import AUXILIARIES, PERSONS_OF
 from memoranda_backend.text.terms import fold_words, query_language, query_words
 
@@ -76,7 +76,7 @@ def judge(query: str, ranked: Sequence[RankedItem]) -> tuple[Verdict, tuple[str,
     if not ranked:
         return "unknown", tuple(_written(query, query_words(query, query_language(query)).values()))
     missing = _missing(query, ranked)
-    unsupported = (*missing, *_written(query, [_wrong_person(query, ranked)]))
+    unsupported = (*missing, *_written(query, [wrong_person(query, ranked, _LOOKED_AT)]))
     found, least = ranked[0].evidence, _least_evidence(query, missing)
     if found is None:  # The results are of another ranking than this one.
         found, least = best_score(ranked), RELEVANT
@@ -120,25 +120,6 @@ def _is_request(query: str) -> bool:
     """Return True if a query is about the one who asks, or speaks to the one who is asked."""
     first, second = PERSONS_OF.get(query_language(query) or "-", PERSONS_OF["-"])
     return not (first | second).isdisjoint(fold_words(query))
-
-
-def _wrong_person(query: str, ranked: Sequence[RankedItem]) -> frozenset[str]:
-    """Return the name of the one speaker whom a query names, if what others say fits it better."""
-    asked = frozenset(fold_words(query))
-    speakers = [speaker_of(found.item.name, "", found.item.content) for found in ranked]
-    names = {asked.intersection(fold_words(speaker)) for speaker in set(speakers) if not is_role(speaker)}
-    named = [name for name in names if name]
-    if len(named) != 1:
-        return frozenset()
-    name = named[0]
-    own, others = 0, 0
-    for found, speaker in zip(ranked[:_LOOKED_AT], speakers, strict=False):
-        fits = sum(not any(part.startswith(term) for part in name) for term in found.terms)
-        if name.isdisjoint([*fold_words(speaker), *fold_words(found.item.content)]):
-            others = max(others, fits)
-        else:
-            own = max(own, fits)
-    return name if others > own else frozenset()
 
 
 def _written(query: str, words: Iterable[Iterable[str]]) -> list[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from memoranda_backend.text.passage_splitting import divided, held_back, passage_at, passage_count
 from memoranda_backend.text.telling import (
     MANY_TOLD,
     MUCH_TOLD,
@@ -15,11 +14,15 @@ from memoranda_backend.text.telling import (
     statements,
 )
 from memoranda_backend.text.terms import (
+    divided,
     fold_words,
+    held_back,
     index_terms,
     index_words,
     is_unspaced,
     made_by_this_version,
+    passage_at,
+    passage_count,
     query_language,
     query_terms,
     query_words,
