@@ -174,7 +174,9 @@ async def test_nothing_expires_before_its_time_in_a_store_that_others_use() -> N
     world: dict[str, Any] = {}
     store = wrong.SharedStore(world)
     await store.add(item, ttl=10)
-    outcome, reason = await outcome_of(lambda: wrong.SharedStore(world), "touching_gives_new_life", exclusive=False)
+    outcome, reason = await outcome_of(
+        lambda: wrong.SharedStore(world), "a_second_lifetime_replaces_the_first", exclusive=False
+    )
     assert outcome is Outcome.SKIPPED
     assert "memories of others" in reason
     assert await store.get(item.id) is not None

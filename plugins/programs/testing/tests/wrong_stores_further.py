@@ -476,7 +476,7 @@ class RemembersTheHead(known.SharedStore):
 
 WRONG_STORES: list[tuple[type[InMemoryStore] | Callable[[], InMemoryStore], str]] = [
     *((store, CALLS) for store in (GetForgetsTheFilter, HeadForgetsUsers, WindowForgetsTasks)),
-    (GetManyForgetsUsers, "several_items_are_read_at_once"),
+    (GetManyForgetsUsers, "every_method_does_right_by_every_state"),
     *((store, CALLS) for store in (UpdateTakesOver, ClearForgetsUsersInNamespaces)),
     *((store, CALLS) for store in (OwnersForgetUsers, ExtraOpensTheScope, EmptyOwnerIsAnybody)),
     *((store, CALLS) for store in (IdsWithoutCase, IdsComposed, PlacesJoinedByDots, TiesById, OrderToTheSecond)),

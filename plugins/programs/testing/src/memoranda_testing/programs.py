@@ -22,20 +22,51 @@ from typing import Any
 
 from memoranda.items import MemoryItem, MemoryMetadata
 from memoranda.store import Capability, Store, copy_item
-from memoranda_testing.case import Reopen, moment, required
-from memoranda_testing.cases.histories import HistoryCases
+from memoranda_testing.case import Cases, Reopen, moment, required
 from memoranda_testing.expect import ExpectationError, SkipCase, shown
-from memoranda_testing.model.histories import check_steps
+from memoranda_testing.model.histories import check_histories, check_steps
 from memoranda_testing.model.player import answered
 from memoranda_testing.model.program import call_text
 from memoranda_testing.model.sandbox import Sandbox, within_bounds
 from memoranda_testing.model.steps import BRANCH, Call, Moved, Step
+from memoranda_testing.model.values import HistoryOptions
 
 Program = Iterator[Step]
 
 
 _READ_IN_A_ROW = 50
 """How many writes in a row are followed by a read each; more only make a store tidy up."""
+
+
+class HistoryCases(Cases):
+    """The base of cases that play histories on the store and on the model, and compare every answer."""
+
+    def _sandbox(self, store: Store, reopen: Reopen | None = None, *, instances: int = 1) -> Sandbox:
+        """Return where this case plays its histories."""
+        sandbox = Sandbox(
+            store, self.exclusive, self.fresh, reopen, self.patience, instances, going_on=lambda: self.going_on()
+        )
+        if sandbox.mark:
+            self.owned(MemoryMetadata(namespace=(sandbox.mark,)))
+        return sandbox
+
+    def _often(self, times: int) -> int:
+        """Return how often a random case is played that is played so many times by default."""
+        return max(1, times // 5) if self.is_brief else times
+
+    async def _play_histories(
+        self, sandbox: Sandbox, options: HistoryOptions, topic: str, *, histories: int, length: int
+    ) -> None:
+        """Play histories of random calls."""
+        try:
+            await check_histories(sandbox, options, seed=self.seed, histories=histories, length=length, topic=topic)
+        finally:
+            for mark in sandbox.marks:
+                self.owned(MemoryMetadata(namespace=(mark,)))
+
+    def _history_options(self, store: Store, **further: bool | int | tuple[str, ...]) -> HistoryOptions:
+        """Return the options for histories on this store."""
+        return HistoryOptions(substring_is_default=store.default_mode == "substring", **further)  # type: ignore[arg-type]
 
 
 class Calls:
@@ -171,4 +202,4 @@ def _id_below(item_id: str, mark: str) -> str:
     return f"{beginning}{mark}{item_id.removeprefix(BRANCH)}"
 
 
-__all__ = ["Calls", "Program", "item", "items", "mine", "played", "refused", "theirs"]
+__all__ = ["Calls", "HistoryCases", "Program", "item", "items", "mine", "played", "refused", "theirs"]

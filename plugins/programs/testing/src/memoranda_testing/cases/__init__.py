@@ -6,43 +6,44 @@ from collections.abc import Iterator
 
 from memoranda_testing.case import Cases
 from memoranda_testing.cases.bad_input import InputCases
-from memoranda_testing.cases.batches import BatchCases, TurnCases
 from memoranda_testing.cases.branch_records import BranchHistoryCases, BranchRecordCases
 from memoranda_testing.cases.branches import BranchCases
-from memoranda_testing.cases.cancelling import CancellationCases
-from memoranda_testing.cases.concurrency import ConcurrencyCases
+from memoranda_testing.cases.concurrency import CancellationCases, ConcurrencyCases
 from memoranda_testing.cases.conditions import ConditionCases, ValueCases
 from memoranda_testing.cases.item_fields import ItemFieldCases
 from memoranda_testing.cases.lifecycle import DeclarationCases, LifecycleCases, PersistenceCases
 from memoranda_testing.cases.lifetimes import LifetimeCases, TtlCases
-from memoranda_testing.cases.listing import ArchiveCases, CountCases, NamespaceCases, OwnerCases, ScanCases
 from memoranda_testing.cases.loops import LoopCases
 from memoranda_testing.cases.model import IsolationCases, ModelCases
 from memoranda_testing.cases.observers import ObserverCases
-from memoranda_testing.cases.order import AddedOrderCases, TimeCases, WindowCases
 from memoranda_testing.cases.other_process import OtherProcessCases
 from memoranda_testing.cases.ranked import RankingCases, TextRankingCases
-from memoranda_testing.cases.reading import FilterCases, LimitCases, OrderCases
+from memoranda_testing.cases.reading import (
+    FilterCases,
+    NamespaceCases,
+    OrderCases,
+    OwnerCases,
+    ScanCases,
+    TimeCases,
+    WindowCases,
+)
 from memoranda_testing.cases.recall import RecallCases
-from memoranda_testing.cases.removing import ClearCases, DeleteCases, PurgeCases
+from memoranda_testing.cases.removing import ClearCases, PurgeCases
 from memoranda_testing.cases.round_trips import RoundTripCases
 from memoranda_testing.cases.scopes import ScopeCases
 from memoranda_testing.cases.text import SubstringCases
-from memoranda_testing.cases.writing import AddCases, AddDeletedCases, AddManyCases, UpdateCases
+from memoranda_testing.cases.writing import AddCases, AddDeletedCases, BatchCases, TurnCases, UpdateCases
 
 TOPICS: tuple[type[Cases], ...] = (
     DeclarationCases,
     RoundTripCases,
     ItemFieldCases,
     AddCases,
-    AddManyCases,
     UpdateCases,
     BatchCases,
     TurnCases,
     OrderCases,
-    AddedOrderCases,
     TimeCases,
-    LimitCases,
     FilterCases,
     ConditionCases,
     ValueCases,
@@ -56,11 +57,8 @@ TOPICS: tuple[type[Cases], ...] = (
     RankingCases,
     TextRankingCases,
     RecallCases,
-    CountCases,
     ScanCases,
-    ArchiveCases,
     ClearCases,
-    DeleteCases,
     AddDeletedCases,
     PurgeCases,
     ScopeCases,

@@ -13,10 +13,9 @@ from memoranda.store import Capability, Store, copy_item
 from memoranda.store.backend import MAX_KEY_BYTES
 from memoranda.store.records import RECORD_MAKERS, copying_records
 from memoranda_testing.case import note
-from memoranda_testing.cases.histories import HistoryCases
 from memoranda_testing.expect import equal, raises, that
 from memoranda_testing.model.steps import Call
-from memoranda_testing.programs import Calls, item, refused
+from memoranda_testing.programs import Calls, HistoryCases, item, refused
 
 UNSTORABLE_TEXTS = ("a\0b", "\0", "lone \ud800 surrogate", "\udfff")
 

@@ -9,9 +9,9 @@ from memoranda.errors import IdConflictError, InputError, VersionConflictError
 from memoranda.items import BranchMemory, MemoryItem, MemoryMetadata, MemoryStatus
 from memoranda.store import Capability, InMemoryStore, Observer, Store
 from memoranda_testing.case import Cases, add_texts, needs, note
-from memoranda_testing.cases.histories import HistoryCases
 from memoranda_testing.expect import SkipCase, contents, equal, raises, that
 from memoranda_testing.model.afresh import copied
+from memoranda_testing.programs import HistoryCases
 
 
 def record_of(branch: str, user_id: str | None, parent: str, at: str, **fields: Any) -> BranchMemory:
@@ -266,4 +266,4 @@ class BranchHistoryCases(HistoryCases):
     async def test_random_forks_show_what_lists_would(self, store: Store) -> None:
         """However sessions are forked, added to with any times, cleared, purged and restored; and so do copies."""
         options = self._history_options(store, writes=_FORKING, copies=True, together=False)
-        await self._play_histories(self._sandbox(store), options, "forks", histories=self._often(30), length=20)
+        await self._play_histories(self._sandbox(store), options, "forks", histories=self._often(20), length=20)

@@ -9,10 +9,9 @@ from memoranda.errors import InputError, TurnConflictError, UnsupportedError
 from memoranda.items import AIMemory, BranchMemory, HumanMemory, MemoryMetadata, SummaryMemory, ToolMemory
 from memoranda.store import Capability, Store
 from memoranda_testing.case import add_texts, moment, needs, note
-from memoranda_testing.cases.histories import HistoryCases
 from memoranda_testing.expect import SkipCase, contents, equal, raises
 from memoranda_testing.model.steps import BRANCH, Call, Moved
-from memoranda_testing.programs import Calls, Program, item, items, mine, played
+from memoranda_testing.programs import Calls, HistoryCases, Program, item, items, mine, played
 
 _FILTERS: dict[str, dict[str, Any]] = {
     "type": {"memory_type": "note"},
@@ -41,13 +40,17 @@ def looks(store: Calls) -> Program:
         yield store.scan(metadata=there, archived=False, order="added")
 
 
-def readings(store: Calls, asked: MemoryMetadata, filters: dict[str, Any]) -> Program:
-    """Yield reads of a session by every method that takes these filters, in every order."""
-    for order in ("created", "updated", "added"):
+def readings(store: Calls, asked: MemoryMetadata, filters: dict[str, Any], turn: int) -> Program:
+    """Yield reads of a session by every method that takes these filters, and in every order by turns."""
+    orders = ("created", "updated", "added")
+    for number, order in enumerate(orders):
         search: dict[str, Any] = {"metadata": asked, "order": order, "mode": "substring", "limit": 50, **filters}
-        yield from (store.search(**search), store.search(query="TEA", **search))
-        yield store.search(**{**search, "limit": 3, "offset": 2})
-        yield store.scan(metadata=asked, archived=False, order=order, **filters)
+        yield store.search(**search)
+        yield (
+            store.search(query="TEA", **search),
+            store.search(**{**search, "limit": 3, "offset": 2}),
+            store.scan(metadata=asked, archived=False, order=order, **filters),
+        )[(number + turn) % len(orders)]
     yield store.search_ranked(query="tea 4 milk 7", metadata=asked, mode="text", limit=50, **filters)
     if not filters:
         yield store.owners("task_id", within=asked)
@@ -111,10 +114,10 @@ class BranchCases(HistoryCases):
                 branch = f"{BRANCH}{number}"
                 yield forked(store, session, f"{number}", branch)
                 session = branch
-        for count in (0, 1, 2):
-            for names in itertools.combinations(_FILTERS, count):
-                filters = {key: value for name in names for key, value in _FILTERS[name].items()}
-                yield from readings(store, mine(session_id=session), filters)
+        chosen = [names for count in (0, 1, 2) for names in itertools.combinations(_FILTERS, count)]
+        for turn, names in enumerate(chosen):
+            filters = {key: value for name in names for key, value in _FILTERS[name].items()}
+            yield from readings(store, mine(session_id=session), filters, turn)
 
     @needs(Capability.FORK)
     async def test_many_changes_do_not_move_the_end_of_a_past(self, store: Store) -> None:

@@ -12,10 +12,9 @@ from memoranda.items import MemoryItem, MemoryMetadata
 from memoranda.store import Capability, Store
 from memoranda.store.backend import ITEM_FIELDS, Change, Condition, Filter, Page, Write, best_of, items_where
 from memoranda_testing.case import Cases, moment, needs, note
-from memoranda_testing.cases.histories import HistoryCases
 from memoranda_testing.expect import contents, equal
 from memoranda_testing.model.steps import Call
-from memoranda_testing.programs import Calls, Program, item, mine, played, refused
+from memoranda_testing.programs import Calls, HistoryCases, Program, item, mine, played, refused
 
 MODES = {"text": Capability.TEXT, "semantic": Capability.SEMANTIC, "hybrid": Capability.HYBRID}
 
@@ -141,6 +140,7 @@ VALUES: list[Any] = [
     *(None, True, False, 0, 1, -1, 1.0, 1.5, 2, 10, 2**53, 2**53 + 1, 10**30, -0.0, 1e300),
     *("", "a", "B", "b", "1", "10", "2", "é", "z", "𝔸", "￿", "%", "a'b", 'a"b', "\\", "true", "null"),
     *([], [1], [1.0], [True], ["1"], {}, {"a": 1}, {"a": 1.0}, {"b": [None, 1]}, {"a": 1, "b": 2}, {"b": 2, "a": 1}),
+    *([{"x": 0}], [{"x": -0.0}]),
 ]
 """Values that engines take for one another, or sort in a way of their own."""
 
@@ -189,11 +189,13 @@ class ValueCases(HistoryCases):
 
     @played
     def test_operators_mean_the_same_everywhere(self, store: Calls) -> Program:
-        """Every operator on every kind of value finds what Value.matches says, a missing key included."""
+        """Every operator, and a filter of ``extra``, finds what Value.matches says, a missing key included."""
         yield store.add_many(
-            [item(f"{number}", number, mine(extra={"k": value})) for number, value in enumerate(VALUES)]
+            [item(f"{number}", number, mine(extra={"k": value, "w": 1})) for number, value in enumerate(VALUES)]
         )
         yield store.add(item("missing"))
+        for extra in (*({"k": value} for value in VALUES), {"k": 1, "w": 1}, {"w": 2}, {"absent": None}, {}):
+            yield from (read(metadata=mine(extra=extra)) for read in (store.scan, store.count))
         asked: list[tuple[str, Any]] = [("$exists", True), ("$exists", False), ("$in", []), ("$in", VALUES[3:9])]
         asked += [(operator, value) for operator in ("$eq", "$ne") for value in VALUES]
         ordered = [value for value in VALUES if isinstance(value, (int, float, str)) and not isinstance(value, bool)]
@@ -214,6 +216,7 @@ class ValueCases(HistoryCases):
                 asked |= {"$gte": kind(number)} if kind in (int, str) else {}
                 for operator, value in asked.items():
                     yield store.search(metadata=scope, where={f"extra.{key}": {operator: value}}, limit=100)
+                yield store.search(metadata=scope.model_copy(update={"extra": {key: kind(number)}}), limit=100)
                 yield store.count(metadata=scope, where={f"extra.{key}": {"$exists": True}})
 
     @played

@@ -14,10 +14,9 @@ from pydantic import BaseModel, Field
 from memoranda.items import HumanMemory, MemoryItem, Payload, PayloadChanges, ToolMemory
 from memoranda.store import Capability, Store, dump_item
 from memoranda_testing.case import made, moment
-from memoranda_testing.cases.histories import HistoryCases
 from memoranda_testing.cases.round_trips import AWKWARD_JSON, kept
 from memoranda_testing.expect import equal, same_item
-from memoranda_testing.programs import Calls, Program, mine, played, theirs
+from memoranda_testing.programs import Calls, HistoryCases, Program, mine, played, theirs
 
 
 class ItemExample(MemoryItem):

@@ -11,11 +11,10 @@ from memoranda.items import AIMemory, MemoryMetadata
 from memoranda.store import Capability, Store
 from memoranda.store.backend import BASE_CAPABILITIES
 from memoranda_testing.case import Cases, Reopen, every_read, every_write, moment, needs, note, required
-from memoranda_testing.cases.histories import HistoryCases
 from memoranda_testing.event_loop import threads_that_meet
 from memoranda_testing.expect import contents, each_raises, equal, raises, same_item, that
 from memoranda_testing.model.steps import Reopened
-from memoranda_testing.programs import Calls, Program, item, items, mine, played, theirs
+from memoranda_testing.programs import Calls, HistoryCases, Program, item, items, mine, played, theirs
 
 
 class DeclarationCases(Cases):

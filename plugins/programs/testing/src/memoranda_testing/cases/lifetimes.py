@@ -11,10 +11,9 @@ from typing import Any
 from memoranda.items import AIMemory, HumanMemory, MemoryItem, MemoryMetadata, ToolMemory
 from memoranda.store import Capability, Store
 from memoranda_testing.case import Cases, Clock, Reopen, moment, needs, note
-from memoranda_testing.cases.histories import HistoryCases
 from memoranda_testing.expect import NotReachedError, SkipCase, contents, equal, that
 from memoranda_testing.model.steps import Call, Moved, Reopened
-from memoranda_testing.programs import Calls, Program, item, items, mine, played, refused, theirs
+from memoranda_testing.programs import Calls, HistoryCases, Program, item, items, mine, played, refused, theirs
 
 LONGEST = 36.0
 """The longest life that is waited for by the real clock."""
@@ -182,26 +181,6 @@ class LifetimeCases(HistoryCases):
 
     @needs(Capability.TTL)
     @played
-    def test_a_lifetime_is_the_items_or_the_calls(self, store: Calls) -> Program:
-        """An item brings its own ttl, a call's goes before it, and whoever replaces it without one keeps it."""
-        yield store.add_many([item("own", ttl=10.0), item("for good")])
-        yield from (store.add(item("longer", ttl=10.0), ttl=30.0), store.add(item("replaced"), ttl=10.0))
-        yield from (store.add(item("replaced")), store.get("longer"), Moved(15), store.search(), Moved(16))
-
-    @needs(Capability.TTL)
-    @played
-    def test_touching_gives_new_life(self, store: Calls) -> Program:
-        """A new ttl, its own once more, or none at all; content, times and version stay, and others reach nothing."""
-        yield store.add_many([item(text, ttl=10.0) for text in ("own", "new", "for good", "untouched")])
-        yield from (store.add(item("plain")), Moved(8), store.touch(["own", "plain", "nobody"]))
-        yield from (store.touch(["new"], ttl=100.0), store.touch(["for good"], ttl=math.inf))
-        yield store.touch(["untouched"], ttl=50.0, metadata=theirs())
-        yield store.scoped(user_id="bob").touch(["untouched"], ttl=50.0)
-        for seconds in (9, 2, 1000):
-            yield from (Moved(seconds), store.search())
-
-    @needs(Capability.TTL)
-    @played
     def test_a_second_lifetime_replaces_the_first(self, store: Calls) -> Program:
         """An item that is added or touched with another ttl lives that long, whether it is longer or shorter."""
         for first, second in ((100.0, 1_000.0), (1_000.0, 100.0)):
@@ -212,22 +191,6 @@ class LifetimeCases(HistoryCases):
             yield store.touch([names[2]], ttl=second)
         for seconds in (99.0, 2.0, 898.0, 2.0):
             yield from (Moved(seconds), store.scan(order="added"), store.scan(include_deleted=True))
-
-    @needs(Capability.TTL)
-    @played
-    def test_reading_can_refresh(self, store: Calls) -> Program:
-        """With refresh, what is read lives its ttl once more, and nothing else does."""
-        yield from (store.add_many([item(text, ttl=10.0) for text in "abcd"]), Moved(6))
-        yield from (store.get("a", refresh=True), store.get("a"), store.get_many(["b"], refresh=True))
-        yield from (store.search(where={"content": "c"}, refresh=True), store.get("d"), Moved(6))
-
-    @needs(Capability.TTL)
-    @played
-    def test_sweeping_removes_what_is_over_and_nothing_else(self, store: Calls) -> Program:
-        """sweep returns how many items it removed; a handle sweeps its own, and a purge counts none of them."""
-        yield store.add_many([item("mine"), item("theirs", metadata=theirs())], ttl=5.0)
-        yield from (store.add(item("kept")), Moved(6), store.scoped(user_id="ada").sweep(), store.sweep())
-        yield from (store.add(item("brief"), ttl=5.0), Moved(6), store.purge(metadata=mine()))
 
     @needs(Capability.TTL)
     @played

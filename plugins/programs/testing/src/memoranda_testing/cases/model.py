@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import replace
+from functools import partial
 from random import Random
 from typing import Any
 
 from memoranda.items import SCOPE_FIELDS
 from memoranda.store import Capability, Order, SearchMode, Store
 from memoranda_testing.case import Reopen, needs, note, required
-from memoranda_testing.cases.histories import HistoryCases
 from memoranda_testing.expect import ExpectationError, SkipCase, that
 from memoranda_testing.model import (
     Call,
@@ -35,7 +35,7 @@ from memoranda_testing.model.sandbox import within_bounds
 from memoranda_testing.model.size_steps import HUGE, LARGE, QUICK, large_steps, size_steps
 from memoranda_testing.model.state_steps import By, States
 from memoranda_testing.model.steps import RankedAfresh, Step
-from memoranda_testing.programs import Calls, Program, item, items, mine, played
+from memoranda_testing.programs import Calls, HistoryCases, Program, item, items, mine, played
 
 _CANCELLED = (
     *("add", "update", "pop", "get", "get_many", "search", "search_ranked", "scan", "count", "owners"),
@@ -108,7 +108,7 @@ class IsolationCases(HistoryCases):
         sandbox = self._sandbox(store)
         for number in range(3 if self.thorough else 1):
             drawn = Combinations(Random(f"{self.seed}/pairs/{number}"), sandbox.mark, store.capabilities)
-            steps = list(drawn.steps(3 if self.is_brief else 1))
+            steps = partial(drawn.steps, share=3 if self.is_brief else 1)
             await check_steps(sandbox, steps, f"the combinations {number} of the seed {self.seed}")
 
     @needs(Capability.SEMANTIC)
@@ -119,7 +119,8 @@ class IsolationCases(HistoryCases):
             drawn = Combinations(Random(f"{self.seed}/meaning"), sandbox.mark, store.capabilities)
             player = await sandbox.player()
             try:
-                for call in drawn.steps_in_a_crowd(share) if in_a_crowd else drawn.steps(share):
+                steps = drawn.steps_in_a_crowd if in_a_crowd else drawn.steps
+                for call in steps(player.model, share):
                     if call.writes:
                         failure = await player.play(call)
                         that(failure is None, f"{call_text(call)} is not done as the contract says.")
@@ -153,7 +154,7 @@ class IsolationCases(HistoryCases):
         """A filter that a few of more than a thousand items match finds, counts and removes these few."""
         sandbox = self._sandbox(store)
         drawn = Combinations(Random(f"{self.seed}/crowd"), sandbox.mark, store.capabilities)
-        steps = list(drawn.steps_in_a_crowd(3 if self.is_brief else 1))
+        steps = partial(drawn.steps_in_a_crowd, share=3 if self.is_brief else 1)
         await check_steps(sandbox, steps, f"a crowd, the seed {self.seed}")
 
 

@@ -13,11 +13,10 @@ from memoranda.store import Capability, InMemoryStore, RankedItem, SearchMode, S
 from memoranda.store.backend import Filter, best_of
 from memoranda.store.ranked import best_of_all
 from memoranda_testing.case import Cases, moment, needs, note
-from memoranda_testing.cases.histories import HistoryCases
 from memoranda_testing.cases.recall import modes_of
 from memoranda_testing.expect import contents, equal, that
 from memoranda_testing.model.steps import Call
-from memoranda_testing.programs import Calls, Program, item, items, mine, played, refused
+from memoranda_testing.programs import Calls, HistoryCases, Program, item, items, mine, played, refused
 
 SENTENCES = (
     "the cat sleeps on the warm radiator",

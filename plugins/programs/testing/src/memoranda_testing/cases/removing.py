@@ -1,4 +1,4 @@
-"""Clearing, hiding, restoring and purging."""
+"""Clearing and purging."""
 
 from __future__ import annotations
 
@@ -11,46 +11,18 @@ from typing import Any
 from memoranda.items import MemoryMetadata
 from memoranda.store import Capability, SearchMode, Store
 from memoranda_testing.case import needs, note
-from memoranda_testing.cases.histories import HistoryCases
 from memoranda_testing.expect import equal, that
-from memoranda_testing.programs import Calls, Program, item, items, mine, played, theirs
-
-FIELDS: dict[str, str] = {"session_id": "s", "task_id": "t", "agent_id": "a"}
-
-
-def searches(store: Calls, query: str) -> Program:
-    """Look for a text by its letters and by its words."""
-    yield from (store.search(query=query, mode=mode) for mode in ("substring", "text"))
+from memoranda_testing.programs import Calls, HistoryCases, Program, item, played, theirs
 
 
 class ClearCases(HistoryCases):
     """Clearing removes what matches."""
 
     @played
-    def test_clear_removes_what_matches_and_nothing_else(self, store: Calls) -> Program:
-        """A clearing filter means what a searching one means; archived items go, too, and each is counted once."""
-        yield store.add_many([item("whole", metadata=mine(**FIELDS)), item("archived", archived_by="summary")])
-        yield store.add_many([item(name, metadata=mine(**{**FIELDS, name: "other"})) for name in FIELDS])
-        yield store.add_many([item("empty", metadata=mine(session_id="")), item("none"), item("x", metadata=theirs())])
-        yield store.add_many([item(f"{value!r}", metadata=mine(extra={"v": value, "w": 2})) for value in (1, True)])
-        yield from (store.clear(metadata=mine(**FIELDS)) for _ in range(2))
-        yield from (store.clear(metadata=mine(**{name: "other"})) for name in FIELDS)
-        yield from (store.clear(metadata=mine(**asked)) for asked in ({"session_id": ""}, {"extra": {"v": 1.0}}, {}))
-
-    @played
     def test_clear_by_an_empty_filter_is_refused(self, store: Calls) -> Program:
         """MemoryMetadata() would clear everything, which is rarely meant: an InputError, and nothing is removed."""
         yield store.add(item("kept"))
         yield store.clear(metadata=MemoryMetadata())
-
-    @played
-    def test_a_cleared_id_can_be_added_again_by_its_owner(self, store: Calls) -> Program:
-        """Adding brings the id back with the new content alone; no search finds the old one."""
-        yield store.add(item("ephemeral words", id="x"))
-        yield store.clear(metadata=mine())
-        yield from searches(store, "ephemeral")
-        yield store.add(item("new", id="x"))
-        yield from searches(store, "words")
 
     @played
     def test_bare_clear_removes_everything(self, store: Calls) -> Program:
@@ -65,74 +37,8 @@ class ClearCases(HistoryCases):
         yield from (store.restore("tea"), store.scan(include_deleted=True), store.delete("tea"), store.purge("tea"))
 
 
-class DeleteCases(HistoryCases):
-    """Hiding and bringing back."""
-
-    @needs(Capability.DELETE)
-    @played
-    def test_a_deleted_item_is_hidden_everywhere(self, store: Calls) -> Program:
-        """get, searches, scan and count no longer show it but where they ask for what is deleted; others stay."""
-        yield store.add_many([*items("gone tea", "kept tea", "last tea"), item("their tea", metadata=theirs())])
-        yield from (store.delete("gone tea"), store.delete("their tea"), store.get("gone tea"))
-        yield from searches(store, "tea")
-        for hidden in (False, True):
-            yield store.count(metadata=mine(), include_deleted=hidden)
-            yield store.scan(metadata=mine(), include_deleted=hidden)
-
-    @needs(Capability.DELETE)
-    @played
-    def test_delete_and_restore_respect_their_filter(self, store: Calls) -> Program:
-        """What is not there, does not match or is so already is not deleted and not restored."""
-        yield store.add_many(items("x", "visible", metadata=mine(session_id="s")))
-        for change in (store.delete, store.restore):
-            yield change("unknown")
-            yield from (change("x", metadata=mine(session_id=session)) for session in ("other", "s", "s"))
-        yield store.restore("visible")
-
-    @needs(Capability.DELETE)
-    @played
-    def test_restore_brings_items_back_as_they_were(self, store: Calls) -> Program:
-        """Content, version and place are those from before, text is found again, and other scopes stay hidden."""
-        yield store.add_many([item(f"tea {number}", 9, mine(session_id=f"s{number % 2}")) for number in range(4)])
-        yield store.add(item("tea 1", 9, mine(session_id="s1")))
-        yield store.add(item("tea archived", 9, mine(session_id="s1"), archived_by="summary"))
-        yield store.clear(metadata=mine())
-        yield from (store.restore(metadata=mine(session_id="s1")) for _ in range(2))
-        yield from searches(store, "tea")
-        yield store.count(metadata=mine(session_id="s0"))
-
-    @needs(Capability.DELETE)
-    @played
-    def test_storing_a_deleted_id_brings_it_back_with_the_new_content(self, store: Calls) -> Program:
-        """Its version goes on and nothing is left to restore; for compare-and-set a hidden item is not there."""
-        yield store.add_many(items("a", "b"))
-        yield store.clear(metadata=mine())
-        yield store.add(item("new", id="a"))
-        yield from (store.update(item("new", id="b", version=version)) for version in (1, 0))
-        yield store.restore(metadata=mine())
-
-
 class PurgeCases(HistoryCases):
     """Removing for good."""
-
-    @needs(Capability.PURGE)
-    @played
-    def test_purge_removes_for_good(self, store: Calls) -> Program:
-        """A purged item is in no read, no count and no bin, deleted or not, and an id respects the filter."""
-        yield store.add_many([*items("secret a", "secret b", "secret d"), item("secret c", archived_by="s")])
-        yield from (store.delete("secret d"), store.purge("secret a", metadata=mine(session_id="other")))
-        yield from (store.purge("secret a"), store.purge(metadata=mine()), store.get("secret b"))
-        yield from searches(store, "secret")
-        yield from (store.purge(metadata=mine()), store.restore(metadata=mine()))
-
-    @needs(Capability.PURGE, Capability.DELETE)
-    @played
-    def test_purge_of_the_bin_leaves_visible_items(self, store: Calls) -> Program:
-        """deleted_only purges what is hidden and matches, nothing else; alone, it empties the bin of everybody."""
-        yield store.add_many([*items("a", "b"), *(item(name, metadata=theirs()) for name in "cd")])
-        yield from (store.delete("a"), store.delete("c"))
-        yield from (store.purge("b", deleted_only=True), store.purge(metadata=mine(), deleted_only=True))
-        yield store.purge(deleted_only=True)
 
     @needs(Capability.PURGE)
     @played
@@ -140,14 +46,6 @@ class PurgeCases(HistoryCases):
         """purge() without id, filter or deleted_only is an InputError, and so is an empty filter."""
         yield store.add(item("kept"))
         yield from (store.purge(metadata=MemoryMetadata()), store.purge())
-
-    @needs(Capability.PURGE)
-    @played
-    def test_a_purged_id_can_be_used_by_anyone(self, store: Calls) -> Program:
-        """After a purge the id starts anew: another user may take it, at version 1."""
-        yield from (store.add(item("tea")) for _ in range(2))
-        yield store.purge("tea")
-        yield store.add(item("tea", metadata=theirs()))
 
     @needs(Capability.PURGE)
     async def test_nothing_of_what_is_purged_stays_in_memory(self, store: Store) -> None:

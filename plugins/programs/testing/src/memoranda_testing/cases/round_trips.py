@@ -25,9 +25,8 @@ from memoranda.items import (
 )
 from memoranda.store import Store
 from memoranda_testing.case import made, note
-from memoranda_testing.cases.histories import HistoryCases
 from memoranda_testing.expect import equal, that
-from memoranda_testing.programs import Calls, Program, item, mine, played
+from memoranda_testing.programs import Calls, HistoryCases, Program, item, mine, played
 
 AWKWARD_JSON: dict[str, Any] = {
     "true": True,

@@ -11,11 +11,10 @@ from memoranda.errors import InputError
 from memoranda.items import MemoryItem, MemoryMetadata
 from memoranda.store import Capability, SearchMode, Store
 from memoranda_testing.case import note
-from memoranda_testing.cases.histories import HistoryCases
 from memoranda_testing.event_loop import some_turns
 from memoranda_testing.expect import contents, equal, raises
 from memoranda_testing.model.steps import Call
-from memoranda_testing.programs import Calls, Program, item, items, mine, played, refused, theirs
+from memoranda_testing.programs import Calls, HistoryCases, Program, item, mine, played, refused, theirs
 
 NOBODY = MemoryMetadata()
 
@@ -97,73 +96,12 @@ class ScopeCases(HistoryCases):
             equal([item for item in found if item.metadata.user_id != mine.user_id], [], "another user's items")
             await store.clear(metadata=theirs)
 
-    @played
-    def test_a_scope_stamps_what_is_added(self, store: Calls) -> Program:
-        """Items without a user or session get those of the handle, by every way of adding."""
-        handle = store.scoped(user_id="ada", session_id="s")
-        yield handle.add(item("added", metadata=MemoryMetadata(task_id="t", extra={"k": 1})))
-        yield from (handle.add_many([item("many", metadata=NOBODY)]), handle.update(item("new", metadata=NOBODY)))
-        yield store.count(metadata=mine(session_id="s"))
-
-    @played
-    def test_a_scope_refuses_an_item_stamped_otherwise(self, store: Calls) -> Program:
-        """An item that names another user is an InputError and is not stored, alone or in a batch."""
-        handle, smuggled = store.scoped(user_id="ada"), item("smuggled", metadata=theirs())
-        yield from (handle.add(smuggled), handle.add_many([item("fine"), smuggled]), handle.update(smuggled))
-
-    @played
-    def test_a_scope_reads_only_its_own(self, store: Calls) -> Program:
-        """get, search, ranked search, count and scan of a handle know nothing of others, and show what is now."""
-        handle = store.scoped(user_id="ada")
-        yield store.add_many([item("own tea"), item("other tea", metadata=theirs())])
-        for _ in range(2):
-            yield from (handle.get(each) for each in ("own tea", "other tea"))
-            yield from (handle.search(query="tea", mode=mode) for mode in ("substring", "text"))
-            yield from (handle.search(), handle.count(), handle.scan(), handle.window())
-            yield from (store.add(item("milk", id="own tea")), store.add(item("more tea", 1)))
-
-    @played
-    def test_a_scope_cannot_take_over_an_id(self, store: Calls) -> Program:
-        """The id of an item outside the scope, hidden or not, is a conflict for every way of writing."""
-        place = mine(session_id="s1")
-        yield store.add_many(items("tea", "hidden", metadata=place))
-        yield store.delete("hidden")
-        for handle in (store.scoped(user_id="ada", session_id="s2"), store.scoped(user_id="bob")):
-            for version, taken in ((0, "tea"), (1, "tea"), (0, "hidden")):
-                thief = item("taken", metadata=NOBODY, id=taken, version=version)
-                yield from (handle.add(thief), handle.add_many([thief]), handle.update(thief))
-        yield store.restore("hidden")
-
-    @played
-    def test_an_item_cannot_be_moved_out_of_reach(self, store: Calls) -> Program:
-        """A handle replaces its own items and leaves them in its scope."""
-        handle = store.scoped(user_id="ada", session_id="s1")
-        for metadata in (NOBODY, NOBODY, MemoryMetadata(session_id="s2")):
-            yield handle.add(item("tea", metadata=metadata))
-
-    @played
-    def test_a_scope_removes_only_its_own(self, store: Calls) -> Program:
-        """Bare removals of a handle do what they do to its scope and nothing else; a filter narrows it further."""
-        handle = store.scoped(user_id="ada")
-        yield store.add_many([item("a", metadata=mine(session_id="s")), item("b"), item("c", metadata=theirs())])
-        yield store.add(item("d", metadata=theirs()))
-        yield from (store.delete("d"), handle.delete("c"), handle.delete("b"), handle.restore("d"), handle.restore())
-        yield from (handle.clear(metadata=MemoryMetadata(session_id="s")), handle.clear(), handle.count())
-        yield from (handle.purge("c"), handle.purge())
-
     @refused
     def test_a_filter_of_another_scope_is_refused(self, store: Calls) -> Iterator[Call]:
         """A filter that names another user than the handle is an InputError, for reading and for removing."""
         handle, other = store.scoped(user_id="ada"), theirs()
         yield from (call(metadata=other) for call in (handle.search, handle.count, handle.clear, handle.scan))
         yield from (handle.get("tea", metadata=other), handle.search_ranked(query="tea", metadata=other, mode="text"))
-
-    @played
-    def test_a_removal_by_another_scopes_filter_is_refused(self, store: Calls) -> Program:
-        """A filter that names another user is an InputError for delete and purge as well."""
-        yield store.add(item("tea", metadata=theirs()))
-        handle = store.scoped(user_id="ada")
-        yield from (handle.delete("tea", metadata=theirs()), handle.purge(metadata=theirs()))
 
     @played
     def test_an_empty_text_is_a_scope_of_its_own(self, store: Calls) -> Program:

@@ -7,9 +7,8 @@ from collections.abc import Iterable
 from memoranda.errors import InputError
 from memoranda.store import Store
 from memoranda_testing.case import note
-from memoranda_testing.cases.histories import HistoryCases
 from memoranda_testing.expect import contents, equal, raises
-from memoranda_testing.programs import Calls, Program, item, mine, played
+from memoranda_testing.programs import Calls, HistoryCases, Program, item, mine, played
 
 LITERAL: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "parts": (

@@ -1,18 +1,19 @@
-"""Adding, replacing, versions and compare-and-set; items that are added as deleted, as copies of other stores."""
+"""Adding, batches, turns, versions and compare-and-set; items that are added as deleted, as copies of other stores."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
+from typing import Any
 
-from memoranda.errors import IdConflictError, VersionConflictError
-from memoranda.items import HumanMemory, MemoryItem, MemoryMetadata
+from memoranda.errors import IdConflictError, TurnConflictError, VersionConflictError
+from memoranda.items import AIMemory, HumanMemory, MemoryItem, MemoryMetadata, ToolMemory
 from memoranda.store import Capability, Store
-from memoranda_testing.case import made, needs, note
-from memoranda_testing.cases.histories import HistoryCases
+from memoranda_testing.case import moment, needs, note
 from memoranda_testing.cases.observers import Recorder
-from memoranda_testing.cases.removing import searches
 from memoranda_testing.expect import contents, equal, raises, that
-from memoranda_testing.programs import Calls, Program, item, items, mine, played, theirs
+from memoranda_testing.model.steps import Call
+from memoranda_testing.programs import Calls, HistoryCases, Program, item, items, mine, played, refused, theirs
 
 
 def again(held: MemoryItem, version: int = 0, metadata: MemoryMetadata | None = None) -> MemoryItem:
@@ -21,33 +22,7 @@ def again(held: MemoryItem, version: int = 0, metadata: MemoryMetadata | None = 
 
 
 class AddCases(HistoryCases):
-    """Adding stores the item; an id that exists is replaced as a whole."""
-
-    @played
-    def test_versions_start_at_one_and_go_up_by_one(self, store: Calls) -> Program:
-        """Each add of the same id raises the version by one, whatever version the item carries."""
-        yield from (store.add(item("tea", version=carried)) for carried in (9, 0, 77, 3))
-        yield store.get("tea")
-
-    @played
-    def test_replacing_replaces_every_field(self, store: Calls) -> Program:
-        """Nothing of the old item is left: type, status, metadata, times and further fields are the new ones."""
-        old = mine(session_id="s", task_id="t", extra={"old": 1})
-        fields = {"id": "x", "created_at": "2024-03-01T00:00:00+00:00", "metadata": old}
-        yield store.add(made(HumanMemory, content="old", name="Ada", archived_by="summary", mood="calm", **fields))
-        yield store.add(item("new", 3, mine(agent_id="a", extra={"new": 2}), id="x"))
-        yield store.search(metadata=old)
-
-    @played
-    def test_add_refuses_the_id_of_another_user(self, store: Calls) -> Program:
-        """No user, the empty text and a named user are different owners: the id is a conflict, the item untouched."""
-        owners = [MemoryMetadata(session_id="s"), MemoryMetadata(user_id="", session_id="s"), mine(session_id="s")]
-        for held, owner in zip(items(*"abc"), owners, strict=True):
-            yield store.add(held.model_copy(update={"metadata": owner}))
-            for other in (*owners, theirs()):
-                if other is not owner:
-                    yield store.add(again(held, metadata=other))
-                    yield store.add_many([again(held, metadata=other)])
+    """Adding stores an item, or several at once; an id that exists is replaced as a whole."""
 
     async def test_an_id_conflict_says_nothing_of_the_other_item(self, store: Store) -> None:
         """The message names the id alone: it must not reveal the owner."""
@@ -61,22 +36,6 @@ class AddCases(HistoryCases):
         for secret in (str(owner.user_id), "secret"):
             that(secret not in message, "The message of an id conflict tells of the other item.")
 
-    @played
-    def test_within_protects_what_lies_outside(self, store: Calls) -> Program:
-        """With ``within``, an existing item outside that scope is refused and untouched, one inside is replaced."""
-        held, outside = item("tea", metadata=mine(session_id="s1")), MemoryMetadata(session_id="s2")
-        yield store.add(held, within=outside)
-        for metadata in (mine(session_id="s2"), held.metadata):
-            yield store.add(again(held, metadata=metadata), within=outside)
-            yield store.add_many([again(held, metadata=metadata)], within=outside)
-            yield store.update(again(held, 1, metadata), within=outside)
-        yield store.update(again(held, 1), within=MemoryMetadata(session_id="s1"))
-        yield store.add(again(held), within=MemoryMetadata(session_id="s1"))
-
-
-class AddManyCases(HistoryCases):
-    """Several items at once."""
-
     async def test_add_many_stores_all(self, store: Store) -> None:
         """Every item is stored with version 1, from any iterable."""
         scope = self.scope()
@@ -86,25 +45,9 @@ class AddManyCases(HistoryCases):
         equal([(each.content, each.version) for each in found], wanted, "search after add_many")
 
     @played
-    def test_add_many_with_an_id_twice_keeps_the_last(self, store: Calls) -> Program:
-        """An id that occurs twice is added and then replaced, as two calls of add would; no items are no error."""
-        first = item("first")
-        yield store.add_many([first, item("other"), again(first)])
-        yield store.add_many([])
-
-    @played
     def test_add_many_checks_all_before_it_writes_any(self, store: Calls) -> Program:
         """An item that cannot be stored keeps the whole batch out."""
         yield store.add_many([*items("a", "b"), item("c\0", id="c")])
-
-    @needs(Capability.ATOMIC)
-    @played
-    def test_add_many_is_all_or_none(self, store: Calls) -> Program:
-        """On an atomic store, a conflict in the batch leaves nothing of it behind and replaces nothing."""
-        held, taken = item("tea"), item("theirs", metadata=theirs())
-        yield store.add_many([held, taken])
-        yield store.add_many([item("new"), again(held), again(taken, metadata=mine()), item("last")])
-        yield store.add_many([item("new"), again(item("new"), metadata=theirs())])
 
     @needs(Capability.ATOMIC)
     @played
@@ -119,12 +62,6 @@ class AddManyCases(HistoryCases):
 class UpdateCases(HistoryCases):
     """Compare-and-set on the version."""
 
-    @played
-    def test_update_of_a_stale_version_is_refused(self, store: Calls) -> Program:
-        """The version that is there gives the next one; one behind or ahead is refused, and 0 means that none is."""
-        held = item("tea")
-        yield from (store.update(again(held, version)) for version in (3, 0, 0, 1, 1, 3, 2))
-
     async def test_a_version_conflict_names_both_versions(self, store: Store) -> None:
         """The error says which version was expected and which one was found, or None."""
         held = note("tea", self.scope(), version=3)
@@ -135,13 +72,6 @@ class UpdateCases(HistoryCases):
             await store.add(held)
 
     @played
-    def test_update_refuses_the_id_of_another_user(self, store: Calls) -> Program:
-        """Knowing id and version is not enough to take an item over."""
-        held = item("tea")
-        yield store.add(held)
-        yield from (store.update(again(held, version, theirs())) for version in (0, 1))
-
-    @played
     def test_update_many_changes_nothing_outside_within(self, store: Calls) -> Program:
         """Wherever in a batch an item lies outside, the batch is refused, and that item stays as it is."""
         inside, outside = mine(session_id="s"), mine(session_id="other")
@@ -150,21 +80,6 @@ class UpdateCases(HistoryCases):
             batch[place] = batch[place].model_copy(update={"metadata": outside})
             yield store.add_many(batch)
             yield store.update_many([again(each, 1, inside) for each in batch], within=inside)
-
-    @played
-    def test_an_updated_item_keeps_its_place_among_ties(self, store: Calls) -> Program:
-        """Updating does not move an item among items of the same time."""
-        held = items(*"abc", second=9)
-        yield store.add_many(held)
-        yield store.update(again(held[0], 1))
-
-    @played
-    def test_update_many_changes_all(self, store: Calls) -> Program:
-        """Items are returned in the order given, each with its new version; new and old ones may be mixed."""
-        held = items(*"abc")
-        yield store.add_many(held)
-        yield store.update_many([*(again(each, 1) for each in reversed(held)), item("new", 20)])
-        yield from (store.update_many(batch) for batch in ([], [item("x"), again(item("x"))]))
 
     async def test_update_many_takes_many(self, store: Store) -> None:
         """A thousand items are compared and set at once."""
@@ -192,17 +107,6 @@ class AddDeletedCases(HistoryCases):
     """``add_many(items, deleted=ids)``."""
 
     @needs(Capability.ADD_DELETED)
-    @played
-    def test_what_arrives_deleted_is_hidden_everywhere(self, store: Calls) -> Program:
-        """No read shows it but those that ask for what is deleted; restored, it is whole and in its place."""
-        tea = [f"tea {number}" for number in range(4)]
-        archived = item("tea archived", 1, archived_by="summary")
-        yield store.add_many([*items(*tea, second=9), archived], deleted=[tea[0], tea[2], archived.id])
-        yield from searches(store, "tea")
-        yield from (store.get(tea[2]), store.count(), store.count(include_deleted=True), store.restore())
-        yield from searches(store, "tea 2")
-
-    @needs(Capability.ADD_DELETED)
     async def test_what_arrives_deleted_is_seen_by_nobody_meanwhile(self, store: Store) -> None:
         """A reader sees none of the items at any moment while they are written."""
         scope = self.scope()
@@ -224,37 +128,6 @@ class AddDeletedCases(HistoryCases):
             writing = False
             await watching
         equal(seen, [], "what a reader saw of items that arrive deleted")
-
-    @needs(Capability.ADD_DELETED)
-    @played
-    def test_what_arrives_deleted_replaces_what_is_there(self, store: Calls) -> Program:
-        """A visible item of the id is hidden by it, a hidden one stays so; adding it once more brings it back."""
-        yield store.add_many([item("old tea", number, id=name) for number, name in enumerate("abc")])
-        yield store.delete("b")
-        yield store.add_many(
-            [item("new tea", number, id=name) for number, name in enumerate("abc")], deleted=["a", "b"]
-        )
-        yield from searches(store, "tea")
-        yield from (store.restore("b"), store.add(item("newest tea", id="a")), store.restore())
-
-    @needs(Capability.ADD_DELETED, Capability.ATOMIC)
-    @played
-    def test_what_arrives_deleted_is_refused_as_a_whole(self, store: Calls) -> Program:
-        """Another user's id, visible or hidden, is an IdConflictError, and nothing of the batch is stored."""
-        taken = items("visible", "hidden", metadata=theirs())
-        yield store.add_many(taken, deleted=["hidden"])
-        for other in taken:
-            yield store.add_many([item("first"), item("mine", id=other.id), item("last")], deleted=["first", other.id])
-
-    @needs(Capability.ADD_DELETED)
-    @played
-    def test_a_scope_stamps_and_bounds_what_arrives_deleted(self, store: Calls) -> Program:
-        """A handle hides what it adds under its own scope, and cannot hide what lies outside."""
-        handle = store.scoped(user_id="ada", session_id="mine")
-        yield store.add(item("outside", metadata=mine(session_id="other")))
-        for text in ("inside", "outside"):
-            yield handle.add_many([item(text, metadata=mine(session_id="mine"))], deleted=[text])
-        yield from (handle.restore(), handle.search())
 
     @needs(Capability.ADD_DELETED)
     async def test_observers_change_what_arrives_deleted_and_are_not_told_of_it(self, store: Store) -> None:
@@ -281,3 +154,88 @@ class AddDeletedCases(HistoryCases):
         yield store.add(item("stored"))
         yield from (store.add_many(batch, deleted=["stored"]) for batch in ([item("x")], []))
         yield store.add_many([item("x")], deleted=["x"])
+
+
+class BatchCases(HistoryCases):
+    """get_many, apply, pop and keep_created."""
+
+    @refused
+    def test_what_is_no_list_of_ids_is_refused(self, store: Calls) -> Iterator[Call]:
+        """A text is no list of its letters, and a number no id."""
+        yield from (store.get_many(ids) for ids in ("abc", [1]))
+
+    @needs(Capability.ATOMIC)
+    @played
+    def test_a_batch_is_all_or_none(self, store: Calls) -> Program:
+        """If one part meets a conflict, nothing was deleted and nothing added, however large the batch is."""
+        yield store.add_many([item("old"), item("other", metadata=theirs())])
+        yield store.apply(adds=[item("new"), item("other")], deletes=["old"])
+        many = [*items(*(f"new {number}" for number in range(1_100 if self.is_brief else 4_200))), item("other")]
+        yield from (store.add_many(many), store.apply(adds=many, deletes=["old"]), store.update_many(many))
+
+    async def test_each_item_is_popped_once(self, store: Store) -> None:
+        """However many callers pop at the same time, no item is returned twice and none is lost."""
+        scope = self.scope()
+        await store.add_many([note(f"{number}", scope, number) for number in range(20)])
+        popped = await asyncio.gather(*(store.pop(metadata=scope) for _ in range(30)))
+        texts = sorted(item.content for item in popped if item is not None)
+        equal(texts, sorted(f"{number}" for number in range(20)), "what was popped")
+        equal(await store.count(metadata=scope), 0, "count afterwards")
+
+
+class TurnCases(HistoryCases):
+    """append: a turn is whole."""
+
+    def turn(self, scope: MemoryMetadata, name: str) -> list[MemoryItem]:
+        """Return an answer that uses a tool."""
+        calls: list[dict[str, Any]] = [{"id": f"call-{name}", "name": "look", "args": {}}]
+        return [
+            AIMemory(content="", metadata=scope, tool_calls=calls, created_at=moment(1)),
+            ToolMemory(content=name, metadata=scope, tool_call_id=f"call-{name}", created_at=moment(0)),
+            AIMemory(content=f"said {name}", metadata=scope, created_at=moment(2)),
+        ]
+
+    @played
+    def test_a_turn_follows_what_was_read(self, store: Calls) -> Program:
+        """append takes the head that was read and returns the new one; an empty conversation has none."""
+        place = mine(session_id="s")
+        yield from (store.head(metadata=place), store.append([item("hello", metadata=place)], after=None))
+        turn = [each.model_copy(update={"id": f"{number}"}) for number, each in enumerate(self.turn(place, "one"))]
+        yield from (store.append(turn, after=after) for after in ("hello", "hello"))
+        yield from (store.head(metadata=place), store.window(metadata=place))
+
+    async def test_two_answers_to_one_message_cannot_mix(self, store: Store) -> None:
+        """Of many answers to the same message one is stored; the others are a conflict and leave nothing."""
+        scope = self.scope(session_id="s")
+        head = await store.append([HumanMemory(content="hello", metadata=scope)], after=None)
+        handle = store.scoped(user_id=str(scope.user_id), session_id="s")
+        turns = [self.turn(scope, f"{number}") for number in range(6)]
+        done = await asyncio.gather(
+            *((handle if number % 2 else store).append(turn, after=head) for number, turn in enumerate(turns)),
+            return_exceptions=True,
+        )
+        heard = [number for number, outcome in enumerate(done) if isinstance(outcome, str)]
+        equal(len(heard), 1, "how many were heard")
+        that(
+            all(isinstance(outcome, (str, TurnConflictError)) for outcome in done),
+            f"The others must get a TurnConflictError, not {[type(outcome).__name__ for outcome in done]}.",
+        )
+        wanted = ["hello", "", f"{heard[0]}", f"said {heard[0]}"]
+        equal(contents(await store.window(metadata=scope)), wanted, "the conversation")
+        equal(await store.count(metadata=scope), 4, "count of the conversation")
+
+    @played
+    def test_a_turn_that_cannot_be_one_is_refused(self, store: Calls) -> Program:
+        """Items of two sessions, no items, and ids that exist are refused; nothing is stored."""
+        place = mine(session_id="s")
+        yield store.add(item("there", metadata=place))
+        there, new = item("there", 5, place), item("new", metadata=place)
+        batches: list[list[MemoryItem]] = [
+            [],
+            [new, item("other", metadata=mine(session_id="t"))],
+            [new, there],
+            [new, new],
+        ]
+        yield from (store.append(batch, after="there") for batch in batches)
+        yield store.append([there, there], after=None)
+        yield store.append([item("there", metadata=theirs(session_id="s"))] * 2, after=None)

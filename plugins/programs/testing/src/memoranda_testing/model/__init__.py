@@ -12,12 +12,12 @@ from typing import Any
 
 from memoranda_testing.case import Clock
 from memoranda_testing.model.afresh import copied, unlike_afresh
-from memoranda_testing.model.answer_texts import outcome
 from memoranda_testing.model.generator import Generator
 from memoranda_testing.model.histories import check_histories, check_steps, compare
 from memoranda_testing.model.leaks import held, left_since
 from memoranda_testing.model.outside import Outside
 from memoranda_testing.model.player import Stepped
+from memoranda_testing.model.program import outcome
 from memoranda_testing.model.reference import Model
 from memoranda_testing.model.sandbox import Sandbox
 from memoranda_testing.model.steps import Call, Cancelled, Many

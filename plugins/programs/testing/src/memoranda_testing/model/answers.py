@@ -110,7 +110,8 @@ def spoil(value: Any) -> None:
         spoil(value.item)
     elif isinstance(value, (list, tuple, Recalled)):
         for inner in value:
-            spoil(inner)
+            if inner.__class__ is not str:
+                spoil(inner)
 
 
 def _spoil_json(value: Any) -> None:

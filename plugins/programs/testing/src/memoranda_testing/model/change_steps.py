@@ -209,6 +209,8 @@ def _straddling(items: list[MemoryItem], bounds: MemoryMetadata, capabilities: f
     yield Call("update", {"item": bare[1]}, bounds)
     yield Call("update_many", {"items": [bare[0], bare[2]]}, bounds)
     yield Call("apply", {"adds": [bare[4]], "deletes": ids[5:9], "within": None}, bounds)
+    if Capability.ADD_DELETED in capabilities:
+        yield from (Call("add_many", {"items": [bare[n]], "deleted": [ids[n]]}, bounds) for n in (7, 6))
     if Capability.DELETE in capabilities:
         yield Call("delete", {"item_id": ids[1]}, bounds)
         yield Call("restore", {"item_id": ids[5]}, bounds)

@@ -15,6 +15,7 @@ from typing import Any
 
 from memoranda.items import SCOPE_FIELDS, MemoryItem, MemoryMetadata
 from memoranda.store import Capability
+from memoranda_testing.model.reference import Model
 from memoranda_testing.model.steps import Call, Many
 
 CROWD = 1_100
@@ -34,7 +35,7 @@ _FILTERS: dict[str, tuple[dict[str, Any], ...]] = {
     "mood": ({"where": {"extra.name": {"$in": ["calm", 7]}}}, {"where": {"extra.name": "calm"}}),
     "name": ({"where": {"name": "Ada"}}, {"where": {"name": {"$ne": None}}}),
     "late": ({"since": _LATEST},),
-    "early": ({"until": "2020-01-01T00:00:00.000001+00:00"},),
+    "early": ({"until": "2020-01-01T00:00:00.000001+00:00"}, {"until": _USUAL}),
     "trust": ({"min_trust": "user"},),
     "type": ({"memory_type": "diary"}, {"memory_type": ["letter", "diary"]}),
     "status": ({"status": "draft"},),
@@ -83,8 +84,11 @@ class Combinations:
         needed["touch"] = Capability.TTL
         self._changing = [each for each in _CHANGING if needed.get(each) in (None, *capabilities)]
 
-    def steps(self, share: int = 1) -> Iterator[Call]:
-        """Yield calls with every two and every three features, or with one of so many of these."""
+    def steps(self, model: Model, share: int = 1) -> Iterator[Call]:
+        """Yield calls with every two and every three features, or with one of so many of these.
+
+        Each is to be played on the model before the next is asked for.
+        """
         yield Call("add_many", {"items": [*self._items, *self._hidden]})
         pairs = list(combinations(FEATURES, 2))
         self._random.shuffle(pairs)
@@ -94,14 +98,14 @@ class Combinations:
                 yield Call("apply", {"deletes": [item.id for item in self._hidden]})
             yield from self._asked(_READING, pair)
             for method in self._changing:
-                yield from self._changed(method, pair)
+                yield from self._changed(method, pair, model)
         threes = list(combinations(FEATURES, 3))
         self._random.shuffle(threes)
         for number, three in enumerate(threes[::share]):
             yield from (call for way in (0, 1) if (call := self._call("search", three, way)) is not None)
             yield from self._asked(("search", _READING[number % 5]), three)
 
-    def steps_in_a_crowd(self, share: int = 1) -> Iterator[Call]:
+    def steps_in_a_crowd(self, model: Model, share: int = 1) -> Iterator[Call]:
         """Yield calls with every feature, which few items have: some of the first of many, or of the last ones, too."""
         usual = dict.fromkeys(SCOPE_FIELDS, f"{self._mark}x")
         crowd = MemoryMetadata(**usual, namespace=(*self._root, "x"), extra={"k": 2, "name": "sad"})
@@ -115,7 +119,7 @@ class Combinations:
         for number, feature in enumerate(features[::share]):
             yield from self._asked(_READING, [feature])
             for method in self._changing[number // 2 % 2 :: 2]:
-                yield from self._changed(method, [feature])
+                yield from self._changed(method, [feature], model)
 
     @property
     def _root(self) -> tuple[str, ...]:
@@ -199,8 +203,8 @@ class Combinations:
         asked = Capability.DELETE in self._capabilities and self._random.random() < 0.3
         return {"include_deleted": True} if asked else {}
 
-    def _changed(self, method: str, features: Sequence[str]) -> Iterator[Call]:
-        """Yield a call that changes what has these features, a look at everything, and a repair."""
+    def _changed(self, method: str, features: Sequence[str], model: Model) -> Iterator[Call]:
+        """Yield a call that changes what has these features, a look at everything, and what brings back the removed."""
         call = self._call(method, features)
         if call is None:
             return
@@ -211,7 +215,9 @@ class Combinations:
         yield self._everything("scan", order="added", **deleted)
         if self._random.random() < 0.2:
             yield self._everything("search_ranked", query="tea milk", mode="text", limit=50)
-        yield Call("add_many", {"items": self._items})
+        live = {item_id for item_id, row in model.rows.items() if not row.deleted}
+        if gone := [item for item in self._items if item.id not in live]:
+            yield Call("add_many", {"items": gone})
 
     def _everything(self, method: str, **arguments: Any) -> Call:
         return Call(method, {**arguments, "metadata": MemoryMetadata(namespace=(*self._root, "p"))})

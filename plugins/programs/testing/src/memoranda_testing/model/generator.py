@@ -103,12 +103,10 @@ class Generator(Calls):
         if self.options.copies:
             yield Copied(self.world.bounds)
             yield Copied(self.world.bounds, restored=Capability.DELETE in self.capabilities)
-        yield from (*self._every_value(), *self._every_id(), *self._every_place())
-        for by in (*SCOPE_FIELDS, "namespace"):
-            yield Call("owners", self._everywhere({"by": by}, "within"), None, self._instance())
-            for owner in self.world.owners.get(by, ()):
-                there = self.world.naming([by]).model_copy(update={by: owner})
-                yield Call(self.world.one(("search", "count", "scan")), {"metadata": there}, None, self._instance())
+        else:  # The sessions of one user, which are copied, differ in nothing that these ask for.
+            if not self.options.lifetimes:  # Which change nothing of what values and places match.
+                yield from (*self._every_value(), *self._every_place())
+            yield from (*self._every_id(), *self._every_owner())
         for method in ("add", "add_many", "apply"):
             yield from (self._replacement(method, model), *self.audits())
         for method in self._removals:
@@ -139,6 +137,14 @@ class Generator(Calls):
             for method in ("search", "count", "scan"):
                 yield Call(method, {"metadata": there}, None, self._instance())
             yield Call("owners", {"by": "namespace", "within": there}, None, self._instance())
+
+    def _every_owner(self) -> Iterator[Call]:
+        """Yield lists of the owners of each kind, and a read of what each of them has."""
+        for by in (*SCOPE_FIELDS, "namespace"):
+            yield Call("owners", self._everywhere({"by": by}, "within"), None, self._instance())
+            for owner in self.world.owners.get(by, ()):
+                there = self.world.naming([by]).model_copy(update={by: owner})
+                yield Call(self.world.one(("search", "count", "scan")), {"metadata": there}, None, self._instance())
 
     def _every_session(self) -> Iterator[Call]:
         """Yield reads of every session, the forked ones too."""

@@ -7,7 +7,7 @@ from typing import Any
 
 from memoranda.errors import IdConflictError, InputError, MemoryError, UnsupportedError
 from memoranda.items import SCOPE_FIELDS, MemoryItem, MemoryMetadata
-from memoranda.store import Capability, copy_item
+from memoranda.store import Capability
 from memoranda.store.backend import (
     Filter,
     check_filter,
@@ -42,6 +42,7 @@ class Handle:
                 life = row.item.ttl if ttl is None else ttl
                 if life is not None:
                     row.item = with_lifetime(row.item, life, now)
+                    self.model.will_end(row.item)
                     touched += 1
         return touched
 
@@ -85,10 +86,11 @@ class Handle:
 
     def _accepted(self, items: Iterable[MemoryItem], ttl: float | None) -> list[MemoryItem]:
         """Return the items to store, stamped with the scope and their lifetimes."""
-        accepted = [copy_item(storable(item)) for item in items]
+        accepted = [storable(item) for item in items]
         if self.scope is not None:
-            for item in accepted:
-                item.__dict__["metadata"] = self._stamped(item.metadata, self.scope)
+            accepted = [
+                item.model_copy(update={"metadata": self._stamped(item.metadata, self.scope)}) for item in accepted
+            ]
         return [self._with_lifetime(item, ttl) for item in accepted]
 
     def _with_lifetime(self, item: MemoryItem, ttl: float | None) -> MemoryItem:
@@ -137,8 +139,4 @@ class Handle:
     ) -> None:
         self._check(batch, bounds)
         for item in batch:
-            existing = self.model.rows.get(item.id)
-            kept = copy_item(item)
-            if keep_created and existing is not None:
-                kept.__dict__["created_at"] = existing.item.created_at
-            self.model.put(kept, hidden=item.id in hidden)
+            self.model.put(item, hidden=item.id in hidden, keep_created=keep_created)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from random import Random
 
 from memoranda.store import Store
@@ -67,15 +67,20 @@ async def compare(store: Store, seed: int, calls: int = 150) -> None:
     await check_histories(sandbox, options, seed=seed, histories=1, length=calls, topic="compare")
 
 
-async def check_steps(sandbox: Sandbox, steps: Sequence[Step], what: str, case: object = None) -> None:
-    """Play these steps on an empty store. Raises what :func:`failed` returns if one fails.
+async def check_steps(
+    sandbox: Sandbox, steps: Iterable[Step] | Callable[[Model], Iterable[Step]], what: str, case: object = None
+) -> None:
+    """Play these steps on an empty store, or those that are drawn beside the model, one after the other.
 
-    If they belong to a fixed ``case``, the report names the sentence that this case tests.
+    Raises what :func:`failed` returns if one fails. If they belong to a fixed ``case``, the report names the sentence
+    that this case tests.
     """
     failure, player = None, await sandbox.player()
     try:
-        for step in steps:
-            failure = failure or await player.play(step)
+        for step in steps(player.model) if callable(steps) else steps:
+            failure = await player.play(step)
+            if failure is not None:
+                break
     finally:
         await sandbox.close(player)
     if failure is not None:

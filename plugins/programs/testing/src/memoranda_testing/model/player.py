@@ -104,7 +104,8 @@ class Player:
         return None
 
     async def _called(self, call: Call) -> Failure | None:
-        wanted, found = modelled(self.model, call), await self._answer(call)
+        arguments = spelled_out(call.arguments)  # The model stores copies of its own.
+        wanted, found = modelled(self.model, call, arguments), await self._answer(call, arguments)
         unlike = difference(wanted, found)
         if self._given_up is None:
             return None if unlike is None else Failure(tuple(self.played), call, wanted, found, unlike)
@@ -135,8 +136,8 @@ class Player:
         either = tuple((answer,) for answer in possible)
         return Failure(tuple(self.played), call, possible[0], found, unlike, looks=(call,), possible=either)
 
-    async def _answer(self, call: Call) -> Answer:
-        return await answered(self.instances[call.instance % len(self.instances)], call, self.patience)
+    async def _answer(self, call: Call, arguments: dict[str, Any] | None = None) -> Answer:
+        return await answered(self.instances[call.instance % len(self.instances)], call, self.patience, arguments)
 
     async def _reopened(self) -> Failure | None:
         if self.reopen is None:
@@ -278,6 +279,8 @@ class Player:
             if fits[0] is not None:
                 rows[item_id] = fits[0]
         self.model.rows = rows
+        for row in rows.values():
+            self.model.will_end(row.item)
         return None
 
     def _looks_at(self, item_id: str) -> tuple[Call, ...]:
@@ -338,20 +341,32 @@ def audit(model: Model) -> Call:
     return Call("scan", arguments)
 
 
-def modelled(model: Model, call: Call) -> Answer:
-    """Return what the model answers."""
-    arguments = {name: spelled_out(value) for name, value in call.arguments.items()}
+def modelled(model: Model, call: Call, arguments: dict[str, Any] | None = None) -> Answer:
+    """Return what the model answers; ``arguments`` are the call's, if they are spelled out already."""
+    arguments = spelled_out(call.arguments) if arguments is None else arguments
     try:
-        return Answer(seen(getattr(model.handle(call.scope), call.method)(**arguments)))
+        return Answer(_shown(model, getattr(model.handle(call.scope), call.method)(**arguments)))
     except Refused as refused:
         return Answer(errors=tuple(kind.__name__ for kind in refused.kinds))
     except MemoryError as error:
         return Answer(errors=(type(error).__name__,))
 
 
-async def answered(store: Store, call: Call, patience: float) -> Answer:
+def _shown(model: Model, value: Any) -> Any:
+    """Return an answer of the model in a comparable form; nobody changes its items, so each is written out once."""
+    if isinstance(value, list):
+        return [_shown(model, inner) for inner in value]
+    row = model.rows.get(value.id) if isinstance(value, MemoryItem) else None
+    if row is None or row.item is not value:
+        return seen(value)
+    if row.shown is None or row.shown[0] is not value:
+        row.shown = (value, seen(value))
+    return row.shown[1]
+
+
+async def answered(store: Store, call: Call, patience: float, arguments: dict[str, Any] | None = None) -> Answer:
     """Return what the store answers; then change what the caller holds, which must not change the store."""
-    arguments = {name: spelled_out(value) for name, value in call.arguments.items()}
+    arguments = spelled_out(call.arguments) if arguments is None else arguments
     given = [seen(value) for value in arguments.values() if not _is_long(value)]
     try:
         async with within(patience, f"{call.method}()"):
@@ -373,8 +388,7 @@ async def answered(store: Store, call: Call, patience: float) -> Answer:
 
 async def made(store: Store, call: Call, arguments: dict[str, Any] | None = None) -> Any:
     """Make the call on a store and return its result; what is yielded is collected in a list."""
-    if arguments is None:
-        arguments = {name: spelled_out(value) for name, value in call.arguments.items()}
+    arguments = spelled_out(call.arguments) if arguments is None else arguments
     scope = call.scope
     handle: Store = store if scope is None else store.scoped(**scope_arguments(scope))
     given = getattr(handle, call.method)(**arguments)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import Self
+from typing import Any, Self
 
 from memoranda.errors import MemoryError
 from memoranda.items import BranchMemory, MemoryItem, MemoryMetadata, utc_text
@@ -22,6 +22,8 @@ class Row:
     place: int
     """In the order of adding; an item that is replaced keeps its place."""
     deleted: bool = False
+    shown: tuple[MemoryItem, Any] | None = None
+    """The item, and how it looked when a call last showed it, so that it is not written out anew each time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +54,8 @@ class State:
     """How many places are taken."""
     over: int = 0
     """How many items have expired in all: the most that a sweep can still remove."""
+    soonest: str = ""
+    """No item ends before this time; empty if none ends at all."""
     bounds: MemoryMetadata | None = None
     """The filter of our own part of a shared store."""
 
@@ -65,21 +69,30 @@ class State:
 
     def expire(self) -> None:
         """Remove what has expired, as if it had been purged."""
-        now = self.now()
-        for item_id, row in list(self.rows.items()):
-            ends = row.item.expires_at
-            if ends is not None and ends <= now:
-                del self.rows[item_id]
-                self.over += 1
+        if not self.soonest or self.soonest > (now := self.now()):
+            return
+        ends = {item_id: row.item.expires_at for item_id, row in self.rows.items() if row.item.expires_at is not None}
+        for item_id in [item_id for item_id, end in ends.items() if end <= now]:
+            del self.rows[item_id], ends[item_id]
+            self.over += 1
+        self.soonest = min(ends.values(), default="")
 
-    def put(self, item: MemoryItem, *, hidden: bool = False) -> None:
-        """Store an item under its next version."""
+    def will_end(self, item: MemoryItem) -> None:
+        """Take note of an item that has got an end."""
+        if item.expires_at is not None:
+            self.soonest = min(self.soonest or item.expires_at, item.expires_at)
+
+    def put(self, item: MemoryItem, *, hidden: bool = False, keep_created: bool = False) -> None:
+        """Store a copy of an item under its next version."""
         existing = self.rows.get(item.id)
         kept = copy_item(item)
+        if keep_created and existing is not None:
+            kept.__dict__["created_at"] = existing.item.created_at
         kept.__dict__["version"] = 1 if existing is None else existing.item.version + 1
         if existing is not None and _trust(existing.item) < _trust(item):
             kept.__dict__["trust"] = TRUSTS[_trust(existing.item)]
         self.places += existing is None
+        self.will_end(kept)
         self.rows[item.id] = Row(kept, self.places if existing is None else existing.place, hidden)
 
     def remove(self, item_id: str, *, purge: bool = False) -> None:
