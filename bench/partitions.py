@@ -74,7 +74,7 @@ async def multiply(url: str, copies: int, *, partitioned: bool) -> None:
             "metadata": "jsonb_set(jsonb_set(metadata, '{user_id}', to_jsonb(replace(user_id, '-0', '-' || copy))), "
             "'{session_id}', to_jsonb(replace(session_id, '-0.', '-' || copy || '.')))",
             "added": "nextval('memory_items_added')",
-            # The number of the new user beside that of the old one, as memoranda_postgres.terms makes it.
+            # The number of the new user beside that of the old one, as memoranda_postgres.rows makes it.
             "term_keys": "array_append(term_keys, "
             "(~(crc32(convert_to(replace(user_id, '-0', '-' || copy), 'UTF8')) & 2147483647))::integer)",
         }

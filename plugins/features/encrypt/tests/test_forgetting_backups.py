@@ -11,7 +11,7 @@ from ciphertext import encryption, put, stored
 import memoranda
 from memoranda import HumanMemory, MemoryMetadata
 from memoranda.store import Store
-from memoranda_commands.findings import own_findings
+from memoranda_commands.stores import own_findings
 from memoranda_encrypt import DestroyedKeyError, KeyRing, KeyRingError, LocalMasterKey, with_encryption
 from memoranda_sqlite import SQLiteMemoryStore
 from memoranda_userdata import Digest, export_lines, forget

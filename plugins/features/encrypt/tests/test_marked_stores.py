@@ -16,7 +16,7 @@ from memoranda import HumanMemory, MemoryMetadata
 from memoranda.errors import InputError, UnsupportedError, WrappedStoreError
 from memoranda.store import InMemoryStore, Store
 from memoranda_backend.ranking import HashingEmbeddings
-from memoranda_commands.findings import own_findings
+from memoranda_commands.stores import own_findings
 from memoranda_encrypt import (
     KeyRing,
     KeyRingError,

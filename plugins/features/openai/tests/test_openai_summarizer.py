@@ -215,7 +215,7 @@ async def test_when_the_api_fails_nothing_is_changed(server: ModelServer, make: 
 
 def test_the_package_openai_is_imported_when_a_question_is_asked() -> None:
     program = (
-        "import sys; from memoranda_openai.chat import OpenAISummarizer; OpenAISummarizer('m');"
+        "import sys; from memoranda_openai.service import OpenAISummarizer; OpenAISummarizer('m');"
         "sys.exit('openai' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0

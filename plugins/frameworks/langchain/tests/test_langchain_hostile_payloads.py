@@ -9,7 +9,7 @@ from adapter_kit.hostile_payloads import CALLED, PLANTED, SAID, HostilePayloads
 from memoranda.items import MemoryItem
 from memoranda.store import InMemoryStore
 from memoranda_langchain import MemorandaChatMessageHistory
-from memoranda_langchain.messages import LangChainFormat
+from memoranda_langchain.memory import LangChainFormat
 
 HI = {"type": "text", "text": SAID}
 CALL = {"id": "c", "name": CALLED, "args": {}, "type": "tool_call"}

@@ -78,35 +78,6 @@ class _SeenPayloads(NamedTuple):
         return settled and self.since <= now < (self.until or "~")
 
 
-async def payload_changes(
-    server: Server, statements: PostgresStatements, wanted: Filter, since: object
-) -> PayloadChanges:
-    """Return how the payloads that match differ from what they were; all of them if there is no earlier state."""
-    asked, now = wanted.timeless()
-    before = since if isinstance(since, _SeenPayloads) and since.asked == asked else None
-    ((snapshot,),) = await server.fetch(f"SELECT {SNAPSHOT}", ())
-    if before is not None and before.holds(snapshot, now):
-        return PayloadChanges(before, {}, ())
-    marks, until = await read_marks(server, statements, wanted)
-    known: Mapping[int, int] = {} if before is None else before.marks
-    changed = [number for number, mark in marks.items() if known.get(number) != mark]
-    gone = known.keys() - marks.keys()
-    chosen = None if before is None else changed
-    found = await read_marked(
-        server, statements, wanted, chosen, lambda _: statements.dialect.selected(PAYLOAD_COLUMNS)
-    )
-    rows: dict[int, Payload] = {}
-    held = {number: mark for number, mark in marks.items() if known.get(number) == mark}
-    for number, mark, *row in found:
-        held[number] = mark
-        try:
-            rows[number] = unpack_payload(row)
-        except CorruptStoreError as error:
-            left_out(error)
-    state = _SeenPayloads(asked, snapshot, held, now, until)
-    return PayloadChanges(state, rows, None if before is None else {*gone, *changed})
-
-
 _PAGE = 500
 
 NEWEST = (250, 2_000, 16_000)
@@ -157,9 +128,33 @@ class Reader:
         return readable(unpack_payload, await self._matching(wanted, page, PAYLOAD_COLUMNS))
 
     async def payload_changes(self, wanted: Filter, since: object) -> PayloadChanges:
-        """Return how the payloads that match differ from what they were."""
+        """Return how the payloads that match differ from what they were; all of them if there is no earlier state."""
         with self._server.reading(users_of(wanted)):
-            return await payload_changes(self._server, self._statements, wanted, since)
+            return await self._payload_changes(wanted, since)
+
+    async def _payload_changes(self, wanted: Filter, since: object) -> PayloadChanges:
+        asked, now = wanted.timeless()
+        before = since if isinstance(since, _SeenPayloads) and since.asked == asked else None
+        ((snapshot,),) = await self._server.fetch(f"SELECT {SNAPSHOT}", ())
+        if before is not None and before.holds(snapshot, now):
+            return PayloadChanges(before, {}, ())
+        marks, until = await read_marks(self._server, self._statements, wanted)
+        known: Mapping[int, int] = {} if before is None else before.marks
+        changed = [number for number, mark in marks.items() if known.get(number) != mark]
+        gone = known.keys() - marks.keys()
+        chosen = None if before is None else changed
+        columns = self._statements.dialect.selected(PAYLOAD_COLUMNS)
+        found = await read_marked(self._server, self._statements, wanted, chosen, lambda _: columns)
+        rows: dict[int, Payload] = {}
+        held = {number: mark for number, mark in marks.items() if known.get(number) == mark}
+        for number, mark, *row in found:
+            held[number] = mark
+            try:
+                rows[number] = unpack_payload(row)
+            except CorruptStoreError as error:
+                left_out(error)
+        state = _SeenPayloads(asked, snapshot, held, now, until)
+        return PayloadChanges(state, rows, None if before is None else {*gone, *changed})
 
     async def _matching(self, wanted: Filter, page: Page, columns: Sequence[str] = ()) -> list[Any]:
         """Return a page of the rows that match: these columns of each, or all columns of an item."""

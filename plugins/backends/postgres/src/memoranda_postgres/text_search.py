@@ -272,10 +272,7 @@ class TextSearch:
             f"SELECT {READ_HIT} FROM {self._statements.dialect.table} WHERE {where} AND {condition(parameters)} "
             f"ORDER BY {MOMENT} DESC, added DESC LIMIT {most}"
         )
-        return await self._hits(text, parameters.values)
-
-    async def _hits(self, text: str, values: Sequence[Any]) -> list[Hit]:
-        return [Hit(*row) for row in await self._server.fetch(text, values)]
+        return [Hit(*row) for row in await self._server.fetch(text, parameters.values)]
 
     async def around(self, hits: Sequence[Hit], turns: int, scope: Filter) -> list[list[str]]:
         """Return the marks of the rows around each hit."""

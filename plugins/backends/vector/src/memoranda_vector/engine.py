@@ -43,11 +43,10 @@ from memoranda_vector.batch_columns import ItemVectors, private_copies, private_
 from memoranda_vector.batch_plan import ATTEMPTS, BatchPlan, checked_items, ids_of, plan_batch
 from memoranda_vector.deleted_items import DeletedItem, matching
 from memoranda_vector.filtering import matching_rows, newest_row, owners_of
-from memoranda_vector.nearest import ApproximateIndex
 from memoranda_vector.search import Searcher
 from memoranda_vector.stored_items import StoredItems
 from memoranda_vector.table import Table
-from memoranda_vector.vectors import embed_all, embed_one
+from memoranda_vector.vectors import ApproximateIndex, embed_all, embed_one
 
 _MANY = 16
 """From this many items on, handling them together is cheaper than one by one."""

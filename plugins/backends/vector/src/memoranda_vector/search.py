@@ -32,9 +32,8 @@ from memoranda_backend.ranking import (
 from memoranda_vector.batch_columns import Matrix, Times
 from memoranda_vector.column_index import Rows
 from memoranda_vector.filtering import matching_rows
-from memoranda_vector.nearest import ApproximateIndex, Compared, best, compare, passage_text
 from memoranda_vector.table import Table
-from memoranda_vector.vectors import unit_vector
+from memoranda_vector.vectors import ApproximateIndex, Compared, best, compare, passage_text, unit_vector
 
 MOST_BYTES = 256 << 20
 """About how many bytes are kept for all scopes. A larger scope is kept alone."""

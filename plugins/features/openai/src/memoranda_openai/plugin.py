@@ -24,7 +24,7 @@ def memoranda_summarizers() -> list[SummarizerSpec]:
     return [
         SummarizerSpec(
             "openai",
-            target="memoranda_openai.chat:OpenAISummarizer",
+            target="memoranda_openai.service:OpenAISummarizer",
             api=1,
             summary="OpenAI's chat API, or any server that speaks it; the key comes from OPENAI_API_KEY.",
         )

@@ -13,8 +13,7 @@ from memoranda_summary.generation import (
     generate_summary,
     installed_summarizer,
 )
-from memoranda_summary.prompting import SummaryTimeoutError
-from memoranda_summary.templates import PlainTemplate, Template, installed_template
+from memoranda_summary.templates import PlainTemplate, SummaryTimeoutError, Template, installed_template
 from memoranda_summary.transcript import Entry, Transcript, cleaned, entries, normalised, transcribe
 from memoranda_summary.undoing import expand, undo
 

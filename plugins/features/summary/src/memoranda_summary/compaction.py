@@ -30,7 +30,7 @@ from memoranda.trust import lowest_trust
 from memoranda.windowing import as_said
 from memoranda_messages.sessions import retry_conflicts
 from memoranda_summary.generation import DEFAULT_TIMEOUT, SummaryConfig, TriggerResult, ask, check_trigger, split
-from memoranda_summary.prompting import TemplateAnswer
+from memoranda_summary.templates import TemplateAnswer
 from memoranda_summary.undoing import ATTEMPTS, archived_by, check_store, expand, may_stand_for, undo
 
 if TYPE_CHECKING:

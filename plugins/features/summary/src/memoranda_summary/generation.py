@@ -24,8 +24,7 @@ from memoranda.tokens import TokenCounter, estimate_tokens, sent_length
 from memoranda.urls import redacted
 from memoranda.windowing import rounds_of
 from memoranda_messages import results_behind_calls
-from memoranda_summary.prompting import Prompter, TemplateAnswer
-from memoranda_summary.templates import CONTENT, PlainTemplate, Template, installed_template
+from memoranda_summary.templates import CONTENT, PlainTemplate, Prompter, Template, TemplateAnswer, installed_template
 
 if TYPE_CHECKING:
     from memoranda.plugins.registry import Registry

@@ -7,15 +7,8 @@ from typing import TYPE_CHECKING
 from memoranda.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from memoranda_langchain.memory import MemorandaChatMessageHistory, MemorandaRetriever
-    from memoranda_langchain.messages import LangChainFormat
+    from memoranda_langchain.memory import LangChainFormat, MemorandaChatMessageHistory, MemorandaRetriever
 
 __all__ = ["LangChainFormat", "MemorandaChatMessageHistory", "MemorandaRetriever"]
 
-__getattr__, __dir__ = lazy_names(
-    __name__,
-    {
-        "memory": ["MemorandaChatMessageHistory", "MemorandaRetriever"],
-        "messages": ["LangChainFormat"],
-    },
-)
+__getattr__, __dir__ = lazy_names(__name__, {"memory": __all__})

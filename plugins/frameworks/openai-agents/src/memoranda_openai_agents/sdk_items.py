@@ -22,7 +22,7 @@ from memoranda_messages import Dropped, agrees, from_responses, to_responses
 from memoranda_messages.payload_json import decode_payload, encode_payload
 from memoranda_messages.request import legal_tool_name
 from memoranda_messages.responses import MAX_ID, REASONING, lone_reasoning
-from memoranda_messages.sessions.agreement import is_same_unknown, unknown_fields
+from memoranda_messages.sessions.outgoing import is_same_unknown, unknown_fields
 from memoranda_messages.shapes import parsed
 
 if TYPE_CHECKING:

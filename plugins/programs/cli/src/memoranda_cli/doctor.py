@@ -17,7 +17,7 @@ from memoranda.plugins import KINDS, Backend, CommandSpec, Spec
 from memoranda.store import Finding, Reindexable, Store
 from memoranda_commands import options
 from memoranda_commands.exits import CommandError, ExitCode, uncertain
-from memoranda_commands.findings import item_findings, own_findings, plugin_findings
+from memoranda_commands.stores import item_findings, own_findings, plugin_findings
 from memoranda_commands.terminal import (
     blocks,
     console,

@@ -20,8 +20,7 @@ from memoranda.store import Capability, Store
 from memoranda_commands.terminal import counted
 from memoranda_guard import quarantined
 from memoranda_guard.quarantine import QUARANTINED
-from memoranda_inspector.pages import Pages, form_of, number_of, shown_name
-from memoranda_inspector.scopes import Owner, Owners
+from memoranda_inspector.pages import Owner, Owners, Pages, form_of, number_of, shown_name
 from memoranda_summary import SummaryConfig, compact, expand, plan, undo
 from memoranda_userdata import Digest, count_user, erase_user, export_lines, hidden_items
 

@@ -24,9 +24,8 @@ from memoranda.store import Store
 from memoranda_inspector.actions import ActionPages, Actions
 from memoranda_inspector.context_pages import ContextPages
 from memoranda_inspector.feature_pages import FactPages, QuarantinePages, ReceiptPages
-from memoranda_inspector.pages import in_page, prepare, rendered
+from memoranda_inspector.pages import Owners, in_page, prepare, rendered
 from memoranda_inspector.reading import HealthPages, ReadingPages
-from memoranda_inspector.scopes import Owners
 
 logger = logging.getLogger(__name__)
 

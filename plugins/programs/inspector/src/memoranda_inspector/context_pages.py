@@ -23,8 +23,7 @@ from memoranda_inspector.context import (
     differences,
     window_view,
 )
-from memoranda_inspector.pages import Pages, form_of, in_page, json_text, number_of
-from memoranda_inspector.scopes import Owner, Owners, newest_sessions
+from memoranda_inspector.pages import Owner, Owners, Pages, form_of, in_page, json_text, newest_sessions, number_of
 
 PAYLOAD_SHOWN = 200_000
 MESSAGES_SHOWN = 200

@@ -16,22 +16,24 @@ from memoranda.items import MemoryItem, MemoryMetadata
 from memoranda.store import Finding, Store, dump_item
 from memoranda.store import Owner as Listed
 from memoranda_backend.ranking import PRIOR, Weights
-from memoranda_commands.findings import item_findings, own_findings, plugin_findings
+from memoranda_commands.stores import item_findings, own_findings, plugin_findings
 from memoranda_inspector.context import Setting, why_unseen
 from memoranda_inspector.conversation import PAGE, count_items, entry_of, read_conversation
 from memoranda_inspector.feature_pages import ReceiptPages
 from memoranda_inspector.pages import (
     SHOWN_ALONE,
+    Owner,
+    Owners,
     Pages,
     decimal_of,
     form_of,
     in_page,
     json_text,
+    newest_sessions,
     number_of,
     shortened,
     shown_name,
 )
-from memoranda_inspector.scopes import Owner, Owners, newest_sessions
 from memoranda_inspector.searching import (
     MOVABLE,
     EmbeddedCopy,

@@ -18,10 +18,8 @@ from memoranda import __version__
 from memoranda.errors import InputError, MemoryError
 from memoranda.opening import default_url
 from memoranda.opening import open as open_store
-from memoranda_commands.stores import facts_option
 from memoranda_mcp.memory import ORIGIN, Rights, ScopedMemory
 from memoranda_mcp.resources import Prompts, RequestContext, Resources
-from memoranda_mcp.settings import Settings
 from memoranda_mcp.tools.facts import FACTS
 from memoranda_mcp.tools.graphing import GRAPHING
 from memoranda_mcp.tools.reading import READING, modes
@@ -37,6 +35,7 @@ from memoranda_mcp.tools.writing import (
 
 if TYPE_CHECKING:
     from memoranda.store import Access, Store
+    from memoranda_mcp.settings import Settings
     from memoranda_summary import Summarizer
 
 
@@ -193,6 +192,8 @@ def rights_of(settings: Settings) -> Rights:
 @asynccontextmanager
 async def opened(settings: Settings) -> AsyncIterator[tuple[Store, Summarizer | None]]:
     """Open the store, and make the model if one is named, for the block."""
+    from memoranda_commands.stores import facts_option  # It imports typer, which a server of your own does not need.
+
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="memoranda mcp: %(message)s")
     async with AsyncExitStack() as stack:
         summarizer = None

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from memoranda_messages import Dropped
 from memoranda_messages.parts import Part, parts_of
-from memoranda_messages.sessions.agreement import Fields
 from memoranda_messages.sessions.conversation import Conversation, Fence, settled
 from memoranda_messages.sessions.formats import JsonObject, MessageFormat, Template, warn_of
-from memoranda_messages.sessions.outgoing import Call, Outgoing, Result
+from memoranda_messages.sessions.outgoing import Call, Fields, Outgoing, Result
 from memoranda_messages.sessions.records import (
     RECORD,
     DerivedIds,

@@ -17,7 +17,7 @@ no other framework is to see) and ``content``; ``tool_calls``, a list of ``{"id"
 - ``id``, ``created_at``, ``group``, ``origin``: as an item has them; without an ``id`` it gets a new one.
 
 Give all texts, calls and results that a model would be shown, whoever the object says to speak. A stored message is
-returned only if it brings in nothing that its items do not say (see :mod:`memoranda_messages.sessions.agreement`). If
+returned only if it brings in nothing that its items do not say (see :mod:`memoranda_messages.sessions.outgoing`). If
 an item was changed since, or its payload says something else, its message is written from the fields.
 """
 
@@ -39,17 +39,18 @@ from memoranda.tool_calls import call_name
 from memoranda_messages import Dropped
 from memoranda_messages.parts import frame, framed, parts_of
 from memoranda_messages.payload_json import encode_payload
-from memoranda_messages.sessions.agreement import (
+from memoranda_messages.sessions.outgoing import (
     Fields,
+    Outgoing,
     can_be_held,
     held_fields,
     is_same_unknown,
+    runs,
     says_the_same,
     spoken_fields,
     storable,
     unknown_fields,
 )
-from memoranda_messages.sessions.outgoing import Outgoing, runs
 
 M = TypeVar("M")
 JsonObject = dict[str, Any]
