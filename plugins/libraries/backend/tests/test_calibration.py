@@ -91,7 +91,7 @@ def test_it_does_not_depend_on_the_order_of_indexing() -> None:
 def test_it_is_kept_until_the_items_that_it_was_measured_on_change(monkeypatch: pytest.MonkeyPatch) -> None:
     arrays = arrays_of(talk(200))
     measured = calibrated(arrays)
-    monkeypatch.setattr("memoranda_backend.ranking.calibration._measured", lambda *_: Calibration(0.0, 0.0))
+    monkeypatch.setattr("memoranda_backend.ranking.fusion._measured", lambda *_: Calibration(0.0, 0.0))
     arrays.add([Added(900, talk(201)[-1], pack_vector(noise("x"), DIMENSION))])
     assert calibrated(arrays) == measured
     arrays.remove([3])

@@ -33,10 +33,10 @@ from memoranda_sqlite import erasing, schema
 from memoranda_sqlite.connections import Connections
 from memoranda_sqlite.files import Database, url_of
 from memoranda_sqlite.payload_changes import payload_changes
-from memoranda_sqlite.rows import CONTENT, ID, BoundRow, all_packed, packed
 from memoranda_sqlite.scanning import listed, scanned
 from memoranda_sqlite.searching import DIRECT_LIMIT, search_page
 from memoranda_sqlite.statements import INSERT, STATEMENTS, ScopedUpsert, Upsert
+from memoranda_sqlite.tables import CONTENT, ID, BoundRow, all_packed, packed
 from memoranda_sqlite.transactions import Transactions, keep_vectors, next_expiry
 
 if TYPE_CHECKING:

@@ -32,8 +32,7 @@ from memoranda.store.backend import (
 )
 from memoranda_backend.sql import ITEM_COLUMNS, Change, Parameters, Row, Statement, Statements, union_all
 from memoranda_sqlite.dialect import SQLiteDialect
-from memoranda_sqlite.rows import SCOPE_COLUMNS, BoundRow
-from memoranda_sqlite.tables import ARCHIVED, DELETED, FURTHER_COLUMNS, SHOWN, TABLE
+from memoranda_sqlite.tables import ARCHIVED, DELETED, FURTHER_COLUMNS, SCOPE_COLUMNS, SHOWN, TABLE, BoundRow
 
 _WITH_PLACE = ", ".join((*ITEM_COLUMNS, "created_us", "rowid"))
 HIDDEN = f"deleted = 1, state = {DELETED}"

@@ -30,10 +30,19 @@ from memoranda.store.backend import (
 )
 from memoranda_backend.sql import Statement, unpack
 from memoranda_sqlite import erasing, text_index
-from memoranda_sqlite.rows import CREATED_AT, CREATED_US, EXPIRES_AT, ID, BoundRow, as_hidden, packed, with_created
 from memoranda_sqlite.schema import set_wrapper_mark
 from memoranda_sqlite.statements import HIDDEN, SQLiteStatements, Upsert
-from memoranda_sqlite.tables import TABLE
+from memoranda_sqlite.tables import (
+    CREATED_AT,
+    CREATED_US,
+    EXPIRES_AT,
+    ID,
+    TABLE,
+    BoundRow,
+    as_hidden,
+    packed,
+    with_created,
+)
 
 Types = Mapping[str, type[MemoryItem]]
 

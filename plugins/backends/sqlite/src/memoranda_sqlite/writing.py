@@ -26,8 +26,8 @@ from memoranda_backend.sql import Statement
 from memoranda_sqlite.erasing import Eraser
 from memoranda_sqlite.faults import is_busy
 from memoranda_sqlite.indexing import FILL_AT_REST, Indexer
-from memoranda_sqlite.rows import ID, BoundRow
 from memoranda_sqlite.statements import STATEMENTS, Upsert
+from memoranda_sqlite.tables import ID, BoundRow
 from memoranda_sqlite.transactions import ROWS_PER_STATEMENT, Transactions, keep_vectors, parts, room_for, store_rows
 from memoranda_sqlite.worker import Worker, settle
 

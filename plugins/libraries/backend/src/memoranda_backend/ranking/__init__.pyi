@@ -1,6 +1,3 @@
-from memoranda_backend.ranking.calibration import PRIOR as PRIOR
-from memoranda_backend.ranking.calibration import Calibration as Calibration
-from memoranda_backend.ranking.calibration import calibrated as calibrated
 from memoranda_backend.ranking.dates import date_terms as date_terms
 from memoranda_backend.ranking.dates import query_date_terms as query_date_terms
 from memoranda_backend.ranking.dates import query_dates as query_dates
@@ -18,6 +15,9 @@ from memoranda_backend.ranking.embedding import one_embedding as one_embedding
 from memoranda_backend.ranking.embedding import pack_vector as pack_vector
 from memoranda_backend.ranking.embedding import provided_vectors as provided_vectors
 from memoranda_backend.ranking.embedding import unpack_vector as unpack_vector
+from memoranda_backend.ranking.fusion import PRIOR as PRIOR
+from memoranda_backend.ranking.fusion import Calibration as Calibration
+from memoranda_backend.ranking.fusion import calibrated as calibrated
 from memoranda_backend.ranking.fusion import likeness as likeness
 from memoranda_backend.ranking.names import HEARD as HEARD
 from memoranda_backend.ranking.names import LONGEST_LABEL as LONGEST_LABEL

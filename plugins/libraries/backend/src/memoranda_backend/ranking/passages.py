@@ -120,7 +120,7 @@ class Weights:
     """A term of which only the letters are found, against 1 for a term that is found as it is."""
     semantic: float | None = None
     """The part that meaning has in a hybrid ranking; the words have the rest. None measures it on the scope's own
-    items: see :mod:`memoranda_backend.ranking.calibration`."""
+    items: see :mod:`memoranda_backend.ranking.fusion`."""
     asked_speaker: float = 0.35
     """Bonus when the query names who speaks here, or is in the first person and the user speaks, or, where nobody is
     known, the item does not call by name whom the query names; like all bonuses, relative to the best, which has 1."""

@@ -120,7 +120,7 @@ class ScopeArrays:
         self._vector_counts = Column(np.int32)
         self._place_count = 0
         self.measured: tuple[bytes, Any] | None = None
-        """What was measured of these items; see :mod:`memoranda_backend.ranking.calibration`."""
+        """What was measured of these items; see :mod:`memoranda_backend.ranking.fusion`."""
         self._gone = 0
         self._texts = 0
 

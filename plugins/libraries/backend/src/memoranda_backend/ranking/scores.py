@@ -10,8 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from memoranda_backend.ranking.calibration import calibrated
-from memoranda_backend.ranking.fusion import likeness, semantic_share, standing_out
+from memoranda_backend.ranking.fusion import calibrated, likeness, semantic_share, standing_out
 from memoranda_backend.ranking.passages import Scored
 from memoranda_backend.ranking.scope_arrays import Flags, Floats, Ints, ScopeArrays, Wanted
 from memoranda_backend.ranking.scoring import WordScores
