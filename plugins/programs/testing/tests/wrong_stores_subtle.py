@@ -459,7 +459,7 @@ WRONG_STORES: list[tuple[type[Store], str]] = [
     (PurgeForgetsPayloads, known.CALLS),
     (PayloadOfTheFirstVersion, known.CALLS),
     (UpdatesTheDeleted, known.CALLS),
-    (known.MeaningAmongEverybody, "what_others_store_does_not_change_a_ranking_by_meaning"),
+    (known.MeaningAmongEverybody, "what_others_store_does_not_change_a_ranking"),
     (VectorKeptByRestore, known.APART),
     (VectorNotRenewedByUpdate, known.APART),
     (VanishesASecondEarly, known.LIVES),

@@ -7,7 +7,7 @@ import gc
 import sys
 import threading
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
@@ -148,6 +148,45 @@ class _Witness:
     def _sleeps(self) -> bool:
         """Return True if the thread waits for something else than a processor."""
         return self._status.read_text().rpartition(")")[2].split()[0] in ("S", "D")
+
+
+class Stepped:
+    """A coroutine, and what is to be done when it waits for the n-th time."""
+
+    def __init__(self, work: Coroutine[Any, Any, Any], at: int, then: Callable[[], object]) -> None:
+        self._work = work
+        self._at = at
+        self._then = then
+        self.waits = 0
+        """How often it has waited."""
+
+    async def run(self) -> Any:
+        """Return what the coroutine returns."""
+        return await self
+
+    def __await__(self) -> Generator[Any, Any, Any]:
+        value: Any = None
+        error: BaseException | None = None
+        while True:
+            try:
+                signal = self._work.send(value) if error is None else self._work.throw(error)
+            except StopIteration as stop:
+                return stop.value
+            self.waits += 1
+            if self.waits == self._at:
+                self._then()
+            value, error = None, None
+            try:
+                value = yield signal
+            except BaseException as raised:  # noqa: BLE001  # it is the coroutine's to handle
+                error = raised
+
+
+def cancel_this() -> None:
+    """Cancel the task that runs."""
+    task = asyncio.current_task()
+    assert task is not None
+    task.cancel()
 
 
 async def some_turns(count: int) -> None:

@@ -16,10 +16,7 @@ from memoranda.store import Store
 from memoranda_testing.case import Cases
 from memoranda_testing.cases import TOPICS, case_names
 from memoranda_testing.expect import NotReachedError, SkipCase, not_ended, with_sentence
-from memoranda_testing.model.recipe import made_by
-
-OpenStore = Callable[[], Store | Awaitable[Store]]
-"""Returns a new store on the same data each time it is called, open or not."""
+from memoranda_testing.model.recipe import OpenStore, made_by
 
 _TIDYING = 120.0
 """Seconds for removing what a case wrote; a store that hangs must not hang the run."""

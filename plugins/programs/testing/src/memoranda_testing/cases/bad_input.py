@@ -115,34 +115,26 @@ class InputCases(HistoryCases):
             ):
                 await self._refused(store, build, field, f"an {field} of too many bytes")
 
-    async def test_numbers_that_json_lacks_are_refused(self, store: Store) -> None:
-        """NaN and the infinities are refused in extra, in tool calls and in further fields."""
-        scope = self.scope()
-        for number in (float("nan"), float("inf"), float("-inf")):
-            for field, build in (
-                ("metadata.extra", partial(self._owned_by, user_id=scope.user_id, extra={"k": [number]})),
-                ("mood", partial(note, "x", scope, mood={"k": number})),
-                ("tool_calls", partial(_calling, {"id": "c", "args": {"x": number}}, scope)),
-                ("value", partial(_OddItem, content="x", metadata=scope, value=number)),
-            ):
-                await self._refused(store, build, field, f"{number} in {field}")
-        equal(await store.count(metadata=scope), 0, "count after refusals")
-
-    async def test_values_that_json_lacks_are_refused(self, store: Store) -> None:
-        """Bytes, sets, objects and keys that are no text are refused."""
-        scope = self.scope()
-        for value in (b"bytes", {1, 2}, object(), {1: "a number as key"}, 1j):
-            kind = type(value).__name__
-            in_extra = partial(self._owned_by, user_id=scope.user_id, extra={"k": value})
-            await self._refused(store, in_extra, "metadata.extra", f"{kind} in extra")
-            await self._refused(store, partial(note, "x", scope, mood=value), "mood", f"{kind} in a field")
-        equal(await store.count(metadata=scope), 0, "count after refusals")
-
-    async def test_a_value_that_contains_itself_is_refused(self, store: Store) -> None:
-        """A list within itself is an InputError, not an endless loop."""
-        endless: list[Any] = []
+    async def test_what_json_lacks_is_refused(self, store: Store) -> None:
+        """NaN, the infinities, bytes, sets, objects, keys that are no text, and a list within itself, anywhere."""
+        scope, endless = self.scope(), list[Any]()
         endless.append(endless)
-        await self._refused(store, partial(note, "x", self.scope(), mood=endless), "mood", "a list within itself")
+        numbers = (float("nan"), float("inf"), float("-inf"))
+        for value in (*numbers, b"bytes", {1, 2}, object(), {1: "a number as key"}, 1j, endless):
+            await self._refused(
+                store,
+                partial(self._owned_by, user_id=scope.user_id, extra={"k": [value]}),
+                "metadata.extra",
+                f"a {type(value).__name__} in extra",
+            )
+            in_a_field = partial(note, "x", scope, mood={"k": value})
+            await self._refused(store, in_a_field, "mood", f"a {type(value).__name__} in a field")
+        for number in numbers:
+            in_a_call = partial(_calling, {"id": "c", "args": {"x": number}}, scope)
+            await self._refused(store, in_a_call, "tool_calls", f"{number} in a call")
+            in_a_class = partial(_OddItem, content="x", metadata=scope, value=number)
+            await self._refused(store, in_a_class, "value", f"{number} in a field of a class")
+        equal(await store.count(metadata=scope), 0, "count after refusals")
 
     async def test_bad_times_are_refused(self, store: Store) -> None:
         """A time that cannot be read never becomes an item, nor can it be assigned to one."""

@@ -13,10 +13,10 @@ from pydantic import BaseModel, Field
 
 from memoranda.items import HumanMemory, MemoryItem, Payload, PayloadChanges, ToolMemory
 from memoranda.store import Capability, Store, dump_item
-from memoranda_testing.case import made, moment
+from memoranda_testing.case import made
 from memoranda_testing.cases.round_trips import AWKWARD_JSON, kept
 from memoranda_testing.expect import equal, same_item
-from memoranda_testing.programs import Calls, HistoryCases, Program, mine, played, theirs
+from memoranda_testing.programs import Calls, HistoryCases, Program, mine, played
 
 
 class ItemExample(MemoryItem):
@@ -113,24 +113,6 @@ class ItemFieldCases(HistoryCases):
             yield from kept(
                 store, HumanMemory(id=what, content="hi", payload=payload, payload_format="x", metadata=mine())
             )
-
-    @played
-    def test_payloads_are_read_without_their_items(self, store: Calls) -> Program:
-        """Of what a search shows in the scope, in the order of adding, and with a limit the newest."""
-        yield store.add_many(
-            [
-                HumanMemory(
-                    id="first", content="0", payload="[0]", payload_format="x", metadata=mine(), created_at=moment(9)
-                ),
-                MemoryItem(id="second", content="1", payload="[1]", metadata=mine(), created_at=moment(8)),
-                HumanMemory(id="bare", content="none", metadata=mine(), created_at=moment(7)),
-                HumanMemory(id="other", content="other", payload="[]", metadata=theirs()),
-                HumanMemory(id="archived", content="archived", payload="[]", archived_by="summary", metadata=mine()),
-            ]
-        )
-        handle = store.scoped(user_id="ada")
-        yield from (store.payloads(metadata=mine()), handle.payloads(), handle.payloads(metadata=theirs()))
-        yield from (handle.payloads(**asked) for asked in ({"limit": 2}, {"limit": 0}, {"memory_type": "item"}))
 
     async def test_payload_changes_lead_from_each_state_to_the_next(self, store: Store) -> None:
         """Whoever applies them has what payloads() returns, whatever was written in between, and by whom."""

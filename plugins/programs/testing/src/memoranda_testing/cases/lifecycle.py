@@ -11,7 +11,7 @@ from memoranda.items import AIMemory, MemoryMetadata
 from memoranda.store import Capability, Store
 from memoranda.store.backend import BASE_CAPABILITIES
 from memoranda_testing.case import Cases, Reopen, every_read, every_write, moment, needs, note, required
-from memoranda_testing.event_loop import threads_that_meet
+from memoranda_testing.event_loop import some_turns, threads_that_meet
 from memoranda_testing.expect import contents, each_raises, equal, raises, same_item, that
 from memoranda_testing.model.steps import Reopened
 from memoranda_testing.programs import Calls, HistoryCases, Program, item, items, mine, played, theirs
@@ -186,8 +186,7 @@ class PersistenceCases(HistoryCases):
         reopen, scope = required(reopen), self.scope()
         batches = [[note(f"{batch} {number}", scope, number) for number in range(150)] for batch in range(6)]
         calls = [asyncio.create_task(store.add_many(batch)) for batch in batches]
-        for _ in range(5):  # So that they have begun.
-            await asyncio.sleep(0)
+        await some_turns(5)  # So that they have begun.
         again = await self._reopened(store, reopen)
         try:
             found = {item.id async for item in again.scan(metadata=scope)}
@@ -307,12 +306,3 @@ class PersistenceCases(HistoryCases):
                 equal(len(heard), 1, "how many of two that answer at once are heard")
                 head = heard[0].id
             equal(await store.count(metadata=scope), 21, "how many turns there are")
-
-    @needs(Capability.PERSISTENT)
-    @played
-    def test_compare_and_set_holds_between_two_stores(self, store: Calls, reopen: Reopen | None) -> Program:
-        """Two stores open on the same data: what one writes the other reads, and a stale version is refused."""
-        other = store.another()
-        yield from (store.add(item("first", id="x")), other.get("x"))
-        yield other.update(item("second", id="x", version=1))
-        yield from (store.update(item("stale", id="x", version=1)), store.get("x"))

@@ -163,24 +163,6 @@ class LifetimeCases(HistoryCases):
 
     @needs(Capability.TTL)
     @played
-    def test_an_expired_item_is_as_if_purged(self, store: Calls) -> Program:
-        """From that moment on no call shows or counts it, deleted or not, its id is free, and it stays away."""
-        place = mine(session_id="s")
-        yield store.add_many(items("tea", "hidden tea", "touched tea", metadata=place), ttl=60.0)
-        yield from (store.add(item("kept tea", 1, place)), store.delete("hidden tea"))
-        for seconds in (59.9, 0.1):
-            yield Moved(seconds)
-            yield from (store.search(query="tea", mode=mode) for mode in ("substring", "text"))
-            yield from (store.head(metadata=place), store.window(metadata=place), store.payloads(metadata=place))
-            yield from (store.get_many(["tea", "kept tea"]), store.owners("session_id"))
-        yield from (store.touch(["touched tea"], ttl=60.0), store.delete("tea"), store.restore("hidden tea"))
-        yield store.add(item("their tea", metadata=theirs(), id="tea"))
-        yield store.append([item("next", metadata=mine(session_id="empty"))], after=None, ttl=5.0)
-        yield from (Moved(6), store.append([item("after", metadata=mine(session_id="empty"))], after=None))
-        yield from (store.sweep(), Moved(-3600))
-
-    @needs(Capability.TTL)
-    @played
     def test_a_second_lifetime_replaces_the_first(self, store: Calls) -> Program:
         """An item that is added or touched with another ttl lives that long, whether it is longer or shorter."""
         for first, second in ((100.0, 1_000.0), (1_000.0, 100.0)):

@@ -16,7 +16,7 @@ from memoranda.errors import StoreClosedError, VersionConflictError
 from memoranda.items import MemoryItem, MemoryMetadata
 from memoranda.store import Capability, Store
 from memoranda_testing.case import Case, Cases, every_read, note, skipped_if
-from memoranda_testing.event_loop import LOOKS, longest_wait, threads_that_meet
+from memoranda_testing.event_loop import LOOKS, longest_wait, some_turns, threads_that_meet
 from memoranda_testing.expect import contents, equal, not_ended, raises, same_item, that, within
 
 LOOPS = 4
@@ -73,8 +73,7 @@ class CutOff:
 
         async def begin() -> None:
             self._left.append(asyncio.ensure_future(work()))
-            for _ in range(turns):
-                await asyncio.sleep(0)
+            await some_turns(turns)
 
         loop.run_until_complete(begin())
         self._left += asyncio.all_tasks(loop)
@@ -122,8 +121,7 @@ class Blocked:
         loop.set_exception_handler(lambda _, context: self.complaints.append(context["message"]))
         await self._store.add(note("before", self._scope))
         calls = _calls_of_all_kinds(self._store, self._scope)
-        for _ in range(self._turns):
-            await asyncio.sleep(0)
+        await some_turns(self._turns)
         self._is_blocked.set()
         self._may_go_on.wait()
         self._outcomes += await asyncio.gather(*calls, return_exceptions=True)
@@ -326,8 +324,7 @@ class LoopCases(Cases):
         for turns in (0, 1, 2, 3, 5):
             items = [note(str(number), scope, number) for number in range(20)]
             calls = [asyncio.create_task(_or_closed(store.add(item))) for item in items]
-            for _ in range(turns):
-                await asyncio.sleep(0)
+            await some_turns(turns)
             await elsewhere(in_a_loop(store.close))
             async with within(_PATIENCE, "A call under way while another loop closes the store"):
                 done = await asyncio.gather(*calls)
@@ -350,8 +347,7 @@ class LoopCases(Cases):
 
         async def leave(turns: int) -> None:
             tasks = [*_calls_of_all_kinds(store, scope), asyncio.ensure_future(_scanned(store, scope))]
-            for _ in range(turns):
-                await asyncio.sleep(0)
+            await some_turns(turns)
             del tasks
 
         for turns in (0, 1, 2, 3, 5, 8):

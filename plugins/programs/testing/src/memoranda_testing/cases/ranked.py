@@ -185,19 +185,9 @@ class RankingCases(Cases):
         return found
 
     async def test_what_others_store_does_not_change_a_ranking(self, store: Store) -> None:
-        """Items, order and scores stay the same while others' memories with the same words grow and are cleared."""
-        await self._stays(store, "text")
-        await self._stays(store, None)
-
-    @needs(Capability.SEMANTIC)
-    async def test_what_others_store_does_not_change_a_ranking_by_meaning(self, store: Store) -> None:
-        """Items, order and scores stay the same while others' memories of the same sense grow and are cleared."""
-        await self._stays(store, "semantic")
-
-    @needs(Capability.HYBRID)
-    async def test_what_others_store_does_not_change_a_hybrid_ranking(self, store: Store) -> None:
-        """Items, order and scores stay the same while others' memories of the same words and sense come and go."""
-        await self._stays(store, "hybrid")
+        """In every mode, items, order and scores stay while others' memories of the same sense come and go."""
+        for mode in (*modes_of(store), None):
+            await self._stays(store, mode)
 
     async def _stays(self, store: Store, mode: SearchMode | None) -> None:
         """Ask within every kind of scope, with neighbours that lie outside of all of them but in the same user's."""
@@ -264,13 +254,6 @@ class TextRankingCases(HistoryCases):
             that(ranked[0].parts, "A ranked item does not say what its score is made of.")
             that(ranked[0].terms, "A ranked item does not say which words of the query were found.")
 
-    @played
-    def test_text_ranking_ignores_case_in_every_script(self, store: Calls) -> Program:
-        """Words are found whatever their case."""
-        yield store.add(item("большой жираф", metadata=mine(session_id="s")))
-        yield store.add(item("eine lange Straße", metadata=mine(session_id="other")))
-        yield from (store.search_ranked(query=query, mode="text") for query in ("ЖИРАФ", "STRASSE", "жираф"))
-
     async def test_the_default_ranking_of_a_substring_store_is_text(self, store: Store) -> None:
         """search_ranked without a mode uses the store's own, or text where that is substring."""
         scope = self.scope()
@@ -295,18 +278,6 @@ class TextRankingCases(HistoryCases):
         yield from (store.search(query="a\0", mode="text"), store.search(query="a", mode="text", current="no"))
 
     @played
-    def test_a_text_mode_without_query_lists(self, store: Calls) -> Program:
-        """search with a mode and the empty query is a listing, newest first."""
-        yield from (store.add_many(items(*"abc")), store.search(mode="text"))
-
-    @played
-    def test_a_ranking_is_cut_after_it_is_filtered(self, store: Calls) -> Program:
-        """Better items of another type or status take no place away from those that match."""
-        yield store.add(item("one saffron among many other words in this long note", memory_type="letter"))
-        yield store.add_many([item("saffron saffron", second, id=f"{second}") for second in range(1, 8)])
-        yield store.search(query="saffron", mode="text", memory_type="letter", limit=1)
-
-    @played
     def test_with_current_the_newest_value_comes_first(self, store: Calls) -> Program:
         """Items that say the same with different values exchange their places; all others keep theirs."""
         said = ["Ada's phone number is 1234", "Ada's phone number is now 030 4321 98 76, after six"]
@@ -315,14 +286,6 @@ class TextRankingCases(HistoryCases):
         asked: dict[str, Any] = {"query": "What is Ada's phone number?", "mode": "text"}
         yield from (read(**asked, current=now) for read in (store.search, store.search_ranked) for now in (False, True))
         yield from (store.search(**asked, current=True, limit=1, offset=offset) for offset in range(len(said)))
-
-    @played
-    def test_ranked_items_are_what_is_stored_and_nobody_elses(self, store: Calls) -> Program:
-        """A replaced item is ranked and shown as it is now, and changing a result changes nothing stored."""
-        for content in ("saffron and two lemons", "saffron and rice", "saffron and tea"):
-            yield store.add(item(content, id="x"))
-            yield from (store.search(query="saffron", mode=mode) for mode in ("text", "substring"))
-        yield store.search(query="lemons rice", mode="text")
 
     @played
     def test_midnight_does_not_part_a_conversation(self, store: Calls) -> Program:

@@ -130,15 +130,6 @@ class RecallCases(Cases):
         await handle.clear()
         equal(await handle.recall(question, shared=True), [], "shared after clear()")
 
-    async def test_with_current_the_newest_value_is_recalled(self, store: Store) -> None:
-        """Of items that say the same with different values, it is the newest one that is recalled first."""
-        mine = self._user("s")
-        said = ("Ada's phone number is 1234", "Ada's phone number is now 030 4321 98 76, after six", "Ada likes seven")
-        await self._tell(store, mine, *(HumanMemory(content=text) for text in said))
-        handle = store.scoped(user_id=str(mine.user_id))
-        found = await handle.recall("What is Ada's phone number?", limit=1, current=True)
-        equal(contents(found), [said[1]], "recalled")
-
     async def test_a_verdict_says_how_far_memories_go(self, store: Store) -> None:
         """It comes with the memories and their scores, and counts what the window shows."""
         mine = self._user("s")
@@ -187,19 +178,3 @@ class RecallCases(Cases):
             recalled=handle.recall("x", min_score=2),
             unranked=handle.search(query="x", mode="substring", min_score=0.5),
         )
-
-    async def test_several_types_are_one_filter(self, store: Store) -> None:
-        """An item of any of the types matches, in listings and in rankings."""
-        mine = self._user("s")
-        tea = "tea is served at four"
-        await self._tell(
-            store, mine, SystemMemory(content=tea), HumanMemory(content=tea), AIMemory(content=tea, name="Bo")
-        )
-        handle = store.scoped(user_id=str(mine.user_id))
-        for kinds, expected in ((["human", "ai"], ["ai", "human"]), (("system",), ["system"]), ([], [])):
-            found = await handle.search(memory_type=kinds)
-            equal([item.memory_type for item in found], expected, f"types of {kinds!r}")
-            ranked = await handle.search(query="tea", mode="text", memory_type=kinds)
-            equal(sorted(item.memory_type for item in ranked), sorted(expected), f"ranked types of {kinds!r}")
-            scanned = [item.memory_type async for item in handle.scan(memory_type=kinds)]
-            equal(sorted(scanned), sorted(expected), f"scanned types of {kinds!r}")

@@ -14,7 +14,7 @@ from memoranda_testing.case import note
 from memoranda_testing.event_loop import some_turns
 from memoranda_testing.expect import contents, equal, raises
 from memoranda_testing.model.steps import Call
-from memoranda_testing.programs import Calls, HistoryCases, Program, item, mine, played, refused, theirs
+from memoranda_testing.programs import Calls, HistoryCases, refused, theirs
 
 NOBODY = MemoryMetadata()
 
@@ -102,14 +102,6 @@ class ScopeCases(HistoryCases):
         handle, other = store.scoped(user_id="ada"), theirs()
         yield from (call(metadata=other) for call in (handle.search, handle.count, handle.clear, handle.scan))
         yield from (handle.get("tea", metadata=other), handle.search_ranked(query="tea", metadata=other, mode="text"))
-
-    @played
-    def test_an_empty_text_is_a_scope_of_its_own(self, store: Calls) -> Program:
-        """A handle bound to the empty text sees the empty text alone, neither None nor anything."""
-        sessions = (None, "", "x")
-        yield store.add_many([item(f"{session!r}", metadata=mine(session_id=session)) for session in sessions])
-        handle = store.scoped(user_id="ada", session_id="")
-        yield from (handle.search(), handle.clear())
 
     async def test_a_scope_needs_a_value(self, store: Store) -> None:
         """scoped() and scoped(user_id=None) are InputErrors: a user that was not found is not any user."""

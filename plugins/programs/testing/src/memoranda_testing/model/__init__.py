@@ -11,12 +11,12 @@ from collections.abc import Coroutine
 from typing import Any
 
 from memoranda_testing.case import Clock
+from memoranda_testing.event_loop import Stepped, cancel_this
 from memoranda_testing.model.afresh import copied, unlike_afresh
 from memoranda_testing.model.generator import Generator
 from memoranda_testing.model.histories import check_histories, check_steps, compare
 from memoranda_testing.model.leaks import held, left_since
 from memoranda_testing.model.outside import Outside
-from memoranda_testing.model.player import Stepped
 from memoranda_testing.model.program import outcome
 from memoranda_testing.model.reference import Model
 from memoranda_testing.model.sandbox import Sandbox
@@ -26,7 +26,7 @@ from memoranda_testing.model.values import HistoryOptions
 
 async def cancelled(work: Coroutine[Any, Any, Any], at: int) -> Any:
     """Await the work, and cancel it when it waits for the n-th time."""
-    return await Stepped(work, at)
+    return await Stepped(work, at, cancel_this)
 
 
 __all__ = [

@@ -10,7 +10,7 @@ from typing import Any
 
 from memoranda.items import SCOPE_FIELDS, MemoryItem, MemoryMetadata
 from memoranda.store import Capability, copy_item
-from memoranda_testing.model.steps import Call, Step
+from memoranda_testing.model.steps import Call, Step, writing
 
 _PLACE = ("p", "q", "r", "s", "t", "v")
 _ITEMS = 24
@@ -84,8 +84,7 @@ class Changes:
     def _write(self, method: str, numbers: tuple[int, ...]) -> Call:
         items = self._copies(*numbers)
         self._written(*numbers)
-        one = {"item": items[0]} if method in ("add", "update") else {"items": items}
-        return Call(method, {"adds": items} if method == "apply" else one)
+        return writing(method, items)
 
     def _copies(self, *numbers: int) -> list[MemoryItem]:
         return [copy_item(self._items[number]) for number in numbers]

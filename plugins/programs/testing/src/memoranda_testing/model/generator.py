@@ -13,7 +13,7 @@ from memoranda.store import Capability, copy_item
 from memoranda_testing.model.calls import Calls
 from memoranda_testing.model.reference import Model
 from memoranda_testing.model.state import Refused
-from memoranda_testing.model.steps import Call, Copied, Moved, Reopened, SeenOutside, Step, Together
+from memoranda_testing.model.steps import Call, Copied, Moved, Reopened, SeenOutside, Step, Together, writing
 from memoranda_testing.model.values import HistoryOptions
 from memoranda_testing.model.world import FAR_FUTURES, QUERIES
 
@@ -177,12 +177,11 @@ class Generator(Calls):
             if item.expires_at not in FAR_FUTURES:
                 # What is left of a life may be so little that an engine's own clock ends it.
                 item.__dict__["expires_at"] = None
-        name = {"add": "item", "add_many": "items"}.get(method, "adds")
-        arguments: dict[str, Any] = {name: items[0] if method == "add" else items, "keep_created": world.chance(0.7)}
+        further: dict[str, Any] = {"keep_created": world.chance(0.7)}
         if method == "apply":
-            arguments["deletes"] = [each.id for each in taken if each not in chosen][:1]
-            arguments["purge"] = Capability.PURGE in self.capabilities and world.chance(0.7)
-        return Call(method, arguments, None, self._instance())
+            further["deletes"] = [each.id for each in taken if each not in chosen][:1]
+            further["purge"] = Capability.PURGE in self.capabilities and world.chance(0.7)
+        return replace(writing(method, items, **further), instance=self._instance())
 
     def audits(self) -> list[Step]:
         """Return reads of everything in the order of adding, with and without deleted items."""

@@ -12,7 +12,7 @@ from memoranda.items import MemoryItem, MemoryMetadata
 from memoranda.store import EVERYTHING, Capability, Store, copy_item
 from memoranda_testing.model.player import made
 from memoranda_testing.model.reference import Model
-from memoranda_testing.model.steps import Call
+from memoranda_testing.model.steps import Call, writing
 
 QUERIES = ("green tea in the morning", "zebras crossing bridges")
 
@@ -113,8 +113,7 @@ class Meanings:
         items = [copy_item(self._items[number]) for number in numbers]
         for number in numbers:
             self._items[number].__dict__["version"] += 1
-        one = {"item": items[0]} if method in ("add", "update") else {"items": items}
-        return Call(method, {"adds": items} if method == "apply" else one)
+        return writing(method, items)
 
     def _shifted(self, numbers: Sequence[int], shift: int) -> None:
         """Give each item the text of another one."""

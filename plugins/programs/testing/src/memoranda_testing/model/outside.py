@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
 import multiprocessing
-from collections.abc import Awaitable, Callable, Coroutine, Generator
+from collections.abc import Awaitable, Callable
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from typing import Any, Self
@@ -13,7 +12,9 @@ from typing import Any, Self
 from memoranda.items import MemoryItem, MemoryMetadata
 from memoranda.store import Capability, Store
 from memoranda_testing.case import Clock
+from memoranda_testing.event_loop import Stepped
 from memoranda_testing.expect import NotReachedError, not_ended
+from memoranda_testing.model.recipe import made_by
 from memoranda_testing.model.steps import Call, spelled_out
 
 _HELD = "held"
@@ -101,16 +102,10 @@ def _serve(open_store: Callable[[], Any], connection: Connection) -> None:
         return
 
 
-async def _opened(open_store: Callable[[], Any]) -> Store:
-    opened = open_store()
-    store: Store = await opened if inspect.isawaitable(opened) else opened
-    return store
-
-
 async def _everything(
     open_store: Callable[[], Any], now: float | None, metadata: MemoryMetadata | None
 ) -> list[MemoryItem]:
-    store = await _opened(open_store)
+    store = await made_by(open_store)
     if now is not None:
         store.clock = Clock(now)
     await store.init()
@@ -123,9 +118,13 @@ async def _everything(
 
 async def _held(open_store: Callable[[], Any], call: Call, at: int, connection: Connection) -> None:
     """Make the call, stop in the middle of it until the other side says so, and send the name of what it raised."""
-    async with await _opened(open_store) as store:
-        arguments = {name: spelled_out(value) for name, value in call.arguments.items()}
-        held = _Held(getattr(store, call.method)(**arguments), at, connection)
+
+    def hold() -> None:
+        connection.send(_HELD)
+        connection.recv()
+
+    async with await made_by(open_store) as store:
+        held = Stepped(getattr(store, call.method)(**spelled_out(call.arguments)), at, hold)
         try:
             await held
             error = ""
@@ -133,37 +132,8 @@ async def _held(open_store: Callable[[], Any], call: Call, at: int, connection: 
             raise
         except Exception as raised:  # noqa: BLE001  # it is the answer
             error = type(raised).__name__
-        if not held.was_held:
+        if held.waits < at:
             connection.send("ended")
             connection.recv()
             connection.recv()
     connection.send(error)
-
-
-class _Held:
-    """A coroutine that stops the whole process when it waits for the n-th time, until the other side lets it go on."""
-
-    def __init__(self, work: Coroutine[Any, Any, Any], at: int, connection: Connection) -> None:
-        self._work = work
-        self._at = at
-        self._connection = connection
-        self.was_held = False
-
-    def __await__(self) -> Generator[Any, Any, Any]:
-        waits, value = 0, None
-        error: BaseException | None = None
-        while True:
-            try:
-                signal = self._work.send(value) if error is None else self._work.throw(error)
-            except StopIteration as stop:
-                return stop.value
-            waits += 1
-            if waits == self._at:
-                self.was_held = True
-                self._connection.send(_HELD)
-                self._connection.recv()
-            value, error = None, None
-            try:
-                value = yield signal
-            except BaseException as raised:  # noqa: BLE001  # it is the coroutine's to handle
-                error = raised

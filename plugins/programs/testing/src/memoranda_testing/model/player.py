@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import Awaitable, Callable, Coroutine, Generator, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -12,6 +12,7 @@ from memoranda.errors import MemoryError
 from memoranda.items import MemoryItem, MemoryMetadata
 from memoranda.store import Capability, Store
 from memoranda_testing.case import Clock
+from memoranda_testing.event_loop import Stepped, cancel_this
 from memoranda_testing.expect import NotReachedError, within
 from memoranda_testing.model.afresh import copied, unlike_afresh
 from memoranda_testing.model.answers import NOT_ENDED, Answer, Difference, difference, list_difference, seen, spoil
@@ -234,8 +235,8 @@ class Player:
         after = self.model.copy()
         wanted = modelled(after, step.call)
         store = self.instances[step.call.instance % len(self.instances)]
-        stepped = Stepped(made(store, step.call), step.at)
-        task = asyncio.ensure_future(_awaited(stepped))
+        stepped = Stepped(made(store, step.call), step.at, cancel_this)
+        task = asyncio.ensure_future(stepped.run())
         try:
             await asyncio.wait_for(asyncio.shield(asyncio.wait([task])), self.patience)
         except TimeoutError:
@@ -297,38 +298,6 @@ class Player:
         failure = Failure(tuple(self.played), step.call, Answer(), Answer(), replace(unlike, sentence=sentence))
         possible = tuple(tuple(modelled(state, look) for look in looks) for state in states)
         return replace(failure, looks=looks, possible=possible)
-
-
-class Stepped:
-    """A coroutine that cancels itself when it waits for the n-th time."""
-
-    def __init__(self, work: Coroutine[Any, Any, Any], at: int) -> None:
-        self._work = work
-        self._at = at
-        self.waits = 0
-
-    def __await__(self) -> Generator[Any, Any, Any]:
-        value: Any = None
-        error: BaseException | None = None
-        while True:
-            try:
-                signal = self._work.send(value) if error is None else self._work.throw(error)
-            except StopIteration as stop:
-                return stop.value
-            self.waits += 1
-            if self.waits == self._at:
-                task = asyncio.current_task()
-                assert task is not None
-                task.cancel()
-            value, error = None, None
-            try:
-                value = yield signal
-            except BaseException as raised:  # noqa: BLE001  # it is the coroutine's to handle
-                error = raised
-
-
-async def _awaited(stepped: Stepped) -> Any:
-    return await stepped
 
 
 def audit(model: Model) -> Call:

@@ -17,6 +17,7 @@ from memoranda.store import Store
 from memoranda_testing.expect import NotReachedError, SkipCase
 
 OpenStore = Callable[[], Store | Awaitable[Store]]
+"""Returns a new store on the same data each time it is called, open or not."""
 
 
 @dataclass(frozen=True)

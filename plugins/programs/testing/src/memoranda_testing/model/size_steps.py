@@ -7,7 +7,7 @@ from typing import Any
 
 from memoranda.items import MemoryMetadata
 from memoranda.store import Capability
-from memoranda_testing.model.steps import Call, Many, ManyIds, Step
+from memoranda_testing.model.steps import Call, Many, ManyIds, Step, writing
 
 EDGES = (100, 400, 500)
 """Sizes at which engines split; the sessions of a history have exactly as many items, so that a last page is full."""
@@ -100,9 +100,7 @@ def _long_texts(mark: str, mine: MemoryMetadata) -> Iterator[Step]:
         text = f"{method} {{}} " + "tea and milk " * 6_000
         new = method == "append"
         items = Many(f"{mark}{'n' if new else 'l'}", 1, session, text, version=0 if new else version).items()
-        name = {"add": "item", "update": "item", "apply": "adds"}.get(method, "items")
-        after = {"after": f"{mark}l00000"} if new else {}
-        yield Call(method, {name: items[0] if name == "item" else items, **after})
+        yield writing(method, items, **({"after": f"{mark}l00000"} if new else {}))
         yield Call("get", {"item_id": items[0].id})
     yield Call("search", {"metadata": session})
 

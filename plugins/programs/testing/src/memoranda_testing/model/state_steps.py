@@ -47,6 +47,7 @@ class States:
         self._states = [state for state, needed in _STATES.items() if needed <= capabilities]
         self._turn = 0
         self._deleted = {"include_deleted": True} if Capability.DELETE in capabilities else {}
+        self._removal = "purge" if Capability.PURGE in capabilities else "clear"
 
     def steps(self, *ways: By, share: int = 1) -> Iterator[Step]:
         """Yield every method, or one of so many, on every item, bounded in these ways by turns; then on all at once."""
@@ -57,7 +58,8 @@ class States:
             for turn, (state, item) in enumerate(items.items(), number):
                 yield self._call(method, arguments(state, item), items, ways[turn % len(ways)])
                 yield from self._looks(items, item)
-
+            if number:  # Only what the method before this one has left stays beside it.
+                yield Call(self._removal, {"metadata": self._place(f"{ways[0]}{number - 1:02}")})
         for by in ways:
             yield from self._steps_at_once(by)
 
@@ -87,8 +89,11 @@ class States:
             yield self._call(method, arguments(items), items, by)
             yield from self._looks(items, items["live"])
 
+    def _place(self, name: str) -> MemoryMetadata:
+        return MemoryMetadata(namespace=(*((self._mark,) if self._mark else ()), name))
+
     def _items(self, name: str) -> dict[str, MemoryItem]:
-        root = (self._mark,) if self._mark else ()
+        place = self._place(name).namespace
         ids = [f"{self._mark}{name}{state}" for state in self._states]
         ids[1:3] = [f"{self._mark}{name}LIVE", f"{self._mark}{name}l_v%"]
         return {
@@ -101,7 +106,7 @@ class States:
                 metadata=MemoryMetadata(
                     user_id=f"{self._mark}{name}{'v' if state.startswith('theirs') else 'u'}",
                     session_id=f"{self._mark}{name}{number:02}",
-                    namespace=(*root, name, "x" if state == "live" or number % 3 else "y"),
+                    namespace=(*place, "x" if state == "live" or number % 3 else "y"),
                     extra={"k": 1 if state == "live" or number % 4 < 2 else 2},
                 ),
             )

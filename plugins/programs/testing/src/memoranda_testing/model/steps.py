@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -108,6 +108,13 @@ class Call:
     def writes(self) -> bool:
         """True if it can change what is stored."""
         return self.method in WRITES or bool(self.arguments.get("refresh"))
+
+
+def writing(method: str, items: Sequence[MemoryItem], **further: Any) -> Call:
+    """Return a call of a method that stores items; those for one item take the first."""
+    if method in ("add", "update"):
+        return Call(method, {"item": items[0], **further})
+    return Call(method, {"adds" if method == "apply" else "items": items, **further})
 
 
 @dataclass(frozen=True)
