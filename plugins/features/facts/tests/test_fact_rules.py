@@ -250,7 +250,9 @@ def test_the_speakers_own_words_beside_those_of_others_are_read(text: str) -> No
     assert "lives_in: Rome" in facts_in(text.replace("{}", "I live in Rome."))
 
 
-@pytest.mark.parametrize("part", ["“", "„", "x.", ". ", '"a\n', "Bob: ", "Bob - I am ", "Home: I ", "Here is ", "-----x", "<q "])
+@pytest.mark.parametrize(
+    "part", ["“", "„", "x.", ". ", '"a\n', "Bob: ", "Bob - I am ", "Home: I ", "Here is ", "-----x", "<q "]
+)
 def test_the_time_to_find_quotations_grows_with_the_text_alone(part: str) -> None:
     def seconds(count: int) -> float:
         began = time.thread_time()
