@@ -48,10 +48,10 @@ class Narrowing(TypedDict, total=False):
     min_trust: str | None
 
 
-def check_status(status: MemoryStatus | str | None) -> MemoryStatus | None:
+def check_status(status: MemoryStatus | str) -> MemoryStatus:
     """Return the status, or raise InputError for an unknown one."""
     try:
-        return None if status is None else MemoryStatus(status)
+        return MemoryStatus(status)
     except ValueError:
         raise unknown_name("status", status, MemoryStatus, field="status") from None
 
@@ -208,7 +208,8 @@ class Filter:
             further.append(AtLeast(check_trust(min_trust, "min_trust")))
         if now is not None:
             further.append(Expiry(now))
-        return cls(query or "", metadata, kinds, check_status(status), archived, tuple(further))
+        known = None if status is None else check_status(status)
+        return cls(query or "", metadata, kinds, known, archived, tuple(further))
 
     def also(self, *conditions: Condition) -> Filter:
         """Return this filter with further conditions."""

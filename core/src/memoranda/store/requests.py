@@ -56,11 +56,6 @@ class Query(NamedTuple, Generic[T]):
     shared: bool = False
     beside: tuple[Filter, ...] = ()
 
-    def narrowed(self, scope: MemoryMetadata) -> Query[T]:
-        """Return this query within a scope. Raises InputError when the two contradict each other."""
-        wanted = self.wanted.narrowed(scope)
-        return self if wanted is self.wanted else self._replace(wanted=wanted)
-
     def also(self, *conditions: Condition) -> Query[T]:
         """Return this query with further conditions."""
         return self._replace(wanted=self.wanted.also(*conditions))

@@ -66,9 +66,10 @@ class ScopeLayer(Layer):
         return self.inner.ranks_together
 
     def narrow(self, query: Query[T]) -> Query[T]:
-        """Return the query within the scope."""
-        wanted = self.within_scope(query.wanted)
-        return query if wanted is query.wanted else query._replace(wanted=wanted)
+        """Return the query within the scope, which most queries name already."""
+        if query.wanted.metadata is self.scope and not self._of_users:
+            return query
+        return query._replace(wanted=self.within_scope(query.wanted))
 
     def within_scope(self, wanted: Filter) -> Filter:
         """Return a filter within the scope. Raises InputError when the two contradict each other."""
