@@ -168,12 +168,20 @@ _CLAUSE = re.compile(
     r"given that|considering(?: that)?|knowing)\s+",
     re.IGNORECASE,
 )
+_REMINDER = (
+    r"(?:(?:please|pls|just|also|always|can you|you (?:should|need to|must|have to)|"
+    r"I(?: want|['’]d like| would like) you to|I should mention|I forgot to mention)\s+)*"
+    r"(?:remember|note|keep in mind|bear in mind|be aware|don['’]?t forget|(?:make|take) (?:a )?note|save|"
+    r"(?<=you to )know|(?<=should )know|(?<=must )know|(?<=should )mention|(?<=forgot to )mention)"
+    r"(?: for (?:later|next time|the future))?(?:,? that)?"
+)
 _OPENING = re.compile(
     r"(?:well|yeah|yes|yep|yup|oh|wow|hey|hi|hello|thanks|thank you|actually|honestly|btw|by the way|also|plus|anyway|"
     r"now|currently|nowadays|lately|recently|fyi|sure|absolutely|definitely|totally|no|and|but|so|besides|personally|"
     r"fun fact|as you know|these days|(?:it )?turns out(?: that)?|(?:sad|bad|good|big|great|some) news|news|"
     r"guess what|just|ok|okay|update|quick update|correction|sorry|ugh|so+|yay|finally|unfortunately|sadly|luckily|"
-    rf"(?:from|starting|as of) (?:{_MONTH_NAME}|now|next (?:week|month))(?: on)?|{SAID_DATE})(?:,|:|!|\.+)?\s+",
+    rf"{_REMINDER}|(?:from|starting|as of) (?:{_MONTH_NAME}|now|next (?:week|month))(?: on)?|{SAID_DATE})"
+    r"(?:,|:|!|\.+)?\s+",
     re.IGNORECASE,
 )
 

@@ -224,6 +224,8 @@ GERMAN = Language(
     marks=_words("ich|wir|mir|mein|meine|bin|ist|sind|haben|habe|wurde|nehme"),
     clause=_clauses(
         "und|aber|denn|weil",
+        r"(?:bitte )?(?:merke? dir(?: bitte)?|vergiss(?: bitte)? nicht|denk(?: bitte)? (?:daran|dran)|du musst wissen)"
+        r",? dass|"
         r"ja|also|übrigens|leider|naja|ach|hallo|hi|so|jetzt|nun|heute|gestern|inzwischen|mittlerweile|aktuell|derzeit|"
         rf"zurzeit|momentan|endlich|neuerdings|(?:seit|im|am) (?:\w+ )?{_TIMES_DE}(?: {_MONTHS_DE})?|"
         rf"(?:letzte|diese)[nsr]? {_TIMES_DE}|vor (?:\w+ )?(?:tagen|wochen|monaten|kurzem|einem (?:monat|jahr))|"
@@ -256,6 +258,7 @@ SPANISH = Language(
     ),
     clause=_clauses(
         "y|pero|porque|así que",
+        r"(?:por favor,? )?(?:recuerda|acuérdate de|no olvides|ten en cuenta|toma nota de|apunta|anota|que sepas) que|"
         r"bueno|pues|hola|oye|ah|sí|por cierto|lamentablemente|ayer|anoche|hoy|ahora mismo|actualmente|recientemente|"
         r"últimamente|por fin|finalmente|hace poco|hace (?:\w+ )?(?:días?|semanas?|mes(?:es)?)|"
         rf"(?:desde|en) (?:\w+ de )?{_MONTHS_ES}|desde (?:ayer|hoy|hace (?:poco|\w+ \w+))|"
@@ -279,6 +282,7 @@ FRENCH = Language(
     marks=_words("je|j|nous|on|mon|ma|mes|le|la|est|suis|c"),
     clause=_clauses(
         "et|mais|car|parce que|donc",
+        r"(?:s['’]il te plaît,? )?(?:n['’]oublie pas|souviens-toi|rappelle-toi|retiens|sache|note|garde en tête) que|"
         r"bon|bonjour|salut|alors|ah|oui|au fait|malheureusement|hier|aujourd['’]hui|maintenant|actuellement|désormais|"
         rf"récemment|enfin|finalement|(?:depuis|en|au|cet|cette) (?:début |fin |le mois de )?{_MONTHS_FR}|"
         r"depuis (?:hier|peu|(?:\w+ )?(?:jours?|semaines?|mois|ans?|années?))|"

@@ -61,9 +61,10 @@ _UNREAL = re.compile(
 _REPORTED = re.compile(
     r"\b(?:sa(?:y|ys|id|ying)(?! goodbye)|tell(?:s|ing)?|told|ask(?:s|ed|ing)?|claim(?:s|ed|ing)?|hear[ds]?|"
     r"think(?:s|ing)?|thought|believ(?:e|es|ed|ing)|guess(?:es|ed)?|hop(?:e|es|ed|ing)|"
-    r"want(?:s|ed)?|wonder(?:s|ed|ing)?|assum(?:e|es|ed)|according to|mention(?:s|ed)|wrote|writes|insist(?:s|ed)|"
-    r"swears?|swore|reckon|seems?|rumou?r|doubt|"
-    r"not that|it's not|isn't that|never|know(?:s)? (?:that|who|someone)|until|before|"
+    r"want(?:s|ed)?(?! you to (?:remember|know|note|keep)\b)|wonder(?:s|ed|ing)?|assum(?:e|es|ed)|"
+    r"according to|mention(?:s|ed)|wrote|writes|insist(?:s|ed)|swears?|swore|reckon|seems?|rumou?r|doubt|"
+    r"not that|it's not|isn't that|never|"
+    r"(?<!you should )(?<!you must )(?<!you to )knows? (?:that|who|someone)|until|before|"
     r"(?:feels?|felt|sounds?|looks?) like)\b",
     re.IGNORECASE,
 )
@@ -103,7 +104,7 @@ _DROPPED = re.compile(
     r"[Ss]plit up|[Cc]ancelled|[Cc]anceled|[Rr]etired|[Tt]urned|[Dd]ropped|[Mm]oved|[Rr]elocated|[Ss]tarted|[Jj]oined|"
     r"[Uu]pgraded|[Cc]hanged|[Tt]raded|[Ss]wapped|[Rr]eplaced|[Bb]ecame|[Cc]ame off|[Pp]romoted|[Ll]ive in|"
     r"[Bb]ought an?|[Dd]rive an?|"
-    r"[Ww]ork (?:as|at|for)|[Dd]on['’]t|[Nn]o longer|[Nn]ot)\b)"
+    r"[Ww]ork (?:as|at|for)|[Dd]on['’]t(?! forget\b)|[Nn]o longer|[Nn]ot)\b)"
 )
 """The verbs before which people leave out "I" in a chat."""
 
@@ -200,7 +201,16 @@ def _trimmed(text: str, start: int, end: int) -> Iterator[tuple[int, str]]:
         yield start + len(part) - len(part.lstrip()), part.strip()
 
 
+_ASKED_TO_REMEMBER = re.compile(
+    r"(?:(?:hey|hi|please|also|and|ok|okay),? )*can you (?:please )?(?:remember|note|keep in mind|save)(?: that)? ",
+    re.IGNORECASE,
+)
+"""A question that states what it asks to keep in mind."""
+
+
 def _before_question(sentence: str, tagged: bool) -> str:
+    if _ASKED_TO_REMEMBER.match(sentence):
+        return sentence.rstrip("? ")
     asked = _ASKING.search(sentence)
     before = sentence[: asked.start()] if asked else sentence.rstrip("? ") if tagged else ""
     if sentence.rstrip("!. ").endswith("?"):
