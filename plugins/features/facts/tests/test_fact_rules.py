@@ -325,6 +325,30 @@ def test_a_statement_behind_other_words_is_read(text: str, expected: str) -> Non
 
 
 @pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("I'm allergic to bees and penicillin.", {"bees", "penicillin"}),
+        ("I'm allergic to peanuts, shellfish, and soy.", {"peanuts", "shellfish", "soy"}),
+        ("I'm allergic to peanuts, shellfish, soy or bees.", {"peanuts", "shellfish", "soy", "bees"}),
+        ("I'm allergic to cats & dogs.", {"cats", "dogs"}),
+        ("I have allergies to pollen and dust mites.", {"pollen", "dust mites"}),
+        ("I'm allergic to nuts and vegan.", {"nuts"}),
+        ("I'm allergic to nuts and always careful.", {"nuts"}),
+        ("I'm allergic to peanuts and love jazz.", {"peanuts"}),
+        ("I'm allergic to penicillin and live in Porto.", {"penicillin"}),
+        ("Ich bin allergisch gegen Nüsse, Soja und Milch.", {"Nüsse", "Soja", "Milch"}),
+        ("Soy alérgica a las nueces y al polen.", {"nueces", "polen"}),
+        ("Soy alérgica a las nueces y vivo en Madrid.", {"nueces"}),
+        ("Je suis allergique aux noix et au soja.", {"noix", "soja"}),
+        ("Je suis allergique aux noix et je vis à Lille.", {"noix"}),
+    ],
+)
+def test_every_allergy_of_a_list_is_a_fact(text: str, expected: set[str]) -> None:
+    found = {each.removeprefix("allergic_to: ") for each in facts_in(text) if each.startswith("allergic_to: ")}
+    assert found == expected
+
+
+@pytest.mark.parametrize(
     "text",
     [
         "Lebe ich in Kiel?",

@@ -84,6 +84,9 @@ _PHRASES = {name: _list(name) for name in words() if name != "NOT_NAME"} | {
     rf"in (?i:{_MONTH_NAME})|"
     r"back in|(?:about |over )?(?:[a-z]+|\d+) (?:day|week|month|year)s? ago)\b)",
     "DONE": r"\b(?! (?:with|if|when)\b| in (?:the|a|my|this) (?:dream|film|movie|story|game|book|novel|play|show)\b)",
+    "AND": r"(?:and|or|&)",
+    "ALLERGY_TO": rf"(?:(?:my |the |some |all |most |any )?(?:{_list('ALLERGEN')}|[a-z]*(?:{_DRUG_ENDINGS})|"
+    r"(?!(?:always|sometimes|perhaps|besides|nowadays|thus|needs|is|was|has|does|this|its)\b)[a-z]{2,}[a-rt-z]s))\b",
     "AMOUNT": r"(?:[$€£] ?)?\d+(?:[.,]\d+)*(?:k\b)?(?: ?(?:[$€£]|euros?|dollars?|pounds?|francs?|kg|kilos?|lbs?))?"
     r"(?: (?:a|per) (?:month|week|year|hour))?",
     "DOSE": r"\d+(?:[.,]\d+)? ?(?:mg|ml|mcg|µg|IU)\b"
