@@ -254,7 +254,8 @@ SPANISH = Language(
     "es",
     marks=_words(
         "yo|mi|mis|me|ya|vivo|vivimos|trabajo|soy|estoy|tengo|hemos|dejé|murió|nos|toco|juego|aprendo|vendí|ahora|rompimos|"
-        "renuncié|perdí|fumo|tomo|mudamos|trabajamos|he vuelto|vuelvo a|volví a"
+        "renuncié|perdí|fumo|tomo|mudamos|trabajamos|he vuelto|vuelvo a|volví a|"
+        "no como|bebo|hablo|estudio|llamo|mis hij[oa]s"
     ),
     clause=_clauses(
         "y|pero|porque|así que",
