@@ -85,6 +85,7 @@ _PHRASES = {name: _list(name) for name in words() if name != "NOT_NAME"} | {
     r"back in|(?:about |over )?(?:[a-z]+|\d+) (?:day|week|month|year)s? ago)\b)",
     "DONE": r"\b(?! (?:with|if|when)\b| in (?:the|a|my|this) (?:dream|film|movie|story|game|book|novel|play|show)\b)",
     "AND": r"(?:and|or|&)",
+    "ALLERGIC_TO": r"[a-z-]+(?: (?!and|but|so|or|which|since)[a-z-]+)?",
     "ALLERGY_TO": rf"(?:(?:my |the |some |all |most |any )?(?:{_list('ALLERGEN')}|[a-z]*(?:{_DRUG_ENDINGS})|"
     r"(?!(?:always|sometimes|perhaps|besides|nowadays|thus|needs|is|was|has|does|this|its)\b)[a-z]{2,}[a-rt-z]s))\b",
     "AMOUNT": r"(?:[$€£] ?)?\d+(?:[.,]\d+)*(?:k\b)?(?: ?(?:[$€£]|euros?|dollars?|pounds?|francs?|kg|kilos?|lbs?))?"
@@ -171,11 +172,12 @@ _CLAUSE = re.compile(
     r"given that|considering(?: that)?|knowing)\s+",
     re.IGNORECASE,
 )
+_WISHED = r"I(?: want|['’]d like| would like) you to"
 _REMINDER = (
-    r"(?:(?:please|pls|just|also|always|can you|you (?:should|need to|must|have to)|"
-    r"I(?: want|['’]d like| would like) you to|I should mention|I forgot to mention)\s+)*"
-    r"(?:remember|note|keep in mind|bear in mind|be aware|don['’]?t forget|(?:make|take) (?:a )?note|save|"
-    r"(?<=you to )know|(?<=should )know|(?<=must )know|(?<=should )mention|(?<=forgot to )mention)"
+    r"(?:(?:please|pls|just|also|always)\s+)*"
+    rf"(?:(?:(?:can you|you (?:should|need to|must|have to)|{_WISHED})\s+(?:(?:please|just|also|always)\s+)*)?"
+    r"(?:remember|note|keep in mind|bear in mind|be aware|don['’]?t forget|(?:make|take) (?:a )?note|save)"
+    rf"|(?:you (?:should|must)|{_WISHED}) know)"
     r"(?: for (?:later|next time|the future))?(?:,? that)?"
 )
 _OPENING = re.compile(

@@ -87,10 +87,10 @@ _COLON = re.compile(rf"{_BEFORE}[ \t]?:(?=\s)(?P<line_ends>[ \t]*$)?", re.MULTIL
 _DASH = re.compile(rf"{_BEFORE}[ \t]+[–—-](?=\s)(?P<line_ends>[ \t]*$)?", re.MULTILINE)
 """What stands before a colon or a dash, from the beginning of its sentence; a time of day is no end."""
 _SAID = re.compile(
-    r"^(?P<words>[^.!?\n\x00:–—]{1,82}?)[ \t]+[–—-](?=[ \t]+(?:I|ich|yo|soy|je|j['’])\b)(?P<line_ends>(?!))?",
+    r"^(?P<words>[^.!?\n\x00:–—]{1,82}?)[ \t]+[–—-](?=[ \t]+(?:I|ich|yo|soy|je|j['’])\b)(?P<line_ends>[ \t]*$)?",
     re.MULTILINE | re.IGNORECASE,
 )
-"""What stands before a dash at the beginning of a line, if somebody speaks of himself behind it."""
+"""What stands before a dash at the beginning of a line, if somebody speaks in the first person behind it."""
 
 _QUOTES = re.compile(
     r"\b(?:e-?mail|mail|message|letter|text|texted|sms|whatsapp|post|tweet|comment|quote|review|story|poem|song|lyrics|"
@@ -117,14 +117,15 @@ _FIRST_PERSON = re.compile(
 )
 _TOPICS = (
     r"(?:food |nut )?allerg\w+|intoleran\w+|unverträglichkeit\w*|diets?|dietary|food|meals?|health|medical|"
-    r"medication\w*|medicines?|jobs?|work|occupation|profession|career|employer|school|studies|education|home|house|address|location|"
-    r"city|town|residence|family|kids|children|pets?|partner|relationship|marital|hobb\w+|interests?|languages?|"
-    r"(?:nick|first |last |full )?name|age|birthday|birth\w*|sports?|fitness|travel|transport|car|"
-    r"ernährung|essen|gesundheit|medikamente?|beruf|arbeit|schule|ausbildung|studium|wohnort|wohnung|adresse|stadt|"
-    r"familie|kinder|haustiere?|hobbys?|sprachen?|alter|geburtstag|alergias?|dieta|comida|salud|medicamentos?|trabajo|empleo|"
-    r"profesión|estudios|casa|dirección|ciudad|familia|hijos|mascotas?|aficiones|idiomas?|nombre|edad|cumpleaños|"
-    r"régime|alimentation|nourriture|santé|médicaments?|travail|emploi|métier|profession|études|maison|adresse|ville|"
-    r"famille|enfants|animaux|loisirs|langues?|nom|prénom|âge|anniversaire"
+    r"medication\w*|medicines?|jobs?|work|occupation|profession|career|employer|school|studies|education|home|house|"
+    r"address|location|city|town|residence|family|kids|children|pets?|partner|relationship|marital|hobb\w+|"
+    r"interests?|languages?|(?:nick|first |last |full )?name|age|birthday|birth\w*|sports?|fitness|travel|transport|"
+    r"car|ernährung|essen|gesundheit|medikamente?|beruf|arbeit|schule|ausbildung|studium|wohnort|wohnung|adresse|"
+    r"stadt|familie|kinder|haustiere?|hobbys?|sprachen?|alter|geburtstag|"
+    r"alergias?|dieta|comida|salud|medicamentos?|trabajo|empleo|profesión|estudios|casa|dirección|ciudad|familia|hijos|"
+    r"mascotas?|aficiones|idiomas?|nombre|edad|cumpleaños|"
+    r"régime|alimentation|nourriture|santé|médicaments?|travail|emploi|métier|études|maison|ville|famille|enfants|"
+    r"animaux|loisirs|langues?|nom|prénom|âge|anniversaire"
 )
 _TOPIC = re.compile(
     rf"[\s\d•*#_.)-]*(?:(?:my|current|about|on|re|mein\w*|zu[mr]?|mis?|sobre|mon|ma|mes) ){{0,2}}(?:{_TOPICS})"
