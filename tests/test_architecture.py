@@ -74,9 +74,15 @@ def modules() -> dict[str, ast.Module]:
 
 
 @cache
+def nodes_of(tree: ast.Module) -> list[ast.AST]:
+    """Return all nodes of a module. Most tests here ask for them, and a walk takes as long as parsing does."""
+    return list(ast.walk(tree))
+
+
+@cache
 def imports_of(tree: ast.Module) -> list[ast.Import | ast.ImportFrom]:
     """Return what a module imports anywhere."""
-    return [node for node in ast.walk(tree) if isinstance(node, (ast.Import, ast.ImportFrom))]
+    return [node for node in nodes_of(tree) if isinstance(node, (ast.Import, ast.ImportFrom))]
 
 
 def imported(tree: ast.Module, known: set[str]) -> Iterator[str]:
@@ -231,7 +237,7 @@ def test_distributions_keep_their_hands_off_the_private_names_of_others(trees: d
     defined: dict[str, set[str]] = {}
     for name, tree in trees.items():
         own = defined.setdefault(name.partition(".")[0], set(PUBLIC_IN_PYTHON))
-        for node in ast.walk(tree):
+        for node in nodes_of(tree):
             if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
                 own.add(node.name)
             elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
@@ -241,7 +247,7 @@ def test_distributions_keep_their_hands_off_the_private_names_of_others(trees: d
     found = [
         (name, node.attr)
         for name, tree in trees.items()
-        for node in ast.walk(tree)
+        for node in nodes_of(tree)
         if isinstance(node, ast.Attribute) and _is_private(node.attr)
         if node.attr not in defined[name.partition(".")[0]]
     ]
@@ -261,7 +267,7 @@ def test_no_private_name_of_a_library_is_used(trees: dict[str, ast.Module]) -> N
     defined = set(PUBLIC_IN_PYTHON)
     used: dict[str, set[str]] = {}
     for name, tree in trees.items():
-        for node in ast.walk(tree):
+        for node in nodes_of(tree):
             if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
                 defined.add(node.name)
             elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
@@ -282,7 +288,7 @@ def test_no_private_name_of_a_library_is_used(trees: dict[str, ast.Module]) -> N
 
 def test_no_class_uses_a_private_name_of_a_base_that_is_not_ours(trees: dict[str, ast.Module]) -> None:
     """``self._thread`` of a library's class looks like our own, and a class elsewhere may well have one."""
-    classes = [node for tree in trees.values() for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
+    classes = [node for tree in trees.values() for node in nodes_of(tree) if isinstance(node, ast.ClassDef)]
     ours: dict[str, list[ast.ClassDef]] = {}
     for node in classes:
         ours.setdefault(node.name, []).append(node)
