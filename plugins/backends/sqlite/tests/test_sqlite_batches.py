@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from memoranda import HumanMemory, MemoryMetadata
+from memoranda import HumanMemory, MemoryMetadata, MemoryStatus
 from memoranda.errors import IdConflictError, InputError
 from memoranda_sqlite import SQLiteMemoryStore
 
@@ -80,3 +81,30 @@ async def test_a_replaced_batch_keeps_its_times_where_that_is_asked_for(tmp_path
         assert stored is not None
         assert (stored.content, stored.version, stored.created_at) == ("second", 2, first[7].created_at)
         assert stored.expires_at is None
+
+
+@pytest.mark.parametrize(
+    ("fields", "owner", "asked"),
+    [
+        ({"status": MemoryStatus.DRAFT}, {}, {"status": MemoryStatus.DRAFT}),
+        ({"archived_by": "summary"}, {}, {"archived": True}),
+        ({"ttl": 1_000.0}, {}, {"where": {"expires_at": {"$exists": True}}}),
+        ({}, {"task_id": "t"}, {"metadata": MemoryMetadata(task_id="t")}),
+        ({}, {"agent_id": "a"}, {"metadata": MemoryMetadata(agent_id="a")}),
+        ({}, {"namespace": ("notes",)}, {"metadata": MemoryMetadata(namespace=("notes",))}),
+    ],
+    ids=["status", "archived_by", "expires_at", "task_id", "agent_id", "namespace"],
+)
+async def test_what_one_item_of_a_batch_has_is_found_by_and_gone_once_it_is_replaced(
+    tmp_path: Path, fields: dict[str, Any], owner: dict[str, Any], asked: dict[str, Any]
+) -> None:
+    usual = [HumanMemory(id=each, content="usual", metadata=ADA) for each in ("a", "b", "c")]
+    other = HumanMemory(id="b", content="other", metadata=MemoryMetadata(user_id="ada", **owner), **fields)
+    async with SQLiteMemoryStore(tmp_path / "a.db") as store:
+        await store.add_many([usual[0], other, usual[2]])
+        found = await store.search(**asked)
+        await store.add_many(usual)
+
+        assert [(item.content, item.version) for item in found] == [("other", 1)]
+        assert await store.search(**asked) == []
+        assert [(item.content, item.version) for item in await store.get_many(["a", "b", "c"])] == [("usual", 2)] * 3
