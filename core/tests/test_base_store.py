@@ -247,3 +247,39 @@ async def test_a_payload_or_a_group_that_no_store_can_hold_is_refused(changes: d
     with pytest.raises(InputError, match=next(iter(changes))):
         await store.add(HumanMemory(content="hello").model_copy(update=changes))
     assert await store.count() == 0
+
+
+async def test_a_batch_comes_from_any_iterable_and_ends_at_one_moment() -> None:
+    store, now = InMemoryStore(), 1_000.0
+
+    def running() -> float:
+        nonlocal now
+        now += 0.001
+        return now
+
+    store.clock = running
+    await store.add_many((MemoryItem(content=f"{number}") for number in range(1_200)), ttl=60)
+    held = await store.search(limit=2_000)
+    assert len(held) == 1_200
+    assert len({item.expires_at for item in held}) == 1
+    assert [item.version for item in await store.update_many(reversed(held))] == [2] * 1_200
+
+
+async def test_an_id_conflict_says_nothing_of_the_other_item() -> None:
+    store = InMemoryStore()
+    held = MemoryItem(content="secret", metadata=MemoryMetadata(user_id="secret", session_id="secret"))
+    await store.add(held)
+    with pytest.raises(IdConflictError, match=held.id) as raised:
+        await store.add(MemoryItem(content="x", id=held.id, metadata=MemoryMetadata(user_id="me")))
+    assert "secret" not in str(raised.value)
+
+
+async def test_an_empty_question_recalls_the_most_telling_first() -> None:
+    store = InMemoryStore()
+    telling = "I moved to Porto with my sister Ana in March"
+    for text in ("ok", telling, "How warm is it?"):
+        await store.add(HumanMemory(content=text, metadata=MemoryMetadata(user_id="u")))
+    found = [item.content for item in await store.scoped(user_id="u").recall("")]
+    assert found[0] == telling
+    assert len(found) == 3
+    assert await store.scoped(user_id="u").recall("", limit=0) == []

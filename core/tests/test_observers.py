@@ -1,4 +1,4 @@
-"""Observers: what the kit does not ask of every store."""
+"""Observers: they stand between a store and its engine, so that no engine can be wrong about them."""
 
 from __future__ import annotations
 
@@ -189,3 +189,85 @@ async def test_an_observer_sees_what_is_about_to_be_purged() -> None:
         await store.add(MemoryItem(id="d", content="d"))
         await store.apply(deletes=["d"], purge=True)
         assert observer.seen[-1] == (["d"], {"d"}, False)
+
+
+def added(content: str, **fields: Any) -> MemoryItem:
+    return MemoryItem(content=content, metadata=MemoryMetadata(user_id="u"), **fields)
+
+
+async def test_adds_updates_searches_and_removals_are_told_once_each() -> None:
+    store, recorder = InMemoryStore(), Recorder()
+    store.observe(recorder)
+    await store.add(added("tea", id="x"))
+    await store.add_many([added("wine"), added("beer")])
+    await store.update(added("green tea", id="x", version=1))
+    await store.search(query="green")
+    await store.clear()
+    told = [("added", ["tea"]), ("added", ["wine", "beer"]), ("added", ["green tea"])]
+    assert recorder.told == [
+        *((event, [(content, "u") for content in contents]) for event, contents in told),
+        ("searched", "green"),
+        ("cleared", 3),
+    ]
+
+
+@pytest.mark.parametrize(
+    "spoilt", [{"metadata": MemoryMetadata(user_id="thief")}, {"id": "another"}, {"content": "\0"}]
+)
+async def test_what_an_observer_makes_is_checked_again(spoilt: dict[str, Any]) -> None:
+    class Spoiler(Observer):
+        def before_add(self, item: MemoryItem) -> MemoryItem:
+            return item.model_copy(update=spoilt)
+
+    store = InMemoryStore()
+    store.observe(Spoiler())
+    for write in (store.add, store.update, lambda item: store.add_many([item])):
+        with pytest.raises((PluginError, InputError)):
+            await write(added("fine"))
+    assert await store.count() == 0
+
+
+async def test_a_failure_before_adding_refuses_the_add_and_later_ones_change_nothing() -> None:
+    store = InMemoryStore()
+    store.observe(Fails())
+    for write in (store.add, store.update, lambda item: store.add_many([item])):
+        with pytest.raises(PluginError):
+            await write(added("fine"))
+    assert await store.count() == 0
+
+    class FailsAfterwards(Recorder):
+        def _fail(self, *told: object) -> None:
+            raise RuntimeError
+
+        added = searched = cleared = _fail  # type: ignore[assignment]  # whatever it is told
+
+    store = InMemoryStore()
+    store.observe(FailsAfterwards())
+    await store.add(added("tea"))
+    assert [item.content for item in await store.search()] == ["tea"]
+    assert await store.clear() == 1
+
+
+async def test_what_arrives_deleted_is_changed_and_not_told() -> None:
+    store, recorder = InMemoryStore(), Recorder()
+    store.observe(Appends("!"))
+    store.observe(recorder)
+    await store.add_many([added("shown"), added("hidden", id="h")], deleted=["h"])
+    await store.restore("h")
+    assert recorder.told == [("added", [("shown!", "u")])]
+    assert {item.content for item in await store.search()} == {"shown!", "hidden!"}
+
+
+async def test_what_an_observer_is_told_is_a_copy() -> None:
+    class Spoils(Observer):
+        def added(self, items: Sequence[MemoryItem]) -> None:
+            items[0].content = "spoilt"
+
+        def searched(self, query: str, items: Sequence[MemoryItem]) -> None:
+            items[0].content = "spoilt"
+
+    store = InMemoryStore()
+    store.observe(Spoils())
+    await store.add(added("tea"))
+    for _ in range(2):
+        assert [item.content for item in await store.search(query="tea")] == ["tea"]

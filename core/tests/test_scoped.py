@@ -243,3 +243,16 @@ async def test_observers_and_the_reranker_of_a_handle_see_its_recall() -> None:
 
     assert [item.id for item in await ada.recall("window seat")] == in_order[::-1]
     assert heard.queries == ["window seat: 2"]
+
+
+async def test_a_handle_stamps_for_every_scope_around_it_and_has_no_life_of_its_own() -> None:
+    store = InMemoryStore()
+    async with store.scoped(user_id="u") as outer:
+        inner = outer.scoped(session_id="s")
+        await outer.add(MemoryItem(content="outer"))
+        await inner.add(MemoryItem(content="inner"))
+    await outer.close()
+    asked = MemoryMetadata(user_id="u", session_id="s")
+    for found in (await inner.search(), await store.search(metadata=asked)):
+        assert [item.content for item in found] == ["inner"]
+    assert outer.capabilities == store.capabilities

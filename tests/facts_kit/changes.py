@@ -8,7 +8,7 @@ from facts_kit.case import FactsCases, objects, said, states
 from memoranda.errors import ConflictError, InputError
 from memoranda.store import Store
 from memoranda_facts import Candidate, Receipt, Source
-from memoranda_testing.expect import each_raises, equal, raises, that
+from memoranda_testing.expect import equal, raises, that
 
 
 class ChangeCases(FactsCases):
@@ -250,19 +250,20 @@ class ChangeCases(FactsCases):
             named = {"subject": "Ada", "predicate": "likes", "value": "tea", "sources": "manual", **fields}
             await facts.set(**named)  # type: ignore[arg-type]  # wrong on purpose
 
-        await each_raises(
-            InputError,
-            "a fact",
-            without_sources=attempt(sources=[]),
-            from_an_item_that_is_not_there=attempt(sources=["nowhere"]),
-            without_a_subject=attempt(subject=" "),
-            without_a_predicate=attempt(predicate=""),
-            without_a_value=attempt(value=""),
-            with_a_list=attempt(value=["tea"]),
-            with_no_number=attempt(value=float("nan")),
-            with_too_much_confidence=attempt(confidence=1.5),
-            of_no_date=attempt(valid_from="last spring"),
-            that_ends_before_it_begins=attempt(valid_from="2021", valid_to="2020"),
-            of_no_trust=attempt(trust="absolute"),
-        )
+        wrong: dict[str, dict[str, object]] = {
+            "without sources": {"sources": []},
+            "from an item that is not there": {"sources": ["nowhere"]},
+            "without a subject": {"subject": " "},
+            "without a predicate": {"predicate": ""},
+            "without a value": {"value": ""},
+            "with a list": {"value": ["tea"]},
+            "with no number": {"value": float("nan")},
+            "with too much confidence": {"confidence": 1.5},
+            "of no date": {"valid_from": "last spring"},
+            "that ends before it begins": {"valid_from": "2021", "valid_to": "2020"},
+            "of no trust": {"trust": "absolute"},
+        }
+        for name, fields in wrong.items():
+            with raises(InputError, f"a fact {name}"):
+                await attempt(**fields)
         equal(await facts.history(), [], "what was written")

@@ -1,8 +1,9 @@
 """What a store promises: the contract in three parts, and the handle that is bound to a scope.
 
-The docstrings of :class:`Store` are the contract. Every sentence in them has a case in the conformance kit
-(:mod:`memoranda_testing`). A store checks what it is asked, makes a :class:`~memoranda.store.requests.Query` or a
-:class:`~memoranda.store.requests.Write` of it, and hands that to its layers and its engine.
+The docstrings of :class:`Store` are the contract. Every sentence in them that an engine can break has a case in the
+conformance kit (:mod:`memoranda_testing`). A store checks what it is asked, makes a
+:class:`~memoranda.store.requests.Query` or a :class:`~memoranda.store.requests.Write` of it, and hands that to its
+layers and its engine.
 """
 
 from __future__ import annotations

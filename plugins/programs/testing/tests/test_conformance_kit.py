@@ -99,7 +99,7 @@ def test_the_kit_passes_the_in_memory_store_outside_pytest(chosen: Any) -> None:
     assert report.conforms, report.of(Outcome.FAILED)
     assert {result.reason for result in report.of(Outcome.SKIPPED)} == {
         "the store declares the capability 'fork'",
-        *(f"the store does not declare the capability {name!r}" for name in ("persistent", "semantic", "hybrid")),
+        *(f"the store does not declare the capability {name!r}" for name in ("persistent", "semantic")),
     }
 
 
@@ -183,7 +183,7 @@ async def test_results_are_told_as_they_come() -> None:
         InMemoryStore, select=lambda name: "limit" in name, on_result=lambda result: told.append(result.name)
     )
     assert told == [result.name for result in report.results]
-    assert len(told) >= 3
+    assert len(told) >= 2
 
 
 async def test_a_store_may_be_opened_by_a_coroutine() -> None:
@@ -310,7 +310,7 @@ def test_a_third_party_runs_the_kit_with_pytest(tmp_path: Path, mode: str) -> No
         "-p",
         "no:cacheprovider",
         "-k",
-        "search_returns_newest_first or semantic or items_survive_reopening",
+        "search_returns_newest_first or batch_is_found_by_its_meaning or items_survive_reopening",
     ]
     made_from = Path(__file__).parents[4] / "core" / "tests"  # Where the store lies that theirs is made from.
     plain = {**os.environ, "PYTEST_ADDOPTS": "", "PYTHONPATH": str(made_from)}

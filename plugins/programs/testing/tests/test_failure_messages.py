@@ -50,18 +50,6 @@ async def test_a_failed_fixed_case_names_the_sentence_in_pytest_too() -> None:
             await StoreConformance().test_search_returns_newest_first(store)
 
 
-class TakesAnyLimit(StepwiseStore):
-    async def search(self, **asked: object) -> list[MemoryItem]:  # type: ignore[override]  # the fault
-        return []
-
-
-async def test_a_call_that_is_not_refused_is_shown_with_its_answer() -> None:
-    name = "test_a_limit_that_is_no_number_is_refused"
-    report = await check_store(TakesAnyLimit, exclusive=True, select=name.__eq__)
-    first = report.results[0].reason.splitlines()[0]
-    assert first == "store.search(limit='3') is to raise InputError, and returned []."
-
-
 async def test_a_played_case_prints_its_program_with_its_sentence() -> None:
     report = await check_store(OldestFirst, exclusive=True, select="test_search_returns_newest_first".__eq__)
     reason = report.results[0].reason

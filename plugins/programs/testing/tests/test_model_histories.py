@@ -175,7 +175,7 @@ async def test_nothing_expires_before_its_time_in_a_store_that_others_use() -> N
     store = wrong.SharedStore(world)
     await store.add(item, ttl=10)
     outcome, reason = await outcome_of(
-        lambda: wrong.SharedStore(world), "a_second_lifetime_replaces_the_first", exclusive=False
+        lambda: wrong.SharedStore(world), "every_lifetime_ends_at_its_moment", exclusive=False
     )
     assert outcome is Outcome.SKIPPED
     assert "memories of others" in reason

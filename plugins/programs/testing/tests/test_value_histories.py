@@ -17,7 +17,7 @@ from memoranda_testing import Outcome, check_store
 ALIKE, BEHIND, LIVES, WITHIN = (
     "values_that_look_alike_are_apart",
     "a_limit_counts_what_matches",
-    "a_second_lifetime_replaces_the_first",
+    "every_lifetime_ends_at_its_moment",
     "update_many_changes_nothing_outside_within",
 )
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import uuid
 from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import suppress
 from typing import Any, TypeVar
 
+from memoranda.errors import VersionConflictError
 from memoranda.items import MemoryItem, MemoryMetadata
 from memoranda.store import Capability, Store
 from memoranda_testing.expect import ExpectationError, SkipCase
@@ -153,6 +156,18 @@ async def add_texts(store: Store, scope: MemoryMetadata, *texts: str) -> list[Me
     for item in items:
         await store.add(item)
     return items
+
+
+async def counted_up(store: Store, item_id: str, times: int = 1) -> None:
+    """Raise the number that is an item's content by compare-and-set, so many times."""
+    while times:
+        item = await store.get(item_id)
+        assert item is not None, "the counter is gone"
+        item.content = str(int(item.content) + 1)
+        await asyncio.sleep(0)
+        with suppress(VersionConflictError):
+            await store.update(item)
+            times -= 1
 
 
 def made(kind: type[MemoryItem], **values: Any) -> MemoryItem:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import math
-from collections.abc import AsyncIterator, Coroutine, Iterable, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
@@ -156,14 +156,3 @@ def raises(kind: type[Exception] | tuple[type[Exception], ...], what: str) -> It
     except Exception as error:
         raise ExpectationError(f"{what}: expected {names}, but {type(error).__name__} was raised: {error}") from error
     raise ExpectationError(f"{what}: expected {names}, but nothing was raised.")
-
-
-async def each_raises(kind: type[Exception], what: str, **calls: Coroutine[Any, Any, object]) -> None:
-    """Fail unless every call raises such an error; the names of the calls go into the message."""
-    try:
-        for name, call in calls.items():
-            with raises(kind, f"{name} {what}"):
-                await call
-    finally:
-        for call in calls.values():
-            call.close()  # Calls that were never reached must not warn that they were not awaited.

@@ -17,22 +17,16 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Coroutine, Iterator
-from dataclasses import replace
 from typing import Any
 
-from memoranda.items import MemoryItem, MemoryMetadata
-from memoranda.store import Capability, Store, copy_item
-from memoranda_testing.case import Cases, Reopen, moment, required
-from memoranda_testing.expect import ExpectationError, SkipCase, shown
+from memoranda.items import MemoryMetadata
+from memoranda.store import Store
+from memoranda_testing.case import Cases, Reopen, required
+from memoranda_testing.expect import SkipCase
 from memoranda_testing.model.histories import check_histories, check_steps
-from memoranda_testing.model.player import answered
-from memoranda_testing.model.program import call_text
-from memoranda_testing.model.sandbox import Sandbox, within_bounds
-from memoranda_testing.model.steps import BRANCH, Call, Moved, Step
+from memoranda_testing.model.sandbox import Sandbox
+from memoranda_testing.model.steps import Call, Calls, Moved, Program, Step, item, items, mine, theirs
 from memoranda_testing.model.values import HistoryOptions
-
-Program = Iterator[Step]
-
 
 _READ_IN_A_ROW = 50
 """How many writes in a row are followed by a read each; more only make a store tidy up."""
@@ -69,52 +63,6 @@ class HistoryCases(Cases):
         return HistoryOptions(substring_is_default=store.default_mode == "substring", **further)  # type: ignore[arg-type]
 
 
-class Calls:
-    """Writes calls down instead of making them: ``store.search(limit=3)`` is the call, to be made later."""
-
-    def __init__(self, scope: MemoryMetadata | None = None, instance: int = 0) -> None:
-        self._scope = scope
-        self._instance = instance
-
-    def scoped(self, **scope: Any) -> Calls:
-        """Return a handle that is bound to a scope, which writes its calls down as well."""
-        return Calls(MemoryMetadata(**scope), self._instance)
-
-    def another(self) -> Calls:
-        """Return another store on the same data; its case takes ``reopen``."""
-        return Calls(self._scope, 1)
-
-    def __getattr__(self, method: str) -> Callable[..., Call]:
-        signature = inspect.signature(getattr(Store, method))
-
-        def called(*args: Any, **kwargs: Any) -> Call:
-            given = dict(zip(list(signature.parameters)[1:], args, strict=False))
-            return Call(method, {**given, **kwargs}, self._scope, self._instance)
-
-        return called
-
-
-def mine(**fields: Any) -> MemoryMetadata:
-    """Return metadata of the user whom most programs are about."""
-    return MemoryMetadata(**{"user_id": "ada", **fields})
-
-
-def theirs(**fields: Any) -> MemoryMetadata:
-    """Return metadata of another user."""
-    return MemoryMetadata(**{"user_id": "bob", **fields})
-
-
-def item(content: str, second: int = 0, metadata: MemoryMetadata | None = None, **fields: Any) -> MemoryItem:
-    """Return a note of a second of a fixed day, whose id is its content if none is given."""
-    plain = {"id": content, "memory_type": "note", "created_at": moment(second), "metadata": metadata or mine()}
-    return MemoryItem(content=content, **{**plain, **fields})
-
-
-def items(*contents: str, second: int | None = None, **fields: Any) -> list[MemoryItem]:
-    """Return a note for each content, a second apart, or all of one second."""
-    return [item(text, number if second is None else second, **fields) for number, text in enumerate(contents)]
-
-
 def played(program: Callable[..., Program]) -> Callable[..., Coroutine[Any, Any, None]]:
     """Make a case of a program; the first line of its docstring is the sentence of the contract that it tests.
 
@@ -127,79 +75,29 @@ def played(program: Callable[..., Program]) -> Callable[..., Coroutine[Any, Any,
     async def case(self: HistoryCases, store: Store, reopen: Reopen | None = None) -> None:
         if opens_again:
             sandbox = self._sandbox(store, required(reopen), instances=2)
-            steps = list(program(self, Calls(), reopen))
+            steps = list(program(self, sandbox.calls, reopen))
         else:
-            sandbox, steps = self._sandbox(store), list(program(self, Calls()))
+            sandbox = self._sandbox(store)
+            steps = list(program(self, sandbox.calls))
         if not sandbox.moves_clock and any(isinstance(step, Moved) for step in steps):
             raise SkipCase("it moves the clock, by which memories of others in this store would expire")
-        await check_steps(sandbox, list(_with_reads(steps, sandbox)), "this case", program)
+        await check_steps(sandbox, list(_with_reads(steps, sandbox.calls)), "this case", program)
 
     return case
 
 
-def refused(program: Callable[[Any, Calls], Iterator[Call]]) -> Callable[[Any, Store], Coroutine[Any, Any, None]]:
-    """Make a case of calls that make no sense: each is an InputError."""
-
-    @functools.wraps(program)
-    async def case(self: HistoryCases, store: Store) -> None:
-        mark = self._sandbox(store).mark
-        for call in program(self, Calls()):
-            answer = await answered(store, _below(call, mark), self.patience)
-            if answer.errors != ("InputError",):
-                found = f"raised {answer.errors[0]}" if answer.errors else f"returned {shown(answer.value)}"
-                raise ExpectationError(f"{call_text(call)} is to raise InputError, and {found}.")
-
-    return case
-
-
-def _with_reads(steps: list[Step], sandbox: Sandbox) -> Iterator[Step]:
-    """Yield the steps as this sandbox plays them: what is stored is read after every write, and in the end.
+def _with_reads(steps: list[Step], store: Calls) -> Iterator[Step]:
+    """Yield the steps, and reads of what is stored after every write, and in the end.
 
     Of many writes in a row, only the first are followed by a read.
     """
-    store, hidden = Calls(), Capability.DELETE in sandbox.store.capabilities
-    everything = store.scan(order="added", **({"include_deleted": True} if hidden else {}))
-    in_a_row = 0
+    everything, in_a_row = store.everything(), 0
     for step in steps:
-        yield _below(step, sandbox.mark)
+        yield step
         in_a_row = in_a_row + 1 if isinstance(step, Call) and step.writes else 0
         if 0 < in_a_row <= _READ_IN_A_ROW:
-            yield _below(everything, sandbox.mark)
-    for read in (everything, store.search(limit=100), store.search(limit=100, order="added"), store.count()):
-        yield _below(read, sandbox.mark)
+            yield everything
+    yield from (everything, store.search(limit=100), store.search(limit=100, order="added"), store.count())
 
 
-def _below(step: Any, mark: str) -> Any:
-    """Return the step as it is played in a shared store: ids and places of its own, and no look beyond them."""
-    if not mark or not isinstance(step, Call):
-        return step
-    arguments = {name: _argument_below(name, value, mark) for name, value in step.arguments.items()}
-    scope = None if step.scope is None else _argument_below("metadata", step.scope, mark)
-    return within_bounds(replace(step, arguments=arguments, scope=scope), MemoryMetadata(namespace=(mark,)))
-
-
-def _argument_below(name: str, value: Any, mark: str) -> Any:
-    if isinstance(value, MemoryMetadata):
-        # Others may have a conversation with the same names.
-        user = value.user_id and f"{mark}{value.user_id}"
-        session = _argument_below("session_id", value.session_id, mark)
-        return value.model_copy(update={"namespace": (mark, *value.namespace), "user_id": user, "session_id": session})
-    if isinstance(value, MemoryItem):
-        lower = copy_item(value)
-        lower.__dict__.update(id=_id_below(value.id, mark), metadata=_argument_below(name, value.metadata, mark))
-        lower.__dict__["archived_by"] = value.archived_by and _id_below(value.archived_by, mark)
-        return lower
-    if isinstance(value, (list, tuple, set)) and name in ("items", "adds", "ids", "deletes", "deleted"):
-        return [_argument_below(name, inner, mark) for inner in value]
-    is_id = name in ("item_id", "after", "at", "ids", "deletes", "deleted")
-    is_branch = name == "session_id" and isinstance(value, str) and value.startswith(BRANCH)
-    return _id_below(value, mark) if is_branch or (is_id and isinstance(value, str)) else value
-
-
-def _id_below(item_id: str, mark: str) -> str:
-    """Return an id of its own; that of a forked session still begins like one."""
-    beginning = BRANCH if item_id.startswith(BRANCH) else ""
-    return f"{beginning}{mark}{item_id.removeprefix(BRANCH)}"
-
-
-__all__ = ["Calls", "HistoryCases", "Program", "item", "items", "mine", "played", "refused", "theirs"]
+__all__ = ["Calls", "HistoryCases", "Program", "item", "items", "mine", "played", "theirs"]

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from memoranda_testing.case import Cases
-from memoranda_testing.cases.bad_input import InputCases
-from memoranda_testing.cases.branch_records import BranchHistoryCases, BranchRecordCases
 from memoranda_testing.cases.branches import BranchCases
 from memoranda_testing.cases.concurrency import CancellationCases, ConcurrencyCases
 from memoranda_testing.cases.conditions import ConditionCases, ValueCases
@@ -15,24 +13,20 @@ from memoranda_testing.cases.lifecycle import DeclarationCases, LifecycleCases, 
 from memoranda_testing.cases.lifetimes import LifetimeCases, TtlCases
 from memoranda_testing.cases.loops import LoopCases
 from memoranda_testing.cases.model import IsolationCases, ModelCases
-from memoranda_testing.cases.observers import ObserverCases
 from memoranda_testing.cases.other_process import OtherProcessCases
 from memoranda_testing.cases.ranked import RankingCases, TextRankingCases
 from memoranda_testing.cases.reading import (
     FilterCases,
-    NamespaceCases,
     OrderCases,
     OwnerCases,
     ScanCases,
-    TimeCases,
     WindowCases,
 )
-from memoranda_testing.cases.recall import RecallCases
 from memoranda_testing.cases.removing import ClearCases, PurgeCases
 from memoranda_testing.cases.round_trips import RoundTripCases
 from memoranda_testing.cases.scopes import ScopeCases
 from memoranda_testing.cases.text import SubstringCases
-from memoranda_testing.cases.writing import AddCases, AddDeletedCases, BatchCases, TurnCases, UpdateCases
+from memoranda_testing.cases.writing import AddCases, AddDeletedCases, BatchCases, InputCases, UpdateCases
 
 TOPICS: tuple[type[Cases], ...] = (
     DeclarationCases,
@@ -41,22 +35,16 @@ TOPICS: tuple[type[Cases], ...] = (
     AddCases,
     UpdateCases,
     BatchCases,
-    TurnCases,
     OrderCases,
-    TimeCases,
     FilterCases,
     ConditionCases,
     ValueCases,
-    NamespaceCases,
     OwnerCases,
     WindowCases,
     BranchCases,
-    BranchRecordCases,
-    BranchHistoryCases,
     SubstringCases,
     RankingCases,
     TextRankingCases,
-    RecallCases,
     ScanCases,
     ClearCases,
     AddDeletedCases,
@@ -67,7 +55,6 @@ TOPICS: tuple[type[Cases], ...] = (
     ConcurrencyCases,
     CancellationCases,
     LoopCases,
-    ObserverCases,
     TtlCases,
     LifetimeCases,
     LifecycleCases,

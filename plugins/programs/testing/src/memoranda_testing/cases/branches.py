@@ -5,13 +5,14 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
-from memoranda.errors import InputError, TurnConflictError, UnsupportedError
-from memoranda.items import AIMemory, BranchMemory, HumanMemory, MemoryMetadata, SummaryMemory, ToolMemory
-from memoranda.store import Capability, Store
-from memoranda_testing.case import add_texts, moment, needs, note
+from memoranda.errors import IdConflictError, VersionConflictError
+from memoranda.items import BranchMemory, MemoryMetadata, SummaryMemory
+from memoranda.store import Capability, InMemoryStore, Store
+from memoranda_testing.case import add_texts, moment, needs
 from memoranda_testing.expect import SkipCase, contents, equal, raises
+from memoranda_testing.model.afresh import copy_into
 from memoranda_testing.model.steps import BRANCH, Call, Moved
-from memoranda_testing.programs import Calls, HistoryCases, Program, item, items, mine, played
+from memoranda_testing.programs import Calls, HistoryCases, Program, item, items, mine, played, theirs
 
 _FILTERS: dict[str, dict[str, Any]] = {
     "type": {"memory_type": "note"},
@@ -21,6 +22,10 @@ _FILTERS: dict[str, dict[str, Any]] = {
     "until": {"until": moment(9)},
     "trust": {"min_trust": "user"},
 }
+_FORKING = (
+    *("add", "add", "add_many", "add_many", *["fork"] * 5, "apply", "apply", "purge", "clear"),
+    *("restore", "restore", "delete", "update_many"),
+)
 _BRANCH = f"{BRANCH}1"
 _HERE, _THERE = mine(session_id="s"), mine(session_id=_BRANCH)
 
@@ -64,36 +69,6 @@ def readings(store: Calls, asked: MemoryMetadata, filters: dict[str, Any], turn:
 class BranchCases(HistoryCases):
     """fork: a new session that continues another from any item."""
 
-    async def shown(self, store: Store, scope: MemoryMetadata, session: str) -> list[str]:
-        """Return what a session shows, in the order of adding."""
-        asked = MemoryMetadata(user_id=scope.user_id, session_id=session)
-        window = contents(await store.window(metadata=asked))
-        found = contents(await store.search(metadata=asked, limit=1000, order="added", mode="substring"))[::-1]
-        equal(found, window, "a search of the session beside its window")
-        kept = [payload.content for payload in await store.payloads(metadata=asked)]
-        equal(kept, window, "the payloads of the session beside its window")
-        scanned = [item async for item in store.scan(metadata=asked, archived=False, order="added")]
-        equal(contents(scanned), window, "a scan of the session beside its window")
-        return window
-
-    @needs(Capability.FORK)
-    async def test_a_branch_shares_the_past_and_goes_its_own_way(self, store: Store) -> None:
-        """Nothing is copied: one record is all that is added. Each side sees its own continuation alone."""
-        scope = self.scope(session_id="s")
-        items = await add_texts(store, scope, "a", "b", "c")
-        before = await store.count(metadata=MemoryMetadata(user_id=scope.user_id))
-        branch = await store.fork("s", at=items[1].id)
-        equal(await store.count(metadata=MemoryMetadata(user_id=scope.user_id)), before + 1, "count after a fork")
-        await add_texts(store, MemoryMetadata(user_id=scope.user_id, session_id=branch), "x", "y")
-        await add_texts(store, scope, "d")
-        equal(await self.shown(store, scope, "s"), ["a", "b", "c", "d"], "the session")
-        equal(await self.shown(store, scope, branch), ["a", "b", "x", "y"], "the branch")
-        asked = MemoryMetadata(user_id=scope.user_id, session_id=branch)
-        equal(contents(await store.search(metadata=asked, query="a", mode="substring")), ["a"], "a search in the past")
-        ranked = await store.search(metadata=asked, query="b x", mode="text")
-        equal({"b", "x"} & {*contents(ranked)}, {"b", "x"}, "a ranked search")
-        equal({"c", "d"} & {*contents(ranked)}, set(), "what a ranked search has no business with")
-
     @needs(Capability.FORK)
     @played
     def test_a_branch_reads_like_a_session_that_holds_all_of_it(self, store: Calls) -> Program:
@@ -120,18 +95,15 @@ class BranchCases(HistoryCases):
             yield from readings(store, mine(session_id=session), filters, turn)
 
     @needs(Capability.FORK)
-    async def test_many_changes_do_not_move_the_end_of_a_past(self, store: Store) -> None:
+    @played
+    def test_many_changes_do_not_move_the_end_of_a_past(self, store: Calls) -> Program:
         """However often a store has tidied up since, a branch shares what it shared when it was made."""
-        scope, other = self.scope(session_id="s"), self.scope()
-        gone = await add_texts(store, scope, "v", "w", "x", "y", "z")
-        first, _, _ = await add_texts(store, scope, "a", "b", "c")
-        await store.apply(deletes=[item.id for item in gone], purge=Capability.PURGE in store.capabilities)
-        branch = await store.fork("s", at=first.id)
-        changed = note("0", other)
+        yield from (store.add(item(text, metadata=_HERE)) for text in "vwxyzabc")
+        yield from (store.apply(deletes=list("vwxyz"), purge=True), store.apply(deletes=list("vwxyz")))
+        yield forked(store, "s", "a")
         for number in range(100 if self.is_brief else 1_100):
-            await store.add(note(str(number), other, id=changed.id))
-        equal(await self.shown(store, scope, branch), ["a"], "the branch")
-        equal(await self.shown(store, scope, "s"), ["a", "b", "c"], "the session")
+            yield store.add(item(f"{number}", metadata=theirs(), id="changed"))
+        yield from looks(store)
 
     @needs(Capability.FORK)
     @played
@@ -140,17 +112,6 @@ class BranchCases(HistoryCases):
         yield store.add_many([*items("a", "b", metadata=_HERE), SummaryMemory(id="s", content="both", metadata=_HERE)])
         yield store.add_many(items("a", "b", metadata=_HERE, archived_by="s"))
         yield from (forked(store, "s", "s"), *looks(store), store.apply(deletes=["s"]), *looks(store))
-
-    @needs(Capability.FORK)
-    @played
-    def test_rounds_and_calls_go_on_across_a_fork(self, store: Calls) -> Program:
-        """A tool call before the fork can be answered after it, in the same round."""
-        asked = [HumanMemory(id=text, content=text, metadata=_HERE) for text in ("old", "q")]
-        call = AIMemory(id="call", content="", metadata=_HERE, tool_calls=[{"id": "c", "name": "look"}])
-        yield from (store.add_many([*asked, call]), forked(store, "s", "call"))
-        result = ToolMemory(id="r", content="r", metadata=_THERE, tool_call_id="c")
-        yield store.add_many([result, AIMemory(id="done", content="done", metadata=_THERE)])
-        yield from (store.window(metadata=there, rounds=rounds) for there in (_HERE, _THERE) for rounds in (1, 2))
 
     @needs(Capability.FORK)
     @played
@@ -163,47 +124,6 @@ class BranchCases(HistoryCases):
         yield store.window(metadata=mine(session_id=f"{BRANCH}2"))
         yield from (store.apply(deletes=["all"]), *looks(store))
 
-    @needs(Capability.FORK)
-    @played
-    def test_an_item_of_the_past_is_one_item(self, store: Calls) -> Program:
-        """Deleting or changing it by its id is seen on both sides; pop on a branch takes only its own items."""
-        yield from (store.add_many(items(*"abc", metadata=_HERE)), forked(store, "s", "c"))
-        yield store.add(item("x", metadata=_THERE))
-        yield store.apply(adds=[item("B", metadata=_HERE, id="b")], deletes=["a"])
-        yield from (*looks(store), store.pop(metadata=_THERE), store.pop(metadata=_THERE), *looks(store))
-
-    @needs(Capability.FORK)
-    async def test_forks_stay_with_their_owner(self, store: Store) -> None:
-        """Another's session of the same name is no part of the past, and a user cannot fork what they cannot see."""
-        mine, theirs = self.scope(session_id="s"), self.scope(session_id="s")
-        items = await add_texts(store, mine, "a", "b")
-        others = await add_texts(store, theirs, "secret")
-        handle = store.scoped(user_id=str(mine.user_id))
-        with raises(InputError, "forking at another's item"):
-            await handle.fork("s", at=others[0].id)
-        with raises(InputError, "forking at an item of another session"):
-            await store.fork("t", at=items[0].id)
-        branch = await handle.fork("s", at=items[1].id)
-        equal(contents(await store.window(metadata=MemoryMetadata(session_id=branch))), ["a", "b"], "the branch")
-        foreign = store.scoped(user_id=str(theirs.user_id))
-        equal(
-            await foreign.window(metadata=MemoryMetadata(session_id=branch)), [], "the branch through another's handle"
-        )
-        await store.clear(metadata=MemoryMetadata(user_id=mine.user_id))
-        equal(await store.window(metadata=MemoryMetadata(session_id=branch)), [], "the branch of a user who is gone")
-        equal(await self.shown(store, theirs, "s"), ["secret"], "the other's session")
-
-    @needs(Capability.FORK)
-    @played
-    def test_removing_a_part_of_a_branch_leaves_where_it_comes_from(self, store: Calls) -> Program:
-        """Only what the filter names is gone, through a handle as well; the branch still has its past."""
-        yield from (store.add(item("a", 9, _HERE)), forked(store, "s", "a"))
-        yield store.add_many([item(text, second, _THERE) for second, text in enumerate("xyz", 1)])
-        yield forked(store, _BRANCH, "y", f"{BRANCH}2")
-        yield from (store.clear(metadata=_THERE, since=moment(1), until=moment(2)), *looks(store))
-        yield store.scoped(user_id="ada", session_id=_BRANCH).clear(since=moment(3), until=moment(4))
-        yield from (*looks(store), store.window(metadata=mine(session_id=f"{BRANCH}2")))
-
     @needs(Capability.FORK, Capability.TTL)
     @played
     def test_an_expired_fork_point_still_bounds_the_past(self, store: Calls) -> Program:
@@ -213,41 +133,39 @@ class BranchCases(HistoryCases):
         yield from (store.sweep(), store.add(item("c", metadata=_HERE)), *looks(store))
 
     @needs(Capability.FORK)
-    async def test_a_turn_is_appended_to_a_branch(self, store: Store) -> None:
-        """The head of a branch is its own, so that what goes on in the session is no conflict."""
-        scope = self.scope(session_id="s")
-        (first,) = await add_texts(store, scope, "a")
-        branch = await store.fork("s", at=first.id)
-        there = MemoryMetadata(user_id=scope.user_id, session_id=branch)
-        head = await store.head(metadata=there)
-        await add_texts(store, scope, "b")
-        await store.append([note("x", there)], after=head)
-        with raises(TurnConflictError, "appending to a branch that has gone on"):
-            await store.append([note("y", there)], after=head)
-        equal(await self.shown(store, scope, branch), ["a", "x"], "the branch")
-
-    @needs(Capability.FORK)
-    async def test_a_handle_forks_and_ends_its_own_sessions(self, store: Store) -> None:
-        """What a handle forks carries its scope, and what it clears is its own."""
+    async def test_a_record_that_is_there_stays_as_it_is(self, store: Store) -> None:
+        """Forking the same branch again changes nothing; another branch of this id is a conflict."""
         mine, theirs = self.scope(session_id="s"), self.scope(session_id="s")
-        handle = store.scoped(user_id=str(mine.user_id))
-        items = await add_texts(store, mine, "a", "b")
-        others = await add_texts(store, theirs, "c", "d")
-        foreign = await store.fork("s", at=others[0].id)
-        branch = await handle.fork("s", at=items[0].id)
-        there = MemoryMetadata(session_id=branch)
-        await handle.add(note("x", there))
-        equal(contents(await handle.window(metadata=there)), ["a", "x"], "the branch through the handle")
-        bound = store.scoped(user_id=str(mine.user_id), session_id=branch)
-        equal(contents(await bound.window()), ["a", "x"], "the branch through a handle of its own")
-        equal(await handle.clear(metadata=MemoryMetadata(session_id="s")), 2, "number that the handle tells")
-        equal(contents(await handle.window(metadata=there)), ["x"], "the branch after the end of the session")
-        equal(await self.shown(store, theirs, "s"), ["c", "d"], "the other's session")
-        equal(await self.shown(store, theirs, foreign), ["c"], "the other's branch")
+        items = await add_texts(store, mine, "a", "b", "c")
+        (other,) = await add_texts(store, theirs, "x")
+        branch = await store.fork("s", at=items[1].id)
+        held = MemoryMetadata(session_id=branch)
+        (record,) = [item async for item in store.scan(metadata=held, memory_type="branch")]
+        assert isinstance(record, BranchMemory)
+        for _ in range(2):
+            equal(await store.fork(record.parent, at=record.at, record=record), branch, "the branch, forked again")
+        stored = await store.get(branch)
+        equal(stored and stored.version, 1, "version of the record")
+        with raises(VersionConflictError, "a branch of the same id with another past"):
+            await store.fork("s", at=items[0].id, record=record)
+        foreign = record.model_copy(update={"metadata": MemoryMetadata(user_id=theirs.user_id, session_id=branch)})
+        with raises(IdConflictError, "a branch of another user's id"):
+            await store.fork("s", at=other.id, record=foreign)
+        equal(contents(await store.window(metadata=held)), ["a", "b"], "the branch")
 
-    async def test_a_store_that_cannot_fork_says_so(self, store: Store) -> None:
-        """Without the capability it is refused by name."""
+    async def test_a_store_that_cannot_fork_keeps_records(self, store: Store) -> None:
+        """They come and go with copies, and show nothing."""
         if Capability.FORK in store.capabilities:
             raise SkipCase("the store declares the capability 'fork'")
-        with raises(UnsupportedError, "fork without the capability"):
-            await store.fork("s", at="x")
+        scope, source = self.scope(session_id="s"), InMemoryStore()
+        items = await add_texts(source, scope, "a", "b")
+        there = MemoryMetadata(user_id=scope.user_id, session_id=await source.fork("s", at=items[0].id))
+        for origin, target, wanted in ((source, store, list[str]()), (store, InMemoryStore(), ["a"])):
+            await copy_into(target, origin, MemoryMetadata(user_id=scope.user_id))
+            equal(contents(await target.window(metadata=there)), wanted, "the branch")
+
+    @needs(Capability.FORK)
+    async def test_random_forks_show_what_lists_would(self, store: Store) -> None:
+        """However sessions are forked, added to with any times, cleared, purged and restored; and so do copies."""
+        options = self._history_options(store, writes=_FORKING, copies=True, together=False)
+        await self._play_histories(self._sandbox(store), options, "forks", histories=self._often(20), length=20)

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from memoranda.errors import UnsupportedError
-from memoranda.items import MemoryItem, MemoryMetadata
+from memoranda.items import MemoryItem
 from memoranda.store import Capability, Store
 from memoranda.store.backend import ITEM_FIELDS, Change, Condition, Filter, Page, Write, best_of, items_where
-from memoranda_testing.case import Cases, moment, note
+from memoranda_testing.case import Cases, note
 from memoranda_testing.expect import contents, equal
-from memoranda_testing.model.steps import Call, writing
-from memoranda_testing.programs import Calls, HistoryCases, Program, item, mine, played, refused
+from memoranda_testing.programs import Calls, HistoryCases, Program, item, mine, played
 
 MODES = {"text": Capability.TEXT, "semantic": Capability.SEMANTIC, "hybrid": Capability.HYBRID}
 
@@ -142,36 +141,6 @@ FIELDS = [name for name in ITEM_FIELDS if not name.endswith("_at")]
 """Fields of items that a condition can name, besides times."""
 
 
-CHANGES: dict[str, tuple[Any, Any]] = {
-    **dict.fromkeys(("session_id", "task_id", "agent_id"), ("s", "t")),
-    "namespace": (("a",), ("b",)),
-    "extra": ({"k": 1}, {"k": 2}),
-    "name": ("Ada", "Bob"),
-    "content": ("tea", "milk"),
-    "memory_type": ("note", "diary"),
-    "status": ("accepted", "draft"),
-    "archived_by": (None, "summary"),
-}
-"""Fields, each with two values that an item may have one after the other."""
-
-
-def _with(item: MemoryItem, name: str, value: Any) -> MemoryItem:
-    if name in MemoryMetadata.model_fields:
-        return item.model_copy(update={"metadata": item.metadata.model_copy(update={name: value})})
-    return item.model_copy(update={name: value})
-
-
-def _asking_for(scope: MemoryMetadata, name: str, value: Any) -> dict[str, Any]:
-    """Return filters that find what has this value."""
-    if name in MemoryMetadata.model_fields:
-        return {"metadata": scope.model_copy(update={name: value})}
-    if name in ("memory_type", "status"):
-        return {"metadata": scope, name: value}
-    if name == "archived_by":
-        return {"metadata": scope, "archived": value is not None}
-    return {"metadata": scope, "where": {name: value}}
-
-
 class ValueCases(HistoryCases):
     """Conditions on values."""
 
@@ -208,24 +177,6 @@ class ValueCases(HistoryCases):
                 yield store.count(metadata=scope, where={f"extra.{key}": {"$exists": True}})
 
     @played
-    def test_fields_of_items_can_be_asked_for(self, store: Calls) -> Program:
-        """The names of an item's fields are those fields; an item without one has None."""
-        yield store.add(item("one", 1, mine(session_id="s"), name="Ada", status="draft"))
-        yield store.add(item("two", 2, mine(extra={"name": "Ada"})))
-        asked: dict[str, list[Any]] = {
-            "name": ["Ada", None, {"$exists": False}],
-            "extra.name": ["Ada"],
-            "status": ["draft", {"$ne": "draft"}],
-            "session_id": [{"$exists": True}],
-            "created_at": [{"$gte": moment(2)}, {"$lt": moment(2)}],
-            "version": [{"$gte": 1}, {"$gt": 1}],
-            "content": [{"$gt": "one", "$lte": "two"}, {"$in": ["one", "nobody"]}],
-            "namespace": [{"$exists": False}],
-        }
-        yield from (store.search(where={name: value}) for name, values in asked.items() for value in values)
-        yield store.search(where={"created_at": {"$lt": moment(2)}, "memory_type": "note"})
-
-    @played
     def test_fields_of_items_compare_with_anything(self, store: Calls) -> Program:
         """A value that a field never has is equal to none, whatever its type."""
         owl = mine(session_id="\U0001f989", task_id="\uff54", agent_id="T")
@@ -240,35 +191,3 @@ class ValueCases(HistoryCases):
             yield from (store.search(where={name: {"$in": [value, "one"]}}) for value in values)
             for operator, bound in itertools.product(("$gt", "$gte", "$lt", "$lte"), bounds):
                 yield store.search(where={name: {operator: bound}})
-
-    @played
-    def test_a_field_that_changes_alone_is_found_as_it_is(self, store: Calls) -> Program:
-        """Of an item that else stays the same, its time included, a filter finds the new value and not the old one."""
-        for name, values in CHANGES.items():
-            asked = [_asking_for(mine(), name, value) for value in values]
-            reads = [read(**each) for each in asked for read in (store.search, store.scan)]
-            first, second = (_with(item("tea", 0, mine(session_id="s"), id=name), name, value) for value in values)
-            yield store.add(first)
-            for version, way in enumerate(("add", "update", "add_many", "apply", "update_many"), 1):
-                changed = (first, second)[version % 2].model_copy(update={"version": version})
-                yield from (*reads, writing(way, [changed]), *reads)
-
-    @played
-    def test_conditions_apply_to_every_call(self, store: Calls) -> Program:
-        """Listing, ranking, counting, scanning, the window and clearing all respect them."""
-        extras = [{"score": number, "kind": "fact"} for number in range(4)]
-        yield store.add_many([item(f"tea {each['score']}", 0, mine(extra=each)) for each in extras])
-        where = {"score": {"$gte": 1, "$lt": 3}, "kind": "fact"}
-        yield store.search_ranked(query="tea", where=where, mode="text")
-        for call in (store.search, store.count, store.scan, store.window, store.clear):
-            yield call(metadata=mine(), where=where)
-
-    @refused
-    def test_what_cannot_be_asked_is_refused(self, store: Calls) -> Iterator[Call]:
-        """Unknown operators, values without an order, and more than can be meant are InputErrors."""
-        bad: list[Any] = [
-            *("score", ["score"], {"k": {"$near": 1}}, {"k": {"$gt": None}}, {"k": {"$lt": [1]}}, {"k": {"$in": 3}}),
-            *({"k": {"$exists": 1}}, {"k": {"$eq": 1, "x": 2}}, {1: 2}, {"k": float("nan")}, {"k": {"$in": "abc"}}),
-            *({"created_at": "soon"}, {"k": {"$gt": True}}, {f"k{number}": 1 for number in range(65)}),
-        ]
-        yield from (call(where=where) for where in bad for call in (store.search, store.count))

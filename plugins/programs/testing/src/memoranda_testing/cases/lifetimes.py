@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import math
 import time
-from collections.abc import Iterator
-from typing import Any
 
-from memoranda.items import AIMemory, HumanMemory, MemoryItem, MemoryMetadata, ToolMemory
+from memoranda.items import MemoryItem, MemoryMetadata
 from memoranda.store import Capability, Store
-from memoranda_testing.case import Cases, Clock, Reopen, moment, needs, note
+from memoranda_testing.case import Cases, Clock, Reopen, needs, note
 from memoranda_testing.expect import NotReachedError, SkipCase, contents, equal, that
-from memoranda_testing.model.steps import Call, Moved, Reopened
-from memoranda_testing.programs import Calls, HistoryCases, Program, item, items, mine, played, refused, theirs
+from memoranda_testing.model.steps import Moved, Reopened
+from memoranda_testing.programs import Calls, HistoryCases, Program, item, items, played, theirs
 
 LONGEST = 36.0
 """The longest life that is waited for by the real clock."""
@@ -143,71 +140,3 @@ class LifetimeCases(HistoryCases):
         equal(await store.get(item.id), None, "get after a minute")
         equal(contents(await store.search(query="tea", metadata=scope, mode="text")), ["before tea"], "ranked search")
         await store.sweep()
-
-    @needs(Capability.TTL)
-    async def test_what_is_stored_together_ends_together(self, store: Store) -> None:
-        """A batch has one moment, however long its items take to be checked."""
-        clock, scope = self.on_a_clock(store), self.scope()
-
-        def running() -> float:
-            clock.now += 0.001
-            return clock.now
-
-        store.clock = running
-        items = [note(f"{number}", scope) for number in range(20)]
-        await store.add_many(items, ttl=60)
-        await store.apply(adds=[note(f"{number}", scope) for number in range(20)], ttl=600)
-        for lives in (60, 600):
-            ends = {item.expires_at for item in await store.search(metadata=scope, limit=99) if item.ttl == lives}
-            equal(len(ends), 1, "number of moments at which a batch ends")
-
-    @needs(Capability.TTL)
-    @played
-    def test_a_second_lifetime_replaces_the_first(self, store: Calls) -> Program:
-        """An item that is added or touched with another ttl lives that long, whether it is longer or shorter."""
-        for first, second in ((100.0, 1_000.0), (1_000.0, 100.0)):
-            names = [f"{way}{first:g}" for way in ("add", "add_many", "touch")]
-            yield from (store.add(item(name), ttl=first) for name in names)
-            yield store.add(item(names[0]), ttl=second)
-            yield store.add_many([item(names[1])], ttl=second)
-            yield store.touch([names[2]], ttl=second)
-        for seconds in (99.0, 2.0, 898.0, 2.0):
-            yield from (Moved(seconds), store.scan(order="added"), store.scan(include_deleted=True))
-
-    @needs(Capability.TTL)
-    @played
-    def test_what_belongs_together_is_shown_until_the_first_of_it_ends(self, store: Calls) -> Program:
-        """A call with its results, and a group that says how many it is of, whichever of them ends."""
-        calls = [{"id": "a", "name": "look"}, {"id": "b", "name": "look"}]
-        for ending in range(5):
-            fields: dict[str, Any] = {"metadata": mine(session_id=f"s{ending}"), "created_at": moment(0)}
-            group = {**fields, "group": "g", "group_size": 2}
-            turn = [
-                HumanMemory(id=f"{ending}before", content="before", **fields),
-                AIMemory(id=f"{ending}0", content="reasoning", **group),
-                AIMemory(id=f"{ending}1", content="calls", tool_calls=calls, **group),
-                ToolMemory(id=f"{ending}2", content="a's", tool_call_id="a", **fields),
-                ToolMemory(id=f"{ending}3", content="b's", tool_call_id="b", **fields),
-                HumanMemory(id=f"{ending}behind", content="behind", **fields),
-            ]
-            yield from (store.add_many(turn), store.touch([f"{ending}{ending}"], ttl=60.0), Moved(60))
-            for _ in range(2):
-                yield from (store.window(metadata=fields["metadata"], limit=limit) for limit in (6, 100))
-                yield store.sweep()
-
-    @needs(Capability.TTL)
-    @refused
-    def test_what_is_no_lifetime_is_refused(self, store: Calls) -> Iterator[Call]:
-        """A lifetime is a number of seconds above 0, on items and in calls."""
-        for ttl in (0, -1, math.nan, "3", True):
-            yield from (
-                store.add(item("x"), ttl=ttl),
-                store.add_many([item("x")], ttl=ttl),
-                store.touch(["x"], ttl=ttl),
-            )
-        yield store.add(item("x"), ttl=math.inf)
-
-    @played
-    def test_a_ttl_without_the_capability_is_refused(self, store: Calls) -> Program:
-        """A store that cannot let items vanish says so instead of keeping them."""
-        yield from (store.add(item("x"), ttl=5.0), store.add_many([item("y")], ttl=5.0))

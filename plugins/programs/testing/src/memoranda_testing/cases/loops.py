@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
+import itertools
 import sys
 import threading
 import uuid
@@ -12,10 +13,10 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
 from typing import Any
 
 from memoranda import loops
-from memoranda.errors import StoreClosedError, VersionConflictError
-from memoranda.items import MemoryItem, MemoryMetadata
+from memoranda.errors import StoreClosedError
+from memoranda.items import MemoryMetadata
 from memoranda.store import Capability, Store
-from memoranda_testing.case import Case, Cases, every_read, note, skipped_if
+from memoranda_testing.case import Case, Cases, counted_up, every_read, every_write, note, skipped_if
 from memoranda_testing.event_loop import LOOKS, longest_wait, some_turns, threads_that_meet
 from memoranda_testing.expect import contents, equal, not_ended, raises, same_item, that, within
 
@@ -148,9 +149,6 @@ class LoopCases(Cases):
         ids, counter = [item.id for item in items], note("0", scope)
         await store.add(counter)
 
-        async def update() -> None:
-            await _counted_up(store, counter.id)
-
         async def update_many() -> None:
             await store.update_many(await store.get_many(ids[:300]))
 
@@ -161,7 +159,7 @@ class LoopCases(Cases):
         calls: dict[str, Callable[[], Awaitable[object]]] = {
             "add_many": lambda: store.add_many(items),
             "add": lambda: store.add(items[0]),
-            "update": update,
+            "update": lambda: counted_up(store, counter.id),
             "update_many": update_many,
             "append": append,
             "get_many of many": lambda: store.get_many(ids),
@@ -170,25 +168,23 @@ class LoopCases(Cases):
             "count of a condition": lambda: store.count(metadata=scope, where={"content": {"$exists": True}}),
             **every_read(store, items[0]),
         }
-        removing: dict[str, Callable[[], Awaitable[object]]] = {
-            "apply": lambda: store.apply(deletes=ids),
-            "pop": lambda: store.pop(metadata=scope),
-            "clear": lambda: store.clear(metadata=scope),
-        }
-        if Capability.TTL in store.capabilities:
-            calls |= {"touch": lambda: store.touch(ids, ttl=1e9), "sweep": store.sweep}
-        if Capability.DELETE in store.capabilities:
-            removing |= {"delete": lambda: store.delete(ids[0]), "restore": lambda: store.restore(metadata=scope)}
-        if Capability.PURGE in store.capabilities:
-            removing["purge"] = lambda: store.purge(metadata=scope)
 
-        async def after_adding(remove: Callable[[], Awaitable[object]], name: str) -> None:
+        async def after_adding(remove: Callable[[], Awaitable[object]]) -> None:
             await store.add_many(items)
-            if name == "restore":
-                await store.clear(metadata=scope)
             await remove()
 
-        calls |= {name: functools.partial(after_adding, call, name) for name, call in removing.items()}
+        async def restore() -> None:
+            await store.clear(metadata=scope)
+            await store.restore(metadata=scope)
+
+        several: dict[str, Callable[[], Awaitable[object]]] = {
+            "apply": lambda: store.apply(deletes=ids),
+            "touch": lambda: store.touch(ids, ttl=1e9),
+            "purge": lambda: store.purge(metadata=scope),
+            "restore": restore,
+        }
+        for name, write in every_write(store, items[0]).items():
+            calls.setdefault(name, functools.partial(after_adding, several.get(name, write)))
         if sys.platform != "linux":
             self.unchecked("whether a call waits in the event loop: this system does not tell which thread sleeps")
         for name, call in calls.items():
@@ -197,35 +193,23 @@ class LoopCases(Cases):
 
     @any_loop
     async def test_loops_in_turn_use_one_store(self, store: Store) -> None:
-        """A program may call asyncio.run several times with one store, and go on where it was."""
+        """A program may call asyncio.run several times: one opens a store, others go on with it, and one closes it."""
         scope = self.scope()
         items = [note(str(number), scope, number) for number in range(6)]
 
-        def in_turn() -> None:
-            for item, before in zip(items, [None, *items], strict=False):
-                asyncio.run(self._follow(store, item, before))
+        async def follow(number: int) -> None:
+            for before in items[:number][-1:]:
+                same_item(await store.get(before.id), before, "get of what an earlier loop added", version=1)
+            await asyncio.gather(store.add(items[number]), *(store.count(metadata=scope) for _ in range(8)))
 
-        await elsewhere(in_turn)
-        equal(contents(await store.search(metadata=scope)), ["5", "4", "3", "2", "1", "0"], "what the loops added")
-
-    async def _follow(self, store: Store, item: MemoryItem, before: MemoryItem | None) -> None:
-        if before is not None:
-            same_item(await store.get(before.id), before, "get of what an earlier loop added", version=1)
-        await asyncio.gather(store.add(item), *(store.count(metadata=item.metadata) for _ in range(8)))
-
-    @any_loop
-    async def test_a_store_may_be_opened_in_one_loop_and_closed_in_another(self, store: Store) -> None:
-        """init() in a loop that has ended opens the store for the next one, which may close it."""
         await store.close()
-        item = note("kept", self.scope())
-        await elsewhere(in_a_loop(store.init))
-        await store.add(item)
-        same_item(await store.get(item.id), item, "get in another loop than the one that opened", version=1)
+        in_turn = [in_a_loop(store.init), *(in_a_loop(functools.partial(follow, number)) for number in range(6))]
+        await elsewhere(lambda: [run() for run in in_turn])
+        equal(contents(await store.search(metadata=scope)), ["5", "4", "3", "2", "1", "0"], "what the loops added")
         await elsewhere(in_a_loop(store.close))
         with raises(StoreClosedError, "get after another loop closed the store"):
-            await store.get(item.id)
+            await store.get(items[0].id)
         await store.init()
-        await store.add(note("again", self.scope()))
 
     @any_loop
     async def test_several_loops_open_a_store_at_once(self, store: Store) -> None:
@@ -307,26 +291,28 @@ class LoopCases(Cases):
 
         async def change() -> None:
             together.wait(_PATIENCE)
-            for _ in range(10):
-                await _counted_up(store, counter.id)
+            await counted_up(store, counter.id, times=10)
             while (item := await store.pop(metadata=scope)) is not None:
                 popped.append(item.content)
 
-        await asyncio.gather(elsewhere(*[in_a_loop(change)] * LOOPS), _counted_up(store, counter.id))
+        await asyncio.gather(elsewhere(*[in_a_loop(change)] * LOOPS), counted_up(store, counter.id))
         found, steps = await store.get(counter.id), LOOPS * 10 + 1
         equal((found and found.content, found and found.version), (str(steps), steps + 1), "the counter")
         equal(sorted(popped, key=int), [item.content for item in items], "what was popped")
 
-    @any_loop
-    async def test_closing_from_another_loop_waits_for_calls_under_way(self, store: Store) -> None:
-        """Calls that run while another loop closes the store end: with their result, or with StoreClosedError."""
+    async def test_closing_waits_for_calls_under_way(self, store: Store) -> None:
+        """Calls that run while this loop or another closes the store end: with their result, or as closed."""
         scope = self.scope()
-        for turns in (0, 1, 2, 3, 5):
+        closings: list[Callable[[], Awaitable[None]]] = [
+            store.close,
+            functools.partial(elsewhere, in_a_loop(store.close)),
+        ]
+        for turns, close in itertools.product((0, 1, 2, 3, 5), closings if self.any_loop else closings[:1]):
             items = [note(str(number), scope, number) for number in range(20)]
             calls = [asyncio.create_task(_or_closed(store.add(item))) for item in items]
             await some_turns(turns)
-            await elsewhere(in_a_loop(store.close))
-            async with within(_PATIENCE, "A call under way while another loop closes the store"):
+            await close()
+            async with within(_PATIENCE, "A call under way while the store is closed"):
                 done = await asyncio.gather(*calls)
             await store.init()
             await store.add(note("after", scope))
@@ -341,8 +327,8 @@ class LoopCases(Cases):
             )
 
     @any_loop
-    async def test_a_loop_that_ends_takes_its_calls_along_and_nothing_else(self, store: Store) -> None:
-        """Calls that asyncio.run cancels at its end leave the store usable for others."""
+    async def test_a_loop_closed_with_calls_under_way_does_no_harm(self, store: Store) -> None:
+        """A loop that ends, or is closed, within calls of any kind, close() or init() holds nothing others need."""
         scope = self.scope()
 
         async def leave(turns: int) -> None:
@@ -350,39 +336,19 @@ class LoopCases(Cases):
             await some_turns(turns)
             del tasks
 
-        for turns in (0, 1, 2, 3, 5, 8):
-            await elsewhere(in_a_loop(functools.partial(leave, turns)))
-        await self._still_good(store, scope)
-
-    @any_loop
-    async def test_a_loop_closed_with_calls_under_way_does_no_harm(self, store: Store) -> None:
-        """Calls that never come to their end, since their loop was closed, hold nothing that others wait for."""
-        scope = self.scope()
-
         async def begin() -> None:
             await asyncio.gather(*_calls_of_all_kinds(store, scope))
 
-        for turns in (1, 2, 3, 5, 8, 13, 21):
-            cut_off = CutOff()
-            await cut_off.begin(begin, turns)
-            await self._still_good(store, scope)
-            cut_off.collect()
-            await self._still_good(store, scope)
-
-    @any_loop
-    async def test_a_loop_closed_while_it_opens_or_closes_does_no_harm(self, store: Store) -> None:
-        """A loop that is closed within init() or close() leaves a store that others can open and close."""
-        scope = self.scope()
-        for turns in (1, 2, 3, 5, 8):
-            cut_off = CutOff()
-            await cut_off.begin(store.close, turns)
-            async with within(_PATIENCE, "close() after a loop that was closed within it"):
-                await store.close()
-            await cut_off.begin(store.init, turns)
-            async with within(_PATIENCE, "init() after a loop that was closed within it"):
-                await store.init()
-            await self._still_good(store, scope)
-            cut_off.collect()
+        for turns in (0, 1, 2, 3, 5, 8, 13, 21):
+            await elsewhere(in_a_loop(functools.partial(leave, turns)))
+            for work, then in ((begin, store.init), (store.close, store.close), (store.init, store.init)):
+                cut_off = CutOff()
+                await cut_off.begin(work, turns)
+                async with within(_PATIENCE, "A call after a loop that was closed within the same call"):
+                    await then()
+                if then == store.init:
+                    await self._still_good(store, scope)
+                cut_off.collect()
             await self._still_good(store, scope)
 
     @any_loop
@@ -440,16 +406,3 @@ async def _or_closed(call: Awaitable[object]) -> bool:
     except StoreClosedError:
         return False
     return True
-
-
-async def _counted_up(store: Store, item_id: str) -> None:
-    while True:
-        item = await store.get(item_id)
-        that(item is not None, "The counter is gone.")
-        assert item is not None
-        item.content = str(int(item.content) + 1)
-        try:
-            await store.update(item)
-        except VersionConflictError:
-            continue
-        return

@@ -8,7 +8,6 @@ from functools import partial
 from random import Random
 from typing import Any
 
-from memoranda.items import SCOPE_FIELDS
 from memoranda.store import Capability, Order, SearchMode, Store
 from memoranda_testing.case import Reopen, needs, note, required
 from memoranda_testing.expect import ExpectationError, SkipCase, that
@@ -22,7 +21,7 @@ from memoranda_testing.model import (
     check_steps,
     leaks,
 )
-from memoranda_testing.model.alike_steps import alike_names, alike_pairs, alike_places, random_searches
+from memoranda_testing.model.alike_steps import alike_owners, apart, random_searches
 from memoranda_testing.model.change_steps import Changes, straddling_steps
 from memoranda_testing.model.combination_steps import Combinations
 from memoranda_testing.model.histories import failed
@@ -31,7 +30,7 @@ from memoranda_testing.model.meaning_steps import QUERIES, Meanings, meaning_dif
 from memoranda_testing.model.player import Player, modelled
 from memoranda_testing.model.program import call_text
 from memoranda_testing.model.recipe import sendable
-from memoranda_testing.model.sandbox import within_bounds
+from memoranda_testing.model.sandbox import lowered, within_bounds
 from memoranda_testing.model.size_steps import HUGE, LARGE, QUICK, large_steps, size_steps
 from memoranda_testing.model.state_steps import By, States
 from memoranda_testing.model.steps import RankedAfresh, Step
@@ -41,7 +40,7 @@ _CANCELLED = (
     *("add", "update", "pop", "get", "get_many", "search", "search_ranked", "scan", "count", "owners"),
     *("window", "payloads", "head"),
 )
-_CANCELLED_WHOLE = ("add_many", "append", "apply", "update_many")
+_BATCHES = ("add_many", "append", "apply", "update_many")
 _AWAITS = 60
 """How many awaits of a call are tried; more than any store of ours has."""
 
@@ -67,11 +66,9 @@ class IsolationCases(HistoryCases):
 
     async def test_owners_that_look_alike_are_apart(self, store: Store) -> None:
         """Owners whose names differ in case, spaces, wildcards, their ends or where they are split share nothing."""
-        sandbox, held_by = self._sandbox(store), store.capabilities
-        histories = [list(alike_names(sandbox.mark, field, held_by)) for field in SCOPE_FIELDS]
-        histories += [list(alike_pairs(sandbox.mark, held_by)), list(alike_places(sandbox.mark, held_by))]
-        for steps in histories[:: 2 if self.is_brief else 1]:
-            await check_steps(sandbox, steps, "names that look alike")
+        sandbox = self._sandbox(store)
+        for field, owners in alike_owners()[:: 2 if self.is_brief else 1]:
+            await check_steps(sandbox, apart(sandbox.calls, field, owners), "names that look alike")
 
     @played
     def test_values_that_look_alike_are_apart(self, store: Calls) -> Program:
@@ -100,14 +97,14 @@ class IsolationCases(HistoryCases):
         """Random searches over random items find what Filter.matches says, in the same order."""
         sandbox = self._sandbox(store)
         for number in range(self._often(60)):
-            steps = list(random_searches(Random(f"{self.seed}/filters/{number}"), sandbox.mark))
+            steps = random_searches(sandbox.calls, Random(f"{self.seed}/filters/{number}"))
             await check_steps(sandbox, steps, f"the searches {number} of the seed {self.seed}")
 
     async def test_every_two_filters_hold_together(self, store: Store) -> None:
-        """Every two filters bound every method at once, and every three a read, as arguments and by a handle."""
+        """Every two filters bound every method at once, and many threes a read, as arguments and by a handle."""
         sandbox = self._sandbox(store)
         for number in range(3 if self.thorough else 1):
-            drawn = Combinations(Random(f"{self.seed}/pairs/{number}"), sandbox.mark, store.capabilities)
+            drawn = Combinations(sandbox.calls, Random(f"{self.seed}/pairs/{number}"), store.capabilities)
             steps = partial(drawn.steps, share=3 if self.is_brief else 1)
             await check_steps(sandbox, steps, f"the combinations {number} of the seed {self.seed}")
 
@@ -116,11 +113,13 @@ class IsolationCases(HistoryCases):
         """A search by meaning returns the best that match of the ranking of everything, whatever was changed before."""
         sandbox, share = self._sandbox(store), 3 if self.is_brief else 2
         for in_a_crowd in (False, True):
-            drawn = Combinations(Random(f"{self.seed}/meaning"), sandbox.mark, store.capabilities)
+            drawn = Combinations(sandbox.calls, Random(f"{self.seed}/meaning"), store.capabilities)
             player = await sandbox.player()
             try:
                 steps = drawn.steps_in_a_crowd if in_a_crowd else drawn.steps
-                for call in steps(player.model, share):
+                for written in steps(player.model, share):
+                    call = lowered(written, sandbox.mark)
+                    assert isinstance(call, Call)
                     if call.writes:
                         failure = await player.play(call)
                         that(failure is None, f"{call_text(call)} is not done as the contract says.")
@@ -135,7 +134,7 @@ class IsolationCases(HistoryCases):
     async def test_meaning_depends_on_what_is_stored_alone(self, store: Store) -> None:
         """Whatever was changed and however, items are ranked by meaning as if they had just been added."""
         sandbox = self._sandbox(store)
-        drawn = Meanings(sandbox.mark, store.capabilities)
+        drawn = Meanings(sandbox.calls)
         modes: list[SearchMode] = ["semantic"]
         if Capability.HYBRID in store.capabilities:
             modes.append("hybrid")
@@ -148,12 +147,14 @@ class IsolationCases(HistoryCases):
     async def test_batches_that_straddle_a_scope_end_at_its_bounds(self, store: Store) -> None:
         """Of a batch through a handle, what lies outside is refused or passed over, and stays as it is."""
         sandbox = self._sandbox(store)
-        await check_steps(sandbox, list(straddling_steps(sandbox.mark, store.capabilities)), "batches")
+        await check_steps(
+            sandbox, straddling_steps(sandbox.calls, atomic=Capability.ATOMIC in store.capabilities), "batches"
+        )
 
     async def test_a_few_are_found_among_many(self, store: Store) -> None:
         """A filter that a few of more than a thousand items match finds, counts and removes these few."""
         sandbox = self._sandbox(store)
-        drawn = Combinations(Random(f"{self.seed}/crowd"), sandbox.mark, store.capabilities)
+        drawn = Combinations(sandbox.calls, Random(f"{self.seed}/crowd"), store.capabilities)
         steps = partial(drawn.steps_in_a_crowd, share=3 if self.is_brief else 1)
         await check_steps(sandbox, steps, f"a crowd, the seed {self.seed}")
 
@@ -165,7 +166,7 @@ class ModelCases(HistoryCases):
         """Play histories, and note what cannot be checked on this store."""
         # A number of histories, since what is seen in so many seconds is not the same every time.
         persistent = Capability.PERSISTENT in sandbox.store.capabilities
-        histories, length = self._often(12 if persistent else 30), 30
+        histories, length = self._often(8 if options.reopening else 12 if persistent else 30), 30
         if self.thorough:
             histories, length = 50 if persistent else 200, 60
         await self._play_histories(sandbox, options, topic, histories=histories, length=length)
@@ -188,29 +189,28 @@ class ModelCases(HistoryCases):
     async def test_every_change_reaches_every_read(self, store: Store) -> None:
         """Whatever changes in an item, by whichever method, each method that reads answers as the model does."""
         sandbox = self._sandbox(store)
-        changes = Changes(sandbox.mark, store.capabilities).steps(4 if self.is_brief else 1)
-        await check_steps(sandbox, list(changes), "changes")
+        await check_steps(sandbox, Changes(sandbox.calls).steps(4 if self.is_brief else 1), "changes")
 
     async def test_every_method_does_right_by_every_state(self, store: Store) -> None:
         """On items that are absent, live, archived, deleted, brought back or another's, each method is the model's."""
         sandbox = self._sandbox(store)
-        states = States(sandbox.mark, store.capabilities)
+        states = States(sandbox.calls, store.capabilities)
         others: tuple[By, ...] = ("user", "extra", "place", "store")
         rounds = [(by,) for by in others] if self.thorough else [] if self.is_brief else [others]
         for ways in (("handle",), *rounds):
-            await check_steps(sandbox, list(states.steps(*ways, share=3 if self.is_brief else 1)), "states")
+            await check_steps(sandbox, states.steps(*ways, share=3 if self.is_brief else 1), "states")
 
     async def test_many_changes_leave_the_rest_as_it_is(self, store: Store) -> None:
         """After more than a thousand changes of one item, the others are still there, deleted ones too."""
         sandbox = self._sandbox(store)
-        states = States(sandbox.mark, store.capabilities)
-        await check_steps(sandbox, list(states.steps_after_many_changes(100 if self.is_brief else 1_100)), "changes")
+        states = States(sandbox.calls, store.capabilities)
+        await check_steps(sandbox, states.steps_after_many_changes(100 if self.is_brief else 1_100), "changes")
 
     @needs(Capability.PERSISTENT)
     async def test_every_change_reaches_every_read_of_others(self, store: Store, reopen: Reopen | None) -> None:
         """Whatever one store changes, another one on the same data answers as the model does."""
         sandbox = self._sandbox(store, required(reopen), instances=2)
-        changes = Changes(sandbox.mark, store.capabilities).steps(8)
+        changes = Changes(sandbox.calls).steps(8)
         steps = [call if call.writes else replace(call, instance=1) for call in changes if isinstance(call, Call)]
         await check_steps(sandbox, steps, "changes by another store")
 
@@ -230,7 +230,7 @@ class ModelCases(HistoryCases):
         if not sandbox.moves_clock:
             raise SkipCase("it moves the clock, by which memories of others would expire")
         for steps in (lifetime_steps, first_steps_after_an_end, lonely_ends):
-            await check_steps(sandbox, list(steps(sandbox.mark, store.capabilities)), "lifetimes")
+            await check_steps(sandbox, steps(sandbox.calls), "lifetimes")
 
     @needs(Capability.PERSISTENT)
     async def test_random_histories_outlive_the_store(self, store: Store, reopen: Reopen | None) -> None:
@@ -276,22 +276,15 @@ class ModelCases(HistoryCases):
 
     async def test_a_call_that_is_cancelled_at_any_await_is_done_or_not(self, store: Store) -> None:
         """Cancelled at its first, second, … await, a call is done as a whole or not at all, and locks nothing."""
-        methods: tuple[str, ...] = _CANCELLED
-        if Capability.ATOMIC in store.capabilities:
-            methods += _CANCELLED_WHOLE
-        else:
+        held = store.capabilities
+        is_atomic = Capability.ATOMIC in held
+        if not is_atomic:
             self.unchecked("batches that are done whole: the store does not declare the capability 'atomic'")
-        by_item = ["clear", *([] if Capability.ATOMIC in store.capabilities else _CANCELLED_WHOLE)]
-        if Capability.DELETE in store.capabilities:
-            methods += ("delete",)
-            by_item.append("restore")
-        if Capability.PURGE in store.capabilities:
-            by_item.append("purge")
-        if Capability.TTL in store.capabilities:
-            by_item.append("touch")
-        methods += tuple(by_item)
+        whole = [*_CANCELLED, *(_BATCHES if is_atomic else ()), *(["delete"] if Capability.DELETE in held else ())]
+        needed = {"restore": Capability.DELETE, "purge": Capability.PURGE, "touch": Capability.TTL}
+        by_item = ["clear", *(() if is_atomic else _BATCHES), *(name for name in needed if needed[name] in held)]
         sandbox, options = self._sandbox(store), self._history_options(store, together=False)
-        for variant, method in itertools.product(range(4 if self.thorough else 1), methods):
+        for variant, method in itertools.product(range(4 if self.thorough else 1), [*whole, *by_item]):
             for at in range(1, _AWAITS):
                 if not await self._cancelled(sandbox, options, method, variant, at, by_item=method in by_item):
                     break
@@ -331,18 +324,16 @@ class ModelCases(HistoryCases):
     async def test_sizes_match_the_model(self, store: Store) -> None:
         """Pages, batches and lists beyond 100, 400, 500, 1,000, 5,000 and 10,000 items are the model's."""
         sandbox = self._sandbox(store)
-        held_by = store.capabilities
-        steps: list[tuple[int, list[Step]]] = [(QUICK, list(size_steps(QUICK, sandbox.mark, held_by)))]
+        histories = [size_steps(sandbox.calls, QUICK)]
         if self.is_brief:
             self.unchecked("batches of 10,000 items: see brief")
-        if not self.is_brief or Capability.PERSISTENT in held_by:  # Others have no engine whose batches have an end.
-            most = LARGE if self.is_brief else HUGE
-            steps.append((most, list(large_steps(most, sandbox.mark, held_by))))
+        persistent = Capability.PERSISTENT in store.capabilities  # Others have no engine whose batches have an end.
+        if not self.is_brief or persistent:
+            histories.append(large_steps(sandbox.calls, LARGE if self.is_brief else HUGE))
         if self.thorough:
-            sizes = (LARGE, HUGE) if Capability.PERSISTENT in held_by else (LARGE,)
-            steps += [(size, list(size_steps(size, sandbox.mark, held_by))) for size in sizes]
-        for size, wanted in steps:
-            await check_steps(sandbox, wanted, f"{size:,} items")
+            histories += [size_steps(sandbox.calls, size) for size in ((LARGE, HUGE) if persistent else (LARGE,))]
+        for steps in histories:
+            await check_steps(sandbox, steps, "many items")
 
     async def test_nothing_of_the_store_is_left_after_close(self, store: Store) -> None:
         """After close() no thread, task, file or socket of the store is left."""

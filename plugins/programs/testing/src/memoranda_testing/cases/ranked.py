@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -13,10 +13,8 @@ from memoranda.store import Capability, InMemoryStore, RankedItem, SearchMode, S
 from memoranda.store.backend import Filter, best_of
 from memoranda.store.ranked import best_of_all
 from memoranda_testing.case import Cases, moment, needs, note
-from memoranda_testing.cases.recall import modes_of
 from memoranda_testing.expect import contents, equal, that
-from memoranda_testing.model.steps import Call
-from memoranda_testing.programs import Calls, HistoryCases, Program, item, items, mine, played, refused
+from memoranda_testing.programs import Calls, HistoryCases, Program, item, played
 
 SENTENCES = (
     "the cat sleeps on the warm radiator",
@@ -25,10 +23,15 @@ SENTENCES = (
     "the recipe asks for saffron and two lemons",
     "the telescope showed the rings of saturn",
 )
-WORD_OF = {"radiator": 0, "revenue": 1, "bicycle": 2, "saffron": 3, "telescope": 4}
 
 NEEDLE_INSIDE = ". ".join((*SENTENCES[:4] * 10, *SENTENCES[4:] * 10, *SENTENCES[:4] * 10))
 """A long text that speaks of something else in its middle."""
+
+
+def modes_of(store: Store) -> list[SearchMode]:
+    """Return the modes of ranked search that a store declares."""
+    modes: list[SearchMode] = ["text", "semantic", "hybrid"]
+    return [mode for mode in modes if Capability(mode) in store.capabilities]
 
 
 class RankingCases(Cases):
@@ -46,6 +49,8 @@ class RankingCases(Cases):
             ranked = await store.search_ranked(query=text, metadata=mine, mode=mode)
             that(ranked, f"No item was ranked for its own content in mode {mode!r}.")
             equal(ranked[0].item.content, text, f"the best item for its own content in mode {mode!r}")
+            that(ranked[0].parts, "A ranked item does not say what its score is made of.")
+            that(ranked[0].terms or mode != "text", "A ranked item does not say which words of the query were found.")
             scores = [found.score for found in ranked]
             equal(scores, sorted(scores, reverse=True), "scores, best first")
             equal([score for score in scores if not 0 <= score <= 1], [], "scores below 0 or above 1")
@@ -68,19 +73,10 @@ class RankingCases(Cases):
             "another user's result",
         )
 
-    async def test_text_ranking(self, store: Store) -> None:
+    async def test_every_mode_ranks_the_best_first(self, store: Store) -> None:
         """Items come best first, within the filters, up to the limit, and not after they were removed."""
-        await self._ranks(store, "text")
-
-    @needs(Capability.SEMANTIC)
-    async def test_semantic_ranking(self, store: Store) -> None:
-        """Items come best first, within the filters, up to the limit, and not after they were removed."""
-        await self._ranks(store, "semantic")
-
-    @needs(Capability.HYBRID)
-    async def test_hybrid_ranking(self, store: Store) -> None:
-        """Items come best first, within the filters, up to the limit, and not after they were removed."""
-        await self._ranks(store, "hybrid")
+        for mode in modes_of(store):
+            await self._ranks(store, mode)
 
     @needs(Capability.SEMANTIC)
     async def test_an_item_without_text_has_no_meaning(self, store: Store) -> None:
@@ -171,18 +167,45 @@ class RankingCases(Cases):
         equal(await scores(named, mine), await scores(plain, mine), "the ranking with the name of the person addressed")
         that(await scores(named, theirs) != await scores(plain, theirs), "A name that addresses no one was left out.")
 
-    @needs(Capability.TEXT)
-    async def test_who_calls_somebody_by_name_is_not_whom_a_query_names(self, store: Store) -> None:
-        """Where no names are stored, "That's lovely, Zenobia!" was not said by Zenobia."""
-        mine = self.scope()
-        said = ("I sail on the lake.", *SENTENCES, "That's lovely, Zenobia! I sail on the lake.", "Hey Zenobia!")
-        await store.add_many([note(text, mine, second) for second, text in enumerate(said)])
-        ranked = await store.search_ranked(query="On which lake does Zenobia sail?", metadata=mine, mode="text")
-        equal([found.item.content for found in ranked][:2], [said[0], said[-2]], "what was said about the lake")
-
     async def _first(self, store: Store, metadata: MemoryMetadata, mode: SearchMode) -> RankedItem:
         (found,) = await store.search_ranked(query=SENTENCES[4], metadata=metadata, mode=mode, limit=1)
         return found
+
+    async def test_archived_items_are_recalled(self, store: Store) -> None:
+        """Compaction hides an item from windows and searches; recall still finds it."""
+        mine = self.scope(session_id="s")
+        text, query = "My dog is called Bobdog", "Bobdog"
+        await store.add_many([note(text, mine, archived_by="summary"), note("Noted", mine, 1)])
+        handle = store.scoped(user_id=str(mine.user_id))
+        equal(contents(await handle.recall("What is my dog called?"))[:1], [text], "recalled after compaction")
+        for mode in modes_of(store):
+            for archived, expected in ((False, []), (True, [text]), (None, [text])):
+                found = await handle.search(query=query, mode=mode, archived=archived, min_score=0.2)
+                equal(contents(found)[:1], expected, f"found in mode {mode!r} with archived={archived}")
+
+    async def test_shared_memories_follow_what_is_stored(self, store: Store) -> None:
+        """They are what is stored now, and whoever asks for memories of their own can change those alone."""
+        mine, question = self.scope(session_id="s"), "Where does my sister Miriam live?"
+        handle = store.scoped(user_id=str(mine.user_id))
+        said = note("My sister Miriam lives in Lisbon", mine)
+        for text in (said.content, "My sister Miriam lives in Porto"):
+            await store.add(said.model_copy(update={"content": text}))
+            (await handle.recall(question))[0].content = "My sister Miriam lives nowhere"
+            equal(contents(await handle.recall(question, shared=True)), [text], "shared")
+        await handle.clear()
+        equal(await handle.recall(question, shared=True), [], "shared after clear()")
+
+    async def test_scores_are_on_one_scale(self, store: Store) -> None:
+        """They run from 0 to 1, an item's own content scores high, and min_score leaves out what is below."""
+        mine = self.scope(session_id="s")
+        await self._sentences(store, mine)
+        for mode in modes_of(store):
+            ranked = await store.search_ranked(query=SENTENCES[4], mode=mode, metadata=mine)
+            that(ranked[0].score > 0.9, f"An item scores low for its own content in mode {mode!r}.")
+            floor: dict[str, Any] = {"mode": mode, "metadata": mine, "min_score": ranked[0].score}
+            best = await store.search_ranked(query=SENTENCES[4], **floor)
+            equal(contents(found.item for found in best), [SENTENCES[4]], f"the best alone in mode {mode!r}")
+            equal(contents(await store.search(query=SENTENCES[4], **floor)), [SENTENCES[4]], "the same")
 
     async def test_what_others_store_does_not_change_a_ranking(self, store: Store) -> None:
         """In every mode, items, order and scores stay while others' memories of the same sense come and go."""
@@ -241,28 +264,6 @@ def _rounded(ranked: Sequence[RankedItem]) -> list[tuple[str, float, float, tupl
 class TextRankingCases(HistoryCases):
     """Ranking by words."""
 
-    async def test_a_rare_word_finds_its_item(self, store: Store) -> None:
-        """The item that has the word comes first, and items with no relation to the query are left out."""
-        for word, position in WORD_OF.items():
-            # Neighbouring turns count, so each sentence is a session of its own here.
-            user = self.user()
-            for second, text in enumerate(SENTENCES):
-                await store.add(note(text, MemoryMetadata(user_id=user, session_id=text), second))
-            ranked = await store.search_ranked(query=word, metadata=MemoryMetadata(user_id=user), mode="text")
-            equal(contents(found.item for found in ranked), [SENTENCES[position]], f"items for {word!r}")
-            that(ranked[0].score > 0, "An item with the word has no score.")
-            that(ranked[0].parts, "A ranked item does not say what its score is made of.")
-            that(ranked[0].terms, "A ranked item does not say which words of the query were found.")
-
-    async def test_the_default_ranking_of_a_substring_store_is_text(self, store: Store) -> None:
-        """search_ranked without a mode uses the store's own, or text where that is substring."""
-        scope = self.scope()
-        await store.add_many([note(text, scope, second) for second, text in enumerate(SENTENCES)])
-        mode: SearchMode = "text" if store.default_mode == "substring" else store.default_mode
-        wanted = await store.search_ranked(query="saffron lemons", metadata=scope, mode=mode)
-        found = await store.search_ranked(query="saffron lemons", metadata=scope)
-        equal([each.item.id for each in found], [each.item.id for each in wanted], "ranking without a mode")
-
     @played
     def test_queries_are_never_syntax(self, store: Calls) -> Program:
         """Operators of full-text engines, quotes and signs are words or nothing, never an error."""
@@ -270,33 +271,6 @@ class TextRankingCases(HistoryCases):
         signs = ('"', "'", "(", ":", "-", "%", "\\", '"saffron', "saffron AND", "NOT saffron", "NEAR(a b", "a* ^b")
         words = ('saffron"', "saffron*", "(saffron)", "saffron:", "-saffron", "saffron' OR '1'='1", "{saffron}")
         yield from (store.search_ranked(query=query, mode="text") for query in (*signs, *words))
-
-    @refused
-    def test_a_ranked_search_needs_a_query(self, store: Calls) -> Iterator[Call]:
-        """An empty query is an InputError, and so are one that no store can hold and a ``current`` that is no bool."""
-        yield from (store.search_ranked(query=query, mode="text") for query in ("", "a\0", "\ud800"))
-        yield from (store.search(query="a\0", mode="text"), store.search(query="a", mode="text", current="no"))
-
-    @played
-    def test_with_current_the_newest_value_comes_first(self, store: Calls) -> Program:
-        """Items that say the same with different values exchange their places; all others keep theirs."""
-        said = ["Ada's phone number is 1234", "Ada's phone number is now 030 4321 98 76, after six"]
-        said += ["Bob's phone number is 5678", "Ada likes her phone", "Ada likes the number seven"]
-        yield store.add_many(items(*said))
-        asked: dict[str, Any] = {"query": "What is Ada's phone number?", "mode": "text"}
-        yield from (read(**asked, current=now) for read in (store.search, store.search_ranked) for now in (False, True))
-        yield from (store.search(**asked, current=True, limit=1, offset=offset) for offset in range(len(said)))
-
-    @played
-    def test_midnight_does_not_part_a_conversation(self, store: Calls) -> Program:
-        """An answer counts as the neighbour of its question at any hour of the day; hours of silence part the two."""
-        talk = ("Which instrument did the tutor bring?", "A theorbo, of course.", "It has fourteen strings.")
-        for hour, pause in ((11, 1), (23, 1), (11, 12 * 3600)):
-            place, asked = mine(session_id=f"{hour} {pause}"), datetime(2024, 3, 1, hour, 59, 59, tzinfo=UTC)
-            for number, text in enumerate(talk):
-                created_at = (asked + timedelta(seconds=number and pause + number - 1)).isoformat()
-                yield store.add(item(text, metadata=place, id=f"{hour} {pause} {number}", created_at=created_at))
-            yield store.search_ranked(query="Which instrument?", metadata=place, mode="text")
 
     async def test_few_that_match_are_found_behind_many_that_do_not(self, store: Store) -> None:
         """In every mode, filters choose before the limit does, however many others answer a query better."""

@@ -19,33 +19,14 @@ class ClearCases(HistoryCases):
     """Clearing removes what matches."""
 
     @played
-    def test_clear_by_an_empty_filter_is_refused(self, store: Calls) -> Program:
-        """MemoryMetadata() would clear everything, which is rarely meant: an InputError, and nothing is removed."""
-        yield store.add(item("kept"))
-        yield store.clear(metadata=MemoryMetadata())
-
-    @played
     def test_bare_clear_removes_everything(self, store: Calls) -> Program:
         """Without a filter all items go, whatever their owner, and a bare restore brings them back."""
         yield store.add_many([item("a"), item("b", metadata=theirs()), item("c", metadata=MemoryMetadata())])
         yield from (store.clear(), store.search(), store.clear(), store.restore())
 
-    @played
-    def test_removing_without_the_capability_is_refused(self, store: Calls) -> Program:
-        """A store that does not declare ``delete`` or ``purge`` says so with an UnsupportedError."""
-        yield store.add(item("tea"))
-        yield from (store.restore("tea"), store.scan(include_deleted=True), store.delete("tea"), store.purge("tea"))
-
 
 class PurgeCases(HistoryCases):
     """Removing for good."""
-
-    @needs(Capability.PURGE)
-    @played
-    def test_purge_needs_to_be_told_what(self, store: Calls) -> Program:
-        """purge() without id, filter or deleted_only is an InputError, and so is an empty filter."""
-        yield store.add(item("kept"))
-        yield from (store.purge(metadata=MemoryMetadata()), store.purge())
 
     @needs(Capability.PURGE)
     async def test_nothing_of_what_is_purged_stays_in_memory(self, store: Store) -> None:

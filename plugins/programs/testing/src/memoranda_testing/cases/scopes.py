@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any
 
-from memoranda.errors import InputError
-from memoranda.items import MemoryItem, MemoryMetadata
+from memoranda.items import MemoryItem
 from memoranda.store import Capability, SearchMode, Store
 from memoranda_testing.case import note
 from memoranda_testing.event_loop import some_turns
-from memoranda_testing.expect import contents, equal, raises
-from memoranda_testing.model.steps import Call
-from memoranda_testing.programs import Calls, HistoryCases, refused, theirs
-
-NOBODY = MemoryMetadata()
+from memoranda_testing.expect import contents, equal
+from memoranda_testing.programs import HistoryCases
 
 
 class ScopeCases(HistoryCases):
@@ -95,44 +91,3 @@ class ScopeCases(HistoryCases):
             found, _ = await asyncio.gather(read(), given_away(turns))
             equal([item for item in found if item.metadata.user_id != mine.user_id], [], "another user's items")
             await store.clear(metadata=theirs)
-
-    @refused
-    def test_a_filter_of_another_scope_is_refused(self, store: Calls) -> Iterator[Call]:
-        """A filter that names another user than the handle is an InputError, for reading and for removing."""
-        handle, other = store.scoped(user_id="ada"), theirs()
-        yield from (call(metadata=other) for call in (handle.search, handle.count, handle.clear, handle.scan))
-        yield from (handle.get("tea", metadata=other), handle.search_ranked(query="tea", metadata=other, mode="text"))
-
-    async def test_a_scope_needs_a_value(self, store: Store) -> None:
-        """scoped() and scoped(user_id=None) are InputErrors: a user that was not found is not any user."""
-        with raises(InputError, "scoped()"):
-            store.scoped()
-        with raises(InputError, "scoped(user_id=None)"):
-            store.scoped(user_id=None)  # type: ignore[arg-type]  # the mistake under test
-        with raises(InputError, "scoped(user_id='x', session_id=None)"):
-            store.scoped(user_id="x", session_id=None)  # type: ignore[arg-type]  # the mistake under test
-
-    async def test_scopes_nest(self, store: Store) -> None:
-        """A handle of a handle is bound by both and cannot leave the outer one."""
-        user = self.user()
-        outer = store.scoped(user_id=user)
-        inner = outer.scoped(session_id="s")
-        await outer.add(MemoryItem(content="outer"))
-        await inner.add(MemoryItem(content="inner"))
-        for found in (await inner.search(), await store.search(metadata=MemoryMetadata(user_id=user, session_id="s"))):
-            equal([each.content for each in found], ["inner"], "what the inner handle stamped")
-        with raises(InputError, "leaving the outer scope"):
-            await outer.scoped(user_id=self.user()).search()
-
-    async def test_a_scope_has_the_capabilities_of_its_store(self, store: Store) -> None:
-        """A handle declares what the store underneath can do."""
-        equal(store.scoped(user_id=self.user()).capabilities, store.capabilities, "capabilities of a handle")
-
-    async def test_closing_a_scope_leaves_the_store_open(self, store: Store) -> None:
-        """A handle has no life of its own: opening and closing it does nothing."""
-        user = self.user()
-        async with store.scoped(user_id=user) as handle:
-            await handle.add(MemoryItem(content="x"))
-        await handle.close()
-        equal(await handle.count(), 1, "count through a closed handle")
-        equal(await store.count(metadata=MemoryMetadata(user_id=user)), 1, "count through the store")

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from memoranda.errors import InputError
 from memoranda.store import Store
 from memoranda_testing.case import note
-from memoranda_testing.expect import contents, equal, raises
+from memoranda_testing.expect import contents, equal
 from memoranda_testing.programs import Calls, HistoryCases, Program, item, mine, played
 
 LITERAL: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
@@ -114,10 +113,3 @@ class SubstringCases(HistoryCases):
         yield store.add(item("hay", metadata=metadata, name="needle", memory_type="needle", further="needle"))
         yield from (store.add(item(text, id="x")) for text in ("old words", "new words"))
         yield from (store.search(query=query, mode="substring") for query in ("needle", "old", "new", "words"))
-
-    async def test_a_query_that_nothing_can_match_is_refused(self, store: Store) -> None:
-        """NUL characters and lone surrogates in a query are InputErrors that name it."""
-        for query in ("a\0b", "\ud800"):
-            with raises(InputError, f"search(query={query!r})") as raised:
-                await store.search(query=query, mode="substring")
-            equal(raised.error.field, "query", "the field that the error names")

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Iterator
-from typing import Any
+import uuid
+from collections.abc import Callable
+from functools import partial
 
-from memoranda.errors import IdConflictError, TurnConflictError, VersionConflictError
-from memoranda.items import AIMemory, HumanMemory, MemoryItem, MemoryMetadata, ToolMemory
-from memoranda.store import Capability, Store
-from memoranda_testing.case import moment, needs, note
-from memoranda_testing.cases.observers import Recorder
+from memoranda.errors import InputError, VersionConflictError
+from memoranda.items import MemoryItem, MemoryMetadata
+from memoranda.store import Capability, Observer, Store
+from memoranda.store.backend import MAX_KEY_BYTES
+from memoranda_testing.case import Cases, needs, note
 from memoranda_testing.expect import contents, equal, raises, that
-from memoranda_testing.model.steps import Call
-from memoranda_testing.programs import Calls, HistoryCases, Program, item, items, mine, played, refused, theirs
+from memoranda_testing.programs import Calls, HistoryCases, Program, item, items, mine, played, theirs
 
 
 def again(held: MemoryItem, version: int = 0, metadata: MemoryMetadata | None = None) -> MemoryItem:
@@ -21,34 +20,28 @@ def again(held: MemoryItem, version: int = 0, metadata: MemoryMetadata | None = 
     return item(f"{held.content} again", 9, metadata or held.metadata, id=held.id, version=version)
 
 
+class Redactor(Observer):
+    """Changes what is added."""
+
+    def before_add(self, item: MemoryItem) -> MemoryItem:
+        item.content = item.content.replace("secret", "***")
+        return item
+
+
 class AddCases(HistoryCases):
     """Adding stores an item, or several at once; an id that exists is replaced as a whole."""
 
-    async def test_an_id_conflict_says_nothing_of_the_other_item(self, store: Store) -> None:
-        """The message names the id alone: it must not reveal the owner."""
-        owner = self.scope(session_id="secret-session")
-        held = note("secret content", owner)
-        await store.add(held)
-        with raises(IdConflictError, "add of another user's id") as raised:
-            await store.add(note("x", self.scope(), id=held.id))
-        message = str(raised.error)
-        that(held.id in message, "The message of an id conflict should name the id.")
-        for secret in (str(owner.user_id), "secret"):
-            that(secret not in message, "The message of an id conflict tells of the other item.")
-
-    async def test_batches_come_from_any_iterable(self, store: Store) -> None:
-        """A generator, or a view of a list, is stored whole, as a list is."""
+    async def test_observers_change_items_before_they_are_stored(self, store: Store) -> None:
+        """Every way of adding goes through before_add; the caller's item is not changed."""
         scope = self.scope()
-        await store.add_many(note(str(number), scope, number) for number in range(1_200))
-        found = await store.search(metadata=scope, limit=2_000)
-        updated = await store.update_many(reversed(found))
-        wanted = [(str(number), 2) for number in range(1_200)]
-        equal([(each.content, each.version) for each in updated], wanted, "what an update of a batch returned")
-
-    @played
-    def test_add_many_checks_all_before_it_writes_any(self, store: Calls) -> Program:
-        """An item that cannot be stored keeps the whole batch out."""
-        yield store.add_many([*items("a", "b"), item("c\0", id="c")])
+        store.observe(Redactor())
+        items = [note(f"secret {number}", scope, number) for number in range(4)]
+        await store.add(items[0])
+        await store.add_many([items[1]])
+        await store.update(items[2])
+        await store.scoped(user_id=str(scope.user_id)).apply(adds=[items[3]])
+        equal(contents(await store.search(metadata=scope)), ["*** 3", "*** 2", "*** 1", "*** 0"], "what is stored")
+        equal(contents(items), [f"secret {number}" for number in range(4)], "the caller's items")
 
     @needs(Capability.ATOMIC)
     @played
@@ -99,41 +92,6 @@ class UpdateCases(HistoryCases):
 class AddDeletedCases(HistoryCases):
     """``add_many(items, deleted=ids)``."""
 
-    @needs(Capability.ADD_DELETED)
-    async def test_what_arrives_deleted_is_seen_by_nobody_meanwhile(self, store: Store) -> None:
-        """A reader sees none of the items at any moment while they are written."""
-        scope = self.scope()
-        batches = [[note("hidden", scope, second) for second in range(20)] for _ in range(10)]
-        writing = True
-        seen: list[str] = []
-
-        async def watch() -> None:
-            while writing:
-                seen.extend(contents(await store.search(metadata=scope)))
-                seen.extend(["by its id" for batch in batches if await store.get(batch[0].id) is not None])
-                await asyncio.sleep(0)
-
-        watching = asyncio.create_task(watch())
-        try:
-            for batch in batches:
-                await store.add_many(batch, deleted=[item.id for item in batch])
-        finally:
-            writing = False
-            await watching
-        equal(seen, [], "what a reader saw of items that arrive deleted")
-
-    @needs(Capability.ADD_DELETED)
-    async def test_observers_change_what_arrives_deleted_and_are_not_told_of_it(self, store: Store) -> None:
-        """Redaction applies to hidden items, and observers that mirror what is added never receive them."""
-        scope = self.scope()
-        recorder = Recorder(scope.user_id)
-        store.observe(recorder)
-        shown, hidden = note("shown secret", scope, 1), note("hidden secret", scope, 2)
-        await store.add_many([shown, hidden], deleted=[hidden.id])
-        equal(recorder.recorded, [("added", ["shown ***"])], "what the observer was notified of")
-        await store.restore(hidden.id)
-        equal(contents(await store.search(metadata=scope)), ["hidden ***", "shown ***"], "what was stored")
-
     async def test_a_store_that_takes_deleted_items_can_restore_them(self, store: Store) -> None:
         """The capability ``add_deleted`` is nothing without ``delete``."""
         held = store.capabilities
@@ -141,21 +99,9 @@ class AddDeletedCases(HistoryCases):
             Capability.ADD_DELETED not in held or Capability.DELETE in held, "Nobody can restore what arrives deleted."
         )
 
-    @played
-    def test_an_id_that_is_not_among_the_items_is_refused(self, store: Calls) -> Program:
-        """add_many deletes nothing that is stored, and without the capability nothing arrives deleted."""
-        yield store.add(item("stored"))
-        yield from (store.add_many(batch, deleted=["stored"]) for batch in ([item("x")], []))
-        yield store.add_many([item("x")], deleted=["x"])
-
 
 class BatchCases(HistoryCases):
     """get_many, apply, pop and keep_created."""
-
-    @refused
-    def test_what_is_no_list_of_ids_is_refused(self, store: Calls) -> Iterator[Call]:
-        """A text is no list of its letters, and a number no id."""
-        yield from (store.get_many(ids) for ids in ("abc", [1]))
 
     @needs(Capability.ATOMIC)
     @played
@@ -166,69 +112,34 @@ class BatchCases(HistoryCases):
         many = [*items(*(f"new {number}" for number in range(1_100 if self.is_brief else 4_200))), item("other")]
         yield from (store.add_many(many), store.apply(adds=many, deletes=["old"]), store.update_many(many))
 
-    async def test_each_item_is_popped_once(self, store: Store) -> None:
-        """However many callers pop at the same time, no item is returned twice and none is lost."""
+
+class InputCases(Cases):
+    """Items that cannot be stored, and those that only just can."""
+
+    async def test_what_no_store_can_hold_is_refused(self, store: Store) -> None:
+        """NUL characters, lone surrogates and what JSON lacks are InputErrors that name the field."""
         scope = self.scope()
-        await store.add_many([note(f"{number}", scope, number) for number in range(20)])
-        popped = await asyncio.gather(*(store.pop(metadata=scope) for _ in range(30)))
-        texts = sorted(item.content for item in popped if item is not None)
-        equal(texts, sorted(f"{number}" for number in range(20)), "what was popped")
-        equal(await store.count(metadata=scope), 0, "count afterwards")
+        unstorable: dict[str, Callable[[], MemoryItem]] = {
+            "content": partial(note, "a\0b", scope),
+            "name": partial(note, "x", scope, name="\udfff"),
+            "metadata.extra": lambda: note("x", MemoryMetadata(user_id=scope.user_id, extra={"k": [float("nan")]})),
+            "mood": partial(note, "x", scope, mood={"k": b"bytes"}),
+        }
+        for field, build in unstorable.items():
+            for write in (store.add, store.update, lambda item: store.add_many([item])):
+                with raises(InputError, f"an item of which {field} cannot be stored") as raised:
+                    await write(build())
+                that(field in f"{raised.error.field} {raised.error}", f"The error does not name {field}.")
+        equal(await store.count(metadata=scope), 0, "count after refusals")
 
-
-class TurnCases(HistoryCases):
-    """append: a turn is whole."""
-
-    def turn(self, scope: MemoryMetadata, name: str) -> list[MemoryItem]:
-        """Return an answer that uses a tool."""
-        calls: list[dict[str, Any]] = [{"id": f"call-{name}", "name": "look", "args": {}}]
-        return [
-            AIMemory(content="", metadata=scope, tool_calls=calls, created_at=moment(1)),
-            ToolMemory(content=name, metadata=scope, tool_call_id=f"call-{name}", created_at=moment(0)),
-            AIMemory(content=f"said {name}", metadata=scope, created_at=moment(2)),
-        ]
-
-    @played
-    def test_a_turn_follows_what_was_read(self, store: Calls) -> Program:
-        """append takes the head that was read and returns the new one; an empty conversation has none."""
-        place = mine(session_id="s")
-        yield from (store.head(metadata=place), store.append([item("hello", metadata=place)], after=None))
-        turn = [each.model_copy(update={"id": f"{number}"}) for number, each in enumerate(self.turn(place, "one"))]
-        yield from (store.append(turn, after=after) for after in ("hello", "hello"))
-        yield from (store.head(metadata=place), store.window(metadata=place))
-
-    async def test_two_answers_to_one_message_cannot_mix(self, store: Store) -> None:
-        """Of many answers to the same message one is stored; the others are a conflict and leave nothing."""
-        scope = self.scope(session_id="s")
-        head = await store.append([HumanMemory(content="hello", metadata=scope)], after=None)
-        handle = store.scoped(user_id=str(scope.user_id), session_id="s")
-        turns = [self.turn(scope, f"{number}") for number in range(6)]
-        done = await asyncio.gather(
-            *((handle if number % 2 else store).append(turn, after=head) for number, turn in enumerate(turns)),
-            return_exceptions=True,
-        )
-        heard = [number for number, outcome in enumerate(done) if isinstance(outcome, str)]
-        equal(len(heard), 1, "how many were heard")
-        that(
-            all(isinstance(outcome, (str, TurnConflictError)) for outcome in done),
-            f"The others must get a TurnConflictError, not {[type(outcome).__name__ for outcome in done]}.",
-        )
-        wanted = ["hello", "", f"{heard[0]}", f"said {heard[0]}"]
-        equal(contents(await store.window(metadata=scope)), wanted, "the conversation")
-        equal(await store.count(metadata=scope), 4, "count of the conversation")
-
-    @played
-    def test_a_turn_that_cannot_be_one_is_refused(self, store: Calls) -> Program:
-        """Items of two sessions, no items, and ids that exist are refused; nothing is stored."""
-        place = mine(session_id="s")
-        yield store.add(item("there", metadata=place))
-        there, new = item("there", 5, place), item("new", metadata=place)
-        batches: list[list[MemoryItem]] = [
-            [],
-            [new, item("other", metadata=mine(session_id="t"))],
-            [new, there],
-            [new, new],
-        ]
-        yield from (store.append(batch, after="there") for batch in batches)
-        yield store.append([there, there], after=None)
-        yield store.append([item("there", metadata=theirs(session_id="s"))] * 2, after=None)
+    async def test_ids_are_as_long_as_every_index_can_hold(self, store: Store) -> None:
+        """The longest ids are kept and found, in any script."""
+        for letter in ("x", "ж", "😀"):
+            longest = uuid.uuid4().hex
+            longest += letter * ((MAX_KEY_BYTES - len(longest)) // len(letter.encode()))
+            owner = self.scope(user_id=longest, session_id=longest, task_id=longest, agent_id=longest)
+            await store.add(note("kept", owner, id=longest))
+            equal([item.id for item in await store.search(metadata=owner)], [longest], "items of the longest ids")
+            await store.scoped(user_id=longest).clear()
+            if Capability.PURGE in store.capabilities:
+                await store.scoped(user_id=longest).purge()

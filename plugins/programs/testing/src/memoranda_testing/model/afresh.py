@@ -16,13 +16,20 @@ async def copied(
 ) -> InMemoryStore:
     """Return a copy of what a store holds, made with public methods."""
     target = InMemoryStore()
+    await copy_into(target, store, asked, deleted=deleted, **filters)
+    return target
+
+
+async def copy_into(
+    target: Store, store: Store, asked: MemoryMetadata | None, *, deleted: bool = False, **filters: Any
+) -> None:
+    """Copy what a store holds into another one."""
     async for item in store.scan(metadata=asked, include_deleted=deleted, order="added", **filters):
         hidden = deleted and await store.get(item.id) is None
         if isinstance(item, BranchMemory):
             await target.fork(item.parent, at=item.at, record=item, deleted=hidden)
         else:
             await target.add_many([item], deleted=[item.id] if hidden else [])
-    return target
 
 
 LONG = 2_000

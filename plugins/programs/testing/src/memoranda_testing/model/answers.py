@@ -70,6 +70,9 @@ class Answer:
     errors: tuple[str, ...] = ()
 
 
+NOTHING = Answer()
+"""What a call answers that returns nothing."""
+
 _SHORT = 12
 """Lists of at most so many elements are shown whole."""
 

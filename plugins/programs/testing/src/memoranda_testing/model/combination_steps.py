@@ -16,7 +16,7 @@ from typing import Any
 from memoranda.items import SCOPE_FIELDS, MemoryItem, MemoryMetadata
 from memoranda.store import Capability
 from memoranda_testing.model.reference import Model
-from memoranda_testing.model.steps import Call, Many
+from memoranda_testing.model.steps import Call, Calls, Many
 
 CROWD = 1_100
 """How many others there are: more than a page, a batch or a list of candidates holds."""
@@ -29,6 +29,8 @@ _DEEP, _DEEPER = ("p", "q", "r", "s", "t", "v"), ("p", "q", "r", "s", "t", "v", 
 _ABOVE, _BESIDE = _DEEP[:-1], (*_DEEP[:-1], "w")
 _EARLY, _USUAL = "2020-01-01T00:00:00+00:00", "2024-03-01T00:00:00+00:00"
 _LATE, _LATEST = "9999-12-31T23:59:59.999998+00:00", "9999-12-31T23:59:59.999999+00:00"
+
+_ALL = MemoryMetadata(namespace=_DEEP[:1])
 
 _METADATA: dict[str, Any] = {**_OWNERS, "namespace": _DEEP, "extra": {"k": 1}}
 _FILTERS: dict[str, tuple[dict[str, Any], ...]] = {
@@ -74,65 +76,59 @@ _CHANGING = ("clear", "pop", "apply", "delete", "restore", "purge", "touch")
 class Combinations:
     """Draws items with some features, and calls that ask for several of these at once."""
 
-    def __init__(self, random: Random, mark: str, capabilities: frozenset[Capability]) -> None:
+    def __init__(self, store: Calls, random: Random, capabilities: frozenset[Capability]) -> None:
+        self._store = store
         self._random = random
-        self._mark = mark
         self._capabilities = capabilities
-        self._items = [self._item(f"{mark}{number:02}", FEATURES) for number in range(_ITEMS)]
-        self._hidden = [self._item(f"{mark}h{number:02}", FEATURES) for number in range(8)]
+        self._items = [self._item(f"{number:02}", FEATURES) for number in range(_ITEMS)]
+        self._hidden = [self._item(f"h{number:02}", FEATURES) for number in range(8)]
         needed = {"restore": Capability.DELETE, "delete": Capability.DELETE, "purge": Capability.PURGE}
         needed["touch"] = Capability.TTL
         self._changing = [each for each in _CHANGING if needed.get(each) in (None, *capabilities)]
 
     def steps(self, model: Model, share: int = 1) -> Iterator[Call]:
-        """Yield calls with every two and every three features, or with one of so many of these.
+        """Yield calls with every two features, or one of so many of these, and with every other three.
 
         Each is to be played on the model before the next is asked for.
         """
-        yield Call("add_many", {"items": [*self._items, *self._hidden]})
+        yield self._store.add_many([*self._items, *self._hidden])
         pairs = list(combinations(FEATURES, 2))
         self._random.shuffle(pairs)
         for number, pair in enumerate(pairs[::share]):
             if number % 8 == 0:  # They stay deleted, unless a call restores or purges them.
-                yield Call("add_many", {"items": self._hidden})
-                yield Call("apply", {"deletes": [item.id for item in self._hidden]})
+                yield self._store.add_many(self._hidden)
+                yield self._store.apply(deletes=[item.id for item in self._hidden])
             yield from self._asked(_READING, pair)
             for method in self._changing:
                 yield from self._changed(method, pair, model)
         threes = list(combinations(FEATURES, 3))
         self._random.shuffle(threes)
-        for number, three in enumerate(threes[::share]):
+        for number, three in enumerate(threes[:: 2 * share]):
             yield from (call for way in (0, 1) if (call := self._call("search", three, way)) is not None)
             yield from self._asked(("search", _READING[number % 5]), three)
 
     def steps_in_a_crowd(self, model: Model, share: int = 1) -> Iterator[Call]:
         """Yield calls with every feature, which few items have: some of the first of many, or of the last ones, too."""
-        usual = dict.fromkeys(SCOPE_FIELDS, f"{self._mark}x")
-        crowd = MemoryMetadata(**usual, namespace=(*self._root, "x"), extra={"k": 2, "name": "sad"})
+        crowd = MemoryMetadata(**dict.fromkeys(SCOPE_FIELDS, "x"), namespace=("x",), extra={"k": 2, "name": "sad"})
         features = self._random.sample(FEATURES, len(FEATURES))
         halves = features[::2], features[1::2]
         of = [halves[number % 2] for number in range(12)] + [halves[1]] * 12
-        self._items = [self._item(f"{self._mark}{number:02}", has) for number, has in enumerate(of)]
-        yield Call("add_many", {"items": self._items[:12]})
-        yield Call("add_many", {"items": Many(f"{self._mark}x", CROWD, crowd, content="milk {}")})
-        yield Call("add_many", {"items": self._items[12:]})
+        self._items = [self._item(f"{number:02}", has) for number, has in enumerate(of)]
+        for batch in (self._items[:12], Many("x", CROWD, crowd, content="milk {}"), self._items[12:]):
+            yield self._store.add_many(batch)
         for number, feature in enumerate(features[::share]):
             yield from self._asked(_READING, [feature])
             for method in self._changing[number // 2 % 2 :: 2]:
                 yield from self._changed(method, [feature], model)
 
-    @property
-    def _root(self) -> tuple[str, ...]:
-        return (self._mark,) if self._mark else ()
-
     def _item(self, item_id: str, features: Sequence[str]) -> MemoryItem:
         # Archived ones are seldom asked for, and answer nothing else.
         has = {name for name in features if self._random.random() < (0.25 if name == "archived" else 0.5)}
-        fields = {name: self._mark + (text if name in has else "x") for name, text in _OWNERS.items()}
+        fields = {name: text if name in has else "x" for name, text in _OWNERS.items()}
         place = self._random.choice((_DEEP, _DEEPER) if "namespace" in has else (_ABOVE, _BESIDE))
         metadata = MemoryMetadata(
             **fields,
-            namespace=self._root + place,
+            namespace=place,
             extra={"k": 1 if "extra" in has else 2, "name": "calm" if "mood" in has else "sad"},
         )
         created = _EARLY if "early" in has else _USUAL
@@ -168,9 +164,6 @@ class Combinations:
         if any(name not in _ACCEPTED[method] for name in arguments if name != "mode"):
             return None
         asked: dict[str, Any] = {name: _METADATA[name] for name in features if name in _METADATA}
-        for name in _OWNERS.keys() & asked.keys():
-            asked[name] = self._mark + asked[name]
-        asked["namespace"] = self._root + asked.get("namespace", ())
         scope = None
         if self._random.random() < 0.5:  # No handle is bound to ``extra``.
             scope = MemoryMetadata(**{name: value for name, value in asked.items() if name != "extra"})
@@ -209,15 +202,11 @@ class Combinations:
         if call is None:
             return
         if method == "restore":
-            yield self._everything("clear")
+            yield self._store.clear(metadata=_ALL)
         yield from [call] * (3 if method == "pop" else 1)
-        deleted = {"include_deleted": True} if Capability.DELETE in self._capabilities else {}
-        yield self._everything("scan", order="added", **deleted)
+        yield self._store.everything(metadata=_ALL)
         if self._random.random() < 0.2:
-            yield self._everything("search_ranked", query="tea milk", mode="text", limit=50)
-        live = {item_id for item_id, row in model.rows.items() if not row.deleted}
-        if gone := [item for item in self._items if item.id not in live]:
-            yield Call("add_many", {"items": gone})
-
-    def _everything(self, method: str, **arguments: Any) -> Call:
-        return Call(method, {**arguments, "metadata": MemoryMetadata(namespace=(*self._root, "p"))})
+            yield self._store.search_ranked(query="tea milk", mode="text", limit=50, metadata=_ALL)
+        live = {row.item.content for row in model.rows.values() if not row.deleted}
+        if gone := [item for item in self._items if item.content not in live]:
+            yield self._store.add_many(gone)

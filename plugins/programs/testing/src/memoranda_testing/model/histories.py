@@ -14,7 +14,7 @@ from memoranda_testing.model.generator import Generator
 from memoranda_testing.model.player import Failure, modelled
 from memoranda_testing.model.program import program
 from memoranda_testing.model.reference import Model
-from memoranda_testing.model.sandbox import START, Sandbox
+from memoranda_testing.model.sandbox import START, Sandbox, lowered
 from memoranda_testing.model.shrinking import shrunk
 from memoranda_testing.model.steps import Call, Cancelled, Moved, Step, Together
 from memoranda_testing.model.values import HistoryOptions
@@ -72,13 +72,15 @@ async def check_steps(
 ) -> None:
     """Play these steps on an empty store, or those that are drawn beside the model, one after the other.
 
+    On a shared store they are played in a part of it, where nothing is met that others have.
+
     Raises what :func:`failed` returns if one fails. If they belong to a fixed ``case``, the report names the sentence
     that this case tests.
     """
     failure, player = None, await sandbox.player()
     try:
         for step in steps(player.model) if callable(steps) else steps:
-            failure = await player.play(step)
+            failure = await player.play(lowered(step, sandbox.mark))
             if failure is not None:
                 break
     finally:

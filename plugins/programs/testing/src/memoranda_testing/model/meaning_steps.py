@@ -9,10 +9,10 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from memoranda.items import MemoryItem, MemoryMetadata
-from memoranda.store import EVERYTHING, Capability, Store, copy_item
+from memoranda.store import EVERYTHING, Store, copy_item
 from memoranda_testing.model.player import made
 from memoranda_testing.model.reference import Model
-from memoranda_testing.model.steps import Call, writing
+from memoranda_testing.model.steps import Call, Calls, writing
 
 QUERIES = ("green tea in the morning", "zebras crossing bridges")
 
@@ -37,12 +37,10 @@ _SEVERAL = tuple(range(2, 20))
 class Meanings:
     """Draws up changes of items whose texts have different numbers of vectors."""
 
-    def __init__(self, mark: str, capabilities: frozenset[Capability]) -> None:
-        self.owner = MemoryMetadata(user_id=f"{mark}u", session_id=f"{mark}s", namespace=(mark,) if mark else ())
-        self._capabilities = capabilities
-        self._items = [
-            MemoryItem(id=f"{mark}m{number:02}", content="", metadata=self.owner) for number in range(_ITEMS)
-        ]
+    def __init__(self, store: Calls) -> None:
+        self._store = store
+        self.owner = MemoryMetadata(user_id="u", session_id="s")
+        self._items = [MemoryItem(id=f"m{number:02}", content="", metadata=self.owner) for number in range(_ITEMS)]
         self._shifted(range(_ITEMS), 0)
 
     def steps(self) -> Iterator[Call]:
@@ -61,31 +59,18 @@ class Meanings:
         yield from self._removals()
 
     def _removals(self) -> Iterator[Call]:
-        ids, all_of_it = [item.id for item in self._items], {"metadata": self.owner}
-        yield Call("apply", {"deletes": ids[3:6]})
-        if Capability.DELETE in self._capabilities:
-            yield Call("restore", {"item_id": ids[3]})
-            yield Call("delete", {"item_id": ids[7]})
-            yield Call("clear", {**all_of_it, "where": {"id": {"$in": ids[8:12]}}})
-            yield Call("restore", all_of_it)
-            yield Call("apply", {"deletes": ids[:20]})
-            yield from self._short("a")
-            yield Call("restore", all_of_it)
-        if Capability.ADD_DELETED in self._capabilities:
-            for first, step in ((0, 1), (0, 2), (1, 2)):  # All of them, then a part of them and the other part.
-                hidden = [self._new(number, "-hidden") for number in range(len(_TEXTS))]
-                yield Call("add_many", {"items": hidden, "deleted": [item.id for item in hidden[first::step]]})
-            yield Call("restore", all_of_it)
-        yield from self._places_in_another_order()
-        if Capability.TTL in self._capabilities:
-            yield Call("touch", {"ids": ids, "ttl": 1e9})
-        if Capability.PURGE in self._capabilities:
-            yield Call("purge", {"item_id": ids[1]})
-            yield Call("pop", {**all_of_it, "purge": True})
-        yield Call("clear", {**all_of_it, "where": {"id": {"$in": ids[:16]}}})
-        yield Call("add_many", {"items": [self._new(number) for number in range(5)]})
-        yield Call("apply", {"deletes": [*ids, *(self._new(number).id for number in range(5))]})
-        yield from self._short("b")
+        store, ids, restored = self._store, [item.id for item in self._items], self._store.restore(metadata=self.owner)
+        yield from (store.apply(deletes=ids[3:6]), store.restore(ids[3]), store.delete(ids[7]))
+        yield from (store.clear(metadata=self.owner, where={"id": {"$in": ids[8:12]}}), restored)
+        yield from (store.apply(deletes=ids[:20]), *self._short("a"), restored)
+        for first, step in ((0, 1), (0, 2), (1, 2)):  # All of them, then a part of them and the other part.
+            hidden = [self._new(number, "-hidden") for number in range(len(_TEXTS))]
+            yield store.add_many(hidden, deleted=[item.id for item in hidden[first::step]])
+        yield from (restored, *self._places_in_another_order(), store.touch(ids, ttl=1e9))
+        yield from (store.purge(ids[1]), store.pop(metadata=self.owner, purge=True))
+        yield store.clear(metadata=self.owner, where={"id": {"$in": ids[:16]}})
+        new = [self._new(number) for number in range(5)]
+        yield from (store.add_many(new), store.apply(deletes=[*ids, *(item.id for item in new)]), *self._short("b"))
 
     def _places_in_another_order(self) -> Iterator[Call]:
         """Yield batches that may take the places of items which have gone one by one, in one order or another."""
@@ -96,9 +81,9 @@ class Meanings:
             ]
             # The last goes first and the first last, as if they went in order.
             order = [19, *(1 + number * step % 18 for number in range(18)), 0]
-            yield Call("add_many", {"items": rows})
-            yield Call("apply", {"deletes": [rows[number].id for number in order]})
-            yield Call("add_many", {"items": others})
+            yield self._store.add_many(items=rows)
+            yield self._store.apply(deletes=[rows[number].id for number in order])
+            yield self._store.add_many(items=others)
 
     def _tea(self, name: str, word: str = "") -> MemoryItem:
         return MemoryItem(id=f"{self._items[0].id}{name}", content=f"Tea {word}", metadata=self.owner)
@@ -106,8 +91,8 @@ class Meanings:
     def _short(self, name: str) -> Iterator[Call]:
         """Yield short texts, one and many, which may take the places of long ones that have gone."""
         tea = [self._tea(f"{name}{number}") for number in range(12)]
-        yield Call("add", {"item": tea[0]})
-        yield Call("add_many", {"items": tea[1:]})
+        yield self._store.add(item=tea[0])
+        yield self._store.add_many(items=tea[1:])
 
     def _write(self, method: str, numbers: Sequence[int]) -> Call:
         items = [copy_item(self._items[number]) for number in numbers]

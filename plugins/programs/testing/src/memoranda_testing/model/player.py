@@ -15,7 +15,16 @@ from memoranda_testing.case import Clock
 from memoranda_testing.event_loop import Stepped, cancel_this
 from memoranda_testing.expect import NotReachedError, within
 from memoranda_testing.model.afresh import copied, unlike_afresh
-from memoranda_testing.model.answers import NOT_ENDED, Answer, Difference, difference, list_difference, seen, spoil
+from memoranda_testing.model.answers import (
+    NOT_ENDED,
+    NOTHING,
+    Answer,
+    Difference,
+    difference,
+    list_difference,
+    seen,
+    spoil,
+)
 from memoranda_testing.model.outside import Outside
 from memoranda_testing.model.reference import Model, Refused
 from memoranda_testing.model.steps import (
@@ -79,6 +88,16 @@ class Player:
     def _set_clock(self, store: Store) -> None:
         store.clock = self.clock
 
+    def _failure(
+        self, call: Call | None, unlike: Difference, wanted: Answer = NOTHING, found: Answer = NOTHING, **more: Any
+    ) -> Failure:
+        return Failure(tuple(self.played), call, wanted, found, unlike, **more)
+
+    def _not_ended(self, call: Call | None, what: str = "it") -> Failure:
+        return self._failure(
+            call, Difference("not ended", f"{what} did not end.", ""), found=Answer(errors=(NOT_ENDED,))
+        )
+
     async def play(self, step: Step) -> Failure | None:
         """Do one step on both and return how they differ, if they do."""
         self.played.append(step)
@@ -109,7 +128,7 @@ class Player:
         wanted, found = modelled(self.model, call, arguments), await self._answer(call, arguments)
         unlike = difference(wanted, found)
         if self._given_up is None:
-            return None if unlike is None else Failure(tuple(self.played), call, wanted, found, unlike)
+            return None if unlike is None else self._failure(call, unlike, wanted, found)
         done = [(model, modelled(model, call)) for model in self._done]
         self._done = [model for model, answer in done if difference(answer, found) is None]
         if unlike is None:
@@ -130,12 +149,11 @@ class Player:
         assert self._given_up is not None
         given_up = f"after {self._given_up.call.method}() was cancelled at its await number {self._given_up.at}"
         if unlike.kind == "not ended":
-            unlike = replace(unlike, sentence=f"{given_up}, it did not end.")
-            return Failure(tuple(self.played), call, possible[0], found, unlike)
+            return self._not_ended(call, f"{given_up}, it")
         sentence = f"{given_up}, there is neither the old state nor the new: {unlike.sentence}"
         unlike = replace(unlike, kind="cancelled", sentence=sentence)
         either = tuple((answer,) for answer in possible)
-        return Failure(tuple(self.played), call, possible[0], found, unlike, looks=(call,), possible=either)
+        return self._failure(call, unlike, possible[0], found, looks=(call,), possible=either)
 
     async def _answer(self, call: Call, arguments: dict[str, Any] | None = None) -> Answer:
         return await answered(self.instances[call.instance % len(self.instances)], call, self.patience, arguments)
@@ -150,11 +168,9 @@ class Player:
                 self._set_clock(self.instances[0])
                 await self.instances[0].init()
         except NotReachedError:
-            unlike = Difference("not ended", "closing and opening it again did not end.", "")
-            return Failure(tuple(self.played), None, Answer(), Answer(errors=(NOT_ENDED,)), unlike)
+            return self._not_ended(None, "closing and opening it again")
         except Exception as error:  # noqa: BLE001  # whatever a store raises is a result
-            unlike = Difference("error", f"closing and opening it again raised {_named(error)}.", "")
-            return Failure(tuple(self.played), None, Answer(), Answer(errors=(_named(error),)), unlike)
+            return self._failure(None, Difference("error", f"closing and opening it again raised {_named(error)}.", ""))
         return None
 
     async def _seen_outside(self) -> Failure | None:
@@ -169,7 +185,7 @@ class Player:
         if unlike is None:
             return None
         unlike = replace(unlike, kind="outside", sentence=f"read by another process: {unlike.sentence}")
-        return Failure(tuple(self.played), None, wanted, found, unlike)
+        return self._failure(None, unlike, wanted, found)
 
     async def _ranked_afresh(self, step: RankedAfresh) -> Failure | None:
         """Compare rankings with those of copies."""
@@ -177,7 +193,7 @@ class Player:
         if unlike is None:
             return None
         call = Call("search_ranked", {"metadata": step.owner})
-        return Failure(tuple(self.played), call, Answer(), Answer(), Difference("afresh", unlike, "unlike is None"))
+        return self._failure(call, Difference("afresh", unlike, "unlike is None"))
 
     async def _copied(self, step: Copied) -> Failure | None:
         """Compare what each session shows in a copy."""
@@ -192,7 +208,7 @@ class Player:
                 if wanted != found:
                     line = f"[f'{{item.id!r}} of {{item.created_at}}' for item in found] == {wanted!r}"
                     unlike = Difference("copy", f"in a copy: {list_difference(wanted, found)}", line)
-                    return Failure(tuple(self.played), look, Answer(), Answer(), unlike)
+                    return self._failure(look, unlike)
         return None
 
     async def _together(self, step: Together) -> Failure | None:
@@ -202,8 +218,7 @@ class Player:
         state = await self._answer(look)
         for call, answer in zip((*step.calls, look), (*found, state), strict=True):
             if NOT_ENDED in answer.errors:
-                hanging = Difference("not ended", "it did not end.", "")
-                return Failure(tuple(self.played), call, Answer(), answer, hanging)
+                return self._not_ended(call)
         nearest: Failure | None = None
         possible: list[tuple[Answer, ...]] = []
         for order in itertools.permutations(range(len(step.calls))):
@@ -218,17 +233,13 @@ class Player:
                 self.model = model
                 return None
             if unlike.kind in ("field", "version", "lifetime"):  # The calls are explained; a field is stored wrongly.
-                nearest = Failure(tuple(self.played), look, expected, state, unlike)
+                nearest = self._failure(look, unlike, expected, state)
         if nearest is not None:
             return nearest
         names = ", ".join(answer.errors[0] if answer.errors else _brief(answer.value) for answer in found)
-        unlike = Difference(
-            "together", f"no order of the {len(step.calls)} calls gives these answers ({names}) and this state.", ""
-        )
-        looks = (*step.calls, look)
-        return Failure(
-            tuple(self.played), step.calls[0], Answer(), found[0], unlike, looks=looks, possible=tuple(possible)
-        )
+        sentence = f"no order of the {len(step.calls)} calls gives these answers ({names}) and this state."
+        unlike, looks = Difference("together", sentence, ""), (*step.calls, look)
+        return self._failure(step.calls[0], unlike, found=found[0], looks=looks, possible=tuple(possible))
 
     async def _cancelled(self, step: Cancelled) -> Failure | None:
         """Cancel the call; later calls may find it done, not done, or done later, but whole."""
@@ -241,8 +252,7 @@ class Player:
             await asyncio.wait_for(asyncio.shield(asyncio.wait([task])), self.patience)
         except TimeoutError:
             task.cancel()
-            unlike = Difference("not ended", f"cancelled at its await number {step.at}, it did not end.", "")
-            return Failure(tuple(self.played), step.call, wanted, Answer(errors=(NOT_ENDED,)), unlike)
+            return self._not_ended(step.call, f"cancelled at its await number {step.at}, it")
         self.waits = stepped.waits
         error = None if task.cancelled() else task.exception()
         if task.cancelled() or (error is not None and stepped.waits >= step.at):
@@ -254,7 +264,7 @@ class Player:
         self.model = after
         found = Answer(errors=(_named(error),)) if error is not None else Answer(seen(task.result()))
         other = difference(wanted, found) if stepped.waits < step.at else None
-        return None if other is None else Failure(tuple(self.played), step.call, wanted, found, other)
+        return None if other is None else self._failure(step.call, other, wanted, found)
 
     async def _settled(self, step: Cancelled, after: Model) -> Failure | None:
         """Go on with what a cancelled call has done, if each item is as it was before or as it is to be afterwards."""
@@ -262,7 +272,7 @@ class Player:
         while len(states) < 2 or states[-1] != states[-2]:  # What was begun may still be on its way.
             states.append(await self._answer(audit(self.model)))
             if NOT_ENDED in states[-1].errors:
-                return self._half_done(step, Difference("not ended", "a scan did not end.", ""), (), ())
+                return self._not_ended(step.call, f"after it was cancelled at its await number {step.at}, a scan")
             await asyncio.sleep(0.01)
         shown = await self._answer(replace(audit(self.model), arguments={"order": "added"}))
         if shown.errors or states[-1].errors:
@@ -295,9 +305,8 @@ class Player:
     ) -> Failure:
         """Return the failure of a call that was cancelled; ``looks`` show it, and in these states nothing is wrong."""
         sentence = f"after {step.call.method}() was cancelled at its await number {step.at}: {unlike.sentence}"
-        failure = Failure(tuple(self.played), step.call, Answer(), Answer(), replace(unlike, sentence=sentence))
         possible = tuple(tuple(modelled(state, look) for look in looks) for state in states)
-        return replace(failure, looks=looks, possible=possible)
+        return self._failure(step.call, replace(unlike, sentence=sentence), looks=looks, possible=possible)
 
 
 def audit(model: Model) -> Call:

@@ -6,12 +6,13 @@ import asyncio
 import inspect
 import itertools
 import math
-from collections.abc import AsyncIterator, Awaitable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Coroutine, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
 from memoranda.items import BUILTIN_TYPES, SCOPE_FIELDS, MemoryItem, MemoryMetadata
 from memoranda.store import Store
+from memoranda_testing.event_loop import Stepped, cancel_this
 from memoranda_testing.model.answers import Answer, Seen, SeenRank, seen
 from memoranda_testing.model.player import Failure, scope_arguments
 from memoranda_testing.model.recipe import recipe_of
@@ -240,6 +241,11 @@ _ERRORS = (
 
 _OURS = ("Clock", "Many", "cancelled", "copied", "held", "left_since", "outcome", "unlike_afresh")
 """The names of this package that a program may use."""
+
+
+async def cancelled(work: Coroutine[Any, Any, Any], at: int) -> Any:
+    """Await the work, and cancel it when it waits for the n-th time."""
+    return await Stepped(work, at, cancel_this)
 
 
 async def outcome(*calls: Awaitable[Any] | AsyncIterator[Any]) -> list[str]:

@@ -10,12 +10,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from memoranda.items import SCOPE_FIELDS, MemoryItem, MemoryMetadata
-from memoranda.store import Capability, Store
+from memoranda.store import Capability, Store, copy_item
 from memoranda_testing.case import Clock
 from memoranda_testing.expect import ExpectationError
 from memoranda_testing.model.outside import Outside
 from memoranda_testing.model.player import Failure, Player, replayed
-from memoranda_testing.model.steps import Call, Cancelled, Many, Step, Together
+from memoranda_testing.model.steps import BRANCH, Call, Calls, Cancelled, Many, ManyIds, RankedAfresh, Step, Together
 
 OpenAnother = Callable[[], Awaitable[Store]]
 
@@ -57,6 +57,11 @@ class Sandbox:
         """True if removing leaves nothing behind, so that ids can be reused."""
         held = self.store.capabilities
         return Capability.PURGE in held or Capability.DELETE not in held
+
+    @property
+    def calls(self) -> Calls:
+        """What writes down calls for this store."""
+        return Calls(hides=Capability.DELETE in self.store.capabilities)
 
     @property
     def moves_clock(self) -> bool:
@@ -133,6 +138,56 @@ _METHODS = inspect.getmembers(Store, inspect.isfunction)
 
 _BOUNDED = frozenset({"owners", *(name for name, method in _METHODS if _takes_a_filter(method))})
 """The methods that take a filter; the others take ids or items, which bear the mark."""
+
+
+def lowered(step: Step, mark: str) -> Step:
+    """Return the step as it is played in a shared store: ids and places of its own, and no look beyond them."""
+    if mark and isinstance(step, RankedAfresh):
+        return replace(step, owner=_lowered("metadata", step.owner, mark))
+    if not mark or not isinstance(step, Call):
+        return step
+    arguments = {name: _lowered(name, value, mark) for name, value in step.arguments.items()}
+    scope = None if step.scope is None else _lowered("metadata", step.scope, mark)
+    return within_bounds(replace(step, arguments=arguments, scope=scope), MemoryMetadata(namespace=(mark,)))
+
+
+_OF_IDS = ("item_id", "after", "at", "ids", "deletes", "deleted", "id", "$in")
+"""The names of arguments, and what conditions are made of, whose texts are ids."""
+
+
+def _lowered(name: str, value: Any, mark: str) -> Any:
+    if isinstance(value, MemoryMetadata):
+        # Others may have a conversation with the same names.
+        user, session = value.user_id and f"{mark}{value.user_id}", _lowered_session(value.session_id, mark)
+        return value.model_copy(update={"namespace": (mark, *value.namespace), "user_id": user, "session_id": session})
+    if isinstance(value, MemoryItem):
+        lower = copy_item(value)
+        lower.__dict__.update(id=_lowered_id(value.id, mark), metadata=_lowered(name, value.metadata, mark))
+        lower.__dict__["archived_by"] = value.archived_by and _lowered_id(value.archived_by, mark)
+        return lower
+    if isinstance(value, Many):
+        return replace(value, prefix=f"{mark}{value.prefix}", metadata=_lowered(name, value.metadata, mark))
+    if isinstance(value, ManyIds):
+        return replace(value, prefix=f"{mark}{value.prefix}")
+    if name == "where" and isinstance(value, dict) and "id" in value:
+        asked = value["id"]
+        by_operator = isinstance(asked, dict) and {each: _lowered(each, ids, mark) for each, ids in asked.items()}
+        return {**value, "id": by_operator or _lowered("id", asked, mark)}
+    if isinstance(value, (list, tuple, set)) and name in ("items", "adds", *_OF_IDS):
+        return [_lowered(name, inner, mark) for inner in value]
+    if name == "session_id":
+        return _lowered_session(value, mark)
+    return _lowered_id(value, mark) if name in _OF_IDS and isinstance(value, str) else value
+
+
+def _lowered_session(session: str | None, mark: str) -> str | None:
+    return _lowered_id(session, mark) if session is not None and session.startswith(BRANCH) else session
+
+
+def _lowered_id(item_id: str, mark: str) -> str:
+    """Return an id of its own; that of a forked session still begins like one."""
+    beginning = BRANCH if item_id.startswith(BRANCH) else ""
+    return f"{beginning}{mark}{item_id.removeprefix(BRANCH)}"
 
 
 def within_bounds(call: Call, bounds: MemoryMetadata | None) -> Call:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 from memoranda.items import MemoryItem, MemoryMetadata
-from memoranda.store import Capability, copy_item
-from memoranda_testing.model.steps import Call, Step
+from memoranda.store import Capability
+from memoranda_testing.model.steps import Call, Calls, Program, item
 
 _STATES: dict[str, frozenset[Capability]] = {
     "absent": frozenset(),
@@ -37,137 +37,122 @@ _WRITING = ("add", "add_many", "append", "apply", "update", "update_many")
 By = Literal["handle", "user", "extra", "place", "store"]
 """What bounds a call, if anything does: the handle of a user, or metadata that the call is given."""
 
+Items = dict[str, MemoryItem]
+"""An item for each state."""
+
 
 class States:
     """Draws the history; each method has items of its own, and each item a conversation of its own."""
 
-    def __init__(self, mark: str, capabilities: frozenset[Capability]) -> None:
-        self._mark = mark
+    def __init__(self, store: Calls, capabilities: frozenset[Capability]) -> None:
+        self._store = store
         self._capabilities = capabilities
         self._states = [state for state, needed in _STATES.items() if needed <= capabilities]
         self._turn = 0
-        self._deleted = {"include_deleted": True} if Capability.DELETE in capabilities else {}
-        self._removal = "purge" if Capability.PURGE in capabilities else "clear"
 
-    def steps(self, *ways: By, share: int = 1) -> Iterator[Step]:
+    def steps(self, *ways: By, share: int = 1) -> Program:
         """Yield every method, or one of so many, on every item, bounded in these ways by turns; then on all at once."""
         turns = [(method, arguments) for method, needed, arguments in _ONE if needed in (None, *self._capabilities)]
         for number, (method, arguments) in enumerate(turns[::share]):
             items = self._items(f"{ways[0]}{number:02}")
             yield from self._brought_about(items)
-            for turn, (state, item) in enumerate(items.items(), number):
-                yield self._call(method, arguments(state, item), items, ways[turn % len(ways)])
-                yield from self._looks(items, item)
+            for turn, (state, each) in enumerate(items.items(), number):
+                yield self._call(method, arguments(state, each), items, ways[turn % len(ways)])
+                yield from self._looks(items, each)
             if number:  # Only what the method before this one has left stays beside it.
-                yield Call(self._removal, {"metadata": self._place(f"{ways[0]}{number - 1:02}")})
+                place = MemoryMetadata(namespace=(f"{ways[0]}{number - 1:02}",))
+                yield from (self._store.clear(metadata=place), self._store.purge(metadata=place))
         for by in ways:
             yield from self._steps_at_once(by)
 
-    def steps_after_many_changes(self, changes: int) -> Iterator[Step]:
+    def steps_after_many_changes(self, changes: int) -> Program:
         """Yield so many changes of one item, and looks at others, which are in every state."""
-        items, busy = self._items("many"), self._items("busy")["live"]
+        items, busy, store = self._items("many"), self._items("busy")["live"], self._store
+        place = MemoryMetadata(namespace=("many",))
         yield from self._brought_about(items)
         for number in range(changes):
-            yield Call("add", {"item": busy.model_copy(update={"content": f"tea {number}"})})
-        yield Call("update", {"item": busy.model_copy(update={"version": changes})})
-        place = MemoryMetadata(namespace=items["live"].metadata.namespace[:-1])
-        yield Call("scan", {"metadata": place, "order": "added"})
-        yield Call("get", {"item_id": busy.id})
+            yield store.add(busy.model_copy(update={"content": f"tea {number}"}))
+        yield store.update(busy.model_copy(update={"version": changes}))
+        yield from (store.scan(metadata=place, order="added"), store.get(busy.id))
         for _ in range(3):
             yield from self._looks(items, items["live"])
-        if self._deleted:
-            yield Call("restore", {"metadata": place})
-            yield from self._looks(items, items["live"])
+        yield from (store.restore(metadata=place), *self._looks(items, items["live"]))
 
-    def _steps_at_once(self, by: By) -> Iterator[Step]:
+    def _steps_at_once(self, by: By) -> Program:
         turns = [(method, arguments) for method, needed, arguments in _SEVERAL if needed in (None, *self._capabilities)]
         for number, (method, arguments) in enumerate(turns):
             items = self._items(f"{by}s{number:02}")
             yield from self._brought_about(items)
             if by != "store" and method in ("add_many", "update_many"):  # What is not theirs is not refused.
-                items = {state: item for state, item in items.items() if not state.startswith("theirs")}
+                items = {state: each for state, each in items.items() if not state.startswith("theirs")}
             yield self._call(method, arguments(items), items, by)
             yield from self._looks(items, items["live"])
 
-    def _place(self, name: str) -> MemoryMetadata:
-        return MemoryMetadata(namespace=(*((self._mark,) if self._mark else ()), name))
-
-    def _items(self, name: str) -> dict[str, MemoryItem]:
-        place = self._place(name).namespace
-        ids = [f"{self._mark}{name}{state}" for state in self._states]
-        ids[1:3] = [f"{self._mark}{name}LIVE", f"{self._mark}{name}l_v%"]
-        return {
-            state: MemoryItem(
-                id=ids[number],
-                content=f"tea {number}",
-                created_at=f"2024-03-01T00:00:{number // 2 ^ 2:02}+00:00",
-                archived_by="s" if state.endswith("archived") else None,
-                ttl=_LIFE if state.endswith("mortal") else None,
-                metadata=MemoryMetadata(
-                    user_id=f"{self._mark}{name}{'v' if state.startswith('theirs') else 'u'}",
-                    session_id=f"{self._mark}{name}{number:02}",
-                    namespace=(*place, "x" if state == "live" or number % 3 else "y"),
-                    extra={"k": 1 if state == "live" or number % 4 < 2 else 2},
-                ),
+    def _items(self, name: str) -> Items:
+        ids = [f"{name}{state}" for state in self._states]
+        ids[1:3] = [f"{name}LIVE", f"{name}l_v%"]
+        items = {}
+        for number, state in enumerate(self._states):
+            owner = MemoryMetadata(
+                user_id=f"{name}{'v' if state.startswith('theirs') else 'u'}",
+                session_id=f"{name}{number:02}",
+                namespace=(name, "x" if state == "live" or number % 3 else "y"),
+                extra={"k": 1 if state == "live" or number % 4 < 2 else 2},
             )
-            for number, state in enumerate(self._states)
-        }
+            given: dict[str, Any] = {"archived_by": "s"} if state.endswith("archived") else {}
+            given |= {"ttl": _LIFE} if state.endswith("mortal") else {}
+            items[state] = item(f"tea {number}", number // 2 ^ 2, owner, id=ids[number], **given)
+        return items
 
-    def _brought_about(self, items: dict[str, MemoryItem]) -> Iterator[Step]:
+    def _brought_about(self, items: Items) -> Program:
         """Yield what brings the items to their states."""
-        yield Call("add_many", {"items": [item for state, item in items.items() if not state.startswith("absent")]})
+        store = self._store
+        yield store.add_many([each for state, each in items.items() if not state.startswith("absent")])
         if "purged" in items:
-            yield Call("purge", {"item_id": items["purged"].id})
+            yield store.purge(items["purged"].id)
         if "deleted" in items:
             gone = [state for state in items if "deleted" in state or state in ("restored", "replaced")]
-            yield Call("apply", {"deletes": [items[state].id for state in gone]})
-            yield Call("restore", {"item_id": items["restored"].id})
-            yield Call("add", {"item": items["replaced"]})
+            yield store.apply(deletes=[items[state].id for state in gone])
+            yield from (store.restore(items["restored"].id), store.add(items["replaced"]))
 
-    def _call(self, method: str, arguments: dict[str, Any], items: dict[str, MemoryItem], by: By) -> Call:
-        metadata = items["live"].metadata
+    def _call(self, method: str, arguments: dict[str, Any], items: Items, by: By) -> Call:
+        owner = items["live"].metadata
         bounds = {
-            "extra": MemoryMetadata(user_id=metadata.user_id, extra={"k": 1}),
-            "place": MemoryMetadata(namespace=metadata.namespace),
-        }.get(by, MemoryMetadata(user_id=metadata.user_id))
+            "extra": MemoryMetadata(user_id=owner.user_id, extra={"k": 1}),
+            "place": MemoryMetadata(namespace=owner.namespace),
+        }.get(by, MemoryMetadata(user_id=owner.user_id))
         if by not in ("handle", "store") and "metadata" not in arguments:
             arguments["within" if method in _WRITING else "metadata"] = bounds
         return Call(method, arguments, bounds if by == "handle" else None)
 
-    def _looks(self, items: dict[str, MemoryItem], item: MemoryItem) -> Iterator[Step]:
-        place = MemoryMetadata(namespace=item.metadata.namespace[:-1])
-        yield Call("scan", {"metadata": place, "order": "added", **self._deleted})
-        looks = (
-            Call("count", {"metadata": place}),
-            Call("get_many", {"ids": _ids(items)}),
-            Call("head", {"metadata": item.metadata.model_copy(update={"namespace": (), "extra": {}})}),
-        )
+    def _looks(self, items: Items, each: MemoryItem) -> Program:
+        place = MemoryMetadata(namespace=each.metadata.namespace[:1])
+        said = each.metadata.model_copy(update={"namespace": (), "extra": {}})
+        yield self._store.everything(metadata=place)
         self._turn += 1
+        looks = (self._store.count(metadata=place), self._store.get_many(_ids(items)), self._store.head(metadata=said))
         yield looks[self._turn % len(looks)]
 
 
-def _again(state: str, item: MemoryItem, version: int | None = None, suffix: str = "") -> MemoryItem:
+def _again(state: str, held: MemoryItem, version: int | None = None, suffix: str = "", **fields: Any) -> MemoryItem:
     """Return what replaces an item: by default with the version that is held, and another time."""
-    held = 0 if state in _GONE else 2 if state == "replaced" else 1
-    again = copy_item(item)
-    again.__dict__.update(
-        id=item.id + suffix,
-        content=f"milk {state}",
-        created_at="2024-03-02T00:00:00.000000+00:00",
-        archived_by=None,
-        version=held if version is None else version,
-    )
-    return again
+    known = 0 if state in _GONE else 2 if state == "replaced" else 1
+    changed: dict[str, Any] = {
+        "content": f"milk {state}",
+        "created_at": "2024-03-02T00:00:00.000000+00:00",
+        "archived_by": None,
+    }
+    changed |= {"id": held.id + suffix, "version": known if version is None else version}
+    return held.model_copy(update={**changed, **fields})
 
 
-def _twice(state: str, item: MemoryItem) -> list[MemoryItem]:
-    later = _again(state, item)
-    later.__dict__.update(created_at="2024-03-03T00:00:00.000000+00:00", content="lemon")
-    return [_again(state, item), later]
+def _twice(state: str, held: MemoryItem) -> list[MemoryItem]:
+    later = _again(state, held, created_at="2024-03-03T00:00:00.000000+00:00", content="lemon")
+    return [_again(state, held), later]
 
 
-def _beside(item: MemoryItem) -> list[MemoryItem]:
-    return [_again("absent", item, suffix="+")]
+def _beside(held: MemoryItem) -> list[MemoryItem]:
+    return [_again("absent", held, suffix="+")]
 
 
 _ONE: Sequence[tuple[str, Capability | None, Callable[[str, MemoryItem], dict[str, Any]]]] = (

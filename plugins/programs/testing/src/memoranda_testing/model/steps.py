@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import inspect
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from memoranda.items import BUILTIN_TYPES, MemoryItem, MemoryMetadata
-from memoranda.store import SearchMode, copy_item
+from memoranda.store import SearchMode, Store, copy_item
+from memoranda_testing.case import moment
 
 WRITES = frozenset(
     {
@@ -173,3 +175,62 @@ COPY = 2
 """The instance of a call that is made on the copy."""
 
 Step = Call | Together | Cancelled | Moved | Reopened | SeenOutside | RankedAfresh | Copied
+
+Program = Iterator[Step]
+"""Steps that are written down with :class:`Calls`, as if they used a store."""
+
+
+class Calls:
+    """Writes calls down instead of making them: ``store.search(limit=3)`` is the call, to be made later."""
+
+    def __init__(self, scope: MemoryMetadata | None = None, instance: int = 0, *, hides: bool = True) -> None:
+        self._scope = scope
+        self._instance = instance
+        self._hides = hides
+
+    def scoped(self, **scope: Any) -> Calls:
+        """Return a handle that is bound to a scope, which writes its calls down as well."""
+        return self.of(MemoryMetadata(**scope))
+
+    def of(self, scope: MemoryMetadata) -> Calls:
+        """Return a handle that is bound to this scope."""
+        return Calls(scope, self._instance, hides=self._hides)
+
+    def another(self) -> Calls:
+        """Return another store on the same data; its case takes ``reopen``."""
+        return Calls(self._scope, 1, hides=self._hides)
+
+    def everything(self, **filters: Any) -> Call:
+        """Return a scan in the order of adding; it yields deleted items as well, if the store hides any."""
+        shown = {"include_deleted": True} if self._hides else {}
+        return Call("scan", {**filters, "order": "added", **shown}, self._scope, self._instance)
+
+    def __getattr__(self, method: str) -> Callable[..., Call]:
+        signature = inspect.signature(getattr(Store, method))
+
+        def called(*args: Any, **kwargs: Any) -> Call:
+            given = dict(zip(list(signature.parameters)[1:], args, strict=False))
+            return Call(method, {**given, **kwargs}, self._scope, self._instance)
+
+        return called
+
+
+def mine(**fields: Any) -> MemoryMetadata:
+    """Return metadata of the user whom most programs are about."""
+    return MemoryMetadata(**{"user_id": "ada", **fields})
+
+
+def theirs(**fields: Any) -> MemoryMetadata:
+    """Return metadata of another user."""
+    return MemoryMetadata(**{"user_id": "bob", **fields})
+
+
+def item(content: str, second: int = 0, metadata: MemoryMetadata | None = None, **fields: Any) -> MemoryItem:
+    """Return a note of a second of a fixed day, whose id is its content if none is given."""
+    plain = {"id": content, "memory_type": "note", "created_at": moment(second), "metadata": metadata or mine()}
+    return MemoryItem(content=content, **{**plain, **fields})
+
+
+def items(*contents: str, second: int | None = None, **fields: Any) -> list[MemoryItem]:
+    """Return a note for each content, a second apart, or all of one second."""
+    return [item(text, number if second is None else second, **fields) for number, text in enumerate(contents)]
