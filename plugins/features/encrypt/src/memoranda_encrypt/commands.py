@@ -10,6 +10,7 @@ import typer
 
 from memoranda_commands import options
 from memoranda_commands.exits import CommandError, ExitCode
+from memoranda_commands.options import argument, option
 from memoranda_commands.terminal import agree, counted, items_text, measured_progress, report, say
 from memoranda_encrypt import conversion, sealing
 from memoranda_encrypt.keyring import KeyInfo, KeyRing
@@ -28,12 +29,9 @@ keys = typer.Typer(
 class Keys:
     """Where the keys are."""
 
-    keys_file: Annotated[
-        str | None, typer.Option("--keys", metavar="FILE", help="The key ring; otherwise that of MEMORANDA_KEYS.")
-    ] = None
+    keys_file: Annotated[str | None, option("--keys FILE", "The key ring; otherwise that of MEMORANDA_KEYS.")] = None
     master_key: Annotated[
-        str | None,
-        typer.Option("--master-key", metavar="FILE", help="The master key; otherwise that of the environment."),
+        str | None, option("--master-key FILE", "The master key; otherwise that of the environment.")
     ] = None
 
     def ring(self) -> KeyRing:
@@ -47,12 +45,12 @@ class Keys:
         return ring
 
 
-User = Annotated[str | None, typer.Option("--user", "-u", metavar="USER", help="Only the keys of this user.")]
+User = Annotated[str | None, option("--user -u USER", "Only the keys of this user.")]
 
 
 @keys.command()
 def new(
-    file: Annotated[str, typer.Argument(metavar="FILE", help="The file to make. Keep it apart from all backups.")],
+    file: Annotated[str, argument("FILE", "The file to make. Keep it apart from all backups.")],
 ) -> None:
     """Make a file with a new master key, readable by its owner only."""
     LocalMasterKey.make_file(file)
@@ -82,8 +80,7 @@ def rotate(
     where: Keys,
     user: User = None,
     new_master_key: Annotated[
-        str | None,
-        typer.Option("--new-master-key", metavar="FILE", help="Only wrap the keys anew, with this master key."),
+        str | None, option("--new-master-key FILE", "Only wrap the keys anew, with this master key.")
     ] = None,
     *,
     target: options.Target,
@@ -107,7 +104,7 @@ def rotate(
 @keys.command()
 @options.grouped("where", Keys)
 def destroy(
-    user: Annotated[str, typer.Argument(metavar="USER", help="The user's id.")],
+    user: Annotated[str, argument("USER", "The user's id.")],
     where: Keys,
     yes: options.Yes = False,
     as_json: options.Json = False,

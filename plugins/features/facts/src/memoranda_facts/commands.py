@@ -10,6 +10,7 @@ import typer
 from memoranda.errors import InputError
 from memoranda_commands import options
 from memoranda_commands.exits import CommandError, ExitCode, not_found
+from memoranda_commands.options import argument, option
 from memoranda_commands.terminal import blocks, counted, is_narrow, progress, say, show, show_json, table, visible
 
 if TYPE_CHECKING:
@@ -23,27 +24,25 @@ T = TypeVar("T")
 
 One = Annotated[
     list[str] | None,
-    typer.Option("--one", metavar="NAME", help="A predicate with one value at a time, besides lives_in and the like."),
+    option("--one NAME", "A predicate with one value at a time, besides lives_in and the like."),
 ]
-Id = Annotated[str, typer.Argument(metavar="ID", help="A fact's id, as 'facts list' shows it.")]
-Subject = Annotated[str, typer.Argument(metavar="SUBJECT", help="Who or what it is about.")]
-PredicateName = Annotated[str, typer.Argument(metavar="PREDICATE", help="What is said of it, such as lives_in.")]
+Id = Annotated[str, argument("ID", "A fact's id, as 'facts list' shows it.")]
+Subject = Annotated[str, argument("SUBJECT", "Who or what it is about.")]
+PredicateName = Annotated[str, argument("PREDICATE", "What is said of it, such as lives_in.")]
 From = Annotated[
     list[str] | None,
-    typer.Option("--source", metavar="ID", help="An item that says so; may be repeated. By default it is your word."),
+    option("--source ID", "An item that says so; may be repeated. By default it is your word."),
 ]
 
 
 @app.command("list")
 @options.scoped
 def list_(
-    subject: Annotated[str | None, typer.Argument(metavar="SUBJECT", help="Only of this subject.")] = None,
-    predicate: Annotated[str | None, typer.Argument(metavar="PREDICATE", help="Only of this predicate.")] = None,
-    at: Annotated[
-        str | None, typer.Option("--at", metavar="DATE", help="What held then: 2026, 2026-03 or an ISO-8601 time.")
-    ] = None,
-    known: Annotated[str | None, typer.Option("--known", metavar="DATE", help="As it was known then.")] = None,
-    history: Annotated[bool, typer.Option("--history", help="Ended, superseded and retracted values, too.")] = False,
+    subject: Annotated[str | None, argument("SUBJECT", "Only of this subject.")] = None,
+    predicate: Annotated[str | None, argument("PREDICATE", "Only of this predicate.")] = None,
+    at: Annotated[str | None, option("--at DATE", "What held then: 2026, 2026-03 or an ISO-8601 time.")] = None,
+    known: Annotated[str | None, option("--known DATE", "As it was known then.")] = None,
+    history: Annotated[bool, option("--history", "Ended, superseded and retracted values, too.")] = False,
     one: One = None,
     *,
     target: options.Target,
@@ -63,9 +62,9 @@ def list_(
 @app.command()
 @options.scoped
 def why(
-    fact_id: Annotated[str, typer.Argument(metavar="ID|SUBJECT", help="A fact's id, or whom or what it is about.")],
+    fact_id: Annotated[str, argument("ID|SUBJECT", "A fact's id, or whom or what it is about.")],
     predicate: Annotated[
-        str | None, typer.Argument(metavar="PREDICATE", help="With a subject: what is said of it, such as lives_in.")
+        str | None, argument("PREDICATE", "With a subject: what is said of it, such as lives_in.")
     ] = None,
     one: One = None,
     *,
@@ -89,9 +88,9 @@ def why(
 def set_(
     subject: Subject,
     predicate: PredicateName,
-    value: Annotated[str, typer.Argument(metavar="VALUE", help="The value.")],
-    since: Annotated[str | None, typer.Option("--since", metavar="DATE", help="Since when it holds.")] = None,
-    until: Annotated[str | None, typer.Option("--until", metavar="DATE", help="Until when it held.")] = None,
+    value: Annotated[str, argument("VALUE", "The value.")],
+    since: Annotated[str | None, option("--since DATE", "Since when it holds.")] = None,
+    until: Annotated[str | None, option("--until DATE", "Until when it held.")] = None,
     source: From = None,
     one: One = None,
     *,
@@ -110,10 +109,8 @@ def set_(
 def end(
     subject: Subject,
     predicate: PredicateName,
-    value: Annotated[
-        str | None, typer.Argument(metavar="VALUE", help="Which value ended; by default all of them.")
-    ] = None,
-    at: Annotated[str | None, typer.Option("--at", metavar="DATE", help="When it ended; by default now.")] = None,
+    value: Annotated[str | None, argument("VALUE", "Which value ended; by default all of them.")] = None,
+    at: Annotated[str | None, option("--at DATE", "When it ended; by default now.")] = None,
     source: From = None,
     one: One = None,
     *,
@@ -131,7 +128,7 @@ def end(
 @options.scoped
 def correct(
     fact_id: Id,
-    value: Annotated[str | None, typer.Argument(metavar="VALUE", help="What was true instead, if known.")] = None,
+    value: Annotated[str | None, argument("VALUE", "What was true instead, if known.")] = None,
     source: From = None,
     one: One = None,
     *,
@@ -148,7 +145,7 @@ def correct(
 @app.command()
 @options.scoped
 def undo(
-    change: Annotated[str, typer.Argument(metavar="ID", help="A change's id, or a fact's: what recorded it.")],
+    change: Annotated[str, argument("ID", "A change's id, or a fact's: what recorded it.")],
     one: One = None,
     *,
     target: options.Target,
@@ -162,7 +159,7 @@ def undo(
 @app.command()
 @options.scoped
 def profile(
-    tokens: Annotated[int, typer.Option("--tokens", min=1, help="The most estimated tokens.")] = 200,
+    tokens: Annotated[int, option("--tokens", "The most estimated tokens.", min=1)] = 200,
     one: One = None,
     *,
     target: options.Target,
@@ -182,17 +179,12 @@ def profile(
 @app.command()
 @options.scoped
 def extract(
-    extractor: Annotated[str, typer.Option("--extractor", metavar="NAME", help="An installed extractor.")] = "rules",
+    extractor: Annotated[str, option("--extractor NAME", "An installed extractor.")] = "rules",
     model: options.Model = None,
     base_url: options.BaseUrl = None,
     price: Annotated[
         str | None,
-        typer.Option(
-            "--price",
-            metavar="IN,OUT",
-            help="What a million tokens cost, to show what was spent: 0.25,2.",
-            rich_help_panel=options.MODEL,
-        ),
+        option("--price IN,OUT", "What a million tokens cost, to show what was spent: 0.25,2.", options.MODEL),
     ] = None,
     one: One = None,
     dry_run: options.DryRun = False,

@@ -8,32 +8,26 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
-
 from memoranda.plugins import Backend
 from memoranda.urls import redacted, scheme_of
 from memoranda_cli.measuring import Cost, measured
 from memoranda_cli.plot import check_plot, svg_plot, write_plot
 from memoranda_commands import options
 from memoranda_commands.exits import CommandError, ExitCode
+from memoranda_commands.options import argument, option
 from memoranda_commands.terminal import show, show_json, table
 from memoranda_commands.values import whole_numbers
 
 
 def bench(
-    urls: Annotated[
-        list[str] | None, typer.Argument(metavar="[URL]...", help="The stores; by default memory:// and a new file.")
-    ] = None,
+    urls: Annotated[list[str] | None, argument("[URL]...", "The stores; by default memory:// and a new file.")] = None,
     sizes: Annotated[
-        str, typer.Option("--sizes", metavar="N,N,...", help="How many items the store holds, one after the other.")
+        str, option("--sizes N,N,...", "How many items the store holds, one after the other.")
     ] = "1000,10000",
-    calls: Annotated[int, typer.Option("--calls", min=1, help="How many calls of each kind to measure.")] = 200,
-    plot: Annotated[
-        Path | None, typer.Option("--plot", metavar="FILE", help="Write a plot of how cost grows, as SVG.")
-    ] = None,
+    calls: Annotated[int, option("--calls", "How many calls of each kind to measure.", min=1)] = 200,
+    plot: Annotated[Path | None, option("--plot FILE", "Write a plot of how cost grows, as SVG.")] = None,
     processor: Annotated[
-        bool,
-        typer.Option("--processor", help="Measure this process's processor time, for engines that run within it."),
+        bool, option("--processor", "Measure this process's processor time, for engines that run within it.")
     ] = False,
     store_options: options.StoreOptions = None,
     as_json: options.Json = False,

@@ -6,12 +6,11 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from memoranda.store import Capability
 from memoranda.urls import redacted
 from memoranda_commands import options
 from memoranda_commands.exits import CommandError, ExitCode
+from memoranda_commands.options import argument, option
 from memoranda_commands.terminal import progress, say, show_json
 from memoranda_userdata import (
     BATCH,
@@ -31,19 +30,17 @@ if TYPE_CHECKING:
 
 @options.scoped
 def copy(
-    source: Annotated[str, typer.Argument(metavar="SOURCE", help="The store to read.")],
-    destination: Annotated[str, typer.Argument(metavar="DESTINATION", help="The store to write.")],
+    source: Annotated[str, argument("SOURCE", "The store to read.")],
+    destination: Annotated[str, argument("DESTINATION", "The store to write.")],
     metadata: options.Owner = None,
     policy: Policy = OnConflict.FAIL,
-    deleted: Annotated[bool, typer.Option("--deleted", help="Deleted items, too; they stay deleted.")] = False,
+    deleted: Annotated[bool, option("--deleted", "Deleted items, too; they stay deleted.")] = False,
     dry_run: options.DryRun = False,
     source_options: Annotated[
-        list[str] | None,
-        typer.Option("--source-option", metavar="KEY=VALUE", help="An option of the source's own; may be repeated."),
+        list[str] | None, option("--source-option KEY=VALUE", "An option of the source's own; may be repeated.")
     ] = None,
     destination_options: Annotated[
-        list[str] | None,
-        typer.Option("--option", "-o", metavar="KEY=VALUE", help="An option of the destination's own."),
+        list[str] | None, option("--option -o KEY=VALUE", "An option of the destination's own.")
     ] = None,
     as_json: options.Json = False,
 ) -> None:
