@@ -277,7 +277,6 @@ def _run(
     work: Callable[[Facts], Coroutine[Any, Any, T]],
     access: Access = "read",
 ) -> T:
-    """Return the result of the work on the facts of the owner that the options name."""
     from memoranda_facts import Facts
     from memoranda_facts.extraction import everyday_schema
 

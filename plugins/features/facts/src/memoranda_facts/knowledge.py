@@ -149,7 +149,6 @@ class Knowledge:
         return Timeline(log, declared.kind, subject, declared.name)
 
     def place(self, entry_id: str) -> Key | None:
-        """Return the slot that an entry belongs to."""
         if self._places is None:
             self._places = _places(self.logs)
         return self._places.get(entry_id)

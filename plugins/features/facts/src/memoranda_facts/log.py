@@ -240,7 +240,6 @@ def in_order(record: Record) -> tuple[str, str, int]:
 
 
 def _key(row: Payload) -> tuple[str, str | None, str | None]:
-    """Return what a record is made of."""
     return row.item_id, row.text, row.trust
 
 

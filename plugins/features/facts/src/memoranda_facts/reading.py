@@ -144,7 +144,6 @@ class FactReading:
 
 
 def _about(facts: list[Fact], knowledge: Knowledge, subject: str | None, predicate: str | None) -> list[Fact]:
-    """Return a copy of the list with those of a subject and a predicate."""
     if subject is not None:
         wanted = knowledge.names.root(checked_name(subject, "subject"))
         facts = [fact for fact in facts if knowledge.names.root(fact.subject) == wanted]

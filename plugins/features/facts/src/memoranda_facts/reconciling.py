@@ -69,7 +69,6 @@ class RemovalWatch(Observer):
             self._is_busy = False
 
     def cleared(self, metadata: MemoryMetadata | None, removed: int) -> None:
-        """Take note of a removal."""
         if removed and (metadata is None or metadata.user_id is None):
             self._anywhere += 1
         elif removed and metadata is not None and metadata.user_id is not None:
@@ -204,7 +203,6 @@ class Reconciling(Changes):
         )
 
     async def _take_up_again(self, knowledge: Knowledge, lost: Collection[str]) -> None:
-        """Undo that entries were forgotten whose sources have been restored."""
         present = {record.id for record in knowledge.records}
         for record in _active(knowledge):
             back = any(target in present and target not in lost for target in record.targets)
@@ -232,7 +230,6 @@ class Reconciling(Changes):
 
 
 def _joined(earlier: Receipt, later: Receipt) -> Receipt:
-    """Return two receipts of what was taken back as one."""
     lists: dict[str, Any] = {
         name: tuple(dict.fromkeys((*getattr(earlier, name), *getattr(later, name))))
         for name in ("entries", "replaced", "unsure", "removed")

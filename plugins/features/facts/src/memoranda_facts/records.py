@@ -249,7 +249,6 @@ class Slot:
 
     @property
     def entry_prefix(self) -> str:
-        """What the ids of its entries begin with."""
         return f"fact-{self.mark}-"
 
     def entry_id(self, number: int) -> str:

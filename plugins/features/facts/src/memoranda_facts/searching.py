@@ -102,7 +102,6 @@ class SlotIndex:
         return [*self._known.all_of(subject), *self._aliases.get(same_text(subject), ())]
 
     def mentioned(self, words: Sequence[str]) -> set[str]:
-        """Return the keys of the subjects that a question of these words names."""
         found: set[str] = set()
         for first in range(len(words)):
             for end in range(first + 1, min(len(words), first + self._longest_name) + 1):
@@ -119,7 +118,6 @@ class FactIndex:
 
     @property
     def schema(self) -> Schema:
-        """The schema of the facts."""
         return self.knowledge.schema
 
     def _facts(self, slots: Iterable[Key]) -> list[Fact]:
@@ -128,7 +126,6 @@ class FactIndex:
         return [fact for key in placed for fact in self.knowledge.of_slot(key, self._moment, history=self._history)]
 
     def of_entry(self, entry_id: str) -> Fact | None:
-        """Return the fact that an entry is part of."""
         key = self.knowledge.place(entry_id)
         found = [] if key is None else self._facts([key])
         return next((fact for fact in reversed(found) if entry_id in fact.entries), None)
@@ -150,7 +147,6 @@ class FactIndex:
         return self.names.root(str(fact.object)) if isinstance(fact.object, (str, Ref)) else None
 
     def terms_of(self, fact: Fact) -> FactTerms:
-        """Return the terms of a fact."""
         found = self.slots.terms.get(fact.entries)
         if found is None:
             said = [*self.schema.names_of(fact.predicate), str(fact.object), *map(str, fact.qualifiers.values())]
@@ -269,7 +265,6 @@ async def _ranked_alone(question: Question, answers: Sequence[Fact], limit: int)
 
 
 def _sentence(fact: Fact) -> str:
-    """Return a fact as a text to be ranked."""
     said = [fact.subject, fact.predicate.replace("_", " "), str(fact.object), *map(str, fact.qualifiers.values())]
     return " ".join(said)
 

@@ -175,7 +175,6 @@ class Timeline:
         return self.fact(Run(assertion.start, assertion.end, [assertion]), state)
 
     def fact(self, run: Run, state: State) -> Fact:
-        """Return what a run says."""
         if state in run.facts:
             return run.facts[state]
         first, asserting = run.first, sorted(run.assertions, key=lambda each: (each.record.at, each.record.number))
@@ -226,7 +225,6 @@ class Timeline:
         return list(found.values())
 
     def _taken_back(self, found: list[Assertion]) -> tuple[list[Assertion], list[Assertion]]:
-        """Part the assertions into those that stand and those that were taken back."""
         takers = [record for record in self.active if record.kind in ("correct", "retract", "forget")]
         denied: dict[str, list[Record]] = {}
         for record in takers:
@@ -282,7 +280,6 @@ class Timeline:
 
 
 def _supersede(assertions: Sequence[Assertion]) -> None:
-    """Take from every piece what later assertions of other values supersede."""
     latest_first = sorted(assertions, key=lambda each: each.order, reverse=True)
     whole = {id(each): list(each.pieces) for each in assertions}
     # For each trust: the nearest later open assertion that has at least that much, and the nearest of another value.
@@ -334,7 +331,6 @@ def _without(pieces: list[Interval], taken: Interval) -> list[Interval]:
 
 
 def _runs(asserting: list[Assertion]) -> list[Run]:
-    """Join the pieces of one value that touch or overlap."""
     runs: list[Run] = []
     pieces = sorted(((start, stop, at) for at, each in enumerate(asserting) for start, stop in each.pieces))
     for start, stop, at in pieces:

@@ -142,7 +142,6 @@ class FactWriting(FactReading):
         )
 
     async def _one(self, draft: Record, provenance: Provenance, expect: Expected | None) -> Receipt:
-        """Write one draft to its slot."""
         own_key = draft.key is not None
         if not own_key and provenance.item_ids:
             draft = replace(draft, key=_key_of(draft, provenance))

@@ -112,7 +112,6 @@ def read_answer(text: str, utterances: Mapping[str, Utterance], known: Mapping[s
 
 
 def _proposals(text: str) -> tuple[list[Any], list[Any]]:
-    """Return the facts and the ends of an answer."""
     if len(text) > LONGEST_ANSWER:
         raise UnusableAnswerError("it is too long")
     start, end = text.find("{"), text.rfind("}")

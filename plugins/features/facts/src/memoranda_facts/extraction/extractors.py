@@ -18,6 +18,7 @@ from memoranda.plugins.hookspecs import FactExtractorSpec
 from memoranda.plugins.registry import Registry, default_registry
 from memoranda.store.backend import end_of_life
 from memoranda_backend.text import fold_words, index_terms
+from memoranda_facts.extraction.rule_table import phrase
 from memoranda_facts.results import Candidate, Fact
 from memoranda_facts.values import EVER, same_text, start_of
 from memoranda_messages.prompts import outside_memories
@@ -28,14 +29,7 @@ RECALLED = "recalled"
 CLOCKS_DIFFER_SECONDS = 3_600.0
 """By how many seconds the clocks of machines differ at the most; what is said to be older was stored later."""
 
-_CONFIRMATION = re.compile(
-    r"\s*(?:(?:oh|ah|well|haha),?\s+)?(?:yes|yep|yup|yeah|correct|exactly|right|indeed|true|sure|absolutely|definitely|"
-    r"that(?:['’]s| is) (?:right|correct|true|it)|you(?:['’]re| are) right|i do|i am)\b"
-    r"(?:[,.!\s]+(?:that(?:['’]s| is) (?:right|correct|true|it)|exactly|correct|right|indeed|thanks|thank you|i do|"
-    r"i am))*"
-    r"[.!\s]*",
-    re.IGNORECASE,
-)
+_CONFIRMATION = re.compile(phrase("CONFIRMATION"), re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,15 +169,12 @@ class OpenFacts:
             self._add(OpenFact(fact.subject, fact.predicate, str(fact.object), start_of(since), kind))
 
     def of(self, subject: str, predicates: Sequence[str]) -> list[OpenFact]:
-        """Return the current facts of a subject with some predicates."""
         return [each for each in self._open.get(same_text(subject), ()) if each.predicate in predicates]
 
     def all_of(self, subject: str) -> list[OpenFact]:
-        """Return all current facts of a subject."""
         return list(self._open.get(same_text(subject), ()))
 
     def note(self, made: Candidate) -> None:
-        """Take a change into account."""
         key = same_text(made.subject)
         gone = made.object if made.kind == "end" else made.replaces if made.kind == "correct" else None
         if made.kind == "end" or gone is not None:
@@ -213,5 +204,4 @@ def same_thing(said: str, value: str, *, exactly: bool = False) -> bool:
 
 
 def _naming(text: str) -> set[str]:
-    """Return the stems of the words that identify a thing."""
     return {index_terms(word)[-1] for word in fold_words(text) if word not in _NOT_NAMING}

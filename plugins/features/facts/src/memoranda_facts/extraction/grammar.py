@@ -15,7 +15,7 @@ from enum import Enum
 from functools import cache
 from typing import Literal
 
-from memoranda_facts.extraction.rule_table import words
+from memoranda_facts.extraction.rule_table import alternatives, phrase, phrases, words
 from memoranda_facts.extraction.sentences import DAY, SAID_DATE
 
 
@@ -27,111 +27,19 @@ class Person(Enum):
     THIRD = "third"
 
 
-def _list(name: str) -> str:
-    """Return the pattern of a list of words, the longest first."""
-    return f"(?:{'|'.join(sorted(words()[name], key=len, reverse=True))})"
-
-
-UPPER, LOWER = "A-ZÀ-ÖØ-Þ", "a-zà-öø-ÿœ"
+UPPER, LOWER = phrase("UPPER"), phrase("LOWER")
 """The letters of Western Europe. Patterns with those of all alphabets take twice as long to compile."""
 
 _FURTHER_LETTER = re.compile("[\u0100-\u0152\u0154-\u024f\u0370-\u052f\u1e00-\u1eff]")
 """Other Latin letters, Greek and Cyrillic."""
 
-_NAME = (
-    rf"[{UPPER}][{LOWER}]+(?:-[{UPPER}][{LOWER}]+)?"
-    rf"(?: (?:[A-Z]\.|[{UPPER}][{LOWER}]+)){{0,2}}"
-)
-_FULL_NAME = rf"{_NAME}(?![\w'’-])"
-_ADVERBS = (
-    r"(?: (?:also|still|now|currently|really|absolutely|just|recently|actually|totally|truly|simply|always|definitely|"
-    r"originally|personally|already|finally|officially|all|both|happily|newly|proudly|sometimes|usually|mostly|very|so|"
-    r"such))*"
-)
-_NOT_A_TRADE = (
-    "good|bad|great|big|better|best|terrible|bit|kind|real|born|natural|huge|decent|lousy|total|fellow|talented|aspiring|"
-    "former|wannabe|would-be|budding|future|true|amazing|fantastic|proud|one|lot|few|pretty|like|being|becoming|having|"
-    "getting"
-)
-_JOINING = (
-    r"(?:and|but|so|because|since|while|now|for|to|in|at|on|with|after|over|last|this|again|anymore|yesterday|today)\b"
-)
-_TRADE = rf"{_list('TRADE')}(?: (?:[1-9]|I{{1,3}}|IV|V)\b)?"
-_DRUG_ENDINGS = (
-    "pril|olol|statin|formin|sartan|prazole|triptan|oxacin|cillin|mycin|etine|aline|azepam|profen|proxen|cetamol|gliptin|"
-    "dipine|zide|semide|thyroxine|insulin|aspirin|codone|tidine|pirin|adine|pride|farin|pram|pentin|gabalin|trigine|"
-    "tyline|solone|isone|glutide|gliflozin|minophen|tonin"
-)
-_MONTH_NAME = "(?:January|February|March|April|May|June|July|August|September|October|November|December)"
-_MONTH_SAID = f"(?i:{_MONTH_NAME})"
-_WEEKDAY = "(?:(?i:mon|tues|wednes|thurs|fri|satur|sun)days?)"
-_CLOCK = r"(?:\d{1,2}(?::\d\d)? ?(?:am|pm|a\.m\.|p\.m\.|h|o['’]clock|Uhr)|\d{1,2}:\d\d)"
-_NUMBER_TH = r"\d{1,2}(?:st|nd|rd|th)"
-_PHRASES = {name: _list(name) for name in words() if name != "NOT_NAME"} | {
-    "ADVERBS": _ADVERBS,
-    "ANYTHING": r"(?:[^,;:.!?…–—()\x00-]|(?<=\w)[-.,](?=\w))+",
-    "BRAND": r"(?!(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day)[A-Z][a-z]{5,}",
-    "CHANGED": "(?:upped|raised|increased|bumped|doubled|lowered|reduced|cut|dropped|halved|changed|adjusted)",
-    "DAY": DAY,
-    "DID": rf"(?:(?: have| has|['’]ve|['’]s)?{_ADVERBS})",
-    "DOING": r"(?!playing|learning|working|going|doing|getting|having|using)[a-z]+ing",
-    "END": r"(?=\s*(?:[,;:!?)…–—\x00]|\.(?!\w)|- |$)|\s+(?:and|but|so|because|since|while|now|too|any ?more|"
-    r"any longer|again|where|over|after|before|until|instead|btw|to be|"
-    r"which|who|when|though|although|as well|these days|right now|at the moment|at|for|"
-    r"with (?:my|his|her|our|a|an|two)|"
-    r"last|this (?:week|month|year|morning|summer|winter|spring)|yesterday|today|on (?:[A-Z]\w+|\d+)|"
-    r"in (?:early |late )?(?:[A-Z]\w+|\d+|spring|summer|autumn|fall|winter)|"
-    rf"in (?i:{_MONTH_NAME})|"
-    r"back in|(?:about |over )?(?:[a-z]+|\d+) (?:day|week|month|year)s? ago)\b)",
-    "DONE": r"\b(?! (?:with|if|when)\b| in (?:the|a|my|this) (?:dream|film|movie|story|game|book|novel|play|show)\b)",
-    "AND": r"(?:and|or|&)",
-    "ALLERGIC_TO": r"[a-z-]+(?: (?!and|but|so|or|which|since)[a-z-]+)?",
-    "ALLERGY_TO": rf"(?:(?:my |the |some |all |most |any )?(?:{_list('ALLERGEN')}|[a-z]*(?:{_DRUG_ENDINGS})|"
-    r"(?!(?:always|sometimes|perhaps|besides|nowadays|thus|needs|is|was|has|does|this|its)\b)[a-z]{2,}[a-rt-z]s))\b",
-    "AMOUNT": r"(?:[$€£] ?)?\d+(?:[.,]\d+)*(?:k\b)?(?: ?(?:[$€£]|euros?|dollars?|pounds?|francs?|kg|kilos?|lbs?))?"
-    r"(?: (?:a|per) (?:month|week|year|hour))?",
-    "DOSE": r"\d+(?:[.,]\d+)? ?(?:mg|ml|mcg|µg|IU)\b"
-    r"(?: (?:a|per) (?:day|week)| (?:once|twice) (?:a day|daily)| daily)?",
-    "DOSED": r"(?=\s*(?:[,;:!?)…–—\x00]|\.(?!\w)|$)|\s+(?:and|but|so|because|since|now|every|each|once|twice|daily|"
-    r"in the|at|before|after|with|for|from|last|this|yesterday|today|on|these days)\b)",
-    "MEDICINE": r"(?!(?:the|my|a|an|it|this|that|water|more|less|dose|dosage)\b)[A-Za-z][a-z-]{3,}(?: D3?)?",
-    "WHO_DOSES": r"(?:(?:[Tt]he |[Mm]y )?(?:[Dd]octor|[Dd]oc|GP|[A-Z]?[a-z]+(?:ologist|iatrist))(?: [A-Z]\w+)?|"
-    r"[Hh]e|[Ss]he|[Tt]hey|I|[Ww]e)",
-    "DRUG": rf"[a-z]*(?:{_DRUG_ENDINGS})",
-    "HAVING": rf"(?: have| has|['’]ve|['’]s){_ADVERBS}",
-    "HIS": "(?:my|his|her|their)",
-    "LASTED": r"(?: for (?:about |over |almost |the (?:last|past) )?(?P<lasted>(?:\d+|a|two|three|four|five|six|seven|"
-    r"eight|nine|ten) (?:years?|months?|weeks?)))?",
-    "NAME": _FULL_NAME,
-    "NAME_OF": rf"{_NAME}(?![\w-])",
-    "OCCUPATION": rf"(?:(?!(?:{_NOT_A_TRADE})\b)[A-Za-zà-ÿ/-]+ ){{0,3}}"
-    rf"{_TRADE}(?! (?:of|shop|school|class)\b)",
-    "ONE_WORD": "[A-Za-z][a-z]+",
-    "ORG": rf"(?:(?:(?:St|Mt)\. )?[{UPPER}][\w&'’.-]*\w(?:(?: of| for| and| &| the)* [{UPPER}0-9][\w&'’-]*){{0,4}}"
-    rf"|(?:an?|the) (?!new\b)(?:[\w-]+ ){{0,3}}{_list('BUSINESS')})",
-    "PET": rf"(?:[{LOWER}-]+ ){{0,2}}{_list('PET_KIND')}",
-    "PLACE": rf"(?:the )?(?:(?:St|Ste|Mt|Ft)\. )?[{UPPER}][\w'’-]+"
-    rf"(?:(?: of| de| del| do| da| dos| di| la| am| sur| upon| on|,)? [{UPPER}][\w'’-]+){{0,4}}(?:,? D\.C\.)?",
-    "PHONE": rf"{_list('PHONE')}(?: (?:[A-Z]?\d+\w*|Pro|Plus|Max|Ultra|Mini|SE|Air))*",
-    "PRODUCT": r"[A-Z][\w+#.-]*\w(?: (?:[A-Z][\w+#.-]*\w|v?\d[\w.]*\w|\d))*",
-    "RANKED": rf"(?:(?i:{_list('RANK')}) ){{0,2}}(?i:{_TRADE})",
-    "SAID_DATE": SAID_DATE,
-    "SCHOOL": rf"(?:[{UPPER}][\w'’.-]*(?: [{UPPER}][\w'’.-]*){{0,3}} (?:School|Elementary|Primary|Academy|High|College|"
-    rf"Preschool|Kindergarten|Montessori)|St\.? [{UPPER}]\w+(?:['’]s)?)",
-    "SOME_HOME": r"(?:an?|the|our|my) (?:new |small |big |tiny |little )*(?:place|flat|apartment|studio|house|home|"
-    r"condo|loft|cottage|dorm)",
-    "SAID": rf"(?:(?:the|my|our|his|her|an?) )?[\w&'’.+#-]*\w(?: (?!{_JOINING})[\w&'’.+#-]*\w){{0,3}}?",
-    "GADGET": r"(?:[a-z]?[A-Z][\w+-]*)(?: (?:[A-Z0-9][\w+-]*|phone|bike|car))*",
-    "NO_MORE": r"(?:any ?more|any longer|no more)",
-    "WEEKDAY": _WEEKDAY,
-    "WHEN": rf"(?:{_WEEKDAY}(?:,? (?:at )?{_CLOCK})?|{_CLOCK}|{DAY}|the {_NUMBER_TH}(?: of {_MONTH_SAID})?|"
-    rf"{_MONTH_NAME})",
-    "TO_WHEN": r"(?:to|on|for|at|in)",
+_SAID = {"DAY": DAY, "SAID_DATE": SAID_DATE}
+_PHRASES = {
+    **{name: alternatives(name) for name in words() if name != "NOT_NAME"},
+    **_SAID,
+    **{name: phrase(name, **_SAID) for name in phrases("grammar.txt")},
 }
-_OTHER = (
-    rf"(?P<who>[Mm]y {_list('ONLY_ONE')}(?:,? {_FULL_NAME},?)?"
-    rf"|(?:[Mm]y [a-z-]+(?: (?!to|in|at|of|on|for|from|by|with)[a-z]+)?,? )?{_FULL_NAME})"
-)
+_ADVERBS, _OTHER = _PHRASES["ADVERBS"], _PHRASES["OTHER"]
 _SUBJECTS = {
     Person.FIRST: {
         "SUBJECT": r"[Ii]\b|[Ii]m\b|[Ww]e\b",
@@ -159,7 +67,7 @@ _SUBJECTS = {
         "BE": rf"{_OTHER}(?: is|['’]s){_ADVERBS}",
         "WAS": rf"{_OTHER} was{_ADVERBS}",
         "HAVE": rf"{_OTHER}{_ADVERBS}(?: has(?: got)?|['’]s got){_ADVERBS}",
-        "MY": rf"(?P<who>[Mm]y {_list('ONLY_ONE')}|{_NAME})['’]s",
+        "MY": rf"(?P<who>[Mm]y {alternatives('ONLY_ONE')}|{_PHRASES['A_NAME']})['’]s",
         "NOT": r"(?:doesn['’]t|does not)",
         "BE_NOT": rf"{_OTHER} (?:isn['’]t|is not)",
     },
@@ -167,28 +75,8 @@ _SUBJECTS = {
 _SLOT = re.compile(r"\{(?:(?P<group>[a-z]+)=)?(?P<name>[A-Z_]+)\}")
 _VERB = re.compile(r"(?<!\?P)<([a-z]+)>")
 
-_CLAUSE = re.compile(
-    r"^|[,;:!…–—)-]\s+|\b(?:and|but|so|because|since|as|'cause|cuz|cause|why|how much|reasons?|you know|now that|"
-    r"given that|considering(?: that)?|knowing)\s+",
-    re.IGNORECASE,
-)
-_WISHED = r"I(?: want|['’]d like| would like) you to"
-_REMINDER = (
-    r"(?:(?:please|pls|just|also|always)\s+)*"
-    rf"(?:(?:(?:can you|you (?:should|need to|must|have to)|{_WISHED})\s+(?:(?:please|just|also|always)\s+)*)?"
-    r"(?:remember|note|keep in mind|bear in mind|be aware|don['’]?t forget|(?:make|take) (?:a )?note|save)"
-    rf"|(?:you (?:should|must)|{_WISHED}) know)"
-    r"(?: for (?:later|next time|the future))?(?:,? that)?"
-)
-_OPENING = re.compile(
-    r"(?:well|yeah|yes|yep|yup|oh|wow|hey|hi|hello|thanks|thank you|actually|honestly|btw|by the way|also|plus|anyway|"
-    r"now|currently|nowadays|lately|recently|fyi|sure|absolutely|definitely|totally|no|and|but|so|besides|personally|"
-    r"fun fact|as you know|these days|(?:it )?turns out(?: that)?|(?:sad|bad|good|big|great|some) news|news|"
-    r"guess what|just|ok|okay|update|quick update|correction|sorry|ugh|so+|yay|finally|unfortunately|sadly|luckily|"
-    rf"{_REMINDER}|(?:from|starting|as of) (?:{_MONTH_NAME}|now|next (?:week|month))(?: on)?|{SAID_DATE})"
-    r"(?:,|:|!|\.+)?\s+",
-    re.IGNORECASE,
-)
+_CLAUSE = re.compile(phrase("CLAUSE"), re.IGNORECASE)
+_OPENING = re.compile(phrase("OPENING", **_SAID), re.IGNORECASE)
 
 
 def clause_starts(text: str) -> list[int]:

@@ -12,8 +12,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 
-from memoranda_facts.extraction.grammar import LOWER, UPPER, Person, has_further_letters, pattern
-from memoranda_facts.extraction.rule_table import Rule, rules, words
+from memoranda_facts.extraction.grammar import LOWER, Person, has_further_letters, pattern
+from memoranda_facts.extraction.rule_table import Rule, phrase, phrases, rules, words
 from memoranda_facts.extraction.sentences import Sentence
 
 Needed = tuple[tuple[str, ...], ...]
@@ -49,7 +49,6 @@ class LazyPattern:
         return None if found is None else found.match(text, start)
 
     def finditer(self, text: str) -> Iterator[re.Match[str]]:
-        """Return all matches in a text."""
         found = self._ready(text)
         return iter(()) if found is None else found.finditer(text)
 
@@ -147,7 +146,6 @@ def _group(template: str, start: int) -> tuple[str, int]:
 
 
 def _split(inner: str) -> Sequence[str]:
-    """Return the alternatives of a group."""
     parts, depth, last, place = [], 0, 0, 0
     while place < len(inner):
         token = _TOKEN.match(inner, place)
@@ -176,140 +174,26 @@ class Language:
     """The verb and the speaker in the order that they have behind an adverb, if that is another."""
 
 
-def _clauses(joining: str, opening: str) -> re.Pattern[str]:
-    begins = rf"(?:^|[,;:!…–—-]\s+|\b(?:{joining})\s+)"
-    return re.compile(rf"{begins}(?:(?:{opening})(?:,|:|!)?\s+)*", re.IGNORECASE | re.MULTILINE)
+def _language(name: str, verb_first: re.Pattern[str] | None = None) -> Language:
+    """Return a language by its patterns in ``patterns.txt``, whose names end with its own."""
+    ending = f"_{name.upper()}"
+    own = {each.removesuffix(ending): phrase(each) for each in phrases() if each.endswith(ending)}
+    begins = rf"(?:^|[,;:!…–—-]\s+|\b(?:{own.pop('JOINING')})\s+)"
+    clause = re.compile(rf"{begins}(?:(?:{own.pop('OPENING')})(?:,|:|!)?\s+)*", re.IGNORECASE | re.MULTILINE)
+    marks, unreal = (re.compile(rf"\b(?:{own.pop(words)})\b", re.IGNORECASE) for words in ("MARKS", "UNREAL"))
+    return Language(name, marks, clause, unreal, own, verb_first)
 
 
-def _words(some: str) -> re.Pattern[str]:
-    return re.compile(rf"\b(?:{some})\b", re.IGNORECASE)
-
-
-def _end(following: str) -> str:
-    """Return where a phrase ends: at a stop, or before one of these words."""
-    return rf"(?=\s*(?:[,;:!?)…–—\x00]|\.(?!\w)|- |$)|\s+(?:{following})\b)"
-
-
-_COMMON_NOUN = rf"[{LOWER}]+"
-_OCCUPATION = rf"[{LOWER}]+(?: de [{LOWER}]+)?"
-
-_GERMAN_TITLE = (
-    r"(?!(?:Mutter|Vater|Schwester|Bruder|Tochter|Kunde|Kundin|Single|Sportler|Raucher|Vegetarier|Veganer|Student)\w*\b)"
-    rf"[{UPPER}][{LOWER}]*(?:er|erin|ist|istin|ent|entin|eur|eurin|ant|antin|or|orin|mann|frau|kraft|chef|chefin|leitung|"
-    r"wirt|wirtin|selle|sellin)"
-)
-"""A noun that ends as trades do; towns have such people, too, so that it counts only beside a company or a job."""
-
-
-def _title(trades: str) -> str:
-    return rf"(?:{'|'.join(words()[trades])})(?: de [{LOWER}]+)?"
-
-
-_MONTHS_DE = "(?:januar|februar|märz|april|mai|juni|juli|august|september|oktober|november|dezember)"
-_TIMES_DE = (
-    rf"(?:{_MONTHS_DE}|(?:tag|woche|monat|jahr)\w*|\w+tag|wochenende|frühling|frühjahr|sommer|herbst|winter|anfang|ende|"
-    r"gestern|heute|kurzem|neuestem|\d{4})\b"
-)
-_MONTHS_ES = (
-    "(?:enero|febrero|marzo|abril|mayo|junio|julio|agosto|septiembre|octubre|noviembre|diciembre|primavera|verano|otoño|"
-    "invierno)"
-)
-_MONTHS_FR = (
-    "(?:janvier|février|mars|avril|mai|juin|juillet|août|septembre|octobre|novembre|décembre|printemps|été|automne|"
-    "hiver)"
-)
-
-GERMAN = Language(
-    "de",
-    marks=_words("ich|wir|mir|mein|meine|bin|ist|sind|haben|habe|wurde|nehme"),
-    clause=_clauses(
-        "und|aber|denn|weil",
-        r"(?:bitte )?(?:merke? dir(?: bitte)?|vergiss(?: bitte)? nicht|denk(?: bitte)? (?:daran|dran)|du musst wissen)"
-        r",? dass|"
-        r"ja|also|übrigens|leider|naja|ach|hallo|hi|so|jetzt|nun|heute|gestern|inzwischen|mittlerweile|aktuell|derzeit|"
-        rf"zurzeit|momentan|endlich|neuerdings|(?:seit|im|am) (?:\w+ )?{_TIMES_DE}(?: {_MONTHS_DE})?|"
-        rf"(?:letzte|diese)[nsr]? {_TIMES_DE}|vor (?:\w+ )?(?:tagen|wochen|monaten|kurzem|einem (?:monat|jahr))|"
-        r"seit \w+",
-    ),
-    unreal=_words(
-        r"würde|würden|möchte|möchten|will|wollen|wenn|falls|ob|vielleicht|hätte|könnte|könnten|sollte|soll|sollen|fast|"
-        r"beinahe|nie|niemals|glaube|denke|hoffe|sagt|sagte|schrieb|schreibt|laut|meint|meinte|"
-        r"erzählt\w*|behauptet|angeblich|geträumt|stell dir vor|wünschte|wäre"
-    ),
-    phrases={
-        "END": _end(
-            r"und|aber|weil|seit|mit|für|am|im|in|bei|jetzt|nun|denn|wo|der|die|das|wegen|letzte\w*|gestern|heute|vor"
-        ),
-        "WHEN": r"(?:gestern|heute|letzte[ns]? \w+|diese[ns]? \w+|vor \w+ \w+|im \w+|am \w+|endlich|gerade|inzwischen|"
-        r"schon|leider|jetzt)",
-        "NOUN": rf"[{UPPER}][{LOWER}]+",
-        "TITLE": _GERMAN_TITLE,
-        "WHO_DOSES": r"(?:[Mm]eine? |[Dd]er |[Dd]ie )(?:Arzt|Ärztin|Hausarzt|Hausärztin|Doktor|Psychiaterin|Psychiater|"
-        r"Kardiologin|Kardiologe)",
-        "COMPANY": rf"(?:der |dem |einer |einem )?[{UPPER}][\w&.-]*\w(?: [{UPPER}][\w&.-]*\w){{0,2}}",
-    },
-    verb_first=re.compile(rf"([{LOWER}]+) (ich|wir)\b"),
-)
-SPANISH = Language(
-    "es",
-    marks=_words(
-        "yo|mi|mis|me|ya|vivo|vivimos|trabajo|soy|estoy|tengo|hemos|dejé|murió|nos|toco|juego|aprendo|vendí|ahora|rompimos|"
-        "renuncié|perdí|fumo|tomo|mudamos|trabajamos|he vuelto|vuelvo a|volví a|"
-        "no como|bebo|hablo|estudio|llamo|mis hij[oa]s"
-    ),
-    clause=_clauses(
-        "y|pero|porque|así que",
-        r"(?:por favor,? )?(?:recuerda|acuérdate de|no olvides|ten en cuenta|toma nota de|apunta|anota|que sepas) que|"
-        r"bueno|pues|hola|oye|ah|sí|por cierto|lamentablemente|ayer|anoche|hoy|ahora mismo|actualmente|recientemente|"
-        r"últimamente|por fin|finalmente|hace poco|hace (?:\w+ )?(?:días?|semanas?|mes(?:es)?)|"
-        rf"(?:desde|en) (?:\w+ de )?{_MONTHS_ES}|desde (?:ayer|hoy|hace (?:poco|\w+ \w+))|"
-        r"(?:el|la) (?:\w+ )?(?:día|semana|mes|año|lunes|martes|miércoles|jueves|viernes|sábado|domingo) (?:pasad[oa])|"
-        r"est[ae] (?:semana|mes|año|mañana|fin de semana)",
-    ),
-    unreal=_words(
-        "quiero|queremos|quisiera|gustaría|si|ojalá|tal vez|quizás?|podría|debería|casi|nunca|creo|pienso|espero|dice|"
-        "dijo|escribió|contó|según|cuenta|imagina|supongamos|a lo mejor|haría"
-    ),
-    phrases={
-        "END": _end("y|pero|porque|con|desde|el|la|en|hace|ayer|hoy|por|para|ahora|donde|este|esta|que|hoy|anoche"),
-        "NOUN": _COMMON_NOUN,
-        "OCCUPATION": _OCCUPATION,
-        "TITLE": _title("TRADE_ES"),
-        "WHO_DOSES": r"(?:[Ee]l |[Ll]a |[Mm]i )(?:médic[oa]|doctora?|psiquiatra|cardiólog[oa])",
-    },
-)
-FRENCH = Language(
-    "fr",
-    marks=_words("je|j|nous|on|mon|ma|mes|le|la|est|suis|c"),
-    clause=_clauses(
-        "et|mais|car|parce que|donc",
-        r"(?:s['’]il te plaît,? )?(?:n['’]oublie pas|souviens-toi|rappelle-toi|retiens|sache|note|garde en tête) que|"
-        r"bon|bonjour|salut|alors|ah|oui|au fait|malheureusement|hier|aujourd['’]hui|maintenant|actuellement|désormais|"
-        rf"récemment|enfin|finalement|(?:depuis|en|au|cet|cette) (?:début |fin |le mois de )?{_MONTHS_FR}|"
-        r"depuis (?:hier|peu|(?:\w+ )?(?:jours?|semaines?|mois|ans?|années?))|"
-        r"il y a (?:\w+ )?(?:jours?|semaines?|mois)|"
-        r"(?:le|la|ce|cette) (?:jour|semaine|mois|année|lundi|mardi|mercredi|jeudi|vendredi|samedi|dimanche)"
-        r"(?: dernière?|-ci)?|l['’](?:année|été|hiver|automne) (?:dernière?|passée?)",
-    ),
-    unreal=_words(
-        "voudrais|voudrions|veux|aimerais|si|peut-être|pourrais|devrais|presque|jamais|crois|pense|espère|dit|disait|"
-        "écrit|selon|raconte|imagine|supposons|serais|aurais"
-    ),
-    phrases={
-        "END": _end(
-            "et|mais|parce|car|avec|depuis|le|la|en|il y a|hier|pour|dans|où|ce|cet|cette|qui|maintenant|à|au|aujourd"
-        ),
-        "NOUN": _COMMON_NOUN,
-        "OCCUPATION": _OCCUPATION,
-        "TITLE": _title("TRADE_FR"),
-        "WHO_DOSES": r"(?:[Ll]e |[Ll]a |[Mm]on |[Mm]a )(?:médecin|docteure?|psychiatre|cardiologue|généraliste)",
-    },
-)
+_LANGUAGES = {
+    "de": _language("de", re.compile(rf"([{LOWER}]+) (ich|wir)\b")),
+    "es": _language("es"),
+    "fr": _language("fr"),
+}
 
 
 @cache
 def _compiled(name: str) -> tuple[tuple[Rule, tuple[LazyPattern, ...]], ...]:
-    language = next(each for each in (GERMAN, SPANISH, FRENCH) if each.name == name)
+    language = _LANGUAGES[name]
     return tuple(
         (rule, tuple(LazyPattern(template, Person.FIRST, language.phrases) for template in rule.templates))
         for rule in rules(language.name)
@@ -319,7 +203,7 @@ def _compiled(name: str) -> tuple[tuple[Rule, tuple[LazyPattern, ...]], ...]:
 def foreign_matches(sentence: Sentence) -> Iterator[tuple[Rule, re.Match[str]]]:
     """Yield the rules of other languages that a sentence matches, with the first match of each in a clause."""
     stated = sentence.stated
-    for language in (GERMAN, SPANISH, FRENCH):
+    for language in _LANGUAGES.values():
         if not language.marks.search(stated) or language.unreal.search(stated):
             continue
         for start in dict.fromkeys(found.end() for found in language.clause.finditer(stated)):

@@ -13,6 +13,7 @@ from importlib.resources import files
 
 from memoranda_facts.extraction.extractors import OpenFact, OpenFacts, same_thing
 from memoranda_facts.extraction.proposing import CONFIDENCE, Said
+from memoranda_facts.extraction.rule_table import phrase
 from memoranda_facts.extraction.sentences import Sentence, reported_from
 from memoranda_facts.records import Source
 from memoranda_facts.results import Candidate
@@ -20,10 +21,7 @@ from memoranda_facts.values import same_text
 
 _VALUE = r"[\w:.@+-]*\w(?: [\w:.@+-]*\w){0,3}?"
 _ENDS = r"(?=\s*(?:[.!,;…\x00]|$))"
-_MARK = (
-    r"(?:sorry|oops|wait|no wait|no|correction|actually|my mistake|my bad|i mean|hmm|pardon|perdón|perdona|"
-    r"entschuldigung|quatsch|nein|non|en fait|en realidad)[,.:!]*\s+"
-)
+_MARK = phrase("MARK")
 _MEANT = (
     r"(?:i meant(?: to say)?|i should have said|make that|it['’]?s|it is|that['’]?s|it was|ich meinte|es ist|"
     r"quise decir|quería decir|es|je voulais dire|c['’]est) "
@@ -77,33 +75,16 @@ _KINDS = {"drives": "car", "trip": "trip"}
 """What a value of a predicate is called without its name."""
 
 _CLAUSE_END = re.compile(r"[,;:!?.…–—\x00]+\s+|\b(?:and|but|so|because|und|aber|y|pero|et|mais)\s+", re.IGNORECASE)
-_SPEAKER_OR_FILLER = re.compile(
-    r"(?:i|i['’]m|i['’]ve|im|ive|we|we['’]re|we['’]ve|they|they['’]ve|have|has|had|am|are|was|were|is|been|to|that|it|the|my|our|a|an|"
-    r"just|finally|sadly|unfortunately|luckily|also|now|so|well|ok|okay|oh|btw|really|officially|already|recently|even|"
-    r"today|yesterday|tonight|this|last|next|week|month|year|morning|night|monday|tuesday|wednesday|thursday|friday|"
-    r"saturday|sunday|in|on|january|february|march|april|may|june|july|august|september|october|november|december|"
-    r"news|update|sad|bad|good|got|can|must|did|decided|managed|"
-    r"ich|wir|habe|haben|hab|bin|sind|war|mir|leider|gestern|heute|jetzt|endlich|schon|den|die|das|meinen|meine|mein|bei|job|"
-    r"yo|he|hemos|me|nos|ya|ayer|hoy|por|fin|desgraciadamente|el|la|mi|"
-    r"j['’]ai|je|nous|on|avons|ai|suis|hier|enfin|malheureusement|le|mon|ma|\d+|[-,.!:]+)",
-    re.IGNORECASE,
-)
+_SPEAKER_OR_FILLER = re.compile(phrase("SPEAKER_OR_FILLER"), re.IGNORECASE)
 """A word that may stand before an ending without making it another's."""
 
 
-_STOP = (
-    r"(?![\w'’-])(?= *(?:[.,;:!?)…–—\x00]|$)"
-    r"| +(?:and|but|so|because|since|now|too|any ?more|any longer|again|over|after|before|"
-    r"today|yesterday|tonight|last|this|in|on|at|for|with|when|though|as|due|thanks|forever|completely|altogether|entirely|"
-    r"a (?:day|week|month|year|while|few|couple)|two|three|four|five|\d+|by|btw|lol|haha|back|recently|finally|sadly|"
-    r"und|weil|seit|im|am|gestern|heute|letzte\w*|vor|y|porque|el|la|ayer|hoy|hace|et|parce|car|hier|le|il y a|en)\b)"
-)
+_STOP = phrase("STOP")
 """Where an ending stops: "I sold Golf balls" says nothing of a Golf."""
 
 
 @cache
 def _table() -> dict[str, tuple[str, ...]]:
-    """Return the words that end the values of each predicate."""
     found: dict[str, tuple[str, ...]] = {}
     about: list[str] = []
     for line in files("memoranda_facts.extraction").joinpath("endings.txt").read_text("utf-8").splitlines():

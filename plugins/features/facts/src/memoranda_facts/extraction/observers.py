@@ -158,7 +158,6 @@ class BackgroundExtraction(Observer):
             await self._guarded(user, self._read(user, [first, *more]))
 
     def _queued(self, user: str, most: int) -> list[MemoryItem]:
-        """Take some items of a user out of the queue."""
         taken: list[MemoryItem] = []
         for _ in range(self._queue.qsize()):
             item = self._queue.get_nowait()

@@ -9,7 +9,7 @@ from functools import cache
 
 from memoranda_facts.extraction.extractors import OpenFact, OpenFacts, same_thing
 from memoranda_facts.extraction.grammar import Person, letters
-from memoranda_facts.extraction.rule_table import Given, Rule, has_one_value, is_home, named_object, words
+from memoranda_facts.extraction.rule_table import Given, Rule, has_one_value, is_home, named_object, phrase, words
 from memoranda_facts.extraction.sentences import SAID_DATE, Sentence, day_of_year, said_date
 from memoranda_facts.records import Source
 from memoranda_facts.results import Candidate
@@ -23,11 +23,7 @@ NEARBY = 40
 
 _DATE_AFTER = re.compile(rf"[\s,]*(?P<date>{SAID_DATE})\b")
 _DATE_BEFORE = re.compile(rf"(?P<date>{SAID_DATE}),?\s*$", re.IGNORECASE)
-_ONLY_THEN = re.compile(
-    r"\s+(?:when|back when|as a|until|"
-    r"for (?:a (?:few|couple|while|day|week|month|year)|two|three|four|five|six|\d+)\b)",
-    re.IGNORECASE,
-)
+_ONLY_THEN = re.compile(phrase("ONLY_THEN"), re.IGNORECASE)
 _OF_A_KIND = ("dose_of", "when")
 """Predicates that have a kind in their name, as in "dose_of_aspirin" and "when_therapy"."""
 

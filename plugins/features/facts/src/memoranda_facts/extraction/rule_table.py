@@ -11,6 +11,60 @@ from typing import Literal
 
 from memoranda_facts.schema import Predicate, Schema
 
+_NAMED = re.compile(r"\{([A-Z_]+)\}")
+
+
+@cache
+def words() -> dict[str, tuple[str, ...]]:
+    """Return the words of each list."""
+    return {
+        name: tuple(word for line in lines for word in map(str.strip, line.split(",")) if word)
+        for name, lines in _named("words.txt").items()
+    }
+
+
+def alternatives(name: str) -> str:
+    """Return the pattern of a list of words, the longest first."""
+    return f"(?:{'|'.join(sorted(words()[name], key=len, reverse=True))})"
+
+
+@cache
+def phrases(*names: str) -> dict[str, str]:
+    """Return the patterns of some files, by default of both, as they are written there."""
+    found: dict[str, str] = {}
+    for file in names or ("grammar.txt", "patterns.txt"):
+        found |= {name: "".join(lines) for name, lines in _named(file).items()}
+    return found
+
+
+def phrase(name: str, **own: str) -> str:
+    """Return a pattern with what it names in capitals: one of its ``own``, a list of words, or another pattern."""
+
+    def filled(slot: re.Match[str]) -> str:
+        inner = slot[1]
+        return own.get(inner) or (alternatives(inner) if inner in words() else phrase(inner, **own))
+
+    return _NAMED.sub(filled, phrases()[name])
+
+
+def _named(file: str) -> dict[str, list[str]]:
+    """Return the indented lines of a file by the name above them."""
+    found: dict[str, list[str]] = {}
+    name = ""
+    for line in _lines(file):
+        if line.startswith(" "):
+            found[name].append(line.strip())
+        else:
+            name = line.removesuffix(":")
+            found[name] = []
+    return found
+
+
+def _lines(name: str) -> list[str]:
+    text = files("memoranda_facts.extraction").joinpath(name).read_text("utf-8")
+    return [line.rstrip() for line in text.splitlines() if line.strip() and not line.startswith("#")]
+
+
 PARTNERS = ("wife", "husband", "spouse", "partner", "fiance", "girlfriend", "boyfriend")
 """The predicates of whom somebody lives with as a couple."""
 
@@ -91,7 +145,6 @@ class Given:
 
     @property
     def predicate(self) -> str:
-        """The predicate of what is set."""
         return self.predicates[0]
 
 
@@ -178,56 +231,18 @@ def _rules(name: str) -> Iterator[Rule]:
         yield Rule(head["name"], gives, templates, frozenset((head["flags"] or "").split()))
 
 
-@cache
-def words() -> dict[str, tuple[str, ...]]:
-    """Return the words of each list."""
-    lists: dict[str, tuple[str, ...]] = {}
-    name = ""
-    for line in _lines("words.txt"):
-        if line.startswith(" "):
-            lists[name] += tuple(word.strip() for word in line.split(",") if word.strip())
-        else:
-            name = line.removesuffix(":")
-            lists[name] = ()
-    return lists
-
-
-def _lines(name: str) -> list[str]:
-    text = files("memoranda_facts.extraction").joinpath(name).read_text("utf-8")
-    return [line.rstrip() for line in text.splitlines() if line.strip() and not line.startswith("#")]
-
-
-_CUT = re.compile(
-    r"\s+(?:because|since|so|but|although|though|while|when|whenever|where|which|who|as|especially|even|too|"
-    r"very much|a lot|right now|now|these days|lately|more than|over|rather|until|after|before|every|just|also|then|"
-    r"both|for its|for their|and (?:I|I['’]m|I['’]ve|we|it|its|my|the|they|he|she|have|has|am|is|are|want|was|"
-    r"always|also|find|think|this|that|you|would|will|just|how|all|try|can|even|really|it['’]s))\b.*",
-    re.DOTALL,
-)
+_CUT = re.compile(phrase("CUT"), re.DOTALL)
 """Where an object ends and the next thought begins."""
 
-_POINTS_BACK = re.compile(
-    r"(?:that|this|these|those|it|you|your|him|her|them|their|his|its|our|my|me|us|an?|how|what|when|where|why|who|which|"
-    r"both|all|some|one|ones|either|each|every|everything|everyone|anything|something|nothing|most|none|lots|too|so|"
-    r"very|as|and|but|or|better|best|more|much|not|seeing|hearing|knowing|doing|such|any|another|two|three|the)\b",
-    re.IGNORECASE,
-)
+_POINTS_BACK = re.compile(phrase("POINTS_BACK"), re.IGNORECASE)
 """First words of what is known only from the conversation."""
 
 _THE = re.compile(
     r"the (?:ocean|sea|beach|mountains|outdoors|rain|snow|countryside|theat(?:re|er)|opera|cold|heat|forest|desert)$"
 )
-_NEEDS_CONTEXT = re.compile(
-    r"\b(?:it|you|your|yours|him|her|them|they|this|that|these|those|here|there|he|she|stuff|things?|one|ones|same|too|"
-    r"what|how|is|are|was|were|I|any ?more|myself|today|yesterday|tonight|tomorrow|last|ago|process|part|way|idea|such|"
-    r"more|up|out|their|its|much)\b"
-)
+_NEEDS_CONTEXT = re.compile(phrase("NEEDS_CONTEXT"))
 _BROKEN_OFF = re.compile(r"(?:^|\s)(?:and|or|of|to|with|in|on|for|the|my|an?|at|by|from|about)$")
-_GOES_ON = re.compile(
-    r",\s+(?!(?:and|but|so|because|since|it|it's|its|they|that|that's|which|who|how|can|could|do|you|I|I'm|we|he|she|the|"
-    r"there|this|what|especially|even|too|also|my|just|though|as|like|not|to|in|on|at|for|with|'cause|cause|due|rather|"
-    r"where|when|while|got|any|is|are|should|would|will|what's|always|here's)\b)(?:[a-z][\w-]*\s+)*[a-z]"
-)
+_GOES_ON = re.compile(phrase("GOES_ON"))
 _GERUND = re.compile(r",\s+(?:and\s+)?\w+ing\b")
 _MOST_WORDS = 8
 

@@ -18,7 +18,7 @@ from memoranda_facts.extraction.grammar import Person, clause_starts, has_furthe
 from memoranda_facts.extraction.languages import LazyPattern, foreign_matches
 from memoranda_facts.extraction.mentions import corrections, mentioned_endings
 from memoranda_facts.extraction.proposing import NEARBY, Said, Statement, subject_of, with_doses
-from memoranda_facts.extraction.rule_table import Rule, has_one_value, rules
+from memoranda_facts.extraction.rule_table import Rule, has_one_value, phrase, rules
 from memoranda_facts.extraction.sentences import Sentence, readable, reported_from, sentences
 from memoranda_facts.records import Source
 from memoranda_facts.results import Candidate, Fact
@@ -28,11 +28,7 @@ _DEATH = re.compile(
     r"\b(?:passed|died|dead|death|lost|loss|late|put down|miss(?:es|ed)?|mourn\w*|gone|stolen|gave away)\b"
 )
 _TIME_UNKNOWN = re.compile(r"\b(?:since|why|reasons?|how much)\s+$", re.IGNORECASE)
-_LONG_AGO = re.compile(
-    r"\b(?:when (?:I|he|she|we) (?:was|were)|as a (?:kid|child|teen\w*)|once|back then|in my (?:teens|twenties|youth|"
-    r"childhood))\b",
-    re.IGNORECASE,
-)
+_LONG_AGO = re.compile(phrase("LONG_AGO"), re.IGNORECASE)
 
 
 def candidates(said: Said, *, to_speaker: bool = False, known: OpenFacts | None = None) -> list[Candidate]:
@@ -126,7 +122,6 @@ def _clauses_of(rule: Rule, template: str) -> Clauses:
 
 @cache
 def _compiled(person: Person, clauses: Clauses) -> tuple[_Compiled, ...]:
-    """Return the rules of some clauses for one person."""
     found = []
     for rule in rules():
         templates = [each for each in rule.templates if _clauses_of(rule, each) == clauses]

@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple
 
 from memoranda_backend.text.terms import MONTHS
 from memoranda_facts.extraction.quotations import is_text_to_work_on, own_text
-from memoranda_facts.extraction.rule_table import with_capitals
+from memoranda_facts.extraction.rule_table import phrase, with_capitals
 
 _AS_READ = re.compile(r"[\x00-\x7f¡-¬®-˿‐-‧‰-⁞]*")
 """Characters that rules read as they are; none of them joins another."""
@@ -45,74 +45,31 @@ LONGEST = 1000
 _ABBREVIATION = re.compile(r"\b(?:Mr|Mrs|Ms|Dr|Prof|St|Jr|Sr|vs|etc|e\.g|i\.e|[A-Z])\.$")
 _END = re.compile(r"[.!?…]+(?=[\s\x00]|$)|\n+")
 
-_ASKING = re.compile(
-    r"[,;:–—-]\s+(?:(?:and|but|so|or)\s+)?(?:can|could|would|will|do|does|did|is|are|am|was|were|have|has|should|may|any|"
-    r"how|what|when|where|which|who|why|got|right|ok|okay|you|isn't|aren't|don't|doesn't|didn't)\b",
-    re.IGNORECASE,
-)
+_ASKING = re.compile(phrase("ASKING"), re.IGNORECASE)
 _TAG = re.compile(r"\b(?:right|ok|okay|isn't|aren't|don't|doesn't|didn't)$", re.IGNORECASE)
 _REQUEST = re.compile(r"\b(?:can|could|would|will|how|what)$", re.IGNORECASE)
-_UNREAL = re.compile(
-    r"\b(?:if|unless|whether|would|wouldn't|could|might|maybe|perhaps|possibly|probably|wish(?:es|ed)?|suppose|imagine|"
-    r"pretend(?:ing)?|hypothetically|as though|what about|for example|e\.g|for instance|let's say|say that|in a dream|"
-    r"dreamed|dreamt|joking|kidding|almost|nearly|supposedly|allegedly)\b|['’]d\b",
-    re.IGNORECASE,
-)
-_REPORTED = re.compile(
-    r"\b(?:sa(?:y|ys|id|ying)(?! goodbye)|tell(?:s|ing)?|told|ask(?:s|ed|ing)?|claim(?:s|ed|ing)?|hear[ds]?|"
-    r"think(?:s|ing)?|thought|believ(?:e|es|ed|ing)|guess(?:es|ed)?|hop(?:e|es|ed|ing)|"
-    r"want(?:s|ed)?(?! you to (?:remember|know|note|keep)\b)|wonder(?:s|ed|ing)?|assum(?:e|es|ed)|"
-    r"according to|mention(?:s|ed)|wrote|writes|insist(?:s|ed)|swears?|swore|reckon|seems?|rumou?r|doubt|"
-    r"not that|it's not|isn't that|never|"
-    r"(?<!you should )(?<!you must )(?<!you to )knows? (?:that|who|someone)|until|before|"
-    r"(?:feels?|felt|sounds?|looks?) like)\b",
-    re.IGNORECASE,
-)
+_UNREAL = re.compile(phrase("UNREAL"), re.IGNORECASE)
+_REPORTED = re.compile(phrase("REPORTED"), re.IGNORECASE)
 
 
-_PARTS_OF_WORK = (
-    "act|scene|chapter|version|draft|release|sprint|ticket|level|episode|season|page|section|step|slide|row|column|table|"
-    "figure|line|exercise|task|issue|module|unit|test|stage|round|branch|build"
-)
-_AT_WORK = re.compile(
-    rf"\b(?:{_PARTS_OF_WORK})s? (?:no\.? |#)?(?:\d+|[ivx]+|[a-f])\b|\bv\d+(?:\.\d+)*\b"
-    r"|\b(?:variable|function|method|parameter|repo|repository|codebase|plot|storyline)\b"
-    r"|\b(?:my|the|main|this|our) (?:main )?(?:character|villain|hero|heroine|narrator)\b",
-    re.IGNORECASE,
-)
+_AT_WORK = re.compile(phrase("AT_WORK"), re.IGNORECASE)
 """Sentences about what somebody works on: a text, a game, a program. They are no facts of a life."""
 
-_FILLERS = r"(?:(?:but|and|hm+|well|actually|wait|ok|oh)[,. ]+)*"
-_NOT_SURE = r"(?:I['’]?m not sure|I am not sure|not sure|I don['’]t know|no idea)"
+_FILLERS = phrase("FILLERS")
+_NOT_SURE = phrase("NOT_SURE")
 _DOUBTS: Mapping[Literal["thought", "still"], re.Pattern[str]] = {
     "still": re.compile(
         rf"{_FILLERS}{_NOT_SURE}(?: if| whether| that)? (?=I['’]?m still |I am still |I still )", re.IGNORECASE
     ),
-    "thought": re.compile(
-        rf"{_FILLERS}(?:I think|I believe|I guess|{_NOT_SURE},? but|maybe|perhaps|probably|if I remember (?:it )?"
-        r"(?:right|correctly)),?(?: that)? (?=\S)",
-        re.IGNORECASE,
-    ),
+    "thought": re.compile(phrase("DOUBTS"), re.IGNORECASE),
 }
 """How people say that they are not sure."""
 
 _SUBJECT = "I "
-_DROPPED = re.compile(
-    r"(?:(?i:ok|okay|so+|well|btw|also|yay|ugh|(?:quick )?update|news|oh|hey|anyway|and|finally|just|actually)"
-    r"[,:!.]* +)*"
-    r"(?P<verb>(?:[Gg]ot|[Ll]eft|[Qq]uit|[Ss]old|[Ss]topped|[Rr]esigned|[Gg]ave up|[Ll]ost|[Ss]witched|[Bb]roke up|"
-    r"[Ss]plit up|[Cc]ancelled|[Cc]anceled|[Rr]etired|[Tt]urned|[Dd]ropped|[Mm]oved|[Rr]elocated|[Ss]tarted|[Jj]oined|"
-    r"[Uu]pgraded|[Cc]hanged|[Tt]raded|[Ss]wapped|[Rr]eplaced|[Bb]ecame|[Cc]ame off|[Pp]romoted|[Ll]ive in|"
-    r"[Bb]ought an?|[Dd]rive an?|"
-    r"[Ww]ork (?:as|at|for)|[Dd]on['’]t(?! forget\b)|[Nn]o longer|[Nn]ot)\b)"
-)
+_DROPPED = re.compile(phrase("DROPPED"))
 """The verbs before which people leave out "I" in a chat."""
 
-_JOINED = re.compile(
-    r"(?:(?:hi|hey|hello)[,!. ]+)?(?:I|I['’]m|We)\b[^.;:!?\x00]{0,80}? and "
-    r"(?P<verb>(?:live in|work (?:as|at|for)|study|drive an?)\b)",
-    re.IGNORECASE,
-)
+_JOINED = re.compile(phrase("JOINED"), re.IGNORECASE)
 """A second verb of the speaker: "I'm a nurse and live in Lisbon"."""
 
 
@@ -140,7 +97,6 @@ class Sentence(NamedTuple):
 
 
 def _with_subject(sentence: Sentence) -> Sentence:
-    """Return a sentence with the subject that it leaves out."""
     found = _DROPPED.match(sentence.stated) or _JOINED.match(sentence.stated)
     if found is None:
         return sentence
