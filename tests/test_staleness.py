@@ -9,7 +9,7 @@ import pytest
 from facts_kit.staleness import read_changes, staleness
 from memoranda_facts.extraction import RuleExtractor
 from memoranda_facts.extraction.grammar import Person, pattern
-from memoranda_facts.extraction.languages import needed
+from memoranda_facts.extraction.grammar import needed
 from memoranda_facts.extraction.rule_table import rules
 
 CORPORA = Path(__file__).parents[1] / "bench" / "corpora" / "changes"

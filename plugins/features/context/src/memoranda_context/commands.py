@@ -139,7 +139,6 @@ async def _assembled(
 
 
 def _show_assembled(context: AssembledContext, form: Format, *, explain: bool, as_json: bool) -> None:
-    """Print a prompt to standard output, and how it came about to standard error."""
     explanation = context.explain()
     if as_json:
         left_out = [{"id": each.item_id, "reason": each.reason} for each in explanation.dropped]

@@ -161,7 +161,6 @@ async def _converted(
     convert: Convert,
     progress: Progress | None,
 ) -> int:
-    """Convert items until none is left, and return how many there were."""
     done = 0
     hides = Capability.DELETE in layer.capabilities
     total = await layer.inner.count(items_where(wanted, deleted=hides))

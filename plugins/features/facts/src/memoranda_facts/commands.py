@@ -297,7 +297,6 @@ def _run(
 
 
 async def _found(facts: Facts, given: str) -> Fact:
-    """Return the fact of an id, given in full or in short."""
     fact = await facts.get(given)
     if fact is None:
         raise CommandError(

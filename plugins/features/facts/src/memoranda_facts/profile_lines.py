@@ -87,25 +87,9 @@ def _outdated(item_id: str, fact: Fact, timeline: Timeline, holding: list[Fact])
 
 _PREPOSITIONS = frozenset(("in", "to", "at", "of", "from", "on", "as", "for", "with", "by"))
 _VERBS = frozenset(
-    (
-        "likes",
-        "dislikes",
-        "prefers",
-        "plays",
-        "speaks",
-        "uses",
-        "owns",
-        "has",
-        "is",
-        "visited",
-        "joined",
-        "takes",
-        "drives",
-        "studies",
-        "does not eat",
-        "does not drink",
-    )
+    ("likes", "dislikes", "prefers", "plays", "speaks", "uses", "owns", "has", "is", "visited", "joined")
 )
+_VERBS |= {"joined", "takes", "drives", "studies", "does not eat", "does not drink"}
 _PHRASES = {"trip": "plans a trip to", "learning": "is learning"}
 """Predicates that are no verbs and read better as one."""
 

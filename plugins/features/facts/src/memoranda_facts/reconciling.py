@@ -46,7 +46,6 @@ class RemovalWatch(Observer):
         self.ends: dict[MemoryMetadata, str] = {}
 
     def relies_on(self, owner: MemoryMetadata, items: Iterable[MemoryItem]) -> None:
-        """Remember when the first of these items expires."""
         ends = [item.expires_at for item in items if item.expires_at is not None]
         if ends:
             self.ends[owner] = min([*ends, self.ends.get(owner, ends[0])])

@@ -98,7 +98,6 @@ class SlotIndex:
         return found
 
     def names_of(self, subject: str) -> list[str]:
-        """Return every name of a subject, those that the schema lists among them."""
         return [*self._known.all_of(subject), *self._aliases.get(same_text(subject), ())]
 
     def mentioned(self, words: Sequence[str]) -> set[str]:
@@ -121,7 +120,6 @@ class FactIndex:
         return self.knowledge.schema
 
     def _facts(self, slots: Iterable[Key]) -> list[Fact]:
-        """Return the facts of some slots, in the order of these."""
         placed = sorted(set(slots), key=self.slots.places.__getitem__)
         return [fact for key in placed for fact in self.knowledge.of_slot(key, self._moment, history=self._history)]
 
@@ -143,7 +141,6 @@ class FactIndex:
         return list({fact.id: fact for fact in found}.values())
 
     def object_of(self, fact: Fact) -> str | None:
-        """Return the key of the subject that the object of a fact may be."""
         return self.names.root(str(fact.object)) if isinstance(fact.object, (str, Ref)) else None
 
     def terms_of(self, fact: Fact) -> FactTerms:

@@ -157,7 +157,6 @@ class Timeline:
         return among[-1] if among else None
 
     def history(self, now: str) -> list[Fact]:
-        """Return every value that held, was ended, superseded or taken back, in the order of time."""
         listed = [(run.start, run.first.record.at, self.fact(run, self._past_state(run, now))) for run in self.runs]
         shown = {each.record.id for run in self.runs for each in run.assertions}
         unseen = [assertion for assertion in self.assertions if assertion.record.id not in shown]
@@ -203,7 +202,6 @@ class Timeline:
         return fact
 
     def _asserted(self) -> list[Assertion]:
-        """Return what the active records assert, in the order of recording, with what confirms it."""
         found: dict[str, Assertion] = {}
         for record in self.active:
             asserts = record.kind in ("set", "correct", "merge")
@@ -267,7 +265,6 @@ class Timeline:
                 assertion.pieces = [(assertion.start, stop)]
 
     def _joined(self) -> list[Run]:
-        """Return the runs of all values, in the order of time."""
         values: dict[str, list[Assertion]] = {}
         for assertion in self.assertions:
             key = assertion.same if self.kind != "event" else f"{assertion.same} {assertion.start}"
@@ -317,7 +314,6 @@ def _grouped(ordered: Sequence[Assertion]) -> Iterator[tuple[tuple[str, str], li
 
 
 def _without(pieces: list[Interval], taken: Interval) -> list[Interval]:
-    """Return intervals without another one."""
     left = []
     for start, stop in pieces:
         if taken[0] >= stop or taken[1] <= start:
@@ -347,7 +343,6 @@ def _runs(asserting: list[Assertion]) -> list[Run]:
 
 
 def _contested(run: Run) -> list[Interval]:
-    """Return the parts of a run in which every assertion that covers them is contested."""
     if all(each.contested == AFTER_ALL for each in run.assertions):
         return []
     doubtful = [(run.start, run.stop)]
@@ -358,7 +353,6 @@ def _contested(run: Run) -> list[Interval]:
 
 
 def _mark_disputes(runs: Sequence[Run]) -> None:
-    """Mark where runs of different values overlap."""
     starts = [run.start for run in runs]
     for at, run in enumerate(runs):
         for other in runs[at + 1 : bisect_left(starts, run.stop)]:

@@ -28,7 +28,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from enum import StrEnum
 from fnmatch import translate
-from functools import cached_property, partial
+from functools import cache, cached_property
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -153,125 +154,19 @@ def _globs(patterns: Sequence[str]) -> re.Pattern[str]:
     return re.compile("|".join(f"(?:{translate(pattern)})" for pattern in patterns))
 
 
-# Texts are folded before they are compared, and letters that stand alone are joined, so words may lack their spaces.
-# A pattern that starts with letters is found several times faster than one that starts with a border of words.
-_OVERRIDES = (
-    (
-        r"(?:ignore|disregard|forget|override|bypass)\W*(?:\w+\W+){0,4}?"
-        r"(?:all|any|previous|prior|above|earlier|your|the|system|safety)\W*(?:\w+\W+){0,3}?"
-        r"(?:all|previous|prior|above)?\W*(?:instruction|prompt|rule|guideline|directive|polic(?:y|ies)|restriction)"
-    ),
-    r"new\W*(?:system\W*)?(?:instructions?|prompt|directives?|orders)\s*:",
-    r"you\W*(?:are|must)\W*now\W",
-    (
-        r"(?:message|instructions?|notes?|attention|important)\W+(?:to|for)\W+(?:the\W+|any\W+|all\W+)?"
-        r"(?:ai|assistants?|agents?|language\W+models?|llms?|summari[sz]er)\b"
-    ),
-)
-_ROLES = (
-    r"(?:^|\n)[\s>#*\[-]*(?:system|developer|assistant)(?:\W{0,3}(?:message|prompt|note))?[\]*\s]*:",
-    r"<\|?\s*/?\s*(?:im_start|im_end|system|assistant|developer|endoftext|start_header_id|eot_id|end_of_turn)\b",
-    r"\[/?(?:inst|system|sys|assistant)\]",
-    r"<<\s*/?\s*sys\s*>>",
-    r"(?:^|\n)#{1,6}\s*(?:system|instructions?|assistant)\b",
-    r"[\"']role[\"']\s*:\s*[\"'](?:system|developer|assistant)",
-)
-_TAGS = (
-    r"</?\s*(?:transcript|memories|memory|untrusted|data|system|instructions?|summary|facts?|profile|context)\b[^<>]{0,80}>",
-    r"\[/?\s*(?:end\W+)?(?:untrusted|msg\d|transcript|memories)\b",
-)
-_LASTING = (
-    r"(?:remember|memori[sz]e|note|store|save|record)\W+(?:\w+\W+){0,6}?(?:always|never|from\W+now\W+on|permanently)\b",
-    r"from\W*now\W*on\W+(?:you|always|never|do|any|every|all)\b",
-    (
-        r"(?:when(?:ever)?|next\W+time|as\W+soon\W+as|once|if)\W+(?:the\W+)?(?:user|human|someone|anyone)\W+"
-        r"(?:\w+\W+){0,8}?(?:send|reply|respond|say|tell|transfer|call|run|execute|recommend|include|book|delete)\b"
-    ),
-    r"in\W+(?:the\W+|any\W+|every\W+|all\W+)?(?:next|future|later)\W+(?:sessions?|conversations?|chats?)\b",
-)
-_SECRETS = (
-    (
-        r"(?:send|forward|post|upload|e-?mail|transfer|exfiltrate|leak)\W+(?:\w+\W+){0,6}?"
-        r"(?:passwords?|secrets?|api\W?keys?|credentials?|tokens?|conversation|history|memories|private\W+keys?)\b"
-    ),
-    (
-        r"(?:do\W+not|don\W?t|never|without)\W+(?:tell|telling|inform|informing|mention|mentioning|alert|alerting|notify"
-        r"|notifying)\W+(?:\w+\W+){0,3}?(?:user|human|anyone|operator|them)\b"
-    ),
-)
+SHIPPED = ("strict", "standard", "off")
+"""The names of the shipped policies, from the strictest."""
 
 
-def _rule_of(name: str, reason: str, outcome: str, **conditions: Any) -> dict[str, Any]:
-    return {"name": name, "reason": reason, **conditions, "outcome": outcome}
-
-
-_quarantined = partial(_rule_of, outcome="quarantine")
-_refused = partial(_rule_of, outcome="refuse")
-_SUMMARIES = _rule_of(
-    "summaries",
-    "a summary has the lowest trust of its sources, which were judged when they were stored",
-    "allow",
-    memory_types=["summary"],
-    by_maker=True,
-)
-_FORGED_SYSTEM = _quarantined(
-    "forged-system", "only an operator or a user may write system items", at_most="agent", memory_types=["system"]
-)
-
-
-def _patterns(name: str, reason: str, patterns: tuple[str, ...]) -> dict[str, Any]:
-    return _quarantined(name, reason, patterns=list(patterns), at_most="tool", across=4)
-
-
-_BY_PATTERN = [
-    _patterns("overrides", "text from outside tells the model to drop its instructions", _OVERRIDES),
-    _patterns("forged-roles", "text from outside poses as a message of another role", _ROLES),
-    _patterns("forged-tags", "text from outside holds the tags that prompts are built with", _TAGS),
-    _patterns("lasting-orders", "text from outside asks to be obeyed later", _LASTING),
-    _patterns("secrets", "text from outside asks for secrets, or for silence", _SECRETS),
-]
-
-_STRICT = [
-    _SUMMARIES,
-    _FORGED_SYSTEM,
-    _quarantined(
-        "forged-speakers",
-        "a tool or a stranger may not write as a person or as the model",
-        at_most="tool",
-        memory_types=["human", "ai"],
-    ),
-    _refused(
-        "facts-from-outside",
-        "a tool or a stranger may not write facts",
-        at_most="tool",
-        memory_types=["fact", "graph"],
-    ),
-    _quarantined("strangers", "everything from outside waits for an approval", at_most="external"),
-    _refused(
-        "flood", "one origin writes more than 120 items in a minute", at_most="tool", more_than=120, per_seconds=60
-    ),
-    _quarantined("oversized", "more than 50,000 characters from outside", at_most="tool", larger_than=50_000),
-    *_BY_PATTERN,
-]
-_STANDARD = [
-    _SUMMARIES,
-    _FORGED_SYSTEM,
-    _refused(
-        "flood",
-        "one origin outside writes more than 600 items in a minute",
-        at_most="external",
-        more_than=600,
-        per_seconds=60,
-    ),
-    _quarantined("oversized", "more than 200,000 characters from outside", at_most="tool", larger_than=200_000),
-    *_BY_PATTERN,
-]
-SHIPPED: Mapping[str, Mapping[str, Any]] = {
-    "strict": {"rules": _STRICT},
-    "standard": {"rules": _STANDARD},
-    "off": {"rules": []},
-}
-"""The shipped policies by name, from the strictest."""
+@cache
+def _shipped() -> Mapping[str, Sequence[Mapping[str, Any]]]:
+    """Return the rules of each shipped policy."""
+    found: dict[str, list[Mapping[str, Any]]] = {name: [] for name in SHIPPED}
+    text = files("memoranda_guard").joinpath("shipped_policies.toml").read_text("utf-8")
+    for rule in tomllib.loads(text)["rules"]:
+        for name in rule.pop("in"):
+            found[name].append(rule)
+    return found
 
 
 def load_policy(given: Policy | Mapping[str, Any] | str | Path) -> Policy:
@@ -284,7 +179,7 @@ def load_policy(given: Policy | Mapping[str, Any] | str | Path) -> Policy:
     if isinstance(given, Mapping):
         return _policy(given)
     if isinstance(given, str) and given in SHIPPED:
-        return _policy({"name": given, **SHIPPED[given]})
+        return _policy({"name": given, "rules": _shipped()[given]})
     if isinstance(given, Path) or (isinstance(given, str) and given.endswith((".json", ".toml"))):
         return _policy(_read(Path(given)))
     raise InputError(

@@ -29,7 +29,6 @@ class Clock:
         self._began = clock() - time.monotonic()
 
     def now(self) -> str:
-        """Return the present as items carry times."""
         present = max(self._clock(), self._began + time.monotonic())
         return utc_text(datetime.fromtimestamp(present, UTC))
 

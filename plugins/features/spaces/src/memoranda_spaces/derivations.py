@@ -134,7 +134,6 @@ class Link:
 
     @property
     def user_id(self) -> str:
-        """The id of the user."""
         return self.owner.partition(":")[2]
 
 

@@ -116,7 +116,6 @@ def _plugin_commands() -> dict[str, CommandSpec]:
 
 
 def _remedy(name: str) -> str:
-    """Return what to do about a command whose plugin is missing or broken."""
     from memoranda.plugins import default_registry
 
     try:
@@ -127,7 +126,6 @@ def _remedy(name: str) -> str:
 
 
 def _loaded(spec: CommandSpec) -> Any:
-    """Import a command and return it as typer runs it."""
     from memoranda.plugins import default_registry
 
     return _command(spec, default_registry().load(spec))
@@ -154,7 +152,6 @@ def _command(spec: CommandSpec, target: Any) -> Any:
 
 
 def _make_plain(group: typer.Typer) -> None:
-    """Give a group, its commands and the groups inside it plain help."""
     group.info.cls = Group
     for info in group.registered_commands:
         info.cls = Command
@@ -210,7 +207,6 @@ _OPTIONS = {
 
 
 def _fail(ctx: Any, message: str, code: ExitCode, document: dict[str, Any] | None = None) -> NoReturn:
-    """End the command with a sentence on standard error, and with --json one document that holds it as well."""
     if ctx.meta.get("memoranda.json"):
         show_json({"error": message, "exit_code": int(code), **(document or {})})
     say(f"memoranda: {message}")

@@ -219,7 +219,6 @@ def _write(target: Path, kind: Kind, words: dict[str, str]) -> list[Path]:
 
 
 def _files(folder: Traversable, above: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Traversable]]:
-    """Yield every template file with its path, without the ending that keeps tools from reading it as code."""
     for entry in sorted(folder.iterdir(), key=lambda entry: entry.name):
         if entry.is_dir():
             yield from _files(entry, (*above, entry.name))

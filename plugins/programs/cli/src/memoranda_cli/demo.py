@@ -126,7 +126,6 @@ def _kibibytes(file: Path) -> int:
 
 
 async def _show(terminal: Console, store: Store, user: str, owner: MemoryMetadata) -> dict[str, Any]:
-    """Show a window, what it leaves out, a search and a later prompt, all read from the store."""
     from memoranda.tokens import estimate_tokens
     from memoranda.windowing import as_said
     from memoranda_commands.render import conversation
@@ -173,7 +172,6 @@ async def _search(terminal: Console, store: Store, owner: MemoryMetadata) -> lis
 
 
 async def _later(terminal: Console, store: Store, user: str) -> list[dict[str, Any]]:
-    """Show the prompt of a question in a new session, and return its items."""
     from memoranda_context import assemble
     from memoranda_messages import to_openai
 

@@ -31,7 +31,6 @@ class _PlainHelp:
     """Writes the help of a command, and refuses values for flags."""
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
-        """Write the help."""
         formatter.write(_page(self, ctx))
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:

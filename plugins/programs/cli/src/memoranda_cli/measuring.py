@@ -32,26 +32,21 @@ class PythonFloor:
         self._sessions: dict[str | None, list[MemoryItem]] = {}
 
     def add(self, item: MemoryItem) -> None:
-        """Keep a copy in both."""
         kept = copy_item(item)
         self._items[item.id] = kept
         self._sessions.setdefault(item.metadata.session_id, []).append(kept)
 
     def add_many(self, items: Sequence[MemoryItem]) -> None:
-        """Keep copies in both."""
         for item in items:
             self.add(item)
 
     def get(self, item_id: str) -> object:
-        """Copy one item."""
         return copy_item(self._items[item_id])
 
     def last(self, session: str, limit: int) -> object:
-        """Copy the end of a list."""
         return [copy_item(item) for item in self._sessions[session][: -limit - 1 : -1]]
 
     def containing(self, text: str, limit: int) -> object:
-        """Look through all until there are enough."""
         found = []
         for item in reversed(self._items.values()):
             if text in item.content.casefold():
@@ -77,21 +72,17 @@ class SQLiteFloor:
         )
 
     def add(self, item: MemoryItem) -> None:
-        """Insert a row."""
         self._connection.execute(_INSERT, _row(item))
 
     def add_many(self, items: Sequence[MemoryItem]) -> None:
-        """Insert rows in one transaction."""
         self._connection.execute("BEGIN IMMEDIATE")
         self._connection.executemany(_INSERT, map(_row, items))
         self._connection.execute("COMMIT")
 
     def get(self, item_id: str) -> object:
-        """Select a row."""
         return self._connection.execute("SELECT data FROM items WHERE id = ?", (item_id,)).fetchone()
 
     def last(self, session: str, limit: int) -> object:
-        """Select by the index."""
         query = "SELECT data FROM items WHERE session = ? ORDER BY created DESC, rowid DESC LIMIT ?"
         return self._connection.execute(query, (session, limit)).fetchall()
 
@@ -101,7 +92,6 @@ class SQLiteFloor:
         return self._connection.execute(query, (f"%{text}%", limit)).fetchall()
 
     def close(self) -> None:
-        """Remove the file."""
         self._connection.close()
         self._folder.cleanup()
 
@@ -206,7 +196,6 @@ class _Run:
 
     @property
     def users(self) -> list[MemoryMetadata]:
-        """The users that items were written for."""
         return [self._user(number) for number in range(0, self._made_so_far, USER)]
 
     async def grow(self, store: Store, floor: Floor | None, size: int) -> int:
@@ -234,7 +223,6 @@ class _Run:
         return added
 
     async def measure(self, store: Store, floor: Floor | None, size: int) -> None:
-        """Measure every kind of call at this size."""
         chosen = itertools.cycle(self._random.choices(self._known, k=self._calls))
 
         def session() -> MemoryMetadata:

@@ -267,7 +267,6 @@ def history(
 
 
 def _shares(ranked: list[RankedItem] | None) -> str:
-    """Return what words and meaning count for in a ranking."""
     if not ranked:
         return "Nothing was ranked: --mode text, semantic and hybrid do."
     share = ranked[0].meaning

@@ -172,5 +172,4 @@ def _named(owner: Owner) -> str:
 
 
 def _minute(moment: str) -> str:
-    """Return a time to the minute, or to the day where there is no room."""
     return moment[: 10 if is_narrow() else 16].replace("T", " ")

@@ -265,14 +265,12 @@ def _report(
     nothing: str = "There is nothing to remove.",
     **further: Any,
 ) -> None:
-    """Report what was done with so many items, or would be."""
     done = f"{items_text(number)} {verb}." if number else nothing
     sentence = f"{items_text(number)} would be {verb}." if dry_run else done
     target.report({"items": number, "dry_run": dry_run, **further}, sentence)
 
 
 async def _hidden(store: Store, item_id: str | None, metadata: Any) -> int:
-    """Return how many deleted items a command is about."""
     if item_id is None:
         return await store.count(metadata=metadata, include_deleted=True) - await store.count(metadata=metadata)
     if await store.get(item_id) is not None:

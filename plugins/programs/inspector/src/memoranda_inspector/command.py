@@ -51,7 +51,6 @@ class DemoModel:
     """A summarizer for the demo: it repeats the first words of each human message."""
 
     async def summarize(self, prompt: str) -> str:
-        """Return a summary of the transcript in a prompt."""
         lines = re.findall(r"^\[[^\]]*\] human: (.+)$", prompt, re.MULTILINE)
         return "Asked so far: " + " ".join(line[:80] for line in lines) if lines else "Nothing was asked so far."
 
@@ -102,7 +101,6 @@ async def _hold(store: Store, turn: Sequence[MemoryItem]) -> None:
 
 
 async def _plant(store: Store) -> None:
-    """Have a policy keep apart what a web page says to the model."""
     page = store.scoped(user_id="ada", session_id="trip", trust="external", origin="web: ferry-tips.example")
     page.observe(Guard("standard"))
     await page.add(

@@ -53,7 +53,6 @@ class ContextPages(Pages):
         self._soul = soul
 
     async def context(self, request: Request) -> Response:
-        """Show what a model would get with one setting, or with two beside each other."""
         owner = self._owners.chosen(request)
         form = await form_of(request) if request.method == "POST" else {}
         # The settings themselves are not drawn again while they are moved.
@@ -86,7 +85,6 @@ class ContextPages(Pages):
         return self._page(part, owner, **values)
 
     async def payload(self, request: Request) -> Response:
-        """Send what a provider would be sent, as a file."""
         form = await form_of(request)
         views = await self._views(self._session(self._owners.chosen(request), form), form)
         headers = {"Content-Disposition": 'attachment; filename="payload.json"'}

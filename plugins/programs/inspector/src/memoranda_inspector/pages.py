@@ -228,7 +228,6 @@ class Pages:
         self._shared = shared
 
     def _page(self, template: str, owner: Owner | None = None, **values: Any) -> HTMLResponse:
-        """Return a page about an owner, or about the whole store."""
         return rendered(template, {**self._shared, "owner": owner, **values})
 
 

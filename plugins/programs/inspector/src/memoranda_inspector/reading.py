@@ -136,7 +136,6 @@ class ReadingPages(Pages):
         return {"conversation": conversation, "archived": archived, "deleted": deleted, "page_size": PAGE}
 
     async def item(self, request: Request) -> Response:
-        """Show all of one item."""
         owner = self._owners.chosen(request)
         item = await self._item(request, owner)
         fields = dump_item(item)
@@ -151,13 +150,11 @@ class ReadingPages(Pages):
         return self._page("item.html", owner, **values)
 
     async def text(self, request: Request) -> Response:
-        """Send the whole text of an item as a download."""
         item = await self._item(request, self._owners.chosen(request))
         headers = {"Content-Disposition": 'attachment; filename="item.txt"'}
         return PlainTextResponse(item.content.encode("utf-8", "replace"), headers=headers)
 
     async def sources(self, request: Request) -> Response:
-        """Show what a summary stands for."""
         owner = self._owners.chosen(request)
         item_id = owner.item_id(request.path_params["item"])
         found = await expand(self._store, item_id, metadata=owner.metadata, deep=False)
@@ -165,7 +162,6 @@ class ReadingPages(Pages):
         return self._page("_sources.html", owner, entries=entries)
 
     async def search(self, request: Request) -> Response:
-        """Search, and show why each result stands where it stands."""
         owner = self._owners.chosen(request)
         form = await form_of(request) if request.method == "POST" else {}
         usual = {name: getattr(Weights(), name) for name in MOVABLE} | {"semantic": round(PRIOR.semantic, 2)}
@@ -219,7 +215,6 @@ class HealthCheck:
 
     @property
     def seconds(self) -> int:
-        """How long it has taken so far."""
         return int(time.monotonic() - self._started)
 
     async def run(self) -> None:

@@ -68,6 +68,13 @@ class Extraction:
     rejected: Counter[str] = field(default_factory=Counter)
     usage: Usage = field(default_factory=Usage)
 
+    def add(self, other: Extraction) -> None:
+        """Add what another found."""
+        self.candidates += other.candidates
+        self.unread |= other.unread
+        self.rejected.update(other.rejected)
+        self.usage.add(other.usage)
+
 
 @runtime_checkable
 class FactExtractor(Protocol):

@@ -143,7 +143,6 @@ class BackgroundExtraction(Observer):
                 self._idle.set()
 
     async def _next(self) -> None:
-        """Read the next items of one user, or scan a user whose backlog overflowed."""
         if self._behind:
             user = next(iter(self._behind))
             del self._behind[user]

@@ -87,7 +87,6 @@ def own_text(text: str) -> str:
 
 
 def _without_letter(text: str) -> str:
-    """Return a text without the letter in it, and without what follows that."""
     greeting = _GREETING.search(text)
     if greeting is None or _CLOSING.search(text, greeting.end()) is None:
         return text

@@ -48,7 +48,6 @@ def phrase(name: str, **own: str) -> str:
 
 
 def _named(file: str) -> dict[str, list[str]]:
-    """Return the indented lines of a file by the name above them."""
     found: dict[str, list[str]] = {}
     name = ""
     for line in _lines(file):

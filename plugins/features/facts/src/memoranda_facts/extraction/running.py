@@ -261,7 +261,6 @@ class ExtractionRun:
             progress(len(batch), report)
 
     async def _read(self, said: Sequence[Utterance], report: ExtractionReport) -> set[str]:
-        """Extract and apply, and return the ids of the items that could not be read."""
         if not said:
             return set()
         found = await self._extract(said)

@@ -89,7 +89,6 @@ class _Copy:
     counts: TransferCounts
 
     async def tried(self) -> dict[str, Any]:
-        """Compare the two without writing to either, and count what would happen to each item."""
         async with (
             self.source.opened() as origin,
             trial(self.destination, self.policy, self.counts) as transfer,
@@ -102,7 +101,6 @@ class _Copy:
         return {"count": found.total, "digest": "", "verified": False}
 
     async def done(self) -> dict[str, Any]:
-        """Copy, and compare in the end."""
         async with self.source.opened() as origin:
             # If the source does not exist or the destination cannot hold it, no destination is made.
             found = await self._found(origin, self.destination.unopened())
@@ -175,7 +173,6 @@ class _Selection:
         return cls(store, metadata, deleted, await hidden_ids(store, metadata) if deleted else set(), total)
 
     async def batches(self) -> AsyncIterator[list[Incoming]]:
-        """Yield the items, as many at once as are written in one step."""
         batch: list[Incoming] = []
         async for item in self.store.scan(metadata=self.metadata, include_deleted=self.deleted, order="added"):
             batch.append(Incoming(item, item.id in self.hidden))

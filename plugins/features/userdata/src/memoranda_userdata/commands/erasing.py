@@ -115,7 +115,6 @@ async def _unknown(store: Store, user: str) -> CommandError:
 
 
 def _held(receipt: ErasureReceipt) -> str:
-    """Return how much the store held, in words."""
     items, grants = items_text(receipt.held), len(receipt.grants)
     return f"{items} and {counted(grants, 'grant')}" if grants else items
 

@@ -201,7 +201,6 @@ def table_of(report: Report) -> RenderableType:
 
 
 def _share(value: float) -> str:
-    """Return a number between 0 and 1 in four characters."""
     return "1.00" if value > 0.9995 else f"{value:.3f}".removeprefix("0")
 
 

@@ -77,7 +77,6 @@ def content_words(text: str) -> dict[str, str]:
 
 
 def _neighbours(items: Iterable[MemoryItem]) -> dict[str, list[str]]:
-    """Return the ids of the turns before and after each item in its conversation."""
     conversations: dict[object, list[MemoryItem]] = defaultdict(list)
     for item in items:
         conversations[conversation_key(item)].append(item)

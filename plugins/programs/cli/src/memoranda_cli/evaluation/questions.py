@@ -178,7 +178,6 @@ def _scope(value: Mapping[str, Any]) -> MemoryMetadata | None:
 
 
 def _is_text(value: Any) -> bool:
-    """Return True for text that a store can take and that is not blank."""
     try:
         return bool(check_text(value, "text").strip())
     except InputError:
@@ -223,7 +222,6 @@ def _from_locomo(samples: list[Any], name: str, prefix: str) -> QuestionFile:
 
 
 def _reason(error: Exception) -> str:
-    """Return what is wrong without repeating a value of the file."""
     return f"there is no {error.args[0]!r}" if isinstance(error, KeyError) else type(error).__name__
 
 

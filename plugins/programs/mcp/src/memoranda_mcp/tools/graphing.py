@@ -39,7 +39,6 @@ class Relation(Arguments):
     relationType: Annotated[Name, Field(description="The type of the relation, in active voice")]  # noqa: N815  # theirs
 
     def plain(self) -> dict[str, str]:
-        """Return it as a dict."""
         return self.model_dump(by_alias=True)
 
 

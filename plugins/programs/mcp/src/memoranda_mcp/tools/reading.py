@@ -177,7 +177,6 @@ async def list_memories(memory: ScopedMemory, given: ListArguments, report: Repo
 
 
 async def _named(memory: ScopedMemory, given: ListArguments, ids: list[str]) -> Page:
-    """Return the memories of these ids, in their order."""
     others = [name for name in given.model_fields_set - {"ids", "limit"} if getattr(given, name) is not None]
     if others:
         raise InputError(f"`ids` names the memories; leave `{min(others)}` out.", field="ids")
