@@ -71,8 +71,7 @@ def evaluation(
     measures a temporary copy in memory. The conversations of a LoCoMo file are loaded into a temporary store or, with
     --store, into that one under made-up users, and removed in the end.
     """
-    from memoranda_cli.evaluation.making import PROXY, make_questions
-    from memoranda_cli.evaluation.questions import question_lines, read_questions
+    from memoranda_cli.evaluation.questions import PROXY, make_questions, question_lines, read_questions
     from memoranda_commands.exits import run
     from memoranda_commands.files import whole_file
 
