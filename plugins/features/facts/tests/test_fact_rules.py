@@ -7,7 +7,7 @@ import time
 import pytest
 
 from memoranda_facts import Candidate
-from memoranda_facts.extraction.quotations import own_text
+from memoranda_facts.extraction.extractors import own_text
 from memoranda_facts.extraction.rule_table import rules
 from memoranda_facts.extraction.rules import Said, candidates
 from memoranda_facts.values import EVER

@@ -17,8 +17,7 @@ from memoranda_context import AssembledContext, ContextManager, assemble_context
 from memoranda_context.explaining import why_incomplete, window_of
 from memoranda_context.manager import DEFAULT_BUDGET
 from memoranda_context.prompt import WRITERS
-from memoranda_inspector.conversation import RECORDS, ToolCall, count_items, entry_of
-from memoranda_inspector.pages import handle_of
+from memoranda_inspector.pages import RECORDS, ToolCall, count_items, entry_of, handle_of
 
 LOOKED_AT = 2_000
 """How many items of an owner are looked at together: a page of a window over many conversations."""

@@ -22,8 +22,18 @@ from memoranda.store.backend import of_owner
 from memoranda.trust import origin_of, trust_of
 from memoranda_guard import QuarantinedMemory, approve, quarantined, reject
 from memoranda_inspector.actions import Done, Form, Preview
-from memoranda_inspector.conversation import ConversationPage, Entry
-from memoranda_inspector.pages import SHOWN_ALONE, Owner, Owners, Pages, form_of, handle_of, json_text, shortened
+from memoranda_inspector.pages import (
+    SHOWN_ALONE,
+    ConversationPage,
+    Entry,
+    Owner,
+    Owners,
+    Pages,
+    form_of,
+    handle_of,
+    json_text,
+    shortened,
+)
 
 if TYPE_CHECKING:
     from memoranda_facts import Fact, Facts, Schema

@@ -19,8 +19,7 @@ from memoranda.plugins.registry import default_registry
 from memoranda.shapes import whole_number
 from memoranda.trust import Trust
 from memoranda_backend.text import fold_words
-from memoranda_facts.extraction.extractors import Extraction, Usage, Utterance, own_words
-from memoranda_facts.extraction.quotations import BLANK, own_text
+from memoranda_facts.extraction.extractors import BLANK, Extraction, Usage, Utterance, own_text, own_words
 from memoranda_facts.records import Source
 from memoranda_facts.results import Candidate, Fact
 from memoranda_facts.values import EVER, end_of, start_of

@@ -9,7 +9,7 @@ from datetime import date, datetime, timedelta
 from typing import Literal, NamedTuple
 
 from memoranda_backend.text.terms import MONTHS
-from memoranda_facts.extraction.quotations import is_text_to_work_on, own_text
+from memoranda_facts.extraction.extractors import is_text_to_work_on, own_text
 from memoranda_facts.extraction.rule_table import phrase, with_capitals
 
 _AS_READ = re.compile(r"[\x00-\x7f¡-¬®-˿‐-‧‰-⁞]*")
