@@ -23,8 +23,7 @@ from memoranda.store.lineage import erase
 from memoranda.store.owners import DIRECTORY, check_user, space_of
 from memoranda.store.records import writing_records
 from memoranda.trust import Trust, trust_of
-from memoranda_spaces.access import MOST_TRUST, WRITTEN_TRUST, Access
-from memoranda_spaces.records import identity, user
+from memoranda_spaces.records import MOST_TRUST, WRITTEN_TRUST, Access, identity, user
 
 logger = logging.getLogger(__name__)
 

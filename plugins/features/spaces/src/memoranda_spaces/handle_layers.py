@@ -28,7 +28,7 @@ from memoranda.store.owners import space_of, space_owner
 from memoranda.store.ranked import best_of_all
 from memoranda.store.requests import Packer
 from memoranda_backend.ranking import one_embedding
-from memoranda_spaces.access import MOST_TRUST, Access, Granted, is_shared, seen, seen_all, shared
+from memoranda_spaces.records import MOST_TRUST, Access, Granted, is_shared, seen, seen_all, shared
 
 T = TypeVar("T")
 

@@ -33,7 +33,6 @@ from memoranda.store.layers import add_layer
 from memoranda.store.owners import DIRECTORY, space_of, space_owner
 from memoranda.store.records import is_being_written
 from memoranda.trust import Trust
-from memoranda_spaces.access import WRITTEN_TRUST, Access, Clock
 from memoranda_spaces.derivations import (
     DERIVATION,
     IDS_PER_QUERY,
@@ -46,7 +45,7 @@ from memoranda_spaces.derivations import (
     remove_links,
     withdraw,
 )
-from memoranda_spaces.records import RECORD, identity, user
+from memoranda_spaces.records import RECORD, WRITTEN_TRUST, Access, Clock, identity, user
 
 
 class LineageLayer(Layer):
