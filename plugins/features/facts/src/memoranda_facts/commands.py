@@ -16,7 +16,7 @@ from memoranda_commands.terminal import blocks, counted, is_narrow, progress, sa
 if TYPE_CHECKING:
     from memoranda.store import Access, Store
     from memoranda_facts import Fact, Facts, Receipt, Why
-    from memoranda_facts.extraction import ExtractionReport, FactExtractor
+    from memoranda_facts.extraction import ExtractionReport
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, help="What is true now, since when and why.")
 
@@ -209,16 +209,11 @@ def extract(
             with progress("reading", waiting) as done:
                 return await reading.run(lambda more, _: done(more)), 0
         finally:
-            await _closed(made)
+            if (close := getattr(made, "aclose", None)) is not None:
+                await close()
 
     report, waiting = _run(target, one, work, "read" if dry_run else "change")
     _show_report(target, report, waiting, dry_run, prices)
-
-
-async def _closed(extractor: FactExtractor) -> None:
-    close = getattr(extractor, "aclose", None)
-    if close is not None:
-        await close()
 
 
 def _prices(given: str | None) -> tuple[float, float] | None:
