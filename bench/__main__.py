@@ -73,8 +73,7 @@ def summary(lines: Path) -> None:
 
 async def growth_plot(path: Path) -> None:
     """Fill every backend step by step, and draw how the cost of its calls grows."""
-    from memoranda_cli.bench import plotted
-    from memoranda_cli.measuring import measured
+    from memoranda_cli.bench import measured, plotted
     from servers import postgres_server, redis_server
 
     found = {}

@@ -17,7 +17,7 @@ from memoranda.integrity import is_whole
 from memoranda.store import InMemoryStore, RankedItem, Store
 from memoranda.tokens import estimate_tokens
 from memoranda_context import ContextManager, assemble
-from memoranda_context.gists import is_chatter
+from memoranda_context.remembering import is_chatter
 from memoranda_messages import to_anthropic, to_openai, to_responses
 
 JANUARY = ("I live in Lisbon and I work as a nurse", "I'm vegetarian and allergic to peanuts", "My cat is called Miso")

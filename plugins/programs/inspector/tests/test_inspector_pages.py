@@ -18,7 +18,7 @@ from memoranda_cli.demo import LATER_QUESTION
 from memoranda_context import assemble, assemble_context
 from memoranda_guard import Guard
 from memoranda_inspector.command import KITCHEN, TRIP, fill
-from memoranda_inspector.conversation import count_items
+from memoranda_inspector.pages import count_items
 from memoranda_inspector.searching import modes_of, search
 from memoranda_messages import to_anthropic, to_openai, to_responses
 

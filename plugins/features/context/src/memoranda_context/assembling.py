@@ -256,5 +256,4 @@ def _open_round(said: Sequence[MemoryItem], question: str | None) -> int:
 
 
 def _asked(said: Sequence[MemoryItem], open_round: int) -> str:
-    """Return the question of an open round."""
     return next((item.content for item in said[-open_round:] if item.memory_type == "human"), "")

@@ -55,7 +55,6 @@ class Counts:
         return found[1]
 
     def of_each(self, items: Iterable[MemoryItem]) -> list[int]:
-        """Return the tokens of each item."""
         tokens: list[int] = []
         for item in items:
             found = self._known.get(id(item))
@@ -63,7 +62,6 @@ class Counts:
         return tokens
 
     def of_texts(self, *texts: str) -> list[int]:
-        """Return the tokens of each text, as a message of the user's."""
         tokens: list[int] = []
         for text in texts:
             if self.is_estimate:
@@ -73,7 +71,6 @@ class Counts:
         return tokens
 
     def of_text(self, text: str) -> int:
-        """Return the tokens of a text, as a message of the user's."""
         return self.of_texts(text)[0]
 
 
@@ -111,7 +108,6 @@ class Shares:
 
     @property
     def few(self) -> int:
-        """The room of memories that nothing asks for."""
         return self.free // _FEW
 
 
@@ -140,5 +136,4 @@ def steady_window(said: Sequence[MemoryItem], budget: int, count: TokenCounter, 
 
 
 def _roundness(number: int) -> int:
-    """Return the highest power of two that divides a number."""
     return number & -number

@@ -18,6 +18,7 @@ from memoranda.plugins import default_registry
 from memoranda.store.backend import as_one_session
 from memoranda.windowing import as_said
 from memoranda_commands import options
+from memoranda_commands.options import option
 from memoranda_commands.terminal import preview, say, show, show_json
 from memoranda_context.explaining import Window, grouped, window_of
 from memoranda_context.prompt import WRITERS
@@ -51,25 +52,20 @@ def context(
     which: options.Which = None,
     question: Annotated[
         str | None,
-        typer.Option("--question", "-q", help="Show the whole prompt for a question, with what is remembered for it."),
+        option("--question -q", "Show the whole prompt for a question, with what is remembered for it."),
     ] = None,
-    everything: Annotated[bool, typer.Option("--all", help="All owners' items together.")] = False,
-    rounds: Annotated[
-        int | None, typer.Option("--rounds", "-r", min=0, help="Only so many of the last rounds.")
-    ] = None,
+    everything: Annotated[bool, option("--all", "All owners' items together.")] = False,
+    rounds: Annotated[int | None, option("--rounds -r", "Only so many of the last rounds.", min=0)] = None,
     tokens: Annotated[
         int | None,
-        typer.Option("--tokens", "-t", min=0, help="Only as many of the newest rounds as fit into so many tokens."),
+        option("--tokens -t", "Only as many of the newest rounds as fit into so many tokens.", min=0),
     ] = None,
-    counter: Annotated[str, typer.Option("--counter", help="The installed token counter to use.")] = "estimate",
+    counter: Annotated[str, option("--counter", "The installed token counter to use.")] = "estimate",
     form: Annotated[
-        Format,
-        typer.Option("--format", "-f", metavar="FORM", help="text, openai, responses or anthropic: how to write it."),
+        Format, option("--format -f FORM", "text, openai, responses or anthropic: how to write it.")
     ] = Format.TEXT,
-    explain: Annotated[bool, typer.Option("--explain", "-e", help="Print what was left out, and why.")] = False,
-    receipt: Annotated[
-        bool, typer.Option("--receipt", help="Record what is shown; 'memoranda receipts' shows it again.")
-    ] = False,
+    explain: Annotated[bool, option("--explain -e", "Print what was left out, and why.")] = False,
+    receipt: Annotated[bool, option("--receipt", "Record what is shown; 'memoranda receipts' shows it again.")] = False,
     *,
     target: options.Target,
 ) -> None:
@@ -143,7 +139,6 @@ async def _assembled(
 
 
 def _show_assembled(context: AssembledContext, form: Format, *, explain: bool, as_json: bool) -> None:
-    """Print a prompt to standard output, and how it came about to standard error."""
     explanation = context.explain()
     if as_json:
         left_out = [{"id": each.item_id, "reason": each.reason} for each in explanation.dropped]

@@ -117,7 +117,6 @@ class Shown:
         return made_of + [("remark", MemoryItem(id=remark_id(each), content=remark)) for each, remark in remarks]
 
     def _left_out(self, shown: Collection[str]) -> list[tuple[str, str]]:
-        """Return the ids of what is not in the context, each once, with the reason."""
         dropped = {each.item_id: _REASONS.get(each.reason) for each in self.context.explanation.dropped}
         considered = dict.fromkeys([*self.considered, *(each for each in dropped if each in self.originals)])
         return [(each, dropped.get(each) or _OVER_BUDGET) for each in considered if each not in shown]

@@ -107,7 +107,6 @@ class Fitting:
         return soul + query
 
     def _fit_profile(self, left: int) -> int:
-        """Keep what is known, whole or not at all."""
         profile = self._fetched.profile
         if not profile:
             return left
@@ -241,7 +240,6 @@ class Fitting:
         return kept, late
 
     def _make_whole(self) -> None:
-        """Take incomplete tool-call groups out of the conversation."""
         said = self._parts.conversation
         conversation = whole_groups(said, self._said)
         self._parts = replace(self._parts, conversation=conversation, open_round=_open_part(self._parts, conversation))
@@ -294,7 +292,6 @@ class Fitting:
 
 
 def _open_part(parts: Parts, conversation: Sequence[MemoryItem]) -> int:
-    """Return how many of the items that are left belong to the round that goes on."""
     start = len(parts.conversation) - parts.open_round
     open_items = {id(item) for item in list(parts.conversation)[start:]}
     return len([item for item in conversation if id(item) in open_items])

@@ -239,13 +239,11 @@ class ContextManager:
             fetched.warnings.append(_failed("The profile", error))
 
     async def _known(self, metadata: MemoryMetadata | None, budget: int) -> str:
-        """Return what the observers of the long-term store know."""
         if not self.facts or not isinstance(self.long_term, Store):
             return ""
         return await known_profile(self.long_term, budget, self.token_counter, self._wanted(metadata))
 
     async def _remark(self, fetched: Fetched, metadata: MemoryMetadata | None) -> None:
-        """Let what holds no longer say so."""
         fetched.remarks = await self._remarks(fetched, metadata, [*fetched.long_term, *fetched.newest])
         fetched.long_term = remarked(fetched.long_term, fetched.remarks)
         fetched.newest = remarked(fetched.newest, fetched.remarks)
@@ -253,7 +251,6 @@ class ContextManager:
     async def _remarks(
         self, fetched: Fetched, metadata: MemoryMetadata | None, items: Sequence[MemoryItem]
     ) -> dict[str, str]:
-        """Return the remarks on what holds no longer."""
         if not self.facts or not isinstance(self.long_term, Store):
             return {}
         try:
@@ -417,15 +414,12 @@ class ContextManager:
         return await admission.enough(read, self._limit)
 
     def _wanted(self, metadata: MemoryMetadata | None) -> dict[str, Any]:
-        """Return the conditions on what is read from a store of ours."""
         return {"metadata": metadata, **self._least()}
 
     def _least(self) -> dict[str, Any]:
-        """Return the condition on trust for a store of ours."""
         return {} if self.min_trust is None else {"min_trust": self.min_trust}
 
     def _trusted_enough(self, items: Sequence[MemoryItem]) -> list[MemoryItem]:
-        """Return the items of at least the trust that is asked for, for a store that knows no such condition."""
         return [item for item in items if self.min_trust is None or trust_of(item).rank >= self.min_trust.rank]
 
 

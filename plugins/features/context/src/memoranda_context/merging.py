@@ -56,7 +56,6 @@ def _timed(items: Sequence[MemoryItem], meeting: Mapping[int, int]) -> list[tupl
 
 
 def _each_once(items: Sequence[MemoryItem]) -> tuple[list[MemoryItem], list[MemoryItem]]:
-    """Return the first item of every id, and the others."""
     seen: set[str] = set()
     first: list[MemoryItem] = []
     others: list[MemoryItem] = []
@@ -67,7 +66,6 @@ def _each_once(items: Sequence[MemoryItem]) -> tuple[list[MemoryItem], list[Memo
 
 
 def _counterparts(stored: Sequence[MemoryItem], given: Sequence[MemoryItem]) -> dict[str, MemoryItem]:
-    """Return what the caller has of each stored item, by the stored item's id."""
     found: dict[str, MemoryItem] = {}
     standing = {(item.memory_type, item.content): item for item in given if stays(item)}
     for item in stored:
@@ -82,7 +80,6 @@ def _counterparts(stored: Sequence[MemoryItem], given: Sequence[MemoryItem]) -> 
 
 
 def _turns(items: Sequence[MemoryItem]) -> list[MemoryItem]:
-    """Return the turns as messages would have them."""
     return results_behind_calls(whole_groups([item for item in items if not stays(item)]))
 
 

@@ -151,7 +151,6 @@ class Parts:
         return [entry for entry, _, _ in self._written(items, write)]
 
     def _written(self, items: Sequence[MemoryItem], write: Entry) -> list[tuple[str, str, MemoryItem]]:
-        """Return each item as it is written, below what, and the item."""
         found = []
         owner: str | None = None
         beside_day = ""
@@ -194,7 +193,6 @@ class Parts:
         return sections
 
     def _by_day(self, heading: str, items: Sequence[MemoryItem], write: Entry) -> str:
-        """Return a section of entries, with each day once."""
         lines, below_before = [heading], ""
         for entry, below, _ in self._written(items, write):
             if below != below_before:

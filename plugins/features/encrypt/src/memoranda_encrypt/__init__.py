@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from memoranda.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from memoranda_encrypt.conversion import Converted, decrypt, encrypt, rotate
     from memoranda_encrypt.keyring import KeyInfo, KeyRing
     from memoranda_encrypt.layer import EncryptionLayer
     from memoranda_encrypt.masters import (
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
         PlainStoreError,
         UnsealingError,
     )
-    from memoranda_encrypt.opening import with_encryption
+    from memoranda_encrypt.opening import Converted, decrypt, encrypt, rotate, with_encryption
 
 __all__ = [
     "Converted", "DamagedItemError", "DestroyedKeyError", "EncryptionLayer", "KeyInfo", "KeyRing", "KeyRingError",
@@ -37,10 +36,9 @@ _ERRORS = (
 __getattr__, __dir__ = lazy_names(
     __name__,
     {
-        "conversion": ["Converted", "decrypt", "encrypt", "rotate"],
+        "opening": ["Converted", "decrypt", "encrypt", "rotate", "with_encryption"],
         "keyring": ["KeyInfo", "KeyRing"],
         "layer": ["EncryptionLayer"],
         "masters": [*_ERRORS, "LocalMasterKey", "MasterKey"],
-        "opening": ["with_encryption"],
     },
 )

@@ -10,8 +10,9 @@ import typer
 
 from memoranda_commands import options
 from memoranda_commands.exits import CommandError, ExitCode
+from memoranda_commands.options import argument, option
 from memoranda_commands.terminal import agree, counted, items_text, measured_progress, report, say
-from memoranda_encrypt import conversion, sealing
+from memoranda_encrypt import opening, sealing
 from memoranda_encrypt.keyring import KeyInfo, KeyRing
 from memoranda_encrypt.masters import LocalMasterKey
 from memoranda_encrypt.opening import ring_of, with_encryption
@@ -28,12 +29,9 @@ keys = typer.Typer(
 class Keys:
     """Where the keys are."""
 
-    keys_file: Annotated[
-        str | None, typer.Option("--keys", metavar="FILE", help="The key ring; otherwise that of MEMORANDA_KEYS.")
-    ] = None
+    keys_file: Annotated[str | None, option("--keys FILE", "The key ring; otherwise that of MEMORANDA_KEYS.")] = None
     master_key: Annotated[
-        str | None,
-        typer.Option("--master-key", metavar="FILE", help="The master key; otherwise that of the environment."),
+        str | None, option("--master-key FILE", "The master key; otherwise that of the environment.")
     ] = None
 
     def ring(self) -> KeyRing:
@@ -47,12 +45,12 @@ class Keys:
         return ring
 
 
-User = Annotated[str | None, typer.Option("--user", "-u", metavar="USER", help="Only the keys of this user.")]
+User = Annotated[str | None, option("--user -u USER", "Only the keys of this user.")]
 
 
 @keys.command()
 def new(
-    file: Annotated[str, typer.Argument(metavar="FILE", help="The file to make. Keep it apart from all backups.")],
+    file: Annotated[str, argument("FILE", "The file to make. Keep it apart from all backups.")],
 ) -> None:
     """Make a file with a new master key, readable by its owner only."""
     LocalMasterKey.make_file(file)
@@ -82,8 +80,7 @@ def rotate(
     where: Keys,
     user: User = None,
     new_master_key: Annotated[
-        str | None,
-        typer.Option("--new-master-key", metavar="FILE", help="Only wrap the keys anew, with this master key."),
+        str | None, option("--new-master-key FILE", "Only wrap the keys anew, with this master key.")
     ] = None,
     *,
     target: options.Target,
@@ -100,14 +97,14 @@ def rotate(
         fresh.close()
         target.report({"rewrapped": count}, f"{count:,} keys are wrapped with the new master key. Destroy the old one.")
         return
-    done = _converted(target, "rotating", lambda store, note: conversion.rotate(store, user, progress=note), ring)
+    done = _converted(target, "rotating", lambda store, note: opening.rotate(store, user, progress=note), ring)
     target.report(asdict(done), f"{items_text(done.items)} encrypted with new keys; {done.keys:,} old keys destroyed.")
 
 
 @keys.command()
 @options.grouped("where", Keys)
 def destroy(
-    user: Annotated[str, typer.Argument(metavar="USER", help="The user's id.")],
+    user: Annotated[str, argument("USER", "The user's id.")],
     where: Keys,
     yes: options.Yes = False,
     as_json: options.Json = False,
@@ -131,7 +128,7 @@ def encrypt(where: Keys, *, target: options.Target) -> None:
     Afterwards, open the store as encrypted+URL. Backups that were made before are as readable as they were.
     """
     ring = where.ring()
-    done = _converted(target, "encrypting", lambda store, note: conversion.encrypt(store, ring, progress=note))
+    done = _converted(target, "encrypting", lambda store, note: opening.encrypt(store, ring, progress=note))
     _report(target, done, "encrypted")
 
 
@@ -146,16 +143,16 @@ def decrypt(
     """Decrypt a store in place. If it is interrupted, run it again: it goes on where it was."""
     ring = where.existing_ring()
     agree("Store everything in clear text again?", yes=yes)
-    done = _converted(target, "decrypting", lambda store, note: conversion.decrypt(store, ring, progress=note))
+    done = _converted(target, "decrypting", lambda store, note: opening.decrypt(store, ring, progress=note))
     _report(target, done, "decrypted")
 
 
 def _converted(
     target: options.Target,
     what: str,
-    work: Callable[[Store, Progress], Awaitable[conversion.Converted]],
+    work: Callable[[Store, Progress], Awaitable[opening.Converted]],
     ring: KeyRing | None = None,
-) -> conversion.Converted:
+) -> opening.Converted:
     """Open the store of a URL, with or without the prefix, and convert it with a bar.
 
     It is opened with encryption if a ring is given, and as it is stored otherwise.
@@ -165,7 +162,7 @@ def _converted(
 
     plain = replace(target, url=chosen_url(target.url).removeprefix(f"{sealing.URL_PREFIX}+"))
 
-    async def converted() -> conversion.Converted:
+    async def converted() -> opening.Converted:
         chosen = plain.unopened("change")
         if ring is None:
             chosen.wrapper = sealing.URL_PREFIX
@@ -178,7 +175,7 @@ def _converted(
     return run(converted())
 
 
-def _report(target: options.Target, done: conversion.Converted, what: str) -> None:
+def _report(target: options.Target, done: opening.Converted, what: str) -> None:
     target.report(asdict(done), f"{items_text(done.items)} {what}.{f' {done.pending}' if done.pending else ''}")
 
 

@@ -42,11 +42,9 @@ class StoredNames:
         self._hashed = lru_cache(maxsize=4096)(ring.hashed)
 
     def forget(self) -> None:
-        """Forget the cached names."""
         self._hashed.cache_clear()
 
     def owner(self, field: str, value: str | None) -> str | None:
-        """Return the id that the inner store has."""
         if value is None or not self.hidden or value.startswith(_BRANCH):
             return value
         return self._hashed(field, value)
@@ -56,7 +54,6 @@ class StoredNames:
         return tuple(self._hashed("namespace", each) for each in namespace) if self.hidden else namespace
 
     def extra_key(self, key: str) -> str:
-        """Return the key of a blind index."""
         return self._hashed("key of extra", key)
 
     def extra_value(self, key: str, value: Any) -> str:
@@ -65,7 +62,6 @@ class StoredNames:
         return self._hashed(f"value of extra {json.dumps(key)}", text)
 
     def metadata(self, metadata: MemoryMetadata) -> MemoryMetadata:
-        """Return the metadata that the inner store has."""
         held = metadata.__dict__
         extra = held["extra"]
         if not self.hidden and not extra:
@@ -102,7 +98,6 @@ class Divided:
 
     @property
     def matches(self) -> Callable[[MemoryItem], bool] | None:
-        """What is asked of each decrypted item."""
         return None if self.rest is None else self.rest.matches
 
 

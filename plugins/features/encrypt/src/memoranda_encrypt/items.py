@@ -161,7 +161,6 @@ def _built_anew(stored: MemoryItem, said: Said, types: Mapping[str, type[MemoryI
 
 
 def _taken_apart(fields: dict[str, Any], said: Said) -> dict[str, Any]:
-    """Move content and metadata of the body into the fields, and return the rest."""
     held = fields["metadata"].__dict__
     further: dict[str, Any] = {"content": said} if isinstance(said, str) else from_json(said[1:])
     fields["content"], extra = further.pop("content"), further.pop("metadata.extra", {})
@@ -215,7 +214,6 @@ class VectorSealer:
         return await offload(sum(map(len, vectors)), _all_packed, vectors, self.dimension)
 
     async def query(self, text: str) -> tuple[Sequence[float], float]:
-        """Return the vector of a query, and how similar unrelated texts are to it."""
         return await embed_query(self._embeddings, text)
 
     def opened(self, stored: MemoryItem, ring: KeyRing) -> bytes | None:

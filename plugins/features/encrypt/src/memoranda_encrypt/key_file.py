@@ -280,7 +280,6 @@ class KeyFile:
         return (int.from_bytes(self.before) + 1).to_bytes(5)[1:] if self.before else b""
 
     def setting(self, name: str) -> str | None:
-        """Return a setting of the ring."""
         with self._opened() as connection:
             found = connection.execute("SELECT value FROM settings WHERE name = ?", (name,)).fetchone()
         return None if found is None else str(found[0])
@@ -291,11 +290,9 @@ class KeyFile:
             put_setting(connection, name, value)
 
     def by_id(self, key_id: str) -> KeyRow | None:
-        """Return the key of an id."""
         return next(iter(self._rows("id = ?", key_id)), None)
 
     def active(self, owner: str) -> KeyRow | None:
-        """Return the key that new items of an owner get."""
         return next(iter(self._rows("owner = ? AND state = 'active'", owner)), None)
 
     def all(self, owner: str | None = None) -> list[KeyRow]:
@@ -323,7 +320,6 @@ class KeyFile:
             )
 
     def destroy(self, ids: list[str]) -> int:
-        """Overwrite keys, keeping their rows, and return how many there were."""
         with self.transaction() as connection:
             sql = (
                 "UPDATE keys SET state = 'destroyed', wrapped = NULL, changed_at = ? WHERE id = ? AND wrapped NOT NULL"

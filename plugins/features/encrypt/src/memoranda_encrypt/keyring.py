@@ -302,7 +302,6 @@ class KeyRing:
         return KeyRow(key_id, owner, self._master.name, wrapped, "active", now, now)
 
     def _unwrapped(self, row: KeyRow) -> tuple[bytes, bytes]:
-        """Return a key and the name that was wrapped with it."""
         master = self._masters.get(row.master)
         if master is None:
             raise KeyRingError(

@@ -296,7 +296,6 @@ class EncryptionLayer(Layer):
         return await self.inner.write(Write(change=change))
 
     async def _changed_each(self, change: Change, stored: Filter) -> Written:
-        """Change items that have to be decrypted to see that they match."""
         deleted = change.action != "delete" and Capability.DELETE in self.capabilities
         named = () if change.ids is None else (Value("id", False, "$in", list(change.ids)),)
         found = self.stream(items_where(change.wanted.also(*named), AS_ADDED, deleted=deleted))
@@ -383,7 +382,6 @@ class EncryptionLayer(Layer):
 
 
 def _finding(counted: Counter[str], unreadable: Sequence[str]) -> Finding:
-    """Return what an examination of all stored items has found."""
     sealed = counted["opened"] + counted["forgotten"] + len(unreadable)
     detail = f"{sealed:,} items are sealed, {counted['opened']:,} items can be decrypted"
     detail += f", {counted['forgotten']:,} are of forgotten users" if counted["forgotten"] else ""

@@ -62,7 +62,6 @@ class OpenedTexts:
         """False while the store is closed: a call that was under way leaves nothing behind."""
 
     def clear(self) -> None:
-        """Forget all of them."""
         with self._lock:
             self._texts.clear()
             self._size = 0
@@ -83,7 +82,6 @@ class OpenedTexts:
         return built(stored, found[2], types)
 
     def keep(self, stored: MemoryItem, said: Said, types: Mapping[str, type[MemoryItem]]) -> None:
-        """Keep what a stored item says."""
         size = len(said)
         if size > MOST_BYTES // 16 or not self.keeps:
             return
@@ -132,19 +130,16 @@ class ItemOpener:
 
     @property
     def names(self) -> StoredNames:
-        """How the engine names owners."""
         if self._names is None:
             self._names = StoredNames(self.ring)
         return self._names
 
     def begin(self) -> None:
-        """Open items from now on."""
         self._names = None
         self._texts.keeps = True
         self._is_closed = False
 
     def end(self) -> None:
-        """Open no items any more, and forget what they said, and their keys."""
         self._is_closed = True
         self._texts.keeps = False
         self.forget()
@@ -153,7 +148,6 @@ class ItemOpener:
             self._names.forget()
 
     def forget(self) -> None:
-        """Wipe what is at hand of decrypted items."""
         self._texts.clear()
         for forget in self.forgetting:
             forget()
@@ -167,7 +161,6 @@ class ItemOpener:
             self._epoch = self.ring.epoch
 
     def _refuse_if_closed(self) -> None:
-        """Raise StoreClosedError for a call that was under way when the store was closed."""
         if self._is_closed:
             raise StoreClosedError(self._label())
 

@@ -56,7 +56,6 @@ class SealedWrites:
         return divided_metadata(within, self._opener.names)[0]
 
     async def inside(self, ids: Sequence[str], within: MemoryMetadata | None) -> Sequence[str]:
-        """Return the ids whose decrypted items lie within the bounds."""
         extra = divided_metadata(within, self._opener.names)[1]
         if not extra:
             return ids
@@ -68,7 +67,6 @@ class SealedWrites:
     # Writing
 
     async def add(self, write: Write) -> None:
-        """Store one item, optimised for a new one."""
         item, opener = write.adds[0], self._opener
         draft = Draft(item, opener.names)
         key = opener.ring.cached(draft.user_id)
@@ -84,7 +82,6 @@ class SealedWrites:
             opener.keep_new([draft])
 
     async def apply(self, write: Write) -> int:
-        """Write a batch, and return how many items it has deleted."""
         if not write.adds:
             return await self._delete_only(write)
         drafts = await offload(len(write.adds), self._drafts, write.adds)
@@ -102,7 +99,6 @@ class SealedWrites:
         return removed
 
     async def _put(self, drafts: Sequence[Draft], write: Write) -> int:
-        """Write a batch, optimised for new items."""
         if write.fresh or len({draft.item.id for draft in drafts}) == len(drafts):
             stored = await self.sealed(drafts, [1] * len(drafts))
             try:
@@ -141,7 +137,6 @@ class SealedWrites:
         return removed
 
     async def _replace(self, drafts: Sequence[Draft], write: Write) -> int:
-        """Write a batch in which some items replace others."""
         simple = not (write.hidden or write.deletes or write.expected)
         for _ in range(_ATTEMPTS):
             held = await self.held([draft.item.id for draft in drafts], write.now)
@@ -190,7 +185,6 @@ class SealedWrites:
                 await self._layer.inner.write(Write(again, None, compared=True))
 
     async def update(self, write: Write) -> Written:
-        """Replace the versions that the items of a write carry, and return the items as they are stored."""
         within, given = write.within, [copy_item(item) for item in write.adds]
         held = await self.held([item.id for item in given], write.now)
         existing = await self._compared(held, within)
@@ -249,7 +243,6 @@ class SealedWrites:
         expected: Sequence[int] | None = None,
         held: dict[str, MemoryItem] | None = None,
     ) -> list[MemoryItem]:
-        """Return the drafts sealed for their versions."""
         vectors: Sequence[bytes | None] = [None] * len(drafts)
         if self._layer.vectors is not None:
             vectors = await self._layer.vectors.of(drafts, await self._known_vectors(drafts, held or {}))
@@ -277,7 +270,6 @@ class SealedWrites:
         return await ring.for_writing(user_id)
 
     async def _known_vectors(self, drafts: Sequence[Draft], held: dict[str, MemoryItem]) -> dict[str, bytes]:
-        """Return the vectors of items whose content stays the same."""
         if self._layer.vectors is None or not held:
             return {}
         same = [held[draft.item.id] for draft in drafts if draft.item.id in held]

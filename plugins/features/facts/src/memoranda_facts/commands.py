@@ -10,12 +10,13 @@ import typer
 from memoranda.errors import InputError
 from memoranda_commands import options
 from memoranda_commands.exits import CommandError, ExitCode, not_found
+from memoranda_commands.options import argument, option
 from memoranda_commands.terminal import blocks, counted, is_narrow, progress, say, show, show_json, table, visible
 
 if TYPE_CHECKING:
     from memoranda.store import Access, Store
     from memoranda_facts import Fact, Facts, Receipt, Why
-    from memoranda_facts.extraction import ExtractionReport, FactExtractor
+    from memoranda_facts.extraction import ExtractionReport
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, help="What is true now, since when and why.")
 
@@ -23,27 +24,25 @@ T = TypeVar("T")
 
 One = Annotated[
     list[str] | None,
-    typer.Option("--one", metavar="NAME", help="A predicate with one value at a time, besides lives_in and the like."),
+    option("--one NAME", "A predicate with one value at a time, besides lives_in and the like."),
 ]
-Id = Annotated[str, typer.Argument(metavar="ID", help="A fact's id, as 'facts list' shows it.")]
-Subject = Annotated[str, typer.Argument(metavar="SUBJECT", help="Who or what it is about.")]
-PredicateName = Annotated[str, typer.Argument(metavar="PREDICATE", help="What is said of it, such as lives_in.")]
+Id = Annotated[str, argument("ID", "A fact's id, as 'facts list' shows it.")]
+Subject = Annotated[str, argument("SUBJECT", "Who or what it is about.")]
+PredicateName = Annotated[str, argument("PREDICATE", "What is said of it, such as lives_in.")]
 From = Annotated[
     list[str] | None,
-    typer.Option("--source", metavar="ID", help="An item that says so; may be repeated. By default it is your word."),
+    option("--source ID", "An item that says so; may be repeated. By default it is your word."),
 ]
 
 
 @app.command("list")
 @options.scoped
 def list_(
-    subject: Annotated[str | None, typer.Argument(metavar="SUBJECT", help="Only of this subject.")] = None,
-    predicate: Annotated[str | None, typer.Argument(metavar="PREDICATE", help="Only of this predicate.")] = None,
-    at: Annotated[
-        str | None, typer.Option("--at", metavar="DATE", help="What held then: 2026, 2026-03 or an ISO-8601 time.")
-    ] = None,
-    known: Annotated[str | None, typer.Option("--known", metavar="DATE", help="As it was known then.")] = None,
-    history: Annotated[bool, typer.Option("--history", help="Ended, superseded and retracted values, too.")] = False,
+    subject: Annotated[str | None, argument("SUBJECT", "Only of this subject.")] = None,
+    predicate: Annotated[str | None, argument("PREDICATE", "Only of this predicate.")] = None,
+    at: Annotated[str | None, option("--at DATE", "What held then: 2026, 2026-03 or an ISO-8601 time.")] = None,
+    known: Annotated[str | None, option("--known DATE", "As it was known then.")] = None,
+    history: Annotated[bool, option("--history", "Ended, superseded and retracted values, too.")] = False,
     one: One = None,
     *,
     target: options.Target,
@@ -63,9 +62,9 @@ def list_(
 @app.command()
 @options.scoped
 def why(
-    fact_id: Annotated[str, typer.Argument(metavar="ID|SUBJECT", help="A fact's id, or whom or what it is about.")],
+    fact_id: Annotated[str, argument("ID|SUBJECT", "A fact's id, or whom or what it is about.")],
     predicate: Annotated[
-        str | None, typer.Argument(metavar="PREDICATE", help="With a subject: what is said of it, such as lives_in.")
+        str | None, argument("PREDICATE", "With a subject: what is said of it, such as lives_in.")
     ] = None,
     one: One = None,
     *,
@@ -89,9 +88,9 @@ def why(
 def set_(
     subject: Subject,
     predicate: PredicateName,
-    value: Annotated[str, typer.Argument(metavar="VALUE", help="The value.")],
-    since: Annotated[str | None, typer.Option("--since", metavar="DATE", help="Since when it holds.")] = None,
-    until: Annotated[str | None, typer.Option("--until", metavar="DATE", help="Until when it held.")] = None,
+    value: Annotated[str, argument("VALUE", "The value.")],
+    since: Annotated[str | None, option("--since DATE", "Since when it holds.")] = None,
+    until: Annotated[str | None, option("--until DATE", "Until when it held.")] = None,
     source: From = None,
     one: One = None,
     *,
@@ -110,10 +109,8 @@ def set_(
 def end(
     subject: Subject,
     predicate: PredicateName,
-    value: Annotated[
-        str | None, typer.Argument(metavar="VALUE", help="Which value ended; by default all of them.")
-    ] = None,
-    at: Annotated[str | None, typer.Option("--at", metavar="DATE", help="When it ended; by default now.")] = None,
+    value: Annotated[str | None, argument("VALUE", "Which value ended; by default all of them.")] = None,
+    at: Annotated[str | None, option("--at DATE", "When it ended; by default now.")] = None,
     source: From = None,
     one: One = None,
     *,
@@ -131,7 +128,7 @@ def end(
 @options.scoped
 def correct(
     fact_id: Id,
-    value: Annotated[str | None, typer.Argument(metavar="VALUE", help="What was true instead, if known.")] = None,
+    value: Annotated[str | None, argument("VALUE", "What was true instead, if known.")] = None,
     source: From = None,
     one: One = None,
     *,
@@ -148,7 +145,7 @@ def correct(
 @app.command()
 @options.scoped
 def undo(
-    change: Annotated[str, typer.Argument(metavar="ID", help="A change's id, or a fact's: what recorded it.")],
+    change: Annotated[str, argument("ID", "A change's id, or a fact's: what recorded it.")],
     one: One = None,
     *,
     target: options.Target,
@@ -162,7 +159,7 @@ def undo(
 @app.command()
 @options.scoped
 def profile(
-    tokens: Annotated[int, typer.Option("--tokens", min=1, help="The most estimated tokens.")] = 200,
+    tokens: Annotated[int, option("--tokens", "The most estimated tokens.", min=1)] = 200,
     one: One = None,
     *,
     target: options.Target,
@@ -182,17 +179,12 @@ def profile(
 @app.command()
 @options.scoped
 def extract(
-    extractor: Annotated[str, typer.Option("--extractor", metavar="NAME", help="An installed extractor.")] = "rules",
+    extractor: Annotated[str, option("--extractor NAME", "An installed extractor.")] = "rules",
     model: options.Model = None,
     base_url: options.BaseUrl = None,
     price: Annotated[
         str | None,
-        typer.Option(
-            "--price",
-            metavar="IN,OUT",
-            help="What a million tokens cost, to show what was spent: 0.25,2.",
-            rich_help_panel=options.MODEL,
-        ),
+        option("--price IN,OUT", "What a million tokens cost, to show what was spent: 0.25,2.", options.MODEL),
     ] = None,
     one: One = None,
     dry_run: options.DryRun = False,
@@ -217,16 +209,11 @@ def extract(
             with progress("reading", waiting) as done:
                 return await reading.run(lambda more, _: done(more)), 0
         finally:
-            await _closed(made)
+            if (close := getattr(made, "aclose", None)) is not None:
+                await close()
 
     report, waiting = _run(target, one, work, "read" if dry_run else "change")
     _show_report(target, report, waiting, dry_run, prices)
-
-
-async def _closed(extractor: FactExtractor) -> None:
-    close = getattr(extractor, "aclose", None)
-    if close is not None:
-        await close()
 
 
 def _prices(given: str | None) -> tuple[float, float] | None:
@@ -285,7 +272,6 @@ def _run(
     work: Callable[[Facts], Coroutine[Any, Any, T]],
     access: Access = "read",
 ) -> T:
-    """Return the result of the work on the facts of the owner that the options name."""
     from memoranda_facts import Facts
     from memoranda_facts.extraction import everyday_schema
 
@@ -306,7 +292,6 @@ def _run(
 
 
 async def _found(facts: Facts, given: str) -> Fact:
-    """Return the fact of an id, given in full or in short."""
     fact = await facts.get(given)
     if fact is None:
         raise CommandError(

@@ -149,7 +149,6 @@ class Knowledge:
         return Timeline(log, declared.kind, subject, declared.name)
 
     def place(self, entry_id: str) -> Key | None:
-        """Return the slot that an entry belongs to."""
         if self._places is None:
             self._places = _places(self.logs)
         return self._places.get(entry_id)
@@ -162,7 +161,6 @@ class Knowledge:
         return named[0] if len(named) == 1 else given
 
     def at(self, moment: str) -> list[Fact]:
-        """Return the facts of a moment, in the order in which their slots were first recorded."""
         if self._view is not None and self._view[0] <= moment < self._view[1]:
             return self._view[2]
         found = []
@@ -187,7 +185,6 @@ class Knowledge:
         return self._view[:2]
 
     def saying(self, item_ids: Iterable[str]) -> list[Timeline]:
-        """Return the timelines that have a value, held or past, that one of some items says."""
         if self._sources is None:
             self._sources = {}
             for place, timeline in enumerate(self.timelines.values()):
@@ -232,7 +229,6 @@ class Knowledge:
         return next((fact for fact in reversed(timeline.history(moment)) if entry_id in fact.entries), None)
 
     def dependents(self, ended: Iterable[str]) -> list[str]:
-        """Return the entries that depend on some others, or on such as do."""
         return dependents(self.records, ended)
 
 

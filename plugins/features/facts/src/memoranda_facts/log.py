@@ -81,11 +81,9 @@ class Log:
         """Returns False as long as it is certain that nothing in the store was ever deleted."""
 
     def now(self) -> str:
-        """Return the present by the store's clock."""
         return utc_text(datetime.fromtimestamp(self.store.clock(), UTC))
 
     async def rows(self, **extra: bool) -> list[Payload]:
-        """Return the payloads of every entry of the owner, or of those that are marked so."""
         where = self.folder.model_copy(update={"extra": extra}) if extra else self.folder
         return await self.store.payloads(memory_type="fact", metadata=where, archived=True)
 
@@ -117,11 +115,9 @@ class Log:
 
     @property
     def size(self) -> int:
-        """How many entries there were when they were last followed."""
         return len(self._rows)
 
     def records(self) -> list[Record]:
-        """Return the records of every entry of the owner, as they were last followed."""
         return self.parsed(self._rows.values(), keep=True)
 
     def parsed(self, rows: Iterable[Payload], *, keep: bool = False) -> list[Record]:
@@ -240,7 +236,6 @@ def in_order(record: Record) -> tuple[str, str, int]:
 
 
 def _key(row: Payload) -> tuple[str, str | None, str | None]:
-    """Return what a record is made of."""
     return row.item_id, row.text, row.trust
 
 

@@ -129,7 +129,6 @@ class FactReading:
         """Do what is due before facts are read."""
 
     async def _known_names(self) -> Names:
-        """Return which names mean the same subject, as was last read."""
         if self._names is None:
             merged = await self._log.rows(**{MERGES: True})
             # How far a merge counts depends on all that is known of its subjects.
@@ -144,7 +143,6 @@ class FactReading:
 
 
 def _about(facts: list[Fact], knowledge: Knowledge, subject: str | None, predicate: str | None) -> list[Fact]:
-    """Return a copy of the list with those of a subject and a predicate."""
     if subject is not None:
         wanted = knowledge.names.root(checked_name(subject, "subject"))
         facts = [fact for fact in facts if knowledge.names.root(fact.subject) == wanted]
@@ -199,7 +197,6 @@ def _text_of(source: Source, items: Mapping[str, MemoryItem]) -> str | None:
 
 
 def _around(timeline: Timeline, fact: Fact, run: Run | None) -> tuple[list[Run], list[Run], list[Run]]:
-    """Return what a fact superseded, what superseded it, and what contradicts it."""
     if timeline.kind != "one":
         return [], [], []
     if run is None:

@@ -46,7 +46,6 @@ class RemovalWatch(Observer):
         self.ends: dict[MemoryMetadata, str] = {}
 
     def relies_on(self, owner: MemoryMetadata, items: Iterable[MemoryItem]) -> None:
-        """Remember when the first of these items expires."""
         ends = [item.expires_at for item in items if item.expires_at is not None]
         if ends:
             self.ends[owner] = min([*ends, self.ends.get(owner, ends[0])])
@@ -69,7 +68,6 @@ class RemovalWatch(Observer):
             self._is_busy = False
 
     def cleared(self, metadata: MemoryMetadata | None, removed: int) -> None:
-        """Take note of a removal."""
         if removed and (metadata is None or metadata.user_id is None):
             self._anywhere += 1
         elif removed and metadata is not None and metadata.user_id is not None:
@@ -204,7 +202,6 @@ class Reconciling(Changes):
         )
 
     async def _take_up_again(self, knowledge: Knowledge, lost: Collection[str]) -> None:
-        """Undo that entries were forgotten whose sources have been restored."""
         present = {record.id for record in knowledge.records}
         for record in _active(knowledge):
             back = any(target in present and target not in lost for target in record.targets)
@@ -232,7 +229,6 @@ class Reconciling(Changes):
 
 
 def _joined(earlier: Receipt, later: Receipt) -> Receipt:
-    """Return two receipts of what was taken back as one."""
     lists: dict[str, Any] = {
         name: tuple(dict.fromkeys((*getattr(earlier, name), *getattr(later, name))))
         for name in ("entries", "replaced", "unsure", "removed")

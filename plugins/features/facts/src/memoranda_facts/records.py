@@ -237,7 +237,6 @@ class Slot:
 
     @classmethod
     def of_entry(cls, owner: MemoryMetadata, entry_id: str) -> Slot:
-        """Return the slot in whose log an entry lies, without its names."""
         mark = entry_id.split("-")[1]
         return cls(owner, "", "", mark, _place(owner, mark))
 
@@ -249,7 +248,6 @@ class Slot:
 
     @property
     def entry_prefix(self) -> str:
-        """What the ids of its entries begin with."""
         return f"fact-{self.mark}-"
 
     def entry_id(self, number: int) -> str:
@@ -269,7 +267,6 @@ def folder_of(owner: MemoryMetadata) -> MemoryMetadata:
 
 
 def _place(owner: MemoryMetadata, mark: str) -> MemoryMetadata:
-    """Return where the entries of a slot lie."""
     folder = folder_of(owner)
     return folder.model_copy(update={"namespace": (*folder.namespace, mark[:16])})
 

@@ -56,7 +56,6 @@ class Provenance:
 
     @property
     def item_ids(self) -> list[str]:
-        """The ids of the items among them."""
         return sorted({source.item_id for source in self.sources if not source.is_manual})
 
 

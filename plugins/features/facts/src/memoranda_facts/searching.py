@@ -98,11 +98,9 @@ class SlotIndex:
         return found
 
     def names_of(self, subject: str) -> list[str]:
-        """Return every name of a subject, those that the schema lists among them."""
         return [*self._known.all_of(subject), *self._aliases.get(same_text(subject), ())]
 
     def mentioned(self, words: Sequence[str]) -> set[str]:
-        """Return the keys of the subjects that a question of these words names."""
         found: set[str] = set()
         for first in range(len(words)):
             for end in range(first + 1, min(len(words), first + self._longest_name) + 1):
@@ -119,16 +117,13 @@ class FactIndex:
 
     @property
     def schema(self) -> Schema:
-        """The schema of the facts."""
         return self.knowledge.schema
 
     def _facts(self, slots: Iterable[Key]) -> list[Fact]:
-        """Return the facts of some slots, in the order of these."""
         placed = sorted(set(slots), key=self.slots.places.__getitem__)
         return [fact for key in placed for fact in self.knowledge.of_slot(key, self._moment, history=self._history)]
 
     def of_entry(self, entry_id: str) -> Fact | None:
-        """Return the fact that an entry is part of."""
         key = self.knowledge.place(entry_id)
         found = [] if key is None else self._facts([key])
         return next((fact for fact in reversed(found) if entry_id in fact.entries), None)
@@ -146,11 +141,9 @@ class FactIndex:
         return list({fact.id: fact for fact in found}.values())
 
     def object_of(self, fact: Fact) -> str | None:
-        """Return the key of the subject that the object of a fact may be."""
         return self.names.root(str(fact.object)) if isinstance(fact.object, (str, Ref)) else None
 
     def terms_of(self, fact: Fact) -> FactTerms:
-        """Return the terms of a fact."""
         found = self.slots.terms.get(fact.entries)
         if found is None:
             said = [*self.schema.names_of(fact.predicate), str(fact.object), *map(str, fact.qualifiers.values())]
@@ -269,7 +262,6 @@ async def _ranked_alone(question: Question, answers: Sequence[Fact], limit: int)
 
 
 def _sentence(fact: Fact) -> str:
-    """Return a fact as a text to be ranked."""
     said = [fact.subject, fact.predicate.replace("_", " "), str(fact.object), *map(str, fact.qualifiers.values())]
     return " ".join(said)
 

@@ -157,7 +157,6 @@ class Timeline:
         return among[-1] if among else None
 
     def history(self, now: str) -> list[Fact]:
-        """Return every value that held, was ended, superseded or taken back, in the order of time."""
         listed = [(run.start, run.first.record.at, self.fact(run, self._past_state(run, now))) for run in self.runs]
         shown = {each.record.id for run in self.runs for each in run.assertions}
         unseen = [assertion for assertion in self.assertions if assertion.record.id not in shown]
@@ -175,7 +174,6 @@ class Timeline:
         return self.fact(Run(assertion.start, assertion.end, [assertion]), state)
 
     def fact(self, run: Run, state: State) -> Fact:
-        """Return what a run says."""
         if state in run.facts:
             return run.facts[state]
         first, asserting = run.first, sorted(run.assertions, key=lambda each: (each.record.at, each.record.number))
@@ -204,7 +202,6 @@ class Timeline:
         return fact
 
     def _asserted(self) -> list[Assertion]:
-        """Return what the active records assert, in the order of recording, with what confirms it."""
         found: dict[str, Assertion] = {}
         for record in self.active:
             asserts = record.kind in ("set", "correct", "merge")
@@ -226,7 +223,6 @@ class Timeline:
         return list(found.values())
 
     def _taken_back(self, found: list[Assertion]) -> tuple[list[Assertion], list[Assertion]]:
-        """Part the assertions into those that stand and those that were taken back."""
         takers = [record for record in self.active if record.kind in ("correct", "retract", "forget")]
         denied: dict[str, list[Record]] = {}
         for record in takers:
@@ -269,7 +265,6 @@ class Timeline:
                 assertion.pieces = [(assertion.start, stop)]
 
     def _joined(self) -> list[Run]:
-        """Return the runs of all values, in the order of time."""
         values: dict[str, list[Assertion]] = {}
         for assertion in self.assertions:
             key = assertion.same if self.kind != "event" else f"{assertion.same} {assertion.start}"
@@ -282,7 +277,6 @@ class Timeline:
 
 
 def _supersede(assertions: Sequence[Assertion]) -> None:
-    """Take from every piece what later assertions of other values supersede."""
     latest_first = sorted(assertions, key=lambda each: each.order, reverse=True)
     whole = {id(each): list(each.pieces) for each in assertions}
     # For each trust: the nearest later open assertion that has at least that much, and the nearest of another value.
@@ -320,7 +314,6 @@ def _grouped(ordered: Sequence[Assertion]) -> Iterator[tuple[tuple[str, str], li
 
 
 def _without(pieces: list[Interval], taken: Interval) -> list[Interval]:
-    """Return intervals without another one."""
     left = []
     for start, stop in pieces:
         if taken[0] >= stop or taken[1] <= start:
@@ -334,7 +327,6 @@ def _without(pieces: list[Interval], taken: Interval) -> list[Interval]:
 
 
 def _runs(asserting: list[Assertion]) -> list[Run]:
-    """Join the pieces of one value that touch or overlap."""
     runs: list[Run] = []
     pieces = sorted(((start, stop, at) for at, each in enumerate(asserting) for start, stop in each.pieces))
     for start, stop, at in pieces:
@@ -351,7 +343,6 @@ def _runs(asserting: list[Assertion]) -> list[Run]:
 
 
 def _contested(run: Run) -> list[Interval]:
-    """Return the parts of a run in which every assertion that covers them is contested."""
     if all(each.contested == AFTER_ALL for each in run.assertions):
         return []
     doubtful = [(run.start, run.stop)]
@@ -362,7 +353,6 @@ def _contested(run: Run) -> list[Interval]:
 
 
 def _mark_disputes(runs: Sequence[Run]) -> None:
-    """Mark where runs of different values overlap."""
     starts = [run.start for run in runs]
     for at, run in enumerate(runs):
         for other in runs[at + 1 : bisect_left(starts, run.stop)]:

@@ -142,7 +142,6 @@ class FactWriting(FactReading):
         )
 
     async def _one(self, draft: Record, provenance: Provenance, expect: Expected | None) -> Receipt:
-        """Write one draft to its slot."""
         own_key = draft.key is not None
         if not own_key and provenance.item_ids:
             draft = replace(draft, key=_key_of(draft, provenance))
@@ -178,7 +177,6 @@ class FactWriting(FactReading):
         )
 
     def _merged(self, about: Record, logs: Logs, written: Iterable[Record] = ()) -> Timeline:
-        """Return the timeline of a record's slot, with the logs of all names of its subject."""
         among = [record for log in logs.values() for record in log] + list(written)
         key = same_text(about.subject), same_text(about.predicate)
         if len(logs) > 1:
@@ -253,7 +251,6 @@ class FactWriting(FactReading):
         return record.kind == "set" and self.schema.predicate(record.predicate).kind != "one"
 
     async def _receipt(self, kind: Any, written: Sequence[Record], logs: Logs) -> Receipt:
-        """Return what a change did, by comparing what held before and after it."""
         entries, at, rule = tuple(record.id for record in written), written[0].at, written[0].rule
         if len(written) == 1 and (not any(logs.values()) or self._only_adds(written[0])):
             return Receipt(written[0].change, kind, entries, at, rule)

@@ -9,9 +9,8 @@ from memoranda.lazy import lazy_names
 if TYPE_CHECKING:
     from memoranda_guard.fence import Fence
     from memoranda_guard.guard import Guard, RefusedError
-    from memoranda_guard.policy import Outcome, Policy, Rule
+    from memoranda_guard.policy import Outcome, Policy, Rule, load_policy
     from memoranda_guard.quarantine import NotQuarantinedError, QuarantinedMemory, approve, quarantined, reject
-    from memoranda_guard.reading import load_policy
     from memoranda_guard.redactor import Redactor
 
 __all__ = [
@@ -35,9 +34,8 @@ __getattr__, __dir__ = lazy_names(
     {
         "fence": ["Fence"],
         "guard": ["Guard", "RefusedError"],
-        "policy": ["Outcome", "Policy", "Rule"],
+        "policy": ["Outcome", "Policy", "Rule", "load_policy"],
         "quarantine": ["NotQuarantinedError", "QuarantinedMemory", "approve", "quarantined", "reject"],
-        "reading": ["load_policy"],
         "redactor": ["Redactor"],
     },
 )

@@ -8,6 +8,7 @@ import typer
 
 from memoranda_commands import options
 from memoranda_commands.exits import not_found
+from memoranda_commands.options import argument, option
 from memoranda_commands.terminal import agree, items_text, preview
 from memoranda_guard.quarantine import NotQuarantinedError, QuarantinedMemory
 from memoranda_guard.quarantine import approve as approved
@@ -18,7 +19,7 @@ quarantine = typer.Typer(
     add_completion=False, no_args_is_help=True, help="List, approve or reject items that a policy keeps apart."
 )
 
-ItemId = Annotated[str, typer.Argument(metavar="ID", help="The id of an item in quarantine.")]
+ItemId = Annotated[str, argument("ID", "The id of an item in quarantine.")]
 
 
 @quarantine.command("list")
@@ -38,10 +39,8 @@ def list_(*, target: options.Target) -> None:
 @options.scoped
 def approve(
     item_id: ItemId,
-    by: Annotated[str, typer.Option("--by", metavar="NAME", help="Who approves it; the item records it.")],
-    trust: Annotated[
-        str | None, typer.Option("--trust", metavar="LEVEL", help="Give it this trust instead of its own.")
-    ] = None,
+    by: Annotated[str, option("--by NAME", "Who approves it; the item records it.")],
+    trust: Annotated[str | None, option("--trust LEVEL", "Give it this trust instead of its own.")] = None,
     *,
     target: options.Target,
 ) -> None:

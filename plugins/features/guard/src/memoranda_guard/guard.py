@@ -19,9 +19,8 @@ from memoranda.store import Observer
 from memoranda.store.backend import fields_of
 from memoranda.trust import Trust, origin_of, trust_of
 from memoranda_guard.inspection import decoded, folded, joined_letters, places, readings_of, texts_of
-from memoranda_guard.policy import MOST_ACROSS, Outcome, Policy, Rule
+from memoranda_guard.policy import MOST_ACROSS, Outcome, Policy, Rule, load_policy
 from memoranda_guard.quarantine import QUARANTINED, QuarantinedMemory, is_approved, is_kept_apart, withheld_result
-from memoranda_guard.reading import load_policy
 
 logger = logging.getLogger(__name__)
 
@@ -60,12 +59,10 @@ class _Inspected:
 
     @cached_property
     def size(self) -> int:
-        """How many characters the texts of the item have together."""
         return sum(map(len, texts_of(self.item)))
 
     @cached_property
     def content(self) -> str:
-        """The content, folded."""
         return folded(self.item.content)
 
     @cached_property
@@ -169,7 +166,6 @@ class Guard(Observer):
         return withheld_result(item) if self.hides(item) else None
 
     def _decided(self, item: MemoryItem) -> Rule | None:
-        """Return the first rule that applies."""
         concerned = [rule for rule in self._rules[trust_of(item)] if rule.concerns(item)]
         if not any(rule.patterns or rule.larger_than is not None or rule.more_than is not None for rule in concerned):
             return concerned[0] if concerned else None
@@ -214,7 +210,6 @@ def _entry(kept: OrderedDict[Hashable, V], key: Hashable, make: Callable[[], V])
 
 
 def _redacted(item: MemoryItem, patterns: Sequence[re.Pattern[str]]) -> MemoryItem:
-    """Return the item with every match replaced, in all of its texts."""
     located = any(places(each, pattern) for each in readings_of(item) for pattern in patterns)
 
     def replaced(value: Any) -> Any:

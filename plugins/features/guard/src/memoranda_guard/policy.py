@@ -23,13 +23,17 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import tomllib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields
 from enum import StrEnum
 from fnmatch import translate
-from functools import cached_property
+from functools import cache, cached_property
+from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
+from memoranda.errors import InputError
 from memoranda.items import MemoryItem
 from memoranda.store.records import is_from_maker
 from memoranda.trust import Trust, origin_of
@@ -150,147 +154,168 @@ def _globs(patterns: Sequence[str]) -> re.Pattern[str]:
     return re.compile("|".join(f"(?:{translate(pattern)})" for pattern in patterns))
 
 
-# Texts are folded before they are compared, and letters that stand alone are joined, so words may lack their spaces.
-# A pattern that starts with letters is found several times faster than one that starts with a border of words.
-_OVERRIDES = (
-    (
-        r"(?:ignore|disregard|forget|override|bypass)\W*(?:\w+\W+){0,4}?"
-        r"(?:all|any|previous|prior|above|earlier|your|the|system|safety)\W*(?:\w+\W+){0,3}?"
-        r"(?:all|previous|prior|above)?\W*(?:instruction|prompt|rule|guideline|directive|polic(?:y|ies)|restriction)"
-    ),
-    r"new\W*(?:system\W*)?(?:instructions?|prompt|directives?|orders)\s*:",
-    r"you\W*(?:are|must)\W*now\W",
-    (
-        r"(?:message|instructions?|notes?|attention|important)\W+(?:to|for)\W+(?:the\W+|any\W+|all\W+)?"
-        r"(?:ai|assistants?|agents?|language\W+models?|llms?|summari[sz]er)\b"
-    ),
-)
-_ROLES = (
-    r"(?:^|\n)[\s>#*\[-]*(?:system|developer|assistant)(?:\W{0,3}(?:message|prompt|note))?[\]*\s]*:",
-    r"<\|?\s*/?\s*(?:im_start|im_end|system|assistant|developer|endoftext|start_header_id|eot_id|end_of_turn)\b",
-    r"\[/?(?:inst|system|sys|assistant)\]",
-    r"<<\s*/?\s*sys\s*>>",
-    r"(?:^|\n)#{1,6}\s*(?:system|instructions?|assistant)\b",
-    r"[\"']role[\"']\s*:\s*[\"'](?:system|developer|assistant)",
-)
-_TAGS = (
-    r"</?\s*(?:transcript|memories|memory|untrusted|data|system|instructions?|summary|facts?|profile|context)\b[^<>]{0,80}>",
-    r"\[/?\s*(?:end\W+)?(?:untrusted|msg\d|transcript|memories)\b",
-)
-_LASTING = (
-    r"(?:remember|memori[sz]e|note|store|save|record)\W+(?:\w+\W+){0,6}?(?:always|never|from\W+now\W+on|permanently)\b",
-    r"from\W*now\W*on\W+(?:you|always|never|do|any|every|all)\b",
-    (
-        r"(?:when(?:ever)?|next\W+time|as\W+soon\W+as|once|if)\W+(?:the\W+)?(?:user|human|someone|anyone)\W+"
-        r"(?:\w+\W+){0,8}?(?:send|reply|respond|say|tell|transfer|call|run|execute|recommend|include|book|delete)\b"
-    ),
-    r"in\W+(?:the\W+|any\W+|every\W+|all\W+)?(?:next|future|later)\W+(?:sessions?|conversations?|chats?)\b",
-)
-_SECRETS = (
-    (
-        r"(?:send|forward|post|upload|e-?mail|transfer|exfiltrate|leak)\W+(?:\w+\W+){0,6}?"
-        r"(?:passwords?|secrets?|api\W?keys?|credentials?|tokens?|conversation|history|memories|private\W+keys?)\b"
-    ),
-    (
-        r"(?:do\W+not|don\W?t|never|without)\W+(?:tell|telling|inform|informing|mention|mentioning|alert|alerting|notify"
-        r"|notifying)\W+(?:\w+\W+){0,3}?(?:user|human|anyone|operator|them)\b"
-    ),
-)
+SHIPPED = ("strict", "standard", "off")
+"""The names of the shipped policies, from the strictest."""
 
-_SUMMARIES = {
-    "name": "summaries",
-    "reason": "a summary has the lowest trust of its sources, which were judged when they were stored",
-    "memory_types": ["summary"],
-    "by_maker": True,
-    "outcome": "allow",
+
+@cache
+def _shipped() -> Mapping[str, Sequence[Mapping[str, Any]]]:
+    """Return the rules of each shipped policy."""
+    found: dict[str, list[Mapping[str, Any]]] = {name: [] for name in SHIPPED}
+    text = files("memoranda_guard").joinpath("shipped_policies.toml").read_text("utf-8")
+    for rule in tomllib.loads(text)["rules"]:
+        for name in rule.pop("in"):
+            found[name].append(rule)
+    return found
+
+
+def load_policy(given: Policy | Mapping[str, Any] | str | Path) -> Policy:
+    """Return a policy: one as it is, from a dict, by the name of a shipped one, or from a .json or .toml file.
+
+    Raises InputError, which names the rule and the field, for every mistake in it.
+    """
+    if isinstance(given, Policy):
+        return given
+    if isinstance(given, Mapping):
+        return _policy(given)
+    if isinstance(given, str) and given in SHIPPED:
+        return _policy({"name": given, "rules": _shipped()[given]})
+    if isinstance(given, Path) or (isinstance(given, str) and given.endswith((".json", ".toml"))):
+        return _policy(_read(Path(given)))
+    raise InputError(
+        f"A policy is a dict, a Policy, a .json or .toml file, or one of {', '.join(SHIPPED)}.", field="policy"
+    )
+
+
+def _read(path: Path) -> Mapping[str, Any]:
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, ValueError) as error:
+        reason = type(error).__name__
+        raise InputError(f"The policy {str(path)!r} cannot be read: {reason}.", field="policy") from error
+    try:
+        found = tomllib.loads(text) if path.suffix == ".toml" else json.loads(text)
+    except (ValueError, RecursionError) as error:
+        kind = "TOML" if path.suffix == ".toml" else "JSON"
+        raise InputError(f"The policy {str(path)!r} is not valid {kind}: {error}", field="policy") from error
+    if not isinstance(found, dict):
+        raise InputError(f"The policy {str(path)!r} holds a {type(found).__name__}, not an object.", field="policy")
+    return {"name": path.stem, **found}
+
+
+def _policy(given: Mapping[str, Any]) -> Policy:
+    _known(given, {"name", "rules", "default"}, "the policy")
+    rules = given.get("rules", [])
+    if not isinstance(rules, (list, tuple)):
+        raise InputError("The policy's 'rules' must be a list.", field="rules")
+    made = tuple(_rule(rule, position) for position, rule in enumerate(rules, start=1))
+    names = [rule.name for rule in made]
+    if doubled := sorted({name for name in names if names.count(name) > 1}):
+        raise InputError(
+            f"Two rules of the policy are called {doubled[0]!r}; each needs a name of its own.", field="rules"
+        )
+    default = _field(given.get("default", Outcome.ALLOW), "outcome", "the policy", called="default")
+    if default is Outcome.REDACT:
+        raise InputError("The policy's default cannot be 'redact', which needs patterns.", field="default")
+    return Policy(_field(given.get("name", "policy"), "name", "the policy"), made, default)
+
+
+def _rule(given: Any, position: int) -> Rule:
+    where = f"rule {position}"
+    if isinstance(given, Rule):
+        return given
+    if not isinstance(given, Mapping):
+        raise InputError(f"In the policy, {where} must be an object, not {type(given).__name__}.", field="rules")
+    if isinstance(given.get("name"), str):
+        where = f"rule {position} ({given['name']!r})"
+    _known(given, {each.name for each in fields(Rule)}, where)
+    for needed in ("name", "outcome"):
+        if needed not in given:
+            raise InputError(f"In the policy, {where} has no {needed!r}.", field=needed)
+    values: dict[str, Any] = {name: _field(given[name], name, where) for name in _FIELDS if name in given}
+    if not all(map(_are_texts, values.get("namespaces", ()))):
+        raise _must_be("a list of texts", "namespaces", where)
+    values["namespaces"] = tuple(map(tuple, values.get("namespaces", ())))
+    rule = Rule(**values)
+    _check(rule, where)
+    return rule
+
+
+def _check(rule: Rule, where: str) -> None:
+    if (rule.more_than is None) != (rule.per_seconds is None):
+        raise InputError(f"In the policy, {where}: 'more_than' and 'per_seconds' go together.", field="per_seconds")
+    if rule.outcome is Outcome.REDACT and not rule.patterns:
+        raise InputError(
+            f"In the policy, {where}: 'redact' needs patterns, which say what to replace.", field="patterns"
+        )
+    if rule.across and not rule.patterns:
+        raise InputError(f"In the policy, {where}: 'across' needs patterns.", field="across")
+    if rule.across > MOST_ACROSS:
+        raise InputError(f"In the policy, {where}: 'across' is at most {MOST_ACROSS}.", field="across")
+    if rule.at_most and rule.at_least and rule.at_least.rank > rule.at_most.rank:
+        raise InputError(f"In the policy, {where}: no trust is both 'at_least' and 'at_most' these.", field="at_least")
+    for position, pattern in enumerate(rule.patterns, start=1):
+        try:
+            compiled = re.compile(pattern)
+        except (re.error, RecursionError, OverflowError) as error:
+            raise InputError(
+                f"In the policy, {where}: pattern {position} is not a regular expression: {error}.", field="patterns"
+            ) from error
+        if compiled.match(""):
+            raise InputError(f"In the policy, {where}: pattern {position} matches an empty text.", field="patterns")
+
+
+def _known(given: Mapping[str, Any], names: set[str], where: str) -> None:
+    if unknown := sorted(str(name) for name in given if name not in names):
+        listed = ", ".join(sorted(names))
+        what = "the policy" if where == "the policy" else f"in the policy, {where}"
+        raise InputError(
+            f"{what[0].upper()}{what[1:]} has no field {unknown[0]!r}. Fields: {listed}.", field=unknown[0]
+        )
+
+
+def _must_be(what: str, name: str, where: str) -> InputError:
+    return InputError(f"In the policy, {where}: {name!r} must be {what}.", field=name)
+
+
+def _field(value: Any, field: str, where: str, *, called: str = "") -> Any:
+    what, fits, made = _FIELDS[field]
+    if not fits(value):
+        raise _must_be(what, called or field, where)
+    return made(value)
+
+
+def _is_list(value: Any) -> bool:
+    return isinstance(value, Sequence) and not isinstance(value, str)
+
+
+def _are_texts(value: Any) -> bool:
+    return _is_list(value) and all(isinstance(each, str) for each in value)
+
+
+_Field = tuple[str, Callable[[Any], bool], Callable[[Any], Any]]
+_TEXT: _Field = ("a text", lambda value: isinstance(value, str) and bool(value.strip()), str)
+_TRUST: _Field = (f"one of {', '.join(Trust)}", lambda value: value in [*Trust], Trust)
+_PATTERNS: _Field = ("a list of texts", _are_texts, lambda value: tuple(text.casefold() for text in value))
+_WHOLE: _Field = ("a whole number, 0 or more", lambda value: type(value) is int and value >= 0, int)
+
+_FIELDS: Mapping[str, _Field] = {
+    "outcome": (f"one of {', '.join(Outcome)}", lambda value: value in [*Outcome], Outcome),
+    **dict.fromkeys(("name", "reason"), _TEXT),
+    **dict.fromkeys(("at_most", "at_least"), _TRUST),
+    **dict.fromkeys(("origins", "memory_types", "predicates"), _PATTERNS),
+    "patterns": ("a list of texts", _are_texts, tuple),
+    "namespaces": (
+        "a list of places",
+        _is_list,
+        lambda value: tuple(tuple(each.strip("/").split("/")) if isinstance(each, str) else each for each in value),
+    ),
+    **dict.fromkeys(("larger_than", "more_than", "across"), _WHOLE),
+    "by_maker": ("true or false", lambda value: isinstance(value, bool), bool),
+    "per_seconds": (
+        "a number above 0",
+        lambda value: type(value) in (int, float) and 0 < value < float("inf"),
+        float,
+    ),
 }
-_FORGED_SYSTEM = {
-    "name": "forged-system",
-    "reason": "only an operator or a user may write system items",
-    "at_most": "agent",
-    "memory_types": ["system"],
-    "outcome": "quarantine",
-}
-
-
-def _patterns(name: str, reason: str, patterns: tuple[str, ...]) -> dict[str, Any]:
-    values = {"name": name, "reason": reason, "patterns": list(patterns)}
-    return {**values, "at_most": "tool", "across": 4, "outcome": "quarantine"}
-
-
-_BY_PATTERN = [
-    _patterns("overrides", "text from outside tells the model to drop its instructions", _OVERRIDES),
-    _patterns("forged-roles", "text from outside poses as a message of another role", _ROLES),
-    _patterns("forged-tags", "text from outside holds the tags that prompts are built with", _TAGS),
-    _patterns("lasting-orders", "text from outside asks to be obeyed later", _LASTING),
-    _patterns("secrets", "text from outside asks for secrets, or for silence", _SECRETS),
-]
-
-SHIPPED: Mapping[str, Mapping[str, Any]] = {
-    "strict": {
-        "rules": [
-            _SUMMARIES,
-            _FORGED_SYSTEM,
-            {
-                "name": "forged-speakers",
-                "reason": "a tool or a stranger may not write as a person or as the model",
-                "at_most": "tool",
-                "memory_types": ["human", "ai"],
-                "outcome": "quarantine",
-            },
-            {
-                "name": "facts-from-outside",
-                "reason": "a tool or a stranger may not write facts",
-                "at_most": "tool",
-                "memory_types": ["fact", "graph"],
-                "outcome": "refuse",
-            },
-            {
-                "name": "strangers",
-                "reason": "everything from outside waits for an approval",
-                "at_most": "external",
-                "outcome": "quarantine",
-            },
-            {
-                "name": "flood",
-                "reason": "one origin writes more than 120 items in a minute",
-                "at_most": "tool",
-                "more_than": 120,
-                "per_seconds": 60,
-                "outcome": "refuse",
-            },
-            {
-                "name": "oversized",
-                "reason": "more than 50,000 characters from outside",
-                "at_most": "tool",
-                "larger_than": 50_000,
-                "outcome": "quarantine",
-            },
-            *_BY_PATTERN,
-        ]
-    },
-    "standard": {
-        "rules": [
-            _SUMMARIES,
-            _FORGED_SYSTEM,
-            {
-                "name": "flood",
-                "reason": "one origin outside writes more than 600 items in a minute",
-                "at_most": "external",
-                "more_than": 600,
-                "per_seconds": 60,
-                "outcome": "refuse",
-            },
-            {
-                "name": "oversized",
-                "reason": "more than 200,000 characters from outside",
-                "at_most": "tool",
-                "larger_than": 200_000,
-                "outcome": "quarantine",
-            },
-            *_BY_PATTERN,
-        ]
-    },
-    "off": {"rules": []},
-}
-"""The shipped policies by name, from the strictest."""
+"""What each field of a rule must be, how to tell, and what makes its value of it."""

@@ -54,11 +54,9 @@ class TelemetryLayer(Layer):
 
     @property
     def ranks_together(self) -> bool:  # type: ignore[override]  # read-only, as in every layer
-        """Whether a ranking may ask for several scopes."""
         return self.inner.ranks_together
 
     def write(self, write: Write) -> Coroutine[Any, Any, Written]:
-        """Carry out a write, and tell of a sweep."""
         inner = self.inner.write(write)
         return self._swept(inner) if write.change is not None and write.change.action == "sweep" else inner
 
@@ -73,11 +71,9 @@ class TelemetryLayer(Layer):
         return inner if query.ranking is None else reported(self.begin, "rank", inner)
 
     def stream(self, query: Query[MemoryItem]) -> AsyncGenerator[MemoryItem, None]:
-        """Yield all items that match."""
         return self._watched(self.inner.stream(query))
 
     def owners(self, listing: Listing, query: Query[MemoryItem]) -> AsyncGenerator[Owner, None]:
-        """Yield the owners of the items that match."""
         return self._watched(self.inner.owners(listing, query))
 
     async def _watched(self, found: AsyncGenerator[T, None]) -> AsyncGenerator[T, None]:

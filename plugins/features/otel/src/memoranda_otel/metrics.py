@@ -99,7 +99,6 @@ class Measurements:
         self.is_on = type(provider).__name__ not in ("_ProxyMeterProvider", "NoOpMeterProvider")
 
     def add(self, key: Key, seconds: float) -> None:
-        """Note how long a call took."""
         self._durations[key].append(seconds)
         self._gathered += 1
         if self._gathered >= MOST_GATHERED:
@@ -107,11 +106,9 @@ class Measurements:
             threading.Thread(target=self.drain, name="memoranda-otel", daemon=True).start()
 
     def count(self, what: str, operation: str, backend: str, items: int) -> None:
-        """Note how many items a call wrote, read, purged, or found expired."""
         self._items[what, operation, backend] += items
 
     def drain(self) -> None:
-        """Record what was gathered."""
         with self._draining:
             self._gathered = 0
             for key in list(self._durations):
@@ -136,7 +133,6 @@ class Measurements:
         return observed
 
     def _sources(self) -> Iterator[tuple[dict[str, str], dict[str, int]]]:
-        """Yield the attributes of each store, and its gauges and those of its observers now."""
         for store, attributes in list(self.stores.items()):
             numbers: dict[str, int] = {}
             for source in (store, *store.observers):

@@ -71,7 +71,6 @@ class Described:
     bases: dict[tuple[str, str], dict[str, Any]]
 
     def attributes_of(self, operation: str, call: str) -> dict[str, Any]:
-        """Return what is known of a span when its call begins."""
         base = self.bases.get((operation, call))
         if base is None:
             base = {
@@ -176,7 +175,6 @@ class OpenTelemetry(Measuring):
         error: BaseException | None,
         count: int | None,
     ) -> None:
-        """End a span with the attributes that are known when its call has ended."""
         is_plain, named = type(span) is PlainSpan, call.named
         attributes: dict[str, Any] = span._attributes if is_plain else {}
         if error is None:

@@ -58,24 +58,19 @@ class PlainSpan(trace.Span, _Readable):  # type: ignore[misc]  # there may be no
         self._start_time = time_ns()
 
     def get_span_context(self) -> SpanContext:
-        """Return the ids that children name as their parent's."""
         return self._context
 
     def is_recording(self) -> bool:
-        """Return True until the span has ended."""
         return self._end_time is None
 
     def set_attributes(self, attributes: Mapping[str, Any]) -> None:
-        """Set several attributes."""
         if self._end_time is None:
             self._attributes.update(attributes)
 
     def set_attribute(self, key: str, value: Any) -> None:
-        """Set one attribute."""
         self.set_attributes({key: value})
 
     def add_event(self, name: str, attributes: Any = None, timestamp: int | None = None) -> None:
-        """Add an event, as the code that runs within a call may do."""
         if self._end_time is None:
             self._events = [*self._events, sdk.Event(name, attributes, timestamp)]
 
@@ -83,11 +78,9 @@ class PlainSpan(trace.Span, _Readable):  # type: ignore[misc]  # there may be no
         """Ignore a link: memory calls have none."""
 
     def update_name(self, name: str) -> None:
-        """Change the name."""
         self._name = name
 
     def set_status(self, status: Status | StatusCode, description: str | None = None) -> None:
-        """Set the status."""
         self._status = status if isinstance(status, Status) else Status(status, description)
 
     def record_exception(
@@ -97,7 +90,6 @@ class PlainSpan(trace.Span, _Readable):  # type: ignore[misc]  # there may be no
         self.add_event("exception", {"exception.type": type(exception).__qualname__}, timestamp)
 
     def end(self, end_time: int | None = None) -> None:
-        """Hand the span to the processors."""
         if self._end_time is None:
             self._end_time = end_time or time_ns()
             self._processor.on_end(self)

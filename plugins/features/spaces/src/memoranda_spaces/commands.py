@@ -10,6 +10,7 @@ import typer
 from memoranda.errors import InputError
 from memoranda_commands import options
 from memoranda_commands.exits import CommandError, ExitCode
+from memoranda_commands.options import argument, option
 from memoranda_commands.terminal import agree, counted
 from memoranda_spaces.grants import Grants
 from memoranda_spaces.records import Grant, Grantee, agent, checked
@@ -20,16 +21,14 @@ if TYPE_CHECKING:
 spaces = typer.Typer(add_completion=False, no_args_is_help=True, help="List spaces, and say who can read an item.")
 grants = typer.Typer(add_completion=False, no_args_is_help=True, help="List, give and revoke grants, and keep groups.")
 
-Space = Annotated[str, typer.Argument(metavar="SPACE", help="The name of the space.")]
-Item = Annotated[str, typer.Argument(metavar="ID", help="The id of the item.")]
-Group = Annotated[str, typer.Argument(metavar="GROUP", help="The name of the group.")]
-Member = Annotated[str, typer.Argument(metavar="MEMBER", help="user:ada or agent:planner.")]
-To = Annotated[str, typer.Option("--to", metavar="WHO", help="user:ada, agent:planner or group:support.")]
-OfUser = Annotated[
-    str | None, typer.Option("--of-user", metavar="ID", help="With an agent: only this user's agent is meant.")
-]
-By = Annotated[str, typer.Option("--by", metavar="NAME", help="Who decides; the grant records it.")]
-Why = Annotated[str, typer.Option("--why", metavar="TEXT", help="Why; the grant records it.")]
+Space = Annotated[str, argument("SPACE", "The name of the space.")]
+Item = Annotated[str, argument("ID", "The id of the item.")]
+Group = Annotated[str, argument("GROUP", "The name of the group.")]
+Member = Annotated[str, argument("MEMBER", "user:ada or agent:planner.")]
+To = Annotated[str, option("--to WHO", "user:ada, agent:planner or group:support.")]
+OfUser = Annotated[str | None, option("--of-user ID", "With an agent: only this user's agent is meant.")]
+By = Annotated[str, option("--by NAME", "Who decides; the grant records it.")]
+Why = Annotated[str, option("--why TEXT", "Why; the grant records it.")]
 
 
 @spaces.command("list")
@@ -90,9 +89,9 @@ def unpublish(item_id: Item, space: Space, by: By, *, target: options.Target) ->
 @grants.command("list")
 @options.on_store
 def list_grants(
-    space: Annotated[str | None, typer.Option("--space", metavar="SPACE", help="Only of this space.")] = None,
-    to: Annotated[str | None, typer.Option("--to", metavar="WHO", help="Only of this user, agent or group.")] = None,
-    ended: Annotated[bool, typer.Option("--ended", help="Also show grants that ended or were revoked.")] = False,
+    space: Annotated[str | None, option("--space SPACE", "Only of this space.")] = None,
+    to: Annotated[str | None, option("--to WHO", "Only of this user, agent or group.")] = None,
+    ended: Annotated[bool, option("--ended", "Also show grants that ended or were revoked.")] = False,
     *,
     target: options.Target,
 ) -> None:
@@ -114,8 +113,8 @@ def give(
     space: Space,
     to: To,
     by: By,
-    may: Annotated[str, typer.Option("--may", metavar="LEVEL", help="read, write or manage.")] = "read",
-    until: Annotated[str | None, typer.Option("--until", metavar="TIME", help="When it ends; ISO-8601.")] = None,
+    may: Annotated[str, option("--may LEVEL", "read, write or manage.")] = "read",
+    until: Annotated[str | None, option("--until TIME", "When it ends; ISO-8601.")] = None,
     of_user: OfUser = None,
     why: Why = "",
     *,

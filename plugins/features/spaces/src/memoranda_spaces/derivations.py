@@ -23,8 +23,7 @@ from memoranda.store.lineage import erase
 from memoranda.store.owners import DIRECTORY, check_user, space_of
 from memoranda.store.records import writing_records
 from memoranda.trust import Trust, trust_of
-from memoranda_spaces.access import MOST_TRUST, WRITTEN_TRUST, Access
-from memoranda_spaces.records import identity, user
+from memoranda_spaces.records import MOST_TRUST, WRITTEN_TRUST, Access, identity, user
 
 logger = logging.getLogger(__name__)
 
@@ -134,7 +133,6 @@ class Link:
 
     @property
     def user_id(self) -> str:
-        """The id of the user."""
         return self.owner.partition(":")[2]
 
 

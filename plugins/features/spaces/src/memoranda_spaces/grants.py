@@ -14,11 +14,11 @@ from memoranda.store.backend import Layer, moment_text
 from memoranda.store.granting import granting
 from memoranda.store.owners import DIRECTORY, PREFIX, check_name, space_of
 from memoranda.store.records import writing_records
-from memoranda_spaces.access import Access
 from memoranda_spaces.derivations import publish, unpublish, withdraw
 from memoranda_spaces.records import (
     LEVELS,
     RECORD,
+    Access,
     Event,
     Grant,
     Grantee,

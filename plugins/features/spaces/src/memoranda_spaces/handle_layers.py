@@ -28,7 +28,7 @@ from memoranda.store.owners import space_of, space_owner
 from memoranda.store.ranked import best_of_all
 from memoranda.store.requests import Packer
 from memoranda_backend.ranking import one_embedding
-from memoranda_spaces.access import MOST_TRUST, Access, Granted, is_shared, seen, seen_all, shared
+from memoranda_spaces.records import MOST_TRUST, Access, Granted, is_shared, seen, seen_all, shared
 
 T = TypeVar("T")
 
@@ -122,7 +122,6 @@ class ReadingLayer(Layer):
 
 
 def _within(wanted: Filter, space: str) -> Filter:
-    """Return a filter of spaces within one of them."""
     return wanted.narrowed(MemoryMetadata(user_id=space_owner(space)))
 
 
@@ -146,24 +145,20 @@ class SpaceLayer(Layer):
         self._origin = origin
 
     async def read(self, query: Query[T]) -> list[T]:
-        """Return what the query asks for in the space."""
         await self._check("read")
         return [] if _asks_too_much(query) else seen_all(await self.inner.read(query))
 
     async def stream(self, query: Query[MemoryItem]) -> AsyncGenerator[MemoryItem, None]:
-        """Yield what matches in the space, as long as it may be read."""
         await self._check("read")
         if not _asks_too_much(query):
             async for item in self._while_granted(self.inner.stream(query)):
                 yield seen(item)
 
     async def count(self, query: Query[MemoryItem]) -> int:
-        """Return how many items of the space match."""
         await self._check("read")
         return 0 if _asks_too_much(query) else await self.inner.count(query)
 
     async def owners(self, listing: Listing, query: Query[MemoryItem]) -> AsyncGenerator[Owner, None]:
-        """Yield the owners of what matches in the space, as long as it may be read."""
         await self._check("read")
         async for owner in self._while_granted(self.inner.owners(listing, query)):
             yield owner
@@ -181,7 +176,6 @@ class SpaceLayer(Layer):
                     yield each
 
     async def changes(self, query: Query[T], since: object) -> Changes[T]:
-        """Return how items or payloads of the space have changed."""
         await self._check("read")
         changed = await self.inner.changes(query, since)
         if query.form == "payloads":
@@ -216,7 +210,6 @@ class SpaceLayer(Layer):
         return owner.user_id is None and owner.agent_id == writer.agent_id
 
     async def write(self, write: Write) -> Written:
-        """Carry out a write in the space, as far as that is granted."""
         if write.change is not None:
             await self._check_change(write.change)
             return await self.inner.write(write)
@@ -239,7 +232,6 @@ class SpaceLayer(Layer):
             await self._check_own(change.ids)
 
     async def _check_own(self, ids: Sequence[str]) -> None:
-        """Raise NotGrantedError for an item of the space that somebody else wrote."""
         named = Filter(archived=None, further=(Value("id", False, "$in", list(ids)),))
         query = items_where(named, deleted=Capability.DELETE in self.capabilities)
         if ids and any([item.origin != self._origin async for item in self.inner.stream(query)]):

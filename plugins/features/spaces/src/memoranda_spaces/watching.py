@@ -33,7 +33,6 @@ from memoranda.store.layers import add_layer
 from memoranda.store.owners import DIRECTORY, space_of, space_owner
 from memoranda.store.records import is_being_written
 from memoranda.trust import Trust
-from memoranda_spaces.access import WRITTEN_TRUST, Access, Clock
 from memoranda_spaces.derivations import (
     DERIVATION,
     IDS_PER_QUERY,
@@ -46,7 +45,7 @@ from memoranda_spaces.derivations import (
     remove_links,
     withdraw,
 )
-from memoranda_spaces.records import RECORD, identity, user
+from memoranda_spaces.records import RECORD, WRITTEN_TRUST, Access, Clock, identity, user
 
 
 class LineageLayer(Layer):
@@ -66,7 +65,6 @@ class LineageLayer(Layer):
         self._watch = watch
 
     def write(self, write: Write) -> Coroutine[Any, Any, Written]:
-        """Carry out a write, with derived items bounded."""
         change = write.change
         if change is None:
             made = derived_items(write.adds)
@@ -202,42 +200,35 @@ class SpacesWatch(Observer):
         self._clock: Clock | None = None
 
     def attached(self, store: Store) -> None:
-        """Take note of the store, whose clock says when grants end."""
         if self._root is None:
             self._root = weakref.ref(store.root)
             self._clock = Clock(lambda: self.store.clock())
             add_layer(store, LineageLayer, self)
 
     def now(self) -> str:
-        """Return the present, by which grants end."""
         assert self._clock is not None, "a store attaches its observers"
         return self._clock.now()
 
     @property
     def store(self) -> Store:
-        """The store that this observes."""
         store: Store = self._root()
         return store
 
     def access(self, scope: MemoryMetadata) -> Access:
-        """Return what looks up the grants of a scope."""
         return Access(self.store.unobserved, scope, self.now)
 
     def reading_layer(self, around: Surroundings) -> Layer:
-        """Return the layer of a handle that reads spaces beside its own scope."""
         from memoranda_spaces.handle_layers import ReadingLayer  # Every store imports this module, and few need that.
 
         identity(around.own.scope)
         return ReadingLayer(around, self.access(around.own.scope))
 
     def space_layer(self, of: MemoryMetadata, around: Surroundings) -> Layer:
-        """Return the layer of a handle that is bound to a space by a grant."""
         from memoranda_spaces.handle_layers import SpaceLayer  # As above.
 
         return SpaceLayer(around, self.access(of), identity(of))
 
     def stamps(self, of: MemoryMetadata, trust: Trust | None) -> tuple[Trust, str]:
-        """Return the trust and the origin of what a member writes into a space."""
         return WRITTEN_TRUST if trust is None else min(trust, WRITTEN_TRUST), identity(of)
 
     async def readers(self, item: MemoryItem) -> Sequence[tuple[str, str, str | None]]:
@@ -249,7 +240,6 @@ class SpacesWatch(Observer):
     async def purging(
         self, store: Store, wanted: Filter, ids: Sequence[str | MemoryItem] | None, deleted_only: bool
     ) -> None:
-        """Withdraw what depends on items that are about to be purged, or were."""
         root = store.root
         directory = root.unobserved
         in_use = Filter(metadata=MemoryMetadata(user_id=DIRECTORY), archived=True)
@@ -287,7 +277,6 @@ async def take_back(root: Store, user_id: str, originals: set[str] | None = None
 
 
 async def _about_to_go(store: Store, wanted: Filter, ids: Sequence[str] | None, deleted_only: bool) -> list[MemoryItem]:
-    """Return the items that are to be purged, as far as they are there."""
     hides = Capability.DELETE in store.capabilities
     filters = [wanted]
     if ids is not None:

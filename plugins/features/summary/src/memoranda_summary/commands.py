@@ -6,11 +6,10 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from memoranda.errors import SummaryError
 from memoranda_commands import options
 from memoranda_commands.exits import not_found, uncertain
+from memoranda_commands.options import argument, option
 from memoranda_commands.terminal import progress, say, show, show_json, visible
 
 if TYPE_CHECKING:
@@ -22,30 +21,26 @@ class Asked:
     """What is to be summarized, how, and by which model."""
 
     template: Annotated[
-        list[str] | None,
-        typer.Option("--template", "-t", metavar="NAME", help="An installed template; may be repeated. [conversation]"),
+        list[str] | None, option("--template -t NAME", "An installed template; may be repeated. [conversation]")
     ] = None
-    keep: Annotated[
-        int, typer.Option("--keep", min=0, help="How many of the newest items to leave as they are, at least.")
-    ] = 4
+    keep: Annotated[int, option("--keep", "How many of the newest items to leave as they are, at least.", min=0)] = 4
     model: options.Model = None
     base_url: options.BaseUrl = None
     command: Annotated[
         str | None,
-        typer.Option(
-            "--command",
-            metavar="LINE",
-            help="A command that reads the prompt and writes the answer, instead of a service.",
-            rich_help_panel=options.MODEL,
+        option(
+            "--command LINE",
+            "A command that reads the prompt and writes the answer, instead of a service.",
+            options.MODEL,
         ),
     ] = None
     max_prompt_tokens: Annotated[
         int | None,
-        typer.Option(
+        option(
             "--max-prompt-tokens",
+            "The most estimated tokens of a prompt; a longer one is split into parts.",
+            options.MODEL,
             min=1,
-            help="The most estimated tokens of a prompt; a longer one is split into parts.",
-            rich_help_panel=options.MODEL,
         ),
     ] = None
 
@@ -98,9 +93,9 @@ def summarize(asked: Asked, *, target: options.Target) -> None:
 @options.scoped
 def compact(
     asked: Asked,
-    messages: Annotated[int, typer.Option("--messages", min=0, help="Compact above so many messages.")] = 20,
-    tokens: Annotated[int, typer.Option("--tokens", min=0, help="Compact above so many estimated tokens.")] = 4000,
-    force: Annotated[bool, typer.Option("--force", help="Compact below the thresholds, too.")] = False,
+    messages: Annotated[int, option("--messages", "Compact above so many messages.", min=0)] = 20,
+    tokens: Annotated[int, option("--tokens", "Compact above so many estimated tokens.", min=0)] = 4000,
+    force: Annotated[bool, option("--force", "Compact below the thresholds, too.")] = False,
     dry_run: options.DryRun = False,
     *,
     target: options.Target,
@@ -169,7 +164,7 @@ def _nothing_due(trigger: TriggerResult) -> str:
 
 @options.scoped
 def expand(
-    summary_id: Annotated[str, typer.Argument(metavar="ID", help="A summary's id.")],
+    summary_id: Annotated[str, argument("ID", "A summary's id.")],
     *,
     target: options.Target,
 ) -> None:
@@ -188,7 +183,7 @@ def expand(
 
 @options.scoped
 def undo(
-    summary_id: Annotated[str, typer.Argument(metavar="ID", help="A summary's id.")],
+    summary_id: Annotated[str, argument("ID", "A summary's id.")],
     *,
     target: options.Target,
 ) -> None:

@@ -139,7 +139,6 @@ def _directory_of(user: str) -> MemoryMetadata:
 
 
 async def _grants(store: Store, user: str) -> list[str]:
-    """Return the spaces that are granted to a user, or to whom a space is granted."""
     other = "session_id" if space_of(MemoryMetadata(user_id=user)) else "task_id"
     found = store.scan(metadata=_directory_of(user), memory_type="grant", archived=True)
     return sorted({str(getattr(item.metadata, other)) async for item in found})
@@ -278,7 +277,6 @@ async def _of_user(store: Store, item: MemoryItem | None) -> list[MemoryItem]:
 
 
 def _derived(everything: Collection[MemoryItem], roots: Collection[str]) -> list[MemoryItem]:
-    """Return the items that were made from the roots, or from others that were, in their order."""
     made: dict[str, list[str]] = {}
     for item in everything:
         for source in sources_of(item):

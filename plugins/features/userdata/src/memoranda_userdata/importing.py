@@ -168,7 +168,6 @@ class ItemFile:
 
 
 def _check_supported(incoming: Incoming, place: str, store: Store) -> None:
-    """Raise UnsupportedError for an item that the store cannot hold as it is."""
     if incoming.hidden and Capability.ADD_DELETED not in store.capabilities:
         raise UnsupportedError(store.label, "deleted items", remedy=f"{place} is one; export without them.")
     if expires(incoming.item) and Capability.TTL not in store.capabilities:

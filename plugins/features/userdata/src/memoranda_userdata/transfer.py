@@ -81,7 +81,6 @@ class _AsStored(Observer):
         self._noted: dict[str, MemoryItem] | None = None
 
     def begin(self) -> None:
-        """Note what is added from now on."""
         self._noted = {}
 
     def end(self) -> dict[str, MemoryItem]:

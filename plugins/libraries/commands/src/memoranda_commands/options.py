@@ -33,26 +33,32 @@ FILTERS = "Filters"
 OUTPUT = "Output"
 MODEL = "The model"
 
-Store = Annotated[
-    str | None,
-    typer.Option("--store", "-s", metavar="URL", help="The store: sqlite:///agent.db, postgresql://..., redis://..."),
-]
+
+def option(spelled: str, meaning: str, panel: str | None = None, **bounds: Any) -> Any:
+    """Return an option for ``Annotated``, spelled as the help shows it: ``--limit -n N``, its flags and its value.
+
+    ``panel`` is the heading that it stands under. ``bounds`` is whatever else ``typer.Option`` takes, such as ``min``.
+    """
+    flags = [word for word in spelled.split() if word.startswith("-")]
+    metavar = next((word for word in spelled.split() if not word.startswith("-")), None)
+    return typer.Option(*flags, metavar=metavar, help=meaning, rich_help_panel=panel, **bounds)
+
+
+def argument(metavar: str, meaning: str) -> Any:
+    """Return an argument for ``Annotated``."""
+    return typer.Argument(metavar=metavar, help=meaning)
+
+
+Store = Annotated[str | None, option("--store -s URL", "The store: sqlite:///agent.db, postgresql://..., redis://...")]
 StoreOptions = Annotated[
-    list[str] | None,
-    typer.Option("--option", "-o", metavar="KEY=VALUE", help="An option of the store's own; may be repeated."),
+    list[str] | None, option("--option -o KEY=VALUE", "An option of the store's own; may be repeated.")
 ]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.", rich_help_panel=OUTPUT)]
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Only say what would be done.")]
-Model = Annotated[str | None, typer.Option("--model", metavar="NAME", help="The model to ask.", rich_help_panel=MODEL)]
+Json = Annotated[bool, option("--json", "Print JSON, for programs.", OUTPUT)]
+Yes = Annotated[bool, option("--yes -y", "Do not ask.")]
+DryRun = Annotated[bool, option("--dry-run", "Only say what would be done.")]
+Model = Annotated[str | None, option("--model NAME", "The model to ask.", MODEL)]
 BaseUrl = Annotated[
-    str | None,
-    typer.Option(
-        "--base-url",
-        metavar="URL",
-        help="An OpenAI-compatible service; its key is read from OPENAI_API_KEY.",
-        rich_help_panel=MODEL,
-    ),
+    str | None, option("--base-url URL", "An OpenAI-compatible service; its key is read from OPENAI_API_KEY.", MODEL)
 ]
 
 
@@ -135,12 +141,7 @@ def grouped(name: str, group: type[Any]) -> Callable[[Callable[..., None]], Call
     an instance, which several commands can share and pass on as one value.
     """
     hints = get_type_hints(group, include_extras=True)
-    given = [
-        inspect.Parameter(
-            field.name, inspect.Parameter.KEYWORD_ONLY, default=field.default, annotation=hints[field.name]
-        )
-        for field in fields(group)
-    ]
+    given = [_parameter(field.name, hints[field.name], field.default) for field in fields(group)]
     return lambda command: _spread(command, name, given, group)
 
 
@@ -169,54 +170,37 @@ def _spread(
     return with_value
 
 
-def _option(
-    flag: str, metavar: str, help_text: str, panel: str, *, short: str = "", many: bool = False
-) -> inspect.Parameter:
-    """Return an option as a parameter of a command; one that may be given several times is a list."""
-    flags = (f"--{flag}", short) if short else (f"--{flag}",)
-    option = typer.Option(*flags, metavar=metavar, help=help_text, rich_help_panel=panel)
-    annotation = Annotated[list[str] | None, option] if many else Annotated[str | None, option]
-    return inspect.Parameter(flag, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
+def _parameter(name: str, annotation: Any, default: Any = None) -> inspect.Parameter:
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
 
+
+_PLACE = "Only in this place or below, such as users/ada; ~1 stands for a slash in a name."
+_EXTRA = "Only with this in metadata.extra; the value is JSON, or else text. May be repeated."
+_WHERE = "Only with this value in a field or in extra; '{\"$gte\": 3}' and the like compare. May be repeated."
 
 _SCOPE = [
-    _option("user", "ID", "Only this user's items.", OWNER, short="-u"),
-    _option("session", "ID", "Only this session's items.", OWNER),
-    _option("task", "ID", "Only this task's items.", OWNER),
-    _option("agent", "ID", "Only this agent's items.", OWNER),
-    _option(
-        "namespace", "PLACE", "Only in this place or below, such as users/ada; ~1 stands for a slash in a name.", OWNER
-    ),
-    _option(
-        "extra",
-        "KEY=JSON",
-        "Only with this in metadata.extra; the value is JSON, or else text. May be repeated.",
-        OWNER,
-        many=True,
-    ),
+    _parameter("user", Annotated[str | None, option("--user -u ID", "Only this user's items.", OWNER)]),
+    _parameter("session", Annotated[str | None, option("--session ID", "Only this session's items.", OWNER)]),
+    _parameter("task", Annotated[str | None, option("--task ID", "Only this task's items.", OWNER)]),
+    _parameter("agent", Annotated[str | None, option("--agent ID", "Only this agent's items.", OWNER)]),
+    _parameter("namespace", Annotated[str | None, option("--namespace PLACE", _PLACE, OWNER)]),
+    _parameter("extra", Annotated[list[str] | None, option("--extra KEY=JSON", _EXTRA, OWNER)]),
 ]
 """Whose memories a command is for."""
 
 _STORE = [
-    inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
-    for name, default, annotation in (
-        ("store", None, Store),
-        ("store_options", None, StoreOptions),
-        ("as_json", False, Json),
-    )
+    _parameter("store", Store),
+    _parameter("store_options", StoreOptions),
+    _parameter("as_json", Json, default=False),
 ]
 """The store that a command is for, and how it prints."""
 
+_SINCE = "Only items created at this time or later; ISO-8601."
+
 _FILTERS = [
-    _option("since", "TIME", "Only items created at this time or later; ISO-8601.", FILTERS),
-    _option("until", "TIME", "Only items created before this time.", FILTERS),
-    _option(
-        "where",
-        "KEY=JSON",
-        "Only with this value in a field or in extra; '{\"$gte\": 3}' and the like compare. May be repeated.",
-        FILTERS,
-        many=True,
-    ),
+    _parameter("since", Annotated[str | None, option("--since TIME", _SINCE, FILTERS)]),
+    _parameter("until", Annotated[str | None, option("--until TIME", "Only items created before this time.", FILTERS)]),
+    _parameter("where", Annotated[list[str] | None, option("--where KEY=JSON", _WHERE, FILTERS)]),
 ]
 """Which of these memories a command is for."""
 

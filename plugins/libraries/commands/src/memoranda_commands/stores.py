@@ -166,7 +166,6 @@ class _Pass:
 
     @property
     def counted(self) -> str:
-        """How many items were read and counted, in words."""
         total = len(self.ids) if self.agrees else self.least
         return f"{len(self.ids):,} items read, {total:,} counted"
 

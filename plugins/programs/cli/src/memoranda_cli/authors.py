@@ -28,6 +28,7 @@ from memoranda.plugins import API_VERSION, HOOKS, KINDS, Spec, hookspecs, how_to
 from memoranda.urls import redacted, scheme_of
 from memoranda_commands import options
 from memoranda_commands.exits import CommandError, ExitCode
+from memoranda_commands.options import argument, option
 from memoranda_commands.terminal import did_you_mean, preview, progress, say, show, show_json, table, visible
 
 if TYPE_CHECKING:
@@ -112,13 +113,11 @@ _TESTING = """In a clone of memoranda, with this plugin's folder as PLUGIN:
 
 
 def new_plugin(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Its name: lower case, such as paper or my-engine.")],
+    name: Annotated[str, argument("NAME", "Its name: lower case, such as paper or my-engine.")],
     kind: Annotated[
-        Kind, typer.Option("--kind", "-k", metavar="KIND", parser=kind_of, help=f"What it offers: {', '.join(Kind)}.")
+        Kind, option("--kind -k KIND", f"What it offers: {', '.join(Kind)}.", parser=kind_of)
     ] = Kind.BACKEND,
-    folder: Annotated[
-        Path | None, typer.Option("--folder", metavar="FOLDER", help="Where to write it. [memoranda-NAME]")
-    ] = None,
+    folder: Annotated[Path | None, option("--folder FOLDER", "Where to write it. [memoranda-NAME]")] = None,
     as_json: options.Json = False,
 ) -> None:
     """Write a whole plugin that passes its tests, to start your own from.
@@ -220,7 +219,6 @@ def _write(target: Path, kind: Kind, words: dict[str, str]) -> list[Path]:
 
 
 def _files(folder: Traversable, above: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Traversable]]:
-    """Yield every template file with its path, without the ending that keeps tools from reading it as code."""
     for entry in sorted(folder.iterdir(), key=lambda entry: entry.name):
         if entry.is_dir():
             yield from _files(entry, (*above, entry.name))
@@ -237,18 +235,14 @@ _MARKS = {"passed": ("✔", "green"), "failed": ("✘", "red"), "skipped": ("–
 
 
 def conform(
-    url: Annotated[str, typer.Argument(metavar="URL", help="The store to test, such as sqlite:///test.db")],
-    only: Annotated[
-        str | None, typer.Option("--only", "-k", metavar="TEXT", help="Run the cases with this text in their names.")
-    ] = None,
-    everything: Annotated[bool, typer.Option("--all", "-a", help="Show the cases that passed, too.")] = False,
-    timeout: Annotated[
-        float, typer.Option("--timeout", min=0.1, help="Seconds after which a case counts as not reached.")
-    ] = 120,
+    url: Annotated[str, argument("URL", "The store to test, such as sqlite:///test.db")],
+    only: Annotated[str | None, option("--only -k TEXT", "Run the cases with this text in their names.")] = None,
+    everything: Annotated[bool, option("--all -a", "Show the cases that passed, too.")] = False,
+    timeout: Annotated[float, option("--timeout", "Seconds after which a case counts as not reached.", min=0.1)] = 120,
     thorough: Annotated[
-        bool, typer.Option("--thorough/--quick", help="Let random cases take minutes instead of seconds.")
+        bool, option("--thorough/--quick", "Let random cases take minutes instead of seconds.")
     ] = False,
-    seed: Annotated[int, typer.Option("--seed", help="What random cases draw from: the same for the same seed.")] = 0,
+    seed: Annotated[int, option("--seed", "What random cases draw from: the same for the same seed.")] = 0,
     store_options: options.StoreOptions = None,
     as_json: options.Json = False,
 ) -> None:

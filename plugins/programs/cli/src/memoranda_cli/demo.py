@@ -8,8 +8,6 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from memoranda.errors import InputError, PluginError, UnsupportedError
 from memoranda.items import MemoryMetadata
 from memoranda.plugins import how_to_install
@@ -17,6 +15,7 @@ from memoranda.store import Capability, dump_item
 from memoranda.urls import redacted
 from memoranda_commands import options
 from memoranda_commands.exits import CommandError, ExitCode
+from memoranda_commands.options import option
 from memoranda_commands.sample_data import earlier_sessions, sample_conversation
 from memoranda_commands.stores import facts_option, remove_owners, run, say_if_new
 from memoranda_commands.terminal import blocks, console, is_narrow, show_json, table
@@ -33,12 +32,8 @@ LATER_QUESTION = "Can I have a satay delivered to my door?"
 
 
 def demo(
-    url: Annotated[
-        str | None, typer.Option("--store", "-s", metavar="URL", help="A store of yours, instead of a temporary file.")
-    ] = None,
-    keep: Annotated[
-        Path | None, typer.Option("--keep", metavar="FILE", help="Keep the conversation in this new SQLite file.")
-    ] = None,
+    url: Annotated[str | None, option("--store -s URL", "A store of yours, instead of a temporary file.")] = None,
+    keep: Annotated[Path | None, option("--keep FILE", "Keep the conversation in this new SQLite file.")] = None,
     as_json: options.Json = False,
 ) -> None:
     """Watch a conversation being stored, reopened, cut to a window and remembered in a new session.
@@ -131,7 +126,6 @@ def _kibibytes(file: Path) -> int:
 
 
 async def _show(terminal: Console, store: Store, user: str, owner: MemoryMetadata) -> dict[str, Any]:
-    """Show a window, what it leaves out, a search and a later prompt, all read from the store."""
     from memoranda.tokens import estimate_tokens
     from memoranda.windowing import as_said
     from memoranda_commands.render import conversation
@@ -178,7 +172,6 @@ async def _search(terminal: Console, store: Store, owner: MemoryMetadata) -> lis
 
 
 async def _later(terminal: Console, store: Store, user: str) -> list[dict[str, Any]]:
-    """Show the prompt of a question in a new session, and return its items."""
     from memoranda_context import assemble
     from memoranda_messages import to_openai
 

@@ -17,6 +17,7 @@ from memoranda.plugins import KINDS, Backend, CommandSpec, Spec
 from memoranda.store import Finding, Reindexable, Store
 from memoranda_commands import options
 from memoranda_commands.exits import CommandError, ExitCode, uncertain
+from memoranda_commands.options import option
 from memoranda_commands.stores import item_findings, own_findings, plugin_findings
 from memoranda_commands.terminal import (
     blocks,
@@ -36,9 +37,7 @@ if TYPE_CHECKING:
 
 @options.on_store
 def doctor(
-    repair: Annotated[
-        bool, typer.Option("--repair", help="Repair what can be repaired without losing anything.")
-    ] = False,
+    repair: Annotated[bool, option("--repair", "Repair what can be repaired without losing anything.")] = False,
     yes: options.Yes = False,
     *,
     target: options.Target,

@@ -107,12 +107,10 @@ class _Axis:
         self._start, self._end = start, end
 
     def at(self, value: float) -> float:
-        """Return the position of a value."""
         part = (math.log10(value) - self._low) / (self._high - self._low)
         return self._start + part * (self._end - self._start)
 
     def ticks(self) -> list[tuple[float, str]]:
-        """Return the position and the label of every power of ten."""
         powers = [10.0**power for power in range(int(self._low), int(self._high) + 1)]
         return [(self.at(value), _label(value)) for value in powers]
 
@@ -128,7 +126,6 @@ class _ValueAxis(_Axis):
             self._high += 1
 
     def ticks(self) -> list[tuple[float, str]]:
-        """Return the position and the label of every value."""
         return [(self.at(value), _label(value)) for value in self._values]
 
 
@@ -139,16 +136,13 @@ class _ShareAxis(_Axis):
         super().__init__([1.0], start, end)
 
     def at(self, value: float) -> float:
-        """Return the position of a share."""
         return self._start + value * (self._end - self._start)
 
     def ticks(self) -> list[tuple[float, str]]:
-        """Return the position and the label of every fifth."""
         return [(self.at(fifths / 5), f"{fifths / 5:g}") for fifths in range(6)]
 
 
 def _label(value: float) -> str:
-    """Return a number that is short enough to stand between its neighbours."""
     for size, letter in ((1e9, "G"), (1e6, "M"), (1e4, "k")):
         if value >= size:
             return f"{value / (1e3 if letter == 'k' else size):,.0f}{letter}"

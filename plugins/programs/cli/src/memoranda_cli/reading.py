@@ -6,10 +6,9 @@ from dataclasses import replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from memoranda_commands import options
 from memoranda_commands.exits import CommandError, ExitCode
+from memoranda_commands.options import argument, option
 from memoranda_commands.terminal import did_you_mean, say, show, show_json
 
 if TYPE_CHECKING:
@@ -34,15 +33,13 @@ class Order(StrEnum):
     UPDATED = "updated"
 
 
-Type = Annotated[str | None, typer.Option("--type", help="Only items of this type.", rich_help_panel=options.FILTERS)]
-Status = Annotated[
-    str | None, typer.Option("--status", help="Only items of this status.", rich_help_panel=options.FILTERS)
-]
+Type = Annotated[str | None, option("--type", "Only items of this type.", options.FILTERS)]
+Status = Annotated[str | None, option("--status", "Only items of this status.", options.FILTERS)]
 
 
 @options.scoped
 def get(
-    item_id: Annotated[str, typer.Argument(metavar="ID", help="The item's id, or how it begins.")],
+    item_id: Annotated[str, argument("ID", "The item's id, or how it begins.")],
     *,
     target: options.Target,
 ) -> None:
@@ -93,34 +90,23 @@ async def _beginning_with(store: Store, prefix: str, metadata: options.Owner) ->
 @options.filtered
 @options.scoped
 def search(
-    words: Annotated[
-        list[str] | None, typer.Argument(metavar="QUERY", help="What to look for; without it, all items.")
-    ] = None,
+    words: Annotated[list[str] | None, argument("QUERY", "What to look for; without it, all items.")] = None,
     mode: Annotated[
         Mode | None,
-        typer.Option(
-            "--mode",
-            "-m",
-            metavar="MODE",
-            help="substring is literal; text, semantic and hybrid rank. The default is the store's own.",
+        option(
+            "--mode -m MODE", "substring is literal; text, semantic and hybrid rank. The default is the store's own."
         ),
     ] = None,
-    limit: Annotated[int, typer.Option("--limit", "-n", min=0, help="The most to show.")] = 10,
-    offset: Annotated[int, typer.Option("--offset", min=0, help="Skip so many first.")] = 0,
+    limit: Annotated[int, option("--limit -n", "The most to show.", min=0)] = 10,
+    offset: Annotated[int, option("--offset", "Skip so many first.", min=0)] = 0,
     order: Annotated[
-        Order, typer.Option("--order", help="The order of a search that does not rank.", rich_help_panel=options.OUTPUT)
+        Order, option("--order", "The order of a search that does not rank.", options.OUTPUT)
     ] = Order.CREATED,
-    everything: Annotated[
-        bool, typer.Option("--all", "-a", help="Also what a summary replaced.", rich_help_panel=options.FILTERS)
-    ] = False,
+    everything: Annotated[bool, option("--all -a", "Also what a summary replaced.", options.FILTERS)] = False,
     current: Annotated[
-        bool,
-        typer.Option("--current", help="Of ranked items that say the same with different values, the newest first."),
+        bool, option("--current", "Of ranked items that say the same with different values, the newest first.")
     ] = False,
-    explain: Annotated[
-        bool,
-        typer.Option("--explain", "-e", help="Print what words and meaning count for.", rich_help_panel=options.OUTPUT),
-    ] = False,
+    explain: Annotated[bool, option("--explain -e", "Print what words and meaning count for.", options.OUTPUT)] = False,
     memory_type: Type = None,
     status: Status = None,
     which: options.Which = None,
@@ -246,9 +232,9 @@ def _without_embedder(mode: str) -> CommandError:
 @options.filtered
 @options.scoped
 def history(
-    limit: Annotated[int, typer.Option("--limit", "-n", min=0, help="Only the newest so many.")] = 50,
-    everything: Annotated[bool, typer.Option("--all", "-a", help="All items, archived ones too.")] = False,
-    ids: Annotated[bool, typer.Option("--ids", help="Show the items' ids.", rich_help_panel=options.OUTPUT)] = False,
+    limit: Annotated[int, option("--limit -n", "Only the newest so many.", min=0)] = 50,
+    everything: Annotated[bool, option("--all -a", "All items, archived ones too.")] = False,
+    ids: Annotated[bool, option("--ids", "Show the items' ids.", options.OUTPUT)] = False,
     memory_type: Type = None,
     status: Status = None,
     which: options.Which = None,
@@ -281,7 +267,6 @@ def history(
 
 
 def _shares(ranked: list[RankedItem] | None) -> str:
-    """Return what words and meaning count for in a ranking."""
     if not ranked:
         return "Nothing was ranked: --mode text, semantic and hybrid do."
     share = ranked[0].meaning

@@ -6,10 +6,9 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from memoranda.errors import InputError
 from memoranda_commands import options
+from memoranda_commands.options import argument, option
 from memoranda_commands.terminal import is_narrow, progress, say, show, show_json, table, visible
 
 if TYPE_CHECKING:
@@ -56,7 +55,7 @@ class Numbers:
 
 @options.scoped
 def stats(
-    top: Annotated[int, typer.Option("--top", min=0, help="How many of the busiest users to name.")] = 5,
+    top: Annotated[int, option("--top", "How many of the busiest users to name.", min=0)] = 5,
     *,
     target: options.Target,
 ) -> None:
@@ -134,10 +133,10 @@ _FIELDS = {name: f"{name}_id" for name in ("user", "session", "task", "agent")} 
 
 @options.scoped
 def owners(
-    by: Annotated[str, typer.Argument(metavar="BY", help="user, session, task, agent or namespace.")] = "user",
-    depth: Annotated[int | None, typer.Option("--depth", min=1, help="Group namespaces by so many names.")] = None,
-    limit: Annotated[int, typer.Option("--limit", "-n", min=0, help="The most to show.")] = 50,
-    offset: Annotated[int, typer.Option("--offset", min=0, help="Skip so many first.")] = 0,
+    by: Annotated[str, argument("BY", "user, session, task, agent or namespace.")] = "user",
+    depth: Annotated[int | None, option("--depth", "Group namespaces by so many names.", min=1)] = None,
+    limit: Annotated[int, option("--limit -n", "The most to show.", min=0)] = 50,
+    offset: Annotated[int, option("--offset", "Skip so many first.", min=0)] = 0,
     *,
     target: options.Target,
 ) -> None:
@@ -173,5 +172,4 @@ def _named(owner: Owner) -> str:
 
 
 def _minute(moment: str) -> str:
-    """Return a time to the minute, or to the day where there is no room."""
     return moment[: 10 if is_narrow() else 16].replace("T", " ")

@@ -11,6 +11,7 @@ from memoranda.errors import InputError
 from memoranda.store.lineage import erase
 from memoranda_commands import options
 from memoranda_commands.exits import CommandError, ExitCode, uncertain
+from memoranda_commands.options import argument, option
 from memoranda_commands.terminal import agree, items_text, progress, say, show_json
 
 if TYPE_CHECKING:
@@ -23,40 +24,18 @@ TOOLS = "Tools"
 
 @options.scoped
 def add(
-    content: Annotated[
-        str | None, typer.Argument(metavar="CONTENT", help="The text; '-' or nothing reads it from a pipe.")
-    ] = None,
-    memory_type: Annotated[
-        str, typer.Option("--type", help="human, ai, tool, system, or any type of your own.", rich_help_panel=WHAT)
-    ] = "human",
-    name: Annotated[
-        str | None, typer.Option("--name", help="Who spoke, where the type is not enough.", rich_help_panel=WHAT)
-    ] = None,
-    item_id: Annotated[
-        str | None, typer.Option("--id", help="An id; one that exists is replaced.", rich_help_panel=WHAT)
-    ] = None,
-    status: Annotated[str, typer.Option("--status", help="draft, accepted or discard.", rich_help_panel=WHAT)] = (
-        "accepted"
-    ),
-    at: Annotated[
-        str | None, typer.Option("--at", metavar="TIME", help="When; ISO-8601, UTC by default.", rich_help_panel=WHAT)
-    ] = None,
-    field: Annotated[
-        list[str] | None,
-        typer.Option("--field", metavar="KEY=JSON", help="A further field; may be repeated.", rich_help_panel=WHAT),
-    ] = None,
-    tool_calls: Annotated[
-        str | None,
-        typer.Option("--tool-calls", metavar="JSON", help="The calls of an ai item.", rich_help_panel=TOOLS),
-    ] = None,
-    tool_call_id: Annotated[
-        str | None, typer.Option("--tool-call-id", help="The call that a tool item answers.", rich_help_panel=TOOLS)
-    ] = None,
-    tool_name: Annotated[str | None, typer.Option("--tool-name", help="The tool.", rich_help_panel=TOOLS)] = None,
-    failed: Annotated[bool, typer.Option("--failed", help="The tool failed.", rich_help_panel=TOOLS)] = False,
-    ttl: Annotated[
-        float | None, typer.Option("--ttl", metavar="SECONDS", help="Remove it by itself after so long.")
-    ] = None,
+    content: Annotated[str | None, argument("CONTENT", "The text; '-' or nothing reads it from a pipe.")] = None,
+    memory_type: Annotated[str, option("--type", "human, ai, tool, system, or any type of your own.", WHAT)] = "human",
+    name: Annotated[str | None, option("--name", "Who spoke, where the type is not enough.", WHAT)] = None,
+    item_id: Annotated[str | None, option("--id", "An id; one that exists is replaced.", WHAT)] = None,
+    status: Annotated[str, option("--status", "draft, accepted or discard.", WHAT)] = ("accepted"),
+    at: Annotated[str | None, option("--at TIME", "When; ISO-8601, UTC by default.", WHAT)] = None,
+    field: Annotated[list[str] | None, option("--field KEY=JSON", "A further field; may be repeated.", WHAT)] = None,
+    tool_calls: Annotated[str | None, option("--tool-calls JSON", "The calls of an ai item.", TOOLS)] = None,
+    tool_call_id: Annotated[str | None, option("--tool-call-id", "The call that a tool item answers.", TOOLS)] = None,
+    tool_name: Annotated[str | None, option("--tool-name", "The tool.", TOOLS)] = None,
+    failed: Annotated[bool, option("--failed", "The tool failed.", TOOLS)] = False,
+    ttl: Annotated[float | None, option("--ttl SECONDS", "Remove it by itself after so long.")] = None,
     *,
     target: options.Target,
 ) -> None:
@@ -126,9 +105,9 @@ def _calls(text: str) -> Any:
 
 @options.on_store
 def fork(
-    session: Annotated[str, typer.Argument(metavar="SESSION", help="The session to fork.")],
-    at: Annotated[str, typer.Option("--at", metavar="ID", help="The last item that both share.")],
-    user: Annotated[str | None, typer.Option("--user", "-u", metavar="ID", help="Only this user's session.")] = None,
+    session: Annotated[str, argument("SESSION", "The session to fork.")],
+    at: Annotated[str, option("--at ID", "The last item that both share.")],
+    user: Annotated[str | None, option("--user -u ID", "Only this user's session.")] = None,
     *,
     target: options.Target,
 ) -> None:
@@ -149,8 +128,8 @@ def fork(
         typer.echo(branch)
 
 
-Everything = Annotated[bool, typer.Option("--all", help="All of them, of every owner.")]
-ItemId = Annotated[str | None, typer.Argument(metavar="ID", help="One item, by its id.")]
+Everything = Annotated[bool, option("--all", "All of them, of every owner.")]
+ItemId = Annotated[str | None, argument("ID", "One item, by its id.")]
 
 
 @options.filtered
@@ -218,9 +197,9 @@ def restore(
 def purge(
     item_id: ItemId = None,
     which: options.Which = None,
-    deleted: Annotated[bool, typer.Option("--deleted", help="Only those that are deleted: empty the bin.")] = False,
+    deleted: Annotated[bool, option("--deleted", "Only those that are deleted: empty the bin.")] = False,
     derived: Annotated[
-        bool, typer.Option("--derived", help="With an ID: also the summaries and facts that were made from it.")
+        bool, option("--derived", "With an ID: also the summaries and facts that were made from it.")
     ] = False,
     dry_run: options.DryRun = False,
     yes: options.Yes = False,
@@ -286,14 +265,12 @@ def _report(
     nothing: str = "There is nothing to remove.",
     **further: Any,
 ) -> None:
-    """Report what was done with so many items, or would be."""
     done = f"{items_text(number)} {verb}." if number else nothing
     sentence = f"{items_text(number)} would be {verb}." if dry_run else done
     target.report({"items": number, "dry_run": dry_run, **further}, sentence)
 
 
 async def _hidden(store: Store, item_id: str | None, metadata: Any) -> int:
-    """Return how many deleted items a command is about."""
     if item_id is None:
         return await store.count(metadata=metadata, include_deleted=True) - await store.count(metadata=metadata)
     if await store.get(item_id) is not None:

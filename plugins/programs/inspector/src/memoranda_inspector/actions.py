@@ -219,19 +219,16 @@ class ActionPages(Pages):
         self._receipts: dict[str, dict[str, Any]] = {}
 
     async def overview(self, request: Request) -> Response:
-        """List the actions for all of an owner's memories."""
         can_restore = Capability.DELETE in self._store.capabilities
         return self._page("actions.html", self._owners.chosen(request), can_restore=can_restore)
 
     async def preview(self, request: Request) -> Response:
-        """Show what an action would do."""
         action = self._named(request, self._actions.previews)
         owner = self._owners.chosen(request)
         preview = await action(owner, await form_of(request))
         return self._page("preview.html", owner, preview=preview, action=request.path_params["action"])
 
     async def run(self, request: Request) -> Response:
-        """Run an action, and show its result and how to undo it."""
         action = self._named(request, self._actions.runs)
         owner = self._owners.chosen(request)
         done = await action(owner, await form_of(request))
@@ -250,7 +247,6 @@ class ActionPages(Pages):
         return found
 
     async def receipt(self, request: Request) -> Response:
-        """Send the receipt of a forgotten user as a file."""
         found = self._receipts.get(request.path_params["key"])
         if found is None:
             raise InputError("There is no such receipt since the inspector was started.", field="receipt")
@@ -259,7 +255,6 @@ class ActionPages(Pages):
         return Response(text, media_type="application/json", headers=headers)
 
     async def export(self, request: Request) -> Response:
-        """Send an owner's memories as a file."""
         owner = self._owners.chosen(request)
         await form_of(request)
         headers = {"Content-Disposition": 'attachment; filename="memories.jsonl"'}

@@ -22,10 +22,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from memoranda.errors import MemoryError
 from memoranda.store import Store
 from memoranda_inspector.actions import ActionPages, Actions
-from memoranda_inspector.context_pages import ContextPages
 from memoranda_inspector.feature_pages import FactPages, QuarantinePages, ReceiptPages
 from memoranda_inspector.pages import Owners, in_page, prepare, rendered
-from memoranda_inspector.reading import HealthPages, ReadingPages
+from memoranda_inspector.reading import ContextPages, HealthPages, ReadingPages
 
 logger = logging.getLogger(__name__)
 

@@ -24,6 +24,7 @@ from memoranda.opening import open as open_store
 from memoranda.store import Access, Store
 from memoranda.urls import redacted
 from memoranda_commands import options
+from memoranda_commands.options import option
 from memoranda_commands.sample_data import earlier_sessions, exchanges, sample_conversation
 from memoranda_commands.stores import facts_option
 from memoranda_context import assemble
@@ -50,7 +51,6 @@ class DemoModel:
     """A summarizer for the demo: it repeats the first words of each human message."""
 
     async def summarize(self, prompt: str) -> str:
-        """Return a summary of the transcript in a prompt."""
         lines = re.findall(r"^\[[^\]]*\] human: (.+)$", prompt, re.MULTILINE)
         return "Asked so far: " + " ".join(line[:80] for line in lines) if lines else "Nothing was asked so far."
 
@@ -101,7 +101,6 @@ async def _hold(store: Store, turn: Sequence[MemoryItem]) -> None:
 
 
 async def _plant(store: Store) -> None:
-    """Have a policy keep apart what a web page says to the model."""
     page = store.scoped(user_id="ada", session_id="trip", trust="external", origin="web: ferry-tips.example")
     page.observe(Guard("standard"))
     await page.add(
@@ -114,16 +113,12 @@ async def _plant(store: Store) -> None:
 
 def inspect(
     store: options.Store = None,
-    demo: Annotated[bool, typer.Option("--demo", help="A conversation to look at, without any store.")] = False,
-    read_only: Annotated[bool, typer.Option("--read-only", help="Only look; nothing can be changed.")] = False,
-    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="The port; 0 takes a free one.")] = 0,
-    no_open: Annotated[bool, typer.Option("--no-open", help="Only print the address, open no browser.")] = False,
-    soul: Annotated[
-        Path | None, typer.Option("--soul", metavar="FILE", help="The text that says who the agent is, for contexts.")
-    ] = None,
-    model: Annotated[
-        str | None, typer.Option("--model", metavar="NAME", help="The model that compacting asks; else only a dry run.")
-    ] = None,
+    demo: Annotated[bool, option("--demo", "A conversation to look at, without any store.")] = False,
+    read_only: Annotated[bool, option("--read-only", "Only look; nothing can be changed.")] = False,
+    port: Annotated[int, option("--port", "The port; 0 takes a free one.", min=0, max=65535)] = 0,
+    no_open: Annotated[bool, option("--no-open", "Only print the address, open no browser.")] = False,
+    soul: Annotated[Path | None, option("--soul FILE", "The text that says who the agent is, for contexts.")] = None,
+    model: Annotated[str | None, option("--model NAME", "The model that compacting asks; else only a dry run.")] = None,
     base_url: options.BaseUrl = None,
 ) -> None:
     """See in a browser what is remembered, what a model would get, and why not the rest.

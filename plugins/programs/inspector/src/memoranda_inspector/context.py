@@ -17,8 +17,7 @@ from memoranda_context import AssembledContext, ContextManager, assemble_context
 from memoranda_context.explaining import why_incomplete, window_of
 from memoranda_context.manager import DEFAULT_BUDGET
 from memoranda_context.prompt import WRITERS
-from memoranda_inspector.conversation import RECORDS, ToolCall, count_items, entry_of
-from memoranda_inspector.pages import handle_of
+from memoranda_inspector.pages import RECORDS, ToolCall, count_items, entry_of, handle_of
 
 LOOKED_AT = 2_000
 """How many items of an owner are looked at together: a page of a window over many conversations."""
@@ -100,7 +99,6 @@ class View:
 
     @property
     def stored(self) -> list[MemoryItem]:
-        """The items of the store that are in it, wherever they stand."""
         if self.assembled is None:
             return self.shown
         parts = self.assembled.parts
@@ -216,7 +214,6 @@ async def why_unseen(store: Store, item: MemoryItem, setting: Setting) -> str:
 
 
 async def _archived(store: Store, metadata: MemoryMetadata | None) -> int:
-    """Return how many items summaries stand for, which no search shows."""
     return sum([item.memory_type not in RECORDS async for item in store.scan(metadata=metadata, archived=True)])
 
 
@@ -262,7 +259,6 @@ async def assembled_view(
 async def _assembled(
     store: Store, metadata: MemoryMetadata | None, question: str, tokens: int | None, soul: Path | None
 ) -> tuple[AssembledContext, list[str]]:
-    """Return a prompt as ``assemble`` makes it, and what went wrong."""
     budget = DEFAULT_BUDGET if tokens is None else tokens
     if metadata is None or metadata.session_id is None:
         manager = ContextManager(soul, long_term=store, token_budget=budget)

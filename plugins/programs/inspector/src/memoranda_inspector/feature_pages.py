@@ -22,8 +22,18 @@ from memoranda.store.backend import of_owner
 from memoranda.trust import origin_of, trust_of
 from memoranda_guard import QuarantinedMemory, approve, quarantined, reject
 from memoranda_inspector.actions import Done, Form, Preview
-from memoranda_inspector.conversation import ConversationPage, Entry
-from memoranda_inspector.pages import SHOWN_ALONE, Owner, Owners, Pages, form_of, handle_of, json_text, shortened
+from memoranda_inspector.pages import (
+    SHOWN_ALONE,
+    ConversationPage,
+    Entry,
+    Owner,
+    Owners,
+    Pages,
+    form_of,
+    handle_of,
+    json_text,
+    shortened,
+)
 
 if TYPE_CHECKING:
     from memoranda_facts import Fact, Facts, Schema
@@ -38,7 +48,6 @@ class FactPages(Pages):
         self._schema = schema
 
     async def overview(self, request: Request) -> Response:
-        """List what holds now."""
         owner = self._owners.chosen(request)
         held = await self._facts(owner).current()
         return self._page("facts.html", owner, held=sorted(held, key=lambda fact: (fact.subject, fact.predicate)))
@@ -52,7 +61,6 @@ class FactPages(Pages):
         return self._page("slot.html", owner, fact=fact, timeline=[await facts.why(each) for each in reversed(values)])
 
     async def preview_undo(self, owner: Owner, form: Form) -> Preview:
-        """Tell what undoing the change that a fact came with does."""
         key = form.get("item", "")
         fact = await self._fact(self._facts(owner), owner, key)
         sentence = (
@@ -62,7 +70,6 @@ class FactPages(Pages):
         return Preview("Undo a fact", sentence, [], {"item": key}, "Undo it")
 
     async def undo(self, owner: Owner, form: Form) -> Done:
-        """Undo a change, which may be an undo."""
         receipt = await self._facts(owner).undo(owner.item_id(form.get("item", "")))
         return Done("The change is undone.", "undo-fact", {"item": owner.item_key(receipt.id)})
 
@@ -129,7 +136,6 @@ class ReceiptPages(Pages):
         return self._page("receipts.html", owner, rows=await questions_of(receipts, found))
 
     async def one(self, request: Request) -> Response:
-        """Show a context again, and what has changed since."""
         owner = self._owners.chosen(request)
         receipts = self._receipts(owner)
         replay = await receipts.replay(owner.item_id(request.path_params["item"]))
@@ -140,7 +146,6 @@ class ReceiptPages(Pages):
         return self._page("receipt.html", owner, **values, receipt=replay.receipt)
 
     async def compare(self, request: Request) -> Response:
-        """Show two receipts beside each other, with what entered and left."""
         owner = self._owners.chosen(request)
         receipts = self._receipts(owner)
         keys = [request.query_params.get(name, "") for name in ("a", "b")]
@@ -273,7 +278,6 @@ class QuarantinePages(Pages):
         return self._page("quarantine.html", rows=rows, total=len(found))
 
     async def preview(self, request: Request) -> Response:
-        """Show all of an item, and ask for the decision."""
         decision = _decision(request)
         kept = await self._found(await form_of(request))
         content, hidden = shortened(kept.content, SHOWN_ALONE)
@@ -282,7 +286,6 @@ class QuarantinePages(Pages):
         return self._page("quarantine_decision.html", **values)
 
     async def decide(self, request: Request) -> Response:
-        """Approve an item in the name of a person, or reject it."""
         decision, form = _decision(request), await form_of(request)
         kept = await self._found(form)
         if form.get("mark", "") != kept.mark:
@@ -328,5 +331,4 @@ def _decision(request: Request) -> str:
 
 
 def _without_content(item: QuarantinedMemory) -> dict[str, Any]:
-    """Return everything else that an item says."""
     return {name: value for name, value in item.original().items() if name != "content"}

@@ -63,7 +63,6 @@ class EmbeddedCopy:
 
     @asynccontextmanager
     async def of(self, metadata: MemoryMetadata | None, embedder: str) -> AsyncIterator[Store]:
-        """Give the copy of an owner's items to one search at a time."""
         async with self._lock:
             items = await self._store.search(metadata=metadata, limit=COPIED, order="added", mode="substring")
             made_of = embedder, [(item.id, item.version) for item in items]
@@ -250,7 +249,6 @@ def _is_one_sitting(passages: Sequence[Passage]) -> bool:
 
 
 def _words(content: str, terms: Sequence[str], query: str) -> Iterator[tuple[int, int]]:
-    """Yield the positions of the words in a text that were found."""
     wanted, stem = frozenset(terms), stemmer_of(query_language(query))
     for word in _WORD.finditer(content):
         if not wanted.isdisjoint(map(stem, index_words(word[0]))):

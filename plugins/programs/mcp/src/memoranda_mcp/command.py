@@ -11,6 +11,7 @@ import typer
 
 from memoranda.errors import InputError
 from memoranda_commands import options
+from memoranda_commands.options import argument, option
 from memoranda_mcp.settings import Settings
 
 if TYPE_CHECKING:
@@ -27,22 +28,15 @@ TOKEN_VARIABLE = "MEMORANDA_MCP_TOKEN"
 def mcp(
     context: typer.Context,
     settings: Settings,
-    http: Annotated[
-        bool, typer.Option("--http", help="Serve over HTTP instead; see --tokens.", rich_help_panel=HTTP)
-    ] = False,
-    host: Annotated[
-        str, typer.Option("--host", metavar="HOST", help="127.0.0.1, ::1 or localhost.", rich_help_panel=HTTP)
-    ] = "127.0.0.1",
-    port: Annotated[
-        int, typer.Option("--port", min=0, max=65535, help="The port; 0 is any free one.", rich_help_panel=HTTP)
-    ] = 8765,
+    http: Annotated[bool, option("--http", "Serve over HTTP instead; see --tokens.", HTTP)] = False,
+    host: Annotated[str, option("--host HOST", "127.0.0.1, ::1 or localhost.", HTTP)] = "127.0.0.1",
+    port: Annotated[int, option("--port", "The port; 0 is any free one.", HTTP, min=0, max=65535)] = 8765,
     tokens: Annotated[
         Path | None,
-        typer.Option(
-            "--tokens",
-            metavar="FILE",
-            help=f"A JSON object from users to tokens; else {TOKEN_VARIABLE} holds the token of --user.",
-            rich_help_panel=HTTP,
+        option(
+            "--tokens FILE",
+            f"A JSON object from users to tokens; else {TOKEN_VARIABLE} holds the token of --user.",
+            HTTP,
         ),
     ] = None,
 ) -> None:
@@ -67,7 +61,7 @@ def mcp(
 @app.command("import")
 def import_graph(
     context: typer.Context,
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="The memory.jsonl of server-memory.")],
+    file: Annotated[Path, argument("FILE", "The memory.jsonl of server-memory.")],
 ) -> None:
     """Import the knowledge graph of the server-memory server: `memoranda mcp --user ada import memory.jsonl`.
 

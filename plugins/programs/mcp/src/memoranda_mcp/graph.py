@@ -49,7 +49,6 @@ class Graph:
         return await retry_conflicts(work)
 
     async def create_relations(self, relations: Sequence[Relation]) -> list[Relation]:
-        """Store the relations that are new, and return them."""
         wanted = {self._relation_id(relation): relation for relation in relations}
 
         async def work() -> list[Relation]:
@@ -95,17 +94,14 @@ class Graph:
         await retry_conflicts(work)
 
     async def delete_entities(self, names: Sequence[str]) -> None:
-        """Remove entities and all relations from and to them."""
         gone = set(names)
         relations = [item for item in await self._items("relation") if not gone.isdisjoint(_ends(item))]
         await self._store.apply(deletes=[*map(self._entity_id, gone), *(item.id for item in relations)])
 
     async def delete_relations(self, relations: Sequence[Relation]) -> None:
-        """Remove relations."""
         await self._store.apply(deletes=[self._relation_id(relation) for relation in relations])
 
     async def read(self) -> dict[str, list[Any]]:
-        """Return the whole graph, in the order in which it grew."""
         kinds: dict[str, list[MemoryItem]] = {"entity": [], "relation": []}
         for item in await self._items("entity", "relation"):
             kinds[item.metadata.extra["graph"]].append(item)
@@ -119,7 +115,6 @@ class Graph:
         )
 
     async def open(self, names: Iterable[str]) -> dict[str, list[Any]]:
-        """Return the entities of these names, and all relations of theirs."""
         found = (await self._entities(names)).values()
         return await self._with_relations(sorted(found, key=lambda item: item.created_at))
 

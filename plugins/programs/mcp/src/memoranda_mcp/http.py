@@ -98,7 +98,6 @@ class ScopedMemories:
         return self._memories[user]
 
     async def close(self) -> None:
-        """Stop watching for changes."""
         for memory in self._memories.values():
             await memory.subscriptions.close()
 

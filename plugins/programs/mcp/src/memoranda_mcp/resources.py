@@ -94,11 +94,9 @@ class Resources:
     async def templates(
         self, context: RequestContext, params: types.PaginatedRequestParams | None
     ) -> types.ListResourceTemplatesResult:
-        """Return the templates of addresses."""
         return types.ListResourceTemplatesResult(resource_templates=list(_TEMPLATES))
 
     async def read(self, context: RequestContext, params: types.ReadResourceRequestParams) -> types.ReadResourceResult:
-        """Return a memory as JSON, or a conversation as text."""
         memory, uri = self._find_memory(context), str(params.uri)
         with protocol_errors(uri):
             content = await memory.read(uri)
@@ -137,7 +135,6 @@ class Resources:
         return types.EmptyResult()
 
     async def unsubscribe(self, context: RequestContext, params: types.UnsubscribeRequestParams) -> types.EmptyResult:
-        """Stop the notifications of a resource."""
         notifier = _notifiers(context).pop(str(params.uri), None)
         if notifier is not None:
             notifier.stop()
@@ -155,7 +152,6 @@ class _Notifier:
         self._leave = subscriptions.bus.subscribe(self._notify)
 
     def stop(self) -> None:
-        """Send nothing more."""
         self._leave()
         self._subscriptions.unwatch([self._uri])
         for task in self._sending:

@@ -138,7 +138,7 @@ class _Service:
             raise MCPError(types.INVALID_PARAMS, f"There is no tool of this name. There are {', '.join(self._tools)}.")
         try:
             arguments = tool.checked(params.arguments or {})
-            outcome = await tool.run(self._find_memory(context), arguments, context.session.report_progress)
+            outcome = await tool.run(self._find_memory(context), context.session.report_progress, **arguments)
         except MemoryError as error:
             return _failed(str(error))
         except MCPError:

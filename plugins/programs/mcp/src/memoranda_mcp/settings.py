@@ -7,8 +7,6 @@ from enum import StrEnum
 from functools import partial
 from typing import Annotated, Any
 
-import typer
-
 from memoranda.store import namespace_of
 from memoranda_commands import options
 
@@ -22,13 +20,9 @@ class Level(StrEnum):
     USER = "user"
 
 
-def _option(panel: str, flag: str, meaning: str, *short: str, metavar: str | None = None) -> Any:
-    return typer.Option(f"--{flag}", *short, metavar=metavar, help=meaning, rich_help_panel=panel)
-
-
-_owner = partial(_option, options.OWNER, metavar="ID")
-_right = partial(_option, "Rights")
-_model = partial(_option, "The model for summaries")
+_owner = partial(options.option, panel=options.OWNER)
+_right = partial(options.option, panel="Rights")
+_model = partial(options.option, panel="The model for summaries")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,25 +30,24 @@ class Settings:
     """The options of a server."""
 
     store: options.Store = None
-    user: Annotated[str | None, _owner("user", "Whose memories these are.", "-u")] = None
-    session: Annotated[str | None, _owner("session", "Only this conversation of theirs.")] = None
-    task: Annotated[str | None, _owner("task", "Only this task of theirs.")] = None
-    agent: Annotated[str | None, _owner("agent", "Only this agent of theirs.")] = None
-    namespace: Annotated[str | None, _owner("namespace", "In this place or below: home/ada.", metavar="PLACE")] = None
+    user: Annotated[str | None, _owner("--user -u ID", "Whose memories these are.")] = None
+    session: Annotated[str | None, _owner("--session ID", "Only this conversation of theirs.")] = None
+    task: Annotated[str | None, _owner("--task ID", "Only this task of theirs.")] = None
+    agent: Annotated[str | None, _owner("--agent ID", "Only this agent of theirs.")] = None
+    namespace: Annotated[str | None, _owner("--namespace PLACE", "In this place or below: home/ada.")] = None
     spaces: Annotated[
-        bool, _owner("spaces", "Also read the spaces that are granted to them: see memoranda grants.", metavar=None)
+        bool, _owner("--spaces", "Also read the spaces that are granted to them: see memoranda grants.")
     ] = False
-    read_only: Annotated[bool, _right("read-only", "Only tools that read; nothing is written.")] = False
-    allow_purge: Annotated[bool, _right("allow-purge", "Let it remove memories for good.")] = False
-    graph: Annotated[bool, _right("graph", "Serve the tools of server-memory instead.")] = False
-    facts: Annotated[bool, _right("facts", "Also serve tools for facts: what is true now.")] = False
-    receipts: Annotated[bool, _right("receipts", "Record every context that it is shown.")] = False
+    read_only: Annotated[bool, _right("--read-only", "Only tools that read; nothing is written.")] = False
+    allow_purge: Annotated[bool, _right("--allow-purge", "Let it remove memories for good.")] = False
+    graph: Annotated[bool, _right("--graph", "Serve the tools of server-memory instead.")] = False
+    facts: Annotated[bool, _right("--facts", "Also serve tools for facts: what is true now.")] = False
+    receipts: Annotated[bool, _right("--receipts", "Record every context that it is shown.")] = False
     trust: Annotated[
-        Level,
-        _right("trust", "How far what it writes is trusted: external, tool, agent or user.", metavar="LEVEL"),
+        Level, _right("--trust LEVEL", "How far what it writes is trusted: external, tool, agent or user.")
     ] = Level.AGENT
-    model: Annotated[str | None, _model("model", "Let this model write summaries.", metavar="NAME")] = None
-    base_url: Annotated[str | None, _model("base-url", "Where it is, unless at OpenAI.", metavar="URL")] = None
+    model: Annotated[str | None, _model("--model NAME", "Let this model write summaries.")] = None
+    base_url: Annotated[str | None, _model("--base-url URL", "Where it is, unless at OpenAI.")] = None
 
     def scope(self, user: str | None = None) -> dict[str, Any]:
         """Return the scope that the options name, as ``scoped()`` takes it; that of ``user`` if one is given."""

@@ -54,7 +54,6 @@ class Subscriptions:
 
     @asynccontextmanager
     async def watched(self, uris: Iterable[str]) -> AsyncIterator[None]:
-        """Watch these resources for the block."""
         uris = list(uris)
         await self.watch(uris)
         try:
@@ -114,7 +113,6 @@ class Subscriptions:
                     await self.bus.publish(ResourceUpdated(uri=uri))
 
     async def close(self) -> None:
-        """Stop watching."""
         watcher, self._watcher = self._watcher, None
         if watcher is not None:
             watcher.cancel()

@@ -244,7 +244,6 @@ def _turn(message: Mapping[str, Any], place: str, last: str | None, left_out: Co
 def _blocks(
     message: Mapping[str, Any], role: str, turn_id: str, place: str, left_out: Counter[str]
 ) -> Iterator[dict[str, Any]]:
-    """Yield the content of a message as blocks of the Messages API."""
     content = message.get("content")
     given = content if isinstance(content, list) and content else [{"type": "text", "text": message.get("text")}]
     waiting: list[tuple[str, Any]] = []

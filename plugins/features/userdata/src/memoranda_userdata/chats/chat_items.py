@@ -212,7 +212,6 @@ def _in_order(moments: Sequence[str | None], begins: str | None) -> list[str | N
 
 
 def _user(beside: Mapping[str, Any], given: str | None, place: str) -> str | None:
-    """Return the user that a conversation belongs to."""
     tags = beside.get("metadata")
     named = [beside.get(key) for key in USER_KEYS] + ([tags.get("user_id")] if isinstance(tags, dict) else [])
     return _agreed([given, *(id_text(each, f"{place}: user") for each in named)], "user", place)
@@ -234,7 +233,6 @@ def _agreed(named: Sequence[str | None], what: str, place: str) -> str | None:
 
 
 def _located(error: InputError, conversation: ChatTranscript, name: str) -> InputError:
-    """Return an error of a reader with the line of the message that it names."""
     found = _PLACE.match(error.field or "")
     line, text = conversation.line, str(error)
     if found and int(found[1]) < len(conversation.messages):

@@ -172,7 +172,6 @@ def _conversations(files: dict[str, Callable[[], bytes]], name: str) -> Iterator
 
 @contextmanager
 def _lines(values: Iterable[Any], name: str) -> Iterator[IO[str]]:
-    """Give values as JSON Lines."""
     with tempfile.TemporaryFile() as spool:
         for value in values:
             spool.write(json.dumps(value).encode() + b"\n")
@@ -202,7 +201,6 @@ def _database(source: IO[bytes], name: str, asked: FileFormat | None) -> Iterato
 
 
 def _tables(database: sqlite3.Connection) -> dict[str, frozenset[str]]:
-    """Return the tables of a database with their columns."""
     names = [row[0] for row in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
     columns = "SELECT name FROM pragma_table_info(?)"
     return {name: frozenset(row[0] for row in database.execute(columns, [name])) for name in names}

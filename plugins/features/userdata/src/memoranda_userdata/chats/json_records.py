@@ -141,7 +141,6 @@ def _calls(text: str, place: str, *, alone: bool) -> Iterator[Message]:
 
 
 def _answers(text: str, waiting: int, place: str) -> list[str]:
-    """Return the results that a turn holds for the calls that wait for one."""
     if not waiting:
         raise InputError(f"{place}: this is a result, and there is no call before it.", field=place)
     marked = _RESPONSE.findall(text) if not _RESPONSE.sub("", text) else []

@@ -6,12 +6,11 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from memoranda.store import Capability
 from memoranda.urls import redacted
 from memoranda_commands import options
 from memoranda_commands.exits import CommandError, ExitCode
+from memoranda_commands.options import argument, option
 from memoranda_commands.terminal import progress, say, show_json
 from memoranda_userdata import (
     BATCH,
@@ -31,19 +30,17 @@ if TYPE_CHECKING:
 
 @options.scoped
 def copy(
-    source: Annotated[str, typer.Argument(metavar="SOURCE", help="The store to read.")],
-    destination: Annotated[str, typer.Argument(metavar="DESTINATION", help="The store to write.")],
+    source: Annotated[str, argument("SOURCE", "The store to read.")],
+    destination: Annotated[str, argument("DESTINATION", "The store to write.")],
     metadata: options.Owner = None,
     policy: Policy = OnConflict.FAIL,
-    deleted: Annotated[bool, typer.Option("--deleted", help="Deleted items, too; they stay deleted.")] = False,
+    deleted: Annotated[bool, option("--deleted", "Deleted items, too; they stay deleted.")] = False,
     dry_run: options.DryRun = False,
     source_options: Annotated[
-        list[str] | None,
-        typer.Option("--source-option", metavar="KEY=VALUE", help="An option of the source's own; may be repeated."),
+        list[str] | None, option("--source-option KEY=VALUE", "An option of the source's own; may be repeated.")
     ] = None,
     destination_options: Annotated[
-        list[str] | None,
-        typer.Option("--option", "-o", metavar="KEY=VALUE", help="An option of the destination's own."),
+        list[str] | None, option("--option -o KEY=VALUE", "An option of the destination's own.")
     ] = None,
     as_json: options.Json = False,
 ) -> None:
@@ -92,7 +89,6 @@ class _Copy:
     counts: TransferCounts
 
     async def tried(self) -> dict[str, Any]:
-        """Compare the two without writing to either, and count what would happen to each item."""
         async with (
             self.source.opened() as origin,
             trial(self.destination, self.policy, self.counts) as transfer,
@@ -105,7 +101,6 @@ class _Copy:
         return {"count": found.total, "digest": "", "verified": False}
 
     async def done(self) -> dict[str, Any]:
-        """Copy, and compare in the end."""
         async with self.source.opened() as origin:
             # If the source does not exist or the destination cannot hold it, no destination is made.
             found = await self._found(origin, self.destination.unopened())
@@ -178,7 +173,6 @@ class _Selection:
         return cls(store, metadata, deleted, await hidden_ids(store, metadata) if deleted else set(), total)
 
     async def batches(self) -> AsyncIterator[list[Incoming]]:
-        """Yield the items, as many at once as are written in one step."""
         batch: list[Incoming] = []
         async for item in self.store.scan(metadata=self.metadata, include_deleted=self.deleted, order="added"):
             batch.append(Incoming(item, item.id in self.hidden))

@@ -7,11 +7,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from memoranda.urls import redacted
 from memoranda_commands import options
 from memoranda_commands.exits import CommandError, ExitCode, uncertain
+from memoranda_commands.options import argument, option
 from memoranda_commands.terminal import agree, counted, did_you_mean, items_text, progress, show, show_json, table
 from memoranda_userdata import (
     ErasureReceipt,
@@ -30,10 +29,8 @@ if TYPE_CHECKING:
 
 @options.on_store
 def forget(
-    user: Annotated[str, typer.Argument(metavar="USER", help="The user's id.")],
-    receipt_file: Annotated[
-        Path | None, typer.Option("--receipt", metavar="FILE", help="Write the receipt there, too.")
-    ] = None,
+    user: Annotated[str, argument("USER", "The user's id.")],
+    receipt_file: Annotated[Path | None, option("--receipt FILE", "Write the receipt there, too.")] = None,
     dry_run: options.DryRun = False,
     yes: options.Yes = False,
     *,
@@ -118,7 +115,6 @@ async def _unknown(store: Store, user: str) -> CommandError:
 
 
 def _held(receipt: ErasureReceipt) -> str:
-    """Return how much the store held, in words."""
     items, grants = items_text(receipt.held), len(receipt.grants)
     return f"{items} and {counted(grants, 'grant')}" if grants else items
 
@@ -145,18 +141,12 @@ def _show(receipt: ErasureReceipt) -> None:
 
 @options.scoped
 def revoke_(
-    origin: Annotated[str | None, typer.Option("--origin", metavar="ORIGIN", help="What this origin wrote.")] = None,
-    item: Annotated[str | None, typer.Option("--item", metavar="ID", help="One item.")] = None,
-    since: Annotated[
-        str | None, typer.Option("--since", metavar="TIME", help="What was created since, such as 2026-03-01.")
-    ] = None,
-    by: Annotated[str, typer.Option("--by", metavar="NAME", help="Who asks for it, for the receipt.")] = "",
-    receipt_file: Annotated[
-        Path | None, typer.Option("--receipt", metavar="FILE", help="Write the receipt there: --undo reads it.")
-    ] = None,
-    undo_file: Annotated[
-        Path | None, typer.Option("--undo", metavar="FILE", help="Bring back what a receipt says was taken.")
-    ] = None,
+    origin: Annotated[str | None, option("--origin ORIGIN", "What this origin wrote.")] = None,
+    item: Annotated[str | None, option("--item ID", "One item.")] = None,
+    since: Annotated[str | None, option("--since TIME", "What was created since, such as 2026-03-01.")] = None,
+    by: Annotated[str, option("--by NAME", "Who asks for it, for the receipt.")] = "",
+    receipt_file: Annotated[Path | None, option("--receipt FILE", "Write the receipt there: --undo reads it.")] = None,
+    undo_file: Annotated[Path | None, option("--undo FILE", "Bring back what a receipt says was taken.")] = None,
     dry_run: options.DryRun = False,
     yes: options.Yes = False,
     *,

@@ -10,13 +10,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from memoranda.errors import InputError, MemoryError
 from memoranda.store import Capability
 from memoranda_commands import options
 from memoranda_commands.exits import CommandError, ExitCode, Interrupted, code_of
 from memoranda_commands.files import whole_file
+from memoranda_commands.options import argument, option
 from memoranda_commands.terminal import agree, progress, say, show, show_json, table
 from memoranda_userdata import (
     Digest,
@@ -56,9 +55,9 @@ def broken_off(counts: TransferCounts) -> Iterator[None]:
 @options.filtered
 @options.scoped
 def export(
-    file: Annotated[str, typer.Argument(metavar="FILE", help="The file to write; '-' is standard output.")] = "-",
+    file: Annotated[str, argument("FILE", "The file to write; '-' is standard output.")] = "-",
     which: options.Which = None,
-    deleted: Annotated[bool, typer.Option("--deleted", help="Deleted items, too.")] = False,
+    deleted: Annotated[bool, option("--deleted", "Deleted items, too.")] = False,
     yes: options.Yes = False,
     *,
     target: options.Target,
@@ -98,35 +97,25 @@ async def _export(store: Store, wanted: dict[str, Any], deleted: bool, output: I
 
 Policy = Annotated[
     OnConflict,
-    typer.Option(
-        "--on-conflict",
-        metavar="POLICY",
-        help="fail, skip or overwrite: what to do with an id that another item has in the store.",
+    option(
+        "--on-conflict POLICY", "fail, skip or overwrite: what to do with an id that another item has in the store."
     ),
 ]
 
 
 @options.on_store
 def import_(
-    file: Annotated[
-        str, typer.Argument(metavar="FILE", help="The file or folder to read; '-' is standard input.")
-    ] = "-",
+    file: Annotated[str, argument("FILE", "The file or folder to read; '-' is standard input.")] = "-",
     in_format: Annotated[
         FileFormat | None,
-        typer.Option(
-            "--format",
-            metavar="FORMAT",
-            help="openai, anthropic, sharegpt, chatgpt, claude, openai-agents, mem0, langgraph or memoranda; by "
+        option(
+            "--format FORMAT",
+            "openai, anthropic, sharegpt, chatgpt, claude, openai-agents, mem0, langgraph or memoranda; by "
             "default what every line fits.",
         ),
     ] = None,
-    user: Annotated[
-        str | None, typer.Option("--user", "-u", metavar="ID", help="Whose it is.", rich_help_panel=options.OWNER)
-    ] = None,
-    session: Annotated[
-        str | None,
-        typer.Option("--session", metavar="ID", help="Which conversation it is.", rich_help_panel=options.OWNER),
-    ] = None,
+    user: Annotated[str | None, option("--user -u ID", "Whose it is.", options.OWNER)] = None,
+    session: Annotated[str | None, option("--session ID", "Which conversation it is.", options.OWNER)] = None,
     policy: Policy = OnConflict.FAIL,
     dry_run: options.DryRun = False,
     *,
@@ -148,8 +137,8 @@ def import_(
     """
     from memoranda_commands.exits import run
 
-    for option, given in (("--user", user), ("--session", session)):
-        options.check_decoded(given or "", option)
+    for flag, given in (("--user", user), ("--session", session)):
+        options.check_decoded(given or "", flag)
     target = target.named()
     with readable(file, in_format) as opened:
         counts = TransferCounts()

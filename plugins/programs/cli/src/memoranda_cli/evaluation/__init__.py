@@ -8,8 +8,7 @@ from memoranda.lazy import lazy_names
 
 if TYPE_CHECKING:
     from memoranda_cli.evaluation.evaluating import Outcome, Report, Score, evaluate
-    from memoranda_cli.evaluation.making import make_questions
-    from memoranda_cli.evaluation.questions import EvalQuestion, QuestionFile, read_questions
+    from memoranda_cli.evaluation.questions import EvalQuestion, QuestionFile, make_questions, read_questions
 
 __all__ = [
     "EvalQuestion", "Outcome", "QuestionFile", "Report", "Score", "evaluate", "make_questions", "read_questions",
@@ -19,7 +18,6 @@ __getattr__, __dir__ = lazy_names(
     __name__,
     {
         "evaluating": ["Outcome", "Report", "Score", "evaluate"],
-        "making": ["make_questions"],
-        "questions": ["EvalQuestion", "QuestionFile", "read_questions"],
+        "questions": ["EvalQuestion", "QuestionFile", "make_questions", "read_questions"],
     },
 )

@@ -11,13 +11,12 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from memoranda.errors import InputError
 from memoranda.loops import in_slices
 from memoranda_cli.plot import check_plot, svg_plot, write_plot
 from memoranda_commands import options
 from memoranda_commands.exits import CommandError, ExitCode
+from memoranda_commands.options import argument, option
 from memoranda_commands.terminal import agree, counted, preview, progress, say, show, show_json, table, visible
 from memoranda_commands.values import whole_numbers
 
@@ -47,33 +46,20 @@ class Mode(StrEnum):
 @options.scoped
 def evaluation(
     file: Annotated[
-        Path | None, typer.Argument(metavar="[FILE]", help="The questions: one JSON object a line, or LoCoMo's format.")
+        Path | None, argument("[FILE]", "The questions: one JSON object a line, or LoCoMo's format.")
     ] = None,
-    modes: Annotated[
-        list[Mode] | None,
-        typer.Option("--mode", "-m", metavar="MODE", help="Only this mode; may be repeated."),
-    ] = None,
+    modes: Annotated[list[Mode] | None, option("--mode -m MODE", "Only this mode; may be repeated.")] = None,
     embedders: Annotated[
-        list[str] | None,
-        typer.Option("--embedder", "-e", metavar="NAME", help="Also with this embedder, on a copy; may be repeated."),
+        list[str] | None, option("--embedder -e NAME", "Also with this embedder, on a copy; may be repeated.")
     ] = None,
-    k: Annotated[str, typer.Option("-k", metavar="N,N,...", help="The numbers of results to look at.")] = "1,5,10,20",
-    misses: Annotated[
-        bool,
-        typer.Option("--misses", help="List what was not found, with its content.", rich_help_panel=options.OUTPUT),
-    ] = False,
-    plot: Annotated[
-        Path | None,
-        typer.Option("--plot", metavar="FILE", help="Write a plot of recall, as SVG.", rich_help_panel=options.OUTPUT),
-    ] = None,
+    k: Annotated[str, option("-k N,N,...", "The numbers of results to look at.")] = "1,5,10,20",
+    misses: Annotated[bool, option("--misses", "List what was not found, with its content.", options.OUTPUT)] = False,
+    plot: Annotated[Path | None, option("--plot FILE", "Write a plot of recall, as SVG.", options.OUTPUT)] = None,
     make: Annotated[
-        Path | None,
-        typer.Option(
-            "--make", metavar="FILE", help="Write questions made of the store's own words.", rich_help_panel=MAKING
-        ),
+        Path | None, option("--make FILE", "Write questions made of the store's own words.", MAKING)
     ] = None,
-    count: Annotated[int, typer.Option("-n", min=1, help="How many to make.", rich_help_panel=MAKING)] = 50,
-    seed: Annotated[int, typer.Option("--seed", help="Another seed makes others.", rich_help_panel=MAKING)] = 0,
+    count: Annotated[int, option("-n", "How many to make.", MAKING, min=1)] = 50,
+    seed: Annotated[int, option("--seed", "Another seed makes others.", MAKING)] = 0,
     yes: options.Yes = False,
     *,
     target: options.Target,
@@ -85,8 +71,7 @@ def evaluation(
     measures a temporary copy in memory. The conversations of a LoCoMo file are loaded into a temporary store or, with
     --store, into that one under made-up users, and removed in the end.
     """
-    from memoranda_cli.evaluation.making import PROXY, make_questions
-    from memoranda_cli.evaluation.questions import question_lines, read_questions
+    from memoranda_cli.evaluation.questions import PROXY, make_questions, question_lines, read_questions
     from memoranda_commands.exits import run
     from memoranda_commands.files import whole_file
 
@@ -215,7 +200,6 @@ def table_of(report: Report) -> RenderableType:
 
 
 def _share(value: float) -> str:
-    """Return a number between 0 and 1 in four characters."""
     return "1.00" if value > 0.9995 else f"{value:.3f}".removeprefix("0")
 
 

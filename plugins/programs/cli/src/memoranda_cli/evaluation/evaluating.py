@@ -197,7 +197,6 @@ class _Target:
 
 
 async def _resolved(store: Store, question: EvalQuestion) -> _Target:
-    """Look up the right items of a question in its scope."""
     found = [[item] for item in await store.get_many(question.ids, metadata=question.metadata)]
     for text in question.texts:
         query = text.strip()
@@ -244,7 +243,6 @@ async def _found(store: Store, question: EvalQuestion, mode: Mode, limit: int) -
 async def _copy(
     store: Store, targets: Sequence[_Target], embeddings: Embeddings, label: str, progress: Bars
 ) -> AsyncIterator[Store]:
-    """Give a store in memory that holds what the questions search, with the vectors of another embedder."""
     scopes = {_copied_scope(target.question.metadata) for target in targets}
     async with SQLiteMemoryStore(embeddings=embeddings) as copy:
         copy.item_types = store.item_types

@@ -39,20 +39,7 @@ class Relation(Arguments):
     relationType: Annotated[Name, Field(description="The type of the relation, in active voice")]  # noqa: N815  # theirs
 
     def plain(self) -> dict[str, str]:
-        """Return it as a dict."""
         return self.model_dump(by_alias=True)
-
-
-class Entities(Arguments):
-    """What create_entities takes."""
-
-    entities: Annotated[list[Entity], Many]
-
-
-class Relations(Arguments):
-    """What create_relations and delete_relations take."""
-
-    relations: Annotated[list[Relation], Many]
 
 
 class Addition(Arguments):
@@ -62,47 +49,11 @@ class Addition(Arguments):
     contents: Annotated[list[Observation], Field(max_length=1000, description="The observations to add")]
 
 
-class Additions(Arguments):
-    """What add_observations takes."""
-
-    observations: Annotated[list[Addition], Many]
-
-
 class Deletion(Arguments):
     """What is no longer true of an entity."""
 
     entityName: Annotated[Name, Field(description="The name of the entity")]  # noqa: N815  # theirs
     observations: Annotated[list[Observation], Field(max_length=1000, description="The observations to delete")]
-
-
-class Deletions(Arguments):
-    """What delete_observations takes."""
-
-    deletions: Annotated[list[Deletion], Many]
-
-
-class EntityNames(Arguments):
-    """What delete_entities takes."""
-
-    entityNames: Annotated[list[Name], Field(max_length=1000, description="The names of the entities to delete")]  # noqa: N815
-
-
-class Names(Arguments):
-    """What open_nodes takes."""
-
-    names: Annotated[list[Name], Field(max_length=1000, description="The names of the entities to show")]
-
-
-class Query(Arguments):
-    """What search_nodes takes."""
-
-    query: Annotated[
-        str, Field(max_length=10_000, description="Looked for in names, types and observations, in any case of letters")
-    ]
-
-
-class Nothing(Arguments):
-    """What read_graph takes."""
 
 
 class _Listed(Outcome):
@@ -157,16 +108,16 @@ class Nodes(Outcome):
         return json.dumps(self.model_dump(mode="json"), ensure_ascii=False, indent=2)
 
 
-Work = Callable[[Graph, Any], Coroutine[Any, Any, Outcome]]
+Work = Callable[..., Coroutine[Any, Any, Outcome]]
 
 
-def graph_tool(**hints: bool) -> Callable[[Work], Tool]:
+def graph_tool(**hints: Any) -> Callable[[Work], Tool]:
     """Make a tool of a function on a graph, as :func:`tool` does."""
 
     def made(work: Work) -> Tool:
         @functools.wraps(work)
-        async def run(memory: ScopedMemory, given: Any, report: Report) -> Outcome:
-            done = await work(Graph(memory.graph_store), given)
+        async def run(memory: ScopedMemory, report: Report, **given: Any) -> Outcome:
+            done = await work(Graph(memory.graph_store), **given)
             if not hints.get("reads"):
                 await memory.subscriptions.check()
             return done
@@ -177,67 +128,81 @@ def graph_tool(**hints: bool) -> Callable[[Work], Tool]:
 
 
 @graph_tool()
-async def create_entities(graph: Graph, given: Entities) -> CreatedEntities:
+async def create_entities(graph: Graph, *, entities: Annotated[list[Entity], Many]) -> CreatedEntities:
     """Create entities in the knowledge graph: people, projects, places, with what is known about them.
 
     Those that exist already stay as they are.
     """
-    return CreatedEntities(entities=await graph.create_entities([one.model_dump() for one in given.entities]))
+    return CreatedEntities(entities=await graph.create_entities([one.model_dump() for one in entities]))
 
 
 @graph_tool()
-async def create_relations(graph: Graph, given: Relations) -> CreatedRelations:
+async def create_relations(graph: Graph, *, relations: Annotated[list[Relation], Many]) -> CreatedRelations:
     """Create relations between entities in the knowledge graph, in active voice: Ada works_on the engine."""
-    return CreatedRelations(relations=await graph.create_relations([one.plain() for one in given.relations]))
+    return CreatedRelations(relations=await graph.create_relations([one.plain() for one in relations]))
 
 
 @graph_tool()
-async def add_observations(graph: Graph, given: Additions) -> AddedObservations:
+async def add_observations(graph: Graph, *, observations: Annotated[list[Addition], Many]) -> AddedObservations:
     """Add observations to entities of the knowledge graph.
 
     If one of the entities does not exist, nothing is added.
     """
-    added = await graph.add_observations([(one.entityName, one.contents) for one in given.observations])
+    added = await graph.add_observations([(one.entityName, one.contents) for one in observations])
     return AddedObservations(results=[Added(entityName=name, addedObservations=new) for name, new in added])
 
 
 @graph_tool(destroys=True, repeatable=True)
-async def delete_entities(graph: Graph, given: EntityNames) -> Done:
+async def delete_entities(
+    graph: Graph,
+    *,
+    entityNames: Annotated[list[Name], Field(max_length=1000, description="The names of the entities to delete")],  # noqa: N803  # theirs
+) -> Done:
     """Delete entities from the knowledge graph, with all relations from and to them."""
-    await graph.delete_entities(given.entityNames)
+    await graph.delete_entities(entityNames)
     return Done(success=True, message="Entities deleted successfully")
 
 
 @graph_tool(destroys=True, repeatable=True)
-async def delete_observations(graph: Graph, given: Deletions) -> Done:
+async def delete_observations(graph: Graph, *, deletions: Annotated[list[Deletion], Many]) -> Done:
     """Delete observations from entities of the knowledge graph."""
-    await graph.delete_observations([(one.entityName, one.observations) for one in given.deletions])
+    await graph.delete_observations([(one.entityName, one.observations) for one in deletions])
     return Done(success=True, message="Observations deleted successfully")
 
 
 @graph_tool(destroys=True, repeatable=True)
-async def delete_relations(graph: Graph, given: Relations) -> Done:
+async def delete_relations(graph: Graph, *, relations: Annotated[list[Relation], Many]) -> Done:
     """Delete relations from the knowledge graph."""
-    await graph.delete_relations([one.plain() for one in given.relations])
+    await graph.delete_relations([one.plain() for one in relations])
     return Done(success=True, message="Relations deleted successfully")
 
 
 @graph_tool(reads=True)
-async def read_graph(graph: Graph, given: Nothing) -> Nodes:
+async def read_graph(graph: Graph) -> Nodes:
     """Read the whole knowledge graph."""
     return Nodes(**await graph.read())
 
 
 @graph_tool(reads=True)
-async def search_nodes(graph: Graph, given: Query) -> Nodes:
+async def search_nodes(
+    graph: Graph,
+    *,
+    query: Annotated[
+        str, Field(max_length=10_000, description="Looked for in names, types and observations, in any case of letters")
+    ],
+) -> Nodes:
     """Find entities of the knowledge graph by a piece of their names, types or observations, with their relations."""
-    return Nodes(**await graph.search(given.query))
+    return Nodes(**await graph.search(query))
 
 
 @graph_tool(reads=True)
-async def open_nodes(graph: Graph, given: Names) -> Nodes:
+async def open_nodes(
+    graph: Graph,
+    *,
+    names: Annotated[list[Name], Field(max_length=1000, description="The names of the entities to show")],
+) -> Nodes:
     """Show entities of the knowledge graph by their names, with their relations."""
-    return Nodes(**await graph.open(given.names))
+    return Nodes(**await graph.open(names))
 
 
 GRAPHING = (

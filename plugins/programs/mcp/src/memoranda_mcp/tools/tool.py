@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Collection, Coroutine
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+from inspect import signature
+from typing import Annotated, Any, get_type_hints
 
 import mcp_types as types
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 
 from memoranda.errors import InputError
 from memoranda_mcp.memory import Outcome
 
-if TYPE_CHECKING:
-    from memoranda_mcp.memory import ScopedMemory
-
 Report = Callable[[float, float | None, str], Awaitable[None]]
 """Reports the progress of a long call: how much is done, of how much, and what is being done."""
 
-Run = Callable[["ScopedMemory", Any, Report], Coroutine[Any, Any, Outcome]]
-"""The function of a tool: it gets the memory of the caller, the validated arguments and a way to report progress."""
+Run = Callable[..., Coroutine[Any, Any, Outcome]]
+"""The function of a tool: it gets the memory of the caller, a way to report progress, and the arguments by keyword."""
 
 MAX_CONTENT = 200_000
 """How many characters a memory may have: a longer text is a document, and belongs elsewhere."""
@@ -72,30 +70,45 @@ class Tool:
             ),
         )
 
-    def checked(self, given: dict[str, Any]) -> Arguments:
+    def checked(self, given: dict[str, Any]) -> dict[str, Any]:
         """Return the validated arguments. Raises InputError with a sentence that says which are wrong, and why.
 
         The message does not repeat their values, which may be long or private.
         """
+        names = self.arguments.model_fields
         try:
-            return self.arguments.model_validate(given)
+            found = self.arguments.model_validate(given)
         except ValidationError as error:
-            known = ", ".join(f"`{name}`" for name in self.arguments.model_fields) or "none"
+            known = ", ".join(f"`{name}`" for name in names) or "none"
             problems = dict.fromkeys(_sentence(each["loc"], each["type"], each["msg"]) for each in error.errors())
             raise InputError(f"{' '.join(problems)} The arguments of {self.name}: {known}.") from None
+        return {name: getattr(found, name) for name in names}
 
 
-def tool(title: str, **hints: bool) -> Callable[[Run], Tool]:
+def tool(title: str, *, without: Collection[str] = (), **hints: bool) -> Callable[[Run], Tool]:
     """Make a tool of a function. It has the function's name; its docstring is the description that clients get.
 
-    The types of ``given`` and of the result are the tool's. ``hints`` are ``reads``, ``destroys`` and ``repeatable``.
+    Its keyword-only parameters are the tool's arguments, except those that it is to be ``without``. ``hints`` are
+    ``reads``, ``destroys`` and ``repeatable``.
     """
 
     def made(run: Run) -> Tool:
-        types_of, description = get_type_hints(run), " ".join((run.__doc__ or "").split())
-        return Tool(run.__name__, title, description, types_of["given"], types_of["return"], run, **hints)
+        outcome, description = get_type_hints(run)["return"], " ".join((run.__doc__ or "").split())
+        return Tool(run.__name__, title, description, arguments_of(run, without), outcome, run, **hints)
 
     return made
+
+
+def arguments_of(run: Run, without: Collection[str] = ()) -> type[Arguments]:
+    """Return the model of the keyword-only parameters of a tool's function."""
+    types_of = get_type_hints(run, include_extras=True)
+    wanted = [each for each in signature(run).parameters.values() if each.kind is each.KEYWORD_ONLY]
+    fields: dict[str, Any] = {
+        each.name: (types_of[each.name], ... if each.default is each.empty else each.default)
+        for each in wanted
+        if each.name not in without
+    }
+    return create_model(run.__name__, __base__=Arguments, __doc__=f"What {run.__name__} takes.", **fields)
 
 
 def _sentence(place: tuple[int | str, ...], kind: str, message: str) -> str:

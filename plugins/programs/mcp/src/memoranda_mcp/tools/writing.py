@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Literal
 
@@ -13,102 +14,82 @@ from memoranda.items import AIMemory, HumanMemory, MemoryItem, MemoryMetadata, n
 from memoranda.store.owners import space_of
 from memoranda_mcp.graph import GRAPH_KIND
 from memoranda_mcp.memory import Memory, Outcome, ScopedMemory, labelled, memory_of
-from memoranda_mcp.tools.tool import Arguments, Content, Id, Report, tool
+from memoranda_mcp.tools.tool import Content, Id, Report, arguments_of, tool
 from memoranda_summary import SummaryConfig, compact, plan
 
-Labels = Annotated[list[Id], Field(max_length=20, description="Words to find it by later, such as work or family.")]
+Labels = Annotated[Sequence[Id], Field(max_length=20, description="Words to find it by later, such as work or family.")]
 Importance = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False, description="From 0, trivial, to 1, vital.")]
 _SPEAKERS: dict[str, type[MemoryItem]] = {"note": MemoryItem, "user": HumanMemory, "assistant": AIMemory}
 
 
-class RememberArguments(Arguments):
-    """What remember takes."""
-
-    content: Annotated[Content, Field(description="What to remember: a sentence that will make sense on its own.")]
-    tags: Labels = Field(default=[])
-    importance: Importance | None = None
+@tool("Store a new memory")
+async def remember(
+    memory: ScopedMemory,
+    report: Report,
+    *,
+    content: Annotated[Content, Field(description="What to remember: a sentence that will make sense on its own.")],
+    tags: Labels = (),
+    importance: Importance | None = None,
     ttl_seconds: Annotated[
         float | None,
         Field(gt=0, le=10**10, allow_inf_nan=False, description="Forget it by itself after so many seconds."),
-    ] = None
+    ] = None,
     said_by: Annotated[
         Literal["note", "user", "assistant"],
         Field(description="note for what you conclude; user or assistant for the words of a conversation."),
-    ] = "note"
-    conversation: Annotated[Id | None, Field(description="The conversation that it is part of, if any.")] = None
-
-
-@tool("Store a new memory")
-async def remember(memory: ScopedMemory, given: RememberArguments, report: Report) -> Memory:
+    ] = "note",
+    conversation: Annotated[Id | None, Field(description="The conversation that it is part of, if any.")] = None,
+) -> Memory:
     """Store a note for later conversations: an event, a plan, a decision, a reminder, or how to do things from now on.
 
     Write one thing at a time, as a sentence that is clear without this conversation. Also saves the words of a
     conversation, as a message of the user or the assistant.
     """
-    metadata = memory.within(given.conversation) or MemoryMetadata()
-    item = _SPEAKERS[given.said_by](
-        content=given.content,
-        metadata=metadata.model_copy(update={"extra": labelled({}, given.tags, given.importance)}),
+    metadata = memory.within(conversation) or MemoryMetadata()
+    item = _SPEAKERS[said_by](
+        content=content,
+        metadata=metadata.model_copy(update={"extra": labelled({}, tags, importance)}),
     )
-    await memory.store.add(item, ttl=given.ttl_seconds)
+    await memory.store.add(item, ttl=ttl_seconds)
     await memory.subscriptions.check()
     return memory_of(await memory.find(item.id))
 
 
-class UpdateArguments(Arguments):
-    """What update_memory takes."""
-
-    id: Id
-    version: Annotated[int, Field(ge=1, description="The version that you read. If it changed since, nothing is done.")]
-    content: Annotated[Content | None, Field(description="The new text; leave it out to keep the old one.")] = None
-    tags: Annotated[Labels | None, Field(description="The new tags, instead of all old ones.")] = None
-    importance: Importance | None = None
-
-
 @tool("Edit a memory", destroys=True)
-async def update_memory(memory: ScopedMemory, given: UpdateArguments, report: Report) -> Memory:
+async def update_memory(
+    memory: ScopedMemory,
+    report: Report,
+    *,
+    id: Id,
+    version: Annotated[
+        int, Field(ge=1, description="The version that you read. If it changed since, nothing is done.")
+    ],
+    content: Annotated[Content | None, Field(description="The new text; leave it out to keep the old one.")] = None,
+    tags: Annotated[Labels | None, Field(description="The new tags, instead of all old ones.")] = None,
+    importance: Importance | None = None,
+) -> Memory:
     """Edit a stored note: rewrite its text, or change its tags or importance.
 
     Read it first and give the version that you saw: if it was changed meanwhile, nothing is done and you must read
     it again.
     """
-    if given.content is None and given.tags is None and given.importance is None:
+    if content is None and tags is None and importance is None:
         raise InputError("update_memory needs something to change: `content`, `tags` or `importance`.")
-    item = await memory.find(given.id)
+    item = await memory.find(id)
     _refuse_special(item)
-    if item.version != given.version:
-        raise VersionConflictError(item.id, given.version, item.version)
-    extra = labelled(item.metadata.extra, given.tags, given.importance)
+    if item.version != version:
+        raise VersionConflictError(item.id, version, item.version)
+    extra = labelled(item.metadata.extra, tags, importance)
     changes: dict[str, object] = {
         "metadata": item.metadata.model_copy(update={"extra": extra}),
         "updated_at": now_text(),
     }
-    if given.content is not None:
+    if content is not None:
         # The payload of a provider holds the old text.
-        changes |= {"content": given.content, "payload": None, "payload_format": None}
+        changes |= {"content": content, "payload": None, "payload_format": None}
     updated = await memory.store.update(item.model_copy(update=changes))
     await memory.subscriptions.check()
     return memory_of(updated)
-
-
-class ForgetArguments(Arguments):
-    """What forget takes."""
-
-    ids: Annotated[
-        list[Id] | None,
-        Field(
-            min_length=1,
-            max_length=100,
-            description="The ids of the memories. With `undo`, leave them out for those of the last call.",
-        ),
-    ] = None
-    undo: Annotated[bool, Field(description="Bring back what forget removed, instead of removing it.")] = False
-
-
-class PurgeArguments(ForgetArguments):
-    """What forget takes where memories may be removed for good."""
-
-    purge: Annotated[bool, Field(description="Remove them for good, with every trace. This cannot be undone.")] = False
 
 
 class Forgotten(Outcome):
@@ -120,22 +101,35 @@ class Forgotten(Outcome):
     can_be_undone: bool = False
 
 
-@tool("Forget memories", destroys=True, repeatable=True)
-async def forget(memory: ScopedMemory, given: ForgetArguments, report: Report) -> Forgotten:
+@tool("Forget memories", destroys=True, repeatable=True, without=("purge",))
+async def forget(
+    memory: ScopedMemory,
+    report: Report,
+    *,
+    ids: Annotated[
+        list[Id] | None,
+        Field(
+            min_length=1,
+            max_length=100,
+            description="The ids of the memories. With `undo`, leave them out for those of the last call.",
+        ),
+    ] = None,
+    undo: Annotated[bool, Field(description="Bring back what forget removed, instead of removing it.")] = False,
+    purge: Annotated[bool, Field(description="Remove them for good, with every trace. This cannot be undone.")] = False,
+) -> Forgotten:
     """Delete memories by their ids, because they are wrong or the person asks you to forget or remove them.
 
     With `undo`, restore what was deleted by mistake: it brings memories back as long as this server runs.
     """
-    purge = isinstance(given, PurgeArguments) and given.purge
-    if given.undo:
+    if undo:
         if purge:
             raise InputError("`undo` and `purge` do not go together: what is purged cannot be brought back.")
-        return await _restored(memory, given.ids)
-    if given.ids is None:
+        return await _restored(memory, ids)
+    if ids is None:
         raise InputError("`ids` is missing: the memories to forget. Only `undo` can do without.", field="ids")
     if purge and not memory.rights.allow_purge:
         raise InputError("This server removes nothing for good; it was started without --allow-purge.")
-    there = await memory.store.get_many(given.ids)
+    there = await memory.store.get_many(ids)
     for item in there:
         _refuse_special(item)
     gone = [item.id for item in there]
@@ -144,7 +138,7 @@ async def forget(memory: ScopedMemory, given: ForgetArguments, report: Report) -
     if gone and undoable:
         memory.note_forgotten(gone)
     await memory.subscriptions.check()
-    missing = [item_id for item_id in dict.fromkeys(given.ids) if item_id not in gone]
+    missing = [item_id for item_id in dict.fromkeys(ids) if item_id not in gone]
     return Forgotten(forgotten=gone, not_found=missing, can_be_undone=bool(gone) and undoable)
 
 
@@ -182,7 +176,7 @@ def _refuse_special(item: MemoryItem) -> None:
 forget_or_purge = replace(
     forget,
     description=f"{forget.description} With `purge` they are erased for good: only if the person asks for that.",
-    arguments=PurgeArguments,
+    arguments=arguments_of(forget.run),
 )
 """The tool ``forget`` of a server that may remove memories for good."""
 
@@ -206,16 +200,6 @@ _CONFIG = SummaryConfig(
         "decided and why, what was found out, and what is still open. Keep names, numbers and dates."
     }
 )
-
-
-class SummarizeArguments(Arguments):
-    """What summarize_conversation takes."""
-
-    conversation: Annotated[
-        Id | None, Field(description="Which conversation; only a server that is bound to one can do without.")
-    ] = None
-    ticket: Annotated[str | None, Field(max_length=100, description="The `ticket` that came with the prompt.")] = None
-    summary: Annotated[Content | None, Field(description="Your answer to the prompt that the ticket came with.")] = None
 
 
 class Summarized(Outcome):
@@ -254,30 +238,41 @@ def _ticket(prompt: str) -> str:
 
 
 @tool("Shorten a long conversation")
-async def summarize_conversation(memory: ScopedMemory, given: SummarizeArguments, report: Report) -> Summarized:
+async def summarize_conversation(
+    memory: ScopedMemory,
+    report: Report,
+    *,
+    conversation: Annotated[
+        Id | None, Field(description="Which conversation; only a server that is bound to one can do without.")
+    ] = None,
+    ticket: Annotated[str | None, Field(max_length=100, description="The `ticket` that came with the prompt.")] = None,
+    summary: Annotated[
+        Content | None, Field(description="Your answer to the prompt that the ticket came with.")
+    ] = None,
+) -> Summarized:
     """Shorten a long conversation: a summary takes the place of its older messages, once it has grown too long.
 
     If a summary is due you get a prompt and a ticket: answer the prompt and call again with both. What the summary
     stands for stays readable by its ids with list_memories.
     """
-    if given.conversation is None and memory.store.scope.session_id is None:
+    if conversation is None and memory.store.scope.session_id is None:
         raise InputError("summarize_conversation needs a `conversation`: notes outside of one are not summarized.")
-    if (given.summary is None) is not (given.ticket is None):
+    if (summary is None) is not (ticket is None):
         raise InputError("`summary` and `ticket` go together: the answer, and what came with its prompt.")
-    metadata = memory.within(given.conversation)
+    metadata = memory.within(conversation)
     await report(0, 2, "reading the conversation")
     planned = await plan(memory.store, metadata, _CONFIG)
     if not planned.older:
         counted = f"{planned.trigger.message_count} messages, about {planned.trigger.estimated_tokens} tokens"
         return Summarized(due=False, done=False, reason=f"Nothing is due: {counted}.")
     await report(1, 2, f"summarizing {len(planned.older)} memories")
-    assistant = _Assistant(given.ticket, given.summary)
+    assistant = _Assistant(ticket, summary)
     try:
         result = await compact(memory.store, metadata, _CONFIG, memory.summarizer or assistant)
     except SummaryError:
         if assistant.unanswered is None:
             raise
-        changed = " The conversation has gone on since your ticket was made; answer anew." if given.ticket else ""
+        changed = " The conversation has gone on since your ticket was made; answer anew." if ticket else ""
         return Summarized(
             due=True,
             done=False,
