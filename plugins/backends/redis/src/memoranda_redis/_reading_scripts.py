@@ -126,19 +126,16 @@ while seen < effort do
   local members, cursors = page(index, by, newest, asked, cursor, 100)
   for position, member in ipairs(members) do
     local id = string.sub(member, 49)
-    local item = watched(id)
+    local item = whole(id)
     if not item then
       rows[#rows + 1] = member
     elseif not item[1] then
       -- The key holds something, but no item: return its member alone.
-      local rest = fields_of(item_key(id), 'j', 'v', 'c')
-      if rest[1] or rest[2] or rest[3] then rows[#rows + 1] = member end
+      if item[2] or item[13] or item[14] then rows[#rows + 1] = member end
     -- An item that Redis dropped may have been added again, under another member.
     elseif item[1] == member and passes(asked, limits, item, member) then
-      local rest = fields_of(item_key(id), 'l', 'j', 'c', 'f')
-      if not asked.folded or string.find(rest[4] or string.lower(rest[3] or ''), asked.folded, 1, true) then
-        rows[#rows + 1] = row_of(member, item, rest)
-      end
+      local content = asked.folded and (redis.call('HGET', item_key(id), 'f') or string.lower(item[14] or ''))
+      if not content or string.find(content, asked.folded, 1, true) then rows[#rows + 1] = row_of(member, item) end
     end
     if #rows > limit then
       rows[1] = cursors[position]
@@ -163,9 +160,8 @@ ROWS = Script(
     + """
 local rows = {}
 for _, id in ipairs(ARGV) do
-  local item = watched(id)
-  local rest = item and fields_of(item_key(id), 'l', 'j', 'c', 'h')
-  if item and item[1] and not rest[4] then rows[#rows + 1] = row_of(item[1], item, rest) end
+  local item = whole(id)
+  if item and item[1] and redis.call('HEXISTS', item_key(id), 'h') == 0 then rows[#rows + 1] = row_of(item[1], item) end
 end
 return rows
 """
@@ -331,9 +327,9 @@ for position = 3, #ARGV, 2 do
     if seen == limit then return {position - 3, string.sub(member, 33, 48), unpack(rows, 3)} end
     seen = seen + 1
     local id = string.sub(member, 49)
-    local item = watched(id)
+    local item = whole(id)
     if item and item[1] == member and passes(asked, limits, item, member) then
-      rows[#rows + 1] = row_of(member, item, fields_of(item_key(id), 'l', 'j', 'c'))
+      rows[#rows + 1] = row_of(member, item)
     end
   end
 end

@@ -26,13 +26,14 @@ import json
 import math
 from collections.abc import Mapping
 from datetime import datetime
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from memoranda.errors import CorruptStoreError
 from memoranda.items import SCOPE_FIELDS, MemoryItem, utc_text
-from memoranda.shapes import checked_json, json_text
+from memoranda.shapes import checked_json, json_text, json_value
 from memoranda.store import namespace_key
-from memoranda.store.backend import fold, further_values, make_item, make_metadata
+from memoranda.store.backend import bare_metadata, fold, further_values, make_item
 from memoranda.trust import trust_of
 
 SEPARATOR = "\0"
@@ -46,7 +47,6 @@ _PLACE = 48
 TIME = 32
 """The length of a time."""
 
-_BASE = ("memory_type", "status", "updated_at")
 _LIFE = ("ttl", "expires_at")
 
 
@@ -141,31 +141,50 @@ def read_stored(row: bytes, types: Mapping[str, type[MemoryItem]]) -> StoredItem
 
     Raises CorruptStoreError, naming the id, for anything that this store cannot have written.
     """
-    parts = row.split(_SEPARATOR, 5)
-    item_id = id_of_member(parts[0])
     try:
-        member, version, ends, ttl, written, content = (part.decode() for part in parts)
-        further: dict[str, Any] = json.loads(written)
-        metadata = further.pop("metadata")
-        scope, (extra, *place) = metadata[: len(SCOPE_FIELDS)], metadata[len(SCOPE_FIELDS) :]
-        (namespace,) = place or [[]]
-        base: dict[str, Any] = {name: further.pop(name) for name in _BASE}
+        member, version, ends, ttl, written, content = row.decode().split(SEPARATOR, 5)
+        created = member[:TIME]
+        further: dict[str, Any] = json_value(written)
+        user_id, session_id, task_id, agent_id, extra, *place = further.pop("metadata")
+        if type(extra) is not dict or len(place) > 1:
+            raise TypeError("a part is of the wrong type")
+        metadata = _scope_and_place(user_id, session_id, task_id, agent_id, *(place[0] if place else ())).copy()
+        metadata["extra"] = extra
+        base: dict[str, Any] = {
+            "id": member[_PLACE:],
+            "content": content,
+            "memory_type": further.pop("memory_type"),
+            "status": further.pop("status"),
+            "metadata": bare_metadata(metadata),
+            "created_at": created,
+            "updated_at": (updated := further.pop("updated_at")),
+            "version": int(version),
+        }
+        if type(base["memory_type"]) is not str:
+            raise TypeError("a part is of the wrong type")
+        if utc_text(created) != created or (updated != created and utc_text(updated) != updated):
+            raise ValueError("a time is not in the form in which times are stored")
         if further.get("trust") is None:
             further.pop("trust", None)
-        fields = {**dict(zip(SCOPE_FIELDS, scope, strict=True)), "namespace": namespace, "extra": extra}
-        base["metadata"] = make_metadata(fields)
         if ends:
             further["expires_at"] = utc_text(ends)
         if ttl:
             further["ttl"] = json.loads(ttl)
-        base["id"] = item_id
-        base["content"] = content
-        base["created_at"] = member[:TIME]
-        base["version"] = int(version)
-        _check_types(base, [*scope, *namespace], extra)
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-        raise unreadable_item(item_id) from error
+        raise unreadable_item(id_of_member(row.split(_SEPARATOR, 1)[0])) from error
     return StoredItem(member[:_PLACE], make_item(base, further, types))
+
+
+@lru_cache(maxsize=1024)
+def _scope_and_place(*values: str | None) -> dict[str, Any]:
+    """Return the metadata of these ids and this namespace without its ``extra``, the same for a whole conversation.
+
+    Raises TypeError for values that they cannot have.
+    """
+    scope, place = values[: len(SCOPE_FIELDS)], values[len(SCOPE_FIELDS) :]
+    if not all(value is None or type(value) is str for value in scope) or not all(type(each) is str for each in place):
+        raise TypeError("a part is of the wrong type")
+    return {**dict(zip(SCOPE_FIELDS, scope, strict=True)), "namespace": place}
 
 
 def id_of_member(member: bytes) -> str:
@@ -176,16 +195,3 @@ def id_of_member(member: bytes) -> str:
 def unreadable_item(item_id: str) -> CorruptStoreError:
     """Return the error for an item that cannot be read."""
     return CorruptStoreError(f"The stored item {item_id!r} cannot be read as a memory item.")
-
-
-def _check_types(base: dict[str, Any], scope: list[Any], extra: Any) -> None:
-    """Raise TypeError or ValueError for values that only another program could have written."""
-    created, updated = base["created_at"], base["updated_at"]
-    if (
-        type(extra) is not dict
-        or type(base["memory_type"]) is not str
-        or not all(text is None or type(text) is str for text in scope)
-    ):
-        raise TypeError("a part is of the wrong type")
-    if utc_text(created) != created or (updated != created and utc_text(updated) != updated):
-        raise ValueError("a time is not in the form in which times are stored")

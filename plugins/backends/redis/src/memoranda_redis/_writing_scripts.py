@@ -33,7 +33,7 @@ if id == candidate and origin == written then
   end
   return {'none'}
 end
-return {'found', row_of(item[1], item, fields_of(item_key(id), 'l', 'j', 'c')), origin}
+return {'found', row_of(item[1], whole(id)), origin}
 """
 )
 """Keys: the base. Arguments: the call's token, the filter, ``hide`` or ``purge``, and the id and the origin of the item

@@ -48,7 +48,9 @@ _MESSAGE = Template(ChatMessage())
 _TEXT: Template[Any] = Template(TextBlock(text=""))
 _TOOL_CALL: Template[Any] = Template(ToolCallBlock(tool_name="", tool_kwargs={}))
 _MADE_ROLES = {role.value: role for role in _ROLES.values()}
+_MADE_TYPES = {role: kind for kind, role in _ROLES.items()}
 _CALL_FIELDS = {"id", "name", "arguments"}
+_SCALARS = frozenset({str, int, bool, type(None)})
 
 
 class LlamaIndexFormat(MessageFormat[ChatMessage]):
@@ -83,6 +85,30 @@ class LlamaIndexFormat(MessageFormat[ChatMessage]):
             return None  # Without a payload, other frameworks would take it for an empty message.
         beside = {"tool_call_id": call_id} if kind == "tool" else {}
         return {"role": _ROLES[kind].value, "additional_kwargs": beside, "blocks": blocks}
+
+    def plain_fields(self, message: ChatMessage) -> Fields | None:
+        """Return the fields of a message of one text and calls, or of a result, with plain values alone."""
+        held = message.__dict__
+        kind, blocks, beside = _MADE_TYPES.get(held["role"]), held["blocks"], held["additional_kwargs"]
+        if kind is None or type(message) is not ChatMessage or type(blocks) is not list:
+            return None
+        fields: Fields = {"memory_type": kind, "content": ""}
+        calls = []
+        for place, block in enumerate(blocks):
+            if type(block) is TextBlock and not place and type(block.text) is str and block.text:
+                fields["content"] = block.text
+            elif type(block) is ToolCallBlock and kind == "ai" and (call := _plain_call(block)):
+                calls.append(call)
+            else:
+                return None
+        if kind == "tool":
+            if type(beside) is not dict or beside.keys() != {"tool_call_id"}:
+                return None
+            fields["tool_call_id"] = call_id = beside["tool_call_id"]
+            return fields if type(call_id) is str and call_id else None
+        if beside != {} or not blocks:
+            return None
+        return fields | {"tool_calls": calls} if calls else fields
 
     def made(self, given: JsonObject) -> ChatMessage:
         """Return the message of an object that :meth:`from_fields` returned."""
@@ -126,6 +152,16 @@ class LlamaIndexFormat(MessageFormat[ChatMessage]):
             ToolCallBlock(tool_call_id=call.id, tool_name=call.name, tool_kwargs=call.values) for call in outgoing.calls
         ]
         return ChatMessage(role=_ROLES[outgoing.role], blocks=blocks, additional_kwargs=beside)
+
+
+def _plain_call(block: ToolCallBlock) -> JsonObject | None:
+    """Return the call that a block asks for; None if it has no id, or any value but texts and whole numbers."""
+    call_id, name, values = block.tool_call_id, block.tool_name, block.tool_kwargs
+    if type(call_id) is not str or not call_id or type(name) is not str or type(values) is not dict:
+        return None
+    if {*map(type, values)} - {str} or {*map(type, values.values())} - _SCALARS:
+        return None
+    return {"id": call_id, "name": name, "arguments": values.copy()}
 
 
 def _calls(blocks: list[JsonObject], beside: Mapping[str, Any]) -> list[JsonObject]:
