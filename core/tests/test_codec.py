@@ -18,6 +18,7 @@ from memoranda.items import BUILTIN_TYPES, SummaryMemory, now_text
 from memoranda.shapes import check_text, checked_json
 from memoranda.store import InMemoryStore, copy_item, dump_item, load_item
 from memoranda.store.backend import check_item, make_item
+from memoranda.store.checks import storable
 from memoranda.store.codec import new_item
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=8)
@@ -131,6 +132,30 @@ def test_a_text_that_no_store_can_hold_is_refused_by_name(text: str) -> None:
 @pytest.mark.parametrize("text", ["", "\x01\x7f", "🦉", "e\u0301", "\uffff", "\U0010ffff"])
 def test_every_other_text_is_taken(text: str) -> None:
     assert check_text(text, "content") == text
+
+
+REFUSED = ["a\0b", "\ud800", float("nan"), 10**5000, object(), {"k": ["\0"]}, {1: "x"}]
+
+
+@pytest.mark.parametrize("value", REFUSED, ids=["NUL", "surrogate", "NaN", "huge", "object", "nested NUL", "key"])
+def test_what_no_store_can_hold_is_refused_beside_what_it_can(value: Any) -> None:
+    """In a namespace, in ``extra`` and in further fields, also where all else is plain."""
+    plain = {"place": "Porto", "tags": ["a", {"b": 1}], "done": True, "none": None}
+    in_extra = HumanMemory(content="tea", metadata=MemoryMetadata(user_id="ada", extra={**plain, "last": value}))
+    further = HumanMemory(content="tea", **plain).model_copy(update={"last": value})
+    owner = MemoryMetadata(user_id="ada", namespace=("users", "ada"))
+    below = HumanMemory(content="tea", metadata=owner.model_copy(update={"namespace": ("users", value)}))
+
+    for item in (in_extra, further, below):
+        with pytest.raises(InputError):
+            storable(item)
+
+
+@pytest.mark.parametrize("place", [("a" * 1_001,), ("~" * 501,), ("",) * 1_001], ids=["text", "escaped", "depth"])
+def test_a_namespace_that_is_too_long_for_an_index_is_refused(place: tuple[str, ...]) -> None:
+    with pytest.raises(InputError) as raised:
+        storable(HumanMemory(content="tea", metadata=MemoryMetadata(namespace=place)))
+    assert raised.value.field == "metadata.namespace"
 
 
 def test_what_is_no_item_cannot_be_stored() -> None:

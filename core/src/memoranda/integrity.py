@@ -21,7 +21,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from operator import attrgetter, itemgetter
 from typing import NamedTuple
 
-from memoranda.items import MemoryItem
+from memoranda.items import MemoryItem, MemoryMetadata
 
 ConversationKey = tuple[str | None, str | None]
 CallKey = tuple[str, str | None, str | None, str | None, str | None]
@@ -69,24 +69,23 @@ def whole_groups(items: Sequence[MemoryItem], history: Sequence[MemoryItem] | No
     ``history`` is what the items were chosen from, the same objects. Pairs and groups are then made in it, so that a
     result whose own call was not chosen cannot pass for the answer to another call of that id.
     """
-    said = items if history is None else history
-    if not has_ties(said):
+    tied = _with_ties(items if history is None else history)
+    if not tied:
         return list(items)
-    links, missing, orphans, _ = linked_by_calls(said)
+    links, missing, orphans, _ = linked_by_calls(tied)
     hidden = orphans | {caller for caller, count in missing.items() if count}
-    positions: Iterable[int] = range(len(items))
     if history is not None:
-        at = dict(zip(map(id, history), range(len(history)), strict=True))
-        positions = [at[id(item)] for item in items]
-        hidden.update(set(range(len(history))).difference(positions), remnants(history))
+        chosen = set(map(id, items))
+        hidden.update([at for at, item in enumerate(tied) if id(item) not in chosen], remnants(tied))
     if not hidden:
         return list(items)
-    ties = _ties(said, links)
-    if any((one in hidden) is not (other in hidden) for one, other in ties):
+    ties = _ties(tied, links)
+    if [one for one, other in ties if (one in hidden) is not (other in hidden)]:
         for together in _together(ties):
             if not hidden.isdisjoint(together):
                 hidden.update(together)
-    return [item for item, position in zip(items, positions, strict=True) if position not in hidden]
+    left_out = {id(tied[at]) for at in hidden}
+    return [item for item in items if id(item) not in left_out]
 
 
 def remnants(history: Sequence[MemoryItem]) -> set[int]:
@@ -143,11 +142,15 @@ def linked_by_calls(items: Sequence[MemoryItem]) -> Linked:
     orphans: set[int] = set()
     waiting: dict[CallKey, list[int]] = {}
     unclaimed: list[tuple[int, CallKey]] = []
+    owner: MemoryMetadata | None = None
+    whose: tuple[str | None, str | None, str | None, str | None] = (None, None, None, None)
     for position, item in enumerate(items):
         held = item.__dict__
         kind = held["memory_type"]
+        if held["metadata"] is not owner:  # Neighbours mostly share it.
+            owner = held["metadata"]
+            whose = _whose(owner.__dict__)
         if kind == "tool":
-            whose = _whose(held["metadata"].__dict__)
             for call_id in answered_ids(item):
                 own = (call_id, *whose)
                 calls = waiting.get(own)
@@ -159,7 +162,6 @@ def linked_by_calls(items: Sequence[MemoryItem]) -> Linked:
                     orphans.add(position)
         elif kind == "ai" and held.get("tool_calls", True) and (ids := call_ids(item)):
             missing[position] = len(ids)
-            whose = _whose(held["metadata"].__dict__)
             for call_id in ids:
                 own = (call_id, *whose)
                 calls = waiting.get(own)
@@ -167,28 +169,27 @@ def linked_by_calls(items: Sequence[MemoryItem]) -> Linked:
                     calls.append(position)
                 else:
                     waiting[own] = [position]  # Whatever waited under this name is answered no more.
-    foreign = [(position, own) for position, own in unclaimed if own not in waiting]
-    if foreign:
-        found = _sub_agents_answers(items, foreign, links)
+    if unclaimed:
+        foreign = [(position, own) for position, own in unclaimed if own not in waiting]
+        found = _sub_agents_answers(items, foreign, links) if foreign else []
+        links = sorted(links + found) if foreign else links
         claimed = Counter([(link.result, link.call_id) for link in found])
-        links = sorted(links + found)
-    else:
-        claimed = Counter()
-    named = Counter([(position, own[0]) for position, own in unclaimed])
-    orphans.update([position for (position, call_id), count in named.items() if claimed[position, call_id] < count])
+        named = Counter([(position, own[0]) for position, own in unclaimed])
+        orphans.update([position for (position, call_id), count in named.items() if claimed[position, call_id] < count])
     for link in links:
         missing[link.caller] -= 1
     return Linked(links, missing, orphans, unclaimed)
 
 
-def has_ties(items: Iterable[MemoryItem]) -> bool:
-    """Return True if the items include a call, a result or a group; few windows do."""
+def _with_ties(items: Iterable[MemoryItem]) -> list[MemoryItem]:
+    """Return the calls, the results and what is in a group; few windows have any."""
+    found = []
     for item in items:
         held = item.__dict__
         kind = held["memory_type"]
         if kind == "tool" or held["group"] is not None or (kind == "ai" and held.get("tool_calls", True)):
-            return True
-    return False
+            found.append(item)
+    return found
 
 
 def answers_another_agent(items: Sequence[MemoryItem]) -> bool:
@@ -196,9 +197,9 @@ def answers_another_agent(items: Sequence[MemoryItem]) -> bool:
 
     It may answer a call of its own instead that was made before these items.
     """
-    if not has_ties(items) or _are_of_one_agent(items):
+    if _are_of_one_agent(items):
         return False
-    linked = linked_by_calls(items)
+    linked = linked_by_calls(_with_ties(items))
     answering = {link.result for link in linked.links}
     return any(position in answering for position, _ in linked.unclaimed)
 

@@ -243,20 +243,27 @@ class InMemoryEngine(Engine):
         entries = [entry for item_id in ids if (entry := self._live.get(item_id)) is not None]
         return await offload(len(entries), _copies, entries)
 
-    @uninterrupted
     async def _search(self, wanted: Filter, page: Page, shared: bool = False) -> list[MemoryItem]:
-        entries, wanted = self._looked_at(self._live, wanted)
-        as_added = page.order == "added" and isinstance(entries, EntryList) and entries.as_added
-        if page.order != "created" and not as_added:
-            return await offload(filter_weight(len(entries)), _sorted_copies, entries.copy(), wanted, page)
-        limit, at_once = page.end, _sifted_at_once(entries, wanted)
-        found = _newest(islice(reversed(entries), at_once), wanted, limit)
-        older = entries[: len(entries) - at_once] if len(found) < limit else []
-        if older:
-            found += await offload(ITEMS_PER_TURN + 1, _newest, older[::-1], wanted, limit - len(found))
+        limit, found = page.end, list[Entry]()
+        with self._turn:  # Only for the look at the index: entries are never changed.
+            entries, wanted = self._looked_at(self._live, wanted)
+            as_added = page.order == "added" and isinstance(entries, EntryList) and entries.as_added
+            is_sorted = as_added or page.order == "created"
+            if is_sorted:
+                at_once = _sifted_at_once(entries, wanted)
+                found = _newest(islice(reversed(entries), at_once), wanted, limit)
+                older = entries[: len(entries) - at_once] if len(found) < limit else []
+            else:
+                older = entries.copy()
+        if is_sorted:
+            if older:
+                found += await offload(ITEMS_PER_TURN + 1, _newest, older[::-1], wanted, limit - len(found))
+            found = found[page.offset :]
+        else:
+            found = await offload(filter_weight(len(older)), _sorted_matching, older, wanted, page)
         if shared:
-            return [entry.item for entry in found[page.offset :]]
-        return await offload(len(found), _copies, found[page.offset :])
+            return [entry[2] for entry in found]
+        return await offload(len(found), _copies, found)
 
     @uninterrupted
     async def _payloads(self, wanted: Filter, page: Page) -> list[Payload]:
@@ -440,7 +447,7 @@ class InMemoryEngine(Engine):
         branch = wanted.further[-1] if wanted.further else None
         if not isinstance(branch, InBranch):
             row = index.candidates(wanted.metadata)
-            return (row.staying if branch == ONLY_STAYING else row), wanted
+            return (row.staying if branch is ONLY_STAYING else row), wanted
         found = []
         for session, bound in ((branch.session, None), *branch.pasts):
             for entry in index.candidates(MemoryMetadata(session_id=session)):
@@ -593,8 +600,8 @@ def _sorted(entries: Iterable[Entry], page: Page) -> list[Entry]:
     return sorted(entries, key=BY[page.order], reverse=True)[page.offset : page.end]
 
 
-def _sorted_copies(entries: Iterable[Entry], wanted: Filter, page: Page) -> list[MemoryItem]:
-    return _copies(_sorted(matching(entries, wanted), page))
+def _sorted_matching(entries: Iterable[Entry], wanted: Filter, page: Page) -> list[Entry]:
+    return _sorted(matching(entries, wanted), page)
 
 
 def _ranked(ranker: Ranker, query: str, scopes: Sequence[ScopeToRank], limit: int, shared: bool) -> list[RankedItem]:

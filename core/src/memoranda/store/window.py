@@ -31,9 +31,21 @@ ONLY_STAYING = Value("memory_type", False, "$in", list(STAYING))
 
 
 class _Wanted:
-    """How much of a conversation is wanted."""
+    """How much of a conversation is wanted.
 
-    def __init__(self, rounds: int | None, tokens: int | None, limit: int | None, counter: TokenCounter | None) -> None:
+    ``is_one`` says that there is one conversation alone, whose rounds do not overlap.
+    """
+
+    def __init__(
+        self,
+        rounds: int | None,
+        tokens: int | None,
+        limit: int | None,
+        counter: TokenCounter | None,
+        *,
+        is_one: bool,
+    ) -> None:
+        self.is_one = is_one
         self.rounds = None if rounds is None else check_rounds(rounds, "rounds")
         self.tokens = None if tokens is None else whole_number(tokens, "tokens")
         self.limit = None if limit is None else whole_number(limit, "limit")
@@ -47,12 +59,18 @@ class _Wanted:
             self._said, self._rounds = said, rounds_of(said)
         return self._rounds
 
-    def has_enough(self, said: Sequence[MemoryItem], *, is_one: bool) -> bool:
+    def _items_of(self, said: Sequence[MemoryItem], rounds: Sequence[Sequence[int]]) -> list[MemoryItem]:
+        """Return the items of the last rounds, and those that stay."""
+        if not self.is_one or not rounds:
+            return items_of_rounds(said, rounds)
+        start = rounds[0][0]  # Nothing but what stays lies between the rounds of one conversation.
+        return [*filter(stays, said[:start]), *said[start:]]
+
+    def has_enough(self, said: Sequence[MemoryItem]) -> bool:
         """Return True if no older item could be in the window, except system items and summaries.
 
         Of each conversation, the first round that was read may have begun earlier, or only with its first human item:
-        which rounds are the last is known of those behind. ``is_one`` says that there is one conversation alone, whose
-        rounds do not overlap.
+        which rounds are the last is known of those behind.
         """
         limit = EVERYTHING if self.limit is None else self.limit
         latest = [] if len(said) < limit else [place for place, item in enumerate(said) if not stays(item)]
@@ -60,24 +78,27 @@ class _Wanted:
         if self.rounds is None and self.tokens is None:
             return enough
         found = self._rounds_of(said)
-        begun = {conversation_of(said[places[0]]): places for places in reversed(found)}  # The first one of each stays.
-        unknown = max([_from_human(said, places)[0] for places in begun.values()], default=-1)
-        known = [places for places in found if places[0] > unknown]
+        if self.is_one:
+            known = found[1:]
+        else:  # The first one of each stays.
+            begun = {conversation_of(said[places[0]]): places for places in reversed(found)}
+            unknown = max([_from_human(said, places)[0] for places in begun.values()], default=-1)
+            known = [places for places in found if places[0] > unknown]
         if self.rounds is not None and len(known) >= self.rounds:
             return True
         places = [*chain.from_iterable(known)]
         if self.tokens is not None:
-            counted = [*places, *(_from_human(said, found[0]) if is_one and found else ())]
+            counted = [*places, *(_from_human(said, found[0]) if self.is_one and found else ())]
             staying = [self.count(item) for item in said if stays(item)]
             if sum(staying) + sum([self.count(said[place]) for place in counted]) > self.tokens:
                 return True
-        elif is_one and self.rounds is not None and len(found) < self.rounds:
+        elif self.is_one and self.rounds is not None and len(found) < self.rounds:
             return enough
         return enough and set(places).issuperset(latest[len(latest) - (self.limit or 0) :])
 
-    def is_told_by(self, said: Sequence[MemoryItem], *, is_one: bool) -> bool:
+    def is_told_by(self, said: Sequence[MemoryItem]) -> bool:
         """Return True if these items determine the window and the calls that its results answer."""
-        return self.has_enough(said, is_one=is_one) and not answers_another_agent(said)
+        return self.has_enough(said) and not answers_another_agent(said)
 
     def cut(
         self, said: Sequence[MemoryItem], staying: Sequence[MemoryItem] = (), earlier: Sequence[MemoryItem] = ()
@@ -91,7 +112,7 @@ class _Wanted:
         if self.rounds is not None:
             rounds = self._rounds_of(said)
             if self.rounds < len(rounds):
-                found = items_of_rounds(said, rounds[len(rounds) - self.rounds :])
+                found = self._items_of(said, rounds[len(rounds) - self.rounds :])
         found = [*staying, *found]
         if self.tokens is not None:
             found = rounds_within(found, self.tokens, self.count)
@@ -129,7 +150,9 @@ async def read_window(
             looked_at.append(found)
         return found
 
-    shown = await _window(read, wanted, _Wanted(rounds, tokens, limit, counter))
+    owner = wanted.metadata
+    is_one = owner is not None and owner.user_id is not None and owner.session_id is not None
+    shown = await _window(read, wanted, _Wanted(rounds, tokens, limit, counter, is_one=is_one))
     if shared and engine.shares_items:
         return await offload(len(shown), copy_items, shown)
     return shown
@@ -139,8 +162,6 @@ async def _window(
     read: Callable[[Filter, Page], Awaitable[list[MemoryItem]]], wanted: Filter, much: _Wanted
 ) -> list[MemoryItem]:
     """Return the window of a conversation, oldest first; ``read`` returns the items that it needs."""
-    owner = wanted.metadata
-    is_one = owner is not None and owner.user_id is not None and owner.session_id is not None
     guesses = [_FIRST_LOOK] if much.tokens is not None else []
     guesses += [] if much.limit is None else [much.limit + _PER_ROUND]
     guesses += [] if much.rounds is None else [_PER_ROUND * much.rounds + 2]
@@ -150,14 +171,14 @@ async def _window(
         said = await read(wanted, Page(size, order="added"))
         if len(said) < size:
             return await offload(filter_weight(len(said)), much.cut, said)
-        if await offload(len(said), much.is_told_by, said, is_one=is_one):
+        if await offload(len(said), much.is_told_by, said):
             break
         size *= _FURTHER
-    known = {item.id for item in said}
+    known = {item.__dict__["id"] for item in said}
     staying = [item for item in await read(wanted.also(ONLY_STAYING), AS_ADDED) if item.id not in known]
     weight = filter_weight(len(staying) + len(said))
     shown = await offload(weight, much.cut, said, staying)
-    groups = sorted({item.group for item in shown if item.group is not None})
+    groups = sorted({group for item in shown if (group := item.__dict__["group"]) is not None})
     if not groups:
         return shown
     known.update(item.id for item in staying)
