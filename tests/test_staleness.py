@@ -9,7 +9,7 @@ import pytest
 from facts_kit.staleness import read_changes, staleness
 from memoranda_facts.extraction import RuleExtractor
 from memoranda_facts.extraction.grammar import Person, pattern
-from memoranda_facts.extraction.languages import needed
+from memoranda_facts.extraction.languages import FRENCH, GERMAN, SPANISH, Language, needed
 from memoranda_facts.extraction.rule_table import rules
 
 CORPORA = Path(__file__).parents[1] / "bench" / "corpora" / "changes"
@@ -48,3 +48,11 @@ def test_a_template_is_tried_on_every_text_that_it_matches() -> None:
                     matched += 1
                     assert all(any(each in line for each in group) for group in needed(template)), (template, line)
     assert matched >= 300
+
+
+@pytest.mark.parametrize("language", [GERMAN, SPANISH, FRENCH])
+def test_every_template_of_a_language_knows_its_phrases(language: Language) -> None:
+    """A template is compiled for the first text that has its words, so that a mistake would show late."""
+    for rule in rules(language.name):
+        for template in rule.templates:
+            assert pattern(template, Person.FIRST, language.phrases)

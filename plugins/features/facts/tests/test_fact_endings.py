@@ -269,3 +269,90 @@ async def test_an_extractor_is_told_what_holds_if_it_takes_that() -> None:
 )
 async def test_a_new_amount_ends_the_old_one(texts: list[str], values: list[str]) -> None:
     assert await holding(*texts) == values
+
+
+@pytest.mark.parametrize(
+    ("before", "later", "held"),
+    [
+        ("I use Spotify.", "I switched from Spotify to Tidal.", ["Tidal"]),
+        ("I drive a Golf.", "I sold the Golf and bought a Kona.", ["Kona"]),
+        ("I bank with Barclays.", "Ditched Barclays for Monzo.", ["Monzo"]),
+        ("Ich arbeite bei Siemens.", "Ich bin von Siemens zu Infineon gewechselt.", ["Infineon"]),
+        ("Manejo un Jetta.", "Vendí el Jetta y compré un Mazda.", ["Mazda"]),
+        ("Je travaille chez Decathlon.", "Je suis passé de Decathlon à Intersport.", ["Intersport"]),
+    ],
+)
+async def test_what_is_swapped_takes_the_place_of_what_it_is_swapped_for(
+    before: str, later: str, held: list[str]
+) -> None:
+    assert await holding(before, later) == held
+
+
+@pytest.mark.parametrize(
+    ("before", "later"),
+    [
+        ("I play the cello.", "I gave the cello up."),
+        ("I'm learning Italian.", "I've given up on Italian."),
+        ("Ich spiele Geige.", "Die Geige habe ich an den Nagel gehängt."),
+        ("Ich nehme Sertralin.", "Mein Arzt hat Sertralin abgesetzt."),
+        ("Juego al pádel.", "Dejé el pádel por una lesión."),
+        ("J'apprends le russe.", "J'ai laissé tomber le russe."),
+    ],
+)
+async def test_what_is_given_up_is_over_in_every_language(before: str, later: str) -> None:
+    assert await holding(before)
+    assert await holding(before, later) == []
+
+
+@pytest.mark.parametrize(
+    ("before", "later"),
+    [
+        ("Mein Hund heißt Bello.", "Bello ist nicht gestorben."),
+        ("Mein Hund heißt Bello.", "Bello ist fast gestorben."),
+        ("Ich wohne in Zürich.", "Er sagt, ich wohne nicht mehr in Zürich."),
+        ("Soy alérgica a los gatos.", "Dicen que ya no soy alérgica a los gatos."),
+        ("Je joue au hockey.", "Je n'ai pas lâché le hockey."),
+        ("I drink three coffees a day.", "I can give up coffee any time."),
+        ("I bank with Monzo.", "They moved everything from Monzo to Revolut."),
+        ("I drive a Golf.", "My neighbour sold the Golf and bought a Kona."),
+        ("I live in Porto.", "I'm moving to Bilbao next month."),
+    ],
+)
+async def test_what_is_denied_or_told_of_others_ends_nothing(before: str, later: str) -> None:
+    assert await holding(before)
+    assert await holding(before, later) == await holding(before)
+
+
+@pytest.mark.parametrize(
+    ("before", "later"),
+    [
+        ("I'm allergic to kiwi.", "The allergist says I'm not allergic to kiwi."),
+        ("Ich bin allergisch gegen Erdbeeren.", "Die Ärztin sagt, dass ich nicht mehr gegen Erdbeeren allergisch bin."),
+        ("Soy alérgico a las nueces.", "El médico dice que ya no soy alérgico a las nueces."),
+        ("Je suis diabétique.", "Mon médecin m'a dit que je ne suis plus diabétique."),
+    ],
+)
+async def test_what_a_doctor_says_of_the_speaker_counts(before: str, later: str) -> None:
+    assert await holding(before)
+    assert await holding(before, later) == []
+
+
+async def test_who_knows_nothing_of_it_ends_no_allergy() -> None:
+    assert await holding("I'm allergic to kiwi.", "They say I'm not allergic to kiwi.") == ["kiwi"]
+
+
+async def test_whoever_drinks_again_does_not_avoid_alcohol() -> None:
+    facts = await told("No bebo alcohol.", "He vuelto a beber cerveza.")
+    assert await facts.profile_lines() == ["drinks alcohol again (since 2026-02-10)"]
+
+
+@pytest.mark.parametrize(
+    ("before", "later"),
+    [
+        ("I live in Lisbon.", "I left Lisbon for good."),
+        ("I drive a Golf.", "I sold the Golf and bought a house."),
+        ("Juego al pádel.", "Dejé el pádel por una lesión."),
+    ],
+)
+async def test_a_reason_takes_no_place_of_what_was_left(before: str, later: str) -> None:
+    assert await holding(before, later) == []

@@ -141,3 +141,14 @@ async def test_who_smoked_again_and_stopped_does_not_smoke() -> None:
         nora = store.scoped(user_id="nora")
         await nora.add(HumanMemory(content="I smoke again last month but now stopped for good"))
         assert await nora.known(tokens=200) == []
+
+
+async def test_what_is_not_denied_any_more_is_said_without_two_denials(facts: Facts) -> None:
+    await facts.set("nora", "does_not_eat", "carne", valid_from="..", sources="manual")
+    await facts.set("nora", "does_not_watch", "series", valid_from="..", sources="manual")
+    await facts.end("nora", "does_not_eat", "carne", at="2026-06", sources="manual")
+    await facts.end("nora", "does_not_watch", "series", at="2026-07", sources="manual")
+    assert await facts.profile_lines() == [
+        "eats carne again (since 2026-06)",
+        "watches series again (since 2026-07)",
+    ]

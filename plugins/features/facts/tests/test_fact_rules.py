@@ -540,3 +540,47 @@ def test_what_one_moves_to_without_living_there_is_no_home(text: str) -> None:
 )
 def test_introductions_are_read(text: str, facts: set[str]) -> None:
     assert facts_in(text) == facts
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("I take metformin every morning.", {"takes: metformin"}),
+        ("I'm 34 and a nurse.", {"age: 34"}),
+        ("I drink three coffees a day.", {"drinks: coffee"}),
+        ("I go to the gym on Mondays and Thursdays.", {"does: the gym", "when_gym: Mondays and Thursdays"}),
+        ("Tomas, 41, carpenter from Brno", {"name: Tomas", "age: 41", "job: carpenter", "from: Brno"}),
+        ("Allergies: peanuts, shellfish", {"allergic_to: peanuts", "allergic_to: shellfish"}),
+        ("I live in Lisbon, vegan and allergic to nuts.", {"lives_in: Lisbon", "diet: vegan", "allergic_to: nuts"}),
+        ("I study physics at ETH.", {"studies: physics", "studies_at: ETH"}),
+        ("Meine Lieblingsfarbe ist Blau.", {"favorite_farbe: Blau"}),
+        ("Mi color favorito es el verde.", {"favorite_color: verde"}),
+        ("Ma couleur préférée est le bleu.", {"favorite_couleur: bleu"}),
+        ("Ich habe am 5. März Geburtstag.", {"birthday: 03-05"}),
+        ("Mi cumpleaños es el 5 de marzo.", {"birthday: 03-05"}),
+        ("Mon anniversaire est le 5 mars.", {"birthday: 03-05"}),
+        ("Ich nehme jeden Tag Ramipril.", {"takes: Ramipril"}),
+        ("Tomo enalapril cada noche.", {"takes: enalapril"}),
+        ("Je prends de la ventoline.", {"takes: ventoline"}),
+    ],
+)
+def test_habits_medicines_ages_and_favourites_are_read(text: str, expected: set[str]) -> None:
+    assert facts_in(text) == expected
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "I'm 20 minutes late.",
+        "I'm 15, 20 pages into the book.",
+        "I met three people: Tomas, 41, carpenter from Brno.",
+        "Here are the guests. Tomas, 41, carpenter from Brno. Anna, 30, nurse from Graz.",
+        "Guest: Anna. Allergies: peanuts",
+        "I'm cooking for Anna, vegan and allergic to nuts.",
+        "Call me Friday morning.",
+        "Hoy no tomo mate.",
+        "The doctor says he's diabetic.",
+    ],
+)
+def test_numbers_guests_and_others_are_no_facts_of_the_speaker(text: str) -> None:
+    assert facts_in(text) == set()

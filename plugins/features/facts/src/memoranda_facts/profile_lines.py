@@ -102,12 +102,16 @@ _VERBS = frozenset(
         "takes",
         "drives",
         "studies",
+        "drinks",
         "does not eat",
         "does not drink",
     )
 )
 _PHRASES = {"trip": "plans a trip to", "learning": "is learning"}
 """Predicates that are no verbs and read better as one."""
+
+_NOT = "does not "
+"""How a predicate begins that is denied; when it ends, it is not denied again."""
 
 _HABITS = {"smoker": "smokes", "the gym": "goes to the gym"}
 _DOINGS = frozenset(("smoke", "vape", "run", "swim", "cycle", "jog", "meditate"))
@@ -199,11 +203,17 @@ def _said(fact: Fact, denied: str = "") -> str:
     words = fact.predicate.replace("_", " ")
     kind = fact.qualifiers.get("kind")
     value = f"{fact.object}{f' ({kind})' if kind else ''}"
+    if denied and words.startswith(_NOT):
+        return f"{_in_third_person(words.removeprefix(_NOT))} {value} again"
     if words == "does":
         return f"{denied}{_habit(value)}"
     if words in _PHRASES or words in _VERBS or words.rpartition(" ")[2] in _PREPOSITIONS:
         return f"{denied}{_PHRASES.get(words, words)} {value}"
     return f"{words.removeprefix(_APPOINTMENT)}: {denied}{value}"
+
+
+def _in_third_person(verb: str) -> str:
+    return f"{verb}es" if verb.endswith(("s", "sh", "ch", "x", "o")) else f"{verb}s"
 
 
 def _habit(value: str) -> str:

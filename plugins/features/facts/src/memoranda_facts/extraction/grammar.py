@@ -16,7 +16,7 @@ from functools import cache
 from typing import Literal
 
 from memoranda_facts.extraction.rule_table import words
-from memoranda_facts.extraction.sentences import DAY, SAID_DATE
+from memoranda_facts.extraction.sentences import DAY, SAID_DATE, WITNESS
 
 
 class Person(Enum):
@@ -71,13 +71,13 @@ _PHRASES = {name: _list(name) for name in words() if name != "NOT_NAME"} | {
     "ADVERBS": _ADVERBS,
     "ANYTHING": r"(?:[^,;:.!?…–—()\x00-]|(?<=\w)[-.,](?=\w))+",
     "BRAND": r"(?!(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day)[A-Z][a-z]{5,}",
-    "CHANGED": "(?:upped|raised|increased|bumped|doubled|lowered|reduced|cut|dropped|halved|changed|adjusted)",
     "DAY": DAY,
     "DID": rf"(?:(?: have| has|['’]ve|['’]s)?{_ADVERBS})",
     "DOING": r"(?!playing|learning|working|going|doing|getting|having|using)[a-z]+ing",
     "END": r"(?=\s*(?:[,;:!?)…–—\x00]|\.(?!\w)|- |$)|\s+(?:and|but|so|because|since|while|now|too|any ?more|"
-    r"any longer|again|where|over|after|before|until|instead|btw|to be|"
-    r"which|who|when|though|although|as well|these days|right now|at the moment|at|for|"
+    r"any longer|from now on|again|where|over|after|before|until|instead|btw|to be|"
+    r"which|who|when|though|although|as well|as of (?:now|today|yesterday|this|last)|on weekends|these days|"
+    r"right now|at the moment|at|for|"
     r"with (?:my|his|her|our|a|an|two)|"
     r"last|this (?:week|month|year|morning|summer|winter|spring)|yesterday|today|on (?:[A-Z]\w+|\d+)|"
     r"in (?:early |late )?(?:[A-Z]\w+|\d+|spring|summer|autumn|fall|winter)|"
@@ -85,6 +85,7 @@ _PHRASES = {name: _list(name) for name in words() if name != "NOT_NAME"} | {
     r"back in|(?:about |over )?(?:[a-z]+|\d+) (?:day|week|month|year)s? ago)\b)",
     "DONE": r"\b(?! (?:with|if|when)\b| in (?:the|a|my|this) (?:dream|film|movie|story|game|book|novel|play|show)\b)",
     "AND": r"(?:and|or|&)",
+    "AGED": r"(?=\s*(?:[;!)…\x00]|,(?! ?\d)|\.(?!\w)|$)|\s+(?:and|but|so|today|years old|as of (?:today|yesterday))\b)",
     "ALLERGIC_TO": r"[a-z-]+(?: (?!and|but|so|or|which|since)[a-z-]+)?",
     "ALLERGY_TO": rf"(?:(?:my |the |some |all |most |any )?(?:{_list('ALLERGEN')}|[a-z]*(?:{_DRUG_ENDINGS})|"
     r"(?!(?:always|sometimes|perhaps|besides|nowadays|thus|needs|is|was|has|does|this|its)\b)[a-z]{2,}[a-rt-z]s))\b",
@@ -93,7 +94,7 @@ _PHRASES = {name: _list(name) for name in words() if name != "NOT_NAME"} | {
     "DOSE": r"\d+(?:[.,]\d+)? ?(?:mg|ml|mcg|µg|IU)\b"
     r"(?: (?:a|per) (?:day|week)| (?:once|twice) (?:a day|daily)| daily)?",
     "DOSED": r"(?=\s*(?:[,;:!?)…–—\x00]|\.(?!\w)|$)|\s+(?:and|but|so|because|since|now|every|each|once|twice|daily|"
-    r"in the|at|before|after|with|for|from|last|this|yesterday|today|on|these days)\b)",
+    r"in the|at|before|after|with|for|from|last|this|yesterday|today|on|instead|as|to|these days)\b)",
     "MEDICINE": r"(?!(?:the|my|a|an|it|this|that|water|more|less|dose|dosage)\b)[A-Za-z][a-z-]{3,}(?: D3?)?",
     "WHO_DOSES": r"(?:(?:[Tt]he |[Mm]y )?(?:[Dd]octor|[Dd]oc|GP|[A-Z]?[a-z]+(?:ologist|iatrist))(?: [A-Z]\w+)?|"
     r"[Hh]e|[Ss]he|[Tt]hey|I|[Ww]e)",
@@ -122,8 +123,13 @@ _PHRASES = {name: _list(name) for name in words() if name != "NOT_NAME"} | {
     r"condo|loft|cottage|dorm)",
     "SAID": rf"(?:(?:the|my|our|his|her|an?) )?[\w&'’.+#-]*\w(?: (?!{_JOINING})[\w&'’.+#-]*\w){{0,3}}?",
     "GADGET": r"(?:[a-z]?[A-Z][\w+-]*)(?: (?:[A-Z0-9][\w+-]*|phone|bike|car))*",
-    "NO_MORE": r"(?:any ?more|any longer|no more)",
+    "MOVABLE": r"(?:(?:all |most of )?(?:my |our |the )?(?:notes|files|data|photos|docs|documents|mails?|e-?mails?|"
+    r"tasks|code|"
+    r"repos|projects|passwords|contacts|calendars?|playlists|music|savings|account|stuff|work|to-?dos)|everything|"
+    r"it all)",
     "WEEKDAY": _WEEKDAY,
+    "WEEKDAYS": rf"{_WEEKDAY}(?:(?:, and|,| and) {_WEEKDAY}){{0,4}}",
+    "WITH_WHOM": r"(?: with (?:the |my )?[\w.]+)?",
     "WHEN": rf"(?:{_WEEKDAY}(?:,? (?:at )?{_CLOCK})?|{_CLOCK}|{DAY}|the {_NUMBER_TH}(?: of {_MONTH_SAID})?|"
     rf"{_MONTH_NAME})",
     "TO_WHEN": r"(?:to|on|for|at|in)",
@@ -185,7 +191,8 @@ _OPENING = re.compile(
     r"now|currently|nowadays|lately|recently|fyi|sure|absolutely|definitely|totally|no|and|but|so|besides|personally|"
     r"fun fact|as you know|these days|(?:it )?turns out(?: that)?|(?:sad|bad|good|big|great|some) news|news|"
     r"guess what|just|ok|okay|update|quick update|correction|sorry|ugh|so+|yay|finally|unfortunately|sadly|luckily|"
-    rf"{_REMINDER}|(?:from|starting|as of) (?:{_MONTH_NAME}|now|next (?:week|month))(?: on)?|{SAID_DATE})"
+    rf"{_REMINDER}|{WITNESS}|(?:from|starting|as of) (?:{_MONTH_NAME}|now|today|(?:this|last|next) (?:week|month|"
+    rf"year))(?: on)?|{SAID_DATE})"
     r"(?:,|:|!|\.+)?\s+",
     re.IGNORECASE,
 )

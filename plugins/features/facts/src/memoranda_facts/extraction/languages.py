@@ -43,25 +43,14 @@ class LazyPattern:
         self._needed = needed(template, frozenset(further or ()))
         self._compiled: dict[bool, re.Pattern[str]] = {}
 
-    def match(self, text: str, start: int) -> re.Match[str] | None:
-        """Return the match that begins at a place, if there is one."""
-        found = self._ready(text)
-        return None if found is None else found.match(text, start)
-
-    def finditer(self, text: str) -> Iterator[re.Match[str]]:
-        """Return all matches in a text."""
-        found = self._ready(text)
-        return iter(()) if found is None else found.finditer(text)
-
-    def _ready(self, text: str) -> re.Pattern[str] | None:
-        """Return the pattern, compiled if need be; None if it cannot match this text."""
+    def ready(self, text: str, *, all_alphabets: bool) -> re.Pattern[str] | None:
+        """Return the pattern, compiled if need be; None if it cannot match a text, with or without further letters."""
         for group in self._needed:
             for each in group:
                 if each in text:
                     break
             else:
                 return None
-        all_alphabets = has_further_letters(text)
         if all_alphabets not in self._compiled:
             self._compiled[all_alphabets] = pattern(
                 self._template, self._person, self._further, all_alphabets=all_alphabets
@@ -75,10 +64,10 @@ class LazyPattern:
 def needed(template: str, own: frozenset[str] = frozenset()) -> Needed:
     """Return what every text has that a template matches; ``own`` are phrases that mean something else here.
 
-    Texts that are shorter come first: they are found sooner, and most texts lack one of them.
+    Groups of few and long texts come first: most texts lack them.
     """
     groups = dict.fromkeys(_needed(template, own))
-    return tuple(sorted(groups, key=len))
+    return tuple(sorted(groups, key=lambda group: (len(group), -min(map(len, group)))))
 
 
 def _needed(template: str, own: frozenset[str]) -> Iterator[tuple[str, ...]]:
@@ -172,6 +161,8 @@ class Language:
     clause: re.Pattern[str]
     unreal: re.Pattern[str]
     phrases: Mapping[str, str]
+    witness: re.Pattern[str]
+    """Who knows better than the speaker: "the doctor says that"."""
     verb_first: re.Pattern[str] | None = None
     """The verb and the speaker in the order that they have behind an adverb, if that is another."""
 
@@ -179,6 +170,10 @@ class Language:
 def _clauses(joining: str, opening: str) -> re.Pattern[str]:
     begins = rf"(?:^|[,;:!…–—-]\s+|\b(?:{joining})\s+)"
     return re.compile(rf"{begins}(?:(?:{opening})(?:,|:|!)?\s+)*", re.IGNORECASE | re.MULTILINE)
+
+
+def _witness(who_says: str) -> re.Pattern[str]:
+    return re.compile(rf"(?:(?:\w+,? )?(?:{who_says}) )", re.IGNORECASE)
 
 
 def _words(some: str) -> re.Pattern[str]:
@@ -189,6 +184,14 @@ def _end(following: str) -> str:
     """Return where a phrase ends: at a stop, or before one of these words."""
     return rf"(?=\s*(?:[,;:!?)…–—\x00]|\.(?!\w)|- |$)|\s+(?:{following})\b)"
 
+
+_DRUG_ABROAD = (
+    rf"(?:{'|'.join(words()['MEDICATION'])}"
+    rf"|[{UPPER}{LOWER}][{LOWER}]*(?:pril|olol|statin|formin|sartan|sartán|prazol|triptan|triptán|oxacin|cil+in|mycin|micin|"
+    r"profen|profèn|cetamol|cétamol|gliptin|dipin|semid|sémid|thyroxin|tiroxin|aspirin|azepam|azépam|pram|pentin|gabalin|"
+    r"gabalín|trigin|tylin|tralin|xetin|xétin|solon|glutid|oxaban|zapin|prednison|semida|formina)[aeo]?)(?![\w-])"
+)
+"""A medicine by its ending, in German, Spanish and French."""
 
 _COMMON_NOUN = rf"[{LOWER}]+"
 _OCCUPATION = rf"[{LOWER}]+(?: de [{LOWER}]+)?"
@@ -221,7 +224,11 @@ _MONTHS_FR = (
 
 GERMAN = Language(
     "de",
-    marks=_words("ich|wir|mir|mein|meine|bin|ist|sind|haben|habe|wurde|nehme"),
+    marks=_words("ich|wir|mir|mein|meine|unser|unsere|bin|ist|sind|haben|habe|wurde|nehme|rauchfrei seit|allergien?"),
+    witness=_witness(
+        r"(?:(?:mein|meine|der|die) )?(?:\w*arzt|\w*ärztin|Doktor|\w+(?:ologe|ologin)|test|allergietest|befund) "
+        r"(?:sagt|meint|hat (?:mir )?gesagt|sagte|zeigt|hat gezeigt)(?: mir)?,?(?: dass)?"
+    ),
     clause=_clauses(
         "und|aber|denn|weil",
         r"(?:bitte )?(?:merke? dir(?: bitte)?|vergiss(?: bitte)? nicht|denk(?: bitte)? (?:daran|dran)|du musst wissen)"
@@ -238,14 +245,22 @@ GERMAN = Language(
     ),
     phrases={
         "END": _end(
-            r"und|aber|weil|seit|mit|für|am|im|in|bei|jetzt|nun|denn|wo|der|die|das|wegen|letzte\w*|gestern|heute|vor"
+            r"und|aber|weil|seit|sondern|\w+tag|mit|für|am|im|in|bei|jetzt|nun|denn|wo|der|die|das|wegen|letzte\w*|gestern|heute|vor"
         ),
-        "WHEN": r"(?:gestern|heute|letzte[ns]? \w+|diese[ns]? \w+|vor \w+ \w+|im \w+|am \w+|endlich|gerade|inzwischen|"
-        r"schon|leider|jetzt)",
+        "WHEN": r"(?:gestern|heute|seit \w+|letzte[ns]? \w+|diese[ns]? \w+|vor \w+ \w+|im \w+|am \w+|endlich|gerade|"
+        r"inzwischen|"
+        r"zurück|wieder zurück|zusammen|allein|schon|leider|jetzt|nun|mittlerweile|neulich|kürzlich|vorgestern|"
+        r"endgültig)",
         "NOUN": rf"[{UPPER}][{LOWER}]+",
         "TITLE": _GERMAN_TITLE,
         "WHO_DOSES": r"(?:[Mm]eine? |[Dd]er |[Dd]ie )(?:Arzt|Ärztin|Hausarzt|Hausärztin|Doktor|Psychiaterin|Psychiater|"
         r"Kardiologin|Kardiologe)",
+        "PROPER": rf"[{UPPER}][\w'’-]+(?: [{UPPER}][\w'’-]+){{0,2}}",
+        "MOVED": "(?:umgezogen|gezogen|übersiedelt|umgesiedelt|gezügelt)",
+        "DRUG_ABROAD": _DRUG_ABROAD,
+        "DAY_DE": rf"\d{{1,2}}\. (?i:{_MONTHS_DE})",
+        "OFTEN": r"(?:täglich|jeden (?:Tag|Morgen|Abend)|morgens|abends|nachts|regelmäßig|(?:ein|zwei|drei)mal "
+        r"(?:täglich|am Tag))",
         "COMPANY": rf"(?:der |dem |einer |einem )?[{UPPER}][\w&.-]*\w(?: [{UPPER}][\w&.-]*\w){{0,2}}",
     },
     verb_first=re.compile(rf"([{LOWER}]+) (ich|wir)\b"),
@@ -255,32 +270,53 @@ SPANISH = Language(
     marks=_words(
         "yo|mi|mis|me|ya|vivo|vivimos|trabajo|soy|estoy|tengo|hemos|dejé|murió|nos|toco|juego|aprendo|vendí|ahora|rompimos|"
         "renuncié|perdí|fumo|tomo|mudamos|trabajamos|he vuelto|vuelvo a|volví a|"
-        "no como|bebo|hablo|estudio|llamo|mis hij[oa]s"
+        r"no como|bebo|hablo|estudio|llamo|mis hij[oa]s|cumplí|cumplo|acabo de|acabamos de|uso|cumplo|juego|aprendo|"
+        r"regres\w+|estamos|planeamos|cancelamos|murió|falleció|perdimos|tuvimos que|"
+        "tuve que|resido|radico|conduzco|manejo|salgo con|llevo|alergias?|nuestr[oa]|conseguí|empecé|cambié|dejamos|"
+        r"h(?:e|emos) \w+(?:ado|ido|to|cho)"
     ),
     clause=_clauses(
         "y|pero|porque|así que",
         r"(?:por favor,? )?(?:recuerda|acuérdate de|no olvides|ten en cuenta|toma nota de|apunta|anota|que sepas) que|"
-        r"bueno|pues|hola|oye|ah|sí|por cierto|lamentablemente|ayer|anoche|hoy|ahora mismo|actualmente|recientemente|"
-        r"últimamente|por fin|finalmente|hace poco|hace (?:\w+ )?(?:días?|semanas?|mes(?:es)?)|"
+        r"bueno|pues|hola|oye|ahora|al final|ah|sí|por cierto|lamentablemente|ayer|anoche|hoy|ahora mismo|"
+        r"actualmente|recientemente|"
+        r"últimamente|por fin|finalmente|hace poco|hace (?:\w+ )?(?:días?|semanas?|mes(?:es)?|años?)(?: que)?|"
         rf"(?:desde|en) (?:\w+ de )?{_MONTHS_ES}|desde (?:ayer|hoy|hace (?:poco|\w+ \w+))|"
         r"(?:el|la) (?:\w+ )?(?:día|semana|mes|año|lunes|martes|miércoles|jueves|viernes|sábado|domingo) (?:pasad[oa])|"
         r"est[ae] (?:semana|mes|año|mañana|fin de semana)",
+    ),
+    witness=_witness(
+        r"(?:(?:mi|el|la) )?(?:médic[oa]|doctora?|alergólog[oa]|pruebas?|análisis|test) "
+        r"(?:(?:me )?(?:dice|dijo|ha dicho|confirmó)|muestran?|salió negativ[oa] y) que"
     ),
     unreal=_words(
         "quiero|queremos|quisiera|gustaría|si|ojalá|tal vez|quizás?|podría|debería|casi|nunca|creo|pienso|espero|dice|"
         "dijo|escribió|contó|según|cuenta|imagina|supongamos|a lo mejor|haría"
     ),
     phrases={
-        "END": _end("y|pero|porque|con|desde|el|la|en|hace|ayer|hoy|por|para|ahora|donde|este|esta|que|hoy|anoche"),
+        "END": _end(
+            "y|pero|porque|con|desde|el|la|en|hace|ayer|hoy|por|para|ahora|donde|este|esta|que|hoy|anoche|sino"
+        ),
         "NOUN": _COMMON_NOUN,
         "OCCUPATION": _OCCUPATION,
+        "NO_ADVERB": r"(?!(?:nada|much[oa]s?|poc[oa]|bien|mal|fuera|sol[oa]|tanto|todavía|aún|más|menos|"
+        r"hoy|ahora|aquí|allí|nunca|siempre|suficiente|demasiado|tarde|temprano|mejor|juntos|casi|[a-z]+mente)\b)",
+        "DRUG_ABROAD": _DRUG_ABROAD,
+        "TASTE": rf"[\w'’-]+(?: [{UPPER}][\w'’-]+){{0,2}}",
+        "DAY_ES": rf"\d{{1,2}} de {_MONTHS_ES}",
+        "AGAIN_ES": "(?:[Vv]olví|[Vv]uelvo|[Hh]e vuelto|[Vv]olvimos|[Ee]mpecé otra vez)",
+        "MEAT_ES": "(?:carne|pescado|pollo|jamón|atún|cerdo)",
+        "DAIRY_ES": "(?:queso|leche|huevos?|lácteos|yogur)",
+        "ALCOHOLIC_ES": "(?:alcohol|cerveza|vino|ron|tequila|whisky)",
+        "OFTEN": r"(?:cada (?:día|noche|mañana|tarde)|al día|a diario|diari[oa]|por la (?:mañana|noche|tarde)|"
+        r"todos los días|todas las (?:noches|mañanas)|(?:una|dos|tres) (?:vez|veces))",
         "TITLE": _title("TRADE_ES"),
         "WHO_DOSES": r"(?:[Ee]l |[Ll]a |[Mm]i )(?:médic[oa]|doctora?|psiquiatra|cardiólog[oa])",
     },
 )
 FRENCH = Language(
     "fr",
-    marks=_words("je|j|nous|on|mon|ma|mes|le|la|est|suis|c"),
+    marks=_words("je|j|nous|on|mon|ma|mes|le|la|est|suis|c|allergies?|notre"),
     clause=_clauses(
         "et|mais|car|parce que|donc",
         r"(?:s['’]il te plaît,? )?(?:n['’]oublie pas|souviens-toi|rappelle-toi|retiens|sache|note|garde en tête) que|"
@@ -291,17 +327,31 @@ FRENCH = Language(
         r"(?:le|la|ce|cette) (?:jour|semaine|mois|année|lundi|mardi|mercredi|jeudi|vendredi|samedi|dimanche)"
         r"(?: dernière?|-ci)?|l['’](?:année|été|hiver|automne) (?:dernière?|passée?)",
     ),
+    witness=_witness(
+        r"(?:(?:mon|ma|le|la) |l['’])?(?:médecin|docteure?|allergologue|tests?) (?:m['’]a dit|dit|a dit|confirme|"
+        r"montre|a confirmé) qu(?:e|['’])"
+    ),
     unreal=_words(
         "voudrais|voudrions|veux|aimerais|si|peut-être|pourrais|devrais|presque|jamais|crois|pense|espère|dit|disait|"
         "écrit|selon|raconte|imagine|supposons|serais|aurais"
     ),
     phrases={
         "END": _end(
-            "et|mais|parce|car|avec|depuis|le|la|en|il y a|hier|pour|dans|où|ce|cet|cette|qui|maintenant|à|au|aujourd"
+            "et|mais|parce|car|avec|depuis|le|la|en|il y a|hier|pour|dans|où|ce|cet|cette|qui|maintenant|à|au|aujourd|"
+            "(?:lun|mar|mercre|jeu|vendre|same)di|dimanche"
         ),
         "NOUN": _COMMON_NOUN,
         "OCCUPATION": _OCCUPATION,
         "TITLE": _title("TRADE_FR"),
+        "DRUG_ABROAD": _DRUG_ABROAD,
+        "TASTE": rf"[\w'’-]+(?: [{UPPER}][\w'’-]+){{0,2}}",
+        "DAY_FR": rf"(?:1er|\d{{1,2}}) {_MONTHS_FR}",
+        "AGAIN_FR": "(?:[Jj]['’]ai recommencé|[Jj]e me suis remise?|[Jj]e recommence)",
+        "MEAT_FR": "(?:de la viande|du poisson|du poulet|du jambon|du bœuf|du porc)",
+        "DAIRY_FR": "(?:du fromage|du lait|des œufs|du beurre|des yaourts)",
+        "ALCOHOLIC_FR": "(?:de l['’]alcool|du vin|de la bière|du cidre|du rhum)",
+        "OFTEN": r"(?:(?:tous|toutes) les (?:jours|matins|soirs|nuits)|chaque (?:jour|matin|soir)|le (?:matin|soir)|"
+        r"(?:une|deux|trois) fois par jour)",
         "WHO_DOSES": r"(?:[Ll]e |[Ll]a |[Mm]on |[Mm]a )(?:médecin|docteure?|psychiatre|cardiologue|généraliste)",
     },
 )
@@ -316,19 +366,48 @@ def _compiled(name: str) -> tuple[tuple[Rule, tuple[LazyPattern, ...]], ...]:
     )
 
 
+def _own_part(stated: str, language: Language) -> int | None:
+    """Return where a sentence of a language begins to speak for itself; None if it is not of it, or states nothing."""
+    if not language.marks.search(stated):
+        return None
+    witnessed = language.witness.match(stated)
+    start = witnessed.end() if witnessed else 0
+    return None if language.unreal.search(stated, start) else start
+
+
+def is_unreal_abroad(stated: str) -> bool:
+    """Return True if a sentence is a wish, a condition or a report in one of these languages."""
+    return any(
+        language.marks.search(stated) and _own_part(stated, language) is None for language in (GERMAN, SPANISH, FRENCH)
+    )
+
+
 def foreign_matches(sentence: Sentence) -> Iterator[tuple[Rule, re.Match[str]]]:
     """Yield the rules of other languages that a sentence matches, with the first match of each in a clause."""
     stated = sentence.stated
     for language in (GERMAN, SPANISH, FRENCH):
-        if not language.marks.search(stated) or language.unreal.search(stated):
+        own = _own_part(stated, language)
+        if own is None:
             continue
-        for start in dict.fromkeys(found.end() for found in language.clause.finditer(stated)):
-            texts = _in_both_orders(stated, start, language)
-            for rule, patterns in _compiled(language.name):
-                matches = (wanted.match(text, start) for text in texts for wanted in patterns)
-                match = next((found for found in matches if found is not None), None)
-                if match is not None:
-                    yield rule, match
+        tried: dict[str, list[tuple[Rule, list[re.Pattern[str]]]]] = {}
+        for start in dict.fromkeys((own, *(found.end() for found in language.clause.finditer(stated)))):
+            for text in _in_both_orders(stated, start, language):
+                if text not in tried:
+                    tried[text] = list(_ready(language.name, text))
+                for rule, patterns in tried[text]:
+                    match = next(filter(None, (each.match(text, start) for each in patterns)), None)
+                    if match is not None:
+                        yield rule, match
+
+
+def _ready(name: str, text: str) -> Iterator[tuple[Rule, list[re.Pattern[str]]]]:
+    """Yield the rules of a language that may match a text, with the patterns that may."""
+    all_alphabets = has_further_letters(text)
+    for rule, patterns in _compiled(name):
+        wanted = (each.ready(text, all_alphabets=all_alphabets) for each in patterns)
+        ready = [found for found in wanted if found is not None]
+        if ready:
+            yield rule, ready
 
 
 def _in_both_orders(stated: str, start: int, language: Language) -> list[str]:

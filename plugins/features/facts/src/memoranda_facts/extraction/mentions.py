@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from functools import cache, lru_cache
+from functools import cache
 from importlib.resources import files
 
 from memoranda_facts.extraction.extractors import OpenFact, OpenFacts, same_thing
+from memoranda_facts.extraction.languages import is_unreal_abroad, needed
 from memoranda_facts.extraction.proposing import CONFIDENCE, Said
 from memoranda_facts.extraction.sentences import Sentence, reported_from
 from memoranda_facts.records import Source
@@ -76,66 +77,99 @@ def _meant(holding: list[OpenFact], words: str) -> OpenFact | None:
 _KINDS = {"drives": "car", "trip": "trip"}
 """What a value of a predicate is called without its name."""
 
-_CLAUSE_END = re.compile(r"[,;:!?.…–—\x00]+\s+|\b(?:and|but|so|because|und|aber|y|pero|et|mais)\s+", re.IGNORECASE)
+_CLAUSE_END = re.compile(
+    r"[,;:!?.…–—\x00]+\s+|\b(?:and|but|so|because|und|aber|weil|y|e|pero|porque|et|mais|car)\s+", re.IGNORECASE
+)
 _SPEAKER_OR_FILLER = re.compile(
-    r"(?:i|i['’]m|i['’]ve|im|ive|we|we['’]re|we['’]ve|they|they['’]ve|have|has|had|am|are|was|were|is|been|to|that|it|the|my|our|a|an|"
+    r"(?:i|i['’]m|i['’]ve|im|ive|we|we['’]re|we['’]ve|have|has|had|am|are|was|were|is|been|to|that|it|the|my|our|a|an|dass|que|qu['’]|"
     r"just|finally|sadly|unfortunately|luckily|also|now|so|well|ok|okay|oh|btw|really|officially|already|recently|even|"
     r"today|yesterday|tonight|this|last|next|week|month|year|morning|night|monday|tuesday|wednesday|thursday|friday|"
     r"saturday|sunday|in|on|january|february|march|april|may|june|july|august|september|october|november|december|"
-    r"news|update|sad|bad|good|got|can|must|did|decided|managed|"
+    r"news|update|sad|bad|good|got|did|decided|managed|"
     r"ich|wir|habe|haben|hab|bin|sind|war|mir|leider|gestern|heute|jetzt|endlich|schon|den|die|das|meinen|meine|mein|bei|job|"
-    r"yo|he|hemos|me|nos|ya|ayer|hoy|por|fin|desgraciadamente|el|la|mi|"
-    r"j['’]ai|je|nous|on|avons|ai|suis|hier|enfin|malheureusement|le|mon|ma|\d+|[-,.!:]+)",
+    r"inzwischen|mittlerweile|mit|mich|uns|nun|"
+    r"yo|he|hemos|me|nos|ya|ayer|hoy|por|fin|desgraciadamente|el|la|mi|al|final|ahora|"
+    r"j['’]ai|j['’]|je|été|nous|on|a|avons|ai|suis|hier|enfin|malheureusement|le|mon|ma|finalement|maintenant|\d+|[-,.!:]+)",
     re.IGNORECASE,
 )
 """A word that may stand before an ending without making it another's."""
 
 
 _STOP = (
-    r"(?![\w'’-])(?= *(?:[.,;:!?)…–—\x00]|$)"
+    r"(?![\w'’-])(?! +for (?:lent|ramadan|now|today|tonight|the (?:day|week|moment)|a (?:few|couple|bit|while|day|"
+    r"week|month))\b)"
+    r"(?= *(?:[.,;:!?)…–—\x00]|$)"
     r"| +(?:and|but|so|because|since|now|too|any ?more|any longer|again|over|after|before|"
     r"today|yesterday|tonight|last|this|in|on|at|for|with|when|though|as|due|thanks|forever|completely|altogether|entirely|"
     r"a (?:day|week|month|year|while|few|couple)|two|three|four|five|\d+|by|btw|lol|haha|back|recently|finally|sadly|"
-    r"und|weil|seit|im|am|gestern|heute|letzte\w*|vor|y|porque|el|la|ayer|hoy|hace|et|parce|car|hier|le|il y a|en)\b)"
+    r"und|weil|seit|im|am|gestern|heute|letzte\w*|vor|sondern|aber|\w+tag|"
+    r"y|porque|el|la|ayer|hoy|hace|sino|pero|este|esta|et|parce|car|hier|le|il y a|en|mais|ce|cet|cette|depuis|desde|"
+    r"(?:lun|mar|mercre|jeu|vendre|same)di|dimanche)\b)"
 )
 """Where an ending stops: "I sold Golf balls" says nothing of a Golf."""
+
+_MASK = "\x01"
+"""Stands for each character of the value that is looked at, so that one pattern does for all values."""
+
+_VALUE_HERE = rf"(?:{{ARTICLE}})*{_MASK}+"
+_MACRO = re.compile(r"\{([A-Z_]+)\}")
 
 
 @cache
 def _table() -> dict[str, tuple[str, ...]]:
     """Return the words that end the values of each predicate."""
     found: dict[str, tuple[str, ...]] = {}
+    named = {"V": _VALUE_HERE}
     about: list[str] = []
     for line in files("memoranda_facts.extraction").joinpath("endings.txt").read_text("utf-8").splitlines():
         if not line.strip() or line.startswith("#"):
             continue
-        if not line.startswith(" "):
+        name, is_a_name, phrase = line.partition(" = ")
+        if is_a_name:
+            named[name] = f"(?:{phrase})"
+        elif not line.startswith(" "):
             about = line.split()
-            continue
-        for predicate in about:
-            found[predicate] = (*found.get(predicate, ()), line.strip())
+        else:
+            template = line.strip()
+            while _MACRO.search(template):
+                template = _MACRO.sub(lambda slot: named[slot.group(1)], template)
+            for predicate in about:
+                found[predicate] = (*found.get(predicate, ()), template)
     return found
 
 
-@lru_cache(maxsize=512)
-def _patterns(predicate: str, named: str) -> tuple[re.Pattern[str], ...]:
-    """Return the patterns that end a value by the words that name it."""
-    about = "when_*" if predicate.startswith("when_") else predicate
-    templates = _table().get(about, ())
-    return tuple(re.compile(rf"(?<!\w)(?:{each.replace('{V}', named)}){_STOP}", re.IGNORECASE) for each in templates)
+class _Ending:
+    """A template of an ending, which is compiled for the first text that has its words."""
+
+    def __init__(self, template: str) -> None:
+        self._template = template
+        self._needed = needed(template.lower())
+        self._pattern: re.Pattern[str] | None = None
+
+    def matches(self, masked: str, lowered: str) -> Iterator[re.Match[str]]:
+        """Yield where a text that has a masked value ends it; ``lowered`` is the text without capitals."""
+        if not all(any(each in lowered for each in group) for group in self._needed):
+            return
+        if self._pattern is None:
+            self._pattern = re.compile(rf"(?<!\w)(?:{self._template}){_STOP}", re.IGNORECASE)
+        yield from self._pattern.finditer(masked)
+
+
+@cache
+def _endings(predicate: str) -> tuple[_Ending, ...]:
+    """Return how the values of a predicate end."""
+    return tuple(map(_Ending, _table().get(predicate, ())))
 
 
 def mentioned_endings(sentence: Sentence, said: Said, known: OpenFacts) -> Iterator[Candidate]:
     """Yield the endings of what is known of the speaker and is mentioned in a sentence."""
     stated = sentence.stated[: reported_from(sentence.stated)]
-    if not stated:
-        return
     holding = known.all_of(said.speaker)
     lowered = stated.casefold()
     for fact in holding:
         for named in _names(fact, holding, lowered):
-            match = next(filter(None, (each.search(stated) for each in _patterns(fact.predicate, named))), None)
-            if match is not None and _is_the_speakers(stated[: match.start()]):
+            match = _ending(fact.predicate, stated, named)
+            if match is not None and not is_unreal_abroad(stated):
                 start, end = sentence.span(match.start(), match.end())
                 yield Candidate(
                     subject=said.speaker,
@@ -150,16 +184,29 @@ def mentioned_endings(sentence: Sentence, said: Said, known: OpenFacts) -> Itera
                 break
 
 
-def _names(fact: OpenFact, holding: list[OpenFact], lowered: str) -> Iterator[str]:
+def _ending(predicate: str, stated: str, named: re.Pattern[str]) -> re.Match[str] | None:
+    """Return the words of the speaker that end a value, which is named so."""
+    masked = named.sub(lambda found: _MASK * len(found.group()), stated)
+    about = "when_*" if predicate.startswith("when_") else predicate
+    lowered = stated.lower()
+    matches = (match for each in _endings(about) for match in each.matches(masked, lowered))
+    return next((match for match in matches if _is_the_speakers(stated[: match.start()])), None)
+
+
+def _names(fact: OpenFact, holding: list[OpenFact], lowered: str) -> Iterator[re.Pattern[str]]:
     """Yield patterns of the words by which a sentence may mention a fact."""
     words = same_text(fact.value).removeprefix("a ").removeprefix("an ").removeprefix("the ")
     if words and words in lowered and not fact.predicate.startswith("when_"):
-        yield rf"(?:the |my |our )?{re.escape(words)}"
+        yield _named(words)
     kind = _kind(fact)
     alone = kind and [_kind(each) for each in holding if each.predicate == fact.predicate].count(kind) == 1
     if kind and alone and kind in lowered:
         articles = "the|my|our|a" if fact.predicate == "drives" else "the|my|our"
-        yield rf"(?:{articles}) {re.escape(kind)}"
+        yield _named(kind, rf"(?:{articles}) ")
+
+
+def _named(words: str, article: str = "") -> re.Pattern[str]:
+    return re.compile(rf"(?<!\w){article}{re.escape(words)}", re.IGNORECASE)
 
 
 def _kind(fact: OpenFact) -> str:

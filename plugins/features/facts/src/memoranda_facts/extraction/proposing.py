@@ -31,6 +31,9 @@ _ONLY_THEN = re.compile(
 _OF_A_KIND = ("dose_of", "when")
 """Predicates that have a kind in their name, as in "dose_of_aspirin" and "when_therapy"."""
 
+_WITH_SOMEBODY = re.compile(r"([a-z]+) with (?:the |my )([a-z]+)$")
+"""An "appointment with the dentist" is a dentist appointment."""
+
 _WHICH_SIBLING = re.compile(r"(?:older|younger|big|little|eldest|youngest|twin) ")
 _SAME_RELATION = {
     each: name
@@ -40,16 +43,17 @@ _SAME_RELATION = {
         "grandmother": "grandma",
         "grandfather": "grandpa",
         "fiance": "fiancé fiancée fiancee verlobte verlobter prometida prometido",
-        "girlfriend": "freundin novia copine",
-        "boyfriend": "freund novio copain",
-        "wife": "frau mujer esposa femme",
-        "husband": "mann marido esposo mari",
-        "partner": "partnerin pareja compagne compagnon",
+        "girlfriend": "freundin novia copine blonde polola",
+        "boyfriend": "freund novio copain chum pololo",
+        "wife": "frau ehefrau gattin mujer esposa femme épouse",
+        "husband": "mann ehemann gatte marido esposo mari époux",
+        "partner": "partnerin lebensgefährte lebensgefährtin pareja compañera compañero compagne compagnon conjoint "
+        "conjointe",
         "sister": "schwester hermana sœur",
         "brother": "bruder hermano frère",
         "daughter": "tochter hija fille",
         "son": "sohn hijo fils",
-        "boss": "chefin chef jefa jefe patronne patron",
+        "boss": "chefin chef jefa jefe patronne patron cheffe",
         "roommate": "mitbewohnerin mitbewohner colocataire",
     }.items()
     for each in others.split()
@@ -59,7 +63,7 @@ _SAME_RELATION = {
 _PLACES = frozenset(
     ("lives_in", "from", "born_in", "grew_up_in", "citizen_of", "employer", "studies_at", "graduated_from", "visited")
 )
-_NAMED = frozenset(("relation", "pet", "name", "spouse"))
+_NAMED = frozenset(("relation", "pet", "name", "nickname", "spouse"))
 _OF_BLOOD = re.compile(
     r"(?:grand|step|god|great)?(?:mother|father|sister|brother|son|daughter|aunt|uncle|cousin|niece|nephew)"
 )
@@ -233,7 +237,7 @@ def _predicate(given: Given, match: re.Match[str], ended: Iterable[Candidate]) -
         relation = _WHICH_SIBLING.sub("", match.group("relation").lower())
         return _SAME_RELATION.get(relation, relation).replace("-", "_").replace(" ", "_")
     if given.predicate in ("favorite", "attribute", "when", "dose_of"):
-        kind = match.group("kind").lower().replace(" ", "_")
+        kind = _WITH_SOMEBODY.sub(r"\2 \1", match.group("kind")).lower().replace(" ", "_")
         return kind if given.predicate == "attribute" else f"{given.predicate}_{kind}"
     return given.predicate
 
@@ -264,7 +268,7 @@ def _value(rule: Rule, given: Given, match: re.Match[str]) -> tuple[str, int] | 
         value = day_of_year(text)
     elif given.predicate == "born_on":
         value = said_date(text, "9999-12-31") if re.search(r"\d{4}", text) else None
-    elif given.predicate in _PLACES:
+    elif given.predicate in _PLACES and len(given.predicates) == 1:
         value = _place(text)
         if given.predicate == "lives_in" and value is not None and not is_home(value):
             value = None

@@ -106,7 +106,8 @@ _OWN = re.compile(
     r"intro\w*|heads[- ]up|context|background|info|confession|thing|know|record|clear|important|remember|note|sorry|"
     r"note to self|remember this|don['’]?t forget|keep in mind|for your (?:records|notes)|merk\w* dir(?: bitte)?|"
     r"vergiss(?: bitte)? nicht|recuerda|no olvides|toma nota|retiens|n['’]oublie pas|"
-    r"new \w+|(?:new )?dos(?:e|age)(?: of [\w-]+)?|anyway|also|actually|honestly|truth|well|so|ok|okay|"
+    r"new \w+|(?:my|our) (?:\w+ ){1,2}(?:has |have |just )*changed|new \w+ (?:news|update)|(?:new )?dos(?:e|"
+    r"age)(?: of [\w-]+)?|anyway|also|actually|honestly|truth|well|so|ok|okay|"
     r"neue\w* \w+|nuev[oa]s? \w+|nouve\w+ \w+|ich|wir|mir|mein\w*|übrigens|neuigkeit\w*|wichtig|achtung|info|kurz|"
     r"korrektur|yo|mi|noticias?|por cierto|importante|ojo|je|moi|mon|ma|mes|au fait|nouvelles?|attention)\s*$"
     r"|\b(?:about me|über mich|sobre mí|sur moi|you should know|I do|I am)\b",

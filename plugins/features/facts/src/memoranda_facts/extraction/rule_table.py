@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
+from itertools import chain
 from typing import Literal
 
 from memoranda_facts.schema import Predicate, Schema
@@ -18,18 +19,24 @@ GROUPS = {
     "partner": PARTNERS,
     "living": ("pet", *PARTNERS, "roommate", "flatmate", "best_friend"),
     "household": ("roommate", "flatmate", *PARTNERS),
-    "activity": ("does", "plays", "learning", "studies", "likes", "member_of", "volunteers_at", "diet", "takes"),
+    "activity": (
+        *("does", "plays", "learning", "studies", "likes", "member_of", "volunteers_at", "diet", "takes", "drinks"),
+    ),
     "place": ("employer", "studies_at", "studies", "member_of", "volunteers_at"),
     "possession": ("drives", "owns", "has", "pet", "uses"),
+    "replaceable": (
+        *("lives_in", "employer", "studies_at", "studies", "drives", "owns", "uses", "banks_with", "takes", "plays"),
+        *("learning", "drinks"),
+    ),
     "taste": ("likes", "plays", "does", "uses"),
 }
 """Predicates that one sentence can end: whoever "left" something, may have worked, studied or lived there."""
 
 _ONE = (
     *("lives_in", "job", "employer", "marital_status", *PARTNERS, "diet", "age", "birthday", "born_on", "born_in"),
-    *("nationality", "studies_at", "mother", "father", "boss", "manager", "name", "email", "phone", "drives"),
+    *("nationality", "nickname", "studies_at", "mother", "father", "boss", "manager", "name", "email", "phone"),
     *("hometown", "major", "job_title", "address", "time_zone", "timezone", "blood_type", "shoe_size", "religion"),
-    *("rent", "salary", "weight", "mortgage", "pay"),
+    *("drives", "rent", "salary", "weight", "mortgage", "pay"),
     *("favorite_*", "when_*", "dose_of_*"),
 )
 _EVENTS = ("visited", "joined", "graduated_from")
@@ -95,19 +102,22 @@ class Given:
         return self.predicates[0]
 
 
-def _given(found: re.Match[str]) -> Given:
+def _given(found: re.Match[str]) -> Iterator[Given]:
+    """Yield what one part of a head gives; a group of predicates that are set is as many facts."""
     group = found["from"] or "value"
     ends: Ends = "among" if found["among"] else "any" if group == "any" else "only" if group == "only" else "named"
-    return Given(
-        predicates=GROUPS[found["predicate"]] if found["group"] else (found["predicate"],),
-        group=group,
-        kind="end" if found["end"] else "set",
-        lasting=bool(found["lasting"]),
-        constant=found["constant"],
-        ends=ends,
-        known=bool(found["known"] or found["group"]) or ends != "named",
-        among=found["among"],
-    )
+    predicates = GROUPS[found["predicate"]] if found["group"] else (found["predicate"],)
+    for each in [predicates] if found["end"] else [(predicate,) for predicate in predicates]:
+        yield Given(
+            predicates=each,
+            group=group,
+            kind="end" if found["end"] else "set",
+            lasting=bool(found["lasting"]),
+            constant=found["constant"],
+            ends=ends,
+            known=bool(found["known"] or found["group"]) or ends != "named",
+            among=found["among"],
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,6 +165,11 @@ class Rule:
         return "plan" in self.flags
 
     @property
+    def stands_alone(self) -> bool:
+        """True if its sentence has to be all that was said, but for a greeting."""
+        return "alone" in self.flags
+
+    @property
     def replaces(self) -> bool:
         """True if a value is set only where it takes the place of one that is known."""
         return "replaces" in self.flags
@@ -173,7 +188,7 @@ def _rules(name: str) -> Iterator[Rule]:
         head = _HEAD.fullmatch(lines[start])
         if head is None:
             raise ValueError(f"{name} has no rule in the line {lines[start]!r}")
-        gives = tuple(map(_given, _GIVEN.finditer(head["gives"])))
+        gives = tuple(chain.from_iterable(map(_given, _GIVEN.finditer(head["gives"]))))
         templates = tuple(line.strip() for line in lines[start + 1 : stop])
         yield Rule(head["name"], gives, templates, frozenset((head["flags"] or "").split()))
 

@@ -27,6 +27,7 @@ from memoranda_facts.values import same_text
 _DEATH = re.compile(
     r"\b(?:passed|died|dead|death|lost|loss|late|put down|miss(?:es|ed)?|mourn\w*|gone|stolen|gave away)\b"
 )
+_GREETING_LENGTH = 12
 _TIME_UNKNOWN = re.compile(r"\b(?:since|why|reasons?|how much)\s+$", re.IGNORECASE)
 _LONG_AGO = re.compile(
     r"\b(?:when (?:I|he|she|we) (?:was|were)|as a (?:kid|child|teen\w*)|once|back then|in my (?:teens|twenties|youth|"
@@ -51,7 +52,7 @@ def candidates(said: Said, *, to_speaker: bool = False, known: OpenFacts | None 
             Statement(rule, match, sentence, person, said)
             for person in ((Person.SECOND,) if to_speaker else (Person.FIRST, Person.THIRD))
             for rule, match in _matches(sentence, person)
-            if rule.follows in (None, follows)
+            if rule.follows in (None, follows) and not (rule.stands_alone and _says_more(said, sentence))
         ]
         if not to_speaker:
             statements += [Statement(*each, sentence, Person.FIRST, said) for each in foreign_matches(sentence)]
@@ -69,6 +70,11 @@ def candidates(said: Said, *, to_speaker: bool = False, known: OpenFacts | None 
                 holding.note(each)
         follows = statements[-1].rule.name if statements else None
     return [_placed(each, places) for each in _settled(list(found.values()))]
+
+
+def _says_more(said: Said, sentence: Sentence) -> bool:
+    """Return True if a text says more than a sentence and a greeting."""
+    return len(said.text) > len(sentence.text) + _GREETING_LENGTH
 
 
 def _placed(made: Candidate, places: Sequence[int]) -> Candidate:
@@ -112,6 +118,9 @@ class _Compiled(NamedTuple):
     patterns: list[tuple[LazyPattern, bool]]
 
 
+_Ready = tuple[Rule, list[tuple[re.Pattern[str], bool]]]
+"""A rule with those of its patterns that may match a text, each with True if it speaks of a moment in the past."""
+
 Clauses = Literal["subject", "possessive", "anywhere", "free"]
 """Where a template is tried: in clauses that open with a subject or with a possessive, anywhere, and in any clause."""
 
@@ -152,26 +161,52 @@ def _matches(sentence: Sentence, person: Person) -> Iterator[tuple[Rule, re.Matc
 def _tried(sentence: Sentence, person: Person) -> Iterator[tuple[Rule, re.Match[str]]]:
     stated = sentence.stated
     # A name beside a relation is true even in a question: "Can my sister Eva come?"
-    for rule, patterns in _compiled(person, "anywhere"):
-        for wanted, _ in patterns:
-            yield from ((rule, match) for match in wanted.finditer(sentence.text))
+    for rule, patterns in _ready(person, "anywhere", sentence.text):
+        for pattern, _ in patterns:
+            yield from ((rule, match) for match in pattern.finditer(sentence.text))
     reported, long_ago = reported_from(stated), _LONG_AGO.search(stated)
     openings = _openings(person, all_alphabets=has_further_letters(stated))
+    ready: dict[Clauses, list[_Ready]] = {}
     for start in clause_starts(stated):
         if start >= reported:
             return
         undated = long_ago or _TIME_UNKNOWN.search(stated[max(0, start - NEARBY) : start])
-        tried = [*_compiled(person, "free")] if person is Person.FIRST else []
-        for clauses, opens in openings.items():
-            opened = opens.match(stated, start)
-            if opened is not None and (person is not Person.THIRD or subject_of(opened, "") is not None):
-                tried += _compiled(person, clauses)
-        for rule, patterns in tried:
-            for wanted, past in patterns:
-                match = None if past and undated else wanted.match(stated, start)
-                if match is not None:
-                    yield rule, match
-                    break
+        for clauses in _kinds_of_clause(stated, start, person, openings):
+            if clauses not in ready:
+                ready[clauses] = _ready(person, clauses, stated)
+            for rule, patterns in ready[clauses]:
+                for pattern, past in patterns:
+                    match = None if past and undated else pattern.match(stated, start)
+                    if match is not None:
+                        yield rule, match
+                        break
+
+
+def _kinds_of_clause(
+    stated: str, start: int, person: Person, openings: dict[Clauses, re.Pattern[str]]
+) -> Iterator[Clauses]:
+    """Yield which templates are tried on the clause that starts at a place."""
+    if person is Person.FIRST:
+        yield "free"
+    for clauses, opens in openings.items():
+        opened = opens.match(stated, start)
+        if opened is not None and (person is not Person.THIRD or subject_of(opened, "") is not None):
+            yield clauses
+
+
+def _ready(person: Person, clauses: Clauses, text: str) -> list[_Ready]:
+    """Return the rules that may match a text."""
+    found: list[_Ready] = []
+    all_alphabets = has_further_letters(text)
+    for rule, patterns in _compiled(person, clauses):
+        fitting = []
+        for wanted, past in patterns:
+            ready = wanted.ready(text, all_alphabets=all_alphabets)
+            if ready is not None:
+                fitting.append((ready, past))
+        if fitting:
+            found.append((rule, fitting))
+    return found
 
 
 class RuleExtractor:

@@ -43,7 +43,10 @@ LONGEST = 1000
 """How many characters a sentence may have; what is longer is a list or a log, and no sentence that rules can read."""
 
 _ABBREVIATION = re.compile(r"\b(?:Mr|Mrs|Ms|Dr|Prof|St|Jr|Sr|vs|etc|e\.g|i\.e|[A-Z])\.$")
-_END = re.compile(r"[.!?…]+(?=[\s\x00]|$)|\n+")
+_END = re.compile(
+    r"[.!?…]+(?=[\s\x00]|$)(?!(?<=\d\.) (?:Jan|Feb|Mär|Apr|Mai|Jun|Jul|Aug|Sep|Okt|Nov|Dez)[a-zä]*\b)|\n+"
+)
+"""Where a sentence ends; a German date has a stop, too: "am 5. März"."""
 
 _ASKING = re.compile(
     r"[,;:–—-]\s+(?:(?:and|but|so|or)\s+)?(?:can|could|would|will|do|does|did|is|are|am|was|were|have|has|should|may|any|"
@@ -69,6 +72,18 @@ _REPORTED = re.compile(
     re.IGNORECASE,
 )
 
+
+WITNESS = (
+    r"(?:(?:and|but|so|well|ok|good news),? )?(?:(?:my|the|our) )?(?:new )?"
+    r"(?:doctor|doc|GP|allergist|specialist|dentist|midwife|nurse|lab|(?:blood |allergy )?tests?(?: results?)?|"
+    r"results?|"
+    r"[a-z]+ologist|[a-z]+iatrist)(?: just)?(?: now)? (?:says?|said|told me|tells me|confirmed|confirms|shows?|"
+    r"showed|found)"
+    r"(?: that)?(?= (?:I|it|my)\b)"
+)
+"""Who knows better than the speaker: what a doctor says of them counts as said by them."""
+
+_WITNESSED = re.compile(WITNESS, re.IGNORECASE)
 
 _PARTS_OF_WORK = (
     "act|scene|chapter|version|draft|release|sprint|ticket|level|episode|season|page|section|step|slide|row|column|table|"
@@ -96,30 +111,45 @@ _DOUBTS: Mapping[Literal["thought", "still"], re.Pattern[str]] = {
 }
 """How people say that they are not sure."""
 
-_SUBJECT = "I "
+_SUBJECT, _SUBJECT_IS = "I ", "I am "
 _DROPPED = re.compile(
     r"(?:(?i:ok|okay|so+|well|btw|also|yay|ugh|(?:quick )?update|news|oh|hey|anyway|and|finally|just|actually)"
     r"[,:!.]* +)*"
     r"(?P<verb>(?:[Gg]ot|[Ll]eft|[Qq]uit|[Ss]old|[Ss]topped|[Rr]esigned|[Gg]ave up|[Ll]ost|[Ss]witched|[Bb]roke up|"
     r"[Ss]plit up|[Cc]ancelled|[Cc]anceled|[Rr]etired|[Tt]urned|[Dd]ropped|[Mm]oved|[Rr]elocated|[Ss]tarted|[Jj]oined|"
     r"[Uu]pgraded|[Cc]hanged|[Tt]raded|[Ss]wapped|[Rr]eplaced|[Bb]ecame|[Cc]ame off|[Pp]romoted|[Ll]ive in|"
-    r"[Bb]ought an?|[Dd]rive an?|"
+    r"[Bb]ought an?|[Dd]rive an?|[Ss]ettled|[Ss]hifted|[Rr]ehomed|[Gg]ave|[Cc]ut out|[Dd]itched|[Mm]igrated|"
+    r"[Hh]aven['’]t|"
+    r"[Tt]ook (?:early )?retirement|"
     r"[Ww]ork (?:as|at|for)|[Dd]on['’]t(?! forget\b)|[Nn]o longer|[Nn]ot)\b)"
 )
 """The verbs before which people leave out "I" in a chat."""
 
 _JOINED = re.compile(
     r"(?:(?:hi|hey|hello)[,!. ]+)?(?:I|I['’]m|We)\b[^.;:!?\x00]{0,80}? and "
-    r"(?P<verb>(?:live in|work (?:as|at|for)|study|drive an?)\b)",
+    r"(?P<verb>(?:live in|work (?:as|at|for)|study|drive an?|bank with)\b)"
+    r"|(?:I|I['’]ve|We|We['’]ve) (?:(?!(?:who|that|which|he|she|they|his|her)\b)[\w'’-]+ ){1,8}?and "
+    r"(?P<past>(?:joined|left|dropped|sold|quit|switched from|moved (?:back )?to|bought an?|became an?|switched to|"
+    r"adopted an?|started (?:at|as)|settled in)\b)",
     re.IGNORECASE,
 )
-"""A second verb of the speaker: "I'm a nurse and live in Lisbon"."""
+"""A second verb of the speaker: "I'm a nurse and live in Lisbon", "I quit my job and joined Canva"."""
+
+_PREDICATED = re.compile(
+    r"(?:(?:hi|hey|hello)[,!. ]+)?(?:I['’]m|I am|My name is|I live in|I work as|I work at|I work for) "
+    r"(?:(?!(?:with|for|and|called|named|who|dating|married|seeing|meeting|cooking|looking|not)\b)[\w'’-]+ ?){1,6}"
+    r"(?:(?:, and|,| and)|(?: and)?(?:,? )(?:also)) (?P<verb>(?:allergic to|vegan|vegetarian|pescatarian|diabetic|"
+    r"lactose[- ]intolerant|celiac|coeliac)\b)",
+    re.IGNORECASE,
+)
+"""A second predicate of the speaker: "I live in Lisbon, vegan and allergic to nuts"."""
 
 
 class Sentence(NamedTuple):
     """A sentence and where it starts in its text. ``stated`` is the part of it that states something, often all.
 
-    Where people leave out "I", as in "got fired today", it stands in ``text`` and ``stated`` at the place ``dropped``.
+    Where people leave out "I", as in "got fired today", it stands in ``text`` and ``stated`` at the place ``dropped``,
+    with ``added`` characters.
     ``doubt`` says that it is only thought to be so ("I think …"), or no longer sure ("not sure if I still …").
     """
 
@@ -128,6 +158,7 @@ class Sentence(NamedTuple):
     stated: str
     dropped: int | None = None
     doubt: Literal["thought", "still"] | None = None
+    added: int = 0
 
     def span(self, start: int, end: int) -> tuple[int, int]:
         """Return where a part of the sentence stands in the text."""
@@ -136,20 +167,23 @@ class Sentence(NamedTuple):
     def _said(self, place: int) -> int:
         if self.dropped is None or place <= self.dropped:
             return place
-        return max(self.dropped, place - len(_SUBJECT))
+        return max(self.dropped, place - self.added)
 
 
 def _with_subject(sentence: Sentence) -> Sentence:
     """Return a sentence with the subject that it leaves out."""
     found = _DROPPED.match(sentence.stated) or _JOINED.match(sentence.stated)
+    subject = _SUBJECT
+    if found is None:
+        found, subject = _PREDICATED.match(sentence.stated), _SUBJECT_IS
     if found is None:
         return sentence
-    place = found.start("verb")
+    place = found.start(found.lastgroup or "verb")
+    first = slice(place, place + 1)
     completed = [
-        f"{text[:place]}{_SUBJECT}{text[place : place + 1].lower()}{text[place + 1 :]}"
-        for text in (sentence.text, sentence.stated)
+        f"{text[:place]}{subject}{text[first].lower()}{text[place + 1 :]}" for text in (sentence.text, sentence.stated)
     ]
-    return Sentence(completed[0], sentence.start, completed[1], place)
+    return Sentence(completed[0], sentence.start, completed[1], place, added=len(subject))
 
 
 def sentences(text: str, *, tagged: bool = False) -> Iterator[Sentence]:
@@ -182,7 +216,8 @@ def _doubted(stated: str, start: int) -> Iterator[Sentence]:
 
 def reported_from(text: str) -> int:
     """Return where the words of a sentence become another's, a belief or a denial, as behind "he said that"."""
-    found = _REPORTED.search(text)
+    witnessed = _WITNESSED.match(text)
+    found = _REPORTED.search(text, witnessed.end() if witnessed else 0)
     return len(text) if found is None else found.end()
 
 
@@ -261,6 +296,9 @@ def said_date(words: str, spoken: str) -> str | None:
 def day_of_year(words: str) -> str | None:
     """Return a day that comes each year as "MM-DD", from words such as "March 5th" or "the 5th of March"."""
     parts = _parts(words)
+    for number, names in enumerate(_MONTHS_ABROAD, start=1):
+        if words.lower().split()[-1] in names.split():
+            parts["month"] = number
     if "month" not in parts or "day" not in parts:
         return None
     try:
@@ -338,6 +376,23 @@ def _parts(words: str) -> dict[str, int]:
         value = found.group(kind)
         parts[kind] = _month_number(value) if kind == "month" else int(value)
     return parts
+
+
+_MONTHS_ABROAD = (
+    "januar enero janvier",
+    "februar febrero février",
+    "märz marzo mars",
+    "april abril avril",
+    "mai mayo",
+    "juni junio juin",
+    "juli julio juillet",
+    "august agosto août",
+    "september septiembre septembre",
+    "oktober octubre octobre",
+    "november noviembre novembre",
+    "dezember diciembre décembre",
+)
+"""The months in German, Spanish and French."""
 
 
 def _month_number(name: str) -> int:
