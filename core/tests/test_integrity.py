@@ -129,6 +129,13 @@ def test_a_second_result_is_dropped_and_the_first_one_stays() -> None:
     assert whole_groups(items) == items[:2]
 
 
+def test_a_result_that_is_there_twice_leaves_its_call_answered() -> None:
+    call = AIMemory(content="", tool_calls=[{"id": "a", "name": "look"}])
+    result = ToolMemory(content="found", tool_call_id="a")
+    assert whole_groups([call, result, result]) == [call, result]
+    assert is_whole(whole_groups([call, result, result], [call, result, result]))
+
+
 @given(histories())
 def test_random_histories_are_cut_as_the_oracle_says(items: list[MemoryItem]) -> None:
     assert whole_groups(items) == [items[position] for position in kept_by_oracle(items)]

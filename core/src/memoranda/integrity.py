@@ -69,14 +69,22 @@ def whole_groups(items: Sequence[MemoryItem], history: Sequence[MemoryItem] | No
     ``history`` is what the items were chosen from, the same objects. Pairs and groups are then made in it, so that a
     result whose own call was not chosen cannot pass for the answer to another call of that id.
     """
-    tied = _with_ties(items if history is None else history)
-    if not tied:
+    said = items if history is None else history
+    places = _places_of_ties(said)
+    if not places:
         return list(items)
+    tied = [said[place] for place in places]
     links, missing, orphans, _ = linked_by_calls(tied)
     hidden = orphans | {caller for caller, count in missing.items() if count}
-    if history is not None:
-        chosen = set(map(id, items))
-        hidden.update([at for at, item in enumerate(tied) if id(item) not in chosen], remnants(tied))
+    # The number of each item among those with ties. By its place, since one object may be there twice.
+    numbers: list[int | None]
+    if history is None:
+        by_place = {place: number for number, place in enumerate(places)}
+        numbers = list(map(by_place.get, range(len(items))))
+    else:
+        by_object = {id(item): number for number, item in enumerate(tied)}
+        numbers = [by_object.get(id(item)) for item in items]
+        hidden.update(set(range(len(tied))).difference(numbers), remnants(tied))
     if not hidden:
         return list(items)
     ties = _ties(tied, links)
@@ -84,8 +92,7 @@ def whole_groups(items: Sequence[MemoryItem], history: Sequence[MemoryItem] | No
         for together in _together(ties):
             if not hidden.isdisjoint(together):
                 hidden.update(together)
-    left_out = {id(tied[at]) for at in hidden}
-    return [item for item in items if id(item) not in left_out]
+    return [item for item, number in zip(items, numbers, strict=True) if number not in hidden]
 
 
 def remnants(history: Sequence[MemoryItem]) -> set[int]:
@@ -181,14 +188,14 @@ def linked_by_calls(items: Sequence[MemoryItem]) -> Linked:
     return Linked(links, missing, orphans, unclaimed)
 
 
-def _with_ties(items: Iterable[MemoryItem]) -> list[MemoryItem]:
-    """Return the calls, the results and what is in a group; few windows have any."""
+def _places_of_ties(items: Sequence[MemoryItem]) -> list[int]:
+    """Return where the calls, the results and the members of groups stand; few windows have any."""
     found = []
-    for item in items:
+    for place, item in enumerate(items):
         held = item.__dict__
         kind = held["memory_type"]
         if kind == "tool" or held["group"] is not None or (kind == "ai" and held.get("tool_calls", True)):
-            found.append(item)
+            found.append(place)
     return found
 
 
@@ -199,7 +206,7 @@ def answers_another_agent(items: Sequence[MemoryItem]) -> bool:
     """
     if _are_of_one_agent(items):
         return False
-    linked = linked_by_calls(_with_ties(items))
+    linked = linked_by_calls([items[place] for place in _places_of_ties(items)])
     answering = {link.result for link in linked.links}
     return any(position in answering for position, _ in linked.unclaimed)
 
