@@ -170,7 +170,7 @@ def test_conform_reports_every_case(command: Command) -> None:
     report = json.loads(command("conform", "memory://", "--only", "limit", "--json").stdout)
 
     assert report["conforms"]
-    assert report["passed"] == len(report["cases"]) > 2
+    assert report["passed"] == len(report["cases"]) >= 2
     assert all("limit" in case["name"] for case in report["cases"])
 
 
