@@ -56,10 +56,11 @@ PYTHONS = ["3.11", "3.12", "3.13", "3.14"]
 DOCS = ROOT / "docs" / "mkdocs.yml"
 EXAMPLE = ROOT / "docs" / "examples" / "memoranda-jsonl"
 REPORTS = ROOT / ".nox" / "reports"
-# Each worker of a test run starts servers of its own, so more of them than this cost more than they bring. A module's
-# tests stay with one of them, which makes its clusters, large tables and environments once. They run in the order of
-# SUITES: by default the modules with the fewest tests come last, which are often the longest.
-WORKERS = ["-n", str(min(4, os.cpu_count() or 1)), "--dist=loadfile", "--no-loadscope-reorder"]
+# A worker waits for processes and servers in a quarter of its time, so there is one more than there are cores. Each
+# starts servers of its own, so that many more cost more than they bring. A module's tests stay with one of them, which
+# makes its clusters, large tables and environments once. They run in the order of SUITES: by default the modules with
+# the fewest tests come last, which are often the longest.
+WORKERS = ["-n", str(min(4, (os.cpu_count() or 1) + 1)), "--dist=loadfile", "--no-loadscope-reorder"]
 EVERYTHING = "--everything"
 LONGEST_CASES = "random or sizes or cancelled or megabytes or large"
 """Of the kit, on the example plugin; the last `-k` that pytest is given counts."""
