@@ -191,7 +191,7 @@ _OPENING = re.compile(
     r"(?:well|yeah|yes|yep|yup|oh|wow|hey|hi|hello|thanks|thank you|actually|honestly|btw|by the way|also|plus|anyway|"
     r"now|currently|nowadays|lately|recently|fyi|sure|absolutely|definitely|totally|no|and|but|so|besides|personally|"
     r"fun fact|as you know|these days|(?:it )?turns out(?: that)?|(?:sad|bad|good|big|great|some) news|news|"
-    r"guess what|lol|haha+|hehe|um+|uh+|omg|tbh|no worries|right|nice|cool|great|"
+    r"guess what|yo|lol|haha+|hehe|um+|uh+|omg|tbh|no worries|right|nice|cool|great|"
     r"just|ok|okay|update|quick update|correction|sorry|ugh|so+|yay|finally|unfortunately|sadly|luckily|"
     rf"{_REMINDER}|{WITNESS}|(?:from|starting|as of) (?:{_MONTH_NAME}|now|today|(?:this|last|next) (?:week|month|"
     rf"year))(?: on)?|{SAID_DATE})"

@@ -320,7 +320,7 @@ SPANISH = Language(
 )
 FRENCH = Language(
     "fr",
-    marks=_words("je|j|nous|on|mon|ma|mes|le|la|est|suis|c|allergies?|notre"),
+    marks=_words("je|j|m|nous|on|mon|ma|mes|le|la|est|suis|c|allergies?|notre"),
     clause=_clauses(
         "et|mais|car|parce que|donc",
         r"(?:s['’]il te plaît,? )?(?:n['’]oublie pas|souviens-toi|rappelle-toi|retiens|sache|note|garde en tête) que|"

@@ -127,7 +127,8 @@ _DROPPED = re.compile(
 
 _JOINED = re.compile(
     r"(?:(?:hi|hey|hello|so|ok|btw|yeah|well|um)[,!. ]+)*(?:I|I['’]?m|We)\b[^.;:!?\x00]{0,80}? and "
-    r"(?P<verb>(?:live in|work (?:as|at|for)|study|drive an?|bank with|play|run|smoke|drink|speak|support)\b)"
+    r"(?P<verb>(?:live in|work (?:as|at|for)|study|drive an?|bank with|play|run|smoke|drink|speak|"
+    r"(?:don['’]?t|can['’]?t) eat)\b)"
     r"|(?:I|I['’]ve|We|We['’]ve) (?:(?!(?:who|that|which|he|she|they|his|her)\b)[\w'’-]+ ){1,8}?and "
     r"(?P<past>(?:joined|left|dropped|sold|quit|switched from|moved (?:back )?to|bought an?|became an?|switched to|"
     r"adopted an?|started (?:at|as)|settled in)\b)",
