@@ -34,6 +34,7 @@ def facts_in(text: str) -> set[str]:
         ("ich spiel fußball im verein", {"plays: Fußball"}),
         ("i play tennis and chess", {"plays: tennis", "plays: chess"}),
         ("bin vegetarierin und allergisch gegen soja", {"diet: Vegetarierin", "allergic_to: Soja"}),
+        ("I take insulin.", {"takes: insulin"}),
         ("hab ne katze namens mimi", {"pet: Mimi"}),
         ("j'ai une fille qui s'appelle emma", {"daughter: Emma"}),
         ("hola vivo en sevilla y trabajo en zara", {"lives_in: Sevilla", "employer: Zara"}),

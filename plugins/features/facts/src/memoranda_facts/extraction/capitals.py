@@ -89,7 +89,7 @@ def _words_with_capitals(*, german: bool) -> frozenset[str]:
             "DIET_DE",
             "LANGUAGE_DE",
         )
-    return frozenset(word.lower() for each in lists for word in words()[each] if word[0].isupper())
+    return frozenset(word.lower() for each in lists for word in words()[each] if word[0].isupper()) - {"insulin"}
 
 
 @cache
