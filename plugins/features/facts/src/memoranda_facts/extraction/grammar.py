@@ -32,7 +32,7 @@ def _list(name: str) -> str:
     return f"(?:{'|'.join(sorted(words()[name], key=len, reverse=True))})"
 
 
-UPPER, LOWER = "A-ZÀ-ÖØ-Þ", "a-zà-öø-ÿœ"
+UPPER, LOWER = "A-ZÀ-ÖØ-Þ", "a-zßà-öø-ÿœ"
 """The letters of Western Europe. Patterns with those of all alphabets take twice as long to compile."""
 
 _FURTHER_LETTER = re.compile("[\u0100-\u0152\u0154-\u024f\u0370-\u052f\u1e00-\u1eff]")
@@ -76,6 +76,7 @@ _PHRASES = {name: _list(name) for name in words() if name != "NOT_NAME"} | {
     "DOING": r"(?!playing|learning|working|going|doing|getting|having|using)[a-z]+ing",
     "END": r"(?=\s*(?:[,;:!?)…–—\x00]|\.(?!\w)|- |$)|\s+(?:and|but|so|because|since|while|now|too|any ?more|"
     r"any longer|from now on|again|where|over|after|before|until|instead|btw|to be|"
+    r"lol|haha|rn|atm|pls|tbh|yay|"
     r"which|who|when|though|although|as well|as of (?:now|today|yesterday|this|last)|on weekends|these days|"
     r"right now|at the moment|at|for|"
     r"with (?:my|his|her|our|a|an|two)|"
@@ -140,11 +141,11 @@ _OTHER = (
 )
 _SUBJECTS = {
     Person.FIRST: {
-        "SUBJECT": r"[Ii]\b|[Ii]m\b|[Ww]e\b",
+        "SUBJECT": r"[Ii]\b|[Ii]m\b|[Ii]ve\b|[Ww]e\b",
         "S": rf"(?:[Ii]|[Ww]e){_ADVERBS}(?: do)?",
         "BE": rf"(?:[Ii](?: am|['’]?m)|[Ww]e(?: are|['’]re)){_ADVERBS}",
         "WAS": rf"(?:[Ii] was|[Ww]e were){_ADVERBS}",
-        "HAVE": rf"(?:[Ii]|[Ww]e){_ADVERBS}(?: have(?: got)?|['’]ve got){_ADVERBS}",
+        "HAVE": rf"(?:[Ii]|[Ww]e){_ADVERBS}(?: have(?: got)?|['’]?ve got){_ADVERBS}",
         "MY": "(?:[Mm]y|[Oo]ur)",
         "NOT": r"(?:don['’]?t|do not)",
         "BE_NOT": r"(?:[Ii]['’]?m not|[Ii] am not|[Ii] not|[Ww]e['’]re not|[Ww]e aren['’]t|[Ww]e are not)",
@@ -190,7 +191,8 @@ _OPENING = re.compile(
     r"(?:well|yeah|yes|yep|yup|oh|wow|hey|hi|hello|thanks|thank you|actually|honestly|btw|by the way|also|plus|anyway|"
     r"now|currently|nowadays|lately|recently|fyi|sure|absolutely|definitely|totally|no|and|but|so|besides|personally|"
     r"fun fact|as you know|these days|(?:it )?turns out(?: that)?|(?:sad|bad|good|big|great|some) news|news|"
-    r"guess what|just|ok|okay|update|quick update|correction|sorry|ugh|so+|yay|finally|unfortunately|sadly|luckily|"
+    r"guess what|yo|lol|haha+|hehe|um+|uh+|omg|tbh|no worries|right|nice|cool|great|"
+    r"just|ok|okay|update|quick update|correction|sorry|ugh|so+|yay|finally|unfortunately|sadly|luckily|"
     rf"{_REMINDER}|{WITNESS}|(?:from|starting|as of) (?:{_MONTH_NAME}|now|today|(?:this|last|next) (?:week|month|"
     rf"year))(?: on)?|{SAID_DATE})"
     r"(?:,|:|!|\.+)?\s+",

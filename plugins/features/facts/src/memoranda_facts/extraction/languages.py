@@ -224,7 +224,10 @@ _MONTHS_FR = (
 
 GERMAN = Language(
     "de",
-    marks=_words("ich|wir|mir|mein|meine|unser|unsere|bin|ist|sind|haben|habe|wurde|nehme|rauchfrei seit|allergien?"),
+    marks=_words(
+        r"ich|hab|neue|vertrage|lieblings\w+|wir|mir|mein|meine|unser|unsere|bin|ist|sind|haben|habe|wurde|"
+        r"nehme|rauchfrei seit|allergien?"
+    ),
     witness=_witness(
         r"(?:(?:mein|meine|der|die) )?(?:\w*arzt|\w*ärztin|Doktor|\w+(?:ologe|ologin)|test|allergietest|befund) "
         r"(?:sagt|meint|hat (?:mir )?gesagt|sagte|zeigt|hat gezeigt)(?: mir)?,?(?: dass)?"
@@ -245,7 +248,7 @@ GERMAN = Language(
     ),
     phrases={
         "END": _end(
-            r"und|aber|weil|seit|sondern|\w+tag|mit|für|am|im|in|bei|jetzt|nun|denn|wo|der|die|das|wegen|letzte\w*|gestern|heute|vor"
+            r"und|gegen|aber|weil|seit|sondern|\w+tag|mit|für|am|im|in|bei|jetzt|nun|denn|wo|der|die|das|wegen|letzte\w*|gestern|heute|vor"
         ),
         "WHEN": r"(?:gestern|heute|seit \w+|letzte[ns]? \w+|diese[ns]? \w+|vor \w+ \w+|im \w+|am \w+|endlich|gerade|"
         r"inzwischen|"
@@ -268,7 +271,8 @@ GERMAN = Language(
 SPANISH = Language(
     "es",
     marks=_words(
-        "yo|mi|mis|me|ya|vivo|vivimos|trabajo|soy|estoy|tengo|hemos|dejé|murió|nos|toco|juego|aprendo|vendí|ahora|rompimos|"
+        "yo|mi|mis|me|ya|tenemos|tenía|compré|"
+        "vivo|vivimos|trabajo|soy|estoy|tengo|hemos|dejé|murió|nos|toco|juego|aprendo|vendí|ahora|rompimos|"
         "renuncié|perdí|fumo|tomo|mudamos|trabajamos|he vuelto|vuelvo a|volví a|"
         r"no como|bebo|hablo|estudio|llamo|mis hij[oa]s|cumplí|cumplo|acabo de|acabamos de|uso|cumplo|juego|aprendo|"
         r"regres\w+|estamos|planeamos|cancelamos|murió|falleció|perdimos|tuvimos que|"
@@ -316,7 +320,7 @@ SPANISH = Language(
 )
 FRENCH = Language(
     "fr",
-    marks=_words("je|j|nous|on|mon|ma|mes|le|la|est|suis|c|allergies?|notre"),
+    marks=_words("je|j|m|nous|on|mon|ma|mes|le|la|est|suis|c|allergies?|notre"),
     clause=_clauses(
         "et|mais|car|parce que|donc",
         r"(?:s['’]il te plaît,? )?(?:n['’]oublie pas|souviens-toi|rappelle-toi|retiens|sache|note|garde en tête) que|"

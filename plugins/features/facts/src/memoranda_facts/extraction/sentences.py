@@ -9,8 +9,8 @@ from datetime import date, datetime, timedelta
 from typing import Literal, NamedTuple
 
 from memoranda_backend.text.terms import MONTHS
+from memoranda_facts.extraction.capitals import with_capitals
 from memoranda_facts.extraction.quotations import is_text_to_work_on, own_text
-from memoranda_facts.extraction.rule_table import with_capitals
 
 _AS_READ = re.compile(r"[\x00-\x7f¡-¬®-˿‐-‧‰-⁞]*")
 """Characters that rules read as they are; none of them joins another."""
@@ -63,7 +63,7 @@ _UNREAL = re.compile(
 )
 _REPORTED = re.compile(
     r"\b(?:sa(?:y|ys|id|ying)(?! goodbye)|tell(?:s|ing)?|told|ask(?:s|ed|ing)?|claim(?:s|ed|ing)?|hear[ds]?|"
-    r"think(?:s|ing)?|thought|believ(?:e|es|ed|ing)|guess(?:es|ed)?|hop(?:e|es|ed|ing)|"
+    r"think(?:s|ing)?|thought|believ(?:e|es|ed|ing)|guess(?:es|ed)?(?! what\b)|hop(?:e|es|ed|ing)|"
     r"want(?:s|ed)?(?! you to (?:remember|know|note|keep)\b)|wonder(?:s|ed|ing)?|assum(?:e|es|ed)|"
     r"according to|mention(?:s|ed)|wrote|writes|insist(?:s|ed)|swears?|swore|reckon|seems?|rumou?r|doubt|"
     r"not that|it's not|isn't that|never|"
@@ -126,8 +126,9 @@ _DROPPED = re.compile(
 """The verbs before which people leave out "I" in a chat."""
 
 _JOINED = re.compile(
-    r"(?:(?:hi|hey|hello)[,!. ]+)?(?:I|I['’]m|We)\b[^.;:!?\x00]{0,80}? and "
-    r"(?P<verb>(?:live in|work (?:as|at|for)|study|drive an?|bank with)\b)"
+    r"(?:(?:hi|hey|hello|so|ok|btw|yeah|well|um)[,!. ]+)*(?:I|I['’]?m|We)\b[^.;:!?\x00]{0,80}? and "
+    r"(?P<verb>(?:live in|work (?:as|at|for)|study|drive an?|bank with|play|run|smoke|drink|speak|"
+    r"(?:don['’]?t|can['’]?t) eat)\b)"
     r"|(?:I|I['’]ve|We|We['’]ve) (?:(?!(?:who|that|which|he|she|they|his|her)\b)[\w'’-]+ ){1,8}?and "
     r"(?P<past>(?:joined|left|dropped|sold|quit|switched from|moved (?:back )?to|bought an?|became an?|switched to|"
     r"adopted an?|started (?:at|as)|settled in)\b)",
@@ -295,7 +296,7 @@ def said_date(words: str, spoken: str) -> str | None:
 
 def day_of_year(words: str) -> str | None:
     """Return a day that comes each year as "MM-DD", from words such as "March 5th" or "the 5th of March"."""
-    parts = _parts(words)
+    parts = _parts(words.title())
     for number, names in enumerate(_MONTHS_ABROAD, start=1):
         if words.lower().split()[-1] in names.split():
             parts["month"] = number
