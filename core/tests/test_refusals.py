@@ -196,3 +196,12 @@ async def test_what_a_store_does_not_declare_is_refused() -> None:
         with pytest.raises(UnsupportedError):
             await made(store, call)
     assert await store.count() == 0
+
+
+@pytest.mark.parametrize("method", ["search", "count", "window", "clear", "purge", "pop"])
+@pytest.mark.parametrize("scoped", [False, True])
+async def test_a_filter_that_is_no_metadata_is_refused_by_every_method(method: str, scoped: bool) -> None:
+    store = InMemoryStore()
+    given: Any = {"user_id": "ada"}
+    with pytest.raises(InputError, match="metadata must be a MemoryMetadata, not dict"):
+        await getattr(store.scoped(user_id="ada") if scoped else store, method)(metadata=given)

@@ -84,8 +84,9 @@ def names_nothing(metadata: MemoryMetadata) -> bool:
 
 
 def check_clearing(metadata: MemoryMetadata | None) -> None:
-    """Raise InputError for an empty metadata filter: clearing all is asked for by giving no filter."""
-    if metadata is not None and names_nothing(metadata):
+    """Raise InputError for what is no metadata filter, and for an empty one: clearing all is asked for without any."""
+    named = check_filter(metadata)
+    if named is not None and names_nothing(named):
         raise InputError(
             "An empty MemoryMetadata would remove everything, which is rarely meant. Name a user, session, task, "
             "agent or namespace; or leave metadata out to remove all.",
