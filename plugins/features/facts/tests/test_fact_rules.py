@@ -79,6 +79,11 @@ def test_the_speaker_is_read(text: str, expected: set[str]) -> None:
         ("Bob's wife is Carol.", {"Bob wife: Carol"}),
         ("Anna's favorite color is green.", {"Anna favorite_color: green"}),
         ("Tom is no longer a teacher.", {"-Tom job: teacher"}),
+        ("Tom is my brother.", {"brother: Tom"}),
+        ("Sanne is my wife now.", {"wife: Sanne"}),
+        ("She said Tom is my brother.", set()),
+        ("Tom is my brother's friend.", set()),
+        ("Sanne is my wife in the game.", set()),
     ],
 )
 def test_others_are_read_by_name_or_by_a_relation_that_means_one_person(text: str, expected: set[str]) -> None:
