@@ -14,7 +14,7 @@ from functools import cache
 
 from memoranda_facts.extraction.grammar import LOWER, UPPER, Person, has_further_letters, pattern
 from memoranda_facts.extraction.rule_table import Rule, rules, words
-from memoranda_facts.extraction.sentences import Sentence
+from memoranda_facts.extraction.sentences import MONTHS_ABROAD, Sentence
 
 Needed = tuple[tuple[str, ...], ...]
 """Of each of these groups, one text must be there."""
@@ -208,19 +208,13 @@ def _title(trades: str) -> str:
     return rf"(?:{'|'.join(words()[trades])})(?: de [{LOWER}]+)?"
 
 
-_MONTHS_DE = "(?:januar|februar|märz|april|mai|juni|juli|august|september|oktober|november|dezember)"
+_MONTHS_DE = f"(?:{MONTHS_ABROAD['de']})"
 _TIMES_DE = (
     rf"(?:{_MONTHS_DE}|(?:tag|woche|monat|jahr)\w*|\w+tag|wochenende|frühling|frühjahr|sommer|herbst|winter|anfang|ende|"
     r"gestern|heute|kurzem|neuestem|\d{4})\b"
 )
-_MONTHS_ES = (
-    "(?:enero|febrero|marzo|abril|mayo|junio|julio|agosto|septiembre|octubre|noviembre|diciembre|primavera|verano|otoño|"
-    "invierno)"
-)
-_MONTHS_FR = (
-    "(?:janvier|février|mars|avril|mai|juin|juillet|août|septembre|octobre|novembre|décembre|printemps|été|automne|"
-    "hiver)"
-)
+_MONTHS_ES = f"(?:{MONTHS_ABROAD['es']}|primavera|verano|otoño|invierno)"
+_MONTHS_FR = f"(?:{MONTHS_ABROAD['fr']}|printemps|été|automne|hiver)"
 
 GERMAN = Language(
     "de",

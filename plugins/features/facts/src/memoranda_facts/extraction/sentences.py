@@ -42,6 +42,13 @@ def readable(text: str) -> tuple[str, Sequence[int]]:
 LONGEST = 1000
 """How many characters a sentence may have; what is longer is a list or a log, and no sentence that rules can read."""
 
+MONTHS_ABROAD = {
+    "de": "januar|februar|märz|april|mai|juni|juli|august|september|oktober|november|dezember",
+    "es": "enero|febrero|marzo|abril|mayo|junio|julio|agosto|septiembre|octubre|noviembre|diciembre",
+    "fr": "janvier|février|mars|avril|mai|juin|juillet|août|septembre|octobre|novembre|décembre",
+}
+"""The months of languages other than English, in order, as a part of a pattern."""
+
 _ABBREVIATION = re.compile(r"\b(?:Mr|Mrs|Ms|Dr|Prof|St|Jr|Sr|vs|etc|e\.g|i\.e|[A-Z])\.$")
 _END = re.compile(
     r"[.!?…]+(?=[\s\x00]|$)(?!(?<=\d\.) (?:Jan|Feb|Mär|Apr|Mai|Jun|Jul|Aug|Sep|Okt|Nov|Dez)[a-zä]*\b)|\n+"
@@ -297,9 +304,11 @@ def said_date(words: str, spoken: str) -> str | None:
 def day_of_year(words: str) -> str | None:
     """Return a day that comes each year as "MM-DD", from words such as "March 5th" or "the 5th of March"."""
     parts = _parts(words.title())
-    for number, names in enumerate(_MONTHS_ABROAD, start=1):
-        if words.lower().split()[-1] in names.split():
-            parts["month"] = number
+    last = "".join(words.lower().split()[-1:])
+    for names in MONTHS_ABROAD.values():
+        months = names.split("|")
+        if last in months:
+            parts["month"] = months.index(last) + 1
     if "month" not in parts or "day" not in parts:
         return None
     try:
@@ -377,23 +386,6 @@ def _parts(words: str) -> dict[str, int]:
         value = found.group(kind)
         parts[kind] = _month_number(value) if kind == "month" else int(value)
     return parts
-
-
-_MONTHS_ABROAD = (
-    "januar enero janvier",
-    "februar febrero février",
-    "märz marzo mars",
-    "april abril avril",
-    "mai mayo",
-    "juni junio juin",
-    "juli julio juillet",
-    "august agosto août",
-    "september septiembre septembre",
-    "oktober octubre octobre",
-    "november noviembre novembre",
-    "dezember diciembre décembre",
-)
-"""The months in German, Spanish and French."""
 
 
 def _month_number(name: str) -> int:
