@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
+import memoranda
 from memoranda import HumanMemory
 from memoranda.store import InMemoryStore
 from memoranda_facts import Fact, Facts
@@ -21,6 +22,15 @@ async def told(*texts: str, extractor: RuleExtractor | None = None) -> Facts:
         await handle.add(HumanMemory(content=text, created_at=f"2026-{month:02d}-10T09:00:00+00:00"))
         await run.run()
     return facts
+
+
+async def in_prompts(*texts: str) -> list[str]:
+    """Return what prompts show of Nora after she said some things, one each month of 2026."""
+    async with memoranda.open("memory://", facts="rules") as store:
+        nora = store.scoped(user_id="nora", session_id="s")
+        for month, text in enumerate(texts, start=1):
+            await nora.add(HumanMemory(content=text, created_at=f"2026-{month:02d}-10T09:00:00+00:00"))
+        return await nora.known(tokens=200)
 
 
 async def holding(*texts: str) -> list[str]:
@@ -193,6 +203,45 @@ async def test_a_doubt_is_a_dispute_and_both_are_shown() -> None:
     ]
     facts = await told("I live in Lisbon.", "Not sure if I still live in Lisbon.")
     assert [fact.state for fact in await facts.current()] == ["disputed"]
+
+
+@pytest.mark.parametrize(
+    ("before", "later"),
+    [
+        ("I live in Utrecht.", "Not sure if I still live in Utrecht."),
+        ("I live in Utrecht.", "we moved!"),
+        ("I live in Utrecht.", "I moved house last month."),
+        ("Ich wohne in Köln.", "Wir sind endlich umgezogen!"),
+        ("Vivo en Sevilla.", "¡Nos hemos mudado!"),
+        ("J'habite à Lyon.", "On a déménagé !"),
+    ],
+)
+async def test_a_prompt_says_what_its_user_is_no_longer_sure_of(before: str, later: str) -> None:
+    (line,) = await in_prompts(before, later)
+    assert line.startswith("lives in ")
+    assert line.endswith("; disputed)")
+
+
+async def test_who_moved_and_says_where_has_no_doubt() -> None:
+    lines = await in_prompts("I live in Utrecht.", "We moved! The new place is in Haarlem, boxes everywhere.")
+    assert lines == ["lives in Haarlem (since 2026-02-10; before: Utrecht)"]
+    assert await in_prompts("I live in Utrecht.", "We moved.", "I live in Utrecht.") == [
+        "lives in Utrecht (since 2026-01-10)"
+    ]
+
+
+@pytest.mark.parametrize(
+    "text", ["We moved on.", "I moved. Your turn.", "We moved the meeting.", "My sister moved.", "Have we moved?"]
+)
+async def test_who_moves_something_else_doubts_nothing(text: str) -> None:
+    assert await in_prompts("I live in Utrecht.", text) == ["lives in Utrecht (since 2026-01-10)"]
+
+
+@pytest.mark.parametrize(
+    "text", ["¡Nos hemos mudado a Cádiz!", "¡Hola! ¡Me mudé a Cádiz!", "Por cierto, ¡vivo en Cádiz!"]
+)
+async def test_a_spanish_exclamation_is_read(text: str) -> None:
+    assert await holding("Vivo en Sevilla.", text) == ["Cádiz"]
 
 
 async def test_a_doubt_about_nothing_that_is_known_says_nothing() -> None:

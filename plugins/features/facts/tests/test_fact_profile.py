@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 import memoranda
 from memoranda import HumanMemory
 from memoranda.store import InMemoryStore
-from memoranda_facts import Facts
+from memoranda_facts import Candidate, Facts
 from memoranda_facts.extraction import everyday_schema
+from memoranda_facts.records import MANUAL
 
 
 @pytest.fixture
@@ -152,3 +155,12 @@ async def test_what_is_not_denied_any_more_is_said_without_two_denials(facts: Fa
         "eats carne again (since 2026-06)",
         "watches series again (since 2026-07)",
     ]
+
+
+async def test_an_assistants_doubt_changes_nothing_where_only_the_user_counts(facts: Facts) -> None:
+    await facts.set("nora", "allergic_to", "peanuts", valid_from="2026-01", sources="manual", trust="user")
+    doubt = Candidate("nora", "allergic_to", "peanuts", "end", valid_to="2026-02", sources=(MANUAL,), doubtful=True)
+    await facts.apply([doubt], trust="agent")
+    assert await facts.profile_lines(min_trust="user") == ["allergic to peanuts (since 2026-01)"]
+    await facts.apply([replace(doubt, valid_to="2026-03")], trust="user")
+    assert await facts.profile_lines(min_trust="user") == ["allergic to peanuts (since 2026-01; disputed)"]

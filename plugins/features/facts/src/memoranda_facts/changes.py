@@ -15,7 +15,6 @@ from memoranda_facts.records import SAME_AS, Record, Slot
 from memoranda_facts.results import (
     Candidate,
     Fact,
-    Provenance,
     Receipt,
     Sources,
     handle_trust,
@@ -211,7 +210,7 @@ class Changes(FactWriting):
         named = [named_sources(candidate.sources) for candidate in candidates]
         held = await self._items([item_id for sources in named for item_id in missing_items(sources)])
         backed = [
-            (candidate, _as_sure(self._supported(sources, held, trust), candidate))
+            (candidate, self._supported(sources, held, trust))
             for candidate, sources in zip(candidates, named, strict=True)
         ]
         drafts = [(self._proposed(candidate, provenance), candidate, provenance) for candidate, provenance in backed]
@@ -239,10 +238,3 @@ class Changes(FactWriting):
             known = list(earlier.values())
             return Receipt(known[0].change, "apply", tuple(earlier), known[0].at, known[0].rule, new=False)
         return await self._receipt("apply", written, logs)
-
-
-def _as_sure(provenance: Provenance, candidate: Candidate) -> Provenance:
-    """Return the sources of a candidate, with lower trust if it is doubtful."""
-    if not candidate.doubtful:
-        return provenance
-    return replace(provenance, trust=list(Trust)[max(0, provenance.trust.rank - 1)])

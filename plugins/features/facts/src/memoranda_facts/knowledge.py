@@ -38,7 +38,7 @@ class Names:
         for record in active_records(recorded) if logs else ():
             key = self._key(record.subject)
             if record.predicate != SAME_AS and record.kind in ("set", "correct", "confirm"):
-                ranks[key] = max(Trust(record.trust).rank, ranks.get(key, 0))
+                ranks[key] = max(record.rank, ranks.get(key, 0))
         for key, log in logs.items():
             for fact in Timeline(log, "one", key, SAME_AS).at(log[-1].at)[:1]:
                 parent = self._key(fact.object.subject) if isinstance(fact.object, Ref) else key

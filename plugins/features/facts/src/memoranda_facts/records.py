@@ -73,7 +73,7 @@ class Record:
     ``value`` is what a set or a correction asserts, and which value an end is about, which is of the time ``valid_to``.
     ``targets`` are the entries that a correction, a confirmation or a retraction is about, or that are forgotten;
     ``undoes`` is the change that an undo takes back. ``at`` is the recorded time: entries of one change share it, and
-    later ones of the slot have a later one.
+    later ones of the slot have a later one. ``trust`` is that of the sources, even where they are ``doubtful`` of it.
     """
 
     id: str
@@ -95,6 +95,12 @@ class Record:
     depends_on: tuple[str, ...] = ()
     rule: str = "manual"
     key: str | None = None
+    doubtful: bool = False
+
+    @property
+    def rank(self) -> int:
+        """How much it counts against others, as a rank of trust: a doubt less than what its sources are sure of."""
+        return max(0, Trust(self.trust).rank - self.doubtful)
 
     def dumped(self) -> str:
         """Return the record as JSON; what has its default is left out."""
@@ -110,7 +116,7 @@ class Record:
         for name in ("valid_from", "valid_to", "undoes", "key"):
             if getattr(self, name) is not None:
                 held[name] = getattr(self, name)
-        for name, usual in (("trust", "user"), ("rule", "manual"), ("confidence", 1.0)):
+        for name, usual in (("trust", "user"), ("rule", "manual"), ("confidence", 1.0), ("doubtful", False)):
             if getattr(self, name) != usual:
                 held[name] = getattr(self, name)
         if self.qualifiers:
@@ -153,6 +159,8 @@ def _check(record: Record) -> None:
     if not all(isinstance(text, str) for text in texts) or not record.sources:
         raise ValueError("a text is missing")
     if not isinstance(record.qualifiers, Mapping) or not isinstance(record.confidence, (int, float)):
+        raise ValueError("a field is of another type")
+    if not isinstance(record.doubtful, bool):
         raise ValueError("a field is of another type")
     if record.kind not in get_args(ChangeKind) or (record.kind in _ASSERTING and record.value is None):
         raise ValueError("this kind of change asserts something else")

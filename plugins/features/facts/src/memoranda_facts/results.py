@@ -24,8 +24,8 @@ class Candidate:
     - ``correct`` says that ``replaces`` was never true, and that the object is, if there is one. Without ``replaces``,
       it is about what holds in a slot of one value.
 
-    ``sources`` are the items that say so, with spans. What is ``doubtful`` is trusted one level less than they are, so
-    that it disputes what holds and replaces nothing.
+    ``sources`` are the items that say so, with spans. What is ``doubtful`` counts one level less than what they
+    are sure of, so that it disputes what holds and replaces nothing.
     """
 
     subject: str

@@ -100,14 +100,14 @@ def active_records(log: Iterable[Record]) -> list[Record]:
     kept = []
     for record in reversed(list(log)):
         if record.change in undone:
-            rank = max(Trust(record.trust).rank, confirmed.get(record.id, 0))
+            rank = max(record.rank, confirmed.get(record.id, 0))
             if record.kind == "forget" or undone[record.change] >= rank:
                 continue
         if record.undoes is not None:
-            undone[record.undoes] = max(Trust(record.trust).rank, undone.get(record.undoes, 0))
+            undone[record.undoes] = max(record.rank, undone.get(record.undoes, 0))
         elif record.kind == "confirm":
             for target in record.targets:
-                confirmed[target] = max(Trust(record.trust).rank, confirmed.get(target, 0))
+                confirmed[target] = max(record.rank, confirmed.get(target, 0))
         kept.append(record)
     return kept[::-1]
 
@@ -212,14 +212,12 @@ class Timeline:
                 end = AFTER_ALL if self.kind == "event" else end_of(record.valid_to)  # What happened, has happened.
                 self._starts.setdefault(start, record.valid_from or start)
                 self._stops.setdefault(end, record.valid_to or end)
-                found[record.id] = Assertion(
-                    record, same_value(record.value), start, end, Trust(record.trust).rank, support=[]
-                )
+                found[record.id] = Assertion(record, same_value(record.value), start, end, record.rank, support=[])
             elif record.kind == "confirm":
                 for target in record.targets:
                     if target in found:
                         found[target].support.append(record)
-                        found[target].rank = max(found[target].rank, Trust(record.trust).rank)
+                        found[target].rank = max(found[target].rank, record.rank)
         return list(found.values())
 
     def _taken_back(self, found: list[Assertion]) -> tuple[list[Assertion], list[Assertion]]:
@@ -233,7 +231,7 @@ class Timeline:
         standing, gone = [], []
         for assertion in found:
             against = denied.get(assertion.record.id, ())
-            if any(record.kind == "forget" or Trust(record.trust).rank >= assertion.rank for record in against):
+            if any(record.kind == "forget" or record.rank >= assertion.rank for record in against):
                 gone.append(assertion)
                 continue
             if against or assertion.record.change in doubted:
@@ -249,7 +247,7 @@ class Timeline:
                 moment = end_of(record.valid_to or record.at)
                 self._stops.setdefault(moment, record.valid_to or moment)
                 about = None if record.value is None else same_value(record.value)
-                insort(ends.setdefault(about, []), (moment, Trust(record.trust).rank))
+                insort(ends.setdefault(about, []), (moment, record.rank))
         for assertion in self.assertions:
             stop = assertion.end
             for about in (None, assertion.same):

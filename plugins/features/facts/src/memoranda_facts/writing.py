@@ -78,6 +78,7 @@ class FactWriting(FactReading):
             valid_to=as_given(candidate.valid_to, "valid_to"),
             qualifiers=checked_qualifiers(candidate.qualifiers),
             confidence=checked_confidence(candidate.confidence),
+            doubtful=candidate.doubtful,
         )
         return replace(draft, key=_key_of(draft, provenance) or uuid.uuid4().hex)
 

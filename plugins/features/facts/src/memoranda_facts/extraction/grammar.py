@@ -104,6 +104,8 @@ _PHRASES = {name: _list(name) for name in words() if name != "NOT_NAME"} | {
     "HIS": "(?:my|his|her|their)",
     "LASTED": r"(?: for (?:about |over |almost |the (?:last|past) )?(?P<lasted>(?:\d+|a|two|three|four|five|six|seven|"
     r"eight|nine|ten) (?:years?|months?|weeks?)))?",
+    "MOVED_WHEN": r"(?:yesterday|today|again|recently|last (?:week|month|year|weekend|\w+day)|"
+    r"this (?:week|month)|finally)",
     "NAME": _FULL_NAME,
     "NAME_OF": rf"{_NAME}(?![\w-])",
     "OCCUPATION": rf"(?:(?!(?:{_NOT_A_TRADE})\b)[A-Za-zà-ÿ/-]+ ){{0,3}}"

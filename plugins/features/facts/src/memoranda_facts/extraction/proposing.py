@@ -159,7 +159,8 @@ class Statement:
         for each in found:
             late = date is not None and end_of(date) > each.start
             made = self._candidate(subject, each.predicate, each.value, end)
-            yield replace(made, kind="end", valid_to=date if late else self.said.at)
+            ended = date if late else self.said.at
+            yield replace(made, kind="end", valid_to=ended, doubtful=self.rule.is_unsure)
         if not found and not given.known and value is not None and given.predicate not in _OF_A_KIND:
             made = self._candidate(subject, given.predicate, value, end)
             yield replace(made, kind="end", valid_to=date or self.said.at)

@@ -170,6 +170,11 @@ class Rule:
         return "alone" in self.flags
 
     @property
+    def is_unsure(self) -> bool:
+        """True if what it ends may still hold."""
+        return "unsure" in self.flags
+
+    @property
     def replaces(self) -> bool:
         """True if a value is set only where it takes the place of one that is known."""
         return "replaces" in self.flags

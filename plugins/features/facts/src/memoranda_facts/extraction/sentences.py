@@ -203,7 +203,7 @@ def sentences(text: str, *, tagged: bool = False) -> Iterator[Sentence]:
     """
     if is_text_to_work_on(text):
         return
-    for start, sentence in _split(with_capitals(own_text(text))):
+    for start, sentence in _split(with_capitals(own_text(text).replace("¡", " "))):
         if len(sentence) > LONGEST:
             continue
         stated = _before_question(sentence, tagged)
