@@ -47,9 +47,10 @@ async def erase(store: Store, ids: Iterable[str], *, themselves: bool = True) ->
     hides, rewrites = (each in store.capabilities for each in (Capability.DELETE, Capability.ADD_DELETED))
     deleted = await hidden_ids(store) if hides else set()
     held = {found.id: found async for found in store.scan(include_deleted=hides)}
+    stood_for = stood_for_by_missing(held.values())
     kept: dict[str, set[str]] = {}
     for found in _in_order_of_making(held.values()):
-        lost = gone.intersection(sources_of(found))
+        lost = {each for each in sources_of(found) if not gone.isdisjoint((each, *stood_for.get(each, ())))}
         if found.id in gone or not lost:
             continue
         stays = rewrites or found.id not in deleted
@@ -98,6 +99,19 @@ def _in_order_of_making(everything: Collection[MemoryItem]) -> list[MemoryItem]:
             waiting.append((item, True))
             waiting += [(derived[source], False) for source in sources_of(item) if source in derived]
     return list(ordered.values())
+
+
+def stood_for_by_missing(everything: Collection[MemoryItem]) -> dict[str, list[str]]:
+    """Return for each summary that is not there any more the ids of the items that it stood for.
+
+    What was made from it was made from them, too, and only they still say so.
+    """
+    there = {item.id for item in everything}
+    found: dict[str, list[str]] = {}
+    for item in everything:
+        if item.archived_by is not None and item.archived_by not in there:
+            found.setdefault(item.archived_by, []).append(item.id)
+    return found
 
 
 def hidden_by(everything: Iterable[MemoryItem], gone: Collection[str]) -> dict[str, str]:

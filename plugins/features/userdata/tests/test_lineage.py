@@ -182,3 +182,17 @@ async def test_erasing_what_was_purged_before_takes_what_was_made_from_it(store:
     await store.purge("page")
     erasure = await erase(store, ["page"])
     assert set(erasure.purged) == {"first", "second", "alone"}
+
+
+@pytest.mark.parametrize("remove", ["purge", "delete"])
+async def test_a_summary_of_a_summary_that_went_alone_goes_with_what_both_were_made_from(
+    store: Store, remove: str
+) -> None:
+    await conversation(store)
+    await getattr(store, remove)("first")
+
+    assert {item.id for item in await descendants(store, "page")} == {"second", "note", "alone"}
+    erased = await erase(store, ["page"])
+
+    assert {"page", "second", "alone"} <= set(erased.purged)
+    assert [item.id async for item in store.scan(include_deleted=True) if "canary" in item.content] == []

@@ -15,7 +15,7 @@ from memoranda.errors import InputError
 from memoranda.items import MemoryItem, MemoryMetadata, now_text, sources_of
 from memoranda.store import Capability, Erasing
 from memoranda.store.backend import moment_text
-from memoranda.store.lineage import archived_as, changed_item, hidden_by
+from memoranda.store.lineage import archived_as, changed_item, hidden_by, stood_for_by_missing
 from memoranda.store.owners import DIRECTORY, space_of
 from memoranda.trust import origin_of
 
@@ -281,6 +281,9 @@ def _derived(everything: Collection[MemoryItem], roots: Collection[str]) -> list
     for item in everything:
         for source in sources_of(item):
             made.setdefault(source, []).append(item.id)
+    for summary, ids in stood_for_by_missing(everything).items():
+        for item_id in ids:
+            made.setdefault(item_id, []).extend(made.get(summary, ()))
     found: set[str] = set()
     waiting = list(roots)
     while waiting:
