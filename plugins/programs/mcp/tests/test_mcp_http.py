@@ -20,7 +20,7 @@ from mcp.shared.exceptions import MCPError
 import memoranda
 from memoranda import HumanMemory
 from memoranda.errors import InputError
-from memoranda_mcp.http import Tokens, read_tokens
+from memoranda_mcp.http import TokenFile, Tokens, read_tokens
 
 Started = Callable[..., StdioServerParameters]
 ADA, GRACE = "ada's-token-0123456789", "grace's-token-0123456789"
@@ -147,6 +147,34 @@ def test_tokens_that_protect_nothing_are_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="from users to tokens") as refused:
         read_tokens(path)
     assert ADA not in str(refused.value)
+
+
+async def test_a_token_that_is_taken_out_of_the_file_is_refused(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "tokens.json"
+
+    def write(text: str) -> None:
+        path.with_suffix(".new").write_text(text)
+        path.with_suffix(".new").rename(path)
+
+    write(json.dumps({"ada": ADA, "grace": GRACE}))
+    tokens = TokenFile(path)
+    assert (await tokens.verify_token(ADA)) is not None
+    write(json.dumps({"grace": GRACE}))
+    assert await tokens.verify_token(ADA) is None
+    assert (await tokens.verify_token(GRACE)) is not None
+    for broken in ("{}", f'{{"ada": "{ADA}"'):
+        write(broken)
+        assert await tokens.verify_token(GRACE) is None
+    assert "no token is taken" in caplog.text
+    assert ADA not in caplog.text
+    write(json.dumps({"ada": ADA}))
+    found = await tokens.verify_token(ADA)
+    assert found is not None
+    assert found.subject == "ada"
+    path.unlink()
+    assert await tokens.verify_token(ADA) is None
 
 
 async def test_a_token_reads_what_is_granted_to_its_user_as_long_as_it_is(started: Started, tmp_path: Path) -> None:

@@ -83,12 +83,12 @@ def import_graph(
 
 
 def _tokens(settings: Settings, path: Path | None) -> Tokens:
-    from memoranda_mcp.http import Tokens, read_tokens
+    from memoranda_mcp.http import TokenFile, Tokens
 
     if path is not None:
         if settings.user is not None:
             raise InputError("--tokens names the users; leave --user out.", field="user")
-        return Tokens(read_tokens(path))
+        return TokenFile(path)
     token = os.environ.get(TOKEN_VARIABLE)
     if settings.user is None or not token:
         raise InputError(

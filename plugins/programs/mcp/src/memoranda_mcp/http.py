@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hmac
 import json
 import logging
@@ -76,6 +77,36 @@ def read_tokens(path: Path) -> dict[str, str]:
     if not isinstance(found, dict) or not all(user and isinstance(token, str) for user, token in found.items()):
         raise InputError(f"{path} must hold a JSON object from users to tokens.", field="tokens")
     return found
+
+
+class TokenFile(Tokens):
+    """The tokens in a file, which is read again when it has changed: one that is taken out of it is refused then."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._read_at = _state_of(path)
+        super().__init__(read_tokens(path))
+
+    async def verify_token(self, token: str) -> AccessToken | None:
+        """Return the user of a token as the file is now. While it cannot be read, nobody has one."""
+        state = await asyncio.to_thread(_state_of, self._path)
+        if state != self._read_at:
+            self._read_at = state
+            try:
+                self._users = Tokens(await asyncio.to_thread(read_tokens, self._path))._users
+            except InputError as error:
+                self._users = {}
+                logger.error("%s Until it is mended, no token is taken.", error)
+        return await super().verify_token(token)
+
+
+def _state_of(path: Path) -> tuple[int, ...] | None:
+    """Return what changes with a file; None if it is not there."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_ino, found.st_size, found.st_mtime_ns
 
 
 class ScopedMemories:
