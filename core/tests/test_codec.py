@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import field_serializer
 
 from memoranda import AIMemory, HumanMemory, MemoryItem, MemoryMetadata, MemoryStatus, SystemMemory, ToolMemory
 from memoranda.errors import CorruptStoreError, InputError
@@ -291,3 +292,36 @@ def test_a_new_item_of_wrong_fields_is_refused_as_by_its_class(fields: dict[str,
     with pytest.raises(InputError) as raised:
         new_item(fields, MemoryMetadata(), now_text())
     assert raised.value.field == field
+
+
+class Kept(MemoryItem):
+    """An item with a field that may hold anything, one that is made into text, and one of bytes."""
+
+    memory_type: str = "kept"
+    anything: Any = None
+    secret: Any = None
+    raw: bytes = b""
+
+    @field_serializer("secret")
+    def _as_text(self, value: Any) -> str:
+        return repr(value)
+
+
+@pytest.mark.parametrize(
+    "value", [b"x", b"\xff", {1, 2}, {"a": b"x"}, {1: 2}, datetime(2026, 1, 1, tzinfo=UTC), object()]
+)
+async def test_a_field_for_anything_takes_what_json_gives_back_and_nothing_else(value: Any) -> None:
+    with pytest.raises(InputError, match=r"^anything") as refused:
+        await InMemoryStore().add(Kept(content="", anything=value))
+    assert str(refused.value.field).startswith("anything")
+    check_item(Kept(content="", anything={"a": [1, 2.5, None, "x"]}))
+
+
+def test_a_field_that_is_written_in_a_way_of_its_own_is_not_looked_into() -> None:
+    assert dump_item(Kept(content="", secret={1}))["secret"] == "{1}"
+    assert dump_item(Kept(content="", raw=b"x"))["raw"] == "x"
+
+
+def test_what_pydantic_cannot_write_is_named() -> None:
+    with pytest.raises(InputError, match="raw has a value that cannot be written as JSON"):
+        check_item(Kept(content="", raw=b"\xff"))

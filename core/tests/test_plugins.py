@@ -344,7 +344,9 @@ def test_item_types_are_loaded_when_they_are_met(make_plugin: MakePlugin) -> Non
     assert types.get("ghost", MemoryItem) is MemoryItem
     assert types.get("number", MemoryItem) is MemoryItem
     assert types.get("unheard of") is None
-    assert set(types) >= {"human", "ai", "tool", "system", "note"}
+    assert {"human", "ai", "tool", "system", "note"} <= set(types)
+    assert {"ghost", "number"}.isdisjoint({**types})
+    assert len(types) == len({**types})
 
 
 def test_listing_plugins_imports_no_driver() -> None:

@@ -38,10 +38,10 @@ class ItemTypes(Mapping[str, type[MemoryItem]]):
         return found if found is default or found in _BUILTIN else super().get(name, default)
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._classes)
+        return (name for name in list(self._classes) if name in self)
 
     def __len__(self) -> int:
-        return len(self._classes)
+        return sum(1 for _ in self)
 
     def _loaded(self, name: str) -> type[MemoryItem]:
         try:

@@ -12,8 +12,10 @@ from functools import cache
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin
 
+from pydantic import PlainSerializer, WrapSerializer
 from pydantic.fields import FieldInfo
 
+from memoranda.errors import InputError
 from memoranda.items import BUILTIN_TYPES, MemoryItem
 from memoranda.shapes import checked_json
 
@@ -23,17 +25,17 @@ BASE_FIELDS = ("id", "content", "memory_type", "status", "metadata", "created_at
 _ATOMS: frozenset[type] = frozenset({str, int, float, bool, NoneType})
 _NESTED: frozenset[type] = frozenset({list, dict})
 _JSON = _ATOMS | _NESTED
+_SERIALIZERS: frozenset[type] = frozenset({PlainSerializer, WrapSerializer})
 
 
 class ItemFields:
     """What items of one class hold beyond ``BASE_FIELDS``, worked out once from the model.
 
     ``names`` are those fields. The class is ``plain`` if the values of all of them are what JSON gives back, so that
-    items can be built without validation; a field that is a time, an enumeration or a model of its own is not. A
-    ``trusted`` class is known to serialise its plain fields as they are.
+    items can be built without validation; a field that is a time, an enumeration or a model of its own is not.
     """
 
-    def __init__(self, cls: type[MemoryItem], *, trusted: bool = False) -> None:
+    def __init__(self, cls: type[MemoryItem]) -> None:
         model = {name: field for name, field in cls.model_fields.items() if name not in BASE_FIELDS}
         kinds = {name: json_kinds(field.annotation) for name, field in model.items()}
         self.names = tuple(model)
@@ -52,9 +54,10 @@ class ItemFields:
         # too: a later release may have another one.
         common = [name for name in MemoryItem.model_fields if name in model]
         self._left_out = frozenset(name for name in common if model[name].default is None)
-        direct = model if trusted and self.plain else [name for name in MemoryItem.model_fields if name in self.kinds]
-        self._direct = tuple((name, name in self._left_out) for name in direct)
-        self._dumped = {name for name in model if name not in direct}
+        self._dumped = {name for name in model if name not in self.kinds} | _serialised_otherwise(cls).intersection(
+            model
+        )
+        self._direct = tuple((name, name in self._left_out) for name in model if name not in self._dumped)
 
     def values(self, item: MemoryItem, *, checked: bool = False) -> dict[str, Any]:
         """Return a checked JSON copy of these fields and of those that the class does not know.
@@ -68,7 +71,7 @@ class ItemFields:
             if value is not None or not left_out:
                 further[name] = value
         if self._dumped:
-            dumped = item.model_dump(mode="json", include=self._dumped)
+            dumped = _dumped(item, self._dumped)
             further |= {name: dumped[name] for name in dumped if dumped[name] is not None or name not in self._left_out}
         if item.__pydantic_extra__:
             further.update(item.__pydantic_extra__)
@@ -109,7 +112,31 @@ class ItemFields:
 @cache
 def fields_of(cls: type[MemoryItem]) -> ItemFields:
     """Return what items of a class hold beyond ``BASE_FIELDS``."""
-    return ItemFields(cls, trusted=cls is MemoryItem or cls in BUILTIN_TYPES.values())
+    return ItemFields(cls)
+
+
+def _serialised_otherwise(cls: type[MemoryItem]) -> set[str]:
+    """Return the fields whose values a class writes in a way of its own, or not at all."""
+    fields, decorators = cls.model_fields, cls.__pydantic_decorators__
+    found = {name for each in decorators.field_serializers.values() for name in each.info.fields}
+    if decorators.model_serializers or "*" in found:
+        return {*fields}
+    return found | {
+        name
+        for name, field in fields.items()
+        if field.exclude or not _SERIALIZERS.isdisjoint(map(type, field.metadata))
+    }
+
+
+def _dumped(item: MemoryItem, names: set[str]) -> dict[str, Any]:
+    """Return fields as pydantic writes them. Raises InputError, naming the field, for what it cannot."""
+    try:
+        return item.model_dump(mode="json", include=names)
+    except ValueError:
+        if len(names) > 1:
+            return {name: value for each in sorted(names) for name, value in _dumped(item, {each}).items()}
+        (name,) = names
+        raise InputError(f"{name} has a value that cannot be written as JSON.", field=name) from None
 
 
 def json_kinds(annotation: Any) -> frozenset[type] | None:

@@ -13,7 +13,7 @@ from memoranda.errors import CorruptStoreError, InputError
 from memoranda.items import SCOPE_FIELDS, MemoryItem, MemoryMetadata, MemoryStatus, utc_text
 from memoranda.shapes import check_text, checked_json, json_text
 from memoranda.speakers import is_role, plain_name, speaker
-from memoranda.store.backend import ItemFields, bare_item, bare_metadata, check_metadata, make_metadata
+from memoranda.store.backend import bare_item, bare_metadata, check_metadata, fields_of, make_metadata
 
 # Every character that some reader takes for a line end, and all other control characters except the tab.
 _CONTROL = re.compile("[\x00-\x08\x0a-\x1f\x7f-\x9f\u2028\u2029]+")
@@ -63,7 +63,7 @@ class EpisodicMemory(MemoryItem):
         return f"[{clock:%H:%M}] {speaker(self) if is_role(kind) else kind}{where}: {one_line(self.content)}"
 
 
-_FIELDS = ItemFields(EpisodicMemory, trusted=True)
+_FIELDS = fields_of(EpisodicMemory)
 
 
 def one_line(text: str) -> str:
