@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from random import Random
 from typing import Any
 
@@ -38,6 +39,17 @@ def history(chance: Random, sessions: int) -> list[MemoryItem]:
             items.append(SummaryMemory(content=f"s{turn}", metadata=scope, group=group))
         else:
             items.append(SystemMemory(content=f"i{turn}", metadata=scope))
+    return sized(items, chance)
+
+
+def sized(items: list[MemoryItem], chance: Random) -> list[MemoryItem]:
+    """Return the items; those of half of the groups say how many they are."""
+    sizes = Counter((item.metadata.session_id, item.group) for item in items)
+    chosen = {each for each in sorted(sizes, key=str) if chance.random() < 0.5}
+    for item in items:
+        where = item.metadata.session_id, item.group
+        if item.group is not None and where in chosen:
+            item.group_size = sizes[where]
     return items
 
 

@@ -178,7 +178,8 @@ async def _window(
     staying = [item for item in await read(wanted.also(ONLY_STAYING), AS_ADDED) if item.id not in known]
     weight = filter_weight(len(staying) + len(said))
     shown = await offload(weight, much.cut, said, staying)
-    groups = sorted({group for item in shown if (group := item.__dict__["group"]) is not None})
+    # A group that says how many it is has lost nothing: else it would not be shown.
+    groups = sorted({item.group for item in shown if item.group is not None and item.group_size is None})
     if not groups:
         return shown
     known.update(item.id for item in staying)
