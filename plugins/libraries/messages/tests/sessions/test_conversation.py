@@ -161,6 +161,20 @@ async def test_pop_replace_and_clear_leave_records_and_other_sessions(store: Sto
     assert await records.get("state", "s") is not None
 
 
+@pytest.mark.parametrize("between", [0, 200])
+async def test_the_rest_of_a_popped_group_stays_wherever_it_stands(store: Store, between: int) -> None:
+    conversation = Conversation(store, "s")
+    chat = said(*map(str, range(between)))
+    await conversation.append([calling("a", "b"), answering("a"), *chat, answering("b")])
+
+    popped = await conversation.pop()
+
+    assert popped is not None
+    assert popped.content == "answer to b"
+    assert [item.content for item in await conversation.read()][:2] == ["", "answer to a"]
+    assert all(item.group_size is None for item in await conversation.read())
+
+
 async def test_a_cancelled_write_has_finished_or_failed(store: Store) -> None:
     conversation = Conversation(store, "s")
     tasks = [asyncio.ensure_future(conversation.append(said(str(number)))) for number in range(20)]

@@ -211,8 +211,7 @@ class Conversation:
         purge = Capability.PURGE in self.items.capabilities
         popped = await self.items.pop(where={"memory_type": {"$ne": _SUMMARY}}, purge=purge)
         while popped is not None and popped.group_size:
-            items = await self._newest(EVERYTHING)
-            left = [item for item in items if item.group_size and item.group == popped.group]
+            left = await self._rest_of_group(popped)
             for item in left:
                 item.group_size = None
             try:
@@ -221,6 +220,16 @@ class Conversation:
                 continue  # Another process removed one of them.
             break
         return popped
+
+    async def _rest_of_group(self, popped: MemoryItem) -> list[MemoryItem]:
+        """Return the other items of a group whose newest item was popped; they mostly stand right before it."""
+        left: list[MemoryItem] = []
+        for most in ((popped.group_size or 0) + _BEFORE, EVERYTHING):
+            items = await self._newest(most)
+            left = [item for item in items if item.group_size and item.group == popped.group]
+            if len(left) + 1 >= (popped.group_size or 0):
+                break
+        return left
 
     async def _newest(self, most: int, since: str | None = None) -> list[MemoryItem]:
         """Return the newest items, oldest first. A summary comes where that stood which it stands for."""
