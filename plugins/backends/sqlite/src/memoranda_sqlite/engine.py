@@ -28,7 +28,7 @@ from memoranda.store.backend import (
     rank_scope,
     readable,
 )
-from memoranda_backend.sql import PAYLOAD_COLUMNS, unpack, unpack_payload
+from memoranda_backend.sql import PAYLOAD_COLUMNS, unpack, unpack_payload, unpack_readable
 from memoranda_sqlite import erasing, schema
 from memoranda_sqlite.connections import Connections
 from memoranda_sqlite.files import Database, url_of
@@ -350,7 +350,7 @@ class SQLiteEngine(Engine):
 
     def _readable(self, rows: Sequence[Sequence[Any]]) -> list[MemoryItem]:
         """Return the items of the rows; an unreadable one is left out and logged."""
-        return readable(partial(unpack, types=self.item_types), rows)
+        return unpack_readable(rows, self.item_types)
 
     async def _ranked(self, query: Query[RankedItem]) -> list[RankedItem]:
         assert query.ranking is not None
