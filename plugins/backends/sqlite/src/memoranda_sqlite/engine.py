@@ -235,6 +235,12 @@ class SQLiteEngine(Engine):
     async def _compared(self, write: Write) -> Written:
         kept = await self._aside(_copied_and_packed, write.adds)
         vectors = () if self.vectors is None else await self._vectors_of([row for _, row in kept])
+        if not any(item.version for item, _ in kept):
+            with suppress(IdConflictError):  # The transaction below tells whether what holds the id is shown.
+                await self.connections.writer.upsert(INSERT, [row for _, row in kept], vectors)
+                for item, _ in kept:
+                    item.__dict__["version"] = 1
+                return Written(0, [item for item, _ in kept])
         transactions = self._transactions()
 
         def work(connection: sqlite3.Connection) -> list[tuple[int, str | None]]:
@@ -382,7 +388,9 @@ class SQLiteEngine(Engine):
 
     async def count(self, query: Query[MemoryItem]) -> int:
         """Return how many items match."""
-        rows = await self.connections.rows(*STATEMENTS.count(query.wanted, include_deleted=query.deleted))
+        # To compare text takes long, so it is left to a thread from the start.
+        read = self.connections.rows if query.wanted.query else self.connections.short_rows
+        rows = await read(*STATEMENTS.count(query.wanted, include_deleted=query.deleted))
         count: int = rows[0][0]
         return count
 
