@@ -197,6 +197,9 @@ ITEMS_PER_TURN = 500
 """Items read or checked in one turn: a few milliseconds of work, too little to be worth a thread. Larger arguments are
 copied, so that the caller may change them while a thread works."""
 
+ROWS_PER_SLICE = 256
+"""Rows of a large batch that are made before an engine is given them: enough that handing them over costs little."""
+
 ITEMS_FILTERED_PER_TURN = 2_000
 """Items compared with a filter in one turn; filtering takes a fraction of the work of ranking."""
 

@@ -58,7 +58,7 @@ class Engine(ABC):
     """What this engine can do."""
 
     packer: Packer | None = None
-    """Makes a list of rows of items, each with the id first; None if the engine takes items as they are.
+    """Makes a list of rows of items; None if the engine takes items as they are.
 
     With it, large batches of adds reach :meth:`write` as ``write.packed``, and no item is copied.
     """

@@ -168,7 +168,7 @@ class ObserverLayer(Layer):
     async def _written(self, asked: Write) -> tuple[Write, Written]:
         """Write a batch without what observers hide from it, and return it as it was written."""
         write = await self._withholding(asked) if asked.adds and self.observers.active else asked
-        if not write.adds and not write.packed and not write.deletes:
+        if not write.adds and write.packed is None and not write.deletes:
             return write, NOTHING_CHANGED
         try:
             return write, await self.inner.write(write)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
@@ -111,6 +111,22 @@ class Expected:
 Packer = Callable[[Sequence[MemoryItem]], list[Any]]
 
 
+@dataclass(frozen=True, slots=True)
+class PackedRows:
+    """The rows of a large batch, made slice by slice while they are taken, so that few of them are there at a time.
+
+    Each ``slices()`` makes all of them anew. It raises what is wrong with an item once it comes to that one: whoever
+    writes rows before the last one is made must be able to take them back. ``count`` is how many there will be.
+    """
+
+    slices: Callable[[], AsyncGenerator[list[Any], None]]
+    count: int
+
+    async def all(self) -> list[Any]:
+        """Return all rows."""
+        return [row async for rows in self.slices() for row in rows]
+
+
 Action = Literal["delete", "restore", "purge", "sweep", "pop", "touch", "mark"]
 
 
@@ -171,7 +187,7 @@ class Write(NamedTuple):
     ``new``, or VersionConflictError is raised: ask :meth:`must_be_new`. ``expected`` is checked before anything is
     written, and no other :class:`Expected` write to that conversation may come in between. ``owned`` says that the
     engine may keep the adds without copying them.
-    ``packed`` are rows instead of adds, made by :attr:`memoranda.store.engine.Engine.packer`. With ``compared`` each
+    ``packed`` has rows instead of adds, made by :attr:`memoranda.store.engine.Engine.packer`. With ``compared`` each
     item replaces the version that it carries, and is returned; version 0 means that none is shown under its id.
     ``vectors`` are those of the adds, for an engine that keeps some and need not make them. ``now`` is the present
     where items may expire: what has expired by then holds no id, so a write removes it before it takes its place.
@@ -188,7 +204,7 @@ class Write(NamedTuple):
     new: frozenset[str] = frozenset()
     expected: Expected | None = None
     owned: bool = False
-    packed: Sequence[Any] = ()
+    packed: PackedRows | None = None
     compared: bool = False
     vectors: Any = None
     change: Change | None = None
@@ -214,8 +230,8 @@ class Write(NamedTuple):
 
     @property
     def ids(self) -> list[str]:
-        """The ids that the batch writes or deletes."""
-        return [*(item.id for item in self.adds), *(row[0] for row in self.packed), *self.deletes]
+        """The ids that the batch writes or deletes, without those of rows that are still to be made."""
+        return [*(item.id for item in self.adds), *self.deletes]
 
     def narrowed(self, scope: MemoryMetadata) -> Write:
         """Return this write bounded by a scope."""

@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import math
 from abc import abstractmethod
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import AsyncGenerator, Collection, Iterable, Sequence
+from contextlib import suppress
 from functools import cache
 from typing import Any
 
 from memoranda.errors import InputError
 from memoranda.items import BranchMemory, MemoryItem, MemoryMetadata, sources_of
-from memoranda.loops import ITEMS_PER_TURN, LETTERS_SEARCHED_PER_TURN, in_short_steps, in_slices
+from memoranda.loops import ITEMS_PER_TURN, LETTERS_SEARCHED_PER_TURN, ROWS_PER_SLICE, in_short_steps, in_slices
 from memoranda.shapes import check_text, each, seconds
 from memoranda.store.checks import storable
 from memoranda.store.codec import copy_item, dump_item, load_item, stored_copy, stored_metadata
@@ -20,7 +21,11 @@ from memoranda.store.lifecycle import Lifecycle
 from memoranda.store.lifetimes import BatchLifetime
 from memoranda.store.protocol import Capability
 from memoranda.store.records import RECORD_MAKERS, check_record
-from memoranda.store.requests import Change, Expected, Packer, Write, conversation_filter
+from memoranda.store.requests import Change, Expected, PackedRows, Packer, Write, conversation_filter
+
+
+class _MadeFromOthersError(Exception):
+    """An item of a large batch was made from others."""
 
 
 class Writing(Lifecycle):
@@ -92,8 +97,8 @@ class Writing(Lifecycle):
         check_filter(within, "within")
         given, pack = each(items, "items", "memory items"), self.engine.packer
         if pack is not None and len(given) > ITEMS_PER_TURN and not self._observers and not deleted:
-            rows = await self._packed(given, ttl, pack)
-            if rows is not None:
+            rows = PackedRows(lambda: self._packed(given, ttl, pack), len(given))
+            with suppress(_MadeFromOthersError):  # Layers look at such items, and they see no rows.
                 await self._submit(Write(within=within, keep_created=keep_created, packed=rows))
                 return
         batch = await self._accepted(given, ttl)
@@ -228,10 +233,12 @@ class Writing(Lifecycle):
         self._ensure_open()
         return finished
 
-    async def _packed(self, items: Sequence[MemoryItem], ttl: float | None, pack: Packer) -> list[Any] | None:
-        """Return the rows of a large batch. They are made where the items are validated, so that nothing is copied.
+    async def _packed(
+        self, items: Sequence[MemoryItem], ttl: float | None, pack: Packer
+    ) -> AsyncGenerator[list[Any], None]:
+        """Yield the rows of a large batch. They are made where the items are validated, so that nothing is copied.
 
-        None if an item was made from others, which layers look at: they see no rows.
+        Raises _MadeFromOthersError for an item that was made from others, and StoreClosedError once closing has begun.
         """
         rows: list[Any] = []
         shared: dict[int, MemoryMetadata] = {}
@@ -243,10 +250,14 @@ class Writing(Lifecycle):
             else:
                 validated = [self._validated(item, life, copied=True) for item in some]
             if any(map(sources_of, validated)):
-                return None
+                raise _MadeFromOthersError
             rows += pack(validated)
+            if len(rows) >= ROWS_PER_SLICE:
+                self._ensure_open()
+                yield rows
+                rows = []
         self._ensure_open()
-        return rows
+        yield rows
 
     async def _validated_aside(
         self, items: Sequence[MemoryItem], shared: dict[int, MemoryMetadata], life: BatchLifetime

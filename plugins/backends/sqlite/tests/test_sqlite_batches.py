@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from memoranda import HumanMemory, MemoryMetadata, MemoryStatus
-from memoranda.errors import IdConflictError, InputError
+from memoranda.errors import IdConflictError, InputError, StoreClosedError
 from memoranda_sqlite import SQLiteMemoryStore
 
 MANY = 1_200
-ADA = MemoryMetadata(user_id="ada")
+ADA, BOB = MemoryMetadata(user_id="ada"), MemoryMetadata(user_id="bob")
 
 
 def batch(content: str = "as given") -> list[HumanMemory]:
@@ -42,6 +42,90 @@ async def test_a_batch_of_which_the_last_item_cannot_be_stored_leaves_nothing(tm
             await store.add_many(items)
 
         assert await store.count() == 0
+
+
+async def test_rows_are_stored_while_the_next_ones_are_made(tmp_path: Path) -> None:
+    checked: list[str] = []
+
+    class Noted(HumanMemory):
+        """Notes that a store checks it, as it does before it makes the row."""
+
+        def __getattribute__(self, name: str) -> Any:
+            if name == "status":
+                checked.append(super().__getattribute__("id"))
+            return super().__getattribute__(name)
+
+    items = [Noted(id=f"item-{number}", content="x", metadata=ADA) for number in range(3 * MANY)]
+    async with SQLiteMemoryStore(tmp_path / "a.db") as store, SQLiteMemoryStore(tmp_path / "a.db") as other:
+        adding = asyncio.create_task(store.add_many(items))
+        while items[MANY].id not in checked:
+            await asyncio.sleep(0)
+        assert items[-1].id not in checked
+        await other.add(HumanMemory(content="waits until the batch is stored"))
+
+        assert await other.count() == len(items) + 1
+        await adding
+
+
+async def test_a_batch_that_is_cancelled_midway_leaves_nothing_and_holds_up_nobody(tmp_path: Path) -> None:
+    async with SQLiteMemoryStore(tmp_path / "a.db") as store:
+        for turns in range(8):
+            adding = asyncio.create_task(store.add_many(batch()))
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            adding.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await adding
+            await store.add(HumanMemory(content="next"))
+
+            assert await store.count() == turns + 1
+
+
+async def test_a_batch_whose_store_is_closed_midway_leaves_nothing(tmp_path: Path) -> None:
+    store = SQLiteMemoryStore(tmp_path / "a.db")
+    await store.init()
+    adding = asyncio.create_task(store.add_many(batch()))
+    await asyncio.sleep(0)
+    await store.close()
+
+    with pytest.raises(StoreClosedError):
+        await adding
+    async with store:
+        assert await store.count() == 0
+
+
+def test_a_loop_that_stops_in_the_middle_of_a_batch_holds_up_nobody_elses(tmp_path: Path) -> None:
+    store = SQLiteMemoryStore(tmp_path / "a.db")
+    loop = asyncio.new_event_loop()
+    loop.run_until_complete(store.init())
+    adding = loop.create_task(store.add_many(batch()))
+    loop.call_soon(loop.stop)
+    loop.run_forever()
+    assert not adding.done()
+
+    asyncio.run(asyncio.wait_for(store.add(HumanMemory(id="other", content="x")), 200))
+    before = asyncio.run(store.count())
+    loop.run_until_complete(asyncio.wait_for(adding, 200))
+    after = loop.run_until_complete(store.count())
+    loop.run_until_complete(store.close())
+    loop.close()
+
+    assert (before, after) == (1, 1 + MANY)
+
+
+async def test_a_batch_takes_the_ids_of_what_has_expired(tmp_path: Path) -> None:
+    now = 1_800_000_000.0
+    async with SQLiteMemoryStore(tmp_path / "a.db") as store:
+        store.clock = lambda: now
+        await store.add(HumanMemory(id=f"item-{MANY - 1}", content="bob's", metadata=BOB), ttl=10)
+        with pytest.raises(IdConflictError, match=f"item-{MANY - 1}"):
+            await store.add_many(batch())
+        assert await store.count() == 1
+
+        now += 20
+        await store.add_many(batch())
+
+        assert await store.count(metadata=ADA) == MANY
 
 
 async def test_a_batch_of_long_items_is_checked_like_any_other(tmp_path: Path) -> None:

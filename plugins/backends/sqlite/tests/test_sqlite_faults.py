@@ -62,7 +62,7 @@ async def test_a_deleted_file_is_not_made_again_by_a_reader(tmp_path: Path) -> N
         await store.add(HumanMemory(content="before"))
         path.unlink()
         with pytest.raises(StoreUnavailableError, match=r"agent\.db"):
-            await store.count()
+            await store.search(limit=1_000)  # So many are read on a thread, whose connection is opened for it.
         assert not path.exists()
 
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from memoranda import AIMemory, HumanMemory, MemoryItem, MemoryMetadata
 from memoranda.errors import CorruptStoreError
 from memoranda.store.backend import check_item, further_values
-from memoranda_backend.sql import pack, unpack
+from memoranda_backend.sql import pack, unpack, unpack_readable
 
 NAMES = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1, max_size=5)
 TEXTS = st.sampled_from(["", "a", '"extra":', 'x"extra', "{}}", "\\", '","extra":{}}', "é"]) | NAMES
@@ -89,6 +89,24 @@ def test_items_of_equal_rows_share_nothing_that_can_be_changed() -> None:
 
     assert (second.tool_calls, second.name, second.model_extra, second.model_fields_set) == ([], None, {}, set())
     assert unpack(row) == second
+
+
+def test_neighbours_of_one_owner_share_nothing_that_can_be_changed() -> None:
+    ada, bob = MemoryMetadata(user_id="ada"), MemoryMetadata(user_id="bob", extra={"k": 1})
+    given = [HumanMemory(content="Tea.", metadata=owner) for owner in (ada, ada, bob, bob, ada)]
+    items = unpack_readable([(*pack(item), 1) for item in given])
+    items[0].metadata.extra["k"] = 2
+    items[2].metadata.extra["k"] = 2
+
+    assert [item.metadata.user_id for item in items] == ["ada", "ada", "bob", "bob", "ada"]
+    assert [item.metadata.extra for item in items] == [{"k": 2}, {}, {"k": 2}, {"k": 1}, {}]
+
+
+def test_an_unreadable_row_is_left_out_and_its_neighbours_are_read() -> None:
+    rows = [[*pack(HumanMemory(id=name, content="Tea.")), 1] for name in ("a", "b", "c")]
+    rows[1][4] = ""
+
+    assert [item.id for item in unpack_readable(rows)] == ["a", "c"]
 
 
 @pytest.mark.parametrize(

@@ -208,8 +208,11 @@ class PostgresEngine(Engine):
 
     async def _stored(self, write: Write) -> int:
         """Carry out a batch and return how many items were deleted."""
-        rows = write.packed or await offload(len(write.adds), all_packed, write.adds)
-        is_large = bool(write.packed) and write.is_plain and self._vectors is None
+        if write.packed is None:
+            rows = await offload(len(write.adds), all_packed, write.adds)
+        else:
+            rows = await write.packed.all()
+        is_large = write.packed is not None and write.is_plain and self._vectors is None
         additions = [] if is_large else await self._additions(write, rows)
         removed = 0
         # A deleted id may belong to any user.
@@ -241,7 +244,8 @@ class PostgresEngine(Engine):
 
     async def _compared(self, write: Write, additions: list[Addition]) -> int:
         """Carry out a batch with a look at what its ids hold, and return how many items were deleted."""
-        return await self._without_expired(write, lambda: self._conditional.apply(write, additions))
+        ids = [*(addition.row.id for addition in additions), *write.deletes]
+        return await self._without_expired(ids, write.now, lambda: self._conditional.apply(write, additions))
 
     async def _updated(self, write: Write) -> list[MemoryItem]:
         """Compare and set items, and return them with their new versions."""
@@ -249,18 +253,18 @@ class PostgresEngine(Engine):
         additions = await self._embedded([self._writer.addition(packed(item), None, write.now) for item in kept])
         with self.server.writing({item.metadata.user_id for item in kept}):
             updated = await self._without_expired(
-                write, lambda: self._writer.update_together(kept, additions, write.within, write.now)
+                write.ids, write.now, lambda: self._writer.update_together(kept, additions, write.within, write.now)
             )
         self._index_filler.written(len(updated))
         return updated
 
-    async def _without_expired(self, write: Write, work: Callable[[], Awaitable[T]]) -> T:
+    async def _without_expired(self, ids: list[str], now: str, work: Callable[[], Awaitable[T]]) -> T:
         """Do work that writes ids; where expired items hold some, remove those first."""
         while True:
             with suppress(HeldByExpiredError):
                 return await work()
-            held = Value("id", False, "$in", write.ids)
-            await self._purged(Filter(archived=None, further=(Expiry(write.now, expired=True), held)), None)
+            held = Value("id", False, "$in", ids)
+            await self._purged(Filter(archived=None, further=(Expiry(now, expired=True), held)), None)
 
     async def _embedded(self, additions: list[Addition]) -> list[Addition]:
         """Return the additions with their vectors, if this engine has vectors."""

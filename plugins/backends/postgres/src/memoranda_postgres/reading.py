@@ -7,7 +7,6 @@ If the server's snapshot is the one of an earlier look, nothing was written at a
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Mapping, Sequence
-from functools import partial
 from typing import Any, NamedTuple
 
 from memoranda.errors import CorruptStoreError
@@ -16,7 +15,7 @@ from memoranda.store import Order, Owner, namespace_of
 from memoranda.store.backend import Filter, Listing, Page, left_out, readable
 from memoranda_backend.sql import PAYLOAD_COLUMNS, Parameters, unpack_payload
 from memoranda_postgres.dialect import SEQUENCE, PostgresStatements
-from memoranda_postgres.rows import READ_COLUMNS, item_of, moment_of
+from memoranda_postgres.rows import READ_COLUMNS, item_of, moment_of, readable_items
 from memoranda_postgres.schema import Layout
 from memoranda_postgres.server import Server
 from memoranda_postgres.terms import user_of
@@ -225,7 +224,7 @@ class Reader:
 
     def _items(self, rows: Sequence[Any]) -> list[MemoryItem]:
         """Return the items of rows; a row that cannot be read is left out and named in the log."""
-        return readable(partial(item_of, types=self.item_types()), rows)
+        return readable_items(rows, self.item_types())
 
 
 def users_of(wanted: Filter) -> tuple[str | None, ...] | None:

@@ -19,7 +19,7 @@ from memoranda.errors import OtherModelError
 from memoranda.items import MemoryItem
 from memoranda.loops import offload
 from memoranda.store import RankedItem, SearchMode
-from memoranda.store.backend import Filter, Opening, readable
+from memoranda.store.backend import Filter, Opening
 from memoranda_backend.ranking import (
     Passage,
     ScopeArrays,
@@ -49,7 +49,7 @@ from memoranda_backend.sql.candidates import (
 )
 from memoranda_postgres.dialect import MOMENT, SEQUENCE, PostgresStatements
 from memoranda_postgres.passage_vectors import Nearness
-from memoranda_postgres.rows import item_of
+from memoranda_postgres.rows import readable_items
 from memoranda_postgres.scope_cache import Scope, ScopeCache
 from memoranda_postgres.server import Server
 from memoranda_postgres.terms import FOLDED
@@ -283,8 +283,7 @@ class Retrieval:
 
     def _readable(self, rows: Sequence[Any]) -> list[MemoryItem]:
         """Return the items of rows that begin with the columns of an item."""
-        types = self._opening.item_types()
-        return readable(lambda row: item_of(row, types), rows)
+        return readable_items(rows, self._opening.item_types())
 
     async def _with_vector(self, asked: Asked) -> tuple[Asked, int]:
         """Return a query with its vector, and the number of the look at the server that told whom it may name."""

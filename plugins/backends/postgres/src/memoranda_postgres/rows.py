@@ -12,14 +12,14 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from memoranda.items import BUILTIN_TYPES, SCOPE_FIELDS, AIMemory, MemoryItem, MemoryMetadata, ids_of, utc_text
 from memoranda.shapes import json_text
 from memoranda.store import namespace_key
 from memoranda.store.backend import Value, bare_metadata
-from memoranda_backend.sql import ITEM_COLUMNS, Parameters, further_text, pack, unpack
+from memoranda_backend.sql import ITEM_COLUMNS, Parameters, further_text, pack, unpack, unpack_readable
 from memoranda_postgres.terms import stored_folding
 
 READ_COLUMNS = (*ITEM_COLUMNS, *SCOPE_FIELDS)
@@ -132,6 +132,16 @@ def owner_of(user_id: str | None) -> str:
 
 def item_of(row: Sequence[Any], types: Mapping[str, type[MemoryItem]] = BUILTIN_TYPES) -> MemoryItem:
     """Return the item of a row that begins with ``READ_COLUMNS``. Raises CorruptStoreError if it cannot be read."""
+    return unpack(_item_columns(row), types)
+
+
+def readable_items(rows: Iterable[Sequence[Any]], types: Mapping[str, type[MemoryItem]]) -> list[MemoryItem]:
+    """Return the items of rows that begin with ``READ_COLUMNS`` without the unreadable ones, which are logged."""
+    return unpack_readable([_item_columns(row) for row in rows], types)
+
+
+def _item_columns(row: Sequence[Any]) -> tuple[Any, ...]:
+    """Return the columns of :func:`memoranda_backend.sql.unpack`, with the metadata made of its own columns."""
     # Unpacked at once, since this runs for every row that is read.
     item_id, content, memory_type, status, text, extra, created, updated, version, user, session, task, agent, *_ = row
     metadata: MemoryMetadata | str = text
@@ -146,7 +156,7 @@ def item_of(row: Sequence[Any], types: Mapping[str, type[MemoryItem]] = BUILTIN_
                 "extra": {},
             }
         )
-    return unpack((item_id, content, memory_type, status, metadata, extra, created, updated, version), types)
+    return item_id, content, memory_type, status, metadata, extra, created, updated, version
 
 
 def packed(item: MemoryItem) -> PackedRow:

@@ -28,7 +28,7 @@ from memoranda.store.backend import (
     rank_scope,
     readable,
 )
-from memoranda_backend.sql import PAYLOAD_COLUMNS, unpack, unpack_payload
+from memoranda_backend.sql import PAYLOAD_COLUMNS, unpack, unpack_payload, unpack_readable
 from memoranda_sqlite import erasing, schema
 from memoranda_sqlite.connections import Connections
 from memoranda_sqlite.files import Database, url_of
@@ -170,8 +170,12 @@ class SQLiteEngine(Engine):
             return await self._compared(write)
         if len(write.adds) == 1:
             rows: Sequence[BoundRow] = [packed(write.adds[0])]
+        elif write.packed is None:
+            rows = await self._aside(all_packed, write.adds)
+        elif await self._streamed(write):
+            return _NOTHING
         else:
-            rows = write.packed or await self._aside(all_packed, write.adds)
+            rows = await write.packed.all()
         vectors = () if self.vectors is None else await self._vectors_of(rows, write.hidden)
         if write.is_plain:
             stored = self.connections.writer.upsert(self._upsert(rows, write.within), rows, vectors, write.now)
@@ -197,15 +201,20 @@ class SQLiteEngine(Engine):
                 await self._erase_purged()
         return Written(removed)
 
+    async def _streamed(self, write: Write) -> bool:
+        """Store rows while the next ones are made. Return False, with nothing stored, if all must be there first."""
+        packed = write.packed
+        if packed is None or not write.is_plain or self.vectors is not None:
+            return False
+        upsert = _UPSERT if write.within is None else self._scoped(write.within).bound
+        with self.calls.call():
+            return await self.connections.writer.stream(upsert, packed.slices(), packed.count, write.now)
+
     def _upsert(self, rows: Sequence[BoundRow], within: MemoryMetadata | None) -> Upsert:
-        """Return the statement that stores rows within a scope. A handle names the same object at every call."""
+        """Return the statement that stores rows within a scope."""
         if within is None:
             return _UPSERT
-        known = self._scopes.get(id(within))
-        if known is None or known.within is not within:
-            if len(self._scopes) >= _MOST_SCOPES:
-                self._scopes.clear()
-            known = self._scopes[id(within)] = STATEMENTS.upserting_within(within)
+        known = self._scoped(within)
         if known.shared is None or len(rows) > ITEMS_PER_TURN:
             return known.bound
         for row in rows:
@@ -214,9 +223,24 @@ class SQLiteEngine(Engine):
                     return known.bound
         return known.shared
 
+    def _scoped(self, within: MemoryMetadata) -> ScopedUpsert:
+        """Return how rows are stored within a scope. A handle names the same object at every call."""
+        known = self._scopes.get(id(within))
+        if known is None or known.within is not within:
+            if len(self._scopes) >= _MOST_SCOPES:
+                self._scopes.clear()
+            known = self._scopes[id(within)] = STATEMENTS.upserting_within(within)
+        return known
+
     async def _compared(self, write: Write) -> Written:
         kept = await self._aside(_copied_and_packed, write.adds)
         vectors = () if self.vectors is None else await self._vectors_of([row for _, row in kept])
+        if not any(item.version for item, _ in kept):
+            with suppress(IdConflictError):  # The transaction below tells whether what holds the id is shown.
+                await self.connections.writer.upsert(INSERT, [row for _, row in kept], vectors)
+                for item, _ in kept:
+                    item.__dict__["version"] = 1
+                return Written(0, [item for item, _ in kept])
         transactions = self._transactions()
 
         def work(connection: sqlite3.Connection) -> list[tuple[int, str | None]]:
@@ -332,7 +356,7 @@ class SQLiteEngine(Engine):
 
     def _readable(self, rows: Sequence[Sequence[Any]]) -> list[MemoryItem]:
         """Return the items of the rows; an unreadable one is left out and logged."""
-        return readable(partial(unpack, types=self.item_types), rows)
+        return unpack_readable(rows, self.item_types)
 
     async def _ranked(self, query: Query[RankedItem]) -> list[RankedItem]:
         assert query.ranking is not None
@@ -364,7 +388,9 @@ class SQLiteEngine(Engine):
 
     async def count(self, query: Query[MemoryItem]) -> int:
         """Return how many items match."""
-        rows = await self.connections.rows(*STATEMENTS.count(query.wanted, include_deleted=query.deleted))
+        # To compare text takes long, so it is left to a thread from the start.
+        read = self.connections.rows if query.wanted.query else self.connections.short_rows
+        rows = await read(*STATEMENTS.count(query.wanted, include_deleted=query.deleted))
         count: int = rows[0][0]
         return count
 

@@ -20,7 +20,7 @@ from memoranda_sqlite.connections import Connections
 from memoranda_sqlite.faults import primary_code
 from memoranda_sqlite.reading import MOST_ASKED, one_snapshot
 from memoranda_sqlite.statements import SQLiteStatements, is_place, names_user_and_session
-from memoranda_sqlite.tables import STAYING, TABLE
+from memoranda_sqlite.tables import TABLE
 from memoranda_sqlite.text_index import trigram_query
 from memoranda_sqlite.values import GUARD, is_staying
 
@@ -46,9 +46,7 @@ _INDEXED = """
 SELECT rowid FROM memoranda_trigrams WHERE memoranda_trigrams MATCH ?
 UNION ALL SELECT item FROM memoranda_stale
 """
-_ROWS_OF_SESSION = "SELECT count(*) FROM (SELECT 1 FROM {table} WHERE session_id = ?{also} LIMIT {most})"
-_ALL_OF_SESSION = _ROWS_OF_SESSION.format(table=TABLE, also="", most=DIRECT_LIMIT + 1)
-_STAYING_OF_SESSION = _ROWS_OF_SESSION.format(table=TABLE, also=f" AND {STAYING}", most=DIRECT_LIMIT + 1)
+_ROWS_OF_SESSION = f"SELECT count(*) FROM (SELECT 1 FROM {TABLE} WHERE session_id = ? LIMIT {DIRECT_LIMIT + 1})"
 
 
 async def search_page(
@@ -77,24 +75,24 @@ def _rows_at_once(
     connections: Connections, statements: SQLiteStatements, wanted: Filter, page: Page, columns: Sequence[str]
 ) -> list[Any] | None:
     """Return a page of the rows that match, or None if a thread is to look for them."""
-    if page.end > DIRECT_LIMIT and not _is_little_of_session(connections, wanted):
-        return None
+    asked, session = page, None if wanted.metadata is None else wanted.metadata.session_id
+    if page.end > DIRECT_LIMIT:
+        if session is None:
+            return None
+        if any(map(is_staying, wanted.further)):
+            # A window asks for all system items and summaries of its session, which are few: reading them tells so.
+            asked = Page(min(page.limit, DIRECT_LIMIT + 1), page.offset, page.order)
+        elif not _is_short(connections, session):
+            return None
     # The newest rows come first, so this also answers searches for common text; for rare text it gives up early.
     most_asked = _ASKED_WHILE_COMPARING_TEXT if wanted.query else MOST_ASKED
-    return connections.rows_at_once(*statements.search(wanted, page, columns), most_asked)
+    rows = connections.rows_at_once(*statements.search(wanted, asked, columns), most_asked)
+    return None if rows is None or (asked is not page and len(rows) > DIRECT_LIMIT) else rows
 
 
-def _is_little_of_session(connections: Connections, wanted: Filter) -> bool:
-    """Return True if a session is named and so few of its rows are asked for that the event loop can read them all.
-
-    A window asks for all system items and summaries of its session: 0.7 ms for one of a hundred items, and 1.0 ms if
-    these are read on a thread.
-    """
-    session = None if wanted.metadata is None else wanted.metadata.session_id
-    if session is None:
-        return False
-    asks_for_staying = any(map(is_staying, wanted.further))
-    counted = connections.rows_at_once(_STAYING_OF_SESSION if asks_for_staying else _ALL_OF_SESSION, (session,))
+def _is_short(connections: Connections, session: str) -> bool:
+    """Return True if a session has so few rows that the event loop can read them all."""
+    counted = connections.rows_at_once(_ROWS_OF_SESSION, (session,))
     return counted is not None and counted[0][0] <= DIRECT_LIMIT
 
 

@@ -32,7 +32,8 @@ from memoranda.store.backend import (
 )
 from memoranda_backend.sql import ITEM_COLUMNS, Change, Parameters, Row, Statement, Statements, union_all
 from memoranda_sqlite.dialect import SQLiteDialect
-from memoranda_sqlite.tables import ARCHIVED, DELETED, FURTHER_COLUMNS, SCOPE_COLUMNS, SHOWN, TABLE, BoundRow
+from memoranda_sqlite.tables import ARCHIVED, DELETED, FURTHER_COLUMNS, SCOPE_COLUMNS, SHOWN, STAYING, TABLE, BoundRow
+from memoranda_sqlite.values import is_staying
 
 _WITH_PLACE = ", ".join((*ITEM_COLUMNS, "created_us", "rowid"))
 HIDDEN = f"deleted = 1, state = {DELETED}"
@@ -169,9 +170,10 @@ class SQLiteStatements(Statements):
                 values.append(bound(condition))
             elif type(condition) is Below:
                 values += key_bounds(condition.place)
-            elif type(condition) not in _UNBOUND:
+            elif type(condition) not in _UNBOUND and not is_staying(condition):
                 return self._search(wanted, page, columns)
-            kinds.append(condition.shape)
+            # The shape of this value says nothing of what is asked for, which is part of the text.
+            kinds.append(STAYING if type(condition) is Value else condition.shape)
         text = self._texts.get(tuple(kinds))
         if text is not None and not page.offset:
             return text, [*values, page.limit]

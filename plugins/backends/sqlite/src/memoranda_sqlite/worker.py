@@ -34,6 +34,23 @@ def settle(future: asyncio.Future[Any], result: Any, error: BaseException | None
         future.set_exception(error)
 
 
+class Request:
+    """Something to be written, and the future of its caller."""
+
+    __slots__ = ("error", "future", "result", "stored")
+
+    def __init__(self, stored: int = 0) -> None:
+        self.stored = stored
+        """How many rows it adds to those that wait for the text indexes."""
+        self.future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self.result: Any = None
+        self.error: BaseException | None = None
+
+    def apply(self, connection: sqlite3.Connection) -> Any:
+        """Write, in a transaction of its own. Raises ConflictError when it is refused."""
+        raise NotImplementedError
+
+
 class WorkerClosedError(Exception):
     """The connection was closed before the function could begin."""
 

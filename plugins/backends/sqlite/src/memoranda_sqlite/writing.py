@@ -7,6 +7,8 @@ fails for another's item. The request of a cancelled caller is finished without 
 
 Event loops of several threads fill the queue and the one thread empties it. A group is one transaction of statements
 and functions of any kind, in the order of their arrival.
+
+A large batch is stored while its rows are made: the thread inserts one slice, and the event loop makes the next one.
 """
 
 from __future__ import annotations
@@ -15,8 +17,8 @@ import asyncio
 import sqlite3
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
-from contextlib import suppress
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import aclosing, suppress
 from itertools import groupby
 from typing import Any, TypeVar
 
@@ -26,29 +28,13 @@ from memoranda_backend.sql import Statement
 from memoranda_sqlite.erasing import Eraser
 from memoranda_sqlite.faults import is_busy
 from memoranda_sqlite.indexing import FILL_AT_REST, Indexer
+from memoranda_sqlite.row_stream import NoMoreRowsError, StreamRequest
 from memoranda_sqlite.statements import STATEMENTS, Upsert
 from memoranda_sqlite.tables import ID, BoundRow
 from memoranda_sqlite.transactions import ROWS_PER_STATEMENT, Transactions, keep_vectors, parts, room_for, store_rows
-from memoranda_sqlite.worker import Worker, settle
+from memoranda_sqlite.worker import Request, Worker, settle
 
 Result = TypeVar("Result")
-
-
-class Request:
-    """Something to be written, and the future of its caller."""
-
-    __slots__ = ("error", "future", "result", "stored")
-
-    def __init__(self, stored: int = 0) -> None:
-        self.stored = stored
-        """How many rows it adds to those that wait for the text indexes."""
-        self.future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        self.result: Any = None
-        self.error: BaseException | None = None
-
-    def apply(self, connection: sqlite3.Connection) -> Any:
-        """Write, in a transaction of its own. Raises ConflictError when it is refused."""
-        raise NotImplementedError
 
 
 class FunctionRequest(Request):
@@ -128,6 +114,32 @@ class Writer:
         stored = self._queued(UpsertRequest(upsert, rows, vectors, now))
         begin = WATCHING.get()
         return stored if begin is None else reported(begin, "statement", stored)
+
+    @step("statement")
+    async def stream(self, upsert: Upsert, slices: AsyncGenerator[list[BoundRow], None], count: int, now: str) -> bool:
+        """Store ``count`` rows while the next ones are made, all or none.
+
+        Return False, with nothing stored, if one was refused, or the event loop was too busy to make rows in time: no
+        other program can write meanwhile.
+        """
+        request = StreamRequest(upsert, count, now)
+        stored = self._queued(request)
+        try:
+            async with aclosing(slices):
+                async for rows in slices:
+                    await request.take(rows)
+                    if stored.done():
+                        break
+        except BaseException:
+            stored.cancel()
+            raise
+        finally:
+            request.end()
+        try:
+            await stored
+        except (IdConflictError, NoMoreRowsError):
+            return False
+        return True
 
     @step("statement")
     async def call(self, work: Callable[[sqlite3.Connection], Result], stored: int = 0) -> Result:

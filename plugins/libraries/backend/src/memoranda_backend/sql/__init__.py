@@ -15,6 +15,7 @@ from memoranda_backend.sql.rows import (
     replacing_text,
     unpack,
     unpack_payload,
+    unpack_readable,
 )
 from memoranda_backend.sql.statements import Change, Statement, Statements, trust_text, union_all
 
@@ -34,4 +35,5 @@ __all__ = [
     "union_all",
     "unpack",
     "unpack_payload",
+    "unpack_readable",
 ]

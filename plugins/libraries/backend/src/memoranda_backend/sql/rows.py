@@ -8,8 +8,8 @@ columns of its own after these.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
-from functools import cache, lru_cache
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache, lru_cache, partial
 from operator import itemgetter
 from typing import Any, NamedTuple
 
@@ -27,8 +27,8 @@ from memoranda.items import (
     ids_of,
 )
 from memoranda.shapes import json_text, json_value
-from memoranda.store.codec import bare_item, bare_metadata, dump_metadata, further_values, make_item
-from memoranda.store.fields import TRUSTED
+from memoranda.store.codec import bare_item, bare_metadata, dump_metadata, further_values, make_item, readable
+from memoranda.store.fields import TRUSTED, ItemFields
 from memoranda.trust import replacing_trust, trusted_as
 
 ITEM_COLUMNS = (
@@ -57,6 +57,8 @@ _SEALED = f"{_PAYLOAD}s1."
 _EXTRA = '"extra":'
 _LONG = 1000
 
+_NO_TEXT: Any = object()
+_NO_OWNER: dict[str, Any] = {}
 _TEXT_OR_NONE = frozenset({str, type(None)})
 _STATUSES = {status.value: status for status in MemoryStatus}
 
@@ -122,54 +124,102 @@ def _plain_text(*scope: str | None) -> str:
     return json_text({**dict(zip(SCOPE_FIELDS, scope, strict=True)), "extra": {}})
 
 
-def unpack(row: Sequence[Any], types: Mapping[str, type[MemoryItem]] = BUILTIN_TYPES) -> MemoryItem:
-    """Return the item of a row of ``ITEM_COLUMNS``, whose metadata may be its own already.
+class _Kind(NamedTuple):
+    """How rows become items of a class."""
 
-    Raises CorruptStoreError, naming the id, if it cannot be read.
-    """
-    item_id, content, memory_type, status, metadata, extra_json, created_at, updated_at, version = row
+    fields: ItemFields | None
+    """None if the class validates its items itself."""
+    blank: dict[str, Any]
+    usual: str
+
+
+_KINDS: dict[type[MemoryItem], _Kind] = {}
+
+
+def _kind(cls: type[MemoryItem]) -> _Kind:
+    """Return how rows become items of a class, and keep it for the next ones."""
+    fields = TRUSTED.get(cls)
+    kind = _KINDS[cls] = _Kind(fields, {} if fields is None else fields.blank, _USUAL.get(cls, "{}"))
+    return kind
+
+
+def unpack(row: Sequence[Any], types: Mapping[str, type[MemoryItem]] = BUILTIN_TYPES) -> MemoryItem:
+    """Return the item of a row of ``ITEM_COLUMNS``, as :func:`unpack_all` does."""
+    return unpack_all((row,), types)[0]
+
+
+def unpack_readable(
+    rows: Sequence[Sequence[Any]], types: Mapping[str, type[MemoryItem]] = BUILTIN_TYPES
+) -> list[MemoryItem]:
+    """Return the items of rows of ``ITEM_COLUMNS`` without the unreadable ones, which are logged."""
     try:
-        # One by one: this is done for every row that is read.
-        if (
-            type(content) is not str
-            or type(version) is not int
-            or type(created_at) is not str
-            or type(updated_at) is not str
-            or type(item_id) is not str
-            or type(memory_type) is not str
-        ):
-            raise TypeError("a column holds a value of the wrong type")
-        cls = types.get(memory_type, MemoryItem)
-        known = TRUSTED.get(cls)
-        fields = {} if known is None else known.blank.copy()
-        fields["id"] = item_id
-        fields["content"] = content
-        fields["memory_type"] = memory_type
-        fields["status"] = status if known is None else _STATUSES[status]
-        fields["metadata"] = metadata if type(metadata) is MemoryMetadata else _metadata(metadata)
-        fields["created_at"] = created_at
-        fields["updated_at"] = updated_at
-        fields["version"] = version
-        # Most rows of a conversation have nothing to take apart, and those of an encrypted store a payload alone.
-        further: Any = {}
-        if (
-            known is not None
-            and extra_json.startswith(_SEALED)
-            and extra_json.count('"') == 4
-            and "\\" not in extra_json
-        ):
-            fields["payload"] = extra_json[len(_PAYLOAD) : -2]
-        elif extra_json != "{}" and extra_json != _USUAL.get(cls, "{}"):
-            further = json_value(extra_json)
-        if type(further) is not dict:
-            raise TypeError("extra_json is not an object")
-        if known is not None:
+        return unpack_all(rows, types)
+    except CorruptStoreError:
+        return readable(partial(unpack, types=types), rows)
+
+
+def unpack_all(
+    rows: Iterable[Sequence[Any]], types: Mapping[str, type[MemoryItem]] = BUILTIN_TYPES
+) -> list[MemoryItem]:
+    """Return the items of rows of ``ITEM_COLUMNS``, whose metadata may be their own already.
+
+    Raises CorruptStoreError, naming the id, for the first one that cannot be read. Neighbours mostly have the same
+    metadata, which is taken apart once; each gets an object of its own, since ``extra`` can be changed in place.
+    """
+    items: list[MemoryItem] = []
+    item_id: Any = None
+    last_text, last_owner = _NO_TEXT, _NO_OWNER
+    try:
+        for item_id, content, memory_type, status, metadata, extra_json, created_at, updated_at, version in rows:
+            # One by one: this is done for every row that is read.
+            if (
+                type(content) is not str
+                or type(version) is not int
+                or type(created_at) is not str
+                or type(updated_at) is not str
+                or type(item_id) is not str
+                or type(memory_type) is not str
+            ):
+                raise TypeError("a column holds a value of the wrong type")
+            cls = types.get(memory_type, MemoryItem)
+            known, blank, usual = _KINDS.get(cls) or _kind(cls)
+            fields = blank.copy()
+            fields["id"] = item_id
+            fields["content"] = content
+            fields["memory_type"] = memory_type
+            fields["status"] = status if known is None else _STATUSES[status]
+            if type(metadata) is MemoryMetadata:
+                fields["metadata"] = metadata
+            elif metadata == last_text:
+                fields["metadata"] = bare_metadata({**last_owner, "extra": {}})
+            else:
+                fields["metadata"] = owner = _metadata(metadata)
+                if not owner.__dict__["extra"]:
+                    last_text, last_owner = metadata, owner.__dict__
+            fields["created_at"] = created_at
+            fields["updated_at"] = updated_at
+            fields["version"] = version
+            # Most rows of a conversation have nothing to take apart.
+            further = {} if extra_json in ("{}", usual) else _taken_apart(extra_json)
+            if known is None:
+                items.append(make_item(fields, further, types))
+                continue
             if further or known.nested:
                 known.take(fields, further)
-            return bare_item(cls, fields, further)
+            items.append(bare_item(cls, fields, further))
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise CorruptStoreError(f"The stored item {item_id!r} cannot be read as a memory item.") from error
-    return make_item(fields, further, types)
+    return items
+
+
+def _taken_apart(extra_json: str) -> dict[str, Any]:
+    """Return the fields of ``extra_json``; those of an encrypted store are a payload alone, which takes no parser."""
+    if extra_json.startswith(_SEALED) and extra_json.count('"') == 4 and "\\" not in extra_json:
+        return {"payload": extra_json[len(_PAYLOAD) : -2]}
+    further = json_value(extra_json)
+    if type(further) is not dict:
+        raise TypeError("extra_json is not an object")
+    return further
 
 
 def unpack_payload(row: Sequence[Any]) -> Payload:
