@@ -34,7 +34,7 @@ from memoranda_sqlite.connections import Connections
 from memoranda_sqlite.files import Database, url_of
 from memoranda_sqlite.payload_changes import payload_changes
 from memoranda_sqlite.scanning import listed, scanned
-from memoranda_sqlite.searching import DIRECT_LIMIT, search_page
+from memoranda_sqlite.searching import DIRECT_LIMIT, count_rows, search_page
 from memoranda_sqlite.statements import INSERT, STATEMENTS, ScopedUpsert, Upsert
 from memoranda_sqlite.tables import CONTENT, ID, BoundRow, all_packed, packed
 from memoranda_sqlite.transactions import Transactions, keep_vectors, next_expiry
@@ -388,11 +388,7 @@ class SQLiteEngine(Engine):
 
     async def count(self, query: Query[MemoryItem]) -> int:
         """Return how many items match."""
-        # To compare text takes long, so it is left to a thread from the start.
-        read = self.connections.rows if query.wanted.query else self.connections.short_rows
-        rows = await read(*STATEMENTS.count(query.wanted, include_deleted=query.deleted))
-        count: int = rows[0][0]
-        return count
+        return await count_rows(self.connections, STATEMENTS, query.wanted, include_deleted=query.deleted)
 
     def owners(self, listing: Listing, query: Query[MemoryItem]) -> AsyncGenerator[Owner, None]:
         """Yield the owners of the items that match, in order."""
