@@ -17,6 +17,7 @@ from memoranda.integrity import (
     call_ids,
     is_whole,
     pairs,
+    shown_together,
     whole_groups,
 )
 from memoranda.windowing import last_rounds, newest
@@ -271,7 +272,7 @@ def tied_histories(draw: Any) -> list[MemoryItem]:
     return items
 
 
-@given(tied_histories(), st.data())
+@given(tied_histories() | told_in_turns(), st.data())
 def test_whatever_is_chosen_groups_and_pairs_are_shown_all_or_none(history: list[MemoryItem], data: Any) -> None:
     picked = data.draw(st.lists(st.booleans(), min_size=len(history), max_size=len(history)))
     kept = {
@@ -285,3 +286,15 @@ def test_whatever_is_chosen_groups_and_pairs_are_shown_all_or_none(history: list
         own = [link.call_id for link in answers(history) if position in (link.result, link.caller)]
         if id(item) in kept:
             assert sorted(own) == sorted(call_ids(item) + answered_ids(item))
+
+
+@given(told_in_turns(), st.data())
+def test_of_a_whole_history_everything_stays_that_was_chosen_with_all_it_belongs_to(
+    history: list[MemoryItem], data: Any
+) -> None:
+    history = whole_groups(history)
+    picked = data.draw(st.lists(st.booleans(), min_size=len(history), max_size=len(history)))
+    torn = {place for places in shown_together(history) for place in places if not all(picked[at] for at in places)}
+    chosen = [item for item, is_in in zip(history, picked, strict=True) if is_in]
+    wanted = [item for place, item in enumerate(history) if picked[place] and place not in torn]
+    assert whole_groups(chosen, history) == wanted

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Coroutine
 from random import Random
 from typing import Any
 
@@ -11,6 +12,8 @@ import pytest
 from memoranda import AIMemory, HumanMemory, MemoryItem, MemoryMetadata, SummaryMemory, SystemMemory, ToolMemory
 from memoranda.integrity import whole_groups
 from memoranda.store import InMemoryStore
+from memoranda.store.backend import Engine, Layer, Query
+from memoranda.store.layers import add_layer
 from memoranda.windowing import as_said, last_rounds, newest, rounds_within
 
 
@@ -80,6 +83,73 @@ async def test_a_window_is_that_of_the_whole_history(sessions: int) -> None:
             }
             shown = await store.window(metadata=named, counter=one_token, **bounds)
             assert [item.content for item in shown] == shown_of_all(read, bounds), bounds
+
+
+class NotesReads(Layer):
+    """Notes what is read, and changes nothing of it."""
+
+    name = "notes"
+
+    def __init__(self, inner: Engine) -> None:
+        super().__init__(inner)
+        self.queries: list[Query[Any]] = []
+
+    def read(self, query: Query[Any]) -> Coroutine[Any, Any, list[Any]]:
+        self.queries.append(query)
+        return self.inner.read(query)
+
+
+class NotesSingleReads(NotesReads):
+    """Lets what every window shows be asked for with the rest."""
+
+    keeps_pages = True
+
+
+def shuffled_times(items: list[MemoryItem], chance: Random) -> list[MemoryItem]:
+    """Return the items as after a clock was set back, some of them archived or another user's."""
+    for item in items:
+        if chance.random() < 0.1:
+            item.created_at = f"2020-01-01T00:00:{chance.randrange(60):02d}"
+        if chance.random() < 0.05:
+            item.archived_by = "a summary"
+        if chance.random() < 0.05:
+            item.metadata = item.metadata.model_copy(update={"user_id": "bob"})
+    return items
+
+
+@pytest.mark.parametrize("sets_back", [False, True])
+async def test_what_stays_is_the_same_in_one_read_or_in_two(sets_back: bool) -> None:
+    chance = Random(7)
+    for _ in range(20):
+        items = history(chance, 2)
+        if sets_back:
+            items = shuffled_times(items, chance)
+        at_once, apart = InMemoryStore(), InMemoryStore()
+        layer = add_layer(apart, NotesReads)
+        await at_once.add_many(items)
+        await apart.add_many(items)
+        for named in (MemoryMetadata(user_id="ada", session_id="s0"), MemoryMetadata(session_id="s1"), None):
+            bounds: dict[str, Any] = {
+                "rounds": chance.randrange(6),
+                "limit": chance.choice((None, chance.randrange(40))),
+            }
+            shown = await at_once.window(metadata=named, **bounds)
+            assert [item.id for item in shown] == [item.id for item in await apart.window(metadata=named, **bounds)]
+        assert not any(query.staying for query in layer.queries)
+
+
+async def test_the_last_rounds_of_a_long_conversation_are_one_read() -> None:
+    store, owner = InMemoryStore(), MemoryMetadata(user_id="ada", session_id="s")
+    layer = add_layer(store, NotesSingleReads)
+    await store.add(SystemMemory(content="be kind", metadata=owner))
+    for turn in range(50):
+        await store.add(HumanMemory(content=f"q{turn}", metadata=owner))
+        await store.add(AIMemory(content=f"a{turn}", metadata=owner))
+
+    shown = await store.window(metadata=owner, rounds=2)
+
+    assert [item.content for item in shown] == ["be kind", "q48", "a48", "q49", "a49"]
+    assert len(layer.queries) == 1
 
 
 async def test_what_a_window_returns_or_counts_can_be_changed_without_changing_the_store() -> None:

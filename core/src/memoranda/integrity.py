@@ -27,6 +27,7 @@ ConversationKey = tuple[str | None, str | None]
 CallKey = tuple[str, str | None, str | None, str | None, str | None]
 """A call's id, and whose call it is: user, session, task and agent."""
 
+_Owner = tuple[str | None, str | None, str | None, str | None]  # user, session, task and agent
 _Shared = tuple[str, str | None, str | None]  # the same without the task and the agent
 
 _whose = itemgetter("user_id", "session_id", "task_id", "agent_id")
@@ -69,22 +70,39 @@ def whole_groups(items: Sequence[MemoryItem], history: Sequence[MemoryItem] | No
     ``history`` is what the items were chosen from, the same objects. Pairs and groups are then made in it, so that a
     result whose own call was not chosen cannot pass for the answer to another call of that id.
     """
-    said = items if history is None else history
-    places = _places_of_ties(said)
+    if history is not None:
+        return whole_among(items, tied_items(history))
+    places = _places_of_ties(items)
     if not places:
         return list(items)
-    tied = [said[place] for place in places]
+    by_place = {place: number for number, place in enumerate(places)}  # One object may be there twice.
+    return _whole(items, [items[place] for place in places], list(map(by_place.get, range(len(items)))), set())
+
+
+def whole_among(items: Sequence[MemoryItem], tied: Sequence[MemoryItem]) -> list[MemoryItem]:
+    """Return what :func:`whole_groups` does; ``tied`` are the :func:`tied_items` of the history."""
+    if not tied:
+        return list(items)
+    by_object = {id(item): number for number, item in enumerate(tied)}
+    numbers = list(map(by_object.get, map(id, items)))
+    return _whole(items, tied, numbers, remnants(tied).union(set(range(len(tied))).difference(numbers)))
+
+
+def tied_items(items: Sequence[MemoryItem]) -> list[MemoryItem]:
+    """Return the calls, the results and the members of groups: what is shown only together with others."""
+    return list(map(items.__getitem__, _places_of_ties(items)))
+
+
+def _whole(
+    items: Sequence[MemoryItem], tied: Sequence[MemoryItem], numbers: Sequence[int | None], hidden: set[int]
+) -> list[MemoryItem]:
+    """Return the items without those that are tied to hidden ones.
+
+    ``numbers`` has the position of each item among those that are tied, or None; so ``hidden`` names what is hidden.
+    """
     links, missing, orphans, _ = linked_by_calls(tied)
-    hidden = orphans | {caller for caller, count in missing.items() if count}
-    # The number of each item among those with ties. By its place, since one object may be there twice.
-    numbers: list[int | None]
-    if history is None:
-        by_place = {place: number for number, place in enumerate(places)}
-        numbers = list(map(by_place.get, range(len(items))))
-    else:
-        by_object = {id(item): number for number, item in enumerate(tied)}
-        numbers = [by_object.get(id(item)) for item in items]
-        hidden.update(set(range(len(tied))).difference(numbers), remnants(tied))
+    hidden |= orphans
+    hidden.update([caller for caller, count in missing.items() if count])
     if not hidden:
         return list(items)
     ties = _ties(tied, links)
@@ -92,6 +110,8 @@ def whole_groups(items: Sequence[MemoryItem], history: Sequence[MemoryItem] | No
         for together in _together(ties):
             if not hidden.isdisjoint(together):
                 hidden.update(together)
+    if hidden.isdisjoint(numbers):
+        return list(items)
     return [item for item, number in zip(items, numbers, strict=True) if number not in hidden]
 
 
@@ -147,41 +167,41 @@ def linked_by_calls(items: Sequence[MemoryItem]) -> Linked:
     links: list[AnsweredCall] = []
     missing: dict[int, int] = {}
     orphans: set[int] = set()
-    waiting: dict[CallKey, list[int]] = {}
+    waiting: dict[_Owner, dict[str, list[int]]] = {}
     unclaimed: list[tuple[int, CallKey]] = []
     owner: MemoryMetadata | None = None
-    whose: tuple[str | None, str | None, str | None, str | None] = (None, None, None, None)
+    whose: _Owner = (None, None, None, None)
+    own: dict[str, list[int]] = {}
     for position, item in enumerate(items):
         held = item.__dict__
         kind = held["memory_type"]
         if held["metadata"] is not owner:  # Neighbours mostly share it.
             owner = held["metadata"]
             whose = _whose(owner.__dict__)
+            own = waiting.setdefault(whose, {})
         if kind == "tool":
             for call_id in answered_ids(item):
-                own = (call_id, *whose)
-                calls = waiting.get(own)
+                calls = own.get(call_id)
                 if calls and call_id:
                     links.append(AnsweredCall(position, call_id, calls.pop()))
                 elif calls is None and call_id:
-                    unclaimed.append((position, own))
+                    unclaimed.append((position, (call_id, *whose)))
                 else:
                     orphans.add(position)
         elif kind == "ai" and held.get("tool_calls", True) and (ids := call_ids(item)):
             missing[position] = len(ids)
             for call_id in ids:
-                own = (call_id, *whose)
-                calls = waiting.get(own)
+                calls = own.get(call_id)
                 if calls and calls[-1] == position:
                     calls.append(position)
                 else:
-                    waiting[own] = [position]  # Whatever waited under this name is answered no more.
+                    own[call_id] = [position]  # Whatever waited under this name is answered no more.
     if unclaimed:
-        foreign = [(position, own) for position, own in unclaimed if own not in waiting]
+        foreign = [(position, key) for position, key in unclaimed if key[0] not in waiting[key[1:]]]
         found = _sub_agents_answers(items, foreign, links) if foreign else []
         links = sorted(links + found) if foreign else links
         claimed = Counter([(link.result, link.call_id) for link in found])
-        named = Counter([(position, own[0]) for position, own in unclaimed])
+        named = Counter([(position, key[0]) for position, key in unclaimed])
         orphans.update([position for (position, call_id), count in named.items() if claimed[position, call_id] < count])
     for link in links:
         missing[link.caller] -= 1
@@ -202,11 +222,11 @@ def _places_of_ties(items: Sequence[MemoryItem]) -> list[int]:
 def answers_another_agent(items: Sequence[MemoryItem]) -> bool:
     """Return True if a result seems to answer a call of another task or agent, as a sub-agent's results do.
 
-    It may answer a call of its own instead that was made before these items.
+    It may answer a call of its own instead that was made before these items. The :func:`tied_items` among them suffice.
     """
     if _are_of_one_agent(items):
         return False
-    linked = linked_by_calls([items[place] for place in _places_of_ties(items)])
+    linked = linked_by_calls(items)
     answering = {link.result for link in linked.links}
     return any(position in answering for position, _ in linked.unclaimed)
 

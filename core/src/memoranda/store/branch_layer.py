@@ -30,6 +30,7 @@ class BranchLayer(Layer):
     """Reads of a forked session show what it shares with others. ``now`` tells the present: records may expire."""
 
     name = "branches"
+    keeps_pages = True
 
     def __init__(self, inner: Engine, now: Callable[[], str]) -> None:
         super().__init__(inner)

@@ -66,6 +66,9 @@ class Engine(ABC):
     shares_items: bool = False
     """True if a query for items that says ``shared`` may give the items that this engine keeps, not copies."""
 
+    reads_staying: bool = False
+    """True if a query for items in the order of adding may ask for what every window shows: see ``Query.staying``."""
+
     ranks_together: bool = False
     """True if a ranking may ask for several scopes: see ``Query.beside``."""
 
@@ -139,6 +142,9 @@ class Layer(Engine):
     inner: Engine
     """The engine inside."""
 
+    keeps_pages: ClassVar[bool] = False
+    """True for a layer with a ``read`` of its own that returns as many items of a page as the engine inside does."""
+
     def __init__(self, inner: Engine) -> None:
         self.stand_on(inner)
 
@@ -150,6 +156,7 @@ class Layer(Engine):
     def stand_on(self, inner: Engine) -> None:
         """Make this the engine inside."""
         self.inner = inner
+        self.reads_staying = inner.reads_staying and (self.keeps_pages or "read" in passed_on(type(self)))
         self._prepare_inside: Callable[[MemoryItem], MemoryItem] = (
             inner.prepare if isinstance(inner, Layer) else as_it_is
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import weakref
+from bisect import bisect_left
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import fields, replace
 from itertools import chain, count, filterfalse, islice
@@ -44,6 +45,7 @@ from memoranda.store.owners import Listing, Owner
 from memoranda.store.protocol import BASE_CAPABILITIES, Capability
 from memoranda.store.ranked import RankedItem, Ranker, ScopeIndex, ScopeToRank, best_of_all
 from memoranda.store.requests import (
+    AS_ADDED,
     NOTHING_CHANGED,
     Change,
     Form,
@@ -57,6 +59,7 @@ from memoranda.store.requests import (
 from memoranda.store.values import Value
 from memoranda.store.window import ONLY_STAYING
 from memoranda.urls import take_options
+from memoranda.windowing import stays
 
 T = TypeVar("T")
 
@@ -93,6 +96,7 @@ class InMemoryEngine(Engine):
     }
 
     shares_items = True
+    reads_staying = True
     ranks_together = True
 
     def __init__(self, ranker: Callable[[], Awaitable[Ranker]]) -> None:
@@ -233,7 +237,7 @@ class InMemoryEngine(Engine):
         elif query.form == "payloads":
             found = await self._payloads(query.wanted, query.page)
         else:
-            found = await self._search(query.wanted, query.page, query.shared)
+            found = await self._search(query)
         return found  # type: ignore[no-any-return]  # The form of the query says what it is.
 
     async def _of_ids(self, ids: Sequence[str], form: Form) -> list[Any]:
@@ -243,25 +247,32 @@ class InMemoryEngine(Engine):
         entries = [entry for item_id in ids if (entry := self._live.get(item_id)) is not None]
         return await offload(len(entries), _copies, entries)
 
-    async def _search(self, wanted: Filter, page: Page, shared: bool = False) -> list[MemoryItem]:
-        limit, found = page.end, list[Entry]()
+    async def _search(self, query: Query[Any]) -> list[MemoryItem]:
+        page = query.page
+        limit = page.end
+        found: list[Entry] = []
+        staying: list[Entry] = []
         with self._turn:  # Only for the look at the index: entries are never changed.
-            entries, wanted = self._looked_at(self._live, wanted)
+            entries, wanted = self._looked_at(self._live, query.wanted)
             as_added = page.order == "added" and isinstance(entries, EntryList) and entries.as_added
             is_sorted = as_added or page.order == "created"
             if is_sorted:
                 at_once = _sifted_at_once(entries, wanted)
                 found = _newest(islice(reversed(entries), at_once), wanted, limit)
                 older = entries[: len(entries) - at_once] if len(found) < limit else []
+                if query.staying and isinstance(entries, EntryList):
+                    staying = entries.staying.copy()
             else:
                 older = entries.copy()
         if is_sorted:
             if older:
                 found += await offload(ITEMS_PER_TURN + 1, _newest, older[::-1], wanted, limit - len(found))
             found = found[page.offset :]
+            if staying and len(found) == page.limit:
+                found += await offload(filter_weight(len(staying)), _matching_before, found[-1], staying, wanted)
         else:
-            found = await offload(filter_weight(len(older)), _sorted_matching, older, wanted, page)
-        if shared:
+            found = await offload(filter_weight(len(older)), _sorted_matching, older, query, wanted)
+        if query.shared:
             return [entry[2] for entry in found]
         return await offload(len(found), _copies, found)
 
@@ -359,7 +370,7 @@ class InMemoryEngine(Engine):
 
     async def owners(self, listing: Listing, query: Query[MemoryItem]) -> AsyncGenerator[Owner, None]:
         """Yield the owners of the items that match, in order."""
-        items = await self._search(query.wanted, query.page)
+        items = await self._search(query)
         for owner in await offload(len(items), listing.of, items):
             yield owner
 
@@ -445,7 +456,7 @@ class InMemoryEngine(Engine):
         The list may be the index's own.
         """
         branch = wanted.further[-1] if wanted.further else None
-        if not isinstance(branch, InBranch):
+        if type(branch) is not InBranch:
             row = index.candidates(wanted.metadata)
             return (row.staying if branch is ONLY_STAYING else row), wanted
         found = []
@@ -584,6 +595,11 @@ def _newest(entries: Iterable[Entry], wanted: Filter, limit: int) -> list[Entry]
     return list(islice(passing(entries, wanted), limit))
 
 
+def _matching_before(first: Entry, entries: Sequence[Entry], wanted: Filter) -> list[Entry]:
+    """Return the entries before one of them that match, the newest first."""
+    return matching(reversed(entries[: bisect_left(entries, first)]), wanted)
+
+
 def _soonest(entries: Iterable[Entry]) -> str | None:
     return min((ends for entry in entries if (ends := entry.item.expires_at) is not None), default=None)
 
@@ -600,8 +616,14 @@ def _sorted(entries: Iterable[Entry], page: Page) -> list[Entry]:
     return sorted(entries, key=BY[page.order], reverse=True)[page.offset : page.end]
 
 
-def _sorted_matching(entries: Iterable[Entry], wanted: Filter, page: Page) -> list[Entry]:
-    return _sorted(matching(entries, wanted), page)
+def _sorted_matching(entries: Iterable[Entry], query: Query[Any], wanted: Filter) -> list[Entry]:
+    """Return what a query asks for, newest first, of entries for which ``wanted`` is still to be checked."""
+    found = matching(entries, wanted)
+    page = _sorted(found, query.page)
+    if not query.staying or len(page) < query.page.limit:
+        return page
+    staying = [entry for entry in found if entry.added < page[-1].added and stays(entry.item)]
+    return page + _sorted(staying, AS_ADDED)
 
 
 def _ranked(ranker: Ranker, query: str, scopes: Sequence[ScopeToRank], limit: int, shared: bool) -> list[RankedItem]:

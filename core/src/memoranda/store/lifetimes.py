@@ -141,6 +141,7 @@ class LifetimeLayer(Layer):
     """
 
     name = "lifetimes"
+    keeps_pages = True
 
     def __init__(self, inner: Engine) -> None:
         super().__init__(inner)

@@ -42,6 +42,8 @@ class Query(NamedTuple, Generic[T]):
     includes deleted items where the read allows that. ``shared`` says that nobody will change what is read: an engine
     may give items that it keeps for itself. The type says what the read returns: see :data:`Form`. ``reach`` says
     whether spaces that were granted to a handle are meant, too; what is about one conversation never means them.
+    ``staying`` asks for the older items beyond the page as well that every window shows, system items and summaries:
+    they come behind it. Only an engine that ``reads_staying`` is asked for them, in the order of adding.
     ``beside`` are further scopes for a ranking, each ranked by itself: the best of all come back, as
     :func:`memoranda.store.ranked.best_of_all` puts them together. Only an engine that ``ranks_together`` is given them.
     """
@@ -54,6 +56,7 @@ class Query(NamedTuple, Generic[T]):
     form: Form = "items"
     reach: Reach = "own"
     shared: bool = False
+    staying: bool = False
     beside: tuple[Filter, ...] = ()
 
     def also(self, *conditions: Condition) -> Query[T]:
@@ -62,10 +65,16 @@ class Query(NamedTuple, Generic[T]):
 
 
 def items_where(
-    wanted: Filter, page: Page = FIRST_PAGE, *, deleted: bool = False, reach: Reach = "own", shared: bool = False
+    wanted: Filter,
+    page: Page = FIRST_PAGE,
+    *,
+    deleted: bool = False,
+    reach: Reach = "own",
+    shared: bool = False,
+    staying: bool = False,
 ) -> Query[MemoryItem]:
     """Return the query of a page of the items that match."""
-    return Query(wanted, page, None, deleted, reach=reach, shared=shared)
+    return Query(wanted, page, None, deleted, None, "items", reach, shared, staying)
 
 
 def items_of_ids(ids: Sequence[str], reach: Reach = "own") -> Query[MemoryItem]:

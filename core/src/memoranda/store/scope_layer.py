@@ -51,6 +51,7 @@ class ScopeLayer(Layer):
     """
 
     name = "scope"
+    keeps_pages = True
 
     def __init__(self, inner: Engine, scope: MemoryMetadata) -> None:
         super().__init__(inner)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from itertools import chain
 
-from memoranda.integrity import answers_another_agent, conversation_of, whole_groups
+from memoranda.integrity import answers_another_agent, conversation_of, tied_items, whole_among
 from memoranda.items import MemoryItem
 from memoranda.loops import filter_weight, offload
 from memoranda.shapes import whole_number
@@ -50,14 +50,22 @@ class _Wanted:
         self.tokens = None if tokens is None else whole_number(tokens, "tokens")
         self.limit = None if limit is None else whole_number(limit, "limit")
         self.count = counter or estimate_tokens
-        self._said: Sequence[MemoryItem] = ()
+        self._cut_into_rounds: Sequence[MemoryItem] = ()
         self._rounds: list[list[int]] = []
+        self._searched_for_ties: Sequence[MemoryItem] = ()
+        self._tied: list[MemoryItem] = []
 
     def _rounds_of(self, said: Sequence[MemoryItem]) -> list[list[int]]:
         """Return the rounds of what was read, which are looked for once."""
-        if said is not self._said:
-            self._said, self._rounds = said, rounds_of(said)
+        if said is not self._cut_into_rounds:
+            self._cut_into_rounds, self._rounds = said, rounds_of(said)
         return self._rounds
+
+    def _tied_of(self, said: Sequence[MemoryItem]) -> list[MemoryItem]:
+        """Return what was read of calls, results and groups, which is looked for once."""
+        if said is not self._searched_for_ties:
+            self._searched_for_ties, self._tied = said, tied_items(said)
+        return self._tied
 
     def _items_of(self, said: Sequence[MemoryItem], rounds: Sequence[Sequence[int]]) -> list[MemoryItem]:
         """Return the items of the last rounds, and those that stay."""
@@ -98,7 +106,7 @@ class _Wanted:
 
     def is_told_by(self, said: Sequence[MemoryItem]) -> bool:
         """Return True if these items determine the window and the calls that its results answer."""
-        return self.has_enough(said) and not answers_another_agent(said)
+        return self.has_enough(said) and not answers_another_agent(self._tied_of(said))
 
     def cut(
         self, said: Sequence[MemoryItem], staying: Sequence[MemoryItem] = (), earlier: Sequence[MemoryItem] = ()
@@ -118,7 +126,7 @@ class _Wanted:
             found = rounds_within(found, self.tokens, self.count)
         if self.limit is not None and self.limit < len(found):
             found = newest(as_said(found), self.limit)
-        return as_said(whole_groups(found, [*earlier, *staying, *said]))  # Its beginning may not have been read.
+        return as_said(whole_among(found, [*tied_items([*earlier, *staying]), *self._tied_of(said)]))
 
 
 def _from_human(said: Sequence[MemoryItem], places: Sequence[int]) -> Sequence[int]:
@@ -144,22 +152,24 @@ async def read_window(
     # Only this package's own code looks at items that are not shown, so that they need not be copied.
     shared = looked_at is None and counter is None
 
-    async def read(what: Filter, page: Page) -> list[MemoryItem]:
-        found = as_one_session((await engine.read(items_where(what, page, shared=shared)))[::-1], session)
+    async def read(what: Filter, page: Page, staying: bool = False) -> list[MemoryItem]:
+        found = await engine.read(items_where(what, page, shared=shared, staying=staying))
+        said = as_one_session(found[::-1], session)
         if looked_at is not None:
-            looked_at.append(found)
-        return found
+            looked_at.append(said)
+        return said
 
     owner = wanted.metadata
     is_one = owner is not None and owner.user_id is not None and owner.session_id is not None
-    shown = await _window(read, wanted, _Wanted(rounds, tokens, limit, counter, is_one=is_one))
+    much = _Wanted(rounds, tokens, limit, counter, is_one=is_one)
+    shown = await _window(read, wanted, much, reads_staying=looked_at is None and engine.reads_staying)
     if shared and engine.shares_items:
         return await offload(len(shown), copy_items, shown)
     return shown
 
 
 async def _window(
-    read: Callable[[Filter, Page], Awaitable[list[MemoryItem]]], wanted: Filter, much: _Wanted
+    read: Callable[..., Awaitable[list[MemoryItem]]], wanted: Filter, much: _Wanted, *, reads_staying: bool
 ) -> list[MemoryItem]:
     """Return the window of a conversation, oldest first; ``read`` returns the items that it needs."""
     guesses = [_FIRST_LOOK] if much.tokens is not None else []
@@ -168,20 +178,22 @@ async def _window(
     size = min(guesses, default=EVERYTHING)
 
     while True:
-        said = await read(wanted, Page(size, order="added"))
-        if len(said) < size:
-            return await offload(filter_weight(len(said)), much.cut, said)
+        found = await read(wanted, Page(size, order="added"), reads_staying)
+        if len(found) < size:
+            return await offload(filter_weight(len(found)), much.cut, found)
+        staying, said = found[: len(found) - size], found[len(found) - size :]
         if await offload(len(said), much.is_told_by, said):
             break
         size *= _FURTHER
-    known = {item.__dict__["id"] for item in said}
-    staying = [item for item in await read(wanted.also(ONLY_STAYING), AS_ADDED) if item.id not in known]
+    if not reads_staying:
+        known = {item.id for item in said}
+        staying = [item for item in await read(wanted.also(ONLY_STAYING), AS_ADDED) if item.id not in known]
     weight = filter_weight(len(staying) + len(said))
     shown = await offload(weight, much.cut, said, staying)
     # A group that says how many it is has lost nothing: else it would not be shown.
     groups = sorted({item.group for item in shown if item.group is not None and item.group_size is None})
     if not groups:
         return shown
-    known.update(item.id for item in staying)
+    known = {item.id for item in (*staying, *said)}
     members = await read(wanted.also(Value("group", False, "$in", groups)), AS_ADDED)
     return await offload(weight, much.cut, said, staying, [item for item in members if item.id not in known])

@@ -45,6 +45,7 @@ class TelemetryLayer(Layer):
     """
 
     name = "telemetry"
+    keeps_pages = True
 
     def __init__(self, inner: Engine, observer: object, begin: Begin, expired: Callable[[int], None]) -> None:
         super().__init__(inner)
