@@ -43,7 +43,7 @@ _MARKED = re.compile(
 
 _NAMED = r"[^\W\d_][\w'’.-]{0,40}"
 _FORWARDED = re.compile(
-    r"^[ \t]*(?:-{3,}[ \t]*(?:original|forwarded|ursprüngliche|mensaje|message)\b.*"
+    r"^[ \t]*+(?=\S)(?:-{3,}[ \t]*(?:original|forwarded|ursprüngliche|mensaje|message)\b.*"
     r"|-{4,}[ \t]*[^\s-][^\n]*?-{4,}"
     r"|(?:begin )?forwarded message:?.*"
     r"|(?:FWD?|WG|RV|TR)[ \t]?:.*"
@@ -59,7 +59,7 @@ _TEXTS = (
     r"gedicht|zitat|geschichte|correo|mensaje|carta|cita|cuento|poema|courriel|lettre|citation|histoire|poème"
 )
 _HEADING = re.compile(
-    r"(?:^|(?<=[.!?])(?=\s))[ \t#*_]*"
+    r"(?:^|(?<=[.!?])(?=\s))[ \t#*_]*+(?=\w)"
     r"(?:(?:here(?:['’]s| is| are)|this is|below is|hier ist|das ist|aquí está|este es|voici|c['’]est) )?"
     r"(?:(?:the|an?|this|der|die|das|ein|eine|el|la|un|una|le|une) |l['’])?"
     rf"(?:(?:(?:my|his|her|our) )?{_NAMED}['’]s (?:last |new )?)?(?:{_TEXTS})"
@@ -75,7 +75,7 @@ _GREETING = re.compile(
     re.MULTILINE | re.IGNORECASE,
 )
 _CLOSING = re.compile(
-    r"^[ \t]*(?:(?:(?:kind|best|warm)(?: regards| wishes)?|regards|sincerely|yours(?: \w+)?|cheers|love|"
+    r"^[ \t]*+(?:(?:(?:kind|best|warm)(?: regards| wishes)?|regards|sincerely|yours(?: \w+)?|cheers|love|"
     r"(?:viele|liebe|beste) grüße|mit freundlichen grüßen|saludos|un abrazo|cordialement|bises)"
     rf"(?:,?[ \t]*{_NAMED}){{0,3}}|(?:dein|deine|euer|eure|tu|ton|ta)[ \t]+{_NAMED}|--[ \t]*{_NAMED}.*?),?[ \t]*$",
     re.MULTILINE | re.IGNORECASE,
@@ -84,10 +84,10 @@ _CLOSING = re.compile(
 
 _BEFORE = r"(?:^|(?<=[.!?])(?=\s))(?P<words>(?:[^.!?\n\x00:]|[.!?:](?=\S)){0,200}?)"
 _COLON = re.compile(rf"{_BEFORE}[ \t]?:(?=\s)(?P<line_ends>[ \t]*$)?", re.MULTILINE)
-_DASH = re.compile(rf"{_BEFORE}[ \t]+[–—-](?=\s)(?P<line_ends>[ \t]*$)?", re.MULTILINE)
+_DASH = re.compile(rf"{_BEFORE}(?<=[ \t])[–—-](?=\s)(?P<line_ends>[ \t]*$)?", re.MULTILINE)
 """What stands before a colon or a dash, from the beginning of its sentence; a time of day is no end."""
 _SAID = re.compile(
-    r"^(?P<words>[^.!?\n\x00:–—]{1,82}?)[ \t]+[–—-](?=[ \t]+(?:I|ich|yo|soy|je|j['’])\b)(?P<line_ends>[ \t]*$)?",
+    r"^(?P<words>[^.!?\n\x00:–—]{1,82}?)(?<=[ \t])[–—-](?=[ \t]+(?:I|ich|yo|soy|je|j['’])\b)(?P<line_ends>[ \t]*$)?",
     re.MULTILINE | re.IGNORECASE,
 )
 """What stands before a dash at the beginning of a line, if somebody speaks in the first person behind it."""
