@@ -9,7 +9,8 @@ import pytest
 from facts_kit.staleness import read_changes, staleness
 from memoranda_facts.extraction import RuleExtractor
 from memoranda_facts.extraction.grammar import Person, pattern
-from memoranda_facts.extraction.languages import FRENCH, GERMAN, SPANISH, Language, needed
+from memoranda_facts.extraction.languages import FRENCH, GERMAN, SPANISH, Language
+from memoranda_facts.extraction.lazy_patterns import needed
 from memoranda_facts.extraction.rule_table import rules
 
 CORPORA = Path(__file__).parents[1] / "bench" / "corpora" / "changes"

@@ -26,7 +26,7 @@ def facts_in(text: str) -> set[str]:
         ("i drive a honda civic", {"drives: Honda Civic"}),
         ("ive got asthma and eczema", {"condition: asthma", "condition: eczema"}),
         ("i speak english and a bit of spanish", {"speaks: English", "speaks: Spanish"}),
-        ("keep your answers short pls", {"prefers: answers short"}),
+        ("keep your answers short pls", {"answer_style: answers short"}),
         ("u can call me bex", {"nickname: Bex"}),
         ("im 34, birthday is march 3rd", {"age: 34", "birthday: 03-03"}),
         ("hi ich wohn in köln und arbeite bei rewe", {"lives_in: Köln", "employer: Rewe"}),

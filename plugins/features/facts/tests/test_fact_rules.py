@@ -60,7 +60,7 @@ def facts_in(text: str) -> set[str]:
         ("I love hiking, it keeps me sane.", {"likes: hiking"}),
         ("I hate mushrooms.", {"dislikes: mushrooms"}),
         ("I don't like loud music.", {"dislikes: loud music"}),
-        ("My favourite colour is blue.", {"favorite_colour: blue"}),
+        ("My favourite colour is blue.", {"favorite_color: blue"}),
         ("My email is ada@example.org.", {"email: ada@example.org"}),
     ],
 )

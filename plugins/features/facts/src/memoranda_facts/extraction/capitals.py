@@ -31,7 +31,7 @@ _ENDS = (
 )
 _NAMES = (
     r"(?:\bname(?: is|['’]s)?|\bnamed(?: him| her| it)?|\bcalled|\b(?:can|just|please) call me|"
-    r"dont call me|, call me|\bmarried to|\bdating|\bheiß(?:t|e|en)|\bnamens|\bllam(?:a|o|an)|"
+    r"don['’]?t call me|, call me|\bmarried to|\bdating|\bheiß(?:t|e|en)|\bnamens|\bllam(?:a|o|an)|"
     r"\bappelle(?:nt)?|\bnommée?) (?P<one>SMALL)(?=\W|$)(?: (?:and|und|y|et) (?P<two>SMALL)ENDS)?"
 )
 _BESIDE_RELATION = (
@@ -46,6 +46,7 @@ _LISTED = (
 _COMPANIES = (
     r"(?:\b(?:work|working|employed|started|job|position|TRADE) (?:at|for)|\b(?:now|im|i['’]m) at|"
     r"\b(?:arbeite?|arbeiten|jobbe|bin|jetzt|TRADE_DE|job|stelle) (?:jetzt )?(?:bei|beim|für)(?: der| dem)?|"
+    r"\bbei(?= \w+ (?:angefangen|gekündigt|aufgehört)\b)|"
     r"\b(?:trabajo|trabajamos|trabajando|empecé|TRADE_ES) (?:ahora )?(?:en|para)|\bchez) "
     r"(?P<run>SMALL(?: SMALL){0,2}?)ENDS"
 )

@@ -16,7 +16,8 @@ from functools import cache
 from typing import Literal
 
 from memoranda_facts.extraction.rule_table import words
-from memoranda_facts.extraction.sentences import DAY, SAID_DATE, WITNESS
+from memoranda_facts.extraction.said_dates import DAY, SAID_DATE
+from memoranda_facts.extraction.sentences import WITNESS
 
 
 class Person(Enum):
@@ -42,14 +43,15 @@ _NAME = (
     rf"[{UPPER}][{LOWER}]+(?:-[{UPPER}][{LOWER}]+)?"
     rf"(?: (?:[A-Z]\.|[{UPPER}][{LOWER}]+)){{0,2}}"
 )
-_FULL_NAME = rf"{_NAME}(?![\w'’-])"
+FULL_NAME = rf"{_NAME}(?![\w'’-])"
 _ADVERBS = (
     r"(?: (?:also|still|now|currently|really|absolutely|just|recently|actually|totally|truly|simply|always|definitely|"
     r"originally|personally|already|finally|officially|all|both|happily|newly|proudly|sometimes|usually|mostly|very|so|"
     r"such))*"
 )
 _NOT_A_TRADE = (
-    "good|bad|great|big|better|best|terrible|bit|kind|real|born|natural|huge|decent|lousy|total|fellow|talented|aspiring|"
+    "good|bad|great|big|better|best|terrible|bit|kind|real|born|natural|huge|decent|lousy|total|fellow|talented|"
+    "aspiring|"
     "former|wannabe|would-be|budding|future|true|amazing|fantastic|proud|one|lot|few|pretty|like|being|becoming|having|"
     "getting"
 )
@@ -58,8 +60,10 @@ _JOINING = (
 )
 _TRADE = rf"{_list('TRADE')}(?: (?:[1-9]|I{{1,3}}|IV|V)\b)?"
 _DRUG_ENDINGS = (
-    "pril|olol|statin|formin|sartan|prazole|triptan|oxacin|cillin|mycin|etine|aline|azepam|profen|proxen|cetamol|gliptin|"
-    "dipine|zide|semide|thyroxine|insulin|aspirin|codone|tidine|pirin|adine|pride|farin|pram|pentin|gabalin|trigine|"
+    "pril|olol|statin|formin|sartan|prazole|triptan|oxacin|cillin|mycin|etine|aline|azepam|profen|proxen|cetamol|"
+    "gliptin|"
+    "dipine|zide|semide|thyroxine|insulin|aspirin|codone|tidine|pirin|adine|pride|farin|pram|lukast|xaban|dronate|"
+    "terol|conazole|pentin|gabalin|trigine|"
     "tyline|solone|isone|glutide|gliflozin|minophen|tonin"
 )
 _MONTH_NAME = "(?:January|February|March|April|May|June|July|August|September|October|November|December)"
@@ -76,7 +80,7 @@ _PHRASES = {name: _list(name) for name in words() if name != "NOT_NAME"} | {
     "DOING": r"(?!playing|learning|working|going|doing|getting|having|using)[a-z]+ing",
     "END": r"(?=\s*(?:[,;:!?)…–—\x00]|\.(?!\w)|- |$)|\s+(?:and|but|so|because|since|while|now|too|any ?more|"
     r"any longer|from now on|again|where|over|after|before|until|instead|btw|to be|"
-    r"lol|haha|rn|atm|pls|tbh|yay|"
+    r"rn|atm|pls|please|tbh|yay|apparently|as it turns out|it turns out|"
     r"which|who|when|though|although|as well|as of (?:now|today|yesterday|this|last)|on weekends|these days|"
     r"right now|at the moment|at|for|"
     r"with (?:my|his|her|our|a|an|two)|"
@@ -106,13 +110,14 @@ _PHRASES = {name: _list(name) for name in words() if name != "NOT_NAME"} | {
     r"eight|nine|ten) (?:years?|months?|weeks?)))?",
     "MOVED_WHEN": r"(?:yesterday|today|again|recently|last (?:week|month|year|weekend|\w+day)|"
     r"this (?:week|month)|finally)",
-    "NAME": _FULL_NAME,
+    "NAME": FULL_NAME,
     "NAME_OF": rf"{_NAME}(?![\w-])",
     "OCCUPATION": rf"(?:(?!(?:{_NOT_A_TRADE})\b)[A-Za-zà-ÿ/-]+ ){{0,3}}"
     rf"{_TRADE}(?! (?:of|shop|school|class)\b)",
     "ONE_WORD": "[A-Za-z][a-z]+",
     "ORG": rf"(?:(?:(?:St|Mt)\. )?[{UPPER}][\w&'’.-]*\w(?:(?: of| for| and| &| the)* [{UPPER}0-9][\w&'’-]*){{0,4}}"
-    rf"|(?:an?|the) (?!new\b)(?:[\w-]+ ){{0,3}}{_list('BUSINESS')})",
+    rf"|(?:an?|the) (?!new\b)(?:[\w-]+ ){{0,3}}{_list('BUSINESS')}"
+    r"|[a-z][a-z0-9-]*\.(?:com|io|ai|net|org|nl|de|fr|es|uk|co))",
     "PET": rf"(?:[{LOWER}-]+ ){{0,2}}{_list('PET_KIND')}",
     "PLACE": rf"(?:the )?(?:(?:St|Ste|Mt|Ft)\. )?[{UPPER}][\w'’-]+"
     rf"(?:(?: of| de| del| do| da| dos| di| la| am| sur| upon| on|,)? [{UPPER}][\w'’-]+){{0,4}}(?:,? D\.C\.)?",
@@ -120,7 +125,8 @@ _PHRASES = {name: _list(name) for name in words() if name != "NOT_NAME"} | {
     "PRODUCT": r"[A-Z][\w+#.-]*\w(?: (?:[A-Z][\w+#.-]*\w|v?\d[\w.]*\w|\d))*",
     "RANKED": rf"(?:(?i:{_list('RANK')}) ){{0,2}}(?i:{_TRADE})",
     "SAID_DATE": SAID_DATE,
-    "SCHOOL": rf"(?:[{UPPER}][\w'’.-]*(?: [{UPPER}][\w'’.-]*){{0,3}} (?:School|Elementary|Primary|Academy|High|College|"
+    "SCHOOL": rf"(?:[{UPPER}][\w'’.-]*(?: [{UPPER}][\w'’.-]*){{0,3}} (?:[Ss]chool|Elementary|Primary|Academy|High|"
+    rf"College|"
     rf"Preschool|Kindergarten|Montessori)|St\.? [{UPPER}]\w+(?:['’]s)?)",
     "SOME_HOME": r"(?:an?|the|our|my) (?:new |small |big |tiny |little )*(?:place|flat|apartment|studio|house|home|"
     r"condo|loft|cottage|dorm)",
@@ -138,8 +144,8 @@ _PHRASES = {name: _list(name) for name in words() if name != "NOT_NAME"} | {
     "TO_WHEN": r"(?:to|on|for|at|in)",
 }
 _OTHER = (
-    rf"(?P<who>[Mm]y {_list('ONLY_ONE')}(?:,? {_FULL_NAME},?)?"
-    rf"|(?:[Mm]y [a-z-]+(?: (?!to|in|at|of|on|for|from|by|with)[a-z]+)?,? )?{_FULL_NAME})"
+    rf"(?P<who>[Mm]y {_list('ONLY_ONE')}(?:,? {FULL_NAME},?)?"
+    rf"|(?:[Mm]y [a-z-]+(?: (?!to|in|at|of|on|for|from|by|with)[a-z]+)?,? )?{FULL_NAME})"
 )
 _SUBJECTS = {
     Person.FIRST: {
@@ -193,7 +199,7 @@ _OPENING = re.compile(
     r"(?:well|yeah|yes|yep|yup|oh|wow|hey|hi|hello|thanks|thank you|actually|honestly|btw|by the way|also|plus|anyway|"
     r"now|currently|nowadays|lately|recently|fyi|sure|absolutely|definitely|totally|no|and|but|so|besides|personally|"
     r"fun fact|as you know|these days|(?:it )?turns out(?: that)?|(?:sad|bad|good|big|great|some) news|news|"
-    r"guess what|yo|lol|haha+|hehe|um+|uh+|omg|tbh|no worries|right|nice|cool|great|"
+    r"guess what|yo|wait|um+|uh+|omg|tbh|no worries|right|nice|cool|great|"
     r"just|ok|okay|update|quick update|correction|sorry|ugh|so+|yay|finally|unfortunately|sadly|luckily|"
     rf"{_REMINDER}|{WITNESS}|(?:from|starting|as of) (?:{_MONTH_NAME}|now|today|(?:this|last|next) (?:week|month|"
     rf"year))(?: on)?|{SAID_DATE})"

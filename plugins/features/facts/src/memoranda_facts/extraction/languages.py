@@ -1,152 +1,17 @@
-"""The rules of languages other than English, and templates that are compiled when a text has their words.
-
-The rules of other languages are fewer than the English ones, and about the speaker alone. Compiling all templates takes
-seconds, and most texts need only a few: "I moved to Porto" has no word for a diet. What a template needs is read from
-it: its literal words, the alternatives of its groups, and the lists of words that it names.
-"""
+"""The rules of languages other than English, which are fewer than the English ones."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 
-from memoranda_facts.extraction.grammar import LOWER, UPPER, Person, has_further_letters, pattern
+from memoranda_facts.extraction.grammar import FULL_NAME, LOWER, UPPER, Person, has_further_letters
+from memoranda_facts.extraction.lazy_patterns import LazyPattern
 from memoranda_facts.extraction.rule_table import Rule, rules, words
-from memoranda_facts.extraction.sentences import MONTHS_ABROAD, Sentence
-
-Needed = tuple[tuple[str, ...], ...]
-"""Of each of these groups, one text must be there."""
-
-_SHORTEST = 3
-"""A literal of fewer letters is in nearly every text."""
-
-_FEW = 3
-"""So many texts are looked for in less time than a pattern takes to fail."""
-
-_LISTS_OF = {"OCCUPATION": "TRADE", "PET": "PET_KIND"}
-"""Phrases that end with a word of a list."""
-
-_TOKEN = re.compile(
-    r"\{(?:[a-z]+=)?(?P<slot>[A-Z_]+)\}|<(?P<verb>[a-z]+)>|(?P<group>\()|(?P<set>\[(?:\\.|[^\]\\])*\])"
-    r"|(?P<escape>\\.)|(?P<literal>[A-Za-zà-ÿœ '’-])|(?P<other>.)"
-)
-_QUANTIFIER = re.compile(r"[?*+]|\{\d*,?\d*\}")
-
-
-class LazyPattern:
-    """The pattern of a template for one person; ``further`` are phrases of another language."""
-
-    def __init__(self, template: str, person: Person, further: Mapping[str, str] | None = None) -> None:
-        self._template, self._person, self._further = template, person, further
-        self._needed = needed(template, frozenset(further or ()))
-        self._compiled: dict[bool, re.Pattern[str]] = {}
-
-    def ready(self, text: str, *, all_alphabets: bool) -> re.Pattern[str] | None:
-        """Return the pattern, compiled if need be; None if it cannot match a text, with or without further letters."""
-        for group in self._needed:
-            for each in group:
-                if each in text:
-                    break
-            else:
-                return None
-        if all_alphabets not in self._compiled:
-            self._compiled[all_alphabets] = pattern(
-                self._template, self._person, self._further, all_alphabets=all_alphabets
-            )
-            # From now on, trying it takes less time than looking for each word of a list.
-            self._needed = tuple(group for group in self._needed if len(group) <= _FEW)
-        return self._compiled[all_alphabets]
-
-
-@cache
-def needed(template: str, own: frozenset[str] = frozenset()) -> Needed:
-    """Return what every text has that a template matches; ``own`` are phrases that mean something else here.
-
-    Groups of few and long texts come first: most texts lack them.
-    """
-    groups = dict.fromkeys(_needed(template, own))
-    return tuple(sorted(groups, key=lambda group: (len(group), -min(map(len, group)))))
-
-
-def _needed(template: str, own: frozenset[str]) -> Iterator[tuple[str, ...]]:
-    run, place = "", 0
-    while place < len(template):
-        token = _TOKEN.match(template, place)
-        assert token is not None
-        place = token.end()
-        inner = ""
-        if token["group"]:
-            inner, place = _group(template, place)
-        quantifier = _QUANTIFIER.match(template, place)
-        if quantifier is not None:
-            place = quantifier.end()
-        if token["literal"] and quantifier is None:
-            run += token["literal"]
-            continue
-        if token["verb"] and quantifier is None:
-            run += token["verb"].removesuffix("y")  # "study" becomes "studies".
-        yield from _literal(run)
-        run = ""
-        is_certain = quantifier is None or quantifier.group() == "+"
-        if token["slot"] and is_certain:
-            yield from _listed(token["slot"], own)
-        if inner and is_certain:
-            yield from _alternatives(inner, own)
-    yield from _literal(run)
-
-
-def _literal(run: str) -> Iterator[tuple[str, ...]]:
-    text = run.strip()
-    if len(text) >= _SHORTEST:
-        yield (text,)
-
-
-def _listed(slot: str, own: frozenset[str]) -> Iterator[tuple[str, ...]]:
-    name = _LISTS_OF.get(slot, slot)
-    if slot not in own and name in words():
-        yield words()[name]
-
-
-def _alternatives(inner: str, own: frozenset[str]) -> Iterator[tuple[str, ...]]:
-    """Yield what a group of alternatives needs: one text of each of them, unless one needs nothing."""
-    found: list[str] = []
-    for each in _split(inner):
-        needs: list[tuple[str, ...]] = list(_needed(each, own))
-        if not needs:
-            return
-        best = min(needs, key=lambda group: (len(group), -len(group[0])))
-        found += best
-    yield tuple(found)
-
-
-def _group(template: str, start: int) -> tuple[str, int]:
-    """Return what a group holds that must be there, empty for a look-around, and where it ends."""
-    depth, place = 1, start
-    while depth:
-        token = _TOKEN.match(template, place)
-        assert token is not None
-        depth += 1 if token["group"] else -1 if token.group() == ")" else 0
-        place = token.end()
-    inner = template[start : place - 1]
-    if inner.startswith(("?=", "?!", "?<=", "?<!", "?i:")):
-        return "", place
-    return re.sub(r"^\?(?::|P<\w+>)", "", inner), place
-
-
-def _split(inner: str) -> Sequence[str]:
-    """Return the alternatives of a group."""
-    parts, depth, last, place = [], 0, 0, 0
-    while place < len(inner):
-        token = _TOKEN.match(inner, place)
-        assert token is not None
-        depth += 1 if token["group"] else -1 if token.group() == ")" else 0
-        if token.group() == "|" and depth == 0:
-            parts.append(inner[last:place])
-            last = token.end()
-        place = token.end()
-    return [*parts, inner[last:]]
+from memoranda_facts.extraction.said_dates import MONTHS_ABROAD
+from memoranda_facts.extraction.sentences import Sentence
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,8 +52,10 @@ def _end(following: str) -> str:
 
 _DRUG_ABROAD = (
     rf"(?:{'|'.join(words()['MEDICATION'])}"
-    rf"|[{UPPER}{LOWER}][{LOWER}]*(?:pril|olol|statin|formin|sartan|sartán|prazol|triptan|triptán|oxacin|cil+in|mycin|micin|"
-    r"profen|profèn|cetamol|cétamol|gliptin|dipin|semid|sémid|thyroxin|tiroxin|aspirin|azepam|azépam|pram|pentin|gabalin|"
+    rf"|[{UPPER}{LOWER}][{LOWER}]*(?:pril|olol|statin|formin|sartan|sartán|prazol|triptan|triptán|oxacin|cil+in|"
+    rf"mycin|micin|"
+    r"profen|profèn|cetamol|cétamol|gliptin|dipin|semid|sémid|thyroxin|tiroxin|aspirin|azepam|azépam|pram|pentin|"
+    r"gabalin|"
     r"gabalín|trigin|tylin|tralin|xetin|xétin|solon|glutid|oxaban|zapin|prednison|semida|formina)[aeo]?)(?![\w-])"
 )
 """A medicine by its ending, in German, Spanish and French."""
@@ -197,11 +64,28 @@ _COMMON_NOUN = rf"[{LOWER}]+"
 _OCCUPATION = rf"[{LOWER}]+(?: de [{LOWER}]+)?"
 
 _GERMAN_TITLE = (
-    r"(?!(?:Mutter|Vater|Schwester|Bruder|Tochter|Kunde|Kundin|Single|Sportler|Raucher|Vegetarier|Veganer|Student)\w*\b)"
-    rf"[{UPPER}][{LOWER}]*(?:er|erin|ist|istin|ent|entin|eur|eurin|ant|antin|or|orin|mann|frau|kraft|chef|chefin|leitung|"
+    r"(?!(?:Mutter|Vater|Schwester|Bruder|Tochter|Kunde|Kundin|Single|Sportler|Raucher|Vegetarier|Veganer|"
+    r"Student)\w*\b)"
+    rf"[{UPPER}][{LOWER}]*(?:er|erin|ist|istin|ent|entin|eur|eurin|ant|antin|or|orin|mann|frau|kraft|chef|chefin|"
+    rf"leitung|"
     r"wirt|wirtin|selle|sellin)"
 )
 """A noun that ends as trades do; towns have such people, too, so that it counts only beside a company or a job."""
+
+
+_DOCTOR_SAID = re.compile(
+    r",? (?:sagt|meint|sagte|dit|a dit|dice|dijo|ha dicho) (?:der|die|meine?|le|la|mon|ma|el|mi) "
+    r"\w*(?:arzt|ärztin|doktor|docteur|docteure|médecin|médico|médica|doctor|doctora|log[eao]|logue|ologin)[.!]*$",
+    re.IGNORECASE,
+)
+"""Who knows better than the speaker, named at the end."""
+
+
+def _others(possessive: str, relations: str, no_name: str) -> str:
+    """Return the phrase of somebody else, for statements in the third person."""
+    related = "|".join(words()[relations])
+    one = "|".join(each for each in words()[relations] if each not in words()["ONE_OF_SEVERAL"])
+    return rf"(?P<who>(?:{possessive}) (?:(?:{related}),? {FULL_NAME},?|(?:{one}))|(?!(?:{no_name})\b){FULL_NAME})"
 
 
 def _title(trades: str) -> str:
@@ -210,16 +94,41 @@ def _title(trades: str) -> str:
 
 _MONTHS_DE = f"(?:{MONTHS_ABROAD['de']})"
 _TIMES_DE = (
-    rf"(?:{_MONTHS_DE}|(?:tag|woche|monat|jahr)\w*|\w+tag|wochenende|frühling|frühjahr|sommer|herbst|winter|anfang|ende|"
+    rf"(?:{_MONTHS_DE}|(?:tag|woche|monat|jahr)\w*|\w+tag|wochenende|frühling|frühjahr|sommer|herbst|winter|anfang|"
+    rf"ende|"
     r"gestern|heute|kurzem|neuestem|\d{4})\b"
 )
+_WHEN_DE = (
+    r"gestern|heute|seit \w+|letzte[ns]? \w+|diese[ns]? \w+|vor \w+ \w+|im \w+|am \w+|endlich|gerade|inzwischen|"
+    r"zurück|wieder zurück|zusammen|allein|schon|leider|jetzt|nun|mittlerweile|neulich|kürzlich|vorgestern|endgültig"
+)
+_ADVERBS_DE = (
+    rf"(?: (?:{_WHEN_DE}|seit \w+ \w+|auch|noch|ja|übrigens|wieder|aktuell|derzeit|momentan|frisch|von Beruf|ab heute|"
+    r"plötzlich|neuerdings|eben|halt|täglich|jeden \w+|morgens|abends|nachts|regelmäßig|(?:ein|zwei|"
+    r"drei)mal (?:täglich|am Tag|"
+    r"die Woche)|mit (?:meine[rmn]|unsere[rmn]) \w+)){0,4}"
+)
+"""The adverbs that may stand behind any German verb; without a bound, a text of nothing else takes forever."""
+
+_ADVERBS_ES = (
+    r"(?: (?:ahora|actualmente|también|todavía|aún|ya|recién|hoy|ayer|ahorita|otra vez|de nuevo|con mis? \w+)){0,3}"
+)
+_ADVERBS_FR = (
+    r"(?: (?:maintenant|désormais|aussi|encore|toujours|actuellement|finalement|enfin|du coup|plutôt|déjà|devenue?|"
+    r"rendue?|"
+    r"depuis \w+|avec (?:mon|ma|mes) \w+)){0,3}"
+)
+
+_SCHOOLS_DE = "Grundschule|Schule|Gymnasium|Realschule|Gesamtschule|Kita|Kindergarten"
+
 _MONTHS_ES = f"(?:{MONTHS_ABROAD['es']}|primavera|verano|otoño|invierno)"
 _MONTHS_FR = f"(?:{MONTHS_ABROAD['fr']}|printemps|été|automne|hiver)"
 
 GERMAN = Language(
     "de",
     marks=_words(
-        r"ich|hab|neue|vertrage|lieblings\w+|wir|mir|mein|meine|unser|unsere|bin|ist|sind|haben|habe|wurde|"
+        r"ich|hab|neue|vertrage|wohne|wohnt|lebt|arbeite|arbeitet|fahre|spiele|lerne|studiere|heiße|heißt|esse|trinke|"
+        r"antworte|nenn|bitte|geht|lieblings\w+|wir|mir|mein|meine|unser|unsere|bin|ist|sind|haben|habe|wurde|"
         r"nehme|rauchfrei seit|allergien?"
     ),
     witness=_witness(
@@ -227,27 +136,40 @@ GERMAN = Language(
         r"(?:sagt|meint|hat (?:mir )?gesagt|sagte|zeigt|hat gezeigt)(?: mir)?,?(?: dass)?"
     ),
     clause=_clauses(
-        "und|aber|denn|weil",
+        "und|aber|denn|weil|nämlich|außerdem",
         r"(?:bitte )?(?:merke? dir(?: bitte)?|vergiss(?: bitte)? nicht|denk(?: bitte)? (?:daran|dran)|du musst wissen)"
         r",? dass|"
-        r"ja|also|übrigens|leider|naja|ach|hallo|hi|so|jetzt|nun|heute|gestern|inzwischen|mittlerweile|aktuell|derzeit|"
+        r"ja|ab heute|ab sofort|ab jetzt|außerdem|zum glück|juhu|hey|moin|servus|okay|ok|tja|nee|nein|warte|also|"
+        r"übrigens|leider|naja|ach|hallo|hi|so|jetzt|nun|heute|gestern|inzwischen|mittlerweile|aktuell|derzeit|"
         rf"zurzeit|momentan|endlich|neuerdings|(?:seit|im|am) (?:\w+ )?{_TIMES_DE}(?: {_MONTHS_DE})?|"
         rf"(?:letzte|diese)[nsr]? {_TIMES_DE}|vor (?:\w+ )?(?:tagen|wochen|monaten|kurzem|einem (?:monat|jahr))|"
         r"seit \w+",
     ),
     unreal=_words(
-        r"würde|würden|möchte|möchten|will|wollen|wenn|falls|ob|vielleicht|hätte|könnte|könnten|sollte|soll|sollen|fast|"
+        r"würde|würden|möchte|möchten|will|wollen|wenn|falls|ob|vielleicht|hätte|könnte|könnten|sollte|soll|sollen|"
+        r"fast|"
         r"beinahe|nie|niemals|glaube|denke|hoffe|sagt|sagte|schrieb|schreibt|laut|meint|meinte|"
         r"erzählt\w*|behauptet|angeblich|geträumt|stell dir vor|wünschte|wäre"
     ),
     phrases={
         "END": _end(
-            r"und|gegen|aber|weil|seit|sondern|\w+tag|mit|für|am|im|in|bei|jetzt|nun|denn|wo|der|die|das|wegen|letzte\w*|gestern|heute|vor"
+            r"und|gegen|an|beim|zum|nach|auf|um|wenn|aber|weil|seit|sondern|\w+tag|mit|für|am|im|in|bei|jetzt|nun|denn|"
+            r"wo|der|die|das|wegen|letzte\w*|gestern|heute|vor"
         ),
-        "WHEN": r"(?:gestern|heute|seit \w+|letzte[ns]? \w+|diese[ns]? \w+|vor \w+ \w+|im \w+|am \w+|endlich|gerade|"
-        r"inzwischen|"
-        r"zurück|wieder zurück|zusammen|allein|schon|leider|jetzt|nun|mittlerweile|neulich|kürzlich|vorgestern|"
-        r"endgültig)",
+        "WHEN": f"(?:{_WHEN_DE})",
+        "ADV": _ADVERBS_DE,
+        "WHO": _others(
+            "[Mm]eine?|[Uu]nsere?",
+            "RELATION_DE",
+            "Er|Sie|Es|Wer|Man|Das|Der|Die|Dieser|Diese|Ein|Eine|Mein|Meine|Dein|Deine|Unser|Unsere|Ihr|Ihre|Sein|"
+            "Seine|Jeder|"
+            "Jemand|Niemand|Keiner|Wie|Wo|Was|Und|Aber|Kein|Keine|Alles|Ich|Du|Wir|Hier|Dort|Heute|Gestern|Jetzt|Nun|"
+            "Danach",
+        ),
+        "SCHOOL": rf"(?:[{UPPER}][\w-]*-(?:{_SCHOOLS_DE})|(?:{_SCHOOLS_DE})(?: [{UPPER}][\w-]*\w)+)",
+        "WEEKDAY": f"(?:{'|'.join(words()['WEEKDAY_DE'])})(?:,? (?:um )?\\d{{1,2}}(?:[:.]\\d\\d)?(?: Uhr)?)?",
+        "BIN": rf"(?:[Ii]ch )?[Bb]in{_ADVERBS_DE}",
+        "HABE": rf"(?:[Ii]ch )?[Hh]abe?{_ADVERBS_DE}",
         "NOUN": rf"[{UPPER}][{LOWER}]+",
         "TITLE": _GERMAN_TITLE,
         "WHO_DOSES": r"(?:[Mm]eine? |[Dd]er |[Dd]ie )(?:Arzt|Ärztin|Hausarzt|Hausärztin|Doktor|Psychiaterin|Psychiater|"
@@ -256,8 +178,6 @@ GERMAN = Language(
         "MOVED": "(?:umgezogen|gezogen|übersiedelt|umgesiedelt|gezügelt)",
         "DRUG_ABROAD": _DRUG_ABROAD,
         "DAY_DE": rf"\d{{1,2}}\. (?i:{_MONTHS_DE})",
-        "OFTEN": r"(?:täglich|jeden (?:Tag|Morgen|Abend)|morgens|abends|nachts|regelmäßig|(?:ein|zwei|drei)mal "
-        r"(?:täglich|am Tag))",
         "COMPANY": rf"(?:der |dem |einer |einem )?[{UPPER}][\w&.-]*\w(?: [{UPPER}][\w&.-]*\w){{0,2}}",
     },
     verb_first=re.compile(rf"([{LOWER}]+) (ich|wir)\b"),
@@ -265,7 +185,8 @@ GERMAN = Language(
 SPANISH = Language(
     "es",
     marks=_words(
-        "yo|mi|mis|me|ya|tenemos|tenía|compré|"
+        "yo|mi|mis|me|ya|cita|vive|trabaja|tiene|va|cumplió|hago|llámame|respuestas|respóndeme|casé|también|dejado|"
+        "tenemos|tenía|compré|"
         "vivo|vivimos|trabajo|soy|estoy|tengo|hemos|dejé|murió|nos|toco|juego|aprendo|vendí|ahora|rompimos|"
         "renuncié|perdí|fumo|tomo|mudamos|trabajamos|he vuelto|vuelvo a|volví a|"
         r"no como|bebo|hablo|estudio|llamo|mis hij[oa]s|cumplí|cumplo|acabo de|acabamos de|uso|cumplo|juego|aprendo|"
@@ -276,7 +197,9 @@ SPANISH = Language(
     clause=_clauses(
         "y|pero|porque|así que",
         r"(?:por favor,? )?(?:recuerda|acuérdate de|no olvides|ten en cuenta|toma nota de|apunta|anota|que sepas) que|"
-        r"bueno|pues|hola|oye|ahora|al final|ah|sí|por cierto|lamentablemente|ayer|anoche|hoy|ahora mismo|"
+        r"bueno|pues|mejor|hola|oye|resulta que|también|además|total|al fin|buenas|nada|no(?=,)|espera|ok|vale|uf|"
+        r"a partir de ahora|"
+        r"ahora|al final|ah|sí|por cierto|lamentablemente|ayer|anoche|hoy|ahora mismo|"
         r"actualmente|recientemente|"
         r"últimamente|por fin|finalmente|hace poco|hace (?:\w+ )?(?:días?|semanas?|mes(?:es)?|años?)(?: que)?|"
         rf"(?:desde|en) (?:\w+ de )?{_MONTHS_ES}|desde (?:ayer|hoy|hace (?:poco|\w+ \w+))|"
@@ -293,10 +216,22 @@ SPANISH = Language(
     ),
     phrases={
         "END": _end(
-            "y|pero|porque|con|desde|el|la|en|hace|ayer|hoy|por|para|ahora|donde|este|esta|que|hoy|anoche|sino"
+            "y|pero|porque|con|desde|el|la|los|las|todos|todas|cada|dos|tres|a las|aunque|en|hace|ayer|hoy|por|para|"
+            "ahora|donde|este|esta|que|hoy|anoche|sino"
         ),
         "NOUN": _COMMON_NOUN,
         "OCCUPATION": _OCCUPATION,
+        "ADV": _ADVERBS_ES,
+        "WHO": _others(
+            "[Mm]i|[Nn]uestr[oa]",
+            "RELATION_ES",
+            "Ella|Él|El|La|Los|Las|Un|Una|Usted|Este|Esta|Ese|Esa|Quien|Que|Qué|Nadie|Alguien|Mi|Tu|Su|Nuestro|"
+            "Nuestra|Hoy|"
+            "Ayer|Ahora|Ya|Aquí|Allí|Cada|Todo|Todos|Y|Pero|No|Yo",
+        ),
+        "SCHOOL": rf"(?:colegio|instituto|escuela|liceo|guardería|universidad)(?: (?:de |del |"
+        rf"de la )?[{UPPER}][\w-]*\w)+",
+        "WEEKDAY": f"(?:{'|'.join(words()['WEEKDAY_ES'])})(?: a las? \\d{{1,2}}(?::\\d\\d)?)?",
         "NO_ADVERB": r"(?!(?:nada|much[oa]s?|poc[oa]|bien|mal|fuera|sol[oa]|tanto|todavía|aún|más|menos|"
         r"hoy|ahora|aquí|allí|nunca|siempre|suficiente|demasiado|tarde|temprano|mejor|juntos|casi|[a-z]+mente)\b)",
         "DRUG_ABROAD": _DRUG_ABROAD,
@@ -314,11 +249,15 @@ SPANISH = Language(
 )
 FRENCH = Language(
     "fr",
-    marks=_words("je|j|m|nous|on|mon|ma|mes|le|la|est|suis|c|allergies?|notre"),
+    marks=_words(
+        "je|j|m|moi|ans|habite|vit|travaille|réponds|réponses|nous|on|mon|ma|mes|le|la|est|suis|c|allergies?|notre"
+    ),
     clause=_clauses(
         "et|mais|car|parce que|donc",
         r"(?:s['’]il te plaît,? )?(?:n['’]oublie pas|souviens-toi|rappelle-toi|retiens|sache|note|garde en tête) que|"
-        r"bon|bonjour|salut|alors|ah|oui|au fait|malheureusement|hier|aujourd['’]hui|maintenant|actuellement|désormais|"
+        r"bon|bonjour|salut|coucou|en fait|au final|du coup|aussi|bref|ok|non|attends|voilà|ça y est|"
+        r"à partir de maintenant|"
+        r"alors|ah|oui|au fait|malheureusement|hier|aujourd['’]hui|maintenant|actuellement|désormais|"
         rf"récemment|enfin|finalement|(?:depuis|en|au|cet|cette) (?:début |fin |le mois de )?{_MONTHS_FR}|"
         r"depuis (?:hier|peu|(?:\w+ )?(?:jours?|semaines?|mois|ans?|années?))|"
         r"il y a (?:\w+ )?(?:jours?|semaines?|mois)|"
@@ -335,11 +274,24 @@ FRENCH = Language(
     ),
     phrases={
         "END": _end(
-            "et|mais|parce|car|avec|depuis|le|la|en|il y a|hier|pour|dans|où|ce|cet|cette|qui|maintenant|à|au|aujourd|"
+            "et|mais|parce|car|s['’]il|avec|depuis|le|la|en|il y a|hier|pour|dans|où|ce|cet|cette|qui|maintenant|à|"
+            "au|aujourd|"
             "(?:lun|mar|mercre|jeu|vendre|same)di|dimanche"
         ),
         "NOUN": _COMMON_NOUN,
         "OCCUPATION": _OCCUPATION,
+        "ADV": _ADVERBS_FR,
+        "WHO": _others(
+            "[Mm]on|[Mm]a|[Nn]otre",
+            "RELATION_FR",
+            "Il|Elle|On|Le|La|Les|Un|Une|Qui|Que|Ce|Cette|Ceci|Cela|Ça|Mon|Ma|Ton|Ta|Son|Sa|Notre|Votre|Personne|"
+            "Tout|Chaque|"
+            "Aujourd|Hier|Maintenant|Et|Mais|Je|Tu|Nous|Vous|Ici",
+        ),
+        "SCHOOL": rf"(?:collège|lycée|école|crèche|université|maternelle)(?: (?:de |du |de la )?[{UPPER}][\w-]*\w)+",
+        "WEEKDAY": f"(?:{'|'.join(words()['WEEKDAY_FR'])})(?: à \\d{{1,2}} ?h(?:\\d\\d)?)?",
+        "JE": r"[Jj](?:e |['’])",
+        "NE": r"(?:ne |n['’])?",
         "TITLE": _title("TRADE_FR"),
         "DRUG_ABROAD": _DRUG_ABROAD,
         "TASTE": rf"[\w'’-]+(?: [{UPPER}][\w'’-]+){{0,2}}",
@@ -370,7 +322,8 @@ def _own_part(stated: str, language: Language) -> int | None:
         return None
     witnessed = language.witness.match(stated)
     start = witnessed.end() if witnessed else 0
-    return None if language.unreal.search(stated, start) else start
+    end = _DOCTOR_SAID.search(stated)
+    return None if language.unreal.search(stated, start, end.start() if end else len(stated)) else start
 
 
 def is_unreal_abroad(stated: str) -> bool:

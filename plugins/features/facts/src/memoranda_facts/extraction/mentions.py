@@ -12,7 +12,8 @@ from functools import cache
 from importlib.resources import files
 
 from memoranda_facts.extraction.extractors import OpenFact, OpenFacts, same_thing
-from memoranda_facts.extraction.languages import is_unreal_abroad, needed
+from memoranda_facts.extraction.languages import is_unreal_abroad
+from memoranda_facts.extraction.lazy_patterns import needed
 from memoranda_facts.extraction.proposing import CONFIDENCE, Said
 from memoranda_facts.extraction.sentences import Sentence, reported_from
 from memoranda_facts.records import Source
@@ -22,7 +23,8 @@ from memoranda_facts.values import same_text
 _VALUE = r"[\w:.@+-]*\w(?: [\w:.@+-]*\w){0,3}?"
 _ENDS = r"(?=\s*(?:[.!,;…\x00]|$))"
 _MARK = (
-    r"(?:sorry|oops|wait|no wait|no|correction|actually|my mistake|my bad|i mean|hmm|pardon|perdón|perdona|"
+    r"(?:sorry|oops|wait|no wait|nee|warte|espera|attends|no|correction|actually|my mistake|my bad|i mean|hmm|pardon|"
+    r"perdón|perdona|"
     r"entschuldigung|quatsch|nein|non|en fait|en realidad)[,.:!]*\s+"
 )
 _MEANT = (
@@ -81,15 +83,18 @@ _CLAUSE_END = re.compile(
     r"[,;:!?.…–—\x00]+\s+|\b(?:and|but|so|because|und|aber|weil|y|e|pero|porque|et|mais|car)\s+", re.IGNORECASE
 )
 _SPEAKER_OR_FILLER = re.compile(
-    r"(?:i|i['’]m|i['’]ve|im|ive|we|we['’]re|we['’]ve|have|has|had|am|are|was|were|is|been|to|that|it|the|my|our|a|an|dass|que|qu['’]|"
+    r"(?:i|i['’]m|i['’]ve|im|ive|we|we['’]re|we['’]ve|have|has|had|am|are|was|were|is|been|to|that|it|the|my|our|a|"
+    r"an|dass|que|qu['’]|"
     r"just|finally|sadly|unfortunately|luckily|also|now|so|well|ok|okay|oh|btw|really|officially|already|recently|even|"
     r"today|yesterday|tonight|this|last|next|week|month|year|morning|night|monday|tuesday|wednesday|thursday|friday|"
     r"saturday|sunday|in|on|january|february|march|april|may|june|july|august|september|october|november|december|"
-    r"news|update|sad|bad|good|got|did|decided|managed|"
-    r"ich|wir|habe|haben|hab|bin|sind|war|mir|leider|gestern|heute|jetzt|endlich|schon|den|die|das|meinen|meine|mein|bei|job|"
+    r"news|update|turns|out|guess|what|resulta|además|total|bueno|pues|bref|voilà|sad|bad|good|got|did|decided|managed|"
+    r"ich|wir|habe|haben|hab|bin|sind|war|mir|leider|gestern|heute|jetzt|endlich|schon|den|die|das|meinen|meine|mein|"
+    r"bei|job|"
     r"inzwischen|mittlerweile|mit|mich|uns|nun|"
     r"yo|he|hemos|me|nos|ya|ayer|hoy|por|fin|desgraciadamente|el|la|mi|al|final|ahora|"
-    r"j['’]ai|j['’]|je|été|nous|on|a|avons|ai|suis|hier|enfin|malheureusement|le|mon|ma|finalement|maintenant|\d+|[-,.!:]+)",
+    r"j['’]ai|j['’]|je|été|nous|on|a|avons|ai|suis|hier|enfin|malheureusement|le|mon|ma|finalement|maintenant|\d+|"
+    r"[-,.!:]+)",
     re.IGNORECASE,
 )
 """A word that may stand before an ending without making it another's."""
@@ -100,11 +105,12 @@ _STOP = (
     r"week|month))\b)"
     r"(?= *(?:[.,;:!?)…–—\x00]|$)"
     r"| +(?:and|but|so|because|since|now|too|any ?more|any longer|again|over|after|before|"
-    r"today|yesterday|tonight|last|this|in|on|at|for|with|when|though|as|due|thanks|forever|completely|altogether|entirely|"
+    r"today|yesterday|tonight|last|this|in|on|at|for|with|when|though|as|due|thanks|forever|completely|altogether|"
+    r"entirely|"
     r"a (?:day|week|month|year|while|few|couple)|two|three|four|five|\d+|by|btw|lol|haha|back|recently|finally|sadly|"
     r"und|weil|seit|im|am|gestern|heute|letzte\w*|vor|sondern|aber|\w+tag|"
-    r"y|porque|el|la|ayer|hoy|hace|sino|pero|este|esta|et|parce|car|hier|le|il y a|en|mais|ce|cet|cette|depuis|desde|"
-    r"(?:lun|mar|mercre|jeu|vendre|same)di|dimanche)\b)"
+    r"y|porque|por|el|la|ayer|hoy|hace|sino|pero|este|esta|et|parce|car|hier|le|il y a|en|mais|ce|cet|cette|depuis|"
+    r"desde|(?:lun|mar|mercre|jeu|vendre|same)di|dimanche)\b)"
 )
 """Where an ending stops: "I sold Golf balls" says nothing of a Golf."""
 

@@ -10,7 +10,8 @@ from functools import cache
 from memoranda_facts.extraction.extractors import OpenFact, OpenFacts, same_thing
 from memoranda_facts.extraction.grammar import Person, letters
 from memoranda_facts.extraction.rule_table import Given, Rule, has_one_value, is_home, named_object, words
-from memoranda_facts.extraction.sentences import SAID_DATE, Sentence, day_of_year, said_date
+from memoranda_facts.extraction.said_dates import SAID_DATE, day_of_year, said_date
+from memoranda_facts.extraction.sentences import Sentence
 from memoranda_facts.records import Source
 from memoranda_facts.results import Candidate
 from memoranda_facts.values import EVER, end_of, same_text, start_of
@@ -38,10 +39,10 @@ _WHICH_SIBLING = re.compile(r"(?:older|younger|big|little|eldest|youngest|twin) 
 _SAME_RELATION = {
     each: name
     for name, others in {
-        "mother": "mom mum mutter madre mère",
-        "father": "dad vater padre père",
-        "grandmother": "grandma",
-        "grandfather": "grandpa",
+        "mother": "mom mum mutter mama madre mamá mère",
+        "father": "dad vater papa padre papá père",
+        "grandmother": "grandma oma",
+        "grandfather": "grandpa opa",
         "fiance": "fiancé fiancée fiancee verlobte verlobter prometida prometido",
         "girlfriend": "freundin novia copine blonde polola",
         "boyfriend": "freund novio copain chum pololo",
@@ -210,10 +211,17 @@ def _is_ended(fact: OpenFact, given: Given, value: str | None) -> bool:
     return value is None or same_thing(value, fact.value)
 
 
+_POSSESSIVE = re.compile(r"(?:my|meine?|unsere?|mi|nuestr[oa]|mon|ma|notre) ", re.IGNORECASE)
+
+
 def subject_of(match: re.Match[str], speaker: str) -> str | None:
     """Return who a statement in the third person is about: a name, or "Ada's wife"; None if it is no one's name."""
     who = match.group("who").rstrip(",")
-    relation = who[3:] if who.lower().startswith("my ") else ""
+    possessed = _POSSESSIVE.match(who)
+    relation = who[possessed.end() :] if possessed else ""
+    first, _, rest = relation.partition(" ")
+    if first.rstrip(",").lower() in _SAME_RELATION:  # In German, a relation has a capital, too.
+        relation = rest or first.lower()
     name = re.search(rf"(?:^|[ ,])([{letters('Lu')}][^,]*)$", relation or who)
     if name is not None:
         return name.group(1) if _is_name(name.group(1)) else None
@@ -238,7 +246,7 @@ def _predicate(given: Given, match: re.Match[str], ended: Iterable[Candidate]) -
         relation = _WHICH_SIBLING.sub("", match.group("relation").lower())
         return _SAME_RELATION.get(relation, relation).replace("-", "_").replace(" ", "_")
     if given.predicate in ("favorite", "attribute", "when", "dose_of"):
-        kind = _WITH_SOMEBODY.sub(r"\2 \1", match.group("kind")).lower().replace(" ", "_")
+        kind = _WITH_SOMEBODY.sub(r"\2 \1", match.group("kind")).lower().replace(" ", "_").replace("colour", "color")
         return kind if given.predicate == "attribute" else f"{given.predicate}_{kind}"
     return given.predicate
 

@@ -36,7 +36,7 @@ _ONE = (
     *("lives_in", "job", "employer", "marital_status", *PARTNERS, "diet", "age", "birthday", "born_on", "born_in"),
     *("nationality", "nickname", "studies_at", "mother", "father", "boss", "manager", "name", "email", "phone"),
     *("hometown", "major", "job_title", "address", "time_zone", "timezone", "blood_type", "shoe_size", "religion"),
-    *("drives", "rent", "salary", "weight", "mortgage", "pay"),
+    *("drives", "answer_style", "answer_language", "rent", "salary", "weight", "mortgage", "pay"),
     *("favorite_*", "when_*", "dose_of_*"),
 )
 _EVENTS = ("visited", "joined", "graduated_from")
@@ -158,6 +158,11 @@ class Rule:
     def starts_anyhow(self) -> bool:
         """True if its clause need not begin with the speaker."""
         return "free" in self.flags
+
+    @property
+    def is_of_others(self) -> bool:
+        """True if the speaker is not its subject."""
+        return "others" in self.flags
 
     @property
     def is_plan(self) -> bool:

@@ -15,11 +15,13 @@ from typing import Literal, NamedTuple
 
 from memoranda_facts.extraction.extractors import Extraction, OpenFacts, Utterance, own_words
 from memoranda_facts.extraction.grammar import Person, clause_starts, has_further_letters, opening
-from memoranda_facts.extraction.languages import LazyPattern, foreign_matches
+from memoranda_facts.extraction.languages import foreign_matches
+from memoranda_facts.extraction.lazy_patterns import LazyPattern
 from memoranda_facts.extraction.mentions import corrections, mentioned_endings
 from memoranda_facts.extraction.proposing import NEARBY, Said, Statement, subject_of, with_doses
 from memoranda_facts.extraction.rule_table import Rule, has_one_value, rules
-from memoranda_facts.extraction.sentences import Sentence, readable, reported_from, sentences
+from memoranda_facts.extraction.sentences import Sentence, reported_from, sentences
+from memoranda_facts.extraction.spelling import readable
 from memoranda_facts.records import Source
 from memoranda_facts.results import Candidate, Fact
 from memoranda_facts.values import same_text
@@ -55,7 +57,10 @@ def candidates(said: Said, *, to_speaker: bool = False, known: OpenFacts | None 
             if rule.follows in (None, follows) and not (rule.stands_alone and _says_more(said, sentence))
         ]
         if not to_speaker:
-            statements += [Statement(*each, sentence, Person.FIRST, said) for each in foreign_matches(sentence)]
+            statements += [
+                Statement(rule, match, sentence, Person.THIRD if "who" in match.groupdict() else Person.FIRST, said)
+                for rule, match in foreign_matches(sentence)
+            ]
         made = [each for one in sorted(statements, key=lambda each: each.place) for each in one.candidates(holding)]
         if not to_speaker and sentence.doubt is None:
             made += mentioned_endings(sentence, said, holding)
@@ -138,6 +143,8 @@ def _compiled(person: Person, clauses: Clauses) -> tuple[_Compiled, ...]:
     """Return the rules of some clauses for one person."""
     found = []
     for rule in rules():
+        if rule.is_of_others and person is not Person.THIRD:
+            continue
         templates = [each for each in rule.templates if _clauses_of(rule, each) == clauses]
         if templates:
             found.append(_Compiled(rule, [(LazyPattern(each, person), "{DID}" in each) for each in templates]))

@@ -1,54 +1,18 @@
-"""Sentences as rules read them: the parts that state something, as they were typed, and the dates that they name."""
+"""Sentences as rules read them: the parts that state something, as they were typed."""
 
 from __future__ import annotations
 
 import re
-import unicodedata
-from collections.abc import Iterator, Mapping, Sequence
-from datetime import date, datetime, timedelta
+from collections.abc import Iterator, Mapping
 from typing import Literal, NamedTuple
 
-from memoranda_backend.text.terms import MONTHS
 from memoranda_facts.extraction.capitals import with_capitals
 from memoranda_facts.extraction.quotations import is_text_to_work_on, own_text
-
-_AS_READ = re.compile(r"[\x00-\x7f¡-¬®-˿‐-‧‰-⁞]*")
-"""Characters that rules read as they are; none of them joins another."""
-
-
-def readable(text: str) -> tuple[str, Sequence[int]]:
-    """Return a text with composed letters and plain spaces and without invisible characters, and where it stood.
-
-    The numbers are the place in the original of each character, and of the end; none if the text is as it was.
-    """
-    if _AS_READ.fullmatch(text):
-        return text, ()
-    read: list[str] = []
-    places: list[int] = []
-    for place, character in enumerate(text):
-        kind = unicodedata.category(character)
-        if kind == "Cf":
-            continue
-        if unicodedata.combining(character) and read:
-            composed = unicodedata.normalize("NFC", read[-1] + character)
-            if len(composed) == 1:
-                read[-1] = composed
-                continue
-        read.append({"Zs": " ", "Zl": "\n", "Zp": "\n"}.get(kind, character))
-        places.append(place)
-    return "".join(read), [*places, len(text)]
-
 
 LONGEST = 1000
 """How many characters a sentence may have; what is longer is a list or a log, and no sentence that rules can read."""
 
-MONTHS_ABROAD = {
-    "de": "januar|februar|märz|april|mai|juni|juli|august|september|oktober|november|dezember",
-    "es": "enero|febrero|marzo|abril|mayo|junio|julio|agosto|septiembre|octubre|noviembre|diciembre",
-    "fr": "janvier|février|mars|avril|mai|juin|juillet|août|septembre|octobre|novembre|décembre",
-}
-"""The months of languages other than English, in order, as a part of a pattern."""
-
+_SAYS_SOMETHING = re.compile(r"\w")
 _ABBREVIATION = re.compile(r"\b(?:Mr|Mrs|Ms|Dr|Prof|St|Jr|Sr|vs|etc|e\.g|i\.e|[A-Z])\.$")
 _END = re.compile(
     r"[.!?…]+(?=[\s\x00]|$)(?!(?<=\d\.) (?:Jan|Feb|Mär|Apr|Mai|Jun|Jul|Aug|Sep|Okt|Nov|Dez)[a-zä]*\b)|\n+"
@@ -56,7 +20,8 @@ _END = re.compile(
 """Where a sentence ends; a German date has a stop, too: "am 5. März"."""
 
 _ASKING = re.compile(
-    r"[,;:–—-]\s+(?:(?:and|but|so|or)\s+)?(?:can|could|would|will|do|does|did|is|are|am|was|were|have|has|should|may|any|"
+    r"[,;:–—-]\s+(?:(?:and|but|so|or)\s+)?(?:can|could|would|will|do|does|did|is|are|am|was|were|have|has|should|may|"
+    r"any|"
     r"how|what|when|where|which|who|why|got|right|ok|okay|you|isn't|aren't|don't|doesn't|didn't)\b",
     re.IGNORECASE,
 )
@@ -65,7 +30,8 @@ _REQUEST = re.compile(r"\b(?:can|could|would|will|how|what)$", re.IGNORECASE)
 _UNREAL = re.compile(
     r"\b(?:if|unless|whether|would|wouldn't|could|might|maybe|perhaps|possibly|probably|wish(?:es|ed)?|suppose|imagine|"
     r"pretend(?:ing)?|hypothetically|as though|what about|for example|e\.g|for instance|let's say|say that|in a dream|"
-    r"dreamed|dreamt|joking|kidding|almost|nearly|supposedly|allegedly)\b|['’]d\b",
+    r"dreamed|dreamt|joking|kidding|almost|nearly|supposedly|allegedly)\b|"
+    r"['’]d\b(?! rather have [\w ]{1,30}(?:answers|replies|responses)\b)",
     re.IGNORECASE,
 )
 _REPORTED = re.compile(
@@ -93,7 +59,8 @@ WITNESS = (
 _WITNESSED = re.compile(WITNESS, re.IGNORECASE)
 
 _PARTS_OF_WORK = (
-    "act|scene|chapter|version|draft|release|sprint|ticket|level|episode|season|page|section|step|slide|row|column|table|"
+    "act|scene|chapter|version|draft|release|sprint|ticket|level|episode|season|page|section|step|slide|row|column|"
+    "table|"
     "figure|line|exercise|task|issue|module|unit|test|stage|round|branch|build"
 )
 _AT_WORK = re.compile(
@@ -128,25 +95,27 @@ _DROPPED = re.compile(
     r"[Bb]ought an?|[Dd]rive an?|[Ss]ettled|[Ss]hifted|[Rr]ehomed|[Gg]ave|[Cc]ut out|[Dd]itched|[Mm]igrated|"
     r"[Hh]aven['’]t|"
     r"[Tt]ook (?:early )?retirement|"
-    r"[Ww]ork (?:as|at|for)|[Dd]on['’]t(?! forget\b)|[Nn]o longer|[Nn]ot)\b)"
+    r"[Ww]ork (?:as|at|for)|[Dd]on['’]t(?! (?:forget|call)\b)|[Nn]o longer|[Nn]ot)\b)"
 )
 """The verbs before which people leave out "I" in a chat."""
 
 _JOINED = re.compile(
     r"(?:(?:hi|hey|hello|so|ok|btw|yeah|well|um)[,!. ]+)*(?:I|I['’]?m|We)\b[^.;:!?\x00]{0,80}? and "
-    r"(?P<verb>(?:live in|work (?:as|at|for)|study|drive an?|bank with|play|run|smoke|drink|speak|"
+    r"(?P<verb>(?:live in|work (?:as|at|for)|study|drive an?|bank with|play|run|smoke|drink|speak|take|do|"
     r"(?:don['’]?t|can['’]?t) eat)\b)"
-    r"|(?:I|I['’]ve|We|We['’]ve) (?:(?!(?:who|that|which|he|she|they|his|her)\b)[\w'’-]+ ){1,8}?and "
+    r"|(?:I|I['’]?ve|I['’]?m|We|We['’]ve) (?:(?!(?:who|that|which|he|she|they|his|her|friend|cousin|"
+    r"colleague|know|met|saw)\b)[\w'’-]+,? ){1,8}?(?:and |(?<=, ))"
     r"(?P<past>(?:joined|left|dropped|sold|quit|switched from|moved (?:back )?to|bought an?|became an?|switched to|"
-    r"adopted an?|started (?:at|as)|settled in)\b)",
+    r"adopted an?|started (?:at|as)|settled in|got an? (?:new )?(?:job|position)|ended up living in)\b)",
     re.IGNORECASE,
 )
-"""A second verb of the speaker: "I'm a nurse and live in Lisbon", "I quit my job and joined Canva"."""
+"""A second verb of the speaker: "I'm a nurse and live in Lisbon", "I quit my job, joined Canva"."""
 
 _PREDICATED = re.compile(
     r"(?:(?:hi|hey|hello)[,!. ]+)?(?:I['’]m|I am|My name is|I live in|I work as|I work at|I work for) "
     r"(?:(?!(?:with|for|and|called|named|who|dating|married|seeing|meeting|cooking|looking|not)\b)[\w'’-]+ ?){1,6}"
-    r"(?:(?:, and|,| and)|(?: and)?(?:,? )(?:also)) (?P<verb>(?:allergic to|vegan|vegetarian|pescatarian|diabetic|"
+    r"(?:(?:, and|,| and)|(?: and)?(?:,? )(?:also)) (?P<verb>(?:studying|living in|working (?:at|for|as)|allergic to|"
+    r"vegan|vegetarian|pescatarian|diabetic|"
     r"lactose[- ]intolerant|celiac|coeliac)\b)",
     re.IGNORECASE,
 )
@@ -204,7 +173,7 @@ def sentences(text: str, *, tagged: bool = False) -> Iterator[Sentence]:
     if is_text_to_work_on(text):
         return
     for start, sentence in _split(with_capitals(own_text(text).replace("¡", " "))):
-        if len(sentence) > LONGEST:
+        if len(sentence) > LONGEST or _SAYS_SOMETHING.search(sentence) is None:
             continue
         stated = _before_question(sentence, tagged)
         unreal = _UNREAL.search(stated) or _AT_WORK.search(stated)
@@ -260,145 +229,3 @@ def _before_question(sentence: str, tagged: bool) -> str:
         return before if tagged or (asked and not _TAG.search(asked.group())) else ""
     # "…, can you help me" is often written without its question mark.
     return before if asked and _REQUEST.search(asked.group()) else sentence
-
-
-_MONTH = "|".join(month.capitalize() for month in MONTHS) + "|Jan|Feb|Mar|Apr|Jun|Jul|Aug|Sept?|Oct|Nov|Dec"
-_WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
-_COUNT = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
-_NUMBERS = {word: number for number, word in enumerate(_COUNT)} | {"a": 1, "an": 1, "fifteen": 15, "twenty": 20}
-_UNITS = {"day": 1, "week": 7, "month": 30, "year": 365}
-
-_NUMBER_OF_DAY = r"\d{1,2}(?:st|nd|rd|th)?"
-DAY = (
-    rf"(?:(?:(?:{_MONTH})\.? {_NUMBER_OF_DAY}|{_NUMBER_OF_DAY}(?: of)? (?:{_MONTH}))(?:,? \d{{4}})?"
-    r"|\d{4}-\d{2}-\d{2})"
-)
-"""A day of a month, with or without its year."""
-
-SAID_DATE = (
-    rf"(?:(?:on|since) )?(?:{DAY})"
-    rf"|(?:in|since|back in|in early|in late) (?:(?:{_MONTH}),?(?: (?:of )?\d{{4}})?|(?:19|20)\d{{2}})"
-    r"|(?:since )?(?:last|this) (?:week|month|year|weekend|spring|summer|autumn|fall|winter)"
-    rf"|(?:since )?(?:last|on|this) (?:{'|'.join(day.capitalize() for day in _WEEKDAYS)})"
-    rf"|(?:since )?last (?:{_MONTH})"
-    r"|(?:since )?(?:yesterday|today|this morning|last night)"
-    rf"|(?:about |over )?(?:\d{{1,2}}|{'|'.join(_NUMBERS)}|a couple of|a few) (?:days?|weeks?|months?|years?) ago"
-)
-"""What can be read by :func:`said_date`; months and weekdays need their capital."""
-
-_SEASONS = {"spring": 3, "summer": 6, "autumn": 9, "fall": 9, "winter": 12}
-_DAY_PARTS = re.compile(rf"(?P<month>{_MONTH})\.?|(?P<year>\d{{4}})|(?P<day>\d{{1,2}})")
-
-
-def said_date(words: str, spoken: str) -> str | None:
-    """Return the coarse date that the words mean at the moment they were spoken: a day, a month or a year.
-
-    ``spoken`` is ISO-8601 text. A month or day without a year is the last one that had begun by then. Returns None for
-    words that mean no date, and for dates after the moment.
-    """
-    now = datetime.fromisoformat(spoken).date()
-    found = _read(words, now)
-    return None if found is None or found > now.isoformat()[: len(found)] else found
-
-
-def day_of_year(words: str) -> str | None:
-    """Return a day that comes each year as "MM-DD", from words such as "March 5th" or "the 5th of March"."""
-    parts = _parts(words.title())
-    last = "".join(words.lower().split()[-1:])
-    for names in MONTHS_ABROAD.values():
-        months = names.split("|")
-        if last in months:
-            parts["month"] = months.index(last) + 1
-    if "month" not in parts or "day" not in parts:
-        return None
-    try:
-        return f"{date(2024, parts['month'], parts['day']):%m-%d}"
-    except ValueError:
-        return None
-
-
-def _read(words: str, now: date) -> str | None:
-    text = words.lower().removeprefix("since ").removeprefix("about ").removeprefix("over ")
-    if text in ("today", "this morning"):
-        return now.isoformat()
-    if text in ("yesterday", "last night"):
-        return (now - timedelta(days=1)).isoformat()
-    if text.endswith(" ago"):
-        return _ago(text, now)
-    which, _, unit = text.rpartition(" ")
-    if which in ("last", "this", "on") and not unit.isdigit():
-        relative = _relative(which, unit, now)
-        if relative is not None:
-            return relative
-    return _absolute(words, now)
-
-
-def _ago(text: str, now: date) -> str | None:
-    count, _, unit = text.removesuffix(" ago").rpartition(" ")
-    number = int(count) if count.isdigit() else _NUMBERS.get(count)
-    if number is None:  # "A few" is no number.
-        return None
-    unit = unit.removesuffix("s")
-    if unit == "year":
-        return str(now.year - number)
-    if unit == "month":
-        return _month_text(now.year * 12 + now.month - 1 - number)
-    return (now - timedelta(days=number * _UNITS[unit])).isoformat()
-
-
-def _relative(which: str, unit: str, now: date) -> str | None:
-    back = 1 if which == "last" else 0
-    if unit == "year":
-        return str(now.year - back)
-    if unit == "month":
-        return _month_text(now.year * 12 + now.month - 1 - back)
-    if unit == "week":
-        return (now - timedelta(days=now.weekday() + 7 * back)).isoformat()
-    if unit == "weekend":
-        return (now - timedelta(days=(now.weekday() - 5) % 7)).isoformat()
-    if unit in _SEASONS:
-        start = date(now.year, _SEASONS[unit], 1)
-        return f"{(start if start <= now else start.replace(year=now.year - 1)):%Y-%m}"
-    if unit in _WEEKDAYS:
-        return (now - timedelta(days=(now.weekday() - _WEEKDAYS.index(unit)) % 7 or 7 * back)).isoformat()
-    return None
-
-
-def _absolute(words: str, now: date) -> str | None:
-    if re.search(r"\d{4}-\d{2}-\d{2}", words):
-        found = words[-10:]
-        return found if _is_day(found) else None
-    parts = _parts(words)
-    if "month" not in parts:
-        return str(parts["year"]) if "year" in parts and "day" not in parts else None
-    year = parts.get("year", now.year)
-    day = f"-{parts['day']:02d}" if "day" in parts else ""
-    found = f"{year:04d}-{parts['month']:02d}{day}"
-    if "year" not in parts and found > now.isoformat()[: len(found)]:
-        found = f"{year - 1:04d}{found[4:]}"
-    return found if not day or _is_day(found) else None
-
-
-def _parts(words: str) -> dict[str, int]:
-    parts: dict[str, int] = {}
-    for found in _DAY_PARTS.finditer(words):
-        kind = str(found.lastgroup)
-        value = found.group(kind)
-        parts[kind] = _month_number(value) if kind == "month" else int(value)
-    return parts
-
-
-def _month_number(name: str) -> int:
-    return next(number for number, month in enumerate(MONTHS, start=1) if month.startswith(name.lower()[:3]))
-
-
-def _month_text(months: int) -> str:
-    return f"{months // 12:04d}-{months % 12 + 1:02d}"
-
-
-def _is_day(text: str) -> bool:
-    try:
-        date.fromisoformat(text)
-    except ValueError:
-        return False
-    return True
