@@ -589,3 +589,20 @@ def test_habits_medicines_ages_and_favourites_are_read(text: str, expected: set[
 )
 def test_numbers_guests_and_others_are_no_facts_of_the_speaker(text: str) -> None:
     assert facts_in(text) == set()
+
+
+@pytest.mark.parametrize("text", ["London is 8.", "Python ist 34.", "Tofu ist vegan.", "Bordeaux a 12 ans."])
+def test_a_name_that_nobody_spoke_of_is_not_somebody(text: str) -> None:
+    assert facts_in(text) == set()
+
+
+@pytest.mark.parametrize(
+    ("before", "later", "expected"),
+    [
+        ("My son Ben is 9.", "Ben turned 10 today!", "Ben age: 10"),
+        ("Meine Tochter Lea ist 8.", "Lea ist heute 9 geworden.", "Lea age: 9"),
+        ("Mi hija Alba tiene 5 años.", "Alba cumplió 6 años.", "Alba age: 6"),
+    ],
+)
+def test_a_child_who_is_known_is_spoken_of_by_name(before: str, later: str, expected: str) -> None:
+    assert expected in facts_in(f"{before} {later}")

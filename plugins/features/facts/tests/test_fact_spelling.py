@@ -16,6 +16,7 @@ from memoranda_facts.extraction.spelling import readable
     [
         ("jhabite a lille", "j'habite à lille"),
         ("jai ete vire de decathlon", "j'ai été viré de decathlon"),
+        ("mi hija", "mi hija"),
         ("je quitte lille", "je quitte lille"),
         ("deje el yoga", "dejé el yoga"),
         ("I dont smoke", "I don't smoke"),

@@ -101,7 +101,7 @@ class Statement:
         subject = self.said.speaker
         if self.person is Person.THIRD:
             named = subject_of(self.match, self.said.speaker)
-            if named is None:
+            if named is None or (self.rule.is_of_others and not self._is_known(named, known)):
                 return
             subject = named
         ended = [made for given in self.rule.gives if given.kind == "end" for made in self._ends(given, subject, known)]
@@ -140,6 +140,13 @@ class Statement:
                     made, kind="end", object=each.value, valid_from=None, valid_to=start_of(moment), qualifiers={}
                 )
         yield made
+
+    def _is_known(self, name: str, known: OpenFacts) -> bool:
+        """Return True if a name is somebody's, and no town's or product's: with a relation, or spoken of before."""
+        if _POSSESSIVE.match(self.match["who"]) or known.all_of(name):
+            return True
+        others = (each for each in known.all_of(self.said.speaker) if each.predicate not in _PLACES)
+        return any(same_text(each.value) == same_text(name) for each in others)
 
     @property
     def _is_relation(self) -> bool:

@@ -18,7 +18,9 @@ _AS_READ = re.compile(r"[\x00-\x7f¡-¬®-˿‐-‧‰-⁞]*")
 
 _FIRST_EMOJI = 0x2600
 _WORD = re.compile(r"[^\W\d_]+")
-_LAUGHTER = re.compile(r"(?:lol+|lmao|rofl|(?:a?ha|he|hi|ja|je){2,}h?|mdr+|ptdr|xd+)", re.IGNORECASE)
+_LAUGHTER = re.compile(
+    r"(?:lol+|lmao|rofl|a?(?:ha){2,}h?|(?:he){2,}|(?:hi){2,}|(?:ja){2,}|(?:je){2,}|mdr+|ptdr|xd+)", re.IGNORECASE
+)
 _PAUSE = ","
 """Stands for an emoji or a laugh, which ends a phrase, but no sentence: "I moved to Mars lol just kidding"."""
 
