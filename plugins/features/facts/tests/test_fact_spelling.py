@@ -38,7 +38,7 @@ def test_a_source_says_where_the_words_stand_in_what_was_typed() -> None:
 
 
 @pytest.mark.parametrize("shape", ["\t", " ", "\n", "\t\n", " .", "– ", "seit ", "ich habe jetzt ", "con mi ", "Ada "])
-def test_reading_takes_no_more_than_ten_times_as_long_for_ten_times_the_text(shape: str) -> None:
+def test_the_time_of_reading_grows_with_the_text_and_not_with_its_square(shape: str) -> None:
     """A pattern that tries each run of blanks from each of its places would take a hundred times as long."""
 
     def seconds(size: int) -> float:
